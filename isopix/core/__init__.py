@@ -1,0 +1,1 @@
+"""What every other package stands on: array types, settings, randomness, devices."""

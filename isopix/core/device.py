@@ -1,0 +1,85 @@
+"""The only file that asks what hardware is there."""
+
+import os
+import platform
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Literal, get_args
+
+import torch
+
+Precision = Literal["fp32", "bf16"]
+
+# Dense bf16 peaks in FLOP/s, from the vendors' data sheets; other devices print no utilisation.
+PEAK_FLOPS = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "L4": 121e12, "RTX 4090": 165e12}
+
+
+def pick(name: str = "auto") -> torch.device:
+    """The device of that name; `auto` takes CUDA, then Apple's MPS, then the CPU. Raises ValueError if it
+    is not here.
+    """
+    available = ["cpu"]
+    if torch.cuda.is_available():
+        available += ["cuda", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
+    if torch.backends.mps.is_available():
+        available.append("mps")
+    if name == "auto":
+        return torch.device("cuda" if "cuda" in available else available[-1])
+    if name not in available:
+        raise ValueError(f"device '{name}' is not available here; available: auto, {', '.join(available)}")
+    return torch.device(name)
+
+
+def describe(device: torch.device) -> str:
+    """The device in words, for records: its kind and its maker's name."""
+    if device.type == "cuda":
+        return f"{device} ({torch.cuda.get_device_name(device)})"
+    return f"{device} ({_processor()})"
+
+
+def peak_flops(device: torch.device) -> float | None:
+    """The data sheet's dense bf16 FLOP/s of this device, or None where it is not known."""
+    if device.type != "cuda":
+        return None
+    name = torch.cuda.get_device_name(device)
+    return next((peak for key, peak in PEAK_FLOPS.items() if key in name), None)
+
+
+def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[object]:
+    """bf16 arithmetic where it is safe and weights in float32 (`bf16`), or nothing at all (`fp32`)."""
+    if precision not in get_args(Precision):
+        raise ValueError(f"precision '{precision}' is unknown; known: {', '.join(get_args(Precision))}")
+    return torch.autocast(device.type, torch.bfloat16) if precision == "bf16" else nullcontext()
+
+
+def synchronise(device: torch.device) -> None:
+    """Wait for queued work, so that a clock read after it tells the truth."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def memory_free(device: torch.device) -> int:
+    """Bytes of memory that this device can still give."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+
+
+def environment(device: torch.device) -> dict[str, str | int]:
+    """What a bit-for-bit resume depends on: device, threads and versions."""
+    return {
+        "device": describe(device),
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+    }
+
+
+def _processor() -> str:
+    try:
+        with Path("/proc/cpuinfo").open() as info:
+            names = [line.split(":", 1)[1].strip() for line in info if line.startswith("model name")]
+    except OSError:
+        names = []
+    return f"{names[0]}, {os.cpu_count()} cores" if names else f"{platform.machine()}, {os.cpu_count()} cores"
