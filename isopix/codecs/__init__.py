@@ -1,0 +1,1 @@
+"""Images to integer codes and back: what must be named."""

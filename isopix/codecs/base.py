@@ -1,0 +1,30 @@
+"""Codec: the two-way map between images and integer codes; nothing in it is learnt by gradient."""
+
+import abc
+
+from torch import nn
+
+from isopix.core.types import Codes, Grid, Images
+
+
+class Codec(nn.Module, abc.ABC):
+    """Q codes at each position, each in range(K), such that `encode(decode(codes)) == codes`."""
+
+    grid: Grid  # of the images that the model reads
+    codes: int  # Q
+    levels: int  # K
+    cell: int  # side in pixels of one position: 1 for pixels, the patch for patches
+
+    @abc.abstractmethod
+    def encode(self, images: Images) -> Codes:
+        """The codes of images of any size whose sides are multiples of `cell`, positions in raster order."""
+
+    @abc.abstractmethod
+    def decode(self, codes: Codes, grid: Grid | None = None) -> Images:
+        """The images that these codes stand for; `grid` is the codec's own unless another is given."""
+
+    @abc.abstractmethod
+    def fingerprint(self) -> str:
+        """A hash of everything that decides which code a pixel gets; two codecs of equal hash are the same
+        map.
+        """

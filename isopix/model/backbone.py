@@ -1,0 +1,76 @@
+"""Backbone: stem, masking, positions and blocks; all of a model that outlives pre-training."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+from torch import nn
+
+from isopix.core.types import Grid, Hidden, Images, Tokens
+from isopix.model.attention import Cache
+
+Stream = Literal["n", "h"]
+
+
+class Backbone(nn.Module):
+    """Images to states 0..L: what enters the first block, and what leaves each of the L blocks.
+
+    `n` of a layer is its state after the *next* block's first norm (the last norm for l = L); the paper
+    probes n.
+    """
+
+    def __init__(self, grid: Grid, parts: Sequence[nn.Module], blocks: Sequence[nn.Module], norm: nn.Module):
+        """`parts` are stem, masking and positions, in this order."""
+        super().__init__()
+        self.grid = grid
+        self.stem, self.masking, self.positions = parts
+        self.blocks: Any = nn.ModuleList(blocks)  # of one union; torch's own type forgets their methods
+        self.norm = norm
+
+    @property
+    def depth(self) -> int:
+        return len(self.blocks)
+
+    def enter(self, images: Images, hidden: Hidden | None = None) -> Tokens:
+        """State 0."""
+        return self.positions(self.masking(self.stem(images), hidden))
+
+    def states(self, images: Images, hidden: Hidden | None = None) -> Iterator[Tokens]:
+        """The L+1 states, one after another."""
+        tokens = self.enter(images, hidden)
+        yield tokens
+        for block in self.blocks:
+            tokens = block(tokens)
+            yield tokens
+
+    def features(
+        self, images: Images, hidden: Hidden | None = None, *, stream: Stream = "n"
+    ) -> Iterator[Tokens]:
+        """Tokens of every layer 0..L as the probes read them: normed (`n`, iGPT section 2.4) or raw (`h`)."""
+        norms = [*(block.norm1 for block in self.blocks), self.norm]
+        for norm, state in zip(norms, self.states(images, hidden), strict=True):
+            yield norm(state) if stream == "n" else state
+
+    def forward(self, images: Images, hidden: Hidden | None = None) -> Tokens:
+        """n of the last layer: what the head reads."""
+        tokens = self.enter(images, hidden)
+        for block in self.blocks:
+            tokens = block(tokens)
+        return self.norm(tokens)
+
+    def caches(self) -> list[Cache]:
+        """An empty cache for each block."""
+        return [block.cache(self.grid.positions) for block in self.blocks]
+
+    def follow(self, cells: Images, position: int) -> Tokens:
+        """State 0 at one position of a shifted sequence, from the pixels `cells` of the position before
+        it.
+        """
+        return self.positions(self.stem(cells), start=position)
+
+    def step(self, tokens: Tokens, caches: Sequence[Cache]) -> Tokens:
+        """n of the last layer at the next positions, from their state 0; a first stretch, then one at a
+        time.
+        """
+        for block, cache in zip(self.blocks, caches, strict=True):
+            tokens = block.step(tokens, cache)
+        return self.norm(tokens)

@@ -1,0 +1,34 @@
+"""Norms over the channels of one position."""
+
+from typing import Literal
+
+from torch import nn
+
+from isopix.core.config import spec
+
+
+@spec
+class RootMeanSquare:
+    """x / sqrt(mean(x^2) + epsilon) * gain: no mean is subtracted and there is no bias (OpenAI's released
+    iGPT).
+    """
+
+    kind: Literal["root_mean_square"] = "root_mean_square"
+    epsilon: float = 1e-5
+
+    def build(self, width: int) -> nn.Module:
+        return nn.RMSNorm(width, eps=self.epsilon)
+
+
+@spec
+class Layer:
+    """The standard layer norm with gain and bias."""
+
+    kind: Literal["layer"] = "layer"
+    epsilon: float = 1e-5
+
+    def build(self, width: int) -> nn.Module:
+        return nn.LayerNorm(width, eps=self.epsilon)
+
+
+Norm = RootMeanSquare | Layer

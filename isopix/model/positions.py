@@ -1,0 +1,32 @@
+"""Position embeddings: what tells a block where a token stands."""
+
+from typing import Literal
+
+import torch
+from torch import nn
+
+from isopix.core.config import spec
+from isopix.core.types import Grid, Tokens
+
+
+@spec
+class Learned:
+    """One free vector for each position, independent of its neighbours' (iGPT section 2.2)."""
+
+    kind: Literal["learned"] = "learned"
+
+    def build(self, grid: Grid, width: int) -> "LearnedPositions":
+        return LearnedPositions(grid, width)
+
+
+class LearnedPositions(nn.Module):
+    def __init__(self, grid: Grid, width: int):
+        super().__init__()
+        self.table = nn.Parameter(torch.zeros(grid.positions, width))
+
+    def forward(self, tokens: Tokens, start: int = 0) -> Tokens:
+        """Add the vectors of the positions from `start` on."""
+        return tokens + self.table[start : start + tokens.shape[1]]
+
+
+Positions = Learned

@@ -1,0 +1,1 @@
+"""Stems: an image to one vector a position, each position seeing its own pixels only."""
