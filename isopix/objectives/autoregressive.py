@@ -1,0 +1,37 @@
+"""Autoregressive objective: name every code from those before it in raster order."""
+
+from typing import Literal
+
+import torch
+from torch import nn
+
+from isopix.codecs.base import Codec
+from isopix.core.config import spec
+from isopix.core.types import Images, Tokens
+from isopix.model.masking import ShiftRight
+from isopix.objectives.base import Loss, Problem, nll, pose
+
+
+@spec
+class Autoregressive:
+    """L_AR = E[-ln p(x)], p(x) = product over i of p(x_i | x_1 .. x_i-1): mean over all positions (iGPT
+    section 2.1).
+    """
+
+    kind: Literal["autoregressive"] = "autoregressive"
+
+    @property
+    def causal(self) -> bool:
+        return True
+
+    @property
+    def masking(self) -> ShiftRight:
+        return ShiftRight()
+
+    def prepare(self, images: Images, codec: Codec, generator: torch.Generator) -> Problem:
+        """Nothing is drawn: every position of every image is graded."""
+        answers = codec.encode(images)
+        return pose(images, None, answers, torch.ones_like(answers[..., 0], dtype=torch.bool))
+
+    def loss(self, tokens: Tokens, problem: Problem, head: nn.Module) -> Loss:
+        return nll(tokens, problem, head)

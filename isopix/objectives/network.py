@@ -1,0 +1,69 @@
+"""Network: codec, backbone, head and objective as one module; what is trained, and what a checkpoint
+holds.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from isopix.codecs.base import Codec
+from isopix.core.types import Hidden, Images, Logits
+from isopix.model.backbone import Backbone
+from isopix.objectives.autoregressive import Autoregressive
+from isopix.objectives.base import Loss, Problem
+from isopix.objectives.masked import Masked
+
+ObjectiveSpec = Autoregressive | Masked
+
+
+class Network(nn.Module):
+    """Images to a problem to a loss; `logits` for looking at answers."""
+
+    def __init__(self, codec: Codec, backbone: Backbone, head: nn.Module, objective: ObjectiveSpec):
+        super().__init__()
+        self.codec, self.backbone, self.head, self.objective = codec, backbone, head, objective
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.parameters()).device
+
+    def prepare(self, images: Images, generator: torch.Generator) -> Problem:
+        """The objective's problem for this batch."""
+        return self.objective.prepare(images, self.codec, generator)
+
+    def forward(self, problem: Problem) -> Loss:
+        """Mean nats per graded code; exactly ln K before training."""
+        tokens = self.backbone(problem.images, problem.hidden)
+        return self.objective.loss(tokens, problem, self.head)
+
+    def logits(self, images: Images, hidden: Hidden | None = None) -> Logits:
+        """Logits [B N Q K] of every position."""
+        return self.head(self.backbone(images, hidden))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Weights and saved buffers by name, each tensor once (a stem may share the codec)."""
+        unique: dict[int, str] = {}
+        state = self.state_dict()
+        for name, tensor in state.items():
+            unique.setdefault(tensor.data_ptr(), name)
+        return {name: state[name] for name in unique.values()}
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take these weights. Raises ValueError that names the first tensor too many, missing or
+        misshapen.
+        """
+        own = self.tensors()
+        for name in sorted(own.keys() ^ tensors.keys()):
+            raise ValueError(
+                f"tensor '{name}' is {'missing from the checkpoint' if name in own else 'not in this model'}"
+            )
+        for name, tensor in own.items():
+            if tensor.shape != tensors[name].shape:
+                given, wanted = tuple(tensors[name].shape), tuple(tensor.shape)
+                raise ValueError(
+                    f"tensor '{name}' has shape {given} in the checkpoint and {wanted} in this model"
+                )
+        with torch.no_grad():
+            for name, tensor in own.items():
+                tensor.copy_(tensors[name])
