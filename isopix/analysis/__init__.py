@@ -1,0 +1,1 @@
+"""Numbers about models, before and after training."""

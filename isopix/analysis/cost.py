@@ -1,0 +1,66 @@
+"""Cost of a network before anything starts: parameters, FLOPs, memory, time."""
+
+import time
+from typing import NamedTuple
+
+import torch
+
+from isopix.core.device import Precision, peak_flops, synchronise
+from isopix.objectives.network import Network
+
+BYTES_PER_PARAMETER = 16  # float32 weight, gradient, and Adam's two moments
+SAVED_PER_POSITION = 16  # values of width D that a transformer block keeps for the backward pass
+UTILISATION = 0.4  # of a device's peak; what well-kept code reaches at these widths
+
+
+class Cost(NamedTuple):
+    """What one recipe costs; FLOPs and bytes are of one image, and of the weights."""
+
+    parameters: int
+    forward_flops: int
+    training_flops: int
+    weight_bytes: int
+    activation_bytes: int
+
+    def bytes(self, images: int) -> int:
+        """Memory of one step over this many images at once."""
+        return self.weight_bytes + images * self.activation_bytes
+
+
+def cost(network: Network, *, block_flops: int, depth: int, width: int, precision: Precision) -> Cost:
+    """Counts of a network of `depth` blocks of `block_flops` each, forward, an image.
+
+    A multiply-add is two FLOPs; training is three times the forward pass; the head is counted at every
+    position. Memory is an estimate: 16 bytes a parameter in float32 with Adam, and 16 values of width D that
+    a block keeps for each position.
+    """
+    count = sum(parameter.numel() for parameter in network.parameters())
+    codec, grid = network.codec, network.codec.grid
+    logits = codec.codes * codec.levels
+    forward = depth * block_flops + 2 * width * logits * grid.positions
+    size = 2 if precision == "bf16" else 4
+    saved = grid.positions * (depth * SAVED_PER_POSITION * width * size + 8 * logits)
+    return Cost(count, forward, 3 * forward, BYTES_PER_PARAMETER * count, saved)
+
+
+def matrix_rate(device: torch.device, precision: Precision, width: int, seconds: float = 0.4) -> float:
+    """FLOP/s of [2048 x D] times [D x 4D] products on this device, measured for about `seconds`."""
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+    left = torch.zeros(2048, width, dtype=dtype, device=device)
+    right = torch.zeros(width, 4 * width, dtype=dtype, device=device)
+    left @ right
+    synchronise(device)
+    count, began = 0, time.perf_counter()
+    while time.perf_counter() - began < seconds:
+        left @ right
+        synchronise(device)
+        count += 1
+    return count * 2 * 2048 * width * 4 * width / (time.perf_counter() - began)
+
+
+def speed(device: torch.device, precision: Precision, width: int) -> float:
+    """FLOP/s to expect of training: a share of the data sheet's peak, or of what a matrix product reaches
+    here.
+    """
+    peak = peak_flops(device) if precision == "bf16" else None
+    return UTILISATION * (peak if peak is not None else matrix_rate(device, precision, width))
