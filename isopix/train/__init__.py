@@ -1,0 +1,1 @@
+"""One training loop, its run folder and its checkpoints."""

@@ -1,0 +1,29 @@
+"""The loss on held-out images, with the same masks every time."""
+
+import torch
+
+from isopix.core.device import Precision, autocast
+from isopix.core.random import generator
+from isopix.core.types import Images
+from isopix.train.learners import Learner
+
+BATCH = 64  # images; what is drawn depends on it, so it is no setting
+
+
+@torch.no_grad()
+def held_out_loss(learner: Learner, images: Images, *, seed: int, precision: Precision) -> float:
+    """Mean nats per graded code over these images; whatever is drawn depends on `seed` and the batch's
+    place alone.
+    """
+    module = learner.module
+    device = next(module.parameters()).device
+    total = torch.zeros((), dtype=torch.float64, device=device)
+    module.eval()
+    for place, start in enumerate(range(0, len(images), BATCH)):
+        part = images[start : start + BATCH]
+        problem = learner.prepare(part.to(device), None, generator(seed, "evaluation", place))
+        with autocast(device, precision):
+            loss = module(problem.to(device))
+        total += loss.double() * len(part)
+    module.train()
+    return float(total / len(images))

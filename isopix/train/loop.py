@@ -1,0 +1,138 @@
+"""The one training loop: pre-training, fine-tuning and trained probes differ by their learner alone."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+from torch import Tensor
+
+from isopix.core.device import Precision
+from isopix.core.random import generator
+from isopix.data.batches import Batches
+from isopix.data.images import Split
+from isopix.train.evaluate import held_out_loss
+from isopix.train.learners import Learner
+from isopix.train.meter import Meter
+from isopix.train.optim import Optimiser
+from isopix.train.schedule import Schedule
+from isopix.train.stepper import Stepper
+
+Record = dict[str, Any]
+
+
+class Settings(Protocol):
+    """What the loop reads of a recipe."""
+
+    @property
+    def seed(self) -> int: ...
+    @property
+    def steps(self) -> int: ...
+    @property
+    def accumulate(self) -> int: ...
+    @property
+    def optimiser(self) -> Optimiser: ...
+    @property
+    def schedule(self) -> Schedule: ...
+    @property
+    def precision(self) -> Precision: ...
+    @property
+    def compile(self) -> bool: ...
+    @property
+    def log_every(self) -> int: ...
+    @property
+    def evaluate_every(self) -> int: ...
+    @property
+    def evaluate_images(self) -> int: ...
+    @property
+    def checkpoint_every(self) -> int: ...
+
+
+class Hooks(NamedTuple):
+    """What the loop calls: `record` for every line of the log, `save` with the step reached, `stop` after
+    each step.
+    """
+
+    record: Callable[[Record], None]
+    save: Callable[[int, Stepper], None]
+    stop: Callable[[], bool]
+
+
+def train(
+    learner: Learner,
+    settings: Settings,
+    *,
+    batches: Batches,
+    validation: Split,
+    hooks: Hooks,
+    resume: Mapping[str, Any] | None = None,
+) -> int:
+    """Train from step 0, or from `resume` ({"step", "optimiser"}), and return the step reached.
+
+    Ends at `settings.steps`, or after the step in which `hooks.stop()` turns true; either way it saves last.
+    Every number depends on (seed, step) and the state alone, so that stopping and going on changes nothing.
+    Raises NonFiniteError before a weight has changed.
+    """
+    loop = Loop(learner, settings, batches=batches, validation=validation, hooks=hooks)
+    if resume is None:
+        loop.evaluate()
+        hooks.save(0, loop.stepper)
+    else:
+        loop.go_to(resume["step"], resume["optimiser"])
+    while loop.step < settings.steps and not loop.stopped:
+        loop.advance()
+    return loop.step
+
+
+class Loop:
+    """A run in progress: the learner, its stepper, and the step that it has reached."""
+
+    def __init__(
+        self, learner: Learner, settings: Settings, *, batches: Batches, validation: Split, hooks: Hooks
+    ):
+        self.learner, self.settings, self.batches, self.hooks = learner, settings, batches, hooks
+        self.held_out = validation.images[: settings.evaluate_images]
+        self.stepper = Stepper(
+            learner,
+            settings.optimiser,
+            accumulate=settings.accumulate,
+            precision=settings.precision,
+            compiled=settings.compile,
+        )
+        self.step, self.stopped = 0, False
+        self.meter = Meter(batches.size)
+
+    def go_to(self, step: int, optimiser: dict[str, Tensor]) -> None:
+        """Take up a run that had reached this step; the weights are the learner's already."""
+        self.step = step
+        self.stepper.load(optimiser)
+
+    def advance(self) -> None:
+        """One step, and whatever is due after it: log line, evaluation, checkpoint."""
+        settings, batches = self.settings, self.batches
+        images, labels = batches.batch(self.step)
+        problem = self.learner.prepare(images, labels, generator(settings.seed, "problem", self.step))
+        factor = settings.schedule.factor(self.step, steps=settings.steps, epoch=batches.steps_per_epoch)
+        self.step += 1
+        loss = self.stepper.advance(problem, step=self.step, factor=factor)
+        self.meter.tick()
+        self.stopped = self.hooks.stop()
+        last = self.stopped or self.step == settings.steps
+        if last or self.step % settings.log_every == 0:
+            self.stepper.check()
+            self.hooks.record(self.meter.record(self.step, float(loss), self.stepper.peak * factor))
+        elif self.stepper.device.type == "cpu":
+            self.stepper.check()
+        with self.meter.paused():
+            if self.step == settings.steps or self.step % settings.evaluate_every == 0:
+                self.evaluate()
+            if last or self.step % settings.checkpoint_every == 0:
+                self.stepper.check()
+                self.hooks.save(self.step, self.stepper)
+
+    def evaluate(self) -> None:
+        """Record the loss on the first held-out images."""
+        if len(self.held_out) == 0:
+            return
+        settings = self.settings
+        loss = held_out_loss(self.learner, self.held_out, seed=settings.seed, precision=settings.precision)
+        numbers = {"images": len(self.held_out), "loss_nats": loss}
+        self.hooks.record({"kind": "evaluation", "step": self.step, "split": "validation", **numbers})

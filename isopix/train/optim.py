@@ -1,0 +1,58 @@
+"""Optimisers as settings."""
+
+from collections.abc import Iterable
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from isopix.core.config import spec
+
+
+@spec
+class Adam:
+    """Adam without weight decay; beta2 = 0.95, because 0.999 makes the loss spike (iGPT section 3.4,
+    appendix).
+    """
+
+    kind: Literal["adam"] = "adam"
+    learning_rate: float = 0.003
+    beta1: float = 0.9
+    beta2: float = 0.95
+    epsilon: float = 1e-8
+
+    def __post_init__(self) -> None:
+        if not self.learning_rate > 0:
+            raise ValueError(f"learning_rate {self.learning_rate} must be greater than 0")
+
+    def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+        """The fused form: one kernel, and an update that can be withheld without asking the device."""
+        betas = (self.beta1, self.beta2)
+        return torch.optim.Adam(parameters, self.learning_rate, betas, self.epsilon, fused=True)
+
+
+Optimiser = Adam
+
+
+def state_tensors(
+    optimiser: torch.optim.Optimizer, named: Iterable[tuple[str, nn.Parameter]]
+) -> dict[str, Tensor]:
+    """The optimiser's memory by the names of the parameters: `<parameter>/<moment>`."""
+    tensors = {}
+    for name, parameter in named:
+        for moment, value in optimiser.state.get(parameter, {}).items():
+            tensors[f"{name}/{moment}"] = value
+    return tensors
+
+
+def load_state(
+    optimiser: torch.optim.Optimizer, named: Iterable[tuple[str, nn.Parameter]], tensors: dict[str, Tensor]
+) -> None:
+    """Put back what `state_tensors` returned; raises ValueError if a tensor belongs to no parameter."""
+    parameters = dict(named)
+    for path, value in tensors.items():
+        name, _, moment = path.rpartition("/")
+        if name not in parameters:
+            raise ValueError(f"optimiser tensor '{path}' belongs to no parameter of this model")
+        parameter = parameters[name]
+        optimiser.state[parameter][moment] = value.to(parameter.device)

@@ -1,0 +1,47 @@
+"""Learning-rate schedules: the rate as a function of the step."""
+
+import math
+from typing import Literal
+
+from isopix.core.config import spec
+
+
+@spec
+class WarmupCosine:
+    """Linear warm-up over one epoch, then half a cosine to zero at the last step (iGPT section 3.4).
+
+    Short runs see less than an epoch; the warm-up never takes more than `warmup_most` of the run.
+    """
+
+    kind: Literal["warmup_cosine"] = "warmup_cosine"
+    warmup_epochs: float = 1.0
+    warmup_most: float = 0.1
+
+    def __post_init__(self) -> None:
+        if self.warmup_epochs < 0 or not 0 <= self.warmup_most < 1:
+            raise ValueError(
+                f"warmup_epochs {self.warmup_epochs} must be at least 0, "
+                f"and warmup_most {self.warmup_most} in [0, 1)"
+            )
+
+    def factor(self, step: int, *, steps: int, epoch: float) -> float:
+        """What the peak rate is multiplied by at `step` (from 0) of `steps`; `epoch` is the steps of one
+        epoch.
+        """
+        warmup = round(min(self.warmup_epochs * epoch, self.warmup_most * steps))
+        if step < warmup:
+            return (step + 1) / warmup
+        return 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1, steps - warmup)))
+
+
+@spec
+class Constant:
+    """The same rate at every step (iGPT section 2.3: fine-tuning)."""
+
+    kind: Literal["constant"] = "constant"
+
+    def factor(self, step: int, *, steps: int, epoch: float) -> float:
+        return 1.0
+
+
+Schedule = WarmupCosine | Constant
