@@ -1,0 +1,26 @@
+"""Every test: one thread, deterministic kernels, and a cache of its own."""
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+os.environ["MPLBACKEND"] = "Agg"
+torch.set_num_threads(1)
+torch.use_deterministic_algorithms(True)
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prepared data is never read from, or left in, the user's own cache."""
+    monkeypatch.setenv("ISOPIX_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+@pytest.fixture
+def real_data() -> Path:
+    """The folder of real data sets; the test is skipped where there is none."""
+    folder = os.environ.get("ISOPIX_TEST_DATA")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("set ISOPIX_TEST_DATA to the folder of real data")
+    return Path(folder)

@@ -1,0 +1,82 @@
+"""Laws of what a position may see."""
+
+import pytest
+import torch
+
+from isopix.core.random import generator
+from isopix.core.types import Images
+from isopix.recipes.recipe import Recipe
+from tests.laws import cases
+
+
+def flip(images: Images, position: int, cols: int) -> Images:
+    """The images with every bit of one pixel turned."""
+    changed = images.clone()
+    changed[..., position // cols, position % cols] ^= 0xFF
+    return changed
+
+
+@pytest.mark.parametrize("recipe", cases.CASES, ids=cases.title)
+def test_no_position_sees_its_own_answer(recipe: Recipe) -> None:
+    """Change the pixel under a graded position; the state that answers for it does not move at all."""
+    net = cases.busy(recipe)
+    x = cases.images(recipe, 1)
+    problem = net.prepare(x, generator(0, "law"))
+    before = net.backbone(x, problem.hidden)
+    for position in problem.graded[0].nonzero()[:, 0].tolist():
+        after = net.backbone(flip(x, position, recipe.data.cols), problem.hidden)
+        assert torch.equal(before[0, position], after[0, position])
+
+
+@pytest.mark.parametrize("recipe", cases.autoregressive(), ids=cases.title)
+def test_a_pixel_reaches_only_what_comes_after_it(recipe: Recipe) -> None:
+    net = cases.busy(recipe)
+    x = cases.images(recipe, 1)
+    before = net.logits(x)
+    last = recipe.grid.positions - 1
+    for position in range(recipe.grid.positions):
+        changed = flip(x, position, recipe.data.cols)
+        moved = (net.logits(changed) - before).abs().amax((0, 2, 3)) > 1e-5
+        assert not moved[: position + 1].any()
+        same_code = torch.equal(net.codec.encode(changed), net.codec.encode(x))
+        assert same_code or position == last or moved[position + 1 :].any()
+
+
+@pytest.mark.parametrize("recipe", cases.masked(), ids=cases.title)
+def test_hidden_pixels_never_reach_any_logit(recipe: Recipe) -> None:
+    net = cases.busy(recipe)
+    x = cases.images(recipe, 2)
+    hidden = net.prepare(x, generator(0, "law")).hidden
+    rows = hidden.view(2, 1, recipe.data.rows, recipe.data.cols)
+    changed = torch.where(rows, x ^ 0xFF, x)
+    assert torch.equal(net.logits(x, hidden), net.logits(changed, hidden))
+
+
+@pytest.mark.parametrize("recipe", cases.masked(), ids=cases.title)
+def test_attention_knows_places_by_their_vectors_alone(recipe: Recipe) -> None:
+    """Permute pixels and position vectors together, and the answers are permuted (iGPT section 2.2)."""
+    net = cases.busy(recipe)
+    x = cases.images(recipe, 2)
+    order = torch.randperm(recipe.grid.positions, generator=torch.Generator().manual_seed(5))
+    before = net.logits(x)
+    shuffled = x.flatten(2)[:, :, order].view_as(x)
+    with torch.no_grad():
+        net.backbone.positions.table.copy_(net.backbone.positions.table[order])
+    torch.testing.assert_close(net.logits(shuffled), before[:, order], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("recipe", cases.CASES, ids=cases.title)
+def test_a_block_of_zeros_is_the_identity(recipe: Recipe) -> None:
+    block = recipe.block.build(recipe.grid, recipe.width, recipe.objective.causal)
+    for parameter in block.parameters():
+        torch.nn.init.zeros_(parameter)
+    tokens = torch.randn(2, recipe.grid.positions, recipe.width, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(block(tokens), tokens)
+
+
+@pytest.mark.parametrize("recipe", cases.CASES[:3], ids=cases.title)
+def test_our_norm_does_not_subtract_the_mean(recipe: Recipe) -> None:
+    norm = recipe.block.norm.build(recipe.width)
+    x = torch.randn(2, recipe.width, generator=torch.Generator().manual_seed(0))
+    assert not torch.allclose(norm(x + 1), norm(x))
+    torch.testing.assert_close(norm(x), x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt())
