@@ -1,0 +1,79 @@
+"""How fast is CIFAR-10 (Parquet, lossless) read the first time, and from the cache? Prints JSON.
+
+    python bench/read_cifar10.py FOLDER [--repeats 3]
+
+Goals on two cores: under 30 s first, under 3 s after that, both with hashing of every byte of the source.
+"""
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import PIL
+import torch
+
+from isopix.data.augment import PadCropFlip, Plain
+from isopix.data.batches import Batches
+from isopix.data.images import Data, ImageSet, load
+
+
+def main() -> None:
+    """Read the folder afresh and from the cache, then draw batches."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args()
+    data = Data(source=str(options.folder), rows=32, cols=32)
+    first, cached = [], []
+    for _ in range(options.repeats):
+        with tempfile.TemporaryDirectory() as cache:
+            first.append(seconds(lambda: load(data, cache=Path(cache))))  # called at once
+            cached.append(seconds(lambda: load(data, cache=Path(cache))))
+            images = load(data, cache=Path(cache))
+    print(
+        json.dumps(
+            {
+                "question": "seconds to read CIFAR-10, and images a second of 128-image batches on the CPU",
+                "machine": {"processor": platform.processor() or platform.machine(), "cores": os.cpu_count()},
+                "versions": {"torch": torch.__version__, "pillow": PIL.__version__},
+                "images": {
+                    "train": len(images.train),
+                    "validation": len(images.validation),
+                    "test": len(images.test),
+                },
+                "first_seconds": spread(first),
+                "cached_seconds": spread(cached),
+                "plain_images_per_second": batch_rate(images, Plain()),
+                "pad_crop_flip_images_per_second": batch_rate(images, PadCropFlip()),
+            },
+            indent=2,
+        )
+    )
+
+
+def seconds(call: Callable[[], object]) -> float:
+    """Wall-clock time of one call."""
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def spread(values: list[float]) -> dict[str, float | int]:
+    """Median and range of repeated measurements."""
+    return {"n": len(values), "median": statistics.median(values), "min": min(values), "max": max(values)}
+
+
+def batch_rate(images: ImageSet, augment: Plain | PadCropFlip, steps: int = 200) -> int:
+    """Images a second of training batches."""
+    batches = Batches(images.train, size=128, augment=augment)
+    return round(128 * steps / seconds(lambda: [batches.batch(step) for step in range(steps)]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,13 @@
+"""What a user is told when something is refused."""
+
+from collections.abc import Callable
+
+import pytest
+
+
+def refusal(call: Callable[..., object], *arguments: object, kind: type[Exception] = ValueError) -> str:
+    """The message of the error that the call raises; always one line."""
+    with pytest.raises(kind) as caught:
+        call(*arguments)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
