@@ -2,7 +2,7 @@
 problem.
 """
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import nn
@@ -12,6 +12,7 @@ from isopix.objectives.base import Problem
 from isopix.objectives.network import Network
 
 
+@runtime_checkable
 class Learner(Protocol):
     """The loop's whole view of what it trains."""
 

@@ -1,7 +1,7 @@
 """The one training loop: pre-training, fine-tuning and trained probes differ by their learner alone."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -19,6 +19,7 @@ from isopix.train.stepper import Stepper
 Record = dict[str, Any]
 
 
+@runtime_checkable
 class Settings(Protocol):
     """What the loop reads of a recipe."""
 

@@ -24,7 +24,7 @@ class WarmupCosine:
                 f"and warmup_most {self.warmup_most} in [0, 1)"
             )
 
-    def factor(self, step: int, *, steps: int, epoch: float) -> float:
+    def factor(self, step: int, *, steps: int, epoch: int) -> float:
         """What the peak rate is multiplied by at `step` (from 0) of `steps`; `epoch` is the steps of one
         epoch.
         """
@@ -40,7 +40,7 @@ class Constant:
 
     kind: Literal["constant"] = "constant"
 
-    def factor(self, step: int, *, steps: int, epoch: float) -> float:
+    def factor(self, step: int, *, steps: int, epoch: int) -> float:
         return 1.0
 
 

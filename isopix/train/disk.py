@@ -1,0 +1,62 @@
+"""Writing that outlives a kill or a power cut: the bytes are on the disk before a name points at them."""
+
+import errno
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, the user's share of it, the process's own limit
+
+
+def write(path: Path, data: bytes) -> None:
+    """A file of these bytes, on the disk when this returns."""
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def write_json(path: Path, values: Mapping[str, Any]) -> None:
+    """Replace the file in one piece: a reader meets the old values or the new. Raises ValueError on nan."""
+    temporary = path.with_name(f".tmp-{path.name}-{os.getpid()}")
+    data = json_bytes(values)
+    with room_for(str(path), path.parent):
+        try:
+            write(temporary, data)
+            temporary.rename(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        sync_folder(path.parent)
+
+
+def json_bytes(values: Mapping[str, Any]) -> bytes:
+    """Indented JSON; raises ValueError on nan and infinity, which JSON has no words for."""
+    return (json.dumps(values, indent=2, allow_nan=False) + "\n").encode()
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names inside a folder outlive a power cut (fsync of a file does not do that)."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def room_for(what: str, folder: Path) -> Iterator[None]:
+    """Turn a full disk into a RuntimeError that says what did not fit, what is free and what to do."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        free = shutil.disk_usage(folder).free
+        raise RuntimeError(
+            f"{what} cannot be written: {os.strerror(error.errno).lower()}, {free} bytes free in {folder}; "
+            "what was saved before is intact: make room, then go on with 'isopix resume RUN'"
+        ) from None

@@ -1,0 +1,112 @@
+"""A run folder explains itself: every file of a run has one place, and one process at a time writes there."""
+
+import fcntl
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from isopix.train.checkpoint import tidy
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The paths of one run; `create` or `open` makes sure that they are what they say."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, path: Path) -> "RunFolder":
+        """A new run folder; raises ValueError if something is there. Of several processes one succeeds."""
+        run = cls(path)
+        if path.exists() and not path.is_dir():
+            raise ValueError(f"{path} is a file; a run folder needs another --out")
+        if path.is_dir() and any(path.iterdir()):
+            raise ValueError(_taken(path))
+        path.mkdir(parents=True, exist_ok=True)
+        try:
+            run.checkpoints.mkdir()
+        except FileExistsError:  # a second process was here since we looked
+            raise ValueError(_taken(path)) from None
+        run.samples.mkdir()
+        run.probes.mkdir()
+        return run
+
+    @classmethod
+    def open(cls, path: Path) -> "RunFolder":
+        """The run folder that is there; raises ValueError if it is none."""
+        if not path.is_dir():
+            raise ValueError(f"run folder {path} does not exist")
+        run = cls(path)
+        if not run.recipe.is_file():
+            raise ValueError(f"{path} holds no recipe.json; not a run folder")
+        return run
+
+    @property
+    def recipe(self) -> Path:
+        """All settings of the run."""
+        return self.path / "recipe.json"
+
+    @property
+    def environment(self) -> Path:
+        """Versions, device and threads."""
+        return self.path / "environment.json"
+
+    @property
+    def log(self) -> Path:
+        """A line a step or evaluation."""
+        return self.path / "log.jsonl"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    @property
+    def samples(self) -> Path:
+        return self.path / "samples"
+
+    @property
+    def probes(self) -> Path:
+        return self.path / "probes"
+
+    @property
+    def report(self) -> Path:
+        return self.path / "report.html"
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Be the one process that writes here; raises ValueError that names the process that does.
+
+        The kernel holds the lock and drops it when the process ends, however it ends. The file stays:
+        removing it would let a third process lock a new file of that name while a second one holds the old.
+        """
+        with (self.path / "lock").open("a+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.seek(0)
+                raise ValueError(f"run folder {self.path} is in use by {_owner(file.read())}") from None
+            file.truncate(0)
+            file.write(json.dumps({"process": os.getpid(), "host": socket.gethostname()}))
+            file.flush()
+            tidy(self.checkpoints)
+            try:
+                yield
+            finally:
+                file.truncate(0)
+
+
+def _taken(path: Path) -> str:
+    return f"run folder {path} is not empty; go on with 'isopix resume {path}' or choose another --out"
+
+
+def _owner(text: str) -> str:
+    """Who holds the lock; it may be about to write its name."""
+    try:
+        owner = json.loads(text)
+    except ValueError:
+        return "another process"
+    return f"process {owner['process']} on host {owner['host']}"

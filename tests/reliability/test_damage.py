@@ -1,0 +1,237 @@
+"""Checkpoints on spoilt files and full disks."""
+
+import os
+import random
+import resource
+import shutil
+import subprocess
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from isopix.train import checkpoint
+
+MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # a folder where many small files cost little
+PARTS = ("model.safetensors", "optimiser.safetensors", "state.json", "manifest.json")
+
+
+def state(step):
+    values = torch.randn(64, generator=torch.Generator().manual_seed(step))
+    return {"model": {"weight": values}, "optimiser": {"moment": -values}}
+
+
+def save(checkpoints, step):
+    folder = checkpoint.step_folder(checkpoints, step)
+    checkpoint.save(folder, state(step), {"state": {"step": step, "seconds": 0.5}})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    """Two good checkpoints, to be copied and spoilt."""
+    folder = tmp_path_factory.mktemp("pair")
+    save(folder, 1)
+    save(folder, 2)
+    return folder
+
+
+def truncate(path, chance):
+    os.truncate(path, chance.randrange(path.stat().st_size))
+
+
+def flip_a_bit(path, chance):
+    data = bytearray(path.read_bytes())
+    data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+    path.write_bytes(data)
+
+
+def append(path, chance):
+    path.write_bytes(path.read_bytes() + chance.randbytes(chance.randint(1, 9)))
+
+
+def swap_with_previous(path, chance):
+    shutil.copy(path.parent.with_name("step-00000001") / path.name, path)
+
+
+def swap_with_neighbour(path, chance):
+    neighbour = path.with_name(chance.choice([name for name in PARTS if name != path.name]))
+    shutil.copy(neighbour, path)
+
+
+def remove(path, chance):
+    path.unlink()
+
+
+def write_other_json(path, chance):
+    path.write_text(chance.choice(["", "{", "[]", "null", "{}", '{"step": 3}', "[" * 100_000, "\x00" * 64]))
+
+
+def make_a_folder_of_it(path, chance):
+    path.unlink()
+    path.mkdir()
+
+
+def link_to_a_device(path, chance):
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
+MUTATIONS = [
+    truncate,
+    flip_a_bit,
+    append,
+    swap_with_previous,
+    swap_with_neighbour,
+    remove,
+    write_other_json,
+    make_a_folder_of_it,
+    link_to_a_device,
+]
+
+
+def spoil(pair, folder, seed):
+    """Spoil one file of the newer checkpoint: it must be named, and the older one taken."""
+    chance = random.Random(seed)
+    mutate, name = MUTATIONS[seed % len(MUTATIONS)], chance.choice(PARTS)
+    shutil.copytree(pair, folder)
+    victim = folder / "step-00000002"
+    mutate(victim / name, chance)
+    found = checkpoint.newest(folder)
+    case = f"{mutate.__name__} of {name} (seed {seed})"
+    assert found.checkpoint is not None, case
+    assert found.checkpoint.records["state"]["step"] == 1, f"{case} was not noticed"
+    assert [error.path for error in found.rejected] == [victim], case
+    reason = found.rejected[0].reason
+    # A spoilt manifest may show as a file that it describes wrongly.
+    suspects = PARTS if name == "manifest.json" else (name,)
+    assert any(part in reason for part in suspects), f"{case}: {reason}"
+    assert "\n" not in reason, case
+    shutil.rmtree(folder)
+
+
+def test_whatever_happens_to_a_file_is_noticed_and_the_previous_checkpoint_is_taken(pair, tmp_path):
+    for seed in range(300):
+        spoil(pair, tmp_path / "spoilt", seed)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_whatever_happens_to_a_file_of_very_many_is_noticed(pair):
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+        for seed in range(300, 10_000):
+            spoil(pair, Path(folder) / "spoilt", seed)
+
+
+def test_every_bit_of_a_manifest_counts(pair, tmp_path):
+    """Byte by byte, one random bit each: JSON has many places that a lazy reader would not look at."""
+    chance = random.Random(2)
+    folder = Path(shutil.copytree(pair, tmp_path / "spoilt"))
+    manifest = folder / "step-00000002" / "manifest.json"
+    good = manifest.read_bytes()
+    for place in range(len(good)):
+        bad = bytearray(good)
+        bad[place] ^= 1 << chance.randrange(8)
+        manifest.write_bytes(bad)
+        with pytest.raises(checkpoint.DamagedError):
+            checkpoint.load(manifest.parent)
+
+
+@contextmanager
+def largest_file(size):
+    """No file of this process may grow beyond that: a full disk that needs no disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def check_refusal(folder, error):
+    message = str(error.value)
+    assert message.startswith(f"checkpoint {folder / 'step-00000002'} of 512 bytes cannot be written: ")
+    assert f"bytes free in {folder}" in message
+    assert "make room, then go on with 'isopix resume RUN'" in message
+    assert "\n" not in message
+    assert [path.name for path in folder.iterdir()] == ["step-00000001"]
+    checkpoint.load(folder / "step-00000001")
+
+
+def test_a_file_that_may_not_grow_leaves_the_previous_checkpoint_and_one_line(tmp_path):
+    save(tmp_path, 1)
+    for size in range(0, 336, 7):
+        with pytest.raises(RuntimeError) as error, largest_file(size):
+            save(tmp_path, 2)
+        check_refusal(tmp_path, error)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of 256 kB, where we may mount one."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(disk)]
+    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a tmpfs is not allowed here")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_a_full_disk_leaves_the_previous_checkpoint_and_one_line(small_disk):
+    page = 4096
+    checkpoints = small_disk / "checkpoints"
+    save(checkpoints, 1)
+    needed = 5 * page  # four files and their folder
+    for room in range(0, needed - page, page):
+        ballast = small_disk / "ballast"
+        ballast.write_bytes(bytes(shutil.disk_usage(small_disk).free - room))
+        with pytest.raises(RuntimeError, match="no space left on device") as error:
+            save(checkpoints, 2)
+        check_refusal(checkpoints, error)
+        ballast.unlink()
+    assert checkpoint.load(save(checkpoints, 2)).records["state"]["step"] == 2
+
+
+def check_history(template, history, keep):
+    """Save, spoil where the history says so, prune: after each step the newest good ones must be there."""
+    with tempfile.TemporaryDirectory(dir=MEMORY) as name:
+        checkpoints, good = Path(name), []
+        for step, (spoilt, old) in enumerate(history, 1):
+            folder = checkpoint.step_folder(checkpoints, step)
+            shutil.copytree(template, folder)
+            if spoilt:
+                flip_a_bit(folder / "model.safetensors", random.Random(step))
+            else:
+                good.append(step)
+            if old and len(good) > 1:  # time gnaws at an older one
+                victim = checkpoint.step_folder(checkpoints, good.pop(-2))
+                flip_a_bit(victim / "state.json", random.Random(step))
+            checkpoint.prune(checkpoints, keep)
+            good = good[-keep:]
+            for kept in good:
+                checkpoint.load(checkpoint.step_folder(checkpoints, kept))
+            if len(good) == keep:
+                assert min(path.name for path in checkpoints.iterdir()) == f"step-{good[0]:08d}"
+
+
+histories = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=8)
+quietly = {"deadline": None, "database": None, "derandomize": True}
+
+
+@settings(max_examples=100, **quietly)
+@given(history=histories, keep=st.integers(1, 3))
+def test_pruning_never_deletes_the_last_good_ones(pair, history, keep):
+    check_history(pair / "step-00000001", history, keep)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@settings(max_examples=10_000, **quietly)
+@given(history=histories, keep=st.integers(1, 3))
+def test_pruning_never_deletes_the_last_good_ones_of_very_many_histories(pair, history, keep):
+    check_history(pair / "step-00000001", history, keep)

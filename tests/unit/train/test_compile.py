@@ -1,0 +1,35 @@
+"""Compiled steps equal plain ones up to rounding; in a process of its own, without the tests' type checks."""
+
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import sys
+import torch
+from tests.laws import cases
+from isopix.core.random import generator
+from isopix.train.learners import Pretraining
+from isopix.train.optim import Adam
+from isopix.train.stepper import Stepper
+
+recipe = next(case for case in cases.CASES if case.objective.kind == sys.argv[1] and case.codec.colours == 32)
+for compiled in (False, True):
+    learner = Pretraining(cases.network(recipe))
+    learner.module.codec.prepare()
+    one = Stepper(learner, Adam(), accumulate=1, precision="fp32", compiled=compiled)
+    for step in range(1, 4):
+        problem = learner.prepare(cases.images(recipe, 8), None, generator(0, "step", step))
+        print(float(one.advance(problem, step=step, factor=1.0)))
+"""
+
+
+@pytest.mark.parametrize("objective", ["autoregressive", "masked"])
+def test_compiled_steps_equal_plain_ones_up_to_rounding(objective: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, objective], capture_output=True, text=True, check=False, timeout=280
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    losses = [float(line) for line in done.stdout.split()]
+    assert losses[:3] == pytest.approx(losses[3:], rel=1e-5)

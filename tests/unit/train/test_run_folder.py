@@ -1,0 +1,115 @@
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from isopix.train import checkpoint
+from isopix.train.run_folder import RunFolder
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from isopix.train.run_folder import RunFolder
+with RunFolder(Path(sys.argv[1])).lock():
+    print("locked", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    run = RunFolder.create(tmp_path / "run")
+    run.recipe.write_text("{}")
+    return run
+
+
+def refusal(function, *arguments):
+    with pytest.raises(ValueError) as error:  # noqa: PT011 - compared whole by the caller
+        function(*arguments)
+    return str(error.value)
+
+
+def lock(run):
+    with run.lock():
+        pass
+
+
+def test_every_file_of_a_run_has_its_place(run):
+    names = {
+        "recipe.json",
+        "environment.json",
+        "log.jsonl",
+        "checkpoints",
+        "samples",
+        "probes",
+        "report.html",
+    }
+    paths = [run.recipe, run.environment, run.log, run.checkpoints, run.samples, run.probes, run.report]
+    assert {path.name for path in paths} == names
+    assert {path.parent for path in paths} == {run.path}
+
+
+def test_an_empty_folder_may_become_a_run(tmp_path):
+    assert RunFolder.create(tmp_path).checkpoints.is_dir()
+
+
+def test_a_folder_with_anything_in_it_is_not_overwritten(run):
+    expected = (
+        f"run folder {run.path} is not empty; go on with 'isopix resume {run.path}' or choose another --out"
+    )
+    assert refusal(RunFolder.create, run.path) == expected
+
+
+def test_a_file_is_no_run_folder(tmp_path):
+    path = tmp_path / "file"
+    path.touch()
+    assert refusal(RunFolder.create, path) == f"{path} is a file; a run folder needs another --out"
+
+
+def test_a_run_is_opened_where_it_was_created(run):
+    assert RunFolder.open(run.path) == run
+
+
+def test_a_missing_run_is_told(tmp_path):
+    assert refusal(RunFolder.open, tmp_path / "x") == f"run folder {tmp_path / 'x'} does not exist"
+
+
+def test_a_folder_that_is_no_run_is_told(tmp_path):
+    assert refusal(RunFolder.open, tmp_path) == f"{tmp_path} holds no recipe.json; not a run folder"
+
+
+def test_a_locked_run_names_its_holder(run):
+    with run.lock():
+        expected = f"run folder {run.path} is in use by process {os.getpid()} on host {socket.gethostname()}"
+        assert refusal(lock, run) == expected
+
+
+def test_a_holder_that_has_not_signed_yet_is_refused_too(run):
+    with run.lock():
+        (run.path / "lock").write_text("")
+        assert refusal(lock, run) == f"run folder {run.path} is in use by another process"
+
+
+def test_a_lock_ends_with_its_block_even_after_an_error(run):
+    with pytest.raises(KeyError), run.lock():
+        raise KeyError
+    lock(run)
+
+
+def test_a_killed_holder_holds_nothing(run):
+    command = [sys.executable, "-c", HOLDER, str(run.path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout.readline() == "locked\n"
+        assert f"is in use by process {holder.pid} on host" in refusal(lock, run)
+        holder.kill()
+    lock(run)
+
+
+def test_who_locks_a_run_finds_the_checkpoint_that_a_dead_process_had_not_named(run):
+    process = subprocess.Popen(["true"])
+    process.wait()
+    checkpoint.save(run.checkpoints / f".tmp-step-00000002-{process.pid}", {}, {"state": {"step": 2}})
+    with run.lock():
+        assert checkpoint.newest(run.checkpoints).checkpoint.records["state"]["step"] == 2

@@ -1,0 +1,79 @@
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from isopix.train.signals import ASKING, stop_requested
+
+# One long step that only a second Ctrl-C cuts short, or `quick` steps that end when a stop is asked for.
+WORKER = """
+import sys, time
+from isopix.train.signals import stop_requested
+with stop_requested() as request:
+    print("ready", flush=True)
+    heard = False
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and not (request.signal and sys.argv[1] == "quick"):
+        if request.signal and not heard:
+            heard = True
+            print("heard", flush=True)
+        time.sleep(0.005)
+    print("saved after", request.signal.name, flush=True)
+"""
+
+
+def start(kind):
+    command = [sys.executable, "-c", WORKER, kind]
+    worker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert worker.stdout.readline() == "ready\n"
+    return worker
+
+
+@pytest.mark.parametrize("asking", ASKING)
+def test_a_signal_ends_the_run_after_its_step(asking):
+    worker = start("quick")
+    worker.send_signal(asking)
+    out, _ = worker.communicate(timeout=10)
+    assert out.splitlines()[-1] == f"saved after {asking.name}"
+    assert worker.returncode == 0
+
+
+@pytest.mark.parametrize("first", ASKING)
+def test_a_second_ctrl_c_ends_it_at_once(first):
+    worker = start("long")
+    worker.send_signal(first)
+    assert worker.stdout.readline() == "heard\n"
+    worker.send_signal(signal.SIGINT)
+    out, errors = worker.communicate(timeout=10)
+    assert out == ""
+    assert "KeyboardInterrupt" in errors
+
+
+def test_the_old_handlers_come_back():
+    before = [signal.getsignal(number) for number in ASKING]
+    with stop_requested():
+        assert [signal.getsignal(number) for number in ASKING] != before
+    assert [signal.getsignal(number) for number in ASKING] == before
+
+
+def test_a_second_preemption_notice_changes_nothing():
+    with stop_requested() as request:
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGUSR1)
+    assert request.signal is signal.SIGTERM
+
+
+def test_other_threads_hear_nothing_and_disturb_nothing():
+    heard = []
+
+    def listen():
+        with stop_requested() as request:
+            heard.append(request.signal)
+
+    thread = threading.Thread(target=listen)
+    thread.start()
+    thread.join()
+    assert heard == [None]
