@@ -1,0 +1,1 @@
+"""What a pre-trained network has learnt: features and probes."""

@@ -1,0 +1,93 @@
+"""Evidence: what a linear probe found, as plain records for tables, reports and JSON."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from isopix.core import config
+from isopix.core.config import spec
+from isopix.model.backbone import Stream
+from isopix.model.pool import Pool
+
+# Half decades. Standardised features make one grid serve every network, and a penalty on the mean loss every
+# number of images: at 10 the weights all but vanish, at 1e-5 they are all but free.
+STRENGTHS = tuple(float(f"{10 ** (power / 2):.3g}") for power in range(-10, 3))
+
+
+@spec
+class Protocol:
+    """How a network is read and a probe is fitted, chosen and judged; the rest is network and images.
+
+    `stream` and `pool` say what is read of a layer. `strengths` are of the penalty of logistic.py. With
+    `refit` the judged fit has seen train and validation (the paper's fold-back), at the strength that
+    validation chose before; without it, train alone.
+    """
+
+    stream: Stream = "n"
+    pool: Pool = "mean"
+    strengths: tuple[float, ...] = STRENGTHS
+    refit: bool = False
+    resamples: int = 1000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.strengths or not all(0 < strength < float("inf") for strength in self.strengths):
+            raise ValueError(f"strengths {self.strengths} must be one or more positive numbers")
+        if self.resamples < 1:
+            raise ValueError(f"resamples {self.resamples} must be at least 1")
+
+
+@dataclass(frozen=True)
+class LayerScore:
+    """One layer at the strength that validation chose.
+
+    Accuracies are shares of images; 95 % of the test set's resamples lie in `low`..`high`. `objective`
+    (nats an image), `gradient` (its length) and `steps` tell of the judged fit.
+    """
+
+    layer: int
+    strength: float
+    validation: float
+    test: float
+    low: float
+    high: float
+    objective: float
+    gradient: float
+    steps: int
+
+
+@dataclass(frozen=True)
+class Record:
+    """A probe of some layers.
+
+    `best` is the layer with the highest validation accuracy (the first of equals), `majority` the test
+    accuracy of always answering train's most frequent class, `images` the number in each split.
+    """
+
+    layers: tuple[LayerScore, ...]
+    best: int
+    classes: int
+    majority: float
+    images: dict[str, int]
+    warnings: tuple[str, ...]
+
+    @property
+    def score(self) -> LayerScore:
+        """The best layer's: the number to report."""
+        return self.layers[self.best]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain nested values, ready for JSON; `config.from_dict` reads them back."""
+        return config.to_dict(self)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The probe of a network, beside the same probe of what has learnt nothing."""
+
+    protocol: Protocol
+    network: Record
+    controls: dict[str, Record]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain nested values, ready for JSON; `config.from_dict` reads them back."""
+        return config.to_dict(self)

@@ -1,0 +1,231 @@
+"""A probe chooses on validation, reports on test, says what is doubtful, refuses what is unproven."""
+
+import json
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+
+from isopix.core import config
+from isopix.transfer import logistic, probe
+from isopix.transfer.evidence import Evidence, Protocol
+from isopix.transfer.features import extract, raw_pixels
+from isopix.transfer.probe import Split, Splits, examine, shuffled, standardised
+from tests.unit.transfer.cases import DEPTH, backbone, clusters, digits
+
+CPU = torch.device("cpu")
+QUICK = Protocol(strengths=(1e-3, 1e-2, 1e-1), resamples=200)
+
+
+def cut(features, labels, train=120, validation=60):
+    """The first images to train on, the next to choose by, the rest to judge on."""
+    parts = (slice(0, train), slice(train, train + validation), slice(train + validation, None))
+    return Splits(*(Split(features[:, part], labels[part]) for part in parts))
+
+
+def easy():
+    return cut(*clusters(300, 6, 3, spread=2.0))
+
+
+def run(splits, protocol=QUICK):
+    return probe.probe(splits, protocol, device=CPU)
+
+
+def noise(split):
+    """As many features, drawn without a look at the images."""
+    draw = torch.Generator().manual_seed(len(split.labels))
+    return torch.randn(split.features.shape, generator=draw)
+
+
+def stacked(first, second):
+    """The layers of both, of the same images."""
+    pairs = ((getattr(first, name), getattr(second, name)) for name in ("train", "validation", "test"))
+    return Splits(*(Split(torch.cat([one.features, two.features]), one.labels) for one, two in pairs))
+
+
+def test_the_best_layer_is_chosen_on_validation_and_not_on_test():
+    good = easy()
+    lucky = replace(good, validation=replace(good.validation, features=noise(good.validation)))
+    weak = good.map(lambda split: replace(split, features=split.features + 2 * noise(split)))
+    record = run(stacked(lucky, weak))
+    assert record.layers[0].test > record.layers[1].test
+    assert record.best == 1
+    assert record.score is record.layers[1]
+
+
+def test_the_strength_is_chosen_on_validation():
+    splits = easy()
+    accuracies = {
+        one: run(splits, replace(QUICK, strengths=(one,))).score.validation for one in QUICK.strengths
+    }
+    score = run(splits).score
+    assert score.validation == max(accuracies.values())
+    assert score.strength == max(one for one, accuracy in accuracies.items() if accuracy == score.validation)
+
+
+def test_a_layer_does_not_depend_on_its_companions(monkeypatch):
+    images, labels = digits()
+    splits = cut(extract(backbone(), images[:500]), labels[:500], 300, 100)
+    together = run(splits)
+    monkeypatch.setattr(probe, "BUDGET", 1)
+    apart = run(splits)
+    for one, other in zip(together.layers, apart.layers, strict=True):
+        assert one.objective == pytest.approx(other.objective, rel=1e-7)
+        assert (one.layer, one.strength, one.test) == (other.layer, other.strength, other.test)
+
+
+def test_progress_counts_layers(monkeypatch):
+    monkeypatch.setattr(probe, "BUDGET", 1)
+    splits, seen = easy().map(lambda split: replace(split, features=split.features.expand(3, -1, -1))), []
+    probe.probe(splits, QUICK, device=CPU, progress=seen.append)
+    assert seen == [1, 2, 3]
+
+
+def test_the_same_probe_gives_the_same_record():
+    assert run(easy()) == run(easy())
+
+
+def test_the_interval_encloses_the_test_accuracy():
+    score = run(easy()).score
+    assert 0 < score.low < score.test < score.high < 1
+
+
+def test_the_record_counts_images_classes_and_the_majority():
+    splits = easy()
+    rare = replace(splits, train=Split(splits.train.features[:, :-1], splits.train.labels[:-1]))
+    record = run(rare)
+    assert record.images == {"train": 119, "validation": 60, "test": 120}
+    assert record.classes == 3
+    assert record.majority == pytest.approx(1 / 3)
+
+
+def test_classes_need_not_be_counted_from_zero():
+    splits = easy()
+    odd = splits.map(lambda split: replace(split, labels=split.labels * 7 + 3))
+    assert run(odd) == run(splits)
+
+
+def test_a_class_that_train_never_shows_is_never_right():
+    splits = easy()
+    unseen = replace(splits, test=replace(splits.test, labels=torch.full_like(splits.test.labels, 9)))
+    assert run(unseen).score.test == 0
+
+
+def test_refit_learns_from_validation_too():
+    splits = easy()
+    record = run(splits, replace(QUICK, refit=True))
+    chosen = record.score.strength
+    folded = run(splits.folded(), replace(QUICK, strengths=(chosen,)))
+    assert record.score.test == folded.score.test
+    assert record.score.objective == pytest.approx(folded.score.objective, rel=1e-9)
+    assert record.score.validation == run(splits).score.validation
+
+
+def test_train_has_mean_zero_and_deviation_one():
+    features, labels = clusters(300, 4, 3)
+    train = standardised(cut(features * 50 + 1000, labels)).train.features
+    torch.testing.assert_close(train.mean(1), torch.zeros(1, 4), atol=1e-5, rtol=0)
+    torch.testing.assert_close(train.std(1, correction=0), torch.ones(1, 4), atol=1e-5, rtol=0)
+
+
+def test_validation_and_test_have_no_say_in_the_scale():
+    splits = easy()
+    louder = replace(splits, test=replace(splits.test, features=splits.test.features * 100))
+    assert torch.equal(standardised(louder).train.features, standardised(splits).train.features)
+
+
+def test_features_that_train_shows_constant_are_left_out():
+    features, labels = clusters(300, 4, 3)
+    dead = torch.full((1, 300, 1), 0.1)
+    dead[:, 200:] = 5.0
+    wider = standardised(cut(torch.cat([features, dead], 2), labels))
+    assert wider.test.features[..., -1].abs().max() == 0
+    assert (
+        run(cut(torch.cat([features, dead], 2), labels)).score.test == run(cut(features, labels)).score.test
+    )
+
+
+def test_a_strength_on_the_edge_of_the_grid_is_warned_of():
+    record = run(easy(), replace(QUICK, strengths=(1e-6, 1e-5)))
+    assert record.warnings == ("the chosen strength lies on the edge of the grid 1e-06 .. 1e-05 in layer 0",)
+
+
+def test_one_strength_is_no_edge():
+    assert run(easy(), replace(QUICK, strengths=(1e-2,))).warnings == ()
+
+
+def test_an_unconverged_fit_is_refused(monkeypatch):
+    monkeypatch.setattr(logistic, "fit", partial(logistic.fit, limit=1))
+    start = r"^layer 0: the fit with strength 0.001 did not converge; "
+    with pytest.raises(RuntimeError, match=start + r"its gradient is \S+ after 1 steps, allowed: \S+$"):
+        run(easy(), replace(QUICK, strengths=(1e-3,)))
+
+
+def test_an_unconverged_refit_is_refused(monkeypatch):
+    def hasty(features, labels, strengths, *, classes):
+        limit = 1 if strengths.shape[1] == 1 else logistic.LIMIT  # the refit has one strength a layer
+        return whole(features, labels, strengths, classes=classes, limit=limit)
+
+    whole = logistic.fit
+    monkeypatch.setattr(logistic, "fit", hasty)
+    with pytest.raises(RuntimeError, match="did not converge"):
+        run(easy(), replace(QUICK, refit=True))
+
+
+@pytest.mark.parametrize("name", ["train", "validation", "test"])
+def test_an_empty_split_is_refused(name):
+    splits = easy()
+    empty = replace(splits, **{name: Split(splits.train.features[:, :0], splits.train.labels[:0])})
+    with pytest.raises(
+        ValueError, match=f"^the {name} split holds no images; a probe needs some in every split$"
+    ):
+        run(empty)
+
+
+def test_one_class_is_refused():
+    splits = easy().map(lambda split: replace(split, labels=torch.zeros_like(split.labels)))
+    with pytest.raises(
+        ValueError, match=r"^the train split holds images of one class only; a probe needs two or more$"
+    ):
+        run(splits)
+
+
+def test_features_that_are_not_finite_are_refused():
+    splits = easy()
+    splits.validation.features[0, 3, 2] = torch.nan
+    with pytest.raises(RuntimeError, match=r"^features of layer 0 are not finite in the validation split$"):
+        run(splits)
+
+
+@pytest.mark.parametrize(("field", "value"), [("strengths", ()), ("strengths", (0.0,)), ("resamples", 0)])
+def test_a_protocol_that_cannot_be_followed_is_refused(field, value):
+    with pytest.raises(ValueError, match=f"^{field} .* must be"):
+        replace(QUICK, **{field: value})
+
+
+def test_shuffled_labels_are_the_same_labels_in_another_order():
+    splits = easy()
+    control = shuffled(splits, seed=0)
+    assert torch.equal(control.train.labels.bincount(), splits.train.labels.bincount())
+    assert not torch.equal(control.train.labels, splits.train.labels)
+    assert torch.equal(control.test.labels, splits.test.labels)
+
+
+def test_digits_are_read_far_above_chance_and_shuffled_labels_are_not():
+    images, labels = digits()
+    network = cut(extract(backbone(), images), labels, 900, 300)
+    evidence = examine(
+        network, {"raw pixels": cut(raw_pixels(images), labels, 900, 300)}, protocol=QUICK, device=CPU
+    )
+    assert len(evidence.network.layers) == DEPTH + 1
+    assert evidence.network.score.test > 0.4
+    assert evidence.controls["raw pixels"].score.test > 0.9
+    assert evidence.controls["shuffled labels"].score.test < 0.2
+    assert list(evidence.controls) == ["raw pixels", "shuffled labels"]
+
+
+def test_evidence_is_json_and_back():
+    splits = easy()
+    evidence = examine(splits, {"the same": splits}, protocol=QUICK, device=CPU)
+    assert config.from_dict(Evidence, json.loads(json.dumps(evidence.to_dict()))) == evidence
