@@ -1,0 +1,134 @@
+"""How fast is exact palette encoding, beside the nearest-colour search of Hugging Face's ImageGPT processors?
+
+    python bench/palette_encode.py --images 256 --repeats 7 --threads 1
+
+Images are CIFAR-10's from $ISOPIX_TEST_DATA/cifar10, or else digits; the palette is OpenAI's from there, or
+else fitted to the images. Ours starts from uint8 images. Theirs starts from pixels that are normalised and
+laid out already, which favours it. Both run in turn, at several batch sizes.
+`disagreements` counts codes that differ from ours, which are exact. One process, equal threads.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from einops import rearrange
+from jaxtyping import Int
+from threadpoolctl import threadpool_limits
+from torch import Tensor
+from transformers.models.imagegpt.image_processing_pil_imagegpt import color_quantize
+
+from isopix.codecs import kmeans, palette_file
+from isopix.codecs.pixel import Palette
+from isopix.core.device import environment
+from isopix.core.types import Grid, Images
+from isopix.data.images import Data, load
+
+try:
+    from transformers.models.imagegpt.image_processing_imagegpt import color_quantize_torch
+except ModuleNotFoundError:  # transformers' torch processor needs torchvision
+    color_quantize_torch = None
+
+GRID = Grid(32, 32)
+BATCHES = (1, 16, 128)
+
+SPREAD = {"median_ns": statistics.median, "min_ns": min, "max_ns": max}
+
+Search = Callable[[Tensor], Int[Tensor, " P"]]
+
+
+def main() -> None:
+    """Encode the same images by both, compare the codes, print JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name, default in {"images": 256, "repeats": 7, "threads": 1}.items():
+        parser.add_argument(f"--{name}", type=int, default=default)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    source, images = real_images(options.images)
+    palette = real_palette(images)
+    with threadpool_limits(options.threads):
+        start = time.perf_counter()
+        palette.prepare()
+        build = time.perf_counter() - start
+        measured = [measure(searches(palette, images), batch, options.repeats) for batch in BATCHES]
+    print(
+        json.dumps(
+            {
+                "question": "nanoseconds a pixel to find the nearest of the palette's colours",
+                "images": f"{len(images)} of {source}",
+                "colours": palette.levels,
+                **environment(torch.device("cpu")),
+                "transformers": transformers.__version__,
+                "table_build_seconds": build,
+                "pixels": images[:, 0].numel(),
+                "rows": [row for rows in measured for row in rows],
+            },
+            indent=2,
+        )
+    )
+
+
+def real_images(count: int) -> tuple[str, Images]:
+    folder = Path(os.environ.get("ISOPIX_TEST_DATA", "")) / "cifar10"
+    data = Data(
+        source=str(folder) if folder.is_dir() else "digits", rows=GRID.rows, cols=GRID.cols, limit=count
+    )
+    loaded = load(data)
+    return loaded.name, loaded.test.images
+
+
+def real_palette(images: Images) -> Palette:
+    path = Path(os.environ.get("ISOPIX_TEST_DATA", "")) / "openai-kmeans-centers.npy"
+    if path.is_file():
+        return Palette(palette_file.read(path).colours, GRID)
+    return Palette(kmeans.fit(images, 16).colours, GRID)
+
+
+def searches(palette: Palette, images: Images) -> dict[str, tuple[Search, Tensor]]:
+    """Ours from images; theirs from normalised pixels, to the indices of the nearest clusters."""
+    clusters = palette.colours / 127.5 - 1
+    pixels = rearrange(images / 127.5 - 1, "b c h w -> b (h w) c").contiguous()
+    found: dict[str, tuple[Search, Tensor]] = {
+        "isopix": (lambda part: palette.encode(part).flatten(), images),
+        "numpy": (lambda part: torch.from_numpy(color_quantize(part.numpy(), clusters.numpy())), pixels),
+    }
+    if color_quantize_torch is not None:
+        found["torch"] = (lambda part: color_quantize_torch(part.flatten(0, 1), clusters), pixels)
+    return found
+
+
+def measure(searches: dict[str, tuple[Search, Tensor]], batch: int, repeats: int) -> list[dict[str, Any]]:
+    """All images by each search in turn, so that a busy machine slows both; the first round is not
+    counted.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in searches}
+    codes = {}
+    for _ in range(repeats + 1):
+        for name, (search, inputs) in searches.items():
+            start = time.perf_counter()
+            found = [search(part) for part in torch.split(inputs, batch)]
+            seconds[name].append(time.perf_counter() - start)
+            codes[name] = torch.cat(found)
+    ours, exact = statistics.median(seconds["isopix"][1:]), codes["isopix"]
+    return [
+        {
+            "search": name,
+            "batch": batch,
+            "n": repeats,
+            **{key: round(1e9 * pick(taken[1:]) / len(exact), 3) for key, pick in SPREAD.items()},
+            "disagreements": int((codes[name] != exact).sum()),
+            "isopix_times_faster": round(statistics.median(taken[1:]) / ours, 1),
+        }
+        for name, taken in seconds.items()
+    ]
+
+
+if __name__ == "__main__":
+    main()
