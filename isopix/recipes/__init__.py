@@ -1,0 +1,1 @@
+"""Complete settings of runs, as plain functions."""

@@ -1,0 +1,72 @@
+"""Catalogue: every recipe by its name, and changed settings with the origin of each."""
+
+import difflib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from isopix.core.config import change, flatten, parse, read_values, to_dict
+from isopix.recipes import igpt, tiny
+from isopix.recipes.recipe import Recipe
+
+RECIPES: dict[str, Callable[[], Recipe]] = {
+    f"igpt.{function.__name__}": function
+    for function in (
+        tiny.digits,
+        tiny.digits_bert,
+        tiny.tiny,
+        tiny.tiny_bert,
+        igpt.s,
+        igpt.s_bert,
+        igpt.m,
+        igpt.m_bert,
+        igpt.l,
+        igpt.l_bert,
+        igpt.xl,
+    )
+}
+
+
+class Resolved(NamedTuple):
+    """A recipe after all changes, and where each value that is not the recipe's own came from, by path."""
+
+    recipe: Recipe
+    origins: dict[str, str]
+
+
+def find(name: str) -> Recipe:
+    """The recipe of that name; raises ValueError that lists the names."""
+    if name not in RECIPES:
+        close = difflib.get_close_matches(name, RECIPES, n=1)
+        hint = f"did you mean '{close[0]}'? " if close else ""
+        raise ValueError(f"unknown recipe '{name}'; {hint}recipes: {', '.join(RECIPES)}")
+    return RECIPES[name]()
+
+
+def resolve(
+    name: str,
+    *,
+    file: Path | None = None,
+    options: dict[str, Any] | None = None,
+    assignments: Sequence[str] = (),
+) -> Resolved:
+    """Recipe < file < options of the command < `path=value` words; later ones win. Raises ValueError,
+    naming the path.
+    """
+    layers = [
+        (f"file {file}", flatten(read_values(file)) if file else {}),
+        ("option", {path: value for path, value in (options or {}).items() if value is not None}),
+        ("command line", parse(assignments)),
+    ]
+    recipe = find(name)
+    origins: dict[str, str] = {}
+    for origin, changes in layers:
+        recipe = change(recipe, changes)
+        origins |= dict.fromkeys(changes, origin)
+    return Resolved(recipe, origins)
+
+
+def settings(resolved: Resolved) -> list[tuple[str, Any, str]]:
+    """Every setting as (path, value, origin), in the order of the dataclass."""
+    values = flatten(to_dict(resolved.recipe))
+    return [(path, value, resolved.origins.get(path, "recipe")) for path, value in values.items()]

@@ -1,0 +1,79 @@
+"""A run folder, or one of its checkpoints, becomes a network again."""
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from isopix.codecs.base import Codec
+from isopix.codecs.nearest import ONE
+from isopix.core.config import from_dict
+from isopix.objectives.network import Network
+from isopix.recipes.recipe import Recipe
+from isopix.train import checkpoint
+from isopix.train.checkpoint import Checkpoint
+from isopix.train.run_folder import RunFolder
+
+WEIGHTS = ("model",)
+
+
+class Loaded(NamedTuple):
+    """A network as it was at `step`, and damaged checkpoints that were passed over, newest first."""
+
+    recipe: Recipe
+    network: Network
+    step: int
+    passed_over: list[str]
+
+
+def load(path: Path, *, device: torch.device) -> Loaded:
+    """The network in a checkpoint folder, or in the newest intact one of a run folder.
+
+    Raises ValueError if there is none, if a file of it is damaged, or if the palette is not the one whose
+    hash the checkpoint states.
+    """
+    found, passed_over = find(path, WEIGHTS)
+    network = revive(found).to(device)
+    return Loaded(recipe_of(found), network, found.records["state"]["step"], passed_over)
+
+
+def find(path: Path, groups: Collection[str] | None = None) -> tuple[Checkpoint, list[str]]:
+    """The checkpoint at that path, and what is wrong with newer ones. Raises ValueError if there is none."""
+    if (path / checkpoint.MANIFEST).is_file():
+        return checkpoint.load(path, groups), []
+    run = RunFolder.open(path)
+    found = checkpoint.newest(run.checkpoints, groups)
+    if found.checkpoint is None:
+        raise ValueError(f"run folder {path} holds no checkpoint yet; start it anew under another --out")
+    return found.checkpoint, [str(error) for error in found.rejected]
+
+
+def recipe_of(found: Checkpoint) -> Recipe:
+    """The settings that the checkpoint was made with."""
+    return from_dict(Recipe, found.records["recipe"])
+
+
+def revive(found: Checkpoint) -> Network:
+    """The network of a checkpoint, with its weights and its palette."""
+    network = recipe_of(found).build(codec_of(found))
+    network.load(found.tensors["model"])
+    return network
+
+
+def codec_of(found: Checkpoint) -> Codec:
+    """The codec of a checkpoint. Raises ValueError if it is not the one whose hash the checkpoint states."""
+    recipe = recipe_of(found)
+    codec = recipe.codec.build(recipe.grid, found.tensors["model"]["codec.fixed"] / ONE)
+    refuse_other_codec(codec, found)
+    return codec
+
+
+def refuse_other_codec(codec: Codec, found: Checkpoint) -> None:
+    """Raises ValueError if `codec` is not the one that this checkpoint was trained with."""
+    stated = found.records["state"]["codec"]
+    if codec.fingerprint() != stated:
+        raise ValueError(
+            f"palette {codec.fingerprint()[:12]} is not palette {stated[:12]}, "
+            f"which checkpoint {found.path} was trained with"
+        )

@@ -1,0 +1,96 @@
+"""Recipe: the complete settings of a run, and the network that they describe."""
+
+from dataclasses import field
+
+from isopix.codecs.base import Codec
+from isopix.codecs.pixel import PaletteColours
+from isopix.core.config import spec
+from isopix.core.device import Precision
+from isopix.core.random import generator
+from isopix.core.types import Grid
+from isopix.data.images import Data
+from isopix.model.backbone import Backbone
+from isopix.model.blocks import Block, Transformer
+from isopix.model.heads import LinearHead
+from isopix.model.init import initialise
+from isopix.model.positions import Learned, Positions
+from isopix.model.stems.codes import Codes, Stem
+from isopix.objectives.autoregressive import Autoregressive
+from isopix.objectives.network import Network, ObjectiveSpec
+from isopix.train.optim import Adam, Optimiser
+from isopix.train.schedule import Schedule, WarmupCosine
+
+
+@spec
+class Recipe:
+    """Every choice of a run; the defaults are the paper's where it makes one (iGPT sections 3 and 3.4,
+    table 5).
+
+    `batch` images a step make one update, in `accumulate` pieces; `*_every` count steps; `evaluate_images` is
+    how many validation images an evaluation during training reads, and `test_images` how many test images are
+    graded at its end.
+    """
+
+    name: str
+    data: Data = field(default_factory=Data)
+    codec: PaletteColours = field(default_factory=PaletteColours)
+    stem: Stem = field(default_factory=Codes)
+    positions: Positions = field(default_factory=Learned)
+    block: Block = field(default_factory=Transformer)
+    depth: int
+    width: int
+    objective: ObjectiveSpec = field(default_factory=Autoregressive)
+    steps: int = 1_000_000
+    batch: int = 128
+    accumulate: int = 1
+    optimiser: Optimiser = field(default_factory=Adam)
+    schedule: Schedule = field(default_factory=WarmupCosine)
+    precision: Precision = "bf16"
+    compile: bool = False
+    seed: int = 0
+    log_every: int = 10
+    evaluate_every: int = 1000
+    evaluate_images: int = 1024
+    test_images: int = 10_000
+    checkpoint_every: int = 1000
+
+    def __post_init__(self) -> None:
+        for name in (
+            "depth",
+            "width",
+            "steps",
+            "batch",
+            "accumulate",
+            "log_every",
+            "evaluate_every",
+            "checkpoint_every",
+        ):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} {getattr(self, name)} must be at least 1")
+        if self.batch % self.accumulate:
+            raise ValueError(f"batch {self.batch} is not a multiple of accumulate {self.accumulate}")
+
+    @property
+    def grid(self) -> Grid:
+        return Grid(self.data.rows, self.data.cols)
+
+    def build(self, codec: Codec) -> Network:
+        """The network as it is before its first step; every weight is a function of `seed`.
+
+        Raises ValueError for parts that do not fit together.
+        """
+        network = self.assemble(codec)
+        initialise(network, width=self.width, depth=self.depth, generator=generator(self.seed, "initialise"))
+        return network
+
+    def assemble(self, codec: Codec) -> Network:
+        """The same network before any weight is drawn; under `torch.device("meta")` it takes no memory."""
+        grid, width, causal = codec.grid, self.width, self.objective.causal
+        parts = [
+            self.stem.build(codec, width),
+            self.objective.masking.build(width),
+            self.positions.build(grid, width),
+        ]
+        blocks = [self.block.build(grid, width, causal) for _ in range(self.depth)]
+        backbone = Backbone(grid, parts, blocks, self.block.norm.build(width))
+        return Network(codec, backbone, LinearHead(codec, width), self.objective)

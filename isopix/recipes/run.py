@@ -1,0 +1,212 @@
+"""Runs: a recipe and its images become a run folder, and an interrupted run goes on."""
+
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from isopix import __version__
+from isopix.codecs import kmeans, palette_file
+from isopix.codecs.base import Codec
+from isopix.core.config import to_dict
+from isopix.core.device import environment
+from isopix.data.batches import Batches
+from isopix.data.images import ImageSet
+from isopix.data.images import load as load_images
+from isopix.objectives.network import Network
+from isopix.recipes.load import WEIGHTS, find, recipe_of, revive
+from isopix.recipes.recipe import Recipe
+from isopix.train import checkpoint
+from isopix.train.checkpoint import Checkpoint
+from isopix.train.disk import write_json
+from isopix.train.evaluate import held_out_loss
+from isopix.train.learners import Pretraining
+from isopix.train.log import Log, Sink, TensorBoard
+from isopix.train.log import read as read_log
+from isopix.train.loop import Hooks, Record, train
+from isopix.train.run_folder import RunFolder
+from isopix.train.stepper import NonFiniteError, Stepper
+
+KEPT = 2  # checkpoints; the older one serves when the newer is damaged
+
+
+class Watch(NamedTuple):
+    """Who looks on: `record` sees every record of the log, and `stop` is asked after every step.
+
+    With `tensorboard` the numbers also go to TensorBoard files in the run folder.
+    """
+
+    record: Callable[[Record], None] = lambda record: None
+    stop: Callable[[], bool] = lambda: False
+    tensorboard: bool = False
+
+
+class Outcome(NamedTuple):
+    """Where a run stands."""
+
+    run: RunFolder
+    step: int
+    finished: bool
+
+
+def start(recipe: Recipe, out: Path, *, device: torch.device, watch: Watch) -> Outcome:
+    """Train a recipe from its first step in the new run folder `out`.
+
+    Raises ValueError for settings, data or folders that cannot be, before anything is trained; RuntimeError
+    if the disk is full or the loss stops being a number.
+    """
+    run = RunFolder.create(out)
+    try:
+        data = load_images(recipe.data, seed=recipe.seed)
+        network = recipe.build(make_codec(recipe, data))
+    except BaseException:
+        shutil.rmtree(out)
+        raise
+    if data.report:
+        shutil.copy(data.report, run.path / "bad-files.csv")
+    with run.lock():
+        write_json(run.recipe, to_dict(recipe))
+        write_json(run.environment, {**_surroundings(device), **_facts(data)})
+        return _Session(run, recipe, network, data, device).go(watch, None)
+
+
+def resume(out: Path, *, device: torch.device, watch: Watch) -> Outcome:
+    """Go on from the newest intact checkpoint; with the same device, threads and versions, bit for bit.
+
+    Raises ValueError if there is nothing to go on with or the data has changed, and what `start` raises.
+    """
+    run = RunFolder.open(out)
+    with run.lock():
+        found, passed_over = find(out)
+        recipe = recipe_of(found)
+        data = load_images(recipe.data, seed=recipe.seed)
+        if data.fingerprint != found.records["state"]["data"]:
+            raise ValueError(
+                f"the images of '{recipe.data.source}' are not those that run {out} started with"
+            )
+        session = _Session(run, recipe, revive(found), data, device)
+        notes = [f"passed over: {reason}" for reason in passed_over] + _differences(found, device)
+        return session.go(watch, found, notes)
+
+
+def make_codec(recipe: Recipe, data: ImageSet) -> Codec:
+    """The palette of the recipe's file, or one fitted to the training images. Raises ValueError if the
+    sizes differ.
+    """
+    if recipe.codec.source is not None:
+        colours = palette_file.read(Path(recipe.codec.source)).colours
+    else:
+        colours = kmeans.fit(data.train.images, recipe.codec.colours, seed=recipe.seed).colours
+    return recipe.codec.build(recipe.grid, colours)
+
+
+class _Session:
+    """One process's work on a run folder."""
+
+    def __init__(
+        self, run: RunFolder, recipe: Recipe, network: Network, data: ImageSet, device: torch.device
+    ):
+        self.run, self.recipe, self.data, self.device = run, recipe, data, device
+        self.network = network.to(device)
+        self.learner = Pretraining(self.network)
+        self.sinks: list[Sink] = []
+
+    def go(self, watch: Watch, found: Checkpoint | None, notes: Sequence[str] = ()) -> Outcome:
+        """Train to the end, or to a stop, and grade the test images once the end is reached."""
+        self.watch = watch
+        step = 0 if found is None else found.records["state"]["step"]
+        with ExitStack() as stack:
+            log = Log(self.run.log)
+            stack.callback(log.close)
+            log.truncate_after(step)
+            self.log, self.sinks = log, [log]
+            if watch.tensorboard:
+                board = TensorBoard(self.run.path / "tensorboard", after=step)
+                stack.callback(board.close)
+                self.sinks.append(board)
+            for skipped in self.data.skipped if found is None else ():
+                self.record({"kind": "note", "step": 0, "text": f"skipped {skipped.path}: {skipped.reason}"})
+            for note in notes:
+                self.record({"kind": "note", "step": step, "text": note})
+            reached = self._train(found, step)
+            finished = reached == self.recipe.steps
+            if finished:
+                self._test(reached)
+            return Outcome(self.run, reached, finished)
+
+    def _train(self, found: Checkpoint | None, step: int) -> int:
+        recipe, train_images = self.recipe, self.data.train
+        batches = Batches(
+            train_images, size=recipe.batch, seed=recipe.seed, device=self.device, augment=recipe.data.augment
+        )
+        try:
+            return train(
+                self.learner,
+                recipe,
+                batches=batches,
+                validation=self.data.validation,
+                hooks=Hooks(self.record, self.save, self.watch.stop),
+                resume=None if found is None else {"step": step, "optimiser": found.tensors["optimiser"]},
+            )
+        except NonFiniteError as error:
+            good = checkpoint.newest(self.run.checkpoints, WEIGHTS).checkpoint
+            kept = f"the last good checkpoint is {good.path}" if good else "there is no checkpoint yet"
+            raise RuntimeError(f"{error}; {kept}; try a lower optimiser.learning_rate") from None
+
+    def _test(self, step: int) -> None:
+        """Grade the test images, unless an earlier process has done so."""
+        images = self.data.test.images[: self.recipe.test_images]
+        if any(record.get("split") == "test" for record in read_log(self.run.log)) or len(images) == 0:
+            return
+        recipe = self.recipe
+        loss = held_out_loss(self.learner, images, seed=recipe.seed, precision=recipe.precision)
+        numbers = {"images": len(images), "loss_nats": loss}
+        self.record({"kind": "evaluation", "step": step, "split": "test", **numbers})
+
+    def record(self, record: Record) -> None:
+        for sink in self.sinks:
+            sink.write(record)
+        self.watch.record(record)
+
+    def save(self, step: int, stepper: Stepper) -> None:
+        self.log.sync()
+        state = {"step": step, "codec": self.network.codec.fingerprint(), "data": self.data.fingerprint}
+        records: dict[str, dict[str, Any]] = {
+            "recipe": to_dict(self.recipe),
+            "state": state,
+            "environment": environment(self.device),
+        }
+        folder = checkpoint.step_folder(self.run.checkpoints, step)
+        checkpoint.save(folder, {"model": self.network.tensors(), "optimiser": stepper.state()}, records)
+        checkpoint.prune(self.run.checkpoints, KEPT)
+
+
+def _surroundings(device: torch.device) -> dict[str, Any]:
+    """What the run folder says of where and how it was made."""
+    return {
+        **environment(device),
+        "isopix": __version__,
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": ["isopix", *sys.argv[1:]],
+    }
+
+
+def _facts(data: ImageSet) -> dict[str, Any]:
+    """Which images, and how many in each split."""
+    counts = {"train": len(data.train), "validation": len(data.validation), "test": len(data.test)}
+    return {"data": data.fingerprint, "images": counts}
+
+
+def _differences(found: Checkpoint, device: torch.device) -> list[str]:
+    """A line for each thing that keeps a resume from being bit for bit."""
+    then, now = found.records["environment"], environment(device)
+    return [
+        f"resumed with {name} {now[name]}, the run had {then.get(name)}: weights may differ in the last bits"
+        for name in ("device", "threads", "torch")
+        if then.get(name) != now[name]
+    ]

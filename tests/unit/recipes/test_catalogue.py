@@ -1,0 +1,115 @@
+import pytest
+import torch
+
+from isopix.core.config import from_dict, to_dict
+from isopix.recipes import catalogue
+from isopix.recipes.cost import of_recipe
+from isopix.recipes.recipe import Recipe
+
+# iGPT table 2 and the released code, positions of the stated resolution counted (L and XL also at others).
+PARAMETERS = {
+    "igpt.s": 76_571_648,
+    "igpt.m": 455_157_760,
+    "igpt.l": 1_362_250_752,
+    "igpt.xl": 6_810_875_904,
+    "igpt.s_bert": 76_571_648 - 512,
+    "igpt.m_bert": 455_157_760 - 1024,
+    "igpt.l_bert": 1_362_250_752 - 1536,
+}
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_parameters_are_those_of_the_paper_to_the_last_digit(name: str) -> None:
+    assert of_recipe(catalogue.find(name)).parameters == PARAMETERS[name]
+
+
+def test_xl_at_32_has_the_printed_count() -> None:
+    recipe = catalogue.resolve("igpt.xl", assignments=["data.rows=32", "data.cols=32"]).recipe
+    assert of_recipe(recipe).parameters == 6_801_438_720
+
+
+@pytest.mark.parametrize("name", catalogue.RECIPES)
+def test_recipe_is_named_like_its_key(name: str) -> None:
+    assert catalogue.find(name).name == name
+
+
+@pytest.mark.parametrize("name", catalogue.RECIPES)
+def test_recipe_to_file_to_recipe_is_the_identity(name: str) -> None:
+    recipe = catalogue.find(name)
+    assert from_dict(Recipe, to_dict(recipe)) == recipe
+
+
+def test_training_flops_of_s_are_the_known_count() -> None:
+    """3 * (2 * 12 L d^2 + 2 V d + 2 L (n + 1) d) * n."""
+    n, d, depth, colours = 1024, 512, 24, 512
+    expected = 3 * (24 * depth * d * d + 2 * colours * d + 2 * depth * (n + 1) * d) * n
+    assert of_recipe(catalogue.find("igpt.s")).training_flops == expected
+
+
+def test_unknown_recipe_lists_the_right_ones() -> None:
+    names = ", ".join(catalogue.RECIPES)
+    with pytest.raises(
+        ValueError, match=r"^unknown recipe 'igpt.tny'; did you mean 'igpt.tiny'. recipes: "
+    ) as error:
+        catalogue.find("igpt.tny")
+    assert str(error.value).endswith(names)
+
+
+def test_later_layers_win_and_say_so(tmp_path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("depth: 2\nwidth: 32\nblock:\n  heads: 4\n")
+    resolved = catalogue.resolve(
+        "igpt.tiny", file=file, options={"seed": 5, "data.limit": None}, assignments=["width=64"]
+    )
+    assert (resolved.recipe.depth, resolved.recipe.width, resolved.recipe.block.heads) == (2, 64, 4)
+    origins = {path: origin for path, _, origin in catalogue.settings(resolved)}
+    assert origins["depth"] == origins["block.heads"] == f"file {file}"
+    assert origins["width"] == "command line"
+    assert origins["seed"] == "option"
+    assert origins["data.limit"] == origins["steps"] == "recipe"
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("dpth=4", "unknown setting 'dpth'; did you mean 'depth'? settings: name, data, codec"),
+        (
+            "block.hedas=4",
+            "unknown setting 'block.hedas'; did you mean 'block.heads'? settings of block: kind, heads",
+        ),
+        ("block.kind=mixr", "'block.kind' is 'mixr'; known: transformer"),
+        ("depth", "'depth' is not a setting; write path=value, as in depth=4 or block.heads=2"),
+        (
+            "depth=zero",
+            "depth: input should be a valid integer, unable to parse string as an integer (given: 'zero')",
+        ),
+        ("depth.x=1", "'depth' has no settings inside; it is one value"),
+        ("depth=0", "depth 0 must be at least 1"),
+        ("precision=fp8", "precision: input should be 'fp32' or 'bf16' (given: 'fp8')"),
+        ("accumulate=3", "batch 16 is not a multiple of accumulate 3"),
+        ("data.rows=0", "data: image side 0 is impossible; allowed: whole numbers from 1 to 1024"),
+    ],
+)
+def test_wrong_settings_name_the_right_ones(word: str, message: str) -> None:
+    with pytest.raises(ValueError) as error:  # noqa: PT011  the message is compared below
+        catalogue.resolve("igpt.tiny", assignments=[word])
+    assert str(error.value).startswith(message)
+    assert "\n" not in str(error.value)
+
+
+def test_heads_that_do_not_divide_the_width_are_refused() -> None:
+    with pytest.raises(ValueError, match="width 128 is not a multiple of heads 3"):
+        of_recipe(catalogue.resolve("igpt.tiny", assignments=["block.heads=3"]).recipe)
+
+
+def test_every_weight_is_a_function_of_the_seed() -> None:
+    def first(seed: int) -> torch.Tensor:
+        recipe = catalogue.resolve("igpt.digits", assignments=[f"seed={seed}"]).recipe
+        colours = torch.arange(17).float()[:, None].expand(17, 3) * 15
+        return recipe.build(recipe.codec.build(recipe.grid, colours)).backbone.blocks[0].mlp.up.weight
+
+    torch.manual_seed(1)
+    one = first(0)
+    torch.manual_seed(2)
+    assert torch.equal(one, first(0))
+    assert not torch.equal(one, first(1))
