@@ -1,0 +1,195 @@
+"""One self-contained HTML page about one or several runs: no script, no network, no silent gap."""
+
+import io
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jaxtyping import Float, UInt8
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from matplotlib.figure import Figure
+from PIL import Image
+from torch import Tensor
+
+from isopix import __version__
+from isopix.core.config import flatten
+from isopix.plots import curves, web
+from isopix.plots.palette import arrange, oklab
+from isopix.report import finding, words
+from isopix.report.finding import best, listed, percent
+from isopix.report.gallery import Gallery, Picture, embed, galleries, instead
+from isopix.report.gather import Gathered, gather
+from isopix.report.summary import summary
+from isopix.train.run_folder import RunFolder
+
+Values = Mapping[str, Any]
+
+
+class View(NamedTuple):
+    """A run as the template shows it."""
+
+    name: str
+    run: Gathered
+    path: str  # as a command takes it
+    graded: str
+    levels: int | None
+    headline: str
+    facts: list[tuple[str, str]]
+    galleries: list[Gallery]
+    instead: str
+    probes: list[tuple[Markup, Values]]
+    loss: Markup | None
+    held_out: finding.HeldOut | None
+    palette: Picture | None
+    sentences: list[str]
+    settings: Values
+    environment: list[tuple[str, str]]
+    commands: list[str]
+    notes: list[str]
+
+
+def build(runs: Sequence[RunFolder]) -> str:
+    """The page about these runs, in order. Raises ValueError without runs, or if a recipe cannot be read."""
+    if not runs:
+        raise ValueError("a report needs a run folder, as in: isopix report runs/photos")
+    gathered = dict(zip(_names([run.path for run in runs]), map(gather, runs), strict=True))
+    views = [_view(name, number, run) for number, (name, run) in enumerate(gathered.items())]
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"percent": percent, "thousands": "{:,}".format, "best": best}
+    return environment.get_template("page.html.j2").render(
+        title=listed(list(gathered)),
+        headline=finding.headline(gathered),
+        summary=summary(gathered),
+        bands=list(dict.fromkeys(_band(v.run.weights.colours) for v in views if v.palette and v.run.weights)),
+        together=_together(gathered),
+        views=views,
+        unit=" or ".join(dict.fromkeys(words.code(run.recipe) for run in gathered.values())),
+        date=str(views[0].run.environment.get("started", ""))[:10],
+        report_command=shlex.join(["isopix", "report", *(str(run.path) for run in runs)]),
+        version=__version__,
+    )
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """The folders' own names; with their parents' where two are equal, and whole where that is not enough."""
+    for parts in (1, 2):
+        names = ["/".join(path.resolve().parts[-parts:]) for path in paths]
+        if len(set(names)) == len(names):
+            return names
+    if len(set(paths)) < len(paths):
+        raise ValueError("a report shows each run once; one was given twice")
+    return [str(path) for path in paths]
+
+
+def _view(name: str, number: int, run: Gathered) -> View:
+    graded = words.graded(run.recipe)
+    return View(
+        name=name,
+        run=run,
+        path=shlex.quote(str(run.path)),
+        graded=graded,
+        levels=finding.levels(run),
+        headline=finding.headline({name: run}),
+        facts=_facts(run),
+        galleries=galleries(run),
+        instead=instead(run),
+        probes=[
+            (_accuracy({"trained": probe}, f"a{number}-{i}"), probe) for i, probe in enumerate(run.probes)
+        ],
+        loss=_loss(run, graded, f"l{number}"),
+        held_out=finding.held_out(run),
+        palette=_palette(run),
+        sentences=words.sentences(run.recipe, run.environment.get("images")),
+        settings=flatten(run.recipe),
+        environment=[(key, _text(value)) for key, value in run.environment.items() if key != "command"],
+        commands=_commands(run),
+        notes=[str(each.get("text", "")) for each in run.records if each["kind"] == "note"],
+    )
+
+
+def _facts(run: Gathered) -> list[tuple[str, str]]:
+    seconds = max((each["seconds"] for each in run.records if each["kind"] == "train"), default=0.0)
+    hours, minutes = divmod(round(seconds / 60), 60)
+    took = f"{hours} h {minutes} min" if hours else f"{minutes} min" if minutes else f"{seconds:.0f} s"
+    facts = [("objective", words.objective(run.recipe))]
+    if run.weights:
+        facts.append(("parameters", f"{run.weights.parameters:,}"))
+    return [
+        *facts,
+        ("steps", f"{finding.steps(run):,}"),
+        ("images shown", f"{finding.seen(run):,}"),
+        ("training", took),
+    ]
+
+
+def _together(runs: Mapping[str, Gathered]) -> Markup | None:
+    """The layers of several runs in one figure, where they were probed on the same images."""
+    probes = {name: run.probes[-1] for name, run in runs.items() if run.probes}
+    if len(probes) < 2 or len({probe.get("data") for probe in probes.values()}) > 1:
+        return None
+    return _accuracy(probes, "together")
+
+
+def _accuracy(probes: Mapping[str, Values], name: str) -> Markup:
+    found = [
+        f"{run}: best layer {best(probe['network'])['layer']}, {percent(best(probe['network'])['test'])}"
+        for run, probe in probes.items()
+    ]
+    return _figure(curves.accuracy_by_layer(probes), name, f"Test accuracy by layer. {'; '.join(found)}.")
+
+
+def _loss(run: Gathered, graded: str, name: str) -> Markup | None:
+    count, loss = finding.levels(run), finding.held_out(run)
+    if count is None or not any("loss_nats" in each for each in run.records):
+        return None
+    reached = f", {loss.nats:.2f} nats a {graded} on {loss.images:,} {loss.split} images" if loss else ""
+    return _figure(curves.loss(run.records, count, code=graded), name, f"Loss by step{reached}.")
+
+
+def _figure(drawn: Figure, name: str, alt: str) -> Markup:
+    return Markup(web.inline(drawn, name=name, alt=alt))
+
+
+def _palette(run: Gathered) -> Picture | None:
+    if run.weights is None or run.weights.colours is None:
+        return None
+    colours = run.weights.colours
+    tiles = arrange(colours, oklab(colours)).byte()
+    rows, cols, _ = tiles.shape
+    count = f"{len(colours):,} colours"
+    caption = f"All {count} by hue and lightness; every pixel that the model reads or draws is one of them."
+    return Picture(_png(tiles), cols, rows, f"The palette: {count}", caption)
+
+
+def _band(colours: Float[Tensor, "K 3"] | None) -> str:
+    """All colours in one line of pixels, from dark to light."""
+    assert colours is not None
+    return _png(colours[oklab(colours)[:, 0].argsort()].round().byte()[None])
+
+
+def _png(pixels: UInt8[Tensor, "rows cols 3"]) -> str:
+    content = io.BytesIO()
+    Image.fromarray(pixels.numpy()).save(content, format="PNG")
+    return embed(content.getvalue())
+
+
+def _commands(run: Gathered) -> list[str]:
+    """The commands that made what is shown, each once: training, probes, pictures."""
+    made = [run.environment, *run.probes, *(drawing.facts for drawing in run.drawings)]
+    return list(dict.fromkeys(_text(each["command"]) for each in made if each.get("command")))
+
+
+def _text(value: object) -> str:
+    if isinstance(value, list):
+        return shlex.join(str(word) for word in value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_text(each)}" for name, each in value.items())
+    return "not recorded" if value is None else f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,66 @@
+"""The summary table: every run and, under it, every control that has learnt nothing."""
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from isopix.report import words
+from isopix.report.finding import best, held_out, levels
+from isopix.report.gather import Gathered
+
+Values = Mapping[str, Any]
+
+
+class Row(NamedTuple):
+    """A run or a control: its loss in nats a code, its accuracy, and the accuracy's 95 % interval."""
+
+    name: str
+    kind: str = "control"  # run, control or shared
+    what: str = ""
+    nats: float | None = None
+    layer: int | None = None
+    test: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def bits(self) -> float | None:
+        return None if self.nats is None else self.nats / math.log(2)
+
+
+def summary(runs: Mapping[str, Gathered]) -> list[Row]:
+    """Runs with their own controls; controls that several runs share stand once, after them."""
+    rows: list[Row] = []
+    shared: dict[Row, None] = {}
+    for name, run in runs.items():
+        rows += _run(name, run)
+        for probe in run.probes[-1:]:
+            shared |= dict.fromkeys(_shared(probe))
+    return [*rows, *shared]
+
+
+def _run(name: str, run: Gathered) -> Iterator[Row]:
+    loss, count = held_out(run), levels(run)
+    probe = run.probes[-1] if run.probes else None
+    row = Row(name, kind="run", what=words.objective(run.recipe), nats=loss and loss.nats)
+    yield _scored(row, probe["network"]) if probe else row
+    chance = Row("untrained", what="the same network", nats=math.log(count) if count else None)
+    controls = probe["controls"] if probe else {}
+    yield _scored(chance, controls["untrained"]) if "untrained" in controls else chance
+    for control, record in controls.items():
+        if control not in ("untrained", "raw pixels"):
+            yield _scored(Row(control, what="the best layer"), record)
+
+
+def _shared(probe: Values) -> Iterator[Row]:
+    """Controls that depend on the images alone."""
+    images = f", {probe['data']}" if probe["data"] else ""
+    if "raw pixels" in probe["controls"]:
+        yield _scored(Row("raw pixels", "shared", f"no network{images}"), probe["controls"]["raw pixels"])
+    yield Row("one class", "shared", f"the most frequent{images}", test=probe["network"]["majority"])
+
+
+def _scored(row: Row, record: Values) -> Row:
+    score = best(record)
+    layer = score["layer"] if len(record["layers"]) > 1 else None
+    return row._replace(layer=layer, test=score["test"], low=score["low"], high=score["high"])

@@ -1,0 +1,137 @@
+"""A recipe in words: plain sentences of the values in `recipe.json`; what has no words goes by its name."""
+
+from collections.abc import Mapping, Sequence
+from string import Formatter
+from typing import Any
+
+from isopix.core.config import flatten
+
+Values = Mapping[str, Any]
+
+# path of a part: its kind or value: what is said of it, with values of the recipe by their path
+SAYINGS: dict[str, dict[str | None, str]] = {
+    "block": {"transformer": "transformer blocks of width {width:,} with {block.heads} attention heads"},
+    "block.norm": {
+        "root_mean_square": "norms that subtract no mean and have no bias",
+        "layer": "standard layer norms",
+    },
+    "stem": {"codes": "a learned vector for its colour"},
+    "positions": {"learned": "a learned vector for its place"},
+    "codec": {"palette": "Each pixel is named by the nearest of {codec.colours:,} colours"},
+    "codec.source": {None: "fitted to the training images by k-means"},
+    "objective": {
+        "autoregressive": "The network learns to name every {code} from those before it, row by row"
+        " (autoregressive)",
+        "masked": "The network learns to name hidden {code}s from all that is left (masked, as BERT):"
+        " {objective.mask.ratio:.0%} are hidden, each by its own chance",
+    },
+    "data.augment": {
+        "none": "taken as they are",
+        "pad_crop_flip": "padded by {data.augment.pad} reflected pixels, cropped back at random and mirrored"
+        " with chance {data.augment.flip:g}",
+        "imagenet": "scaled and cropped at random, anew each time",
+    },
+    "optimiser": {
+        "adam": "Adam (β₁ {optimiser.beta1:g}, β₂ {optimiser.beta2:g}) at a peak rate of"
+        " {optimiser.learning_rate:g}"
+    },
+    "schedule": {
+        "warmup_cosine": "after a {schedule.warmup_epochs:g}-epoch warm-up, at most"
+        " {schedule.warmup_most:.0%} of the steps, the rate falls to zero as half a cosine",
+        "constant": "the rate stays the same",
+    },
+    "precision": {"fp32": "32-bit arithmetic", "bf16": "bfloat16 arithmetic with 32-bit weights"},
+}
+NEUTRAL = {
+    "block": "blocks of the kind {}",
+    "codec": "Images are coded by {}",
+    "codec.source": "those of {}",
+    "objective": "The objective is {}",
+    "optimiser": "The optimiser is {}",
+    "schedule": "the schedule of the rate is {}",
+}
+SENTENCES = (
+    "<depth> <block> look at images of <data.rows> × <data.cols> pixels.",
+    "Each position enters as <stem> plus <positions>; the blocks use <block.norm>.",
+    "<codec>.",
+    "The colours are <codec.source>.",
+    "<objective>.",
+    "The images are <data.source>, <data.augment>.",
+    "Of each split only the first <data.limit> images are used.",
+    "<optimiser>, in <precision>; <schedule>.",
+)
+
+
+def sentences(recipe: Values, images: Mapping[str, int] | None = None) -> list[str]:
+    """Architecture, codes, objective, data, optimisation, length; `images` is how many each split holds."""
+    values = flatten(recipe)
+    words = [_say(sentence, recipe) for sentence in SENTENCES if _applies(sentence, values)]
+    return [*words, _length(recipe, images or {})]
+
+
+def architecture(recipe: Values) -> str:
+    """The network as a headline begins: `4 blocks of width 64`."""
+    return _say(f"<depth> block{'' if recipe.get('depth') == 1 else 's'} of width <width>", recipe)
+
+
+def objective(recipe: Values) -> str:
+    """The objective's name."""
+    return str(flatten(recipe).get("objective.kind", "unknown")).replace("_", " ")
+
+
+def code(recipe: Values) -> str:
+    """What one code stands for, in the unit of a loss: `pixel`, or `code` where that is not known."""
+    return "pixel" if flatten(recipe).get("codec.kind") == "palette" else "code"
+
+
+def graded(recipe: Values) -> str:
+    """What a loss is the mean of: every pixel, or hidden ones alone."""
+    return f"{'hidden ' if objective(recipe) == 'masked' else ''}{code(recipe)}"
+
+
+def _applies(sentence: str, values: Values) -> bool:
+    """Not every codec has a palette, nor every run a limit."""
+    if "<codec.source>" in sentence:
+        return "codec.source" in values
+    return "<data.limit>" not in sentence or values.get("data.limit") is not None
+
+
+def _length(recipe: Values, images: Mapping[str, int]) -> str:
+    steps, batch, train = recipe.get("steps"), recipe.get("batch"), images.get("train")
+    sentence = _say("<steps> steps of <batch> images, with seed <seed>", recipe)
+    if not isinstance(steps, int) or not isinstance(batch, int):
+        return f"{sentence}."
+    epochs = f": {steps * batch / train:,.1f} epochs of {train:,}" if train else ""
+    return f"{sentence}, make {steps * batch:,} images{epochs}."
+
+
+def _say(sentence: str, recipe: Values) -> str:
+    """The sentence with every <path> put into words."""
+    parts = sentence.replace("<", "\0").replace(">", "\0").split("\0")
+    return "".join(_part(part, recipe) if number % 2 else part for number, part in enumerate(parts))
+
+
+def _part(path: str, recipe: Values) -> str:
+    """What is said of one part: its saying, else its kind in quotation marks, else the number itself."""
+    values = flatten(recipe) | {"code": code(recipe)}
+    value = values.get(f"{path}.kind", values.get(path))
+    saying = SAYINGS.get(path, {}).get(value) if isinstance(value, str | None) else None
+    try:
+        if saying:
+            return _ByPath().vformat(saying, (), values).replace("%", "\u00a0%")
+    except (KeyError, ValueError, TypeError):
+        pass  # a setting that the saying speaks of is not there, or is no number
+    return NEUTRAL.get(path, "{}").replace("{}", _name(value))
+
+
+def _name(value: object) -> str:
+    if isinstance(value, int | float):
+        return f"{value:,}"
+    return "(unknown)" if value is None else f"“{value}”"
+
+
+class _ByPath(Formatter):
+    """`{block.heads}` is the value of that path, not an attribute."""
+
+    def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, str]:
+        return kwargs[field_name], field_name

@@ -1,0 +1,111 @@
+"""Run folders of every state, made by the package's own writers."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image
+
+from isopix.codecs.nearest import ONE
+from isopix.core.config import to_dict
+from isopix.recipes import tiny
+from isopix.recipes.recipe import Recipe
+from isopix.train import checkpoint
+from isopix.train.run_folder import RunFolder
+from isopix.transfer.evidence import Evidence, LayerScore, Protocol, Record
+
+GREYS = 17
+
+
+def score(layer: int, test: float, half: float = 0.02) -> LayerScore:
+    return LayerScore(layer, 0.1, test, test, test - half, test + half, 1.0, 1e-7, 20)
+
+
+def record(accuracies: Sequence[float], half: float = 0.02) -> Record:
+    best = max(range(len(accuracies)), key=lambda layer: accuracies[layer])
+    return Record(
+        layers=tuple(score(layer, test, half) for layer, test in enumerate(accuracies)),
+        best=best,
+        classes=10,
+        majority=0.1,
+        images={"train": 1437, "validation": 180, "test": 180},
+        warnings=(),
+    )
+
+
+def evidence(
+    trained: Sequence[float] = (0.3, 0.5, 0.4),
+    untrained: Sequence[float] = (0.3, 0.2, 0.2),
+    pixels: float = 0.4,
+    half: float = 0.02,
+) -> Evidence:
+    controls = {
+        "raw pixels": record([pixels], half),
+        "untrained": record(untrained, half),
+        "shuffled labels": record([0.1], half),
+    }
+    return Evidence(Protocol(), record(trained, half), controls)
+
+
+def records() -> list[dict[str, Any]]:
+    numbers = {"learning_rate": 0.003, "images_per_second": 100.0}
+    train = [
+        {
+            "kind": "train",
+            "step": step,
+            "images": 8 * step,
+            "loss_nats": 2.8 - step / 100,
+            "seconds": step / 2,
+        }
+        | numbers
+        for step in range(10, 101, 10)
+    ]
+    held_out = {"kind": "evaluation", "images": 64}
+    return [
+        {**held_out, "step": 0, "split": "validation", "loss_nats": 2.833},
+        *train,
+        {**held_out, "step": 100, "split": "validation", "loss_nats": 1.9},
+        {**held_out, "step": 100, "split": "test", "loss_nats": 1.8},
+    ]
+
+
+def bare(path: Path, recipe: Recipe | None = None) -> RunFolder:
+    """A run that has only just begun."""
+    run = RunFolder.create(path)
+    run.recipe.write_text(json.dumps(to_dict(recipe or tiny.digits())))
+    return run
+
+
+def whole(path: Path, recipe: Recipe | None = None, found: Evidence | None = None) -> RunFolder:
+    """A run of which everything is there."""
+    recipe = recipe or tiny.digits()
+    run = bare(path, recipe)
+    run.environment.write_text(
+        json.dumps({"device": "cpu", "threads": 2, "commit": None, "command": ["isopix", "pretrain", "a b"]})
+    )
+    run.log.write_text("".join(json.dumps(each) + "\n" for each in records()))
+    colours = torch.arange(GREYS)[:, None].expand(-1, 3) * 15
+    tensors = {"stem.codec.fixed": (colours * ONE).int(), "head.weight": torch.zeros(3, 4)}
+    checkpoint.save(
+        checkpoint.step_folder(run.checkpoints, 100), {"model": tensors}, {"state": {"step": 100}}
+    )
+    probe(run, found or evidence())
+    for kind in ("samples", "completions") if recipe.objective.causal else ("reconstructions",):
+        drawing(run, kind)
+    return run
+
+
+def probe(run: RunFolder, found: Evidence, **facts: Any) -> None:
+    values = {"step": 100, "data": "digits", "command": ["isopix", "probe", "a"], **found.to_dict(), **facts}
+    (run.probes / "probe.json").write_text(json.dumps(values))
+
+
+def drawing(run: RunFolder, kind: str, step: int = 100, **facts: Any) -> Path:
+    path = run.samples / f"{kind}-{step}.png"
+    Image.new("RGBA", (64, 32)).save(path)
+    values = {"kind": kind, "step": step, "seed": 3, "count": 8, "temperature": 0.9, "rows": 4, "each": 2}
+    values |= {"accuracy": 0.25} | facts
+    path.with_suffix(".json").write_text(json.dumps(values))
+    return path

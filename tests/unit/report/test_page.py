@@ -1,0 +1,180 @@
+"""The page is one file that needs nothing else, shows controls beside results, and hides no gap."""
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from isopix.recipes import tiny
+from isopix.report import page
+from tests.unit.report.cases import bare, drawing, evidence, probe, whole
+
+VOID = {"meta", "img", "link", "br", "use"}
+
+
+class Outline(HTMLParser):
+    """Elements by name with their attributes; asserts that every element is closed in its place."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def named(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The page of an autoregressive and a masked run."""
+    folder = tmp_path_factory.mktemp("runs")
+    return page.build([whole(folder / "ar"), whole(folder / "bert", tiny.digits_bert())])
+
+
+def words(text: str) -> str:
+    plain = re.sub(r"<style>.*?</style>|<[^>]*>", "", text, flags=re.DOTALL)
+    return re.sub(r"\s+", " ", plain.replace("&nbsp;", " ").replace("\u00a0", " "))
+
+
+def test_the_page_is_well_formed(both: str) -> None:
+    Outline(both)
+
+
+def test_the_page_needs_no_network_and_no_script(both: str) -> None:
+    outline = Outline(both)
+    assert all((image["src"] or "").startswith("data:image/png;base64,") for image in outline.named("img"))
+    assert not outline.named("script")
+    assert not outline.named("link")
+    assert "http://" not in both
+    assert "https://" not in both
+    assert "@import" not in both
+
+
+def test_every_picture_is_described(both: str) -> None:
+    outline = Outline(both)
+    bands = [image for image in outline.named("img") if image.get("class") == "band"]
+    assert all(image["alt"] for image in outline.named("img") if image not in bands)
+    figures = [svg for svg in outline.named("svg") if svg.get("role") == "img"]
+    assert figures
+    assert all(svg["aria-label"] for svg in figures)
+
+
+def test_every_id_is_unique(both: str) -> None:
+    ids = re.findall(r'\bid="([^"]*)"', both)
+    assert len(ids) == len(set(ids))
+
+
+def test_controls_stand_beside_every_run(both: str) -> None:
+    text = words(both)
+    for name in ("untrained", "raw pixels", "shuffled labels", "one class"):
+        assert name in text
+
+
+def test_names_cannot_write_into_the_page(tmp_path: Path) -> None:
+    name = "<img src=x onerror=alert(1)>"
+    run = whole(tmp_path / name)
+    probe(run, evidence(), data=name)
+    drawing(run, "samples", data=name)
+    run.environment.write_text(json.dumps({"device": name, "command": [name], name: name}))
+    text = page.build([run, whole(tmp_path / "other")])
+    assert "<img src=x" not in text
+    assert "&lt;img src=x" in text
+
+
+def test_what_is_missing_names_the_command_that_makes_it(tmp_path: Path) -> None:
+    run = bare(tmp_path / "a run")
+    text = words(page.build([run]))
+    for verb in ("sample", "complete", "probe", "resume"):
+        assert f"isopix {verb} &#39;{run.path}&#39;" in text
+
+
+def test_a_masked_run_is_not_asked_for_samples(tmp_path: Path) -> None:
+    text = words(page.build([bare(tmp_path / "run", tiny.digits_bert())]))
+    assert "isopix reconstruct" in text
+    assert "isopix sample" not in text
+    assert "cannot paint pixel by pixel" in text
+
+
+def test_an_autoregressive_run_is_not_asked_for_reconstructions(tmp_path: Path) -> None:
+    text = words(page.build([bare(tmp_path / "run")]))
+    assert "isopix reconstruct" not in text
+    assert "has nothing hidden to reconstruct" in text
+
+
+def test_the_newest_pictures_are_shown_and_older_ones_counted(tmp_path: Path) -> None:
+    run = bare(tmp_path / "run")
+    for step in (10, 20, 30):
+        drawing(run, "samples", step)
+    text = words(page.build([run]))
+    assert "Step 30, seed 3" in text
+    assert "Step 20" not in text
+    assert "2 of earlier steps are in" in text
+
+
+def test_damaged_files_are_named_on_the_page(tmp_path: Path) -> None:
+    run = whole(tmp_path / "run")
+    (run.probes / "probe.json").write_text("{")
+    text = words(page.build([run]))
+    assert "Files that could not be read: probe.json" in text
+    assert "isopix probe" in text
+
+
+def test_a_recipe_of_unknown_parts_has_a_page(tmp_path: Path) -> None:
+    run = whole(tmp_path / "run")
+    values = json.loads(run.recipe.read_text()) | {
+        "objective": {"kind": "rotation"},
+        "block": {"kind": "mixer"},
+    }
+    run.recipe.write_text(json.dumps(values))
+    text = words(page.build([run]))
+    assert "The objective is “rotation”" in text
+    assert "drawn from nothing" in text
+
+
+def test_commands_are_told_once_each(tmp_path: Path) -> None:
+    text = page.build([whole(tmp_path / "run")])
+    assert text.count("isopix pretrain &#39;a b&#39;") == 1
+
+
+def test_equal_folder_names_are_told_apart_by_their_parents(tmp_path: Path) -> None:
+    runs = [whole(tmp_path / parent / "run") for parent in ("a", "b")]
+    text = words(page.build(runs))
+    assert "a/run and b/run" in text
+
+
+def test_equal_runs_give_equal_pages(tmp_path: Path) -> None:
+    run = whole(tmp_path / "run")
+    assert page.build([run]) == page.build([run])
+
+
+def test_a_run_given_twice_is_refused(tmp_path: Path) -> None:
+    run = whole(tmp_path / "run")
+    with pytest.raises(ValueError, match="each run once"):
+        page.build([run, run])
+
+
+def test_no_run_is_refused() -> None:
+    with pytest.raises(ValueError, match="needs a run folder"):
+        page.build([])
+
+
+def test_the_headline_of_a_limited_run_keeps_its_recipe(tmp_path: Path) -> None:
+    recipe = replace(tiny.digits(), depth=1)
+    assert "1 block of width 64" in words(page.build([bare(tmp_path / "run", recipe)]))

@@ -1,0 +1,81 @@
+"""Recipes in words say the recipe's own values, and never fail on one that they do not know."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from isopix.codecs.pixel import PaletteColours
+from isopix.core.config import to_dict
+from isopix.recipes import catalogue, tiny
+from isopix.report import words
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["kind", "norm"]), inner),
+    max_leaves=4,
+)
+
+
+@pytest.mark.parametrize("name", catalogue.RECIPES)
+def test_every_recipe_has_words_for_all_its_parts(name: str) -> None:
+    text = " ".join(words.sentences(to_dict(catalogue.find(name))))
+    unknown = text.replace(f"“{catalogue.find(name).data.source}”", "")
+    assert "“" not in unknown
+    assert "unknown" not in unknown
+
+
+def test_the_sentences_hold_the_settings() -> None:
+    recipe = replace(tiny.digits_bert(), depth=7, width=96, steps=123, batch=4)
+    text = " ".join(words.sentences(to_dict(recipe)))
+    for said in (
+        "7 transformer",
+        "width 96",
+        "17 colours",
+        "15\u00a0% are hidden",
+        "123 steps of 4",
+        "492 images",
+    ):
+        assert said in text
+
+
+def test_epochs_are_told_where_the_number_of_images_is_known() -> None:
+    recipe = to_dict(replace(tiny.digits(), steps=10, batch=5))
+    assert "2.0 epochs of 25" in words.sentences(recipe, {"train": 25})[-1]
+
+
+def test_a_limit_is_told() -> None:
+    recipe = tiny.digits()
+    recipe = replace(recipe, data=replace(recipe.data, limit=300))
+    assert "only the first 300 images" in " ".join(words.sentences(to_dict(recipe)))
+
+
+def test_a_palette_file_is_named() -> None:
+    recipe = replace(tiny.digits(), codec=PaletteColours(colours=17, source="greys.npz"))
+    assert "The colours are those of “greys.npz”." in words.sentences(to_dict(recipe))
+
+
+def test_a_codec_without_a_palette_is_not_given_one() -> None:
+    recipe = to_dict(tiny.digits()) | {"codec": {"kind": "mean_colour"}}
+    text = " ".join(words.sentences(recipe))
+    assert "Images are coded by “mean_colour”." in text
+    assert "k-means" not in text
+
+
+def test_a_kind_without_words_goes_by_its_name() -> None:
+    recipe = to_dict(tiny.digits()) | {"block": {"kind": "mixer"}, "objective": {"kind": "rotation"}}
+    text = " ".join(words.sentences(recipe))
+    assert "blocks of the kind “mixer”" in text
+    assert "The objective is “rotation”." in text
+
+
+@settings(max_examples=40)
+@given(st.dictionaries(st.sampled_from([*to_dict(tiny.digits())]), JSON))
+def test_no_values_make_it_fail(values: dict[str, Any]) -> None:
+    recipe = json.loads(json.dumps(to_dict(tiny.digits()))) | values
+    assert words.sentences(recipe)
+    assert words.architecture(recipe)
+    assert words.graded(recipe)
