@@ -1,0 +1,56 @@
+"""`isopix demo`: the whole of isopix in a few minutes, on data that needs no download."""
+
+from pathlib import Path
+
+from isopix.cli.complete import complete
+from isopix.cli.console import Device, Seed, say
+from isopix.cli.pretrain import pretrain
+from isopix.cli.probe import probe
+from isopix.cli.reconstruct import reconstruct
+from isopix.cli.report import report
+from isopix.cli.resume import resume
+from isopix.cli.sample import sample
+
+RECIPES = {"ar": "igpt.digits", "bert": "igpt.digits_bert"}
+
+
+def demo(*settings: str, out: Path = Path("runs/demo"), seed: Seed = 0, device: Device = "auto") -> None:
+    """Pre-train two small Image GPTs on scikit-learn's digits, probe them, let them draw, and write one
+        report.
+
+        An interrupted demo goes on where it stopped; a finished one is left alone, and a new one stands beside
+        it.
+
+        Example: isopix demo
+
+        Parameters
+    ----------
+    settings
+        Changes to both recipes, as path=value.
+    out
+        The folder of all demos.
+    """
+    folder = unfinished(out)
+    say(f"demo in {folder}: about five minutes on two cores")
+    for name, recipe in RECIPES.items():
+        run = folder / name
+        say(f"\n{recipe}")
+        if (run / "recipe.json").exists():
+            resume(run, device=device)
+        else:
+            pretrain(recipe, *settings, out=run, seed=seed, device=device)
+        probe(run, seed=seed, device=device)
+    say("\npictures")
+    sample(folder / "ar", count=40, seed=seed, device=device)
+    complete(folder / "ar", count=8, each=3, seed=seed, device=device)
+    reconstruct(folder / "bert", count=8, seed=seed, device=device)
+    say("\nreport")
+    report(*(folder / name for name in RECIPES), out=folder / "report.html")
+
+
+def unfinished(out: Path) -> Path:
+    """The newest demo that has no report yet, or the next number."""
+    done = sorted(int(path.name) for path in out.glob("*") if path.name.isdigit())
+    if done and not (out / str(done[-1]) / "report.html").exists():
+        return out / str(done[-1])
+    return out / str(done[-1] + 1 if done else 1)

@@ -1,0 +1,46 @@
+"""`isopix recipe`: which recipes there are, and every setting of one."""
+
+from pathlib import Path
+
+from cyclopts import App
+
+from isopix.cli.console import Json, show_json, show_table
+from isopix.core.config import to_dict
+from isopix.recipes import catalogue
+
+app = App(name="recipe", help="List the recipes; show one with every setting and where it comes from.")
+
+
+@app.command(name="list")
+def list_recipes(*, json: Json = False) -> None:
+    """List the recipes, the smallest first.
+
+    Example: isopix recipe list
+    """
+    lines = {name: " ".join((function.__doc__ or "").split()) for name, function in catalogue.RECIPES.items()}
+    if json:
+        show_json(lines)
+    else:
+        show_table("Recipes", ["name", "what it is"], list(lines.items()))
+
+
+@app.command
+def show(recipe: str, *settings: str, file: Path | None = None, json: Json = False) -> None:
+    """Show every setting of a recipe after all changes, and where each value comes from.
+
+    Example: isopix recipe show igpt.tiny depth=4
+
+    Parameters
+    ----------
+    recipe
+        A name from `isopix recipe list`.
+    settings
+        Changes, as path=value.
+    file
+        Changes in a .yaml, .toml or .json file; words on the command line win over it.
+    """
+    resolved = catalogue.resolve(recipe, file=file, assignments=settings)
+    if json:
+        show_json(to_dict(resolved.recipe))
+    else:
+        show_table(recipe, ["setting", "value", "from"], catalogue.settings(resolved))

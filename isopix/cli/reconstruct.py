@@ -1,0 +1,43 @@
+"""`isopix reconstruct`: hidden pixels from those that are left."""
+
+from pathlib import Path
+
+from isopix.cli.console import Device, Json, Limit, Seed
+from isopix.cli.drawing import Count, SplitName, first_images, images_for, keep, network_of
+from isopix.core.random import generator
+from isopix.generate import reconstruct as reconstruction
+from isopix.plots import images as pictures
+
+
+def reconstruct(
+    run: Path,
+    *,
+    data: str | None = None,
+    split: SplitName = "test",
+    count: Count = 8,
+    limit: Limit = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+    json: Json = False,
+) -> None:
+    """Hide pixels as in training and let a masked run fill them in; keeps a PNG grid in its `samples` folder.
+
+    Example: isopix reconstruct runs/photos-bert -n 8
+
+    Parameters
+    ----------
+    run
+        The run folder.
+    data
+        Other images than the run's own: a folder, an .npz file, Parquet, or a name.
+    split
+        Which of their splits to take the first images of.
+    """
+    loaded = network_of(run, device)
+    reconstruction.require_masked(loaded.network)
+    images = first_images(images_for(loaded, data, limit), split, count).to(loaded.network.device)
+    found = reconstruction.reconstruct(loaded.network, images, generator=generator(seed, "hide"))
+    picture = pictures.reconstructions(found.shown.cpu(), found.hidden.cpu(), found.answer.cpu())
+    numbers = {"kind": "reconstructions", "step": loaded.step, "seed": seed, "count": count}
+    numbers |= {"data": data or loaded.recipe.data.source, "split": split, "accuracy": found.accuracy}
+    keep(run, f"reconstructions-{loaded.step:08d}-seed{seed}", picture, numbers, json=json)

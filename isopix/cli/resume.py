@@ -1,0 +1,33 @@
+"""`isopix resume`: an interrupted run goes on."""
+
+from pathlib import Path
+
+from isopix.cli.console import Device, say
+from isopix.cli.training import conclude, watching
+from isopix.core import device as devices
+from isopix.recipes.load import find, recipe_of
+from isopix.recipes.run import resume as go_on
+
+
+def resume(run: Path, *, device: Device = "auto", tensorboard: bool = False) -> None:
+    """Go on with an interrupted run from its last checkpoint, bit for bit.
+
+    The same device, threads and versions give the weights that the uninterrupted run would have; where they
+    differ, the log says so.
+
+    Example: isopix resume runs/photos
+
+    Parameters
+    ----------
+    run
+        The run folder.
+    tensorboard
+        Also write TensorBoard files, into the run folder.
+    """
+    found, _ = find(run, ())
+    recipe, where = recipe_of(found), devices.pick(device)
+    step = found.records["state"]["step"]
+    say(f"{recipe.name} from step {step} of {recipe.steps}, {devices.describe(where)}")
+    with watching(recipe, where, tensorboard=tensorboard) as watch:
+        outcome = go_on(run, device=where, watch=watch)
+    conclude(outcome)

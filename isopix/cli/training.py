@@ -1,0 +1,34 @@
+"""What `pretrain` and `resume` share: who looks on while a run goes, and what is said at its end."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from isopix.cli.console import say
+from isopix.cli.progress import TrainingLine
+from isopix.core import device as devices
+from isopix.recipes.cost import of_recipe
+from isopix.recipes.recipe import Recipe
+from isopix.recipes.run import Outcome, Watch
+from isopix.train.signals import stop_requested
+
+INTERRUPTED = 75  # what batch systems read as: run me again
+
+
+@contextmanager
+def watching(recipe: Recipe, device: torch.device, *, tensorboard: bool) -> Iterator[Watch]:
+    """The live line, and the ear for signals."""
+    flops, peak = of_recipe(recipe).training_flops, devices.peak_flops(device)
+    with TrainingLine(recipe.steps, flops=flops, peak=peak) as line, stop_requested() as request:
+        yield Watch(line.show, lambda: request.signal is not None, tensorboard)
+
+
+def conclude(outcome: Outcome) -> None:
+    """Say what there is now, and what can be done with it; exits with 75 for a run that was asked to stop."""
+    path = outcome.run.path
+    if not outcome.finished:
+        say(f"stopped at step {outcome.step} and saved; go on with: isopix resume {path}")
+        raise SystemExit(INTERRUPTED)
+    say(f"done: {path}")
+    say(f"next: isopix probe {path} ; isopix sample {path} ; isopix report {path}")

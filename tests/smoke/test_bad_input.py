@@ -1,0 +1,190 @@
+"""Every mistake ends in one line that says what was given and what is allowed, and in code 2 (1 for failures)."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.smoke.conftest import QUICK, Run
+
+from isopix.recipes.catalogue import RECIPES
+
+SOURCES = "a folder of images, an .npz file, a Parquet file or folder"
+NAMES = "digits, cifar10, cifar100, stl10, imagenet-1k, tiny-imagenet"
+
+
+def refused(answer: tuple[int, str, str], message: str, *, code: int = 2) -> None:
+    """The whole of standard error is this one line."""
+    assert answer[2] == f"isopix: {message}\n"
+    assert answer[0] == code
+
+
+def test_unknown_recipe(isopix: Run) -> None:
+    message = f"unknown recipe 'igpt.tinny'; did you mean 'igpt.tiny'? recipes: {', '.join(RECIPES)}"
+    refused(isopix("plan", "igpt.tinny"), message)
+
+
+def test_unknown_field(isopix: Run) -> None:
+    message = (
+        "unknown setting 'block.hedas'; did you mean 'block.heads'? "
+        "settings of block: kind, heads, expansion, norm, activation, bias"
+    )
+    refused(isopix("pretrain", "igpt.digits", "--out", "r", "block.hedas=2"), message)
+
+
+def test_unknown_data_set(isopix: Run) -> None:
+    answer = isopix("pretrain", "igpt.digits", "--data", "cifar11", "--out", "r")
+    refused(answer, f"unknown data set 'cifar11'; give {SOURCES}, or one of: {NAMES}")
+    assert not Path("r").exists()
+
+
+def test_missing_folder(isopix: Run) -> None:
+    answer = isopix("pretrain", "igpt.digits", "--data", "no/where", "--out", "r")
+    refused(answer, f"path no/where does not exist; give {SOURCES}, or one of: {NAMES}")
+
+
+def test_empty_folder(isopix: Run) -> None:
+    Path("nothing").mkdir()
+    answer = isopix("pretrain", "igpt.digits", "--data", "nothing", "--out", "r")
+    endings = ".jpg .jpeg .png .webp .bmp .gif .tif .tiff"
+    refused(answer, f"folder nothing holds no images; allowed endings: {endings}")
+
+
+def test_one_class_where_labels_are_needed(isopix: Run, workplace: Path) -> None:
+    (workplace / "photos" / "cats").rename(workplace / "only")
+    (workplace / "photos").rename(workplace / "gone")
+    (workplace / "photos").mkdir()
+    (workplace / "only").rename(workplace / "photos" / "cats")
+    assert isopix("pretrain", "igpt.digits", "--data", "photos", "--out", "r", *QUICK)[0] == 0
+    refused(isopix("probe", "r"), "probe needs two classes or more; data set 'photos' has one: cats")
+
+
+def test_image_side_that_does_not_fit(isopix: Run) -> None:
+    answer = isopix("pretrain", "igpt.digits", "--out", "r", "data.rows=0")
+    refused(answer, "data: image side 0 is impossible; allowed: whole numbers from 1 to 1024")
+
+
+def test_palette_of_another_size(isopix: Run) -> None:
+    colours = np.arange(16)[:, None].repeat(3, 1) / 16
+    np.save("grey.npy", colours)
+    assert isopix("palette", "import", "grey.npy", "--range", "0", "1", "--out", "grey.npz")[0] == 0
+    answer = isopix("pretrain", "igpt.digits", "--palette", "grey.npz", "--out", "r")
+    refused(answer, "the palette has 16 colours; codec.colours is 17")
+
+
+def test_truncated_checkpoint(isopix: Run) -> None:
+    assert isopix("pretrain", "igpt.digits", "--out", "r", *QUICK)[0] == 0
+    for file in Path("r/checkpoints").glob("*/model.safetensors"):
+        size = file.stat().st_size
+        with file.open("r+b") as opened:
+            opened.truncate(100)
+    message = (
+        f"checkpoint r/checkpoints/step-00000002: model.safetensors has 100 bytes, manifest says {size}: truncated; "
+        "no checkpoint in r/checkpoints is intact"
+    )
+    refused(isopix("sample", "r"), message)
+
+
+def test_a_truncated_newest_checkpoint_is_named_and_passed_over(isopix: Run) -> None:
+    assert isopix("pretrain", "igpt.digits", "--out", "r", *QUICK)[0] == 0
+    with Path("r/checkpoints/step-00000002/model.safetensors").open("r+b") as opened:
+        opened.truncate(100)
+    code, out, _ = isopix("sample", "r", "-n", "2")
+    assert code == 0
+    assert "passed over: checkpoint r/checkpoints/step-00000002: model.safetensors has 100 bytes" in out
+
+
+def test_checkpoint_with_another_palette(isopix: Run) -> None:
+    from isopix.train import checkpoint  # noqa: PLC0415  only here
+
+    assert isopix("pretrain", "igpt.digits", "--out", "r", *QUICK)[0] == 0
+    for folder in Path("r/checkpoints").iterdir():
+        found = checkpoint.load(folder)
+        found.tensors["model"]["codec.fixed"][0, 0] += 65536
+        checkpoint.save(folder, found.tensors, found.records)
+    code, _, err = isopix("sample", "r")
+    assert code == 2
+    stated = found.records["state"]["codec"][:12]
+    assert err.startswith("isopix: palette ")
+    assert f"is not palette {stated}, which checkpoint r/checkpoints/step-00000002 was trained with\n" in err
+
+
+def test_run_folder_in_use(isopix: Run) -> None:
+    assert isopix("pretrain", "igpt.digits", "--out", "r", *QUICK)[0] == 0
+    program = (
+        "from pathlib import Path; from isopix.train.run_folder import RunFolder\n"
+        "with RunFolder.open(Path('r')).lock(): print('held', flush=True); input()"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdin=-1, stdout=-1, text=True) as holder:
+        assert holder.stdout.readline() == "held\n"
+        code, _, err = isopix("resume", "r")
+        holder.communicate("\n")
+    assert code == 2
+    assert err.startswith(f"isopix: run folder r is in use by process {holder.pid} on host ")
+
+
+def test_run_folder_that_is_taken(isopix: Run) -> None:
+    Path("r").mkdir()
+    Path("r/mine.txt").touch()
+    answer = isopix("pretrain", "igpt.digits", "--out", "r")
+    refused(answer, "run folder r is not empty; go on with 'isopix resume r' or choose another --out")
+    assert Path("r/mine.txt").exists()
+
+
+def test_no_run_folder(isopix: Run) -> None:
+    refused(isopix("sample", "nowhere"), "run folder nowhere does not exist")
+    refused(isopix("sample", "photos"), "photos holds no recipe.json; not a run folder")
+
+
+def test_full_disk(isopix: Run) -> None:
+    """A limit on the size of files stands for a disk that is full; the child alone is limited."""
+    program = (
+        "import resource, signal, sys; from isopix.cli.main import main\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))\n"
+        "sys.argv[0] = 'isopix'; main()"
+    )
+    words = ["pretrain", "igpt.digits", "--out", "r", "steps=2", "batch=4"]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("isopix: ")
+    assert "checkpoint r/checkpoints/step-00000000" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not list(Path("r/checkpoints").glob(".tmp*"))
+
+
+def test_non_finite_loss(isopix: Run) -> None:
+    words = ["optimiser.learning_rate=1e30", "steps=9", "batch=4", "depth=1", "width=16"]
+    code, _, err = isopix("pretrain", "igpt.digits", "--out", "r", *words)
+    assert code == 1
+    assert err == (
+        "isopix: the loss or its gradient is not finite at step 2; the weights are as before that step; "
+        "the last good checkpoint is r/checkpoints/step-00000000; try a lower optimiser.learning_rate\n"
+    )
+    assert [path.name for path in Path("r/checkpoints").iterdir()] == ["step-00000000"]
+
+
+def test_a_masked_model_says_what_it_can_do(isopix: Run) -> None:
+    assert isopix("pretrain", "igpt.digits_bert", "--out", "r", *QUICK)[0] == 0
+    message = (
+        "this model was trained with the masked objective and cannot paint pixel by pixel; "
+        "it can fill in hidden pixels (isopix reconstruct) and be probed (isopix probe)"
+    )
+    refused(isopix("sample", "r"), message)
+    refused(isopix("complete", "r"), message)
+
+
+@pytest.mark.parametrize("rows", ["0", "8"])
+def test_rows_that_leave_nothing(isopix: Run, rows: str) -> None:
+    assert isopix("pretrain", "igpt.digits", "--out", "r", *QUICK)[0] == 0
+    message = f"rows {rows} is not possible for an image of 8 rows; allowed: 1 to 7"
+    refused(isopix("complete", "r", "--rows", rows), message)
+
+
+def test_a_device_that_is_not_here(isopix: Run) -> None:
+    code, _, err = isopix("plan", "igpt.s", "--device", "cuda:9")
+    assert code == 2
+    assert err.startswith("isopix: device 'cuda:9' is not available here; available: auto, cpu")

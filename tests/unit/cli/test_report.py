@@ -1,0 +1,36 @@
+"""`isopix report` writes one file and says where."""
+
+from pathlib import Path
+
+import pytest
+
+from isopix.cli.report import report
+from tests.unit.report.cases import whole
+
+
+def test_one_run_keeps_its_own_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = whole(tmp_path / "run")
+    report(run.path)
+    assert run.report.read_text().lstrip().startswith("<!doctype html>")
+    assert capsys.readouterr().out == f"wrote {run.report}\n"
+
+
+def test_several_runs_have_a_report_beside_the_first(tmp_path: Path) -> None:
+    runs = [whole(tmp_path / name) for name in ("a", "b")]
+    report(*(run.path for run in runs))
+    assert (tmp_path / "report.html").is_file()
+
+
+def test_out_is_made_with_its_folders(tmp_path: Path) -> None:
+    report(whole(tmp_path / "run").path, out=tmp_path / "new" / "folder" / "page.html")
+    assert (tmp_path / "new" / "folder" / "page.html").is_file()
+
+
+def test_a_folder_as_out_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"--out .* is a folder; a report is one file"):
+        report(whole(tmp_path / "run").path, out=tmp_path)
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"holds no recipe\.json"):
+        report(tmp_path)
