@@ -106,7 +106,7 @@ class PaletteColours:
     def build(self, grid: Grid, colours: Float[Tensor, "K 3"]) -> Palette:
         """Raises ValueError if these are not as many colours as the settings say."""
         if len(colours) != self.colours:
-            raise ValueError(f"the palette has {len(colours)} colours; the settings say {self.colours}")
+            raise ValueError(f"the palette has {len(colours)} colours; codec.colours is {self.colours}")
         return Palette(colours, grid)
 
 

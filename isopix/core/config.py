@@ -77,8 +77,15 @@ def parse(assignments: Iterable[str]) -> dict[str, Any]:
         path, equals, value = word.partition("=")
         if not equals or not path:
             raise ValueError(f"'{word}' is not a setting; write path=value, as in depth=4 or block.heads=2")
-        changes[path] = yaml.safe_load(value)
+        changes[path] = _value(path, value)
     return changes
+
+
+def _value(path: str, text: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise ValueError(f"the value of '{path}' cannot be read: {text!r}") from None
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 
 from isopix.core.types import Images
-from isopix.generate.sample import Sampling, paint
+from isopix.generate.sample import Painted, Sampling, paint
 from isopix.objectives.network import Network
 
 
@@ -18,7 +18,7 @@ def complete(
     sampling: Sampling,
     generator: torch.Generator,
     progress: Callable[[int], None] = lambda position: None,
-) -> Images:
+) -> Painted:
     """`each` completions of every image from its first `rows` rows, next to one another: [B*each 3 H W].
 
     The paper gives half the rows. Raises ValueError if `rows` leaves nothing given or nothing to paint.

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from isopix.core.config import spec
@@ -13,6 +13,7 @@ from isopix.objectives.network import Network
 
 NextLogits = Float[Tensor, "B Q K"]
 NextCodes = Codes  # [B 1 Q]
+Painted = UInt8[Tensor, "_ 3 H W"]  # as many as asked for
 
 
 @spec
@@ -108,7 +109,7 @@ def paint(
     sampling: Sampling,
     generator: torch.Generator,
     progress: Callable[[int], None] = lambda position: None,
-) -> Images:
+) -> Painted:
     """Keep the first `start` positions of each canvas, in raster order, and draw the rest; [B*each 3 H W].
 
     `progress` is told every position as it is painted. Raises ValueError if the network cannot paint.
@@ -127,7 +128,7 @@ def sample(
     sampling: Sampling,
     generator: torch.Generator,
     progress: Callable[[int], None] = lambda position: None,
-) -> Images:
+) -> Painted:
     """`count` images from nothing. Raises ValueError if the network cannot paint."""
     grid, cell = network.codec.grid, network.codec.cell
     shape = (count, 3, grid.rows * cell, grid.cols * cell)

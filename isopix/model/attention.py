@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from isopix.core.types import Tokens
 
-Heads = Float[Tensor, "B heads positions size"]
+Heads = Float[Tensor, "B heads _ size"]
 
 
 class Cache:

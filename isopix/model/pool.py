@@ -13,14 +13,17 @@ Pooled = Float[Tensor, "B D"]
 
 
 def mean(tokens: Tokens) -> Pooled:
+    """The mean over positions (iGPT section 2.4), in float32."""
     return tokens.float().mean(1)
 
 
 def last(tokens: Tokens) -> Pooled:
+    """The last position in raster order, in float32."""
     return tokens[:, -1].float()
 
 
 def maximum(tokens: Tokens) -> Pooled:
+    """Each channel's largest value over positions, in float32."""
     return tokens.float().amax(1)
 
 

@@ -1,4 +1,5 @@
 import math
+from itertools import pairwise
 
 import pytest
 
@@ -15,7 +16,7 @@ def test_warm_up_takes_one_epoch_and_is_never_zero() -> None:
     rates = factors(WarmupCosine())
     assert rates[0] == 1 / EPOCH
     assert rates[EPOCH - 1] == 1 == max(rates)
-    assert all(later > earlier for earlier, later in zip(rates[:EPOCH], rates[1:EPOCH], strict=False))
+    assert all(later > earlier for earlier, later in pairwise(rates[:EPOCH]))
 
 
 def test_half_a_cosine_ends_at_zero_at_the_last_step() -> None:

@@ -1,0 +1,111 @@
+"""Law of resume: n steps equal k steps, a stop, and n - k steps, bit for bit."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from isopix.recipes import catalogue
+from isopix.recipes.run import Watch, resume, start
+from isopix.train import checkpoint, log
+
+CPU = torch.device("cpu")
+SMALL = [
+    "depth=1",
+    "width=16",
+    "steps=12",
+    "batch=8",
+    "log_every=1",
+    "evaluate_every=5",
+    "evaluate_images=16",
+    "test_images=16",
+    "checkpoint_every=4",
+    "data.limit=50",
+]
+SETTINGS = {
+    "ar": ("igpt.digits", []),
+    "bert": ("igpt.digits_bert", []),
+    "accumulated": ("igpt.digits", ["accumulate=4"]),
+    "bf16": ("igpt.digits_bert", ["precision=bf16"]),
+    "augmented": ("igpt.digits", ["data.augment.kind=pad_crop_flip", "data.rows=16", "data.cols=16"]),
+}
+
+
+class StopAt:
+    """Asks to stop after some steps."""
+
+    def __init__(self, steps: int):
+        self.left = steps
+
+    def __call__(self) -> bool:
+        self.left -= 1
+        return self.left <= 0
+
+
+def recipe(name: str, changes: list[str]):
+    return catalogue.resolve(name, assignments=[*SMALL, *changes]).recipe
+
+
+def final(out: Path) -> dict[str, Tensor]:
+    tensors = checkpoint.newest(out / "checkpoints").checkpoint.tensors
+    return {f"{group}/{name}": tensor for group, named in tensors.items() for name, tensor in named.items()}
+
+
+def losses(out: Path) -> list[tuple[str, int, float]]:
+    records = log.read(out / "log.jsonl")
+    return [(r["kind"], r["step"], r["loss_nats"]) for r in records if r["kind"] != "note"]
+
+
+@pytest.mark.parametrize("case", SETTINGS)
+@pytest.mark.parametrize("stops", [(1,), (4,), (5, 3)], ids=str)
+def test_a_stopped_run_ends_like_an_uninterrupted_one(
+    tmp_path: Path, case: str, stops: tuple[int, ...]
+) -> None:
+    settings = recipe(*SETTINGS[case])
+    assert start(settings, tmp_path / "whole", device=CPU, watch=Watch()).finished
+    assert not start(settings, tmp_path / "parts", device=CPU, watch=Watch(stop=StopAt(stops[0]))).finished
+    for steps in stops[1:]:
+        assert not resume(tmp_path / "parts", device=CPU, watch=Watch(stop=StopAt(steps))).finished
+    assert resume(tmp_path / "parts", device=CPU, watch=Watch()).finished
+    whole, parts = final(tmp_path / "whole"), final(tmp_path / "parts")
+    assert whole.keys() == parts.keys()
+    assert all(torch.equal(whole[name], parts[name]) for name in whole)
+    assert losses(tmp_path / "whole") == losses(tmp_path / "parts")
+
+
+def test_a_run_killed_between_checkpoints_goes_on_from_the_last_one(tmp_path: Path) -> None:
+    """The log lines after the checkpoint are written anew, none twice."""
+    settings = recipe("igpt.digits", [])
+    start(settings, tmp_path / "whole", device=CPU, watch=Watch())
+
+    def die(record: dict[str, object]) -> None:
+        if record["kind"] == "train" and record["step"] == 7:
+            raise KeyError("killed")
+
+    with pytest.raises(KeyError, match="killed"):
+        start(settings, tmp_path / "parts", device=CPU, watch=Watch(record=die))
+    assert losses(tmp_path / "parts")[-1][1] == 7
+    resume(tmp_path / "parts", device=CPU, watch=Watch())
+    assert losses(tmp_path / "whole") == losses(tmp_path / "parts")
+
+
+def test_resume_refuses_other_images(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    start(recipe("igpt.digits", []), out, device=CPU, watch=Watch(stop=StopAt(2)))
+    found = checkpoint.newest(out / "checkpoints").checkpoint
+    records = {**found.records, "state": {**found.records["state"], "data": "0" * 64}}
+    checkpoint.save(found.path, found.tensors, records)
+    with pytest.raises(ValueError, match=r"the images of 'digits' are not those that run .* started with"):
+        resume(out, device=CPU, watch=Watch())
+
+
+def test_resume_says_what_keeps_it_from_being_bit_for_bit(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    start(recipe("igpt.digits", []), out, device=CPU, watch=Watch(stop=StopAt(2)))
+    found = checkpoint.newest(out / "checkpoints").checkpoint
+    records = {**found.records, "environment": {**found.records["environment"], "threads": 7}}
+    checkpoint.save(found.path, found.tensors, records)
+    resume(out, device=CPU, watch=Watch())
+    notes = [r["text"] for r in log.read(out / "log.jsonl") if r["kind"] == "note"]
+    assert notes == ["resumed with threads 1, the run had 7: weights may differ in the last bits"]

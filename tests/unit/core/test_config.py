@@ -1,0 +1,119 @@
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from isopix.core.config import change, flatten, from_dict, parse, read_values, spec, to_dict
+
+
+@spec
+class Circle:
+    kind: Literal["circle"] = "circle"
+    radius: float = 1.0
+
+
+@spec
+class Square:
+    kind: Literal["square"] = "square"
+    side: int = 2
+
+
+@spec
+class Picture:
+    name: str
+    shape: Circle | Square = Circle()
+    note: str | None = None
+    sizes: tuple[int, ...] = (1, 2)
+
+
+def test_there_and_back_is_the_identity() -> None:
+    picture = Picture(name="a", shape=Square(side=3), note="x", sizes=(4,))
+    assert from_dict(Picture, to_dict(picture)) == picture
+
+
+def test_change_reaches_inside_and_leaves_the_original() -> None:
+    picture = Picture(name="a")
+    assert change(picture, {"shape.radius": "2.5", "sizes": [3]}) == Picture(
+        name="a", shape=Circle(radius=2.5), sizes=(3,)
+    )
+    assert picture.shape == Circle()
+
+
+def test_another_kind_starts_from_its_defaults() -> None:
+    picture = Picture(name="a", shape=Circle(radius=9))
+    assert change(picture, {"shape.side": 5, "shape.kind": "square"}).shape == Square(side=5)
+
+
+def test_the_same_kind_keeps_its_settings() -> None:
+    assert change(Picture(name="a", shape=Circle(radius=9)), {"shape.kind": "circle"}).shape == Circle(
+        radius=9
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"nam": "b"}, "unknown setting 'nam'; did you mean 'name'? settings: name, shape, note, sizes"),
+        ({"shape.side": 1}, "unknown setting 'shape.side'; settings of shape: kind, radius"),
+        ({"shape.kind": "blob"}, "'shape.kind' is 'blob'; known: circle, square"),
+        ({"name.first": "b"}, "'name' has no settings inside; it is one value"),
+        (
+            {"shapes.radius": 1},
+            "unknown setting 'shapes'; did you mean 'shape'? settings: name, shape, note, sizes",
+        ),
+        ({"shape.radius": "wide"}, "shape.radius: input should be a valid number"),
+        ({"shape": 3}, "shape: "),
+    ],
+)
+def test_wrong_names_and_values_are_told_in_one_line(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError) as error:  # noqa: PT011  the message is compared below
+        change(Picture(name="a"), changes)
+    assert str(error.value).startswith(message)
+    assert "\n" not in str(error.value)
+
+
+def test_words_become_values() -> None:
+    words = ["a=1", "b.c=true", "d=null", "e=[1, 2]", "f=x=y", "g=1e-3"]
+    assert parse(words) == {"a": 1, "b.c": True, "d": None, "e": [1, 2], "f": "x=y", "g": "1e-3"}
+
+
+@pytest.mark.parametrize("word", ["depth", "=3"])
+def test_a_word_without_path_or_value_is_no_setting(word: str) -> None:
+    with pytest.raises(ValueError, match=f"'{word}' is not a setting; write path=value"):
+        parse([word])
+
+
+@pytest.mark.parametrize("value", ["[1", "{a: b", "'x"])
+def test_a_value_that_cannot_be_read_is_named(value: str) -> None:
+    with pytest.raises(ValueError, match="the value of 'depth' cannot be read"):
+        parse([f"depth={value}"])
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("a.json", '{"x": {"y": 1}}'), ("a.yaml", "x:\n  y: 1\n"), ("a.toml", "[x]\ny = 1\n")],
+)
+def test_files_of_every_kind_read_alike(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    assert flatten(read_values(tmp_path / name)) == {"x.y": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.ini", "", "ends in '.ini'; allowed: .json, .yaml, .yml, .toml"),
+        ("a.json", "{", "cannot be read: "),
+        ("a.yaml", "- 1", "holds no table of settings"),
+        ("a.toml", None, "does not exist"),
+    ],
+)
+def test_files_that_cannot_be_read_are_named(
+    tmp_path: Path, name: str, text: str | None, message: str
+) -> None:
+    path = tmp_path / name
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(ValueError, match="settings file") as error:
+        read_values(path)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
