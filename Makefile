@@ -1,0 +1,38 @@
+# Everything a newcomer or CI runs. Each target sets up what it needs: a .venv with the pinned versions.
+PYTHON ?= python3
+SHELL := /bin/bash
+BIN := .venv/bin
+EXTRAS_READY := .venv/dev-ready
+READY := .venv/ready
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: demo test test-slow lint types bench clean
+
+demo: $(READY)
+	$(BIN)/isopix demo
+
+test: lint types $(EXTRAS_READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-slow: $(EXTRAS_READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+lint: $(EXTRAS_READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(EXTRAS_READY)
+	$(BIN)/mypy
+
+$(READY): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(PIP) --constraint constraints.txt torch==2.13.0
+	$(PIP) --constraint constraints.txt --editable .
+	touch $@
+
+$(EXTRAS_READY): $(READY)
+	$(PIP) --constraint constraints.txt --editable '.[dev,bench,tensorboard]'
+	touch $@
+
+clean:
+	rm -rf .venv build dist

@@ -1,0 +1,95 @@
+"""How many images a second does one training step take, beside Hugging Face's ImageGPT of the same size?
+Prints JSON.
+
+    python bench/train_step.py --recipe igpt.tiny --batch 16 --repeats 5
+    python bench/train_step.py --recipe igpt.s --batch 64 --device cuda --compile
+
+Same weights, same images (uniform random pixels), same precision, fused Adam, dropout 0, in one process, A-B-
+A-B. The losses of the first step are compared before anything is timed. Peak memory is printed on CUDA.
+"""
+
+import argparse
+
+import peer
+import torch
+from measure import alternate, answer, spread
+from torch.nn import functional as F
+
+from isopix.codecs import kmeans
+from isopix.core import device as devices
+from isopix.core.random import generator
+from isopix.recipes import catalogue
+from isopix.recipes.cost import of_recipe
+from isopix.train.learners import Pretraining
+from isopix.train.optim import Adam
+from isopix.train.stepper import Stepper
+
+
+def main() -> None:
+    """Build both, compare their losses, then time steps of each."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--recipe", default="igpt.tiny")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--precision", default="bf16")
+    options = parser.parse_args()
+    device = torch.device(options.device)
+    recipe = catalogue.find(options.recipe)
+    grid = recipe.grid
+    draw = generator(0, "bench")
+    images = torch.randint(
+        0, 256, (options.batch, 3, grid.rows, grid.cols), dtype=torch.uint8, generator=draw
+    )
+    codec = recipe.codec.build(grid, kmeans.fit(images, recipe.codec.colours).colours)
+    network = recipe.build(codec).to(device)
+    codec.prepare()
+    images = images.to(device)
+    theirs = peer.twin(network, recipe.block.heads)
+    if options.compile:
+        theirs = torch.compile(theirs)
+    stepper = Stepper(
+        Pretraining(network), Adam(), accumulate=1, precision=options.precision, compiled=options.compile
+    )
+    optimiser = Adam().build(theirs.parameters())
+    ids, answers = peer.shifted(network, images), codec.encode(images)[..., 0]
+    losses: dict[str, float] = {}
+
+    def ours_step() -> None:
+        problem = network.prepare(images, generator(0, "bench"))
+        loss = stepper.advance(problem, step=1, factor=1.0)
+        losses.setdefault("isopix", float(loss))
+
+    def their_step() -> None:
+        optimiser.zero_grad(set_to_none=True)
+        with devices.autocast(device, options.precision):
+            logits = theirs(input_ids=ids).logits
+        loss = F.cross_entropy(logits.float().flatten(0, 1), answers.flatten())
+        loss.backward()
+        optimiser.step()
+        losses.setdefault("huggingface", float(loss.detach()))
+
+    calls = {"isopix": ours_step, "huggingface": their_step}
+    times = alternate(calls, repeats=options.repeats, warmup=3, device=device)
+    rates = {name: [options.batch / t for t in taken] for name, taken in times.items()}
+    medians = {name: spread(values)["median"] for name, values in rates.items()}
+    peak, flops = devices.peak_flops(device), of_recipe(recipe).training_flops
+    answer(
+        "training images a second, beside Hugging Face's ImageGPT",
+        device,
+        recipe=recipe.name,
+        batch=options.batch,
+        precision=options.precision,
+        compiled=options.compile,
+        transformers=peer.VERSION,
+        first_losses=losses,
+        images_per_second={name: spread(values) for name, values in rates.items()},
+        ratio=medians["isopix"] / medians["huggingface"],
+        training_flops_per_image=flops,
+        mfu=None if peak is None else {name: rate * flops / peak for name, rate in medians.items()},
+    )
+
+
+if __name__ == "__main__":
+    main()
