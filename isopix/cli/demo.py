@@ -15,15 +15,14 @@ RECIPES = {"ar": "igpt.digits", "bert": "igpt.digits_bert"}
 
 
 def demo(*settings: str, out: Path = Path("runs/demo"), seed: Seed = 0, device: Device = "auto") -> None:
-    """Pre-train two small Image GPTs on scikit-learn's digits, probe them, let them draw, and write one
-        report.
+    """Pre-train two small Image GPTs on scikit-learn's digits, probe them, let them draw, and report.
 
-        An interrupted demo goes on where it stopped; a finished one is left alone, and a new one stands beside
-        it.
+    An interrupted demo goes on where it stopped; a finished one is left alone, and a new one takes the next
+    number.
 
-        Example: isopix demo
+    Example: isopix demo
 
-        Parameters
+    Parameters
     ----------
     settings
         Changes to both recipes, as path=value.

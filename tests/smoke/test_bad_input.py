@@ -1,4 +1,4 @@
-"""Every mistake ends in one line that says what was given and what is allowed, and in code 2 (1 for failures)."""
+"""Every mistake ends in one line that says what was given and what is allowed; code 2, or 1 for failures."""
 
 import subprocess
 import sys
@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.smoke.conftest import QUICK, Run
 
 from isopix.recipes.catalogue import RECIPES
+from tests.smoke.conftest import QUICK, Run
 
 SOURCES = "a folder of images, an .npz file, a Parquet file or folder"
 NAMES = "digits, cifar10, cifar100, stl10, imagenet-1k, tiny-imagenet"
@@ -80,8 +80,8 @@ def test_truncated_checkpoint(isopix: Run) -> None:
         with file.open("r+b") as opened:
             opened.truncate(100)
     message = (
-        f"checkpoint r/checkpoints/step-00000002: model.safetensors has 100 bytes, manifest says {size}: truncated; "
-        "no checkpoint in r/checkpoints is intact"
+        f"checkpoint r/checkpoints/step-00000002: model.safetensors has 100 bytes, manifest says {size}: "
+        "truncated; no checkpoint in r/checkpoints is intact"
     )
     refused(isopix("sample", "r"), message)
 

@@ -159,5 +159,5 @@ def test_settings_are_the_same_after_a_file() -> None:
 
 
 def test_a_palette_of_another_size_is_refused() -> None:
-    with pytest.raises(ValueError, match="the palette has 16 colours; codec.colours is 512"):
+    with pytest.raises(ValueError, match=r"the palette has 16 colours; codec.colours is 512"):
         PaletteColours().build(GRID, RAMP)
