@@ -44,8 +44,20 @@ def alternate(
     return times
 
 
+def ratio(what: str, peer: str, ours: list[float], theirs: list[float]) -> dict[str, Any]:
+    """How many times longer a named peer takes for the same work, by the medians of seconds."""
+    return {
+        "what": what,
+        "peer": peer,
+        "ratio": statistics.median(theirs) / statistics.median(ours),
+        "n": len(ours),
+        "ours_seconds": spread(ours),
+        "their_seconds": spread(theirs),
+    }
+
+
 def answer(question: str, device: torch.device | str = "cpu", **values: Any) -> None:
     """Print the one JSON object of a benchmark."""
     where = devices.environment(torch.device(device))
-    head = {"question": question, "isopix": __version__, **where, "command": ["python", *sys.argv]}
+    head = {"question": question, "isopix": __version__, **where, "command": " ".join(["python", *sys.argv])}
     print(json.dumps({**head, **values}, indent=2))

@@ -9,11 +9,10 @@ laid out already, which favours it. Both run in turn, at several batch sizes.
 """
 
 import argparse
-import json
 import os
-import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +20,13 @@ import torch
 import transformers
 from einops import rearrange
 from jaxtyping import Int
+from measure import alternate, answer, ratio
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 from transformers.models.imagegpt.image_processing_pil_imagegpt import color_quantize
 
 from isopix.codecs import kmeans, palette_file
 from isopix.codecs.pixel import Palette
-from isopix.core.device import environment
 from isopix.core.types import Grid, Images
 from isopix.data.images import Data, load
 
@@ -38,8 +37,6 @@ except ModuleNotFoundError:  # transformers' torch processor needs torchvision
 
 GRID = Grid(32, 32)
 BATCHES = (1, 16, 128)
-
-SPREAD = {"median_ns": statistics.median, "min_ns": min, "max_ns": max}
 
 Search = Callable[[Tensor], Int[Tensor, " P"]]
 
@@ -58,20 +55,12 @@ def main() -> None:
         palette.prepare()
         build = time.perf_counter() - start
         measured = [measure(searches(palette, images), batch, options.repeats) for batch in BATCHES]
-    print(
-        json.dumps(
-            {
-                "question": "nanoseconds a pixel to find the nearest of the palette's colours",
-                "images": f"{len(images)} of {source}",
-                "colours": palette.levels,
-                **environment(torch.device("cpu")),
-                "transformers": transformers.__version__,
-                "table_build_seconds": build,
-                "pixels": images[:, 0].numel(),
-                "rows": [row for rows in measured for row in rows],
-            },
-            indent=2,
-        )
+    answer(
+        "finding the nearest of the palette's colours for every pixel",
+        images=f"{len(images)} of {source}",
+        colours=palette.levels,
+        table_build_seconds=build,
+        ratios=[row for rows in measured for row in rows],
     )
 
 
@@ -97,36 +86,36 @@ def searches(palette: Palette, images: Images) -> dict[str, tuple[Search, Tensor
     pixels = rearrange(images / 127.5 - 1, "b c h w -> b (h w) c").contiguous()
     found: dict[str, tuple[Search, Tensor]] = {
         "isopix": (lambda part: palette.encode(part).flatten(), images),
-        "numpy": (lambda part: torch.from_numpy(color_quantize(part.numpy(), clusters.numpy())), pixels),
+        "color_quantize": (
+            lambda part: torch.from_numpy(color_quantize(part.numpy(), clusters.numpy())),
+            pixels,
+        ),
     }
     if color_quantize_torch is not None:
-        found["torch"] = (lambda part: color_quantize_torch(part.flatten(0, 1), clusters), pixels)
+        found["color_quantize_torch"] = (
+            lambda part: color_quantize_torch(part.flatten(0, 1), clusters),
+            pixels,
+        )
     return found
 
 
 def measure(searches: dict[str, tuple[Search, Tensor]], batch: int, repeats: int) -> list[dict[str, Any]]:
-    """All images by each search in turn, so that a busy machine slows both; the first round is not
-    counted.
-    """
-    seconds: dict[str, list[float]] = {name: [] for name in searches}
-    codes = {}
-    for _ in range(repeats + 1):
-        for name, (search, inputs) in searches.items():
-            start = time.perf_counter()
-            found = [search(part) for part in torch.split(inputs, batch)]
-            seconds[name].append(time.perf_counter() - start)
-            codes[name] = torch.cat(found)
-    ours, exact = statistics.median(seconds["isopix"][1:]), codes["isopix"]
+    """All images in batches by each search in turn, and in how many codes the peers differ from ours."""
+
+    def codes(name: str) -> Tensor:
+        search, inputs = searches[name]
+        return torch.cat([search(part) for part in torch.split(inputs, batch)])
+
+    times = alternate({name: partial(codes, name) for name in searches}, repeats=repeats, warmup=1)
+    exact, what = codes("isopix"), f"palette encoding, batches of {batch}"
     return [
         {
-            "search": name,
-            "batch": batch,
-            "n": repeats,
-            **{key: round(1e9 * pick(taken[1:]) / len(exact), 3) for key, pick in SPREAD.items()},
-            "disagreements": int((codes[name] != exact).sum()),
-            "isopix_times_faster": round(statistics.median(taken[1:]) / ours, 1),
+            **ratio(what, f"transformers {transformers.__version__} {name}", times["isopix"], times[name]),
+            "disagreements": int((codes(name) != exact).sum()),
+            "pixels": len(exact),
         }
-        for name, taken in seconds.items()
+        for name in searches
+        if name != "isopix"
     ]
 
 

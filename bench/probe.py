@@ -8,20 +8,19 @@ reached in the seconds.
 """
 
 import argparse
-import json
-import statistics
-import time
 import warnings
 from collections.abc import Callable
 
 import sklearn
 import torch
 from jaxtyping import Float
+from measure import answer, ratio
+from measure import seconds as clock
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
-from isopix.core.device import environment, pick, synchronise
+from isopix.core.device import pick, synchronise
 from isopix.core.types import Labels
 from isopix.transfer import logistic
 
@@ -39,16 +38,28 @@ def main() -> None:
     device = pick(options.device)
     features, labels = draw(options.layers, options.images, options.width)
     strengths = torch.logspace(-5, 0, options.strengths, dtype=torch.float64).expand(options.layers, -1)
-    ours = timed(lambda: fit_ours(features.to(device), labels.to(device), strengths, device), options.repeats)
-    rows = {"isopix": row(ours, ours)}
-    for solver in SOLVERS:
-        theirs = timed(lambda name=solver: fit_theirs(features, labels, strengths, name), options.repeats)
-        rows[f"scikit-learn {solver}"] = row(theirs, ours)
-    print(
-        json.dumps(
-            {"options": vars(options), **environment(device), "sklearn": sklearn.__version__, "rows": rows},
-            indent=2,
+    rounds = {
+        "isopix": timed(
+            lambda: fit_ours(features.to(device), labels.to(device), strengths, device), options.repeats
         )
+    }
+    for solver in SOLVERS:
+        rounds[solver] = timed(
+            lambda name=solver: fit_theirs(features, labels, strengths, name), options.repeats
+        )
+    size = f"{options.images} x {options.width} features"
+    what = f"probe sweep of {options.layers} layers x {options.strengths} strengths, {size}"
+    (ours, objectives), peer = rounds["isopix"], f"scikit-learn {sklearn.__version__}"
+    answer(
+        "a probe's sweep on the same features",
+        device,
+        ratios=[
+            {
+                **ratio(what, f"{peer} {solver}", ours, rounds[solver][0]),
+                "worst_excess": float(((rounds[solver][1] - objectives) / objectives).max()),
+            }
+            for solver in SOLVERS
+        ],
     )
 
 
@@ -72,12 +83,9 @@ def draw(layers: int, images: int, width: int) -> tuple[Float[Tensor, "F B D"], 
 
 
 def timed(fit: Callable[[], Float[Tensor, "F S"]], repeats: int) -> Rounds:
-    seconds = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        objectives = fit()
-        seconds.append(time.perf_counter() - start)
-    return seconds, objectives
+    """Seconds of each repeat, and what was reached."""
+    found: list[Float[Tensor, "F S"]] = []
+    return [clock(lambda: found.append(fit())) for _ in range(repeats)], found[-1]
 
 
 def fit_ours(
@@ -106,17 +114,6 @@ def fit_theirs(
         penalty = strength / 2 * torch.from_numpy(model.coef_).square().sum()
         objectives[layer, column] = penalty - logs.gather(1, labels[:, None]).mean()
     return objectives
-
-
-def row(rounds: Rounds, ours: Rounds) -> dict[str, float | int]:
-    seconds, objectives = rounds
-    return {
-        "n": len(seconds),
-        "median_s": round(statistics.median(seconds), 3),
-        "spread_s": round(max(seconds) - min(seconds), 3),
-        "times_ours": round(statistics.median(seconds) / statistics.median(ours[0]), 2),
-        "worst_excess": float(((objectives - ours[1]) / ours[1]).max()),
-    }
 
 
 if __name__ == "__main__":

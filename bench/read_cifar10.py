@@ -6,17 +6,11 @@ Goals on two cores: under 30 s first, under 3 s after that, both with hashing of
 """
 
 import argparse
-import json
-import os
-import platform
-import statistics
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import PIL
-import torch
+from measure import answer, seconds, spread
 
 from isopix.data.augment import PadCropFlip, Plain
 from isopix.data.batches import Batches
@@ -36,37 +30,15 @@ def main() -> None:
             first.append(seconds(lambda: load(data, cache=Path(cache))))  # called at once
             cached.append(seconds(lambda: load(data, cache=Path(cache))))
             images = load(data, cache=Path(cache))
-    print(
-        json.dumps(
-            {
-                "question": "seconds to read CIFAR-10, and images a second of 128-image batches on the CPU",
-                "machine": {"processor": platform.processor() or platform.machine(), "cores": os.cpu_count()},
-                "versions": {"torch": torch.__version__, "pillow": PIL.__version__},
-                "images": {
-                    "train": len(images.train),
-                    "validation": len(images.validation),
-                    "test": len(images.test),
-                },
-                "first_seconds": spread(first),
-                "cached_seconds": spread(cached),
-                "plain_images_per_second": batch_rate(images, Plain()),
-                "pad_crop_flip_images_per_second": batch_rate(images, PadCropFlip()),
-            },
-            indent=2,
-        )
+    answer(
+        "seconds to read CIFAR-10, and images a second of 128-image batches on the CPU",
+        pillow=PIL.__version__,
+        images={"train": len(images.train), "validation": len(images.validation), "test": len(images.test)},
+        first_seconds=spread(first),
+        cached_seconds=spread(cached),
+        plain_images_per_second=batch_rate(images, Plain()),
+        pad_crop_flip_images_per_second=batch_rate(images, PadCropFlip()),
     )
-
-
-def seconds(call: Callable[[], object]) -> float:
-    """Wall-clock time of one call."""
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
-
-
-def spread(values: list[float]) -> dict[str, float | int]:
-    """Median and range of repeated measurements."""
-    return {"n": len(values), "median": statistics.median(values), "min": min(values), "max": max(values)}
 
 
 def batch_rate(images: ImageSet, augment: Plain | PadCropFlip, steps: int = 200) -> int:

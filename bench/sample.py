@@ -11,7 +11,7 @@ import argparse
 
 import peer
 import torch
-from measure import alternate, answer, spread
+from measure import alternate, answer, ratio
 
 from isopix.core import device as devices
 from isopix.core.random import generator
@@ -57,17 +57,14 @@ def main() -> None:
         "huggingface": lambda: generate(do_sample=True, temperature=1.0, top_k=0),
     }
     times = alternate(calls, repeats=options.repeats, warmup=0, device=device)
-    rates = {name: spread([options.batch / t for t in taken]) for name, taken in times.items()}
+    what = f"{options.batch} whole images of {recipe.name}, {options.precision}"
+    name = f"transformers {peer.VERSION} generate"
     answer(
         "images drawn a second, beside Hugging Face's generate",
         device,
-        recipe=recipe.name,
-        batch=options.batch,
-        precision=options.precision,
-        transformers=peer.VERSION,
+        ratios=[ratio(what, name, times["isopix"], times["huggingface"])],
         greedy_codes_equal=float(same),
-        images_per_second=rates,
-        ratio=rates["isopix"]["median"] / rates["huggingface"]["median"],
+        images_per_second={each: options.batch / min(taken) for each, taken in times.items()},
     )
 
 

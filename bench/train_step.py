@@ -9,10 +9,11 @@ A-B. The losses of the first step are compared before anything is timed. Peak me
 """
 
 import argparse
+import statistics
 
 import peer
 import torch
-from measure import alternate, answer, spread
+from measure import alternate, answer, ratio
 from torch.nn import functional as F
 
 from isopix.codecs import kmeans
@@ -72,22 +73,18 @@ def main() -> None:
 
     calls = {"isopix": ours_step, "huggingface": their_step}
     times = alternate(calls, repeats=options.repeats, warmup=3, device=device)
-    rates = {name: [options.batch / t for t in taken] for name, taken in times.items()}
-    medians = {name: spread(values)["median"] for name, values in rates.items()}
+    rates = {name: options.batch / statistics.median(taken) for name, taken in times.items()}
     peak, flops = devices.peak_flops(device), of_recipe(recipe).training_flops
+    how = f"{recipe.name}, batch {options.batch}, {options.precision}{', compiled' * options.compile}"
+    name = f"transformers {peer.VERSION} ImageGPT"
     answer(
         "training images a second, beside Hugging Face's ImageGPT",
         device,
-        recipe=recipe.name,
-        batch=options.batch,
-        precision=options.precision,
-        compiled=options.compile,
-        transformers=peer.VERSION,
+        ratios=[ratio(f"training step, {how}", name, times["isopix"], times["huggingface"])],
         first_losses=losses,
-        images_per_second={name: spread(values) for name, values in rates.items()},
-        ratio=medians["isopix"] / medians["huggingface"],
+        images_per_second=rates,
         training_flops_per_image=flops,
-        mfu=None if peak is None else {name: rate * flops / peak for name, rate in medians.items()},
+        mfu=None if peak is None else {name: rate * flops / peak for name, rate in rates.items()},
     )
 
 

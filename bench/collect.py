@@ -1,0 +1,44 @@
+"""Keeps the numbers of a run folder under `bench/results`, for the tables of the documentation.
+
+python bench/collect.py runs/ar cifar10-tiny-ar
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from isopix.train import log
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def main() -> None:
+    """Write `bench/results/NAME.json` from the run folder and its newest probe."""
+    run, name = Path(sys.argv[1]), sys.argv[2]
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{name}.json").write_text(json.dumps(numbers(run), indent=2) + "\n")
+
+
+def numbers(run: Path) -> dict[str, Any]:
+    """What the tables need, and what it takes to make them again."""
+    records = log.read(run / "log.jsonl")
+    training = [record for record in records if record["kind"] == "train"]
+    losses = [record for record in records if record["kind"] == "evaluation"]
+    environment = json.loads((run / "environment.json").read_text())
+    probes = sorted((run / "probes").glob("*.json"))
+    kept = ("device", "threads", "torch", "python", "isopix", "images")
+    return {
+        "recipe": json.loads((run / "recipe.json").read_text()),
+        **{key: environment[key] for key in kept},
+        "images_seen": training[-1]["images"],
+        "training_seconds": training[-1]["seconds"],
+        "untrained_loss_nats": losses[0]["loss_nats"],
+        "test_loss_nats": next(record["loss_nats"] for record in losses if record["split"] == "test"),
+        "test_images": next(record["images"] for record in losses if record["split"] == "test"),
+        "probe": json.loads(probes[-1].read_text()) if probes else None,
+    }
+
+
+if __name__ == "__main__":
+    main()

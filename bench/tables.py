@@ -1,0 +1,88 @@
+"""Writes the tables of the README and the documentation from the files that runs and benchmarks left.
+
+python bench/tables.py            # rewrites what stands between the markers of each page
+python bench/tables.py --check    # exits with 1 if a page differs from its files
+"""
+
+import argparse
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "bench" / "results"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+REGION = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def main() -> None:
+    """Rewrite or check every region."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    stale = [page for page in PAGES if rewritten(page) != page.read_text()]
+    if options.check:
+        sys.exit(
+            "\n".join(f"{page} differs from bench/results; run python bench/tables.py" for page in stale)
+        )
+    for page in stale:
+        page.write_text(rewritten(page))
+
+
+def rewritten(page: Path) -> str:
+    """The page with every region made from its files."""
+    return REGION.sub(lambda found: found[1] + TABLES[found[2]]() + found[3], page.read_text())
+
+
+def read(name: str) -> Any:
+    """One file of `bench/results`."""
+    return json.loads((RESULTS / name).read_text())
+
+
+def evidence() -> str:
+    """The tiny CIFAR-10 runs: held-out loss and probe, beside the controls."""
+    rows = ["| | test loss, nats a pixel | layer | test accuracy (95 % interval) |", "|---|---|---|---|"]
+    for name, title in {"ar": "autoregressive", "bert": "masked (BERT)"}.items():
+        run = read(f"cifar10-tiny-{name}.json")
+        probe = run["probe"]
+        rows.append(f"| **{title}** | {run['test_loss_nats']:.3f} | {score(probe['network'])} |")
+        untrained = probe["controls"]["untrained"]
+        rows.append(f"| &nbsp;&nbsp;untrained | {run['untrained_loss_nats']:.3f} | {score(untrained)} |")
+        shuffled = probe["controls"]["shuffled labels"]
+        rows.append(f"| &nbsp;&nbsp;shuffled labels | | {score(shuffled)} |")
+    rows.append(f"| raw pixels | | {score(probe['controls']['raw pixels'])} |")
+    images = probe["network"]["images"]
+    counts = ", ".join(f"{count:,} {name}" for name, count in images.items())
+    seen, minutes = run["images_seen"], run["training_seconds"] / 60
+    note = (
+        f"Each saw {seen:,} images of CIFAR-10 at 32×32, in {minutes:.0f} minutes of {run['threads']} thread(s) "
+        f"of {run['device']}. Probe: {counts} images; layer and strength chosen on validation.\n"
+    )
+    return "\n".join(rows) + "\n\n" + note
+
+
+def score(record: dict[str, Any]) -> str:
+    """Two cells: the layer that validation chose, and its test accuracy."""
+    best = record["layers"][record["best"]]
+    return f"{best['layer']} | {best['test']:.1%} ({best['low']:.1%} to {best['high']:.1%})"
+
+
+def speed() -> str:
+    """A row for each benchmark."""
+    rows = ["| question | peer | ours / theirs | n | machine |", "|---|---|---|---|---|"]
+    for file in sorted(RESULTS.glob("speed-*.json")):
+        found = json.loads(file.read_text())
+        machine = f"{found['device']}, {found['threads']} thread(s), torch {found['torch']}"
+        rows += [
+            f"| {row['what']} | {row['peer']} | {row['ratio']:.1f}× | {row['n']} | {machine} |"
+            for row in found["ratios"]
+        ]
+    return "\n".join(rows) + "\n"
+
+
+TABLES = {"evidence": evidence, "speed": speed}
+
+if __name__ == "__main__":
+    main()
