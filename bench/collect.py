@@ -28,15 +28,17 @@ def numbers(run: Path) -> dict[str, Any]:
     environment = json.loads((run / "environment.json").read_text())
     probes = sorted((run / "probes").glob("*.json"))
     kept = ("device", "threads", "torch", "python", "isopix", "images")
+    recipe = json.loads((run / "recipe.json").read_text())
+    recipe["data"]["source"] = Path(recipe["data"]["source"]).name
     return {
-        "recipe": json.loads((run / "recipe.json").read_text()),
+        "recipe": recipe,
         **{key: environment[key] for key in kept},
         "images_seen": training[-1]["images"],
         "training_seconds": training[-1]["seconds"],
         "untrained_loss_nats": losses[0]["loss_nats"],
         "test_loss_nats": next(record["loss_nats"] for record in losses if record["split"] == "test"),
         "test_images": next(record["images"] for record in losses if record["split"] == "test"),
-        "probe": json.loads(probes[-1].read_text()) if probes else None,
+        "probe": json.loads(probes[-1].read_text()) | {"command": None} if probes else None,
     }
 
 

@@ -7,6 +7,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -56,8 +57,18 @@ def ratio(what: str, peer: str, ours: list[float], theirs: list[float]) -> dict[
     }
 
 
+def named(word: str) -> str:
+    """A word of the command line, without the folders of this machine."""
+    return Path(word).name if Path(word).is_absolute() else word
+
+
 def answer(question: str, device: torch.device | str = "cpu", **values: Any) -> None:
     """Print the one JSON object of a benchmark."""
     where = devices.environment(torch.device(device))
-    head = {"question": question, "isopix": __version__, **where, "command": " ".join(["python", *sys.argv])}
+    head = {
+        "question": question,
+        "isopix": __version__,
+        **where,
+        "command": " ".join(["python", *map(named, sys.argv)]),
+    }
     print(json.dumps({**head, **values}, indent=2))

@@ -57,8 +57,8 @@ def evidence() -> str:
     counts = ", ".join(f"{count:,} {name}" for name, count in images.items())
     seen, minutes = run["images_seen"], run["training_seconds"] / 60
     note = (
-        f"Each saw {seen:,} images of CIFAR-10 at 32×32, in {minutes:.0f} minutes of {run['threads']} thread(s) "
-        f"of {run['device']}. Probe: {counts} images; layer and strength chosen on validation.\n"
+        f"Each saw {seen:,} images of CIFAR-10 at 32×32, in {minutes:.0f} minutes on {run['threads']} "
+        f"thread(s) of {run['device']}. Probe: {counts} images; layer and strength chosen on validation.\n"
     )
     return "\n".join(rows) + "\n\n" + note
 

@@ -1,0 +1,78 @@
+"""Ctrl-C, a batch system's signal and kill -9 at the prompt: the next command ends with the same weights."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from isopix.train import checkpoint, log
+
+WORDS = [
+    "depth=1",
+    "width=16",
+    "steps=400",
+    "batch=8",
+    "log_every=1",
+    "checkpoint_every=25",
+    "evaluate_every=100",
+    "evaluate_images=8",
+    "test_images=8",
+]
+
+
+def isopix(*words: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "isopix.cli.main", *words]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for_step(run: Path, step: int) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        file = run / "log.jsonl"
+        if file.exists() and any(each["step"] >= step for each in log.read(file)):
+            return
+        time.sleep(0.02)
+    pytest.fail(f"step {step} was not reached")
+
+
+def weights(run: Path) -> dict[str, torch.Tensor]:
+    return checkpoint.newest(run / "checkpoints").checkpoint.tensors["model"]
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("whole") / "run"
+    with isopix("pretrain", "igpt.digits", "--out", str(run), *WORDS) as process:
+        _, err = process.communicate(timeout=200)
+    assert process.returncode == 0, err
+    return run
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGKILL])
+def test_the_next_command_ends_with_the_same_weights(
+    tmp_path: Path, uninterrupted: Path, number: int
+) -> None:
+    run = tmp_path / "run"
+    with isopix("pretrain", "igpt.digits", "--out", str(run), *WORDS) as process:
+        wait_for_step(run, 60)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=100)
+    if number == signal.SIGKILL:
+        assert process.returncode == -signal.SIGKILL
+    else:
+        assert process.returncode == 75, err
+        step = int(checkpoint.newest(run / "checkpoints").checkpoint.path.name.removeprefix("step-"))
+        words = " ".join(out.split())
+        assert f"stopped at step {step} and saved; go on with: isopix resume {run}" in words
+    with isopix("resume", str(run)) as process:
+        _, err = process.communicate(timeout=200)
+    assert process.returncode == 0, err
+    ours, whole = weights(run), weights(uninterrupted)
+    assert ours.keys() == whole.keys()
+    assert all(torch.equal(ours[name], whole[name]) for name in ours)
+    steps = [each["step"] for each in log.read(run / "log.jsonl") if each["kind"] == "train"]
+    assert steps == list(range(1, 401))

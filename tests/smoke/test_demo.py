@@ -1,0 +1,27 @@
+"""The demo, small: one report about both runs; a second demo stands beside the first; a cut one goes on."""
+
+from pathlib import Path
+
+from tests.smoke.conftest import QUICK, Run
+
+
+def test_demo_makes_one_report_and_the_next_one_stands_beside_it(isopix: Run) -> None:
+    code, out, err = isopix("demo", *QUICK)
+    assert (code, err) == (0, "")
+    assert "runs/demo/1/report.html" in out
+    assert "raw pixels" in out
+    page = Path("runs/demo/1/report.html").read_text()
+    for kind in ("samples", "completions", "reconstructions"):
+        assert list(Path("runs/demo/1").glob(f"*/samples/{kind}-*.png"))
+    assert page.count("data:image/png;base64,") >= 3
+    assert isopix("demo", *QUICK)[0] == 0
+    assert Path("runs/demo/2/report.html").exists()
+
+
+def test_a_cut_demo_goes_on(isopix: Run) -> None:
+    assert isopix("demo", *QUICK)[0] == 0
+    Path("runs/demo/1/report.html").unlink()
+    code, out, _ = isopix("demo", *QUICK)
+    assert code == 0
+    assert "demo in runs/demo/1" in out
+    assert not Path("runs/demo/2").exists()
