@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from isopix.cli.console import Device, Limit, say
+from isopix.cli.console import Device, Json, Limit, say
 from isopix.cli.training import conclude, watching
 from isopix.core import device as devices
 from isopix.recipes import catalogue
@@ -20,6 +20,7 @@ def pretrain(
     seed: int | None = None,
     device: Device = "auto",
     tensorboard: bool = False,
+    json: Json = False,
 ) -> None:
     """Pre-train a recipe on images; makes a run folder.
 
@@ -55,7 +56,8 @@ def pretrain(
     settled = catalogue.resolve(recipe, file=file, options=options, assignments=settings).recipe
     where = devices.pick(device)
     work = f"{settled.data.source}, {settled.steps} steps of {settled.batch}"
-    say(f"{settled.name} on {work}, {devices.describe(where)}")
-    with watching(settled, where, tensorboard=tensorboard) as watch:
+    if not json:
+        say(f"{settled.name} on {work}, {devices.describe(where)}")
+    with watching(settled, where, tensorboard=tensorboard, json=json) as watch:
         outcome = start(settled, out, device=where, watch=watch)
-    conclude(outcome)
+    conclude(settled, outcome, json=json)

@@ -5,16 +5,17 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isopix.cli.console import say
+from isopix.cli.console import Json, say, show_json, show_table
 from isopix.report import page
+from isopix.report.summary import Row, summary
 from isopix.train.disk import room_for, write
 from isopix.train.run_folder import RunFolder
 
 Out = Annotated[Path | None, Parameter(help="the file to write")]
 
 
-def report(*runs: Path, out: Out = None) -> None:
-    """One self-contained HTML page about one or several runs.
+def report(*runs: Path, out: Out = None, json: Json = False) -> None:
+    """One self-contained HTML page about one or several runs, and its summary table.
 
     Without `--out` one run's page is its own `report.html`; that of several stands beside the first of them.
 
@@ -26,12 +27,30 @@ def report(*runs: Path, out: Out = None) -> None:
         Run folders, in the order in which they are shown.
     """
     folders = [RunFolder.open(path) for path in runs]
-    text = page.build(folders)
+    gathered = page.read(folders)
     if out is None:
         out = folders[0].report if len(folders) == 1 else folders[0].path.parent / "report.html"
     if out.is_dir():
         raise ValueError(f"--out {out} is a folder; a report is one file, as in {out / 'report.html'}")
     out.parent.mkdir(parents=True, exist_ok=True)
     with room_for(f"report {out}", out.parent):
-        write(out, text.encode())
+        write(out, page.render(gathered).encode())
+    rows = summary(gathered)
+    if json:
+        show_json({"report": str(out), "summary": [row._asdict() for row in rows]})
+        return
+    columns = ["", "what", "nats", "layer", "test accuracy (95 % interval)"]
+    show_table("Runs, and controls that have learnt nothing", columns, [cells(row) for row in rows])
     say(f"wrote {out}")
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """A row of the summary as words; what was not measured stays empty."""
+    interval = "" if row.low is None or row.high is None else f" ({row.low:.1%} to {row.high:.1%})"
+    return (
+        row.name if row.kind != "control" else f"  {row.name}",
+        row.what,
+        "" if row.nats is None else f"{row.nats:.3f}",
+        "" if row.layer is None else str(row.layer),
+        "" if row.test is None else f"{row.test:.1%}{interval}",
+    )

@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from isopix.cli.console import Device, say
+from isopix.cli.console import Device, Json, say
 from isopix.cli.training import conclude, watching
 from isopix.core import device as devices
 from isopix.recipes.load import find, recipe_of
 from isopix.recipes.run import resume as go_on
 
 
-def resume(run: Path, *, device: Device = "auto", tensorboard: bool = False) -> None:
+def resume(run: Path, *, device: Device = "auto", tensorboard: bool = False, json: Json = False) -> None:
     """Go on with an interrupted run from its last checkpoint, bit for bit.
 
     The same device, threads and versions give the weights that the uninterrupted run would have; where they
@@ -27,7 +27,8 @@ def resume(run: Path, *, device: Device = "auto", tensorboard: bool = False) -> 
     found, _ = find(run, ())
     recipe, where = recipe_of(found), devices.pick(device)
     step = found.records["state"]["step"]
-    say(f"{recipe.name} from step {step} of {recipe.steps}, {devices.describe(where)}")
-    with watching(recipe, where, tensorboard=tensorboard) as watch:
+    if not json:
+        say(f"{recipe.name} from step {step} of {recipe.steps}, {devices.describe(where)}")
+    with watching(recipe, where, tensorboard=tensorboard, json=json) as watch:
         outcome = go_on(run, device=where, watch=watch)
-    conclude(outcome)
+    conclude(recipe, outcome, json=json)

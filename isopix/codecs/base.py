@@ -23,6 +23,9 @@ class Codec(nn.Module, abc.ABC):
     def decode(self, codes: Codes, grid: Grid | None = None) -> Images:
         """The images that these codes stand for; `grid` is the codec's own unless another is given."""
 
+    def prepare(self) -> None:
+        """Build now whatever `encode` would build once it is worth it; call it before compiling."""
+
     @abc.abstractmethod
     def fingerprint(self) -> str:
         """A hash of everything that decides which code a pixel gets; two codecs of equal hash are the same

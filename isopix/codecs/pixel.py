@@ -52,22 +52,21 @@ class Palette(Codec):
 
     def encode(self, images: Images) -> Codes:
         """The nearest colours, by a table of all 2^24 once that has become worth building."""
-        table = self.table
-        if table is None and images.device.type == "cpu":
+        if self.table is None and images.device.type == "cpu":
             self.compared += images[:, 0].numel() * self.levels
             if self.compared <= BREAK_EVEN:
                 pixels = rearrange(images, "b c h w -> (b h w) c")
                 return nearest.search(self.fixed, pixels).view(len(images), -1, 1)
-        table = self.prepare() if table is None else table
+        self.prepare()
+        assert self.table is not None
         base, (red, green, blue) = self.base, images.unbind(1)
         index = red.int().mul_(base).add_(green).mul_(base).add_(blue)
-        return table.index_select(0, index.flatten()).long().view(len(images), -1, 1)
+        return self.table.index_select(0, index.flatten()).long().view(len(images), -1, 1)
 
-    def prepare(self) -> Tensor:
+    def prepare(self) -> None:
         """The table, built now (under a second, 32 MiB) if there is none; call it before `torch.compile`."""
         if self.table is None:
             self.table = nearest.table(self.fixed.cpu()).to(self.fixed.device)
-        return self.table
 
     def decode(self, codes: Codes, grid: Grid | None = None) -> Images:
         """The colours rounded to whole levels (half to even)."""

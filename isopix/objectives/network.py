@@ -50,8 +50,9 @@ class Network(nn.Module):
         return {name: state[name] for name in unique.values()}
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take these weights. Raises ValueError that names the first tensor too many, missing or
-        misshapen.
+        """Take these weights.
+
+        Raises ValueError that names the first tensor too many, missing or misshapen, or of another codec.
         """
         own = self.tensors()
         for name in sorted(own.keys() ^ tensors.keys()):
@@ -64,6 +65,8 @@ class Network(nn.Module):
                 raise ValueError(
                     f"tensor '{name}' has shape {given} in the checkpoint and {wanted} in this model"
                 )
+            if name.startswith("codec.") and not torch.equal(tensor.cpu(), tensors[name].cpu()):
+                raise ValueError(f"tensor '{name}' of this model's codec is not the checkpoint's")
         with torch.no_grad():
             for name, tensor in own.items():
                 tensor.copy_(tensors[name])

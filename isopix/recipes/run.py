@@ -114,6 +114,8 @@ class _Session:
         self.run, self.recipe, self.data, self.device = run, recipe, data, device
         self.network = network.to(device)
         self.learner = Pretraining(self.network)
+        if recipe.compile:
+            network.codec.prepare()
         self.sinks: list[Sink] = []
 
     def go(self, watch: Watch, found: Checkpoint | None, notes: Sequence[str] = ()) -> Outcome:

@@ -51,10 +51,19 @@ class View(NamedTuple):
 
 
 def build(runs: Sequence[RunFolder]) -> str:
-    """The page about these runs, in order. Raises ValueError without runs, or if a recipe cannot be read."""
+    """The page about these runs, in order; raises what `read` raises."""
+    return render(read(runs))
+
+
+def read(runs: Sequence[RunFolder]) -> dict[str, Gathered]:
+    """All runs by their names. Raises ValueError without runs, or if a recipe cannot be read."""
     if not runs:
         raise ValueError("a report needs a run folder, as in: isopix report runs/photos")
-    gathered = dict(zip(_names([run.path for run in runs]), map(gather, runs), strict=True))
+    return dict(zip(_names([run.path for run in runs]), map(gather, runs), strict=True))
+
+
+def render(gathered: Mapping[str, Gathered]) -> str:
+    """The page about what was read."""
     views = [_view(name, number, run) for number, (name, run) in enumerate(gathered.items())]
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
@@ -73,7 +82,7 @@ def build(runs: Sequence[RunFolder]) -> str:
         views=views,
         unit=" or ".join(dict.fromkeys(words.code(run.recipe) for run in gathered.values())),
         date=str(views[0].run.environment.get("started", ""))[:10],
-        report_command=shlex.join(["isopix", "report", *(str(run.path) for run in runs)]),
+        report_command=shlex.join(["isopix", "report", *(str(run.path) for run in gathered.values())]),
         version=__version__,
     )
 

@@ -1,5 +1,6 @@
-"""`isopix report` writes one file and says where."""
+"""`isopix report` writes one file, says where, and shows the summary with its controls."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,17 @@ def test_one_run_keeps_its_own_report(tmp_path: Path, capsys: pytest.CaptureFixt
     run = whole(tmp_path / "run")
     report(run.path)
     assert run.report.read_text().lstrip().startswith("<!doctype html>")
-    assert capsys.readouterr().out == f"wrote {run.report}\n"
+    assert capsys.readouterr().out.endswith(f"wrote {run.report}\n")
+
+
+def test_the_summary_shows_controls_beside_the_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report(whole(tmp_path / "run").path, json=True)
+    told = json.loads(capsys.readouterr().out)
+    names = [row["name"] for row in told["summary"]]
+    assert names == ["run", "untrained", "shuffled labels", "raw pixels", "one class"]
+    assert told["report"] == str(tmp_path / "run" / "report.html")
 
 
 def test_several_runs_have_a_report_beside_the_first(tmp_path: Path) -> None:

@@ -14,6 +14,15 @@ def test_every_tensor_is_saved_once_and_loads_back() -> None:
     assert torch.equal(other.logits(x), net.logits(x))
 
 
+def test_weights_of_another_palette_are_refused() -> None:
+    tensors = cases.network(RECIPE).tensors()
+    tensors["codec.fixed"] = tensors["codec.fixed"] + 1
+    with pytest.raises(
+        ValueError, match=r"tensor 'codec.fixed' of this model's codec is not the checkpoint's"
+    ):
+        cases.network(RECIPE).load(tensors)
+
+
 def test_a_missing_tensor_is_named() -> None:
     tensors = cases.network(RECIPE).tensors()
     del tensors["backbone.positions.table"]
