@@ -7,7 +7,7 @@ from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.train.learners import Learner
 
-BATCH = 64  # images; what is drawn depends on it, so it is no setting
+BATCH = 16  # images; what is drawn depends on it, so it is no setting
 
 
 @torch.no_grad()

@@ -51,6 +51,31 @@ def test_empty_folder(isopix: Run) -> None:
     refused(answer, f"folder nothing holds no images; allowed endings: {endings}")
 
 
+def test_a_bad_file_is_named_on_screen_and_in_the_run_and_skipped(isopix: Run, workplace: Path) -> None:
+    for i in range(60):
+        (workplace / "photos" / "cats" / f"copy{i}.png").write_bytes(
+            (workplace / "photos/cats/0.png").read_bytes()
+        )
+    (workplace / "photos" / "dogs" / "broken.png").write_bytes(b"no picture")
+    code, out, _ = isopix("pretrain", "igpt.digits", "--data", "photos", "--out", "r", *QUICK)
+    assert code == 0
+    reason = "not a JPEG, PNG, WEBP, BMP, GIF or TIFF image"
+    assert f"skipped photos/dogs/broken.png: {reason}" in " ".join(out.split())
+    listed = Path("r/bad-files.csv").read_text().splitlines()
+    assert listed == ["path,reason", f'photos/dogs/broken.png,"{reason}"']
+
+
+def test_more_than_one_bad_file_in_a_hundred_stops_before_training(isopix: Run, workplace: Path) -> None:
+    (workplace / "photos" / "dogs" / "broken.png").write_bytes(b"no picture")
+    code, _, err = isopix("pretrain", "igpt.digits", "--data", "photos", "--out", "r", *QUICK)
+    assert code == 2
+    assert err.startswith(
+        "isopix: 1 of 61 images cannot be read, above the limit of 1%; first: photos/dogs/broken.png"
+    )
+    assert err.count("\n") == 1
+    assert not Path("r").exists()
+
+
 def test_one_class_where_labels_are_needed(isopix: Run, workplace: Path) -> None:
     (workplace / "photos" / "cats").rename(workplace / "only")
     (workplace / "photos").rename(workplace / "gone")

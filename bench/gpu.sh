@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# All that wants a GPU, in one go: checks first, then every benchmark at the paper's sizes. Keeps JSON in bench/results.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export PYTHONPATH="$PWD:$PWD/bench"
+out=bench/results
+mkdir -p "$out"
+python - <<'CHECK'
+"""The same seed draws the same masks, codes and losses on CPU and GPU; a step learns; compiled equals plain."""
+import torch
+from isopix.core.random import generator
+from isopix.recipes import catalogue
+from isopix.train.learners import Pretraining
+from isopix.train.optim import Adam
+from isopix.train.stepper import Stepper
+
+for name in ("igpt.digits", "igpt.digits_bert"):
+    recipe = catalogue.find(name)
+    grey = torch.arange(17).float()[:, None].expand(17, 3) * 15
+    images = torch.randint(0, 256, (64, 3, 8, 8), dtype=torch.uint8, generator=generator(0, "gpu"))
+    losses = {}
+    for device, compiled in (("cpu", False), ("cuda", False), ("cuda", True)):
+        network = recipe.build(recipe.codec.build(recipe.grid, grey)).to(device)
+        network.codec.prepare()
+        one = Stepper(Pretraining(network), Adam(), accumulate=1, precision="fp32", compiled=compiled)
+        losses[device, compiled] = [
+            float(one.advance(network.prepare(images.to(device), generator(0, "gpu", step)), step=step, factor=1.0))
+            for step in range(1, 11)
+        ]
+        one.check()
+    first = losses["cpu", False]
+    for key, values in losses.items():
+        assert all(abs(a - b) < 2e-3 * a for a, b in zip(first, values)), (name, key, first, values)
+    print(name, "equal on CPU, GPU and compiled:", first[-1])
+CHECK
+for compiled in "" "--compile"; do
+  python bench/train_step.py --recipe igpt.s --device cuda --batch 64 --repeats 10 $compiled \
+    > "$out/speed-gpu-train-s${compiled#-}.json"
+done
+python bench/train_step.py --recipe igpt.m --device cuda --batch 32 --repeats 10 --compile > "$out/speed-gpu-train-m.json"
+python bench/sample.py --recipe igpt.s --device cuda --batch 128 --repeats 3 --precision bf16 > "$out/speed-gpu-sample-s.json"
+python bench/probe.py --device cuda --layers 25 --images 20000 --width 512 --repeats 3 > "$out/speed-gpu-probe.json"
+cat "$out"/speed-gpu-*.json

@@ -1,0 +1,37 @@
+"""Help reads like a table of contents, at once; every verb's page has an example and explains its options."""
+
+import subprocess
+import sys
+
+import pytest
+
+from isopix.cli.main import VERBS
+
+SUB = {"palette": ["fit", "import", "show"], "recipe": ["list", "show"]}
+PAGES = [[verb, *([sub] if sub else [])] for verb in VERBS for sub in SUB.get(verb, [""])]
+
+
+def test_the_table_of_contents_imports_no_torch() -> None:
+    program = (
+        "import sys; sys.argv = ['isopix', '--help']; from isopix.cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    *page, imported = done.stdout.splitlines()
+    assert imported == "False"
+    order = [line.split()[1] for line in page if line.startswith("│ ") and line[2] != " "]
+    assert order[: len(VERBS)] == list(VERBS)
+
+
+@pytest.mark.parametrize("words", PAGES, ids=" ".join)
+def test_every_verb_has_an_example_and_explains_its_options(words: list[str]) -> None:
+    command = [sys.executable, "-m", "isopix.cli.main", *words, "--help"]
+    page = subprocess.run(
+        command, capture_output=True, text=True, check=True, env={"COLUMNS": "200", "TERM": "dumb"}
+    ).stdout
+    assert f"Example: isopix {' '.join(words)}" in page
+    options = [line.strip("│ *").split("  ") for line in page.splitlines() if line.startswith("│ ")]
+    bare = [parts[0] for parts in options if len([part for part in parts if part.strip()]) < 2]
+    assert bare == []
