@@ -60,7 +60,8 @@ def memory_free(device: torch.device) -> int:
     """Bytes of memory that this device can still give."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+    free = "SC_AVPHYS_PAGES" if "SC_AVPHYS_PAGES" in os.sysconf_names else "SC_PHYS_PAGES"  # macOS tells all
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf(free)
 
 
 def environment(device: torch.device) -> dict[str, str | int]:
