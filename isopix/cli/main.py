@@ -30,6 +30,9 @@ VERBS = {
     "report": ("isopix.cli.report:report", "One self-contained HTML page about a run."),
 }
 
+# Before torch is loaded: threads that wait by spinning run ten times slower once another program wants a core.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 app = App(
     name="isopix",
     help="Pre-train image models by predicting pixels, measure what they have learnt, and show it.",

@@ -49,7 +49,7 @@ def digits() -> Recipe:
         width=64,
         block=Transformer(heads=2),
         optimiser=Adam(learning_rate=0.003),
-        steps=600,
+        steps=400,
         batch=128,
         precision="fp32",
         evaluate_every=50,
