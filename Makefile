@@ -6,7 +6,7 @@ EXTRAS_READY := .venv/dev-ready
 READY := .venv/ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow lint types bench clean
+.PHONY: demo test test-slow lint types clean
 
 demo: $(READY)
 	$(BIN)/isopix demo

@@ -8,6 +8,7 @@ from cyclopts import Parameter
 from isopix.cli.console import Device, Json, Limit, Seed
 from isopix.cli.drawing import (
     Count,
+    Positive,
     SplitName,
     Temperature,
     TopK,
@@ -24,7 +25,7 @@ from isopix.generate.sample import Sampling, require_causal
 from isopix.plots import images as pictures
 
 Rows = Annotated[int | None, Parameter(help="how many rows are given; half of them without it")]
-Each = Annotated[int, Parameter(help="completions of each image")]
+Each = Annotated[int, Parameter(validator=Positive, help="completions of each image")]
 
 
 def complete(

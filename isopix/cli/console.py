@@ -25,6 +25,11 @@ def say(line: str) -> None:
     console.print(line, markup=False, soft_wrap=True)
 
 
+def warn(line: str) -> None:
+    """One line beside the answer, on standard error."""
+    Console(stderr=True, highlight=False).print(line, markup=False, soft_wrap=True)
+
+
 def show_json(values: Mapping[str, Any]) -> None:
     """The numbers, and nothing else, on standard output."""
     print(json.dumps(values, indent=2))

@@ -34,7 +34,7 @@ def demo(*settings: str, out: Path = Path("runs/demo"), seed: Seed = 0, device: 
     for name, recipe in RECIPES.items():
         run = folder / name
         say(f"\n{recipe}")
-        if (run / "recipe.json").exists():
+        if started(run):
             resume(run, device=device)
         else:
             pretrain(recipe, *settings, out=run, seed=seed, device=device)
@@ -48,8 +48,15 @@ def demo(*settings: str, out: Path = Path("runs/demo"), seed: Seed = 0, device: 
 
 
 def unfinished(out: Path) -> Path:
-    """The newest demo that has no report yet, or the next number."""
-    done = sorted(int(path.name) for path in out.glob("*") if path.name.isdigit())
-    if done and not (out / str(done[-1]) / "report.html").exists():
-        return out / str(done[-1])
-    return out / str(done[-1] + 1 if done else 1)
+    """The newest demo, if it has no report yet and can go on, or the next number."""
+    numbers = sorted(int(path.name) for path in out.glob("*") if path.name.isdigit())
+    newest = out / str(numbers[-1] if numbers else 0)
+    can_go_on = all(started(run) or not run.exists() for run in (newest / name for name in RECIPES))
+    if newest.exists() and can_go_on and not (newest / "report.html").exists():
+        return newest
+    return out / str(int(newest.name) + 1)
+
+
+def started(run: Path) -> bool:
+    """Whether there is a checkpoint to go on from."""
+    return any(run.glob("checkpoints/step-*"))

@@ -2,15 +2,17 @@
 numbers.
 """
 
+import hashlib
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from cyclopts import Parameter
+from cyclopts import Parameter, validators
 
-from isopix.cli.console import say, show_json
+from isopix.cli.console import say, show_json, warn
 from isopix.core import device as devices
 from isopix.core.types import Images
 from isopix.data.images import ImageSet
@@ -19,7 +21,8 @@ from isopix.recipes.load import Loaded, load
 from isopix.train.disk import write_json
 from isopix.train.run_folder import RunFolder
 
-Count = Annotated[int, Parameter(name=["--count", "-n"], help="how many images")]
+Positive = validators.Number(gte=1)
+Count = Annotated[int, Parameter(name=["--count", "-n"], validator=Positive, help="how many images")]
 Temperature = Annotated[float, Parameter(help="1 draws from the model as it is; less is more cautious")]
 TopK = Annotated[int | None, Parameter(help="draw from the k likeliest colours alone")]
 TopP = Annotated[float | None, Parameter(help="draw from the fewest colours that reach this probability")]
@@ -30,15 +33,17 @@ def network_of(run: Path, device: str) -> Loaded:
     """The newest intact network of a run; damaged checkpoints that were passed over are named."""
     loaded = load(run, device=devices.pick(device))
     for reason in loaded.passed_over:
-        say(f"passed over: {reason}")
+        warn(f"passed over: {reason}")
     loaded.network.eval()
     return loaded
 
 
 def images_for(loaded: Loaded, source: str | None, limit: int | None = None) -> ImageSet:
-    """Images of another source, or of the run's own, at the resolution of the network."""
+    """Images of another source, or of the run's own, at the resolution of the network, with a validation
+    split.
+    """
     settings = loaded.recipe.data
-    settings = replace(settings, source=source or settings.source, limit=limit)
+    settings = replace(settings, source=source or settings.source, limit=limit, fold_back=False)
     return load_images(settings, seed=loaded.recipe.seed)
 
 
@@ -50,13 +55,24 @@ def first_images(data: ImageSet, split: SplitName, count: int) -> Images:
     return images[:count]
 
 
+def record(numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers, when they were written, and the command as typed."""
+    written = datetime.now(UTC).isoformat(timespec="seconds")
+    return {**numbers, "written": written, "command": ["isopix", *sys.argv[1:]]}
+
+
+def tag(numbers: Mapping[str, Any]) -> str:
+    """Six letters of a hash: files of equal settings replace one another, others stand side by side."""
+    return hashlib.sha256(repr(sorted(numbers.items())).encode()).hexdigest()[:6]
+
+
 def keep(run: Path, name: str, picture: Any, numbers: Mapping[str, Any], *, json: bool) -> Path:
-    """Save a picture and its numbers as `samples/<name>.png` and `.json`, and say where."""
+    """Save a picture and its numbers as `samples/<name>-<tag>.png` and `.json`, and say where."""
     folder = RunFolder.open(run).samples
-    path = folder / f"{name}.png"
+    path = folder / f"{name}-{tag(numbers)}.png"
     folder.mkdir(exist_ok=True)
     picture.save(path)
-    values = {**numbers, "picture": str(path), "command": ["isopix", *sys.argv[1:]]}
+    values = record({**numbers, "picture": path.name})
     write_json(path.with_suffix(".json"), values)
     if json:
         show_json(values)

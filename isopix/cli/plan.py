@@ -35,13 +35,8 @@ def plan(
     piece = settled.batch // settled.accumulate
     numbers = {
         "recipe": settled.name,
-        "parameters": costs.parameters,
         "positions": settled.grid.positions,
-        "forward_flops_per_image": costs.forward_flops,
-        "training_flops_per_image": costs.training_flops,
-        "training_flops": costs.training_flops * images,
-        "weight_bytes": costs.weight_bytes,
-        "activation_bytes_per_image": costs.activation_bytes,
+        **costs._asdict(),
         "step_bytes": costs.bytes(piece),
         "free_bytes": devices.memory_free(where),
         "images": images,
@@ -53,21 +48,19 @@ def plan(
     if json:
         show_json(numbers)
         return
-    show_table(
-        f"{settled.name}: {settled.depth} x {settled.width} over {settled.grid.positions} positions",
-        ["", ""],
-        [
-            ("parameters", f"{costs.parameters:,}"),
-            ("FLOPs an image, forward", f"{costs.forward_flops:.3g}"),
-            ("FLOPs an image, training", f"{costs.training_flops:.3g}"),
-            ("memory for weights, gradients and Adam", size(costs.weight_bytes)),
-            (f"memory of a step of {piece} images", size(costs.bytes(piece))),
-            (f"free on {where}", size(devices.memory_free(where))),
-            (f"{settled.steps:,} steps of {settled.batch}", f"{images:,} images"),
-            ("estimated rate here", f"{rate:.3g} images/s"),
-            ("estimated time here", clock(images / rate)),
-        ],
-    )
+    title = f"{settled.name}: {settled.depth} x {settled.width} over {settled.grid.positions} positions"
+    rows = [
+        ("parameters", f"{costs.parameters:,}"),
+        ("FLOPs an image, forward", f"{costs.forward_flops:.3g}"),
+        ("FLOPs an image, training", f"{costs.training_flops:.3g}"),
+        ("memory for weights, gradients and Adam", size(costs.weight_bytes)),
+        (f"memory of a step of {piece} images", size(costs.bytes(piece))),
+        (f"free on {where}", size(devices.memory_free(where))),
+        (f"{settled.steps:,} steps of {settled.batch}", f"{images:,} images"),
+        ("estimated rate here", f"{rate:.3g} images/s"),
+        ("estimated time here", clock(images / rate)),
+    ]
+    show_table(title, ["", ""], rows)
     share = f"{cost.UTILISATION:.0%} of what {devices.describe(where)} multiplies"
     say(f"The time assumes {share}. Nothing was written.")
 

@@ -1,13 +1,12 @@
 """`isopix probe`: how well a linear classifier tells classes by each layer, beside the controls."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from isopix.cli.console import Device, Json, Limit, Seed, say, show_json, show_table
-from isopix.cli.drawing import images_for, network_of
+from isopix.cli.drawing import images_for, network_of, record, tag
 from isopix.cli.progress import counting
 from isopix.core.device import Precision
 from isopix.data.images import ImageSet
@@ -75,11 +74,10 @@ def keep(run: Path, step: int, found: Evidence, facts: dict[str, object]) -> Pat
     """Write the evidence into the run folder, and return where."""
     folder = RunFolder.open(run).probes
     folder.mkdir(exist_ok=True)
-    path = folder / f"probe-{step:08d}-{facts['data']}-{found.protocol.stream}-{found.protocol.pool}.json"
-    write_json(
-        path,
-        {"kind": "probe", "step": step, **facts, **found.to_dict(), "command": ["isopix", *sys.argv[1:]]},
-    )
+    values = {"kind": "probe", "step": step, **facts, **found.to_dict()}
+    settings = {"protocol": found.protocol, **facts}
+    path = folder / f"probe-{step:08d}-{facts['data']}-{tag(settings)}.json"
+    write_json(path, record(values))
     return path
 
 

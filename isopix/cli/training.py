@@ -12,18 +12,19 @@ from isopix.recipes.cost import of_recipe
 from isopix.recipes.recipe import Recipe
 from isopix.recipes.run import Outcome, Watch
 from isopix.train.log import read
-from isopix.train.signals import stop_requested
 
 INTERRUPTED = 75  # what batch systems read as: run me again
 
 
 @contextmanager
 def watching(recipe: Recipe, device: torch.device, *, tensorboard: bool, json: bool) -> Iterator[Watch]:
-    """The live line, unless only JSON is asked for, and the ear for signals."""
+    """The live line, unless only JSON is asked for."""
     flops, peak = of_recipe(recipe).training_flops, devices.peak_flops(device)
-    with TrainingLine(recipe.steps, flops=flops, peak=peak) as line, stop_requested() as request:
-        show = (lambda record: None) if json else line.show
-        yield Watch(show, lambda: request.signal is not None, tensorboard)
+    if json:
+        yield Watch(tensorboard=tensorboard)
+        return
+    with TrainingLine(recipe.steps, flops=flops, peak=peak) as line:
+        yield Watch(line.show, tensorboard=tensorboard)
 
 
 def conclude(recipe: Recipe, outcome: Outcome, *, json: bool) -> None:

@@ -99,7 +99,7 @@ class PaletteColours:
     def __post_init__(self) -> None:
         if not 2 <= self.colours <= nearest.MOST:
             raise ValueError(
-                f"a palette of {self.colours} colours is not possible; allowed: 1 to {nearest.MOST}"
+                f"a palette of {self.colours} colours is not possible; allowed: 2 to {nearest.MOST}"
             )
 
     def build(self, grid: Grid, colours: Float[Tensor, "K 3"]) -> Palette:

@@ -40,11 +40,6 @@ def from_dict(kind: type[T], values: Mapping[str, Any]) -> T:
         raise ValueError(_first(error)) from None
 
 
-def read(kind: type[T], path: Path) -> T:
-    """Settings from a `.json` file, as `to_dict` wrote it."""
-    return from_dict(kind, read_values(path))
-
-
 def read_values(path: Path) -> dict[str, Any]:
     """The nested values of a `.json`, `.yaml` or `.toml` file. Raises ValueError if it is missing or no
     such file.

@@ -52,7 +52,7 @@ class Sampling:
             least = logits.topk(self.top_k).values[..., -1:]
             logits = logits.masked_fill(logits < least, -torch.inf)
         chances = logits.softmax(-1)
-        if self.top_p is not None:
+        if self.top_p is not None and self.top_p < 1:
             ranked = chances.sort(descending=True).values
             kept = ranked.cumsum(-1) - ranked < self.top_p
             least = ranked.masked_fill(~kept, torch.inf).amin(-1, keepdim=True)

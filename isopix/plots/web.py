@@ -6,9 +6,15 @@ import re
 import warnings
 
 import matplotlib as mpl
+from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from isopix.plots import style
+
+
+def markup(drawn: Figure, name: str, alt: str) -> Markup:
+    """The same element as `inline` makes, for a template that escapes everything else."""
+    return Markup(inline(drawn, name=name, alt=alt))
 
 
 @style.paper()

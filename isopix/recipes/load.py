@@ -12,7 +12,7 @@ from isopix.core.config import from_dict
 from isopix.objectives.network import Network
 from isopix.recipes.recipe import Recipe
 from isopix.train import checkpoint
-from isopix.train.checkpoint import Checkpoint
+from isopix.train.checkpoint import Checkpoint, DamagedError
 from isopix.train.run_folder import RunFolder
 
 WEIGHTS = ("model",)
@@ -50,7 +50,15 @@ def find(path: Path, groups: Collection[str] | None = None) -> tuple[Checkpoint,
 
 
 def recipe_of(found: Checkpoint) -> Recipe:
-    """The settings that the checkpoint was made with."""
+    """The settings that the checkpoint was made with. Raises DamagedError if what every checkpoint has is
+    missing.
+    """
+    for name in ("recipe", "state"):
+        if name not in found.records:
+            raise DamagedError(found.path, f"{name}.json is missing")
+    for key in ("step", "codec", "data"):
+        if key not in found.records["state"]:
+            raise DamagedError(found.path, f"state.json has no '{key}'")
     return from_dict(Recipe, found.records["recipe"])
 
 
@@ -64,6 +72,8 @@ def revive(found: Checkpoint) -> Network:
 def codec_of(found: Checkpoint) -> Codec:
     """The codec of a checkpoint. Raises ValueError if it is not the one whose hash the checkpoint states."""
     recipe = recipe_of(found)
+    if "codec.fixed" not in found.tensors["model"]:
+        raise DamagedError(found.path, "model.safetensors has no tensor 'codec.fixed'")
     codec = recipe.codec.build(recipe.grid, found.tensors["model"]["codec.fixed"] / ONE)
     refuse_other_codec(codec, found)
     return codec

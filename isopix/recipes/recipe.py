@@ -3,7 +3,7 @@
 from dataclasses import field
 
 from isopix.codecs.base import Codec
-from isopix.codecs.pixel import PaletteColours
+from isopix.codecs.pixel import CodecSpec, PaletteColours
 from isopix.core.config import spec
 from isopix.core.device import Precision
 from isopix.core.random import generator
@@ -33,7 +33,7 @@ class Recipe:
 
     name: str
     data: Data = field(default_factory=Data)
-    codec: PaletteColours = field(default_factory=PaletteColours)
+    codec: CodecSpec = field(default_factory=PaletteColours)
     stem: Stem = field(default_factory=Codes)
     positions: Positions = field(default_factory=Learned)
     block: Block = field(default_factory=Transformer)
@@ -67,6 +67,9 @@ class Recipe:
         ):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} {getattr(self, name)} must be at least 1")
+        for name in ("evaluate_images", "test_images"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} {getattr(self, name)} must be at least 0")
         if self.batch % self.accumulate:
             raise ValueError(f"batch {self.batch} is not a multiple of accumulate {self.accumulate}")
 

@@ -4,6 +4,7 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,13 +31,14 @@ from isopix.train.log import Log, Sink, TensorBoard
 from isopix.train.log import read as read_log
 from isopix.train.loop import Hooks, Record, train
 from isopix.train.run_folder import RunFolder
+from isopix.train.signals import stop_requested
 from isopix.train.stepper import NonFiniteError, Stepper
 
 KEPT = 2  # checkpoints; the older one serves when the newer is damaged
 
 
 class Watch(NamedTuple):
-    """Who looks on: `record` sees every record of the log, and `stop` is asked after every step.
+    """Who looks on: `record` sees every record of the log; `stop` is asked after every step, as signals are.
 
     With `tensorboard` the numbers also go to TensorBoard files in the run folder.
     """
@@ -64,15 +66,15 @@ def start(recipe: Recipe, out: Path, *, device: torch.device, watch: Watch) -> O
     try:
         data = load_images(recipe.data, seed=recipe.seed)
         network = recipe.build(make_codec(recipe, data))
+        with run.lock():
+            write_json(run.recipe, to_dict(anchored(recipe)))
+            write_json(run.environment, {**_surroundings(device), **_facts(data)})
+            if data.report:
+                shutil.copy(data.report, run.path / "bad-files.csv")
+            return _Session(run, anchored(recipe), network, data, device).go(watch, None)
     except BaseException:
-        shutil.rmtree(out)
+        run.clear_unless_saved()
         raise
-    if data.report:
-        shutil.copy(data.report, run.path / "bad-files.csv")
-    with run.lock():
-        write_json(run.recipe, to_dict(recipe))
-        write_json(run.environment, {**_surroundings(device), **_facts(data)})
-        return _Session(run, recipe, network, data, device).go(watch, None)
 
 
 def resume(out: Path, *, device: torch.device, watch: Watch) -> Outcome:
@@ -92,6 +94,16 @@ def resume(out: Path, *, device: torch.device, watch: Watch) -> Outcome:
         session = _Session(run, recipe, revive(found), data, device)
         notes = [f"passed over: {reason}" for reason in passed_over] + _differences(found, device)
         return session.go(watch, found, notes)
+
+
+def anchored(recipe: Recipe) -> Recipe:
+    """The recipe with the paths of its files made absolute, so that it means the same from every folder."""
+    data, codec = Path(recipe.data.source), recipe.codec
+    if data.exists():
+        recipe = replace(recipe, data=replace(recipe.data, source=str(data.resolve())))
+    if codec.source is not None:
+        recipe = replace(recipe, codec=replace(codec, source=str(Path(codec.source).resolve())))
+    return recipe
 
 
 def make_codec(recipe: Recipe, data: ImageSet) -> Codec:
@@ -123,6 +135,7 @@ class _Session:
         self.watch = watch
         step = 0 if found is None else found.records["state"]["step"]
         with ExitStack() as stack:
+            self.request = stack.enter_context(stop_requested())
             log = Log(self.run.log)
             stack.callback(log.close)
             log.truncate_after(step)
@@ -152,13 +165,17 @@ class _Session:
                 recipe,
                 batches=batches,
                 validation=self.data.validation,
-                hooks=Hooks(self.record, self.save, self.watch.stop),
-                resume=None if found is None else {"step": step, "optimiser": found.tensors["optimiser"]},
+                hooks=Hooks(self.record, self.save, self.stop),
+                resume=None if found is None else self._memory(found, step),
             )
         except NonFiniteError as error:
             good = checkpoint.newest(self.run.checkpoints, WEIGHTS).checkpoint
             kept = f"the last good checkpoint is {good.path}" if good else "there is no checkpoint yet"
             raise RuntimeError(f"{error}; {kept}; try a lower optimiser.learning_rate") from None
+
+    def _memory(self, found: Checkpoint, step: int) -> dict[str, Any]:
+        seconds = [record["seconds"] for record in read_log(self.run.log) if record["kind"] == "train"]
+        return {"step": step, "seconds": max(seconds, default=0.0), "optimiser": found.tensors["optimiser"]}
 
     def _test(self, step: int) -> None:
         """Grade the test images, unless an earlier process has done so."""
@@ -169,6 +186,10 @@ class _Session:
         loss = held_out_loss(self.learner, images, seed=recipe.seed, precision=recipe.precision)
         numbers = {"images": len(images), "loss_nats": loss}
         self.record({"kind": "evaluation", "step": step, "split": "test", **numbers})
+
+    def stop(self) -> bool:
+        """Whether a signal or whoever watches asks the run to stop after this step."""
+        return self.request.signal is not None or self.watch.stop()
 
     def record(self, record: Record) -> None:
         for sink in self.sinks:

@@ -1,5 +1,6 @@
 """All that a run folder tells, read once; what cannot be read is listed, never left out in silence."""
 
+import io
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from jaxtyping import Float
+from PIL import Image
 from torch import Tensor
 
 from isopix.codecs.nearest import ONE
@@ -63,8 +65,8 @@ def gather(run: RunFolder) -> Gathered:
         environment=reader.read(run.environment, _json) or {},
         records=reader.read(run.log, log.read) or [],
         weights=reader.read(run.checkpoints, _weights),
-        drawings=sorted((each for each in drawings if each), key=lambda each: each.facts.get("step", 0)),
-        probes=sorted((each for each in probes if each), key=lambda each: each.get("step", 0)),
+        drawings=sorted((each for each in drawings if each), key=lambda each: _age(each.facts)),
+        probes=sorted((each for each in probes if each), key=_age),
         unreadable=reader.unreadable,
     )
 
@@ -86,6 +88,11 @@ class _Reader:
             return None
 
 
+def _age(facts: Values) -> tuple[int, str]:
+    """By step, then by when it was written."""
+    return int(facts.get("step", 0)), str(facts.get("written", ""))
+
+
 def _json(path: Path) -> Values:
     try:
         values = json.loads(path.read_text())
@@ -101,6 +108,11 @@ def _drawing(path: Path) -> Drawing:
     png = path.with_suffix(".png").read_bytes()
     if not png.startswith(b"\x89PNG\r\n\x1a\n"):
         raise ValueError(f"{path.stem}.png is no PNG")
+    try:
+        with Image.open(io.BytesIO(png), formats=("PNG",)) as image:
+            image.load()
+    except Exception as error:
+        raise ValueError(f"{path.stem}.png cannot be read: {error}") from None
     return Drawing(path.stem, png, {"kind": "samples", "step": 0} | facts)
 
 

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from jaxtyping import Float, UInt8
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
-from matplotlib.figure import Figure
 from PIL import Image
 from torch import Tensor
 
@@ -152,7 +151,7 @@ def _accuracy(probes: Mapping[str, Values], name: str) -> Markup:
         f"{run}: best layer {best(probe['network'])['layer']}, {percent(best(probe['network'])['test'])}"
         for run, probe in probes.items()
     ]
-    return _figure(curves.accuracy_by_layer(probes), name, f"Test accuracy by layer. {'; '.join(found)}.")
+    return web.markup(curves.accuracy_by_layer(probes), name, f"Test accuracy by layer. {'; '.join(found)}.")
 
 
 def _loss(run: Gathered, graded: str, name: str) -> Markup | None:
@@ -160,11 +159,7 @@ def _loss(run: Gathered, graded: str, name: str) -> Markup | None:
     if count is None or not any("loss_nats" in each for each in run.records):
         return None
     reached = f", {loss.nats:.2f} nats a {graded} on {loss.images:,} {loss.split} images" if loss else ""
-    return _figure(curves.loss(run.records, count, code=graded), name, f"Loss by step{reached}.")
-
-
-def _figure(drawn: Figure, name: str, alt: str) -> Markup:
-    return Markup(web.inline(drawn, name=name, alt=alt))
+    return web.markup(curves.loss(run.records, count, code=graded), name, f"Loss by step{reached}.")
 
 
 def _palette(run: Gathered) -> Picture | None:

@@ -58,5 +58,5 @@ def room_for(what: str, folder: Path) -> Iterator[None]:
         free = shutil.disk_usage(folder).free
         raise RuntimeError(
             f"{what} cannot be written: {os.strerror(error.errno).lower()}, {free} bytes free in {folder}; "
-            "what was saved before is intact: make room, then go on with 'isopix resume RUN'"
+            "what was saved before is intact: make room and run it again, or resume it"
         ) from None

@@ -17,13 +17,13 @@ def held_out_loss(learner: Learner, images: Images, *, seed: int, precision: Pre
     """
     module = learner.module
     device = next(module.parameters()).device
-    total = torch.zeros((), dtype=torch.float64, device=device)
+    total = 0.0
     module.eval()
     for place, start in enumerate(range(0, len(images), BATCH)):
         part = images[start : start + BATCH]
         problem = learner.prepare(part.to(device), None, generator(seed, "evaluation", place))
         with autocast(device, precision):
             loss = module(problem.to(device))
-        total += loss.double() * len(part)
+        total += float(loss) * len(part)
     module.train()
-    return float(total / len(images))
+    return total / len(images)

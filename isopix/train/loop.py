@@ -66,7 +66,7 @@ def train(
     hooks: Hooks,
     resume: Mapping[str, Any] | None = None,
 ) -> int:
-    """Train from step 0, or from `resume` ({"step", "optimiser"}), and return the step reached.
+    """Train from step 0, or from `resume` ({"step", "seconds", "optimiser"}), and return the step reached.
 
     Ends at `settings.steps`, or after the step in which `hooks.stop()` turns true; either way it saves last.
     Every number depends on (seed, step) and the state alone, so that stopping and going on changes nothing.
@@ -77,7 +77,7 @@ def train(
         loop.evaluate()
         hooks.save(0, loop.stepper)
     else:
-        loop.go_to(resume["step"], resume["optimiser"])
+        loop.go_to(resume["step"], resume["seconds"], resume["optimiser"])
     while loop.step < settings.steps and not loop.stopped:
         loop.advance()
     return loop.step
@@ -101,9 +101,9 @@ class Loop:
         self.step, self.stopped = 0, False
         self.meter = Meter(batches.size)
 
-    def go_to(self, step: int, optimiser: dict[str, Tensor]) -> None:
-        """Take up a run that had reached this step; the weights are the learner's already."""
-        self.step = step
+    def go_to(self, step: int, seconds: float, optimiser: dict[str, Tensor]) -> None:
+        """Take up a run that reached this step in these seconds; the weights are the learner's already."""
+        self.step, self.meter.seconds = step, seconds
         self.stepper.load(optimiser)
 
     def advance(self) -> None:

@@ -24,6 +24,8 @@ class Adam:
     def __post_init__(self) -> None:
         if not self.learning_rate > 0:
             raise ValueError(f"learning_rate {self.learning_rate} must be greater than 0")
+        if not (0 <= self.beta1 < 1 and 0 <= self.beta2 < 1):
+            raise ValueError(f"beta1 {self.beta1} and beta2 {self.beta2} must lie in [0, 1)")
 
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         """The fused form: one kernel, and an update that can be withheld without asking the device."""
@@ -48,8 +50,14 @@ def state_tensors(
 def load_state(
     optimiser: torch.optim.Optimizer, named: Iterable[tuple[str, nn.Parameter]], tensors: dict[str, Tensor]
 ) -> None:
-    """Put back what `state_tensors` returned; raises ValueError if a tensor belongs to no parameter."""
+    """Put back what `state_tensors` returned.
+
+    Raises ValueError if a tensor belongs to no parameter, or if only some parameters have a memory.
+    """
     parameters = dict(named)
+    bare = sorted(parameters.keys() - {path.rpartition("/")[0] for path in tensors})
+    if tensors and bare:
+        raise ValueError(f"the optimiser has no memory of parameter '{bare[0]}'")
     for path, value in tensors.items():
         name, _, moment = path.rpartition("/")
         if name not in parameters:

@@ -3,9 +3,10 @@
 import fcntl
 import json
 import os
+import shutil
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,6 +45,23 @@ class RunFolder:
         if not run.recipe.is_file():
             raise ValueError(f"{path} holds no recipe.json; not a run folder")
         return run
+
+    def clear_unless_saved(self) -> None:
+        """Take back what `create` and a run without a checkpoint left, so that the same command works again."""
+        if any(self.checkpoints.glob("step-*")):
+            return
+        for path in (self.checkpoints, self.samples, self.probes, self.path / "tensorboard"):
+            shutil.rmtree(path, ignore_errors=True)
+        for path in (
+            self.recipe,
+            self.environment,
+            self.log,
+            self.path / "lock",
+            self.path / "bad-files.csv",
+        ):
+            path.unlink(missing_ok=True)
+        with suppress(OSError):  # something of the user's is in there
+            self.path.rmdir()
 
     @property
     def recipe(self) -> Path:

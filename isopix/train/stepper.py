@@ -35,7 +35,7 @@ class Stepper:
         self.device = next(module.parameters()).device
         self.peak = optimiser.learning_rate
         self.optimiser: Any = optimiser.build(module.parameters())
-        self.grade = torch.compile(module, dynamic=False) if compiled else module
+        self.grade = torch.compile(module, dynamic=False, fullgraph=True) if compiled else module
         self.bad_step = torch.tensor(-1, device=self.device)
 
     def advance(self, problem: Problem, *, step: int, factor: float) -> Scalar:
