@@ -27,7 +27,7 @@ def numbers(run: Path) -> dict[str, Any]:
     losses = [record for record in records if record["kind"] == "evaluation"]
     environment = json.loads((run / "environment.json").read_text())
     probes = sorted((run / "probes").glob("*.json"))
-    kept = ("device", "threads", "torch", "python", "isopix", "images")
+    kept = ("device", "threads", "torch", "python", "isopix")
     recipe = json.loads((run / "recipe.json").read_text())
     recipe["data"]["source"] = Path(recipe["data"]["source"]).name
     return {

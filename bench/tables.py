@@ -57,8 +57,8 @@ def evidence() -> str:
     counts = ", ".join(f"{count:,} {name}" for name, count in images.items())
     seen, minutes = run["images_seen"], run["training_seconds"] / 60
     note = (
-        f"Each saw {seen:,} images of CIFAR-10 at 32×32, in {minutes:.0f} minutes on {run['threads']} "
-        f"thread(s) of {run['device']}. Probe: {counts} images; layer and strength chosen on validation.\n"
+        f"Each saw {seen:,} images of CIFAR-10 at 32×32, in {minutes:.0f} minutes on {threads(run)} "
+        f"of {run['device']}. Probe: {counts} images; layer and strength chosen on validation.\n"
     )
     return "\n".join(rows) + "\n\n" + note
 
@@ -66,15 +66,21 @@ def evidence() -> str:
 def score(record: dict[str, Any]) -> str:
     """Two cells: the layer that validation chose, and its test accuracy."""
     best = record["layers"][record["best"]]
-    return f"{best['layer']} | {best['test']:.1%} ({best['low']:.1%} to {best['high']:.1%})"
+    layer = best["layer"] if len(record["layers"]) > 1 else ""
+    return f"{layer} | {best['test']:.1%} ({best['low']:.1%} to {best['high']:.1%})"
+
+
+def threads(found: dict[str, Any]) -> str:
+    """`1 thread`, `2 threads`."""
+    return f"{found['threads']} thread{'s' * (found['threads'] != 1)}"
 
 
 def speed() -> str:
     """A row for each benchmark."""
-    rows = ["| question | peer | ours / theirs | n | machine |", "|---|---|---|---|---|"]
+    rows = ["| work | peer | isopix is faster | n | machine |", "|---|---|---|---|---|"]
     for file in sorted(RESULTS.glob("speed-*.json")):
         found = json.loads(file.read_text())
-        machine = f"{found['device']}, {found['threads']} thread(s), torch {found['torch']}"
+        machine = f"{found['device']}, {threads(found)}, torch {found['torch']}"
         rows += [
             f"| {row['what']} | {row['peer']} | {row['ratio']:.1f}× | {row['n']} | {machine} |"
             for row in found["ratios"]

@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -113,3 +115,10 @@ def test_pinned_versions_satisfy_what_the_package_asks_for() -> None:
     asked = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
     names = {re.split(r"[<>=;\[ ]", item)[0].lower() for item in asked}
     assert names <= pinned
+
+
+def test_tables_of_the_documentation_are_what_their_files_say() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "bench" / "tables.py", "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -30,7 +30,7 @@ VERBS = {
     "report": ("isopix.cli.report:report", "One self-contained HTML page about a run."),
 }
 
-# Before torch is loaded: threads that wait by spinning run ten times slower once another program wants a core.
+# Before torch is loaded: threads that spin while waiting crawl once another program wants their core.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 app = App(

@@ -10,10 +10,10 @@ from isopix.recipes.run import resume as go_on
 
 
 def resume(run: Path, *, device: Device = "auto", tensorboard: bool = False, json: Json = False) -> None:
-    """Go on with an interrupted run from its last checkpoint, bit for bit.
+    """Go on with an interrupted run from its last checkpoint, bit for bit on the same CPU.
 
-    The same device, threads and versions give the weights that the uninterrupted run would have; where they
-    differ, the log says so.
+    The same threads and versions give the weights that the uninterrupted run would have; where they differ,
+    the log says so. A GPU's kernels may add in another order each time.
 
     Example: isopix resume runs/photos
 

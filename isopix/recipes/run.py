@@ -78,7 +78,7 @@ def start(recipe: Recipe, out: Path, *, device: torch.device, watch: Watch) -> O
 
 
 def resume(out: Path, *, device: torch.device, watch: Watch) -> Outcome:
-    """Go on from the newest intact checkpoint; with the same device, threads and versions, bit for bit.
+    """Go on from the newest intact checkpoint; on a CPU with the same threads and versions, bit for bit.
 
     Raises ValueError if there is nothing to go on with or the data has changed, and what `start` raises.
     """

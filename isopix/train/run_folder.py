@@ -47,7 +47,7 @@ class RunFolder:
         return run
 
     def clear_unless_saved(self) -> None:
-        """Take back what `create` and a run without a checkpoint left, so that the same command works again."""
+        """Take back what a run without a checkpoint left, so that the same command works again."""
         if any(self.checkpoints.glob("step-*")):
             return
         for path in (self.checkpoints, self.samples, self.probes, self.path / "tensorboard"):

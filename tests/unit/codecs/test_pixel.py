@@ -148,7 +148,7 @@ def test_values_outside_the_range_are_refused(value: float, message: str) -> Non
 @pytest.mark.parametrize("colours", [0, 32769])
 def test_impossible_numbers_of_colours_are_refused(colours: int) -> None:
     with pytest.raises(
-        ValueError, match=f"a palette of {colours} colours is not possible; allowed: 1 to 32768"
+        ValueError, match=f"a palette of {colours} colours is not possible; allowed: 2 to 32768"
     ):
         from_dict(PaletteColours, {"colours": colours})
 
