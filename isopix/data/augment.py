@@ -6,7 +6,7 @@ from typing import Literal
 
 import torch
 from einops import rearrange
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from isopix.core.config import spec
@@ -26,7 +26,7 @@ class Plain:
         """No whole pictures are needed."""
 
     def take(self, split: Split, index: Index, generator: torch.Generator) -> Images:
-        return split.images[index]
+        return _images(split, index)
 
 
 @spec
@@ -49,7 +49,7 @@ class PadCropFlip:
             )
 
     def take(self, split: Split, index: Index, generator: torch.Generator) -> Images:
-        return pad_crop_flip(split.images[index], pad=self.pad, flip=self.flip, generator=generator)
+        return pad_crop_flip(_images(split, index), pad=self.pad, flip=self.flip, generator=generator)
 
 
 @spec
@@ -82,8 +82,9 @@ class ScaleCrop:
         assert split.wide is not None, "the split was loaded for another augmentation"
         sides = torch.randint(self.shortest, self.longest + 1, (len(index),), generator=generator)
         rows, cols = split.images.shape[2:]
-        boxes = random_boxes(split.wide.take(index), rows, cols, scale=self.crop / sides, generator=generator)
-        return average_boxes(split.wide.take(index), boxes, rows, cols)
+        wide = split.wide.take(index)
+        boxes = random_boxes(wide, rows, cols, scale=self.crop / sides, generator=generator)
+        return average_boxes(wide, boxes, rows, cols)
 
 
 Augmentation = Plain | PadCropFlip | ScaleCrop
@@ -115,7 +116,7 @@ class Boxes:
 
 def random_boxes(wide: Wide, rows: int, cols: int, *, scale: Tensor, generator: torch.Generator) -> Boxes:
     """Boxes of the shape rows:cols, `scale` times the largest that fits, at uniform places."""
-    heights, widths = wide.heights.cpu().float(), wide.widths.cpu().float()
+    heights, widths = wide.heights.float(), wide.widths.float()
     side = torch.minimum(heights / rows, widths / cols) * scale
     place = torch.rand(2, len(heights), generator=generator)
     height, width = side * rows, side * cols
@@ -123,34 +124,52 @@ def random_boxes(wide: Wide, rows: int, cols: int, *, scale: Tensor, generator: 
 
 
 def average_boxes(wide: Wide, boxes: Boxes, rows: int, cols: int) -> Images:
-    """Each box averaged by area to rows x cols: two small matrix products an image, whose rows sum to 1."""
-    tallest, widest = int(wide.heights.max()), int(wide.widths.max())
+    """Each box averaged by area to rows x cols: two small matrix products an image, whose rows sum to 1.
+
+    Memory grows with the boxes, not with the pictures, so one long picture costs no more than others.
+    """
     device = wide.pixels.device
-    down = _overlaps(boxes.top, boxes.height, rows, tallest).to(device)
-    across = _overlaps(boxes.left, boxes.width, cols, widest).to(device)
-    pixels = _padded(wide, tallest, widest).float()
+    row, col = _touched(boxes.top, boxes.height), _touched(boxes.left, boxes.width)
+    down = _overlaps(boxes.top, boxes.height, rows, row).to(device, non_blocking=True)
+    across = _overlaps(boxes.left, boxes.width, cols, col).to(device, non_blocking=True)
+    pixels = gather(wide, row, col).float()
     averaged = torch.einsum("b r h, b c h w, b s w -> b c r s", down, pixels, across)
     return averaged.round().clamp(0, 255).to(torch.uint8)
 
 
-def _overlaps(start: Lengths, length: Lengths, cells: int, pixels: int) -> Float[Tensor, "B cells pixels"]:
+def gather(wide: Wide, row: Int[Tensor, "B h"], col: Int[Tensor, "B w"]) -> Images:
+    """These rows and columns of each picture; beyond its edge a picture repeats it, where no box reaches."""
+    heights, widths = (rearrange(sizes, "b -> b 1") for sizes in (wide.heights, wide.widths))
+    row, col = torch.minimum(row, heights - 1), torch.minimum(col, widths - 1)
+    line = rearrange(wide.starts, "b -> b 1") + row * widths
+    plane = torch.arange(3) * heights * widths
+    lines, columns = rearrange(line, "b h -> b 1 h 1"), rearrange(col, "b w -> b 1 1 w")
+    places = (rearrange(plane, "b c -> b c 1 1"), lines, columns)
+    plane, line, col = (place.to(wide.pixels.device, non_blocking=True) for place in places)
+    return wide.pixels[plane + line + col]
+
+
+def _images(split: Split, index: Index) -> Images:
+    return split.images[index.to(split.images.device, non_blocking=True)]
+
+
+def _touched(start: Lengths, length: Lengths) -> Int[Tensor, "B pixels"]:
+    """The pixels from the first that [start, start + length] touches; as many as the longest box touches."""
+    first = start.floor()
+    count = int(((start + length).ceil() - first).max())
+    return rearrange(first.long(), "b -> b 1") + torch.arange(count)
+
+
+def _overlaps(
+    start: Lengths, length: Lengths, cells: int, pixels: Int[Tensor, "B pixels"]
+) -> Float[Tensor, "B cells pixels"]:
     """The share of each pixel in each cell, when [start, start + length] is cut into equal cells."""
     step = rearrange(length / cells, "b -> b 1 1")
     low = rearrange(start, "b -> b 1 1") + step * torch.arange(cells)[:, None]
-    pixel = torch.arange(pixels)
-    shared = torch.minimum(low + step, pixel + 1.0) - torch.maximum(low, pixel.float())
+    pixel = rearrange(pixels, "b p -> b 1 p").float()
+    shared = torch.minimum(low + step, pixel + 1.0) - torch.maximum(low, pixel)
     shared = shared.clamp(min=0)
     return shared / shared.sum(2, keepdim=True)
-
-
-def _padded(wide: Wide, tallest: int, widest: int) -> Images:
-    """The pictures side by side; beyond its edge a picture repeats it, where no box ever reaches."""
-    heights, widths = (rearrange(sizes, "b -> b 1 1 1") for sizes in (wide.heights, wide.widths))
-    device = wide.pixels.device
-    row = torch.minimum(torch.arange(tallest, device=device)[:, None], heights - 1)
-    col = torch.minimum(torch.arange(widest, device=device), widths - 1)
-    channel = torch.arange(3, device=device)[:, None, None]
-    return wide.pixels[rearrange(wide.starts, "b -> b 1 1 1") + (channel * heights + row) * widths + col]
 
 
 def _reflect(position: Tensor, length: int) -> Tensor:

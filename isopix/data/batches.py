@@ -46,7 +46,7 @@ class Batches:
 
     def batch(self, step: int) -> tuple[Images, Labels | None]:
         """The images and labels of a step, on the device."""
-        index = self.numbers(step).to(self.split.images.device)
+        index = self.numbers(step)
         images = self.augment.take(self.split, index, generator(self.seed, "augment", step))
         labels = None if self.split.labels is None else self.split.labels[index].to(self.device)
         return images.to(self.device), labels

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
 import numpy as np
+import PIL
 import torch
 from numpy.lib import format as npy
 from numpy.typing import NDArray
@@ -71,10 +72,10 @@ def stored(source: Source, how: dict[SplitName, Preparation], cache: Path) -> St
 
 
 def _key(source: Source, how: dict[SplitName, Preparation]) -> str:
+    """Of content, preparation, and Pillow's version: another decodes and resizes to other pixels."""
     settings = {name: to_dict(preparation) for name, preparation in how.items()}
-    return digest_of(
-        str(LAYOUT).encode(), source.digest.encode(), json.dumps(settings, sort_keys=True).encode()
-    )
+    pieces = (str(LAYOUT), PIL.__version__, source.digest, json.dumps(settings, sort_keys=True))
+    return digest_of(*(piece.encode() for piece in pieces))
 
 
 def _publish(folder: Path, target: Path) -> None:

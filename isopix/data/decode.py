@@ -12,7 +12,7 @@ from isopix.data.source import Picture
 
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
 MAX_PIXELS = 16_000_000  # read from the header, before any pixel is decoded
-MAX_BYTES = 64 * 2**20
+MAX_BYTES = 64 * 2**20  # of a file, or of a picture inside one
 WHITE = (255, 255, 255, 255)
 
 ORIENTATION = 0x0112  # the EXIF tag
@@ -39,6 +39,7 @@ def decode(picture: Picture, least: int) -> Image.Image:
     if isinstance(picture, np.ndarray):
         return _to_rgb(Image.fromarray(picture))
     data = _read(picture) if isinstance(picture, Path) else picture
+    _require_small(len(data))
     if not data:
         raise ValueError("empty file")
     with Image.open(io.BytesIO(data), formats=FORMATS) as image:
@@ -64,9 +65,13 @@ def _read(path: Path) -> bytes:
     size = path.stat().st_size  # raises OSError on a loop of links
     if not path.is_file():
         raise ValueError("not a regular file")
+    _require_small(size)
+    return path.read_bytes()
+
+
+def _require_small(size: int) -> None:
     if size > MAX_BYTES:
         raise ValueError(f"{size:,} bytes, above the limit of {MAX_BYTES:,}")
-    return path.read_bytes()
 
 
 def _orientation(image: Image.Image) -> int:

@@ -23,6 +23,9 @@ from isopix.data.source import (
 )
 
 NAMES = ("digits", *HUB)
+MAX_UNPACKED = 64 * 2**30  # bytes of all arrays of an .npz file
+MAX_RATIO = 200  # of them to the file's own: pictures of a few grey levels stay well below it
+HARMLESS = 2**30  # bytes that any ratio may unpack to
 
 
 def open_source(source: str) -> Source:
@@ -60,12 +63,16 @@ def read_npz(path: Path) -> Source:
     """Arrays x_train, y_train, likewise _validation and _test, and class_names; only x_train must be there.
 
     Images are uint8 [n H W], [n H W 1], [n H W 3] or [n H W 4], or uint16 [n H W]; labels are integers [n].
-    Nothing in the file is executed. Raises ValueError for any other content.
+    Nothing in the file is executed, and nothing is unpacked if all of it would be above 64 GiB, or above both
+    1 GiB and 200 times the file. Raises ValueError then, and for any other content.
     """
     try:
+        unpacked, allowed = _unpacked_bytes(path), _allowed_bytes(path)
+        if unpacked > allowed:
+            raise ValueError(f"it unpacks to {unpacked:,} bytes, above the limit of {allowed:,}")
         with path.open("rb") as file, np.load(file, allow_pickle=False) as members:
             arrays = {name: members[name] for name in members.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
         raise ValueError(f"file {path} cannot be read: {' '.join(str(error).split())}") from error
     if "x_train" not in arrays:
         raise ValueError(f"file {path} has no array x_train; its arrays: {', '.join(sorted(arrays))}")
@@ -78,6 +85,16 @@ def read_npz(path: Path) -> Source:
     }
     classes = class_names(arrays.get("class_names", np.array([])).tolist(), parts)
     return Source(path.stem, parts, classes, digest_files({path.name: path})[path.name])
+
+
+def _unpacked_bytes(path: Path) -> int:
+    """As the archive's directory says; what a member has beyond that is never read."""
+    with zipfile.ZipFile(path) as archive:
+        return sum(member.file_size for member in archive.infolist())
+
+
+def _allowed_bytes(path: Path) -> int:
+    return min(MAX_UNPACKED, max(HARMLESS, MAX_RATIO * path.stat().st_size))
 
 
 def _array_part(pixels: NDArray[Any], labels: NDArray[np.int64] | None, where: str) -> Part:

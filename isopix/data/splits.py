@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 
 import torch
 from jaxtyping import Int, UInt8
@@ -16,7 +17,11 @@ Index = Int[Tensor, " n"]
 
 @dataclass(frozen=True)
 class Wide:
-    """Whole pictures of many shapes, one after the other; picture i is [3 H W] from `starts[i]` on."""
+    """Whole pictures of many shapes, one after the other; picture i is [3 H W] from `starts[i]` on.
+
+    Starts and shapes stay on the CPU wherever the pixels are: to plan a batch is to ask for no number of the
+    device.
+    """
 
     pixels: UInt8[Tensor, " P"]
     starts: Int[Tensor, " B"]
@@ -34,8 +39,30 @@ class Wide:
         return Wide(pixels, starts, heights, torch.cat([self.widths, other.widths]))
 
     def to(self, device: torch.device) -> "Wide":
-        tensors = (self.pixels, self.starts, self.heights, self.widths)
-        return Wide(*(tensor.to(device) for tensor in tensors))
+        """These pictures with their pixels, and no others', on the device; shared if they are there."""
+        return self if self.pixels.device == device else self.packed(device)
+
+    def packed(self, device: torch.device) -> "Wide":
+        """A copy of these pictures on the device, in their order and without gaps."""
+        ends = self.sizes.cumsum(0)
+        pixels = torch.empty(self.bytes, dtype=torch.uint8, device=device)
+        moves = ends - self.sizes - self.starts  # pictures that move alike are copied at once
+        runs = torch.unique_consecutive(moves, return_counts=True)[1].cumsum(0).tolist()
+        for first, last in pairwise([0, *runs]):
+            stop, move = int(ends[last - 1]), int(moves[first])
+            start = int(self.starts[first]) + move
+            pixels[start:stop] = self.pixels[start - move : stop - move]
+        return Wide(pixels, ends - self.sizes, self.heights, self.widths)
+
+    @property
+    def sizes(self) -> Int[Tensor, " B"]:
+        """Bytes of each picture."""
+        return 3 * self.heights * self.widths
+
+    @property
+    def bytes(self) -> int:
+        """Memory of the pixels of these pictures."""
+        return int(self.sizes.sum())
 
 
 @dataclass(frozen=True)
@@ -76,8 +103,8 @@ class Split:
 
     @property
     def bytes(self) -> int:
-        """Memory of the pixels."""
-        return self.images.numel() + (0 if self.wide is None else self.wide.pixels.numel())
+        """Memory of the pixels of the split's own images."""
+        return self.images.numel() + (0 if self.wide is None else self.wide.bytes)
 
 
 def split_sizes(count: int, fraction: float) -> tuple[int, int]:

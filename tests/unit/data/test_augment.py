@@ -6,12 +6,15 @@ import torch
 from PIL import Image
 
 from isopix.core.random import generator
+from isopix.data import augment
 from isopix.data.augment import (
+    Augmentation,
     Boxes,
     PadCropFlip,
     Plain,
     ScaleCrop,
     average_boxes,
+    gather,
     pad_crop_flip,
     random_boxes,
 )
@@ -136,6 +139,36 @@ def test_shorter_sides_are_drawn_from_the_range_of_the_paper() -> None:
     boxes = (images[:, 0, 0, -1] - images[:, 0, 0, 0]) * 10 / 9  # the ramp rises by 1 a pixel
     assert boxes.min() == pytest.approx(200 * 224 / 384, abs=2)
     assert boxes.max() == pytest.approx(200 * 224 / 256, abs=2)
+
+
+def test_long_pictures_cost_no_more_than_square_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = []
+
+    def counted(wide: Wide, row: torch.Tensor, col: torch.Tensor) -> torch.Tensor:
+        block = gather(wide, row, col)
+        blocks.append(block.shape)
+        return block
+
+    monkeypatch.setattr(augment, "gather", counted)
+    wide = _wide(_smooth(110, 3000), _smooth(3000, 110))
+    split = Split(torch.zeros(2, 3, 32, 32, dtype=torch.uint8), None, wide)
+    for step in range(8):
+        ScaleCrop().take(split, torch.tensor([0, 1] * 8), generator(0, "augment", step))
+    assert max(max(shape[2:]) for shape in blocks) <= 110 * 224 / 256 + 2
+
+
+def test_a_box_far_along_a_long_picture_is_the_exact_mean() -> None:
+    picture = _noise(110, 3000)
+    boxes = Boxes(*(torch.tensor([value]) for value in (8.0, 2900.0, 96.0, 96.0)))
+    cells = picture[8:104, 2900:2996].reshape(32, 3, 32, 3, 3).astype(float).mean((1, 3)).transpose(2, 0, 1)
+    assert np.abs(average_boxes(_wide(picture), boxes, 32, 32)[0].numpy() - cells).max() <= 0.5 + 1e-3
+
+
+@pytest.mark.parametrize("augmentation", [Plain(), PadCropFlip(), ScaleCrop()])
+def test_a_batch_is_drawn_without_asking_the_device_for_a_number(augmentation: Augmentation) -> None:
+    split = Split(IMAGES[:2], None, _wide(_noise(60, 90), _noise(110, 70))).to(torch.device("meta"))
+    images = augmentation.take(split, torch.tensor([1, 0, 1]), generator(0, "augment"))
+    assert (images.shape, images.device.type) == ((3, 3, 8, 10), "meta")  # meta has no numbers to give
 
 
 def test_the_tightest_crop_still_averages_two_pixels_into_one() -> None:

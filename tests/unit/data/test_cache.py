@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import PIL
 import pytest
 import torch
 
@@ -82,6 +83,12 @@ def test_the_key_follows_content_and_preparation(tmp_path: Path) -> None:
         _stored(tmp_path, rows=5).key,
     }
     assert len(keys) == 4
+
+
+def test_another_pillow_has_a_key_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = _stored(tmp_path).key
+    monkeypatch.setattr(PIL, "__version__", "0.0")
+    assert _stored(tmp_path).key != key
 
 
 def test_files_are_plain_npy(tmp_path: Path) -> None:

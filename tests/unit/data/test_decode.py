@@ -148,3 +148,7 @@ def test_a_huge_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
     with path.open("wb") as file:
         file.truncate(65 * 2**20)
     assert _why(path) == "68,157,440 bytes, above the limit of 67,108,864"
+
+
+def test_huge_bytes_in_a_table_are_refused_as_a_huge_file_is() -> None:
+    assert _why(bytes(65 * 2**20)) == "68,157,440 bytes, above the limit of 67,108,864"

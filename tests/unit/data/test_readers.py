@@ -1,12 +1,16 @@
 """Digits, .npz files, and names that are no data set."""
 
+import io
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.lib import format as npy
 
+from isopix.data import readers
 from isopix.data.readers import open_source, read_digits, read_npz
 from isopix.data.source import Source
 from tests.unit.data.refusal import refusal
@@ -101,6 +105,44 @@ def test_a_truncated_npz_is_refused(tmp_path: Path) -> None:
     path = _npz(tmp_path / "set.npz", x_train=IMAGES)
     path.write_bytes(path.read_bytes()[:100])
     assert refusal(read_npz, path).startswith(f"file {path} cannot be read: ")
+
+
+def test_a_file_that_unpacks_to_far_more_is_refused_before_it_is_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unpack(*_: object, **__: object) -> None:
+        raise AssertionError("unpacked")
+
+    path = tmp_path / "set.npz"
+    np.savez_compressed(path, x_train=np.zeros((10, 1000, 1000), dtype=np.uint8))
+    monkeypatch.setattr(readers, "HARMLESS", 10**6)
+    monkeypatch.setattr(np, "load", unpack)
+    allowed = 200 * path.stat().st_size
+    assert refusal(read_npz, path) == (
+        f"file {path} cannot be read: it unpacks to 10,000,128 bytes, above the limit of {allowed:,}"
+    )
+
+
+def test_no_file_may_unpack_to_more_than_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = _npz(tmp_path / "set.npz", x_train=IMAGES)
+    monkeypatch.setattr(readers, "MAX_UNPACKED", 100)
+    assert refusal(read_npz, path).endswith("it unpacks to 488 bytes, above the limit of 100")
+
+
+def test_an_array_that_claims_more_than_memory_is_refused(tmp_path: Path) -> None:
+    header = io.BytesIO()
+    claim = {"descr": "|u1", "fortran_order": False, "shape": (2**50, 8, 8)}
+    npy.write_array_header_1_0(header, claim)
+    path = tmp_path / "set.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("x_train.npy", header.getvalue())
+    assert refusal(read_npz, path).startswith(f"file {path} cannot be read: Unable to allocate")
+
+
+def test_a_small_file_of_one_colour_is_read_at_any_ratio(tmp_path: Path) -> None:
+    path = tmp_path / "set.npz"
+    np.savez_compressed(path, x_train=np.zeros((10, 1000, 1000), dtype=np.uint8))
+    assert read_npz(path).parts["train"].count == 10
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:

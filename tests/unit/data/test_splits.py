@@ -71,3 +71,44 @@ def test_joined_splits_keep_every_whole_picture() -> None:
     assert both.wide.pixels[start : start + 3 * height * width].tolist() == list(range(100, 112))
     assert both.labels is not None
     assert both.labels.tolist() == [0, 0]
+
+
+SHAPES = [(2, 3), (1, 2), (2, 2), (3, 1)]  # 18, 6, 12 and 9 bytes
+
+
+def _pictures(wide: Wide) -> list[list[int]]:
+    return [
+        wide.pixels[start : start + size].tolist()
+        for start, size in zip(wide.starts.tolist(), wide.sizes.tolist(), strict=True)
+    ]
+
+
+@pytest.mark.parametrize("index", [[0, 1, 2, 3], [1, 2], [0, 2, 3], [3, 0, 1, 1], []])
+def test_packing_keeps_the_pictures_and_nothing_else(index: list[int]) -> None:
+    split = _wide_split(SHAPES, first=0).take(torch.tensor(index, dtype=torch.int64))
+    assert split.wide is not None
+    packed = split.wide.packed(torch.device("cpu"))
+    assert _pictures(packed) == _pictures(split.wide)
+    assert len(packed.pixels) == split.wide.bytes
+
+
+def test_part_of_a_split_counts_only_its_own_pictures() -> None:
+    split = _wide_split(SHAPES, first=0)
+    assert split.bytes == 4 * 12 + 45
+    assert split.first(2).bytes == 2 * 12 + 24
+    assert split.take(torch.tensor([1, 3])).bytes == 2 * 12 + 15
+
+
+def test_a_device_gets_the_pixels_of_the_split_and_no_sizes() -> None:
+    wide = _wide_split(SHAPES, first=0).first(2).to(torch.device("meta")).wide
+    assert wide is not None
+    assert (wide.pixels.device.type, len(wide.pixels)) == ("meta", 24)
+    assert {sizes.device.type for sizes in (wide.starts, wide.heights, wide.widths)} == {"cpu"}
+
+
+def test_on_the_device_where_they_are_pictures_are_shared() -> None:
+    split = _wide_split(SHAPES, first=0)
+    moved = split.first(2).to(torch.device("cpu"))
+    assert split.wide is not None
+    assert moved.wide is not None
+    assert moved.wide.pixels.data_ptr() == split.wide.pixels.data_ptr()

@@ -1,0 +1,88 @@
+"""Every option of a verb changes what the verb does, and the record says so."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from isopix.plots import images as pictures
+from isopix.recipes.load import load
+from tests.smoke.conftest import QUICK, Run
+
+STRONG = [*QUICK, "steps=6", "optimiser.learning_rate=0.1", "data.limit=60"]  # far from uniform
+
+
+@pytest.fixture
+def trained(isopix: Run) -> Run:
+    """The command line in a folder that holds a run of digits."""
+    code, _, err = isopix("pretrain", "igpt.digits", *STRONG, "--out", "run")
+    assert code == 0, err
+    return isopix
+
+
+def kept(folder: str, isopix: Run, *words: str) -> dict:
+    """The one new record that a verb leaves in the run folder."""
+    before = {path: path.stat().st_mtime_ns for path in Path(f"run/{folder}").glob("*.json")}
+    code, _, err = isopix(words[0], "run", *words[1:])
+    assert code == 0, err
+    after = {path: path.stat().st_mtime_ns for path in Path(f"run/{folder}").glob("*.json")}
+    [path] = [path for path in after if after[path] != before.get(path)]
+    return json.loads(path.read_text())
+
+
+def picture(values: dict) -> bytes:
+    return Path("run/samples", values["picture"]).read_bytes()
+
+
+def test_options_of_probe_are_recorded_and_change_the_numbers(trained: Run) -> None:
+    plain = kept("probes", trained, "probe")
+    expected = {"stream": "n", "pool": "mean", "refit": False, "seed": 0}
+    assert {name: plain["protocol"][name] for name in expected} == expected
+    for words, changed in (
+        (["--stream", "h"], {"stream": "h"}),
+        (["--pool", "max"], {"pool": "max"}),
+        (["--refit"], {"refit": True}),
+    ):
+        other = kept("probes", trained, "probe", *words)
+        assert {name: other["protocol"][name] for name in expected} == {**expected, **changed}
+        assert other["network"]["layers"] != plain["network"]["layers"]
+
+
+def test_options_of_sample_are_recorded_and_change_the_picture(trained: Run) -> None:
+    plain = kept("samples", trained, "sample", "-n", "4")
+    expected = {"temperature": 1.0, "top_k": None, "top_p": None, "seed": 0, "count": 4}
+    assert {name: plain[name] for name in expected} == expected
+    before = picture(plain)
+    for words, changed in (
+        (["--temperature", "0.2"], {"temperature": 0.2}),
+        (["--top-k", "2"], {"top_k": 2}),
+        (["--top-p", "0.3"], {"top_p": 0.3}),
+        (["--seed", "1"], {"seed": 1}),
+    ):
+        other = kept("samples", trained, "sample", "-n", "4", *words)
+        assert {name: other[name] for name in expected} == {**expected, **changed}
+        assert picture(other) != before
+    assert picture(kept("samples", trained, "sample", "-n", "4")) == before
+
+
+@pytest.mark.parametrize(("words", "rows"), [((), 4), (("--rows", "3"), 3), (("--rows", "6"), 6)])
+def test_complete_keeps_the_given_rows_and_paints_the_others(
+    trained: Run, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], rows: int
+) -> None:
+    drawn = []
+    real = pictures.completions
+
+    def spy(originals, completed, **options):
+        drawn.append((originals, completed, options))
+        return real(originals, completed, **options)
+
+    monkeypatch.setattr(pictures, "completions", spy)
+    values = kept("samples", trained, "complete", "-n", "2", "--each", "2", *words)
+    [(originals, completed, options)] = drawn
+    assert values["rows"] == options["rows"] == rows
+    assert values["each"] == options["each"] == 2
+    codec = load(Path("run"), device=torch.device("cpu")).network.codec
+    given = codec.decode(codec.encode(originals)).repeat_interleave(2, 0)
+    differs = (completed != given).flatten(0, 1).any(0).any(-1)
+    assert differs.tolist() == [False] * rows + [True] * (8 - rows)

@@ -1,0 +1,52 @@
+import pytest
+import torch
+
+from isopix.analysis import cost
+from isopix.recipes import catalogue
+from isopix.recipes.cost import of_recipe
+
+CPU = torch.device("cpu")
+
+
+def test_memory_of_a_step_is_the_weights_once_and_the_activations_of_each_image() -> None:
+    assert cost.Cost(1, 2, 6, 1000, 10).bytes(7) == 1070
+
+
+@pytest.mark.parametrize(("precision", "size"), [("fp32", 4), ("bf16", 2)])
+def test_bytes_are_counted_by_parameter_and_by_position(precision: str, size: int) -> None:
+    """16 bytes a parameter; 16 values of width D a block, and float32 logits with their gradient."""
+    recipe = catalogue.resolve("igpt.digits", assignments=[f"precision={precision}"]).recipe
+    found = of_recipe(recipe)
+    assert found.weight_bytes == 16 * found.parameters
+    assert found.activation_bytes == 64 * (4 * 16 * 64 * size + 8 * 17)
+    assert found.training_flops == 3 * found.forward_flops
+
+
+def test_expected_speed_is_four_tenths_of_the_data_sheets_peak(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cost, "peak_flops", lambda device: 1e15)
+    monkeypatch.setattr(cost, "matrix_rate", lambda *asked: pytest.fail("the peak is known"))
+    assert cost.speed(CPU, "bf16", 64) == pytest.approx(4e14)
+
+
+@pytest.mark.parametrize(("precision", "peak"), [("bf16", None), ("fp32", 1e15)])
+def test_expected_speed_without_a_peak_is_measured(
+    monkeypatch: pytest.MonkeyPatch, precision: str, peak: float | None
+) -> None:
+    """The data sheet's peak is that of bf16, so it says nothing of fp32."""
+    asked = []
+
+    def rate(*arguments: object) -> float:
+        asked.append(arguments)
+        return 1e9
+
+    monkeypatch.setattr(cost, "peak_flops", lambda device: peak)
+    monkeypatch.setattr(cost, "matrix_rate", rate)
+    assert cost.speed(CPU, precision, 64) == pytest.approx(4e8)
+    assert asked == [(CPU, precision, 64)]
+
+
+def test_a_matrix_product_is_counted_as_two_flops_a_multiply_add(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One product of [2048 x 8] and [8 x 32] in two seconds."""
+    clock = iter([0.0, 0.0, 1.0, 2.0])
+    monkeypatch.setattr(cost.time, "perf_counter", lambda: next(clock))
+    assert cost.matrix_rate(CPU, "fp32", 8) == pytest.approx(2 * 2048 * 8 * 32 / 2)

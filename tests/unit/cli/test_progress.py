@@ -1,0 +1,50 @@
+import pytest
+
+from isopix.cli import progress
+
+RECORD = {"kind": "train", "step": 10, "images": 100, "loss_nats": 2.0, "images_per_second": 50.0}
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    lines: list[str] = []
+    monkeypatch.setattr(progress, "say", lines.append)
+    monkeypatch.setattr(progress.time, "monotonic", lambda: 1000.0)
+    return lines
+
+
+def test_a_line_states_utilisation_and_the_time_left(said: list[str]) -> None:
+    """50 images/s of 1000 FLOPs at a peak of 200,000; 100 steps of 10 images are left."""
+    with progress.TrainingLine(110, flops=1000, peak=200_000.0) as line:
+        line.show(RECORD)
+    assert said == ["step 10/110  loss 2.0000  50.0 images/s  MFU 25.0%  0:20 left"]
+
+
+def test_a_device_of_unknown_peak_states_no_utilisation(said: list[str]) -> None:
+    with progress.TrainingLine(110, flops=1000, peak=None) as line:
+        line.show(RECORD)
+    assert said == ["step 10/110  loss 2.0000  50.0 images/s  0:20 left"]
+
+
+def test_lines_in_quick_succession_are_left_out_but_for_the_last(said: list[str]) -> None:
+    with progress.TrainingLine(12, flops=1000, peak=None) as line:
+        for step in (10, 11, 12):
+            line.show({**RECORD, "step": step, "images": step * 10})
+    assert [text.split()[1] for text in said] == ["10/12", "12/12"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0:00"),
+        (65, "1:05"),
+        (3599, "59:59"),
+        (3600, "1:00:00"),
+        (4000, "1:06:40"),
+        (2 * 86400 - 1, "47:59:59"),
+        (2 * 86400, "2.0 days"),
+        (1_000_000, "11.6 days"),
+    ],
+)
+def test_clock(seconds: int, text: str) -> None:
+    assert progress.clock(seconds) == text

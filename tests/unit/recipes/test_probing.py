@@ -1,0 +1,61 @@
+import pytest
+import torch
+
+from isopix.data.images import Data, ImageSet, load
+from isopix.recipes import catalogue, probing
+from isopix.recipes.load import Loaded
+from isopix.transfer.evidence import Evidence, Protocol
+from isopix.transfer.features import extract, raw_pixels
+from isopix.transfer.probe import Split, Splits, probe
+
+CPU = torch.device("cpu")
+QUICK = Protocol(strengths=(0.1,), resamples=5)
+RECIPE = catalogue.resolve("igpt.digits", assignments=["depth=1", "width=16", "seed=5"]).recipe
+
+
+@pytest.fixture(scope="module")
+def data() -> ImageSet:
+    return load(Data(source="digits", rows=8, cols=8, limit=60))
+
+
+def loaded(*, trained: bool) -> Loaded:
+    """A network as built, or with weights that no seed would give."""
+    greys = torch.linspace(0, 255, 17)[:, None].expand(17, 3).contiguous()
+    network = RECIPE.build(RECIPE.codec.build(RECIPE.grid, greys))
+    draw = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in network.parameters() if trained else ():
+            parameter += torch.randn(parameter.shape, generator=draw) * 0.3
+    return Loaded(RECIPE, network.eval(), 7, [])
+
+
+def evidence(network: Loaded, data: ImageSet, protocol: Protocol = QUICK) -> Evidence:
+    return probing.evidence(network, data, precision="fp32", protocol=protocol)
+
+
+def test_the_untrained_control_is_the_network_as_it_was_built(data: ImageSet) -> None:
+    found = evidence(loaded(trained=True), data)
+    assert found.controls["untrained"] == evidence(loaded(trained=False), data).network
+    assert found.controls["untrained"] != found.network
+
+
+def test_the_raw_pixels_control_is_a_probe_of_the_pixels(data: ImageSet) -> None:
+    parts = [data.train, data.validation, data.test]
+    pixels = Splits(*(Split(raw_pixels(part.images), part.labels) for part in parts))
+    expected = probe(pixels, QUICK, device=CPU)
+    assert evidence(loaded(trained=True), data).controls["raw pixels"] == expected
+
+
+def test_stream_pool_and_precision_reach_every_reading(
+    data: ImageSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def spy(backbone, images, **options):
+        asked.append((options["stream"], options["pool"], options["precision"]))
+        return extract(backbone, images, **options)
+
+    monkeypatch.setattr(probing, "extract", spy)
+    protocol = Protocol(stream="h", pool="max", strengths=(0.1,), resamples=5)
+    probing.evidence(loaded(trained=True), data, precision="bf16", protocol=protocol)
+    assert asked == [("h", "max", "bf16")] * 6  # three splits of the network, three of the untrained
