@@ -1,54 +1,96 @@
+"""A run grades the images that it says it grades, and its masks and rates are those of each step."""
+
 from pathlib import Path
 
 import pytest
 import torch
 
-from isopix.codecs import kmeans
+from isopix.core.random import generator
+from isopix.core.types import Images, Labels
 from isopix.data.images import load as load_images
+from isopix.objectives.base import Problem
 from isopix.recipes import catalogue
 from isopix.recipes.load import load
-from isopix.recipes.run import Watch, make_codec, start
+from isopix.recipes.probing import evidence
+from isopix.recipes.recipe import Recipe
+from isopix.recipes.run import Watch, resume, start
+from isopix.train import log
 from isopix.train.evaluate import held_out_loss
 from isopix.train.learners import Pretraining
+from isopix.transfer.evidence import Protocol
 
 CPU = torch.device("cpu")
-SMALL = ["depth=1", "width=16", "steps=6", "batch=8", "evaluate_images=30", "test_images=25"]
-SMALL += ["evaluate_every=3", "data.limit=50", "codec.colours=9", "seed=4"]
+WORDS = ["depth=1", "width=16", "steps=8", "batch=16", "log_every=1", "evaluate_images=40", "test_images=50"]
 
 
-@pytest.mark.parametrize("name", ["igpt.digits", "igpt.digits_bert"])
-def test_the_log_holds_the_loss_of_validation_and_of_test_images(tmp_path: Path, name: str) -> None:
-    recipe = catalogue.resolve(name, assignments=SMALL).recipe
-    records = []
-    start(recipe, tmp_path / "run", device=CPU, watch=Watch(record=records.append))
-    learner = Pretraining(load(tmp_path / "run", device=CPU).network)
-    data = load_images(recipe.data, seed=recipe.seed)
-    images = {"validation": data.validation.images[:30], "test": data.test.images[:25]}
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recipe, Path]:
+    recipe = catalogue.resolve("igpt.digits_bert", assignments=WORDS).recipe
+    out = tmp_path_factory.mktemp("run") / "run"
+    start(recipe, out, device=CPU, watch=Watch())
+    return recipe, out
+
+
+@pytest.mark.parametrize(("split", "count"), [("validation", 40), ("test", 50)])
+def test_each_loss_is_of_the_split_that_it_names(run: tuple[Recipe, Path], split: str, count: int) -> None:
+    recipe, out = run
+    data, learner = load_images(recipe.data, seed=recipe.seed), Pretraining(load(out, device=CPU).network)
     losses = {
-        split: held_out_loss(learner, each, seed=recipe.seed, precision=recipe.precision)
-        for split, each in images.items()
+        name: held_out_loss(learner, getattr(data, name).images[:count], seed=recipe.seed, precision="fp32")
+        for name in ("train", "validation", "test")
     }
-    evaluations = [record for record in records if record["kind"] == "evaluation"]
-    assert {record["split"]: record["loss_nats"] for record in evaluations} == losses
-    assert {record["split"]: record["images"] for record in evaluations} == {"validation": 30, "test": 25}
-    assert [record["step"] for record in evaluations] == [0, 3, 6, 6]
-    assert losses["validation"] != losses["test"]
+    last = [each for each in log.read(out / "log.jsonl") if each.get("split") == split][-1]
+    assert last["images"] == count
+    assert last["loss_nats"] == pytest.approx(losses[split], rel=1e-6)
+    assert len({round(loss, 5) for loss in losses.values()}) == 3
 
 
-def test_the_palette_is_fitted_to_training_images_with_the_recipes_seed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    recipe = catalogue.resolve("igpt.digits", assignments=SMALL).recipe
+def test_the_rate_of_each_step_is_the_schedules(run: tuple[Recipe, Path]) -> None:
+    recipe, out = run
+    epoch = -(-len(load_images(recipe.data, seed=recipe.seed).train) // recipe.batch)
+    rates = [each["learning_rate"] for each in log.read(out / "log.jsonl") if each["kind"] == "train"]
+    factors = [recipe.schedule.factor(step, steps=recipe.steps, epoch=epoch) for step in range(recipe.steps)]
+    assert rates == pytest.approx([recipe.optimiser.learning_rate * factor for factor in factors])
+
+
+def test_every_step_has_masks_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe, posed = catalogue.resolve("igpt.digits_bert", assignments=WORDS).recipe, []
+    prepare = Pretraining.prepare
+
+    def spy(self: Pretraining, images: Images, labels: Labels | None, draw: torch.Generator) -> Problem:
+        posed.append(prepare(self, images, labels, draw))
+        return posed[-1]
+
+    monkeypatch.setattr(Pretraining, "prepare", spy)
+    start(recipe, tmp_path / "run", device=CPU, watch=Watch())
+    masks = [problem.hidden for problem in posed if len(problem.images) == recipe.batch]
+    drawn = [recipe.objective.mask.draw(16, recipe.grid, generator(0, "problem", step)) for step in range(8)]
+    assert all(any(torch.equal(mask, each) for each in masks) for mask in drawn)
+
+
+def test_the_untrained_control_is_the_network_before_its_first_step(run: tuple[Recipe, Path]) -> None:
+    recipe, out = run
+    loaded = load(out, device=CPU)
+    with torch.no_grad():
+        for parameter in loaded.network.parameters():
+            parameter.mul_(3).add_(0.1)
     data = load_images(recipe.data, seed=recipe.seed)
-    calls = []
-    real = kmeans.fit
+    protocol = Protocol(strengths=(0.01,), resamples=10)
+    found = evidence(loaded, data, precision="fp32", protocol=protocol)
+    fresh = loaded._replace(network=recipe.build(loaded.network.codec))
+    again = evidence(fresh, data, precision="fp32", protocol=protocol)
+    assert found.controls["untrained"].layers == again.network.layers
+    assert found.network.layers != again.network.layers
+    assert set(found.controls) == {"raw pixels", "untrained", "shuffled labels"}
 
-    def fit(images, colours, *, seed):
-        calls.append((images, colours, seed))
-        return real(images, colours, seed=seed)
 
-    monkeypatch.setattr(kmeans, "fit", fit)
-    codec = make_codec(recipe, data)
-    [(images, colours, seed)] = calls
-    assert torch.equal(images, data.train.images)
-    assert (colours, seed, codec.codes * codec.levels) == (9, 4, 9)
+def test_seconds_go_on_after_a_stop(tmp_path: Path) -> None:
+    recipe = catalogue.resolve("igpt.digits", assignments=WORDS).recipe
+    calls = iter([False, False, True])
+    start(recipe, tmp_path / "run", device=CPU, watch=Watch(stop=lambda: next(calls)))
+    resume(tmp_path / "run", device=CPU, watch=Watch())
+    seconds = [
+        each["seconds"] for each in log.read(tmp_path / "run" / "log.jsonl") if each["kind"] == "train"
+    ]
+    assert len(seconds) == 8
+    assert seconds == sorted(seconds)
