@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from isopix.codecs import kmeans
 from isopix.core.random import generator
 from isopix.core.types import Images, Labels
 from isopix.data.images import load as load_images
@@ -13,7 +14,7 @@ from isopix.recipes import catalogue
 from isopix.recipes.load import load
 from isopix.recipes.probing import evidence
 from isopix.recipes.recipe import Recipe
-from isopix.recipes.run import Watch, resume, start
+from isopix.recipes.run import Watch, make_codec, resume, start
 from isopix.train import log
 from isopix.train.evaluate import held_out_loss
 from isopix.train.learners import Pretraining
@@ -94,3 +95,21 @@ def test_seconds_go_on_after_a_stop(tmp_path: Path) -> None:
     ]
     assert len(seconds) == 8
     assert seconds == sorted(seconds)
+
+
+def test_the_palette_is_fitted_to_training_images_with_the_recipes_seed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    recipe = catalogue.resolve("igpt.digits", assignments=["codec.colours=9", "seed=4"]).recipe
+    data = load_images(recipe.data, seed=recipe.seed)
+    calls, real = [], kmeans.fit
+
+    def fit(images, colours, *, seed):
+        calls.append((images, colours, seed))
+        return real(images, colours, seed=seed)
+
+    monkeypatch.setattr(kmeans, "fit", fit)
+    make_codec(recipe, data)
+    [(images, colours, seed)] = calls
+    assert torch.equal(images, data.train.images)
+    assert (colours, seed) == (9, 4)
