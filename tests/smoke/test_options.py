@@ -10,7 +10,8 @@ from isopix.plots import images as pictures
 from isopix.recipes.load import load
 from tests.smoke.conftest import QUICK, Run
 
-STRONG = [*QUICK, "steps=6", "optimiser.learning_rate=0.1", "data.limit=60"]  # far from uniform
+SMALL = [*QUICK, "data.limit=60"]
+STRONG = [*SMALL, "steps=6", "optimiser.learning_rate=0.1"]  # what it draws is far from uniform
 
 
 @pytest.fixture
@@ -35,8 +36,9 @@ def picture(values: dict) -> bytes:
     return Path("run/samples", values["picture"]).read_bytes()
 
 
-def test_options_of_probe_are_recorded_and_change_the_numbers(trained: Run) -> None:
-    plain = kept("probes", trained, "probe")
+def test_options_of_probe_are_recorded_and_change_the_numbers(isopix: Run) -> None:
+    assert isopix("pretrain", "igpt.digits", *SMALL, "--out", "run")[0] == 0
+    plain = kept("probes", isopix, "probe")
     expected = {"stream": "n", "pool": "mean", "refit": False, "seed": 0}
     assert {name: plain["protocol"][name] for name in expected} == expected
     for words, changed in (
@@ -44,7 +46,7 @@ def test_options_of_probe_are_recorded_and_change_the_numbers(trained: Run) -> N
         (["--pool", "max"], {"pool": "max"}),
         (["--refit"], {"refit": True}),
     ):
-        other = kept("probes", trained, "probe", *words)
+        other = kept("probes", isopix, "probe", *words)
         assert {name: other["protocol"][name] for name in expected} == {**expected, **changed}
         assert other["network"]["layers"] != plain["network"]["layers"]
 

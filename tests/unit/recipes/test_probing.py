@@ -25,7 +25,7 @@ def loaded(*, trained: bool) -> Loaded:
     draw = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in network.parameters() if trained else ():
-            parameter += torch.randn(parameter.shape, generator=draw) * 0.3
+            parameter.add_(torch.randn(parameter.shape, generator=draw), alpha=0.3)
     return Loaded(RECIPE, network.eval(), 7, [])
 
 

@@ -12,13 +12,11 @@ from isopix.data.images import load as load_images
 from isopix.objectives.base import Problem
 from isopix.recipes import catalogue
 from isopix.recipes.load import load
-from isopix.recipes.probing import evidence
 from isopix.recipes.recipe import Recipe
 from isopix.recipes.run import Watch, make_codec, resume, start
 from isopix.train import log
 from isopix.train.evaluate import held_out_loss
 from isopix.train.learners import Pretraining
-from isopix.transfer.evidence import Protocol
 
 CPU = torch.device("cpu")
 WORDS = ["depth=1", "width=16", "steps=8", "batch=16", "log_every=1", "evaluate_images=40", "test_images=50"]
@@ -67,22 +65,6 @@ def test_every_step_has_masks_of_its_own(tmp_path: Path, monkeypatch: pytest.Mon
     masks = [problem.hidden for problem in posed if len(problem.images) == recipe.batch]
     drawn = [recipe.objective.mask.draw(16, recipe.grid, generator(0, "problem", step)) for step in range(8)]
     assert all(any(torch.equal(mask, each) for each in masks) for mask in drawn)
-
-
-def test_the_untrained_control_is_the_network_before_its_first_step(run: tuple[Recipe, Path]) -> None:
-    recipe, out = run
-    loaded = load(out, device=CPU)
-    with torch.no_grad():
-        for parameter in loaded.network.parameters():
-            parameter.mul_(3).add_(0.1)
-    data = load_images(recipe.data, seed=recipe.seed)
-    protocol = Protocol(strengths=(0.01,), resamples=10)
-    found = evidence(loaded, data, precision="fp32", protocol=protocol)
-    fresh = loaded._replace(network=recipe.build(loaded.network.codec))
-    again = evidence(fresh, data, precision="fp32", protocol=protocol)
-    assert found.controls["untrained"].layers == again.network.layers
-    assert found.network.layers != again.network.layers
-    assert set(found.controls) == {"raw pixels", "untrained", "shuffled labels"}
 
 
 def test_seconds_go_on_after_a_stop(tmp_path: Path) -> None:
