@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Literal
 
+import PIL
 import torch
 
 Precision = Literal["fp32", "bf16"]
@@ -70,6 +71,7 @@ def environment(device: torch.device) -> dict[str, str | int]:
         "device": describe(device),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
+        "pillow": PIL.__version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
     }

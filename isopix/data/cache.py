@@ -37,9 +37,10 @@ class BadFile:
 
 @dataclass(frozen=True)
 class Stored:
-    """What the cache holds of a source."""
+    """What the cache holds of a source: `key` names the folder, `content` the source and its preparation."""
 
     key: str
+    content: str
     splits: dict[SplitName, Split]
     bad: tuple[BadFile, ...]
 
@@ -49,8 +50,9 @@ def stored(source: Source, how: dict[SplitName, Preparation], cache: Path) -> St
 
     Raises RuntimeError if the cache folder cannot be written.
     """
-    key = _key(source, how)
-    held = _read(cache / key, source)
+    content = _content(source, how)
+    key = digest_of(content.encode(), PIL.__version__.encode())  # another Pillow may give other pixels
+    held = _read(cache / key, source, content)
     if held is not None:
         return held
     try:
@@ -65,16 +67,15 @@ def stored(source: Source, how: dict[SplitName, Preparation], cache: Path) -> St
         raise RuntimeError(
             f"image cache {cache} cannot be written ({error.strerror}); set ISOPIX_CACHE to another folder"
         ) from error
-    held = _read(cache / key, source)
+    held = _read(cache / key, source, content)
     if held is None:
         raise RuntimeError(f"image cache {cache / key} is damaged right after writing; check the disk")
     return held
 
 
-def _key(source: Source, how: dict[SplitName, Preparation]) -> str:
-    """Of content, preparation, and Pillow's version: another decodes and resizes to other pixels."""
+def _content(source: Source, how: dict[SplitName, Preparation]) -> str:
     settings = {name: to_dict(preparation) for name, preparation in how.items()}
-    pieces = (str(LAYOUT), PIL.__version__, source.digest, json.dumps(settings, sort_keys=True))
+    pieces = (str(LAYOUT), source.digest, json.dumps(settings, sort_keys=True))
     return digest_of(*(piece.encode() for piece in pieces))
 
 
@@ -141,7 +142,7 @@ class _Npy:
         npy.write_array_header_1_0(self.file, header)
 
 
-def _read(folder: Path, source: Source) -> Stored | None:
+def _read(folder: Path, source: Source, content: str) -> Stored | None:
     """None if the folder is not there, or not what was written."""
     try:
         sealed = json.loads((folder / RECORD).read_text())
@@ -156,7 +157,7 @@ def _read(folder: Path, source: Source) -> Stored | None:
     bad = [
         BadFile(part.name(i), why) for name, part in source.parts.items() for i, why in record["bad"][name]
     ]
-    return Stored(folder.name, splits, tuple(bad))
+    return Stored(folder.name, content, splits, tuple(bad))
 
 
 def _read_part(folder: Path, name: SplitName, labelled: bool) -> Split:

@@ -58,7 +58,10 @@ class Data:
 
 @dataclass(frozen=True)
 class ImageSet:
-    """Three splits of one source; equal fingerprints mean equal pixels, labels and membership."""
+    """Three splits of one source; equal fingerprints mean equal sources, preparation and membership.
+
+    Pixels are then equal as far as Pillow's versions agree.
+    """
 
     name: str
     classes: tuple[str, ...]  # empty without labels
@@ -107,7 +110,7 @@ def load(data: Data, *, seed: int = 0, cache: Path | None = None, bad_files: Pat
         train=splits["train"].first(data.limit),
         validation=splits["validation"].first(data.limit),
         test=splits["test"].first(data.limit),
-        fingerprint=digest_of(held.key.encode(), membership.encode()),
+        fingerprint=digest_of(held.content.encode(), membership.encode()),
         skipped=held.bad,
         report=report,
     )

@@ -230,6 +230,6 @@ def _differences(found: Checkpoint, device: torch.device) -> list[str]:
     then, now = found.records["environment"], environment(device)
     return [
         f"resumed with {name} {now[name]}, the run had {then.get(name)}: weights may differ in the last bits"
-        for name in ("device", "threads", "torch")
+        for name in ("device", "threads", "torch", "pillow")
         if then.get(name) != now[name]
     ]

@@ -100,12 +100,14 @@ def test_resume_refuses_other_images(tmp_path: Path) -> None:
         resume(out, device=CPU, watch=Watch())
 
 
-def test_resume_says_what_keeps_it_from_being_bit_for_bit(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "then"), [("threads", 7), ("torch", "2.0"), ("pillow", "1.0")])
+def test_resume_says_what_keeps_it_from_being_bit_for_bit(tmp_path: Path, name: str, then: object) -> None:
     out = tmp_path / "run"
     start(recipe("igpt.digits", []), out, device=CPU, watch=Watch(stop=StopAt(2)))
     found = checkpoint.newest(out / "checkpoints").checkpoint
-    records = {**found.records, "environment": {**found.records["environment"], "threads": 7}}
+    records = {**found.records, "environment": {**found.records["environment"], name: then}}
     checkpoint.save(found.path, found.tensors, records)
     resume(out, device=CPU, watch=Watch())
     notes = [r["text"] for r in log.read(out / "log.jsonl") if r["kind"] == "note"]
-    assert notes == ["resumed with threads 1, the run had 7: weights may differ in the last bits"]
+    now = found.records["environment"][name]
+    assert notes == [f"resumed with {name} {now}, the run had {then}: weights may differ in the last bits"]

@@ -5,6 +5,7 @@ import dataclasses
 import shutil
 from pathlib import Path
 
+import PIL
 import pytest
 import torch
 
@@ -107,6 +108,15 @@ def test_the_paper_crops_are_drawn_from_whole_pictures(tmp_path: Path, draw: Dra
     assert images.train.wide is not None
     assert images.train.wide.heights.tolist() == [28] * 8  # 2 * 8 * 384 / 224, rounded up
     assert Batches(images.train, size=5, augment=ScaleCrop()).batch(0)[0].shape == (5, 3, 8, 8)
+
+
+def test_another_pillow_does_not_keep_a_run_from_going_on(
+    classes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = Data(source=str(classes), rows=8, cols=8)
+    first = load(data).fingerprint
+    monkeypatch.setattr(PIL, "__version__", "0.0")
+    assert load(data).fingerprint == first
 
 
 def test_the_fingerprint_follows_content_preprocessing_and_membership(classes: Path, draw: Draw) -> None:
