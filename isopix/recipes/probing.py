@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from isopix.core.device import Precision
-from isopix.core.types import Images, Labels
+from isopix.core.types import Images
 from isopix.data.images import ImageSet
 from isopix.model.backbone import Backbone
 from isopix.recipes.load import Loaded
@@ -11,7 +11,6 @@ from isopix.transfer.evidence import Evidence, Protocol
 from isopix.transfer.features import Features, extract, raw_pixels
 from isopix.transfer.probe import Split, Splits, examine
 
-Read = Callable[[Images], Features]
 Progress = Callable[[str, int], None]  # whose features, and how many images are done
 
 
@@ -32,12 +31,8 @@ def evidence(
     network = loaded.network
     untrained = loaded.recipe.build(network.codec).to(network.device)
 
-    def reader(backbone: Backbone, whose: str) -> Read:
-        seen = 0
-
-        def read(images: Images) -> Features:
-            nonlocal seen
-            before, seen = seen, seen + len(images)
+    def states(backbone: Backbone, whose: str) -> Splits:
+        def read(images: Images, before: int) -> Features:
             return extract(
                 backbone,
                 images,
@@ -47,23 +42,24 @@ def evidence(
                 progress=lambda done: progress(whose, before + done),
             )
 
-        return read
+        return _splits(data, read)
 
     return examine(
-        _splits(data, reader(network.backbone, "trained")),
+        lambda: states(network.backbone, "trained"),
         {
-            "raw pixels": _splits(data, raw_pixels),
-            "untrained": _splits(data, reader(untrained.backbone, "untrained")),
+            "raw pixels": lambda: _splits(data, lambda images, before: raw_pixels(images)),
+            "untrained": lambda: states(untrained.backbone, "untrained"),
         },
         protocol=protocol,
         device=network.device,
     )
 
 
-def _splits(data: ImageSet, read: Read) -> Splits:
-    def split(images: Images, labels: Labels | None) -> Split:
-        assert labels is not None, "require_labels has seen to it"
-        return Split(read(images), labels)
-
-    parts = (data.train, data.validation, data.test)
-    return Splits(*(split(part.images, part.labels) for part in parts))
+def _splits(data: ImageSet, read: Callable[[Images, int], Features]) -> Splits:
+    """What `read` makes of each split's images, and of how many came before them."""
+    splits, before = [], 0
+    for part in (data.train, data.validation, data.test):
+        assert part.labels is not None, "require_labels has seen to it"
+        splits.append(Split(read(part.images, before), part.labels))
+        before += len(part)
+    return Splits(*splits)

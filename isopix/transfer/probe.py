@@ -31,6 +31,10 @@ class Split:
         """The same images, some layers alone."""
         return Split(self.features[first:end], self.labels)
 
+    def copy(self) -> "Split":
+        """The same in memory of its own."""
+        return Split(self.features.clone(), self.labels)
+
     def to(self, device: torch.device) -> "Split":
         """The same on that device."""
         return Split(self.features.to(device), self.labels.to(device))
@@ -54,19 +58,31 @@ class Splits:
         return replace(self, train=Split(features, torch.cat([self.train.labels, self.validation.labels])))
 
 
+Read = Callable[[], Splits]
+
+
 def examine(
-    network: Splits, controls: Mapping[str, Splits], *, protocol: Protocol, device: torch.device
+    network: Read, controls: Mapping[str, Read], *, protocol: Protocol, device: torch.device
 ) -> Evidence:
     """The probe of a network, of each named control, and of the network's best layer with shuffled labels.
 
-    A control's layers are numbered from 0 as they were given. Raises what `probe` raises.
+    Features are read when their turn comes and let go after it: one network's are held at a time. A
+    control's layers are numbered from 0 as they were given. Raises what `probe` raises.
     """
-    record = probe(network, protocol, device=device)
-    best = network.map(lambda split: split.layers(record.best, record.best + 1))
-    named = {**controls, "shuffled labels": shuffled(best, protocol.seed)}
-    return Evidence(
-        protocol, record, {name: probe(each, protocol, device=device) for name, each in named.items()}
-    )
+
+    def judge(read: Read) -> Record:
+        return probe(read(), protocol, device=device)
+
+    record, best = _judge_and_keep_best(network(), protocol, device)
+    judged = {name: judge(read) for name, read in controls.items()}
+    judged["shuffled labels"] = judge(lambda: shuffled(best, protocol.seed))
+    return Evidence(protocol, record, judged)
+
+
+def _judge_and_keep_best(splits: Splits, protocol: Protocol, device: torch.device) -> tuple[Record, Splits]:
+    record = probe(splits, protocol, device=device)
+    alone = splits.map(lambda split: split.layers(record.best, record.best + 1).copy())
+    return record, alone
 
 
 def shuffled(splits: Splits, seed: int) -> Splits:

@@ -1,6 +1,7 @@
 """A probe chooses on validation, reports on test, says what is doubtful, refuses what is unproven."""
 
 import json
+import weakref
 from dataclasses import replace
 from functools import partial
 
@@ -215,9 +216,8 @@ def test_shuffled_labels_are_the_same_labels_in_another_order():
 def test_digits_are_read_far_above_chance_and_shuffled_labels_are_not():
     images, labels = digits()
     network = cut(extract(backbone(), images), labels, 900, 300)
-    evidence = examine(
-        network, {"raw pixels": cut(raw_pixels(images), labels, 900, 300)}, protocol=QUICK, device=CPU
-    )
+    pixels = cut(raw_pixels(images), labels, 900, 300)
+    evidence = examine(lambda: network, {"raw pixels": lambda: pixels}, protocol=QUICK, device=CPU)
     assert len(evidence.network.layers) == DEPTH + 1
     assert evidence.network.score.test > 0.4
     assert evidence.controls["raw pixels"].score.test > 0.9
@@ -225,7 +225,20 @@ def test_digits_are_read_far_above_chance_and_shuffled_labels_are_not():
     assert list(evidence.controls) == ["raw pixels", "shuffled labels"]
 
 
+def test_one_networks_features_are_held_at_a_time():
+    held: list[weakref.ref[torch.Tensor]] = []
+
+    def read() -> Splits:
+        assert all(features() is None for features in held)
+        splits = easy()
+        held.append(weakref.ref(splits.train.features))
+        return splits
+
+    examine(read, {"one": read, "another": read}, protocol=QUICK, device=CPU)
+    assert len(held) == 3
+
+
 def test_evidence_is_json_and_back():
     splits = easy()
-    evidence = examine(splits, {"the same": splits}, protocol=QUICK, device=CPU)
+    evidence = examine(lambda: splits, {"the same": lambda: splits}, protocol=QUICK, device=CPU)
     assert config.from_dict(Evidence, json.loads(json.dumps(evidence.to_dict()))) == evidence
