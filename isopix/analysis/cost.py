@@ -30,16 +30,17 @@ class Cost(NamedTuple):
 def cost(network: Network, *, block_flops: int, depth: int, width: int, precision: Precision) -> Cost:
     """Counts of a network of `depth` blocks of `block_flops` each, forward, an image.
 
-    A multiply-add is two FLOPs; training is three times the forward pass; the head is counted at every
-    position. Memory is an estimate: 16 bytes a parameter in float32 with Adam, and 16 values of width D that
-    a block keeps for each position.
+    A multiply-add is two FLOPs; training is three times the forward pass; the head is counted at the
+    positions that the objective grades. Memory is an estimate: 16 bytes a parameter in float32 with Adam, and
+    16 values of width D that a block keeps for each position.
     """
     count = sum(parameter.numel() for parameter in network.parameters())
     codec, grid = network.codec, network.codec.grid
     logits = codec.codes * codec.levels
-    forward = depth * block_flops + 2 * width * logits * grid.positions
+    decoded = round(grid.positions * network.objective.graded)
+    forward = depth * block_flops + 2 * width * logits * decoded
     size = 2 if precision == "bf16" else 4
-    saved = grid.positions * (depth * SAVED_PER_POSITION * width * size + 8 * logits)
+    saved = grid.positions * depth * SAVED_PER_POSITION * width * size + 8 * logits * decoded
     return Cost(count, forward, 3 * forward, BYTES_PER_PARAMETER * count, saved)
 
 

@@ -28,6 +28,10 @@ class Autoregressive:
     def masking(self) -> ShiftRight:
         return ShiftRight()
 
+    @property
+    def graded(self) -> float:
+        return 1.0
+
     def prepare(self, images: Images, codec: Codec, generator: torch.Generator) -> Problem:
         """Nothing is drawn: every position of every image is graded."""
         answers = codec.encode(images)

@@ -51,6 +51,10 @@ class Objective(Protocol):
     def masking(self) -> Masking:
         """What of a hidden position the blocks may see."""
 
+    @property
+    def graded(self) -> float:
+        """The share of positions that are graded, hence decoded, on average."""
+
     def prepare(self, images: Images, codec: Codec, generator: torch.Generator) -> Problem:
         """A problem made of a batch; chance comes from `generator` alone."""
 

@@ -32,6 +32,10 @@ class Masked:
     def masking(self) -> ZeroOut:
         return ZeroOut()
 
+    @property
+    def graded(self) -> float:
+        return self.mask.ratio
+
     def prepare(self, images: Images, codec: Codec, generator: torch.Generator) -> Problem:
         """Hide and grade the same positions; an image with nothing hidden does not count."""
         hidden = self.mask.draw(len(images), codec.grid, generator).to(images.device)

@@ -22,6 +22,15 @@ def test_bytes_are_counted_by_parameter_and_by_position(precision: str, size: in
     assert found.training_flops == 3 * found.forward_flops
 
 
+def test_flops_are_of_blocks_and_of_graded_positions_alone() -> None:
+    """Width 64, 4 blocks, 8x8: matrices are 24 D^2 a position, attention 4 D for each position looked at."""
+    blocks = 4 * 64 * (24 * 64**2 + 4 * 64 * 64)
+    recipe = catalogue.resolve("igpt.digits_bert").recipe
+    assert of_recipe(recipe).forward_flops == blocks + 2 * 64 * 17 * round(64 * 0.15)
+    causal = catalogue.resolve("igpt.digits").recipe
+    assert of_recipe(causal).forward_flops == blocks - 4 * 64 * 4 * 64 * 31.5 + 2 * 64 * 17 * 64
+
+
 def test_expected_speed_is_four_tenths_of_the_data_sheets_peak(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cost, "peak_flops", lambda device: 1e15)
     monkeypatch.setattr(cost, "matrix_rate", lambda *asked: pytest.fail("the peak is known"))
