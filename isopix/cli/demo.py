@@ -1,9 +1,11 @@
 """`isopix demo`: the whole of isopix in a few minutes, on data that needs no download."""
 
+import sys
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 
 from isopix.cli.complete import complete
-from isopix.cli.console import Device, Seed, say
+from isopix.cli.console import Device, Json, Seed, say
 from isopix.cli.pretrain import pretrain
 from isopix.cli.probe import probe
 from isopix.cli.reconstruct import reconstruct
@@ -14,7 +16,13 @@ from isopix.cli.sample import sample
 RECIPES = {"ar": "igpt.digits", "bert": "igpt.digits_bert"}
 
 
-def demo(*settings: str, out: Path = Path("runs/demo"), seed: Seed = 0, device: Device = "auto") -> None:
+def demo(
+    *settings: str,
+    out: Path = Path("runs/demo"),
+    seed: Seed = 0,
+    device: Device = "auto",
+    json: Json = False,
+) -> None:
     """Pre-train two small Image GPTs on scikit-learn's digits, probe them, let them draw, and report.
 
     An interrupted demo goes on where it stopped; a finished one is left alone, and a new one takes the next
@@ -30,6 +38,13 @@ def demo(*settings: str, out: Path = Path("runs/demo"), seed: Seed = 0, device: 
         The folder of all demos.
     """
     folder = unfinished(out)
+    with redirect_stdout(sys.stderr) if json else nullcontext():
+        _make(folder, settings, seed, device)
+    report(*(folder / name for name in RECIPES), out=folder / "report.html", json=json)
+
+
+def _make(folder: Path, settings: tuple[str, ...], seed: int, device: str) -> None:
+    """Everything but the report."""
     say(f"demo in {folder}: about five minutes on two cores")
     for name, recipe in RECIPES.items():
         run = folder / name
@@ -44,7 +59,6 @@ def demo(*settings: str, out: Path = Path("runs/demo"), seed: Seed = 0, device: 
     complete(folder / "ar", count=8, each=3, seed=seed, device=device)
     reconstruct(folder / "bert", count=8, seed=seed, device=device)
     say("\nreport")
-    report(*(folder / name for name in RECIPES), out=folder / "report.html")
 
 
 def unfinished(out: Path) -> Path:

@@ -1,5 +1,6 @@
 """The demo, small: one report about both runs; a second demo stands beside the first; a cut one goes on."""
 
+import json
 from pathlib import Path
 
 from tests.smoke.conftest import QUICK, Run
@@ -16,6 +17,13 @@ def test_demo_makes_one_report_and_the_next_one_stands_beside_it(isopix: Run) ->
     assert page.count("data:image/png;base64,") >= 3
     assert isopix("demo", *QUICK)[0] == 0
     assert Path("runs/demo/2/report.html").exists()
+
+
+def test_demo_as_json_prints_the_summary_alone(isopix: Run) -> None:
+    code, out, err = isopix("demo", *QUICK, "--json")
+    assert code == 0
+    assert [row["name"] for row in json.loads(out)["summary"]][:2] == ["ar", "untrained"]
+    assert "igpt.digits_bert" in err
 
 
 def test_a_cut_demo_goes_on(isopix: Run) -> None:
