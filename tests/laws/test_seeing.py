@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch import Tensor
 
 from isopix.core.random import generator
 from isopix.core.types import Images
@@ -52,9 +53,8 @@ def test_hidden_pixels_never_reach_any_logit(recipe: Recipe) -> None:
     assert torch.equal(net.logits(x, hidden), net.logits(changed, hidden))
 
 
-@pytest.mark.parametrize("recipe", cases.masked(), ids=cases.title)
-def test_attention_knows_places_by_their_vectors_alone(recipe: Recipe) -> None:
-    """Permute pixels and position vectors together, and the answers are permuted (iGPT section 2.2)."""
+def permuted(recipe: Recipe) -> tuple[Tensor, Tensor]:
+    """Logits before and after permuting pixels and position vectors together, in the same order."""
     net = cases.busy(recipe)
     x = cases.images(recipe, 2)
     order = torch.randperm(recipe.grid.positions, generator=torch.Generator().manual_seed(5))
@@ -62,7 +62,19 @@ def test_attention_knows_places_by_their_vectors_alone(recipe: Recipe) -> None:
     shuffled = x.flatten(2)[:, :, order].view_as(x)
     with torch.no_grad():
         net.backbone.positions.table.copy_(net.backbone.positions.table[order])
-    torch.testing.assert_close(net.logits(shuffled), before[:, order], rtol=1e-4, atol=1e-4)
+    return before[:, order], net.logits(shuffled)
+
+
+@pytest.mark.parametrize("recipe", cases.masked(), ids=cases.title)
+def test_attention_knows_places_by_their_vectors_alone(recipe: Recipe) -> None:
+    """iGPT section 2.2."""
+    torch.testing.assert_close(*permuted(recipe), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("recipe", cases.autoregressive(), ids=cases.title)
+def test_an_autoregressive_network_also_knows_an_order(recipe: Recipe) -> None:
+    before, after = permuted(recipe)
+    assert (before - after).abs().max() > 0.1
 
 
 @pytest.mark.parametrize("recipe", cases.CASES, ids=cases.title)

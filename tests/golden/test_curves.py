@@ -1,0 +1,68 @@
+"""The first losses of each family of recipes, step by step: a change of any number in training shows here."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from isopix.recipes import catalogue
+from isopix.recipes.run import Watch, start
+from isopix.train import log
+
+CURVES: dict[str, list[float]] = {
+    "igpt.digits": [
+        2.833214,
+        2.769082,
+        2.626196,
+        2.485213,
+        2.360240,
+        2.25422,
+        2.14329,
+        2.107397,
+        2.039772,
+        2.115707,
+        2.098561,
+        2.00478,
+        2.088618,
+        2.129744,
+        2.092867,
+        2.066633,
+        2.116432,
+        2.09479,
+        2.097004,
+        2.084712,
+    ],
+    "igpt.digits_bert": [
+        2.833214,
+        2.763931,
+        2.669482,
+        2.47618,
+        2.378067,
+        2.285135,
+        2.147746,
+        2.082109,
+        2.004511,
+        2.080714,
+        2.133173,
+        1.935621,
+        2.097773,
+        2.107147,
+        2.025353,
+        2.021757,
+        2.167862,
+        2.216817,
+        2.042318,
+        2.185886,
+    ],
+}
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_twenty_steps_give_the_same_losses_as_ever(name: str, tmp_path: Path) -> None:
+    words = ["steps=20", "batch=32", "log_every=1", "evaluate_images=0", "test_images=0"]
+    recipe = catalogue.resolve(name, assignments=words).recipe
+    start(recipe, tmp_path / "run", device=torch.device("cpu"), watch=Watch())
+    losses = [
+        each["loss_nats"] for each in log.read(tmp_path / "run" / "log.jsonl") if each["kind"] == "train"
+    ]
+    assert losses == pytest.approx(CURVES[name], rel=3e-6)
