@@ -42,7 +42,8 @@ def read(name: str) -> Any:
 
 def evidence() -> str:
     """The tiny CIFAR-10 runs: held-out loss and probe, beside the controls."""
-    rows = ["| | test loss, nats a pixel | layer | test accuracy (95 % interval) |", "|---|---|---|---|"]
+    head = "| | test loss, nats a graded pixel | layer | test accuracy (95 % interval) |"
+    rows = [head, "|---|---|---|---|"]
     for name, title in {"ar": "autoregressive", "bert": "masked (BERT)"}.items():
         run = read(f"cifar10-tiny-{name}.json")
         probe = run["probe"]

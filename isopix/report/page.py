@@ -79,7 +79,7 @@ def render(gathered: Mapping[str, Gathered]) -> str:
         bands=list(dict.fromkeys(_band(v.run.weights.colours) for v in views if v.palette and v.run.weights)),
         together=_together(gathered),
         views=views,
-        unit=" or ".join(dict.fromkeys(words.code(run.recipe) for run in gathered.values())),
+        unit=" or ".join(dict.fromkeys(words.graded(run.recipe) for run in gathered.values())),
         date=str(views[0].run.environment.get("started", ""))[:10],
         report_command=shlex.join(["isopix", "report", *(str(run.path) for run in gathered.values())]),
         version=__version__,
