@@ -23,6 +23,7 @@ LEVELS = [
     ["plots"],
     ["report"],
     ["recipes"],
+    ["runs"],
     ["papers"],
     ["studio", "cli"],
 ]

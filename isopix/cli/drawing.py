@@ -17,7 +17,7 @@ from isopix.core import device as devices
 from isopix.core.types import Images
 from isopix.data.images import ImageSet
 from isopix.data.images import load as load_images
-from isopix.recipes.load import Loaded, load
+from isopix.runs.load import Loaded, load
 from isopix.train.disk import write_json
 from isopix.train.run_folder import RunFolder
 

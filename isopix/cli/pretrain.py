@@ -6,7 +6,7 @@ from isopix.cli.console import Device, Json, Limit, say
 from isopix.cli.training import conclude, watching
 from isopix.core import device as devices
 from isopix.recipes import catalogue
-from isopix.recipes.run import start
+from isopix.runs.run import start
 
 
 def pretrain(

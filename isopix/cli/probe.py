@@ -12,7 +12,7 @@ from isopix.core.device import Precision
 from isopix.data.images import ImageSet
 from isopix.model.backbone import Stream
 from isopix.model.pool import Pool
-from isopix.recipes.probing import evidence
+from isopix.runs.probing import evidence
 from isopix.train.disk import write_json
 from isopix.train.run_folder import RunFolder
 from isopix.transfer.evidence import Evidence, LayerScore, Protocol

@@ -5,8 +5,8 @@ from pathlib import Path
 from isopix.cli.console import Device, Json, say
 from isopix.cli.training import conclude, watching
 from isopix.core import device as devices
-from isopix.recipes.load import find, recipe_of
-from isopix.recipes.run import resume as go_on
+from isopix.runs.load import find, recipe_of
+from isopix.runs.run import resume as go_on
 
 
 def resume(run: Path, *, device: Device = "auto", tensorboard: bool = False, json: Json = False) -> None:

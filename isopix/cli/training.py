@@ -10,7 +10,7 @@ from isopix.cli.progress import TrainingLine
 from isopix.core import device as devices
 from isopix.recipes.cost import of_recipe
 from isopix.recipes.recipe import Recipe
-from isopix.recipes.run import Outcome, Watch
+from isopix.runs.run import Outcome, Watch
 from isopix.train.log import read
 
 INTERRUPTED = 75  # what batch systems read as: run me again

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from isopix.recipes import catalogue
-from isopix.recipes.run import Watch, start
+from isopix.runs.run import Watch, start
 from isopix.train import log
 
 CURVES: dict[str, list[float]] = {

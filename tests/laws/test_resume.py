@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from isopix.recipes import catalogue
-from isopix.recipes.run import Watch, resume, start
+from isopix.runs.run import Watch, resume, start
 from isopix.train import checkpoint, log
 
 CPU = torch.device("cpu")

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from isopix.plots import images as pictures
-from isopix.recipes.load import load
+from isopix.runs.load import load
 from tests.smoke.conftest import QUICK, Run
 
 SMALL = [*QUICK, "data.limit=60"]

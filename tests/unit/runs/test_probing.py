@@ -2,8 +2,9 @@ import pytest
 import torch
 
 from isopix.data.images import Data, ImageSet, load
-from isopix.recipes import catalogue, probing
-from isopix.recipes.load import Loaded
+from isopix.recipes import catalogue
+from isopix.runs import probing
+from isopix.runs.load import Loaded
 from isopix.transfer.evidence import Evidence, Protocol
 from isopix.transfer.features import extract, raw_pixels
 from isopix.transfer.probe import Split, Splits, probe

@@ -6,7 +6,7 @@ from isopix.core.device import Precision
 from isopix.core.types import Images
 from isopix.data.images import ImageSet
 from isopix.model.backbone import Backbone
-from isopix.recipes.load import Loaded
+from isopix.runs.load import Loaded
 from isopix.transfer.evidence import Evidence, Protocol
 from isopix.transfer.features import Features, extract, raw_pixels
 from isopix.transfer.probe import Split, Splits, examine

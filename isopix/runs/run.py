@@ -20,7 +20,7 @@ from isopix.data.batches import Batches
 from isopix.data.images import ImageSet
 from isopix.data.images import load as load_images
 from isopix.objectives.network import Network
-from isopix.recipes.load import WEIGHTS, find, recipe_of, revive
+from isopix.runs.load import WEIGHTS, find, recipe_of, revive
 from isopix.recipes.recipe import Recipe
 from isopix.train import checkpoint
 from isopix.train.checkpoint import Checkpoint

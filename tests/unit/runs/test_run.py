@@ -11,9 +11,9 @@ from isopix.core.types import Images, Labels
 from isopix.data.images import load as load_images
 from isopix.objectives.base import Problem
 from isopix.recipes import catalogue
-from isopix.recipes.load import load
+from isopix.runs.load import load
 from isopix.recipes.recipe import Recipe
-from isopix.recipes.run import Watch, make_codec, resume, start
+from isopix.runs.run import Watch, make_codec, resume, start
 from isopix.train import log
 from isopix.train.evaluate import held_out_loss
 from isopix.train.learners import Pretraining
