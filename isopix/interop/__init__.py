@@ -1,0 +1,1 @@
+"""Other people's models: their names and files, and ours."""

@@ -1,0 +1,61 @@
+"""Imported: what is known of somebody else's model once its files are read."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from isopix.core.types import Grid
+from isopix.interop.tables import Account, Row
+from isopix.model.blocks import Transformer
+from isopix.objectives.network import ObjectiveSpec
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A model in our names and layouts; `accounts` has every tensor of the source, none left out in silence.
+
+    `tensors` are float32 on the CPU, by the names of `Network.tensors()` without the codec's.
+    """
+
+    origin: str  # in words, for records: `Hugging Face openai/imagegpt-small`, `OpenAI model.ckpt-131000`
+    depth: int
+    width: int
+    grid: Grid
+    block: Transformer
+    objective: ObjectiveSpec
+    colours: Float[Tensor, "K 3"]  # levels of 0..255
+    step: int  # how long it was trained, 0 where that is not known
+    tensors: Mapping[str, Tensor]
+    accounts: tuple[Account, ...]
+
+
+def translate(
+    rows: Iterable[Row], shapes: Mapping[str, tuple[int, ...]], read: Callable[[str], Tensor]
+) -> tuple[dict[str, Tensor], list[Account]]:
+    """Our tensors, made row by row from theirs as `read` gives them: one row's are held twice at a time.
+
+    `shapes` states what each of their tensors must be. Raises ValueError that names the tensor whose shape is
+    another.
+    """
+    ours: dict[str, Tensor] = {}
+    accounts: list[Account] = []
+    for row in rows:
+        given = tuple(checked(name, read(name), shapes[name]) for name in row.theirs)
+        for name, tensor in zip(row.ours, row.read(given), strict=True):
+            ours[name] = tensor.to(torch.float32, copy=True, memory_format=torch.contiguous_format)
+        accounts += [Account(name, row.ours) for name in row.theirs]
+    return ours, accounts
+
+
+def checked(name: str, tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """The tensor itself. Raises ValueError if it has another shape or an element that is no number."""
+    if tuple(tensor.shape) != shape:
+        raise ValueError(f"tensor '{name}' has shape {tuple(tensor.shape)}; this model needs {shape}")
+    if not tensor.is_floating_point():
+        raise ValueError(f"tensor '{name}' has elements of {tensor.dtype}; weights are floating point")
+    if not tensor.isfinite().all():
+        raise ValueError(f"tensor '{name}' has elements that are not finite")
+    return tensor
