@@ -5,19 +5,18 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-import safetensors.torch
-from safetensors import SafetensorError
 from torch import Tensor
 
+from isopix.train import tensor_file
 from isopix.train.disk import json_bytes, room_for, sync_folder, write
 
 MANIFEST = "manifest.json"
 FORMAT = 1
-MAX_JSON = 4 << 20  # bytes of a JSON file or of a safetensors header; what we write is far smaller
+MAX_JSON = 4 << 20  # bytes; what we write is far smaller
 NAME = re.compile(r"[A-Za-z0-9_-]+")
 FILE_NAME = re.compile(rf"({NAME.pattern})\.(safetensors|json)")
 STEP_NAME = re.compile(r"step-(\d{8,})")
@@ -74,7 +73,7 @@ def save(folder: Path, tensors: Groups, records: Mapping[str, Mapping[str, Any]]
     with room_for(f"checkpoint {folder} of {size} bytes", folder.parent):
         try:
             temporary.mkdir()
-            _fill(temporary, _contents(tensors, records))
+            _fill(temporary, tensors, records)
             _publish(temporary, folder)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -147,31 +146,34 @@ def tidy(checkpoints: Path) -> None:
             shutil.rmtree(stray)
 
 
-def _contents(tensors: Groups, records: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, bytes]]:
-    """Name and bytes of each file, made one at a time: a group may be large."""
+def _fill(folder: Path, tensors: Groups, records: Mapping[str, Mapping[str, Any]]) -> None:
     for name in [*tensors, *records]:
         if not NAME.fullmatch(name) or f"{name}.json" == MANIFEST:
             raise ValueError(f"'{name}' cannot name a part of a checkpoint; letters, digits, '_' and '-' can")
     for group, members in tensors.items():
-        # A copy, because safetensors refuses tensors that share memory.
-        copies = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in members.items()}
-        yield f"{group}.safetensors", safetensors.torch.save(copies)
+        tensor_file.write(folder / f"{group}.safetensors", members)
     for record, values in records.items():
         data = json_bytes(values)
         if len(data) > MAX_JSON:
             raise ValueError(
                 f"{record}.json has {len(data)} bytes; a record of a checkpoint has at most {MAX_JSON}"
             )
-        yield f"{record}.json", data
-
-
-def _fill(folder: Path, contents: Iterator[tuple[str, bytes]]) -> None:
-    entries = {}
-    for name, data in contents:
-        write(folder / name, data)
-        entries[name] = Entry(len(data), hashlib.sha256(data).hexdigest())._asdict()
+        write(folder / f"{record}.json", data)
+    entries = {path.name: Entry(path.stat().st_size, _sha256(path))._asdict() for path in _parts(folder)}
     write(folder / MANIFEST, json_bytes({"format": FORMAT, "files": entries}))
     sync_folder(folder)
+
+
+def _parts(folder: Path) -> list[Path]:
+    """The files of our kinds; whatever else the user keeps there is not ours."""
+    return [
+        path for path in sorted(folder.iterdir()) if FILE_NAME.fullmatch(path.name) and path.name != MANIFEST
+    ]
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _publish(temporary: Path, folder: Path) -> None:
@@ -228,8 +230,8 @@ def _read_manifest(folder: Path) -> dict[str, Entry]:
     if not isinstance(manifest.get("files"), dict):
         raise DamagedError(folder, f"{MANIFEST} lists no files")
     entries = {name: _entry(folder, name, values) for name, values in manifest["files"].items()}
-    for path in sorted(folder.iterdir()):
-        if FILE_NAME.fullmatch(path.name) and path.name not in entries and path.name != MANIFEST:
+    for path in _parts(folder):
+        if path.name not in entries:
             raise DamagedError(folder, f"{path.name} is not in {MANIFEST}")
     return entries
 
@@ -251,9 +253,7 @@ def _verify(folder: Path, name: str, entry: Entry) -> None:
     if size != entry.size:
         wrong = "truncated" if size < entry.size else "too long"
         raise DamagedError(folder, f"{name} has {size} bytes, manifest says {entry.size}: {wrong}")
-    with path.open("rb") as file:
-        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-    if sha256 != entry.sha256:
+    if _sha256(path) != entry.sha256:
         raise DamagedError(folder, f"{name} does not have the sha256 that the manifest says: altered")
 
 
@@ -271,16 +271,10 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _read_tensors(path: Path) -> dict[str, Tensor]:
-    with path.open("rb") as file:
-        header = int.from_bytes(file.read(8), "little")
-    if header > MAX_JSON:
-        _refuse(path, f"has a header of {header} bytes; at most {MAX_JSON} are read")
     try:
-        tensors = safetensors.torch.load_file(path)
-    except SafetensorError as error:
-        _refuse(path, f"is no safetensors file: {error}")
-    # Copies in memory of their own: what `load_file` returns is the file itself, mapped.
-    return {name: tensor.clone() for name, tensor in tensors.items()}
+        return tensor_file.read(path)
+    except ValueError as error:
+        raise DamagedError(path.parent, str(error)) from None
 
 
 def _refuse(path: Path, reason: str) -> NoReturn:
