@@ -44,15 +44,16 @@ class Network(nn.Module):
     def tensors(self) -> dict[str, Tensor]:
         """Weights and saved buffers by name, each tensor once (a stem may share the codec)."""
         unique: dict[int, str] = {}
-        state = self.state_dict()
+        state = self.state_dict(keep_vars=True)
         for name, tensor in state.items():
-            unique.setdefault(tensor.data_ptr(), name)
-        return {name: state[name] for name in unique.values()}
+            unique.setdefault(id(tensor), name)
+        return {name: state[name].detach() for name in unique.values()}
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take these weights.
+        """Take these weights: the tensors themselves, where they lie, so that nothing is held twice.
 
-        Raises ValueError that names the first tensor too many, missing or misshapen, or of another codec.
+        The network may be one that takes no memory yet (`torch.device("meta")`). Raises ValueError that names
+        the first tensor too many, missing or misshapen, or of another codec.
         """
         own = self.tensors()
         for name in sorted(own.keys() ^ tensors.keys()):
@@ -67,6 +68,4 @@ class Network(nn.Module):
                 )
             if name.startswith("codec.") and not torch.equal(tensor.cpu(), tensors[name].cpu()):
                 raise ValueError(f"tensor '{name}' of this model's codec is not the checkpoint's")
-        with torch.no_grad():
-            for name, tensor in own.items():
-                tensor.copy_(tensors[name])
+        self.load_state_dict(dict(tensors), strict=False, assign=True)  # strict: the codec may stand twice

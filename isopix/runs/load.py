@@ -63,8 +63,10 @@ def recipe_of(found: Checkpoint) -> Recipe:
 
 
 def revive(found: Checkpoint) -> Network:
-    """The network of a checkpoint, with its weights and its palette."""
-    network = recipe_of(found).build(codec_of(found))
+    """The network of a checkpoint, with its weights and its palette; nothing is drawn or held twice."""
+    codec = codec_of(found)
+    with torch.device("meta"):
+        network = recipe_of(found).assemble(codec)
     network.load(found.tensors["model"])
     return network
 

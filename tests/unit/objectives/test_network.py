@@ -14,6 +14,20 @@ def test_every_tensor_is_saved_once_and_loads_back() -> None:
     assert torch.equal(other.logits(x), net.logits(x))
 
 
+def test_a_network_without_memory_takes_the_tensors_themselves() -> None:
+    tensors = cases.busy(RECIPE).tensors()
+    codec = cases.palette(RECIPE)
+    with torch.device("meta"):
+        other = RECIPE.assemble(codec)
+    other.load(tensors)
+    assert {value.data_ptr() for value in other.tensors().values()} >= {
+        value.data_ptr() for name, value in tensors.items() if name != "codec.fixed"
+    }
+    x = cases.images(RECIPE)
+    assert torch.equal(other.logits(x), cases.busy(RECIPE).logits(x))
+    assert all(parameter.requires_grad for parameter in other.parameters())
+
+
 def test_weights_of_another_palette_are_refused() -> None:
     tensors = cases.network(RECIPE).tensors()
     tensors["codec.fixed"] = tensors["codec.fixed"] + 1
