@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,15 +13,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isopix.codecs.pixel import Palette
+from isopix.core.arrays import Arrays, of_numbers, read_arrays
+from isopix.core.shell import command
 from isopix.core.types import Grid
 
 Range = tuple[float, float]
-Arrays = dict[str, NDArray[Any]]
 
 OURS: Range = (0.0, 255.0)
 # kmeans_centers.npy, as OpenAI's code reads it: the order of its 512 colours is that of the released weights.
+# The hash is of a copy that others publish under that name; of OpenAI's own file it has not been verified.
 OPENAI_SHA256 = "c614a3d27f02fd6cf02fbbaf9f02e2431fa202726f3e44750658a85eb226bebd"
+OPENAI_FINGERPRINT = "026b91257064536ca8264340d1615891f901d8caa9c1e2f7c8372e216f264b84"  # of its Palette
 OPENAI_RANGE: Range = (-1.0, 1.0)
+EXAMPLE = ("--range", "-1", "1", "--out", "palette.npz")
 
 
 @dataclass(frozen=True)
@@ -90,11 +93,23 @@ def _ours(arrays: Arrays, span: Range | None) -> StoredPalette:
     missing = {"colours", "range", "source"} - arrays.keys()
     if missing:
         raise ValueError(f"it has no {' and no '.join(sorted(missing))}")
-    stated = (float(arrays["range"][0]), float(arrays["range"][1]))
+    limits = arrays["range"]
+    if limits.shape != (2,) or not of_numbers(limits):
+        raise ValueError(f"its range is {limits.dtype} {list(limits.shape)}; wanted: two numbers")
+    stated = (float(limits[0]), float(limits[1]))
     if span not in (None, stated):
         raise ValueError(f"it states its own value range, {stated[0]:g} to {stated[1]:g}")
-    counts = torch.from_numpy(arrays["counts"]) if "counts" in arrays else None
-    return StoredPalette(_levels(arrays["colours"], stated), str(arrays["source"]), counts)
+    colours = _levels(arrays["colours"], stated)
+    return StoredPalette(colours, str(arrays["source"]), _counts(arrays, len(colours)))
+
+
+def _counts(arrays: Arrays, colours: int) -> Int[Tensor, " K"] | None:
+    if "counts" not in arrays:
+        return None
+    counts = arrays["counts"]
+    if counts.shape != (colours,) or counts.dtype.kind not in "iu":
+        raise ValueError(f"its counts are {counts.dtype} {list(counts.shape)}; wanted: integers [{colours}]")
+    return torch.from_numpy(counts.astype(np.int64))
 
 
 def _theirs(path: Path, arrays: Arrays, span: Range | None) -> StoredPalette:
@@ -102,21 +117,23 @@ def _theirs(path: Path, arrays: Arrays, span: Range | None) -> StoredPalette:
     if len(tables) != 1:
         shapes = ", ".join(str(array.shape) for array in arrays.values()) or "none"
         raise ValueError(f"arrays of shape {shapes}; wanted: one of shape (colours, 3)")
+    _check_table(tables[0])
     if hashlib.sha256(path.read_bytes()).hexdigest() == OPENAI_SHA256:
         if span not in (None, OPENAI_RANGE):
             raise ValueError("this is OpenAI's palette; its values run from -1 to 1")
-        return StoredPalette(_levels(tables[0], OPENAI_RANGE), "OpenAI, kmeans_centers.npy")
+        return StoredPalette(_levels(tables[0], OPENAI_RANGE), "kmeans_centers.npy, taken to be OpenAI's")
     if span is None:
         low, high = tables[0].min(), tables[0].max()
         raise ValueError(
             f"its values lie in {low:g} to {high:g}, and their range is not stated; "
-            f"state it: isopix palette import {path} --range -1 1 (or 0 1, or 0 255) --out palette.npz"
+            f"state it (-1 1, or 0 1, or 0 255): {command('palette', 'import', path, *EXAMPLE)}"
         )
     return StoredPalette(_levels(tables[0], span), path.name)
 
 
 def _levels(values: NDArray[Any], span: Range) -> Float[Tensor, "K 3"]:
     """Values of that range as levels of 0..255."""
+    _check_table(values)
     low, high = span
     if not low < high:
         raise ValueError(
@@ -130,14 +147,17 @@ def _levels(values: NDArray[Any], span: Range) -> Float[Tensor, "K 3"]:
     return torch.from_numpy((values.astype(np.float64) - low) / (high - low) * 255).float()
 
 
+def _check_table(values: NDArray[Any]) -> None:
+    if values.ndim != 2 or values.shape[1] != 3 or len(values) == 0 or not of_numbers(values):
+        found = f"its colours are {values.dtype} {list(values.shape)}"
+        raise ValueError(f"{found}; wanted: whole numbers or decimals [colours 3], and at least one colour")
+
+
 def _arrays(path: Path) -> Arrays:
     """The arrays of a `.npy` or `.npz` file, by name."""
     if not path.is_file():
         raise ValueError(f"palette file {path} does not exist")
     try:
-        with path.open("rb") as file:
-            loaded = np.load(file, allow_pickle=False)
-            return {"": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        reason = " ".join(str(error).split())
-        raise ValueError(f"palette file {path} is no readable .npy or .npz of numbers: {reason}") from None
+        return read_arrays(path)
+    except ValueError as error:
+        raise ValueError(f"palette file {path} cannot be read: {error}") from None

@@ -17,7 +17,7 @@ BREAK_EVEN = 2**27  # distances that take about as long as the table; both give 
 
 
 class Palette(Codec):
-    """Each pixel is named by the nearest of K colours: iGPT's 9-bit codes (section 3.1).
+    """Each pixel is named by the nearest of K colours: iGPT's 9-bit codes (section 3.2).
 
     Distances are squared differences summed over red, green and blue in levels of 0..255, which orders
     colours as OpenAI's x / 127.5 - 1 does. They are exact (see `nearest`); ties go to the lower index, on

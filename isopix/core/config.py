@@ -1,21 +1,23 @@
 """Settings: frozen dataclasses to and from files, and changed by the path of a field.
 
 `@spec` makes the dataclass; a union annotation of specs is their registry, told apart by a `kind` field.
-pydantic checks and converts values; the walk here finds wrong names first, so that every error says which
-ones are right.
+pydantic checks and converts values; the walk here comes first: it finds wrong names, so that every error says
+which ones are right, and the values that pydantic would bend, such as true to 1.
 """
 
 import dataclasses
 import difflib
 import json
+import math
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import UnionType
 from typing import Any, TypeVar, Union, cast, dataclass_transform, get_args, get_origin, get_type_hints
 
-import yaml
 from pydantic import TypeAdapter, ValidationError
+
+from isopix.core.yaml12 import parse_yaml
 
 T = TypeVar("T")
 
@@ -32,10 +34,12 @@ def to_dict(settings: object) -> dict[str, Any]:
 
 
 def from_dict(kind: type[T], values: Mapping[str, Any]) -> T:
-    """Settings of that kind; raises ValueError that names the wrong path or value, and the right ones."""
-    _check_names(kind, values, ())
+    """Settings of that kind; raises ValueError that names the wrong path or value, and the right ones.
+
+    Where one of several kinds is expected, its name alone stands for it with its defaults.
+    """
     try:
-        return TypeAdapter(kind).validate_python(values)
+        return TypeAdapter(kind).validate_python(_walk(kind, values, ()))
     except ValidationError as error:
         raise ValueError(_first(error)) from None
 
@@ -46,8 +50,8 @@ def read_values(path: Path) -> dict[str, Any]:
     """
     parsers: dict[str, Callable[[str], Any]] = {
         ".json": json.loads,
-        ".yaml": yaml.safe_load,
-        ".yml": yaml.safe_load,
+        ".yaml": parse_yaml,
+        ".yml": parse_yaml,
         ".toml": tomllib.loads,
     }
     if path.suffix not in parsers:
@@ -56,7 +60,7 @@ def read_values(path: Path) -> dict[str, Any]:
         raise ValueError(f"settings file {path} does not exist")
     try:
         values = parsers[path.suffix](path.read_text())
-    except (ValueError, yaml.YAMLError) as error:
+    except ValueError as error:
         raise ValueError(f"settings file {path} cannot be read: {' '.join(str(error).split())}") from None
     if not isinstance(values, dict):
         raise ValueError(f"settings file {path} holds no table of settings")
@@ -64,22 +68,22 @@ def read_values(path: Path) -> dict[str, Any]:
 
 
 def parse(assignments: Iterable[str]) -> dict[str, Any]:
-    """`["depth=4", "block.heads=2"]` to {"depth": 4, "block.heads": 2}; raises ValueError on a word
+    """`["depth=4", "block={heads: 2}"]` to {"depth": 4, "block.heads": 2}; raises ValueError on a word
     without `=`.
     """
-    changes = {}
+    changes: dict[str, Any] = {}
     for word in assignments:
         path, equals, value = word.partition("=")
         if not equals or not path:
             raise ValueError(f"'{word}' is not a setting; write path=value, as in depth=4 or block.heads=2")
-        changes[path] = _value(path, value)
+        changes |= flatten({path: _value(path, value)})
     return changes
 
 
 def _value(path: str, text: str) -> Any:
     try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:
+        return parse_yaml(text)
+    except ValueError:
         raise ValueError(f"the value of '{path}' cannot be read: {text!r}") from None
 
 
@@ -93,43 +97,80 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def change(settings: T, changes: Mapping[str, Any]) -> T:
     """The same settings with some fields changed, by path. A changed `kind` starts that part from its
-    defaults.
+    defaults; the name of a kind in the place of such a part is its `kind`.
     """
     values = to_dict(settings)
-    for path, value in sorted(changes.items(), key=lambda item: not item[0].endswith("kind")):
+    for path, value in sorted(changes.items(), key=_turn):
         *parents, name = path.split(".")
         part = values
         for depth, parent in enumerate(parents):
-            if not isinstance(part.get(parent), dict):
-                _check_names(type(settings), _nest(parents[: depth + 1], {}), ())
-                raise ValueError(
-                    f"'{'.'.join(parents[: depth + 1])}' has no settings inside; it is one value"
-                )
-            part = part[parent]
+            part = part.setdefault(parent, {})
+            if not isinstance(part, dict):
+                inside = ".".join(parents[: depth + 1])
+                raise ValueError(f"'{inside}' has no settings inside; it is one value")
+        inner = part.get(name)
+        if isinstance(value, str) and isinstance(inner, dict) and "kind" in inner:
+            part, name = inner, "kind"
         if name == "kind" and part.get("kind") != value:
             part.clear()
         part[name] = value
     return from_dict(type(settings), values)
 
 
-def _nest(parents: list[str], leaf: dict[str, Any]) -> dict[str, Any]:
-    for parent in reversed(parents):
-        leaf = {parent: leaf}
-    return leaf
+def _turn(item: tuple[str, Any]) -> tuple[bool, int]:
+    """Kinds before what stands inside them, the outer ones first."""
+    path, value = item
+    return not (path.endswith("kind") or isinstance(value, str)), path.count(".")
 
 
-def _check_names(kind: Any, values: Any, path: tuple[str, ...]) -> None:
-    if not isinstance(values, Mapping):
-        return
-    chosen = _choose(kind, values, path)
-    if chosen is None:
-        return
+def _walk(kind: Any, values: Any, path: tuple[str, ...]) -> Any:
+    """The values with `{"kind": name}` for each name of a kind. Raises ValueError for wrong names and for
+    values that are bent.
+    """
+    specs = [member for member in _members(kind) if dataclasses.is_dataclass(member)]
+    if not specs or (values is None and type(None) in _members(kind)):
+        _check_value(kind, values, path)
+        return values
+    if isinstance(values, str) and all(hasattr(member, "kind") for member in specs):
+        values = {"kind": values}
+    chosen = _choose(specs, values, path)
     hints = get_type_hints(chosen)
     names = [item.name for item in dataclasses.fields(chosen)]
-    for name, value in values.items():
+    for name in values:
         if name not in names:
             raise ValueError(_unknown(".".join((*path, str(name))), path, str(name), names))
-        _check_names(hints[name], value, (*path, name))
+    return {name: _walk(hints[name], value, (*path, name)) for name, value in values.items()}
+
+
+def _members(kind: Any) -> tuple[Any, ...]:
+    return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+
+
+def _check_value(kind: Any, value: Any, path: tuple[str, ...]) -> None:
+    """Raises ValueError for what pydantic takes and nobody means: true for 1, `yes` for true, infinity."""
+    members, wrong = _members(kind), ""
+    if kind is bool and not isinstance(value, bool):
+        wrong = "true, false"
+    elif isinstance(value, bool) and {int, float} & set(members):
+        wrong = "numbers"
+    elif float in members and not _finite(value):
+        wrong = "finite numbers"
+    if wrong:
+        raise ValueError(f"{'.'.join(path)} is {_shown(value)}; allowed: {wrong}")
+
+
+def _finite(value: Any) -> bool:
+    """Whether pydantic reads it as a finite number, if it reads it as a number at all."""
+    try:
+        return math.isfinite(float(value))
+    except (TypeError, ValueError):
+        return True
+    except OverflowError:
+        return False
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value) if value is None or isinstance(value, bool) else repr(value)
 
 
 def _unknown(full: str, path: tuple[str, ...], name: str, names: list[str]) -> str:
@@ -139,16 +180,20 @@ def _unknown(full: str, path: tuple[str, ...], name: str, names: list[str]) -> s
     return f"unknown setting '{full}'; {hint}{where}: {', '.join(names)}"
 
 
-def _choose(kind: Any, values: Mapping[str, Any], path: tuple[str, ...]) -> Any:
-    """The dataclass among the members of a union that `kind` names; None where there is no dataclass."""
-    members = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
-    specs = [member for member in members if dataclasses.is_dataclass(member)]
-    if len(specs) <= 1 and "kind" not in values:
-        return specs[0] if specs else None
-    kinds = {getattr(member, "kind", member.__name__): member for member in specs if isinstance(member, type)}
-    if values.get("kind") not in kinds:
-        full = ".".join((*path, "kind"))
-        raise ValueError(f"'{full}' is '{values.get('kind')}'; known: {', '.join(sorted(kinds))}")
+def _choose(specs: list[Any], values: Any, path: tuple[str, ...]) -> Any:
+    """The one among these dataclasses that `kind` names. Raises ValueError that lists their kinds."""
+    where = ".".join(path)
+    kinds = {getattr(member, "kind", member.__name__): member for member in specs}
+    known = f"known: {', '.join(sorted(kinds))}"
+    if not isinstance(values, Mapping):
+        named = all(hasattr(member, "kind") for member in specs)
+        inside = [field.name for field in dataclasses.fields(specs[0])]
+        allowed = known if named else f"settings inside it: {', '.join(inside)}"
+        raise ValueError(f"'{where}' is {_shown(values)}; {allowed}")
+    if len(specs) == 1 and "kind" not in values:
+        return specs[0]
+    if not isinstance(values.get("kind"), str) or values["kind"] not in kinds:
+        raise ValueError(f"'{'.'.join((*path, 'kind'))}' is {_shown(values.get('kind'))}; {known}")
     return kinds[values["kind"]]
 
 

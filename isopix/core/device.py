@@ -11,8 +11,19 @@ import torch
 
 Precision = Literal["fp32", "bf16"]
 
-# Dense bf16 peaks in FLOP/s, from the vendors' data sheets; other devices print no utilisation.
-PEAK_FLOPS = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "L4": 121e12, "RTX 4090": 165e12}
+# Dense bf16 peaks in FLOP/s, from the vendors' data sheets, by the whole name that the driver gives: one form
+# of a chip is slower than another. Other devices print no utilisation.
+PEAK_FLOPS = {
+    "NVIDIA H200": 989e12,
+    "NVIDIA H100 80GB HBM3": 989e12,
+    "NVIDIA H100 PCIe": 756e12,
+    "NVIDIA A100-SXM4-40GB": 312e12,
+    "NVIDIA A100-SXM4-80GB": 312e12,
+    "NVIDIA A100-PCIE-40GB": 312e12,
+    "NVIDIA A100 80GB PCIe": 312e12,
+    "NVIDIA L4": 121e12,
+    "NVIDIA GeForce RTX 4090": 165e12,
+}
 
 
 def pick(name: str = "auto") -> torch.device:
@@ -38,12 +49,11 @@ def describe(device: torch.device) -> str:
     return f"{device} ({_processor()})"
 
 
-def peak_flops(device: torch.device) -> float | None:
-    """The data sheet's dense bf16 FLOP/s of this device, or None where it is not known."""
-    if device.type != "cuda":
+def peak_flops(device: torch.device, precision: Precision) -> float | None:
+    """The data sheet's FLOP/s of this device, or None where it is not known, as in fp32."""
+    if device.type != "cuda" or precision != "bf16":
         return None
-    name = torch.cuda.get_device_name(device)
-    return next((peak for key, peak in PEAK_FLOPS.items() if key in name), None)
+    return PEAK_FLOPS.get(torch.cuda.get_device_name(device))
 
 
 def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[object]:

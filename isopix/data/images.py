@@ -11,8 +11,9 @@ import torch
 from isopix.core.config import spec
 from isopix.data.augment import Augmentation, Plain
 from isopix.data.cache import BadFile, Stored, stored
+from isopix.data.hub import WAYS_ROUND
 from isopix.data.prepare import Preparation
-from isopix.data.readers import open_source
+from isopix.data.readers import NAMES, open_source
 from isopix.data.resize import Resample
 from isopix.data.source import Source, SplitName, digest_of
 from isopix.data.splits import Split, hold_out, split_sizes
@@ -44,6 +45,8 @@ class Data:
     augment: Augmentation = Plain()
 
     def __post_init__(self) -> None:
+        if not self.source:
+            raise ValueError(f"source is empty; give {WAYS_ROUND}, or one of: {', '.join(NAMES)}")
         for side in (self.rows, self.cols):
             if not 1 <= side <= MAX_SIDE:
                 raise ValueError(
@@ -83,7 +86,8 @@ class ImageSet:
         if bare:
             raise ValueError(
                 f"{verb} needs labels; data set '{self.name}' has none in {', '.join(bare)}: "
-                "put the images of each class in a sub-folder of their own"
+                "in a folder, put the images of each class in a sub-folder; "
+                "in an .npz file, give y_train and y_test"
             )
 
 

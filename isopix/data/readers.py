@@ -1,6 +1,5 @@
 """Readers: from the name of a data set, or the path of one, to its source."""
 
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
+from isopix.core.arrays import Arrays, read_arrays
 from isopix.data.folder import read_folder
 from isopix.data.hub import HUB, WAYS_ROUND, read_hub
 from isopix.data.parquet import parquet_files, read_parquet
@@ -23,9 +23,6 @@ from isopix.data.source import (
 )
 
 NAMES = ("digits", *HUB)
-MAX_UNPACKED = 64 * 2**30  # bytes of all arrays of an .npz file
-MAX_RATIO = 200  # of them to the file's own: pictures of a few grey levels stay well below it
-HARMLESS = 2**30  # bytes that any ratio may unpack to
 
 
 def open_source(source: str) -> Source:
@@ -38,6 +35,8 @@ def open_source(source: str) -> Source:
     if source in HUB:
         return read_hub(source)
     path = Path(source).expanduser()
+    if (path / "recipe.json").is_file():
+        raise ValueError(f"folder {path} is a run folder; as a data set give {WAYS_ROUND}")
     if path.is_dir():
         return read_parquet(path) if parquet_files(path) else read_folder(path)
     if not path.exists():
@@ -63,17 +62,12 @@ def read_npz(path: Path) -> Source:
     """Arrays x_train, y_train, likewise _validation and _test, and class_names; only x_train must be there.
 
     Images are uint8 [n H W], [n H W 1], [n H W 3] or [n H W 4], or uint16 [n H W]; labels are integers [n].
-    Nothing in the file is executed, and nothing is unpacked if all of it would be above 64 GiB, or above both
-    1 GiB and 200 times the file. Raises ValueError then, and for any other content.
+    Raises ValueError for any other content, and what `read_arrays` raises.
     """
     try:
-        unpacked, allowed = _unpacked_bytes(path), _allowed_bytes(path)
-        if unpacked > allowed:
-            raise ValueError(f"it unpacks to {unpacked:,} bytes, above the limit of {allowed:,}")
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as members:
-            arrays = {name: members[name] for name in members.files}
-    except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
-        raise ValueError(f"file {path} cannot be read: {' '.join(str(error).split())}") from error
+        arrays = read_arrays(path)
+    except ValueError as error:
+        raise ValueError(f"file {path} cannot be read: {error}") from error
     if "x_train" not in arrays:
         raise ValueError(f"file {path} has no array x_train; its arrays: {', '.join(sorted(arrays))}")
     parts = {
@@ -83,18 +77,9 @@ def read_npz(path: Path) -> Source:
         for name in SPLITS
         if f"x_{name}" in arrays
     }
-    classes = class_names(arrays.get("class_names", np.array([])).tolist(), parts)
+    names = np.atleast_1d(arrays.get("class_names", np.array([]))).astype(str)
+    classes = class_names(names.flatten().tolist(), parts)
     return Source(path.stem, parts, classes, digest_files({path.name: path})[path.name])
-
-
-def _unpacked_bytes(path: Path) -> int:
-    """As the archive's directory says; what a member has beyond that is never read."""
-    with zipfile.ZipFile(path) as archive:
-        return sum(member.file_size for member in archive.infolist())
-
-
-def _allowed_bytes(path: Path) -> int:
-    return min(MAX_UNPACKED, max(HARMLESS, MAX_RATIO * path.stat().st_size))
 
 
 def _array_part(pixels: NDArray[Any], labels: NDArray[np.int64] | None, where: str) -> Part:
@@ -103,7 +88,7 @@ def _array_part(pixels: NDArray[Any], labels: NDArray[np.int64] | None, where: s
     return Part(len(pixels), lambda: iter(pixels), lambda i: f"{where} row {i}", labels)
 
 
-def _pixels(arrays: dict[str, NDArray[Any]], name: str, path: Path) -> NDArray[Any]:
+def _pixels(arrays: Arrays, name: str, path: Path) -> NDArray[Any]:
     pixels = arrays[name]
     if pixels.ndim == 4 and pixels.shape[-1] == 1:
         pixels = pixels[..., 0]
@@ -120,12 +105,10 @@ def _pixels(arrays: dict[str, NDArray[Any]], name: str, path: Path) -> NDArray[A
     return pixels
 
 
-def _labels(arrays: dict[str, NDArray[Any]], name: str, path: Path) -> NDArray[np.int64] | None:
+def _labels(arrays: Arrays, name: str, path: Path) -> NDArray[np.int64] | None:
     if name not in arrays:
         return None
-    labels = arrays[name].reshape(len(arrays[name]), -1)
-    if labels.shape[1] != 1 or labels.dtype.kind not in "iu":
-        raise ValueError(
-            f"{name} of {path} is {labels.dtype} {list(arrays[name].shape)}; allowed: integers [n]"
-        )
-    return labels_or_none(labels[:, 0].tolist(), f"{name} of {path}")
+    labels = arrays[name]
+    if labels.shape[1:] not in ((), (1,)) or labels.ndim == 0 or labels.dtype.kind not in "iu":
+        raise ValueError(f"{name} of {path} is {labels.dtype} {list(labels.shape)}; allowed: integers [n]")
+    return labels_or_none(labels.flatten().tolist(), f"{name} of {path}")

@@ -123,7 +123,8 @@ def hold_out(count: int, sizes: tuple[int, ...], seed: int) -> tuple[Index, ...]
     """
     if sum(sizes) >= count:
         raise ValueError(
-            f"{count} training images are too few to hold out {sum(sizes)} of them; give more or holdout=0"
+            f"{count} training images are too few to hold out {sum(sizes)} of them; "
+            "give more, or pretrain with data.holdout=0"
         )
     order = torch.randperm(count, generator=generator(seed, "holdout"))
     *held, rest = torch.split(order, [*sizes, count - sum(sizes)])

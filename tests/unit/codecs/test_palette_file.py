@@ -44,7 +44,7 @@ def test_the_stated_range_becomes_levels(tmp_path: Path, span: tuple[float, floa
 
 def test_openai_palette_is_known_without_a_range(real_data: Path) -> None:
     found = palette_file.read(real_data / "openai-kmeans-centers.npy")
-    assert found.source == "OpenAI, kmeans_centers.npy"
+    assert found.source == "kmeans_centers.npy, taken to be OpenAI's"
     assert found.colours[0].tolist() == pytest.approx(
         [127.5 * 1.88664436, 127.5 * 1.66188294, 127.5 * 1.38917464], abs=1e-3
     )
@@ -58,7 +58,7 @@ def test_openai_palette_is_refused_with_another_range(real_data: Path) -> None:
 def test_an_unstated_range_is_asked_for(tmp_path: Path) -> None:
     np.save(tmp_path / "theirs.npy", COLOURS.numpy() / 255)
     with pytest.raises(
-        ValueError, match=r"its values lie in 0 to 1, and .* not stated; state it: .*--range -1 1"
+        ValueError, match=r"its values lie in 0 to 1, and .* not stated; state it .*: isopix .*--range -1 1"
     ):
         palette_file.read(tmp_path / "theirs.npy")
 
@@ -88,8 +88,54 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 
 def test_pickles_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "theirs.npy", np.array([{"colours": 1}]), allow_pickle=True)
-    with pytest.raises(ValueError, match=r"is no readable \.npy or \.npz of numbers"):
+    with pytest.raises(ValueError, match=r"palette file .* cannot be read: "):
         palette_file.read(tmp_path / "theirs.npy")
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        (np.array([["a", "b", "c"]]), "<U1 [1, 3]"),
+        (np.zeros((2, 3), dtype=complex), "complex128 [2, 3]"),
+        (np.zeros((0, 3)), "float64 [0, 3]"),
+        (np.zeros((2, 3), dtype=bool), "bool [2, 3]"),
+    ],
+)
+@pytest.mark.parametrize("span", [(0.0, 1.0), None])
+def test_what_is_no_table_of_numbers_is_refused_in_one_line(
+    tmp_path: Path, values: np.ndarray, found: str, span: tuple[float, float] | None
+) -> None:
+    path = tmp_path / "theirs.npy"
+    np.save(path, values)
+    with pytest.raises(ValueError, match=r"^palette file") as error:
+        palette_file.read(path, span)
+    wanted = "whole numbers or decimals [colours 3], and at least one colour"
+    assert str(error.value) == f"palette file {path}: its colours are {found}; wanted: {wanted}"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("range", np.array(255), "its range is int64 []; wanted: two numbers"),
+        ("range", np.array(["0", "255"]), "its range is <U3 [2]; wanted: two numbers"),
+        ("counts", np.array([1.0, 2, 3]), "its counts are float64 [3]; wanted: integers [3]"),
+        ("counts", np.array([1, 2]), "its counts are int64 [2]; wanted: integers [3]"),
+        (
+            "colours",
+            np.array(3.0),
+            "its colours are float64 []; wanted: whole numbers or decimals [colours 3]",
+        ),
+    ],
+)
+def test_our_own_file_is_believed_no_more_than_others(
+    tmp_path: Path, name: str, value: np.ndarray, message: str
+) -> None:
+    path = tmp_path / "some.npz"
+    palette_file.write(path, STORED)
+    np.savez(path, **{**dict(np.load(path)), name: value})
+    with pytest.raises(ValueError, match=r"^palette file") as error:
+        palette_file.read(path)
+    assert str(error.value).startswith(f"palette file {path}: {message}")
 
 
 @pytest.mark.parametrize("kept", [0, 5, 300])
@@ -97,7 +143,7 @@ def test_truncated_files_are_refused(tmp_path: Path, kept: int) -> None:
     path = tmp_path / "some.npz"
     palette_file.write(path, STORED)
     path.write_bytes(path.read_bytes()[:kept])
-    with pytest.raises(ValueError, match=r"is no readable \.npy or \.npz of numbers"):
+    with pytest.raises(ValueError, match=r"palette file .* cannot be read: "):
         palette_file.read(path)
 
 

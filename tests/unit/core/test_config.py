@@ -19,11 +19,18 @@ class Square:
 
 
 @spec
+class Frame:
+    width: int = 1
+
+
+@spec
 class Picture:
     name: str
     shape: Circle | Square = Circle()
     note: str | None = None
     sizes: tuple[int, ...] = (1, 2)
+    framed: bool = False
+    frame: Frame = Frame()
 
 
 def test_there_and_back_is_the_identity() -> None:
@@ -50,19 +57,37 @@ def test_the_same_kind_keeps_its_settings() -> None:
     )
 
 
+@pytest.mark.parametrize("place", [1, -1])
+def test_the_name_of_a_kind_stands_for_it_and_comes_before_what_is_inside(place: int) -> None:
+    changes = {"shape": "square", "shape.side": 5}
+    assert change(Picture(name="a"), dict([*changes.items()][::place])).shape == Square(side=5)
+    assert from_dict(Picture, {"name": "a", "shape": "square"}).shape == Square()
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"nam": "b"}, "unknown setting 'nam'; did you mean 'name'? settings: name, shape, note, sizes"),
+        ({"nam": "b"}, "unknown setting 'nam'; did you mean 'name'? settings: name, shape, note, sizes, fra"),
         ({"shape.side": 1}, "unknown setting 'shape.side'; settings of shape: kind, radius"),
         ({"shape.kind": "blob"}, "'shape.kind' is 'blob'; known: circle, square"),
         ({"name.first": "b"}, "'name' has no settings inside; it is one value"),
         (
             {"shapes.radius": 1},
-            "unknown setting 'shapes'; did you mean 'shape'? settings: name, shape, note, sizes",
+            "unknown setting 'shapes'; did you mean 'shape'? settings: name, shape, note, sizes, framed",
         ),
         ({"shape.radius": "wide"}, "shape.radius: input should be a valid number"),
-        ({"shape": 3}, "shape: "),
+        ({"shape": 3}, "'shape' is 3; known: circle, square"),
+        ({"shape": "blob"}, "'shape.kind' is 'blob'; known: circle, square"),
+        ({"shape.kind": ["circle"]}, "'shape.kind' is ['circle']; known: circle, square"),
+        ({"shape.radius": True}, "shape.radius is true; allowed: numbers"),
+        ({"shape.radius": float("inf")}, "shape.radius is inf; allowed: finite numbers"),
+        ({"shape.radius": "nan"}, "shape.radius is 'nan'; allowed: finite numbers"),
+        ({"shape.radius": 10**400}, "shape.radius is 1000000"),
+        ({"shape.kind": "square", "shape.side": True}, "shape.side is true; allowed: numbers"),
+        ({"framed": "yes"}, "framed is 'yes'; allowed: true, false"),
+        ({"framed": 1}, "framed is 1; allowed: true, false"),
+        ({"framed": None}, "framed is null; allowed: true, false"),
+        ({"frame": "wood"}, "'frame' is 'wood'; settings inside it: width"),
     ],
 )
 def test_wrong_names_and_values_are_told_in_one_line(changes: dict[str, object], message: str) -> None:
@@ -73,8 +98,35 @@ def test_wrong_names_and_values_are_told_in_one_line(changes: dict[str, object],
 
 
 def test_words_become_values() -> None:
-    words = ["a=1", "b.c=true", "d=null", "e=[1, 2]", "f=x=y", "g=1e-3"]
-    assert parse(words) == {"a": 1, "b.c": True, "d": None, "e": [1, 2], "f": "x=y", "g": "1e-3"}
+    words = ["a=1", "b.c=true", "d=null", "e=[1, 2]", "f=x=y", "g=1e-3", "h=", "i=.5", "j='1'", "k=-.inf"]
+    assert parse(words) == {
+        "a": 1,
+        "b.c": True,
+        "d": None,
+        "e": [1, 2],
+        "f": "x=y",
+        "g": 0.001,
+        "h": None,
+        "i": 0.5,
+        "j": "1",
+        "k": float("-inf"),
+    }
+
+
+@pytest.mark.parametrize(
+    "word", ["yes", "no", "on", "off", "y", "010", "10:00", "0x10", "1_000", "2020-01-01"]
+)
+def test_only_what_yaml_1_2_calls_one_is_a_number_a_truth_or_a_date(word: str) -> None:
+    assert parse([f"a={word}"]) == {"a": word}
+
+
+def test_a_mapping_changes_what_it_names_and_nothing_else() -> None:
+    assert parse(["a.b={c: 1, d: {e: 2}}", "a.b.c=3"]) == {"a.b.c": 3, "a.b.d.e": 2}
+
+
+def test_a_number_of_five_thousand_digits_is_told_in_one_line() -> None:
+    with pytest.raises(ValueError, match=r"the value of 'a' cannot be read: '9{5000}'"):
+        parse(["a=" + "9" * 5000])
 
 
 @pytest.mark.parametrize("word", ["depth", "=3"])

@@ -18,3 +18,26 @@ def test_environment_tells_what_bitwise_resume_depends_on() -> None:
     assert found["threads"] == torch.get_num_threads()
     assert found["torch"] == torch.__version__
     assert str(found["device"]).startswith("cpu (")
+
+
+@pytest.mark.parametrize(
+    ("name", "precision", "peak"),
+    [
+        ("NVIDIA L4", "bf16", 121e12),
+        ("NVIDIA L40", "bf16", None),
+        ("NVIDIA L40S", "bf16", None),
+        ("NVIDIA H100 80GB HBM3", "bf16", 989e12),
+        ("NVIDIA H100 PCIe", "bf16", 756e12),
+        ("NVIDIA GeForce RTX 4090 D", "bf16", None),
+        ("NVIDIA H200", "fp32", None),
+    ],
+)
+def test_a_peak_is_of_this_very_device_and_of_bf16(
+    monkeypatch: pytest.MonkeyPatch, name: str, precision: str, peak: float | None
+) -> None:
+    monkeypatch.setattr(device.torch.cuda, "get_device_name", lambda where: name)
+    assert device.peak_flops(torch.device("cuda"), precision) == peak
+
+
+def test_a_cpu_has_no_peak() -> None:
+    assert device.peak_flops(torch.device("cpu"), "bf16") is None

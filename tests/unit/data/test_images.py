@@ -185,7 +185,7 @@ def test_labels_are_asked_for_by_name(tmp_path: Path, draw: Draw) -> None:
     images = load(Data(source=str(tmp_path / "flat"), rows=8, cols=8))
     assert refusal(images.require_labels, "probe") == (
         "probe needs labels; data set 'flat' has none in train, validation, test: "
-        "put the images of each class in a sub-folder of their own"
+        "in a folder, put the images of each class in a sub-folder; in an .npz file, give y_train and y_test"
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.lib import format as npy
 
-from isopix.data import readers
+from isopix.core import arrays
 from isopix.data.readers import open_source, read_digits, read_npz
 from isopix.data.source import Source
 from tests.unit.data.refusal import refusal
@@ -90,7 +90,17 @@ def test_missing_labels_of_a_hub_test_set_are_none(tmp_path: Path) -> None:
         ),
         (
             {"x_train": np.array([{}], dtype=object)},
-            "file {path} cannot be read: Object arrays cannot be loaded when allow_pickle=False",
+            "file {path} cannot be read: it is no .npy or .npz file of plain numbers",
+        ),
+        ({"x_train": IMAGES, "y_train": 1}, "y_train of {path} is int64 []; allowed: integers [n]"),
+        ({"x_train": 1}, "x_train of {path} is int64; allowed: uint8, uint16"),
+        (
+            {"x_train": IMAGES, "y_train": np.array(["a", "b", "c", "d"])},
+            "y_train of {path} is <U1 [4]; allowed: integers [n]",
+        ),
+        (
+            {"x_train": IMAGES, "y_train": LABELS, "class_names": 5},
+            "label 1 has no class name; there are 1 names",
         ),
     ],
 )
@@ -115,7 +125,7 @@ def test_a_file_that_unpacks_to_far_more_is_refused_before_it_is_unpacked(
 
     path = tmp_path / "set.npz"
     np.savez_compressed(path, x_train=np.zeros((10, 1000, 1000), dtype=np.uint8))
-    monkeypatch.setattr(readers, "HARMLESS", 10**6)
+    monkeypatch.setattr(arrays, "HARMLESS", 10**6)
     monkeypatch.setattr(np, "load", unpack)
     allowed = 200 * path.stat().st_size
     assert refusal(read_npz, path) == (
@@ -125,7 +135,7 @@ def test_a_file_that_unpacks_to_far_more_is_refused_before_it_is_unpacked(
 
 def test_no_file_may_unpack_to_more_than_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = _npz(tmp_path / "set.npz", x_train=IMAGES)
-    monkeypatch.setattr(readers, "MAX_UNPACKED", 100)
+    monkeypatch.setattr(arrays, "MAX_UNPACKED", 100)
     assert refusal(read_npz, path).endswith("it unpacks to 488 bytes, above the limit of 100")
 
 
@@ -156,6 +166,12 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
 def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
     (tmp_path / "pets.tar").touch()
     assert refusal(open_source, f"{tmp_path}/pets.tar") == f"file {tmp_path}/pets.tar is no data set; {WAYS}"
+
+
+def test_a_run_folder_is_no_data_set(tmp_path: Path) -> None:
+    (tmp_path / "recipe.json").touch()
+    expected = f"folder {tmp_path} is a run folder; as a data set give {WAYS.removeprefix('give ')}"
+    assert refusal(open_source, str(tmp_path)) == expected.split(", or one of", maxsplit=1)[0]
 
 
 def test_a_path_is_read_by_what_is_there(tmp_path: Path, classes: Path) -> None:

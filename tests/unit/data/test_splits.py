@@ -49,7 +49,9 @@ def test_images_that_stay_keep_their_order() -> None:
 
 
 def test_holding_out_everything_is_refused() -> None:
-    message = "2 training images are too few to hold out 2 of them; give more or holdout=0"
+    message = (
+        "2 training images are too few to hold out 2 of them; give more, or pretrain with data.holdout=0"
+    )
     assert refusal(hold_out, 2, (1, 1), 0) == message
 
 
