@@ -9,20 +9,21 @@ from isopix.cli.console import Device, Json, Limit, Seed
 from isopix.cli.drawing import (
     Count,
     Positive,
-    SplitName,
+    Split,
     Temperature,
     TopK,
     TopP,
     first_images,
-    images_for,
     keep,
     network_of,
+    split_to_draw,
 )
 from isopix.cli.progress import counting
 from isopix.core.random import generator
 from isopix.generate import complete as completion
 from isopix.generate.sample import Sampling, require_causal
 from isopix.plots import images as pictures
+from isopix.train.run_folder import RunFolder
 
 Rows = Annotated[int | None, Parameter(help="how many rows are given; half of them without it")]
 Each = Annotated[int, Parameter(validator=Positive, help="completions of each image")]
@@ -32,7 +33,7 @@ def complete(
     run: Path,
     *,
     data: str | None = None,
-    split: SplitName = "test",
+    split: Split = None,
     count: Count = 8,
     rows: Rows = None,
     each: Each = 3,
@@ -55,12 +56,11 @@ def complete(
         The run folder.
     data
         Other images than the run's own: a folder, an .npz file, Parquet, or a name.
-    split
-        Which of their splits to take the first images of.
     """
-    loaded = network_of(run, device)
+    folder, loaded = RunFolder.open(run), network_of(run, device)
     require_causal(loaded.network)
-    images = first_images(images_for(loaded, data, limit), split, count)
+    found, taken = split_to_draw(loaded, data, split, limit)
+    images = first_images(found, taken, count)
     given = loaded.recipe.grid.rows // 2 if rows is None else rows
     how = Sampling(temperature=temperature, top_k=top_k, top_p=top_p)
     with counting("painting", loaded.recipe.grid.positions) as done:
@@ -75,6 +75,6 @@ def complete(
         )
     picture = pictures.completions(images, drawn.cpu(), rows=given, each=each)
     numbers = {"kind": "completions", "step": loaded.step, "seed": seed, "count": count}
-    numbers |= {"rows": given, "each": each, "data": data or loaded.recipe.data.source, "split": split}
+    numbers |= {"rows": given, "each": each, "data": data or loaded.recipe.data.source, "split": taken}
     numbers |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-    keep(run, f"completions-{loaded.step:08d}-rows{given}-seed{seed}", picture, numbers, json=json)
+    keep(folder, f"completions-{loaded.step:08d}-rows{given}-seed{seed}", picture, numbers, json=json)

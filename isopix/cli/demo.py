@@ -12,6 +12,8 @@ from isopix.cli.reconstruct import reconstruct
 from isopix.cli.report import report
 from isopix.cli.resume import resume
 from isopix.cli.sample import sample
+from isopix.cli.training import going_on
+from isopix.core.shell import command
 
 RECIPES = {"ar": "igpt.digits", "bert": "igpt.digits_bert"}
 
@@ -38,21 +40,22 @@ def demo(
         The folder of all demos.
     """
     folder = unfinished(out)
-    with redirect_stdout(sys.stderr) if json else nullcontext():
-        _make(folder, settings, seed, device)
+    again = command(*sys.argv[1:])
+    with going_on(folder, again), redirect_stdout(sys.stderr) if json else nullcontext():
+        _make(folder, settings, seed, device, again)
     report(*(folder / name for name in RECIPES), out=folder / "report.html", json=json)
 
 
-def _make(folder: Path, settings: tuple[str, ...], seed: int, device: str) -> None:
+def _make(folder: Path, settings: tuple[str, ...], seed: int, device: str, again: str) -> None:
     """Everything but the report."""
     say(f"demo in {folder}: about five minutes on two cores")
     for name, recipe in RECIPES.items():
         run = folder / name
         say(f"\n{recipe}")
         if started(run):
-            resume(run, device=device)
+            resume(run, device=device, again=again)
         else:
-            pretrain(recipe, *settings, out=run, seed=seed, device=device)
+            pretrain(recipe, *settings, out=run, seed=seed, device=device, again=again)
         probe(run, seed=seed, device=device)
     say("\npictures")
     sample(folder / "ar", count=40, seed=seed, device=device)

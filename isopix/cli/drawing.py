@@ -15,8 +15,8 @@ from cyclopts import Parameter, validators
 from isopix.cli.console import say, show_json, warn
 from isopix.core import device as devices
 from isopix.core.types import Images
-from isopix.data.images import ImageSet
-from isopix.data.images import load as load_images
+from isopix.data.images import Data, ImageSet
+from isopix.data.images import load as load_image_set
 from isopix.runs.load import Loaded, load
 from isopix.train.disk import write_json
 from isopix.train.run_folder import RunFolder
@@ -27,6 +27,9 @@ Temperature = Annotated[float, Parameter(help="1 draws from the model as it is; 
 TopK = Annotated[int | None, Parameter(help="draw from the k likeliest colours alone")]
 TopP = Annotated[float | None, Parameter(help="draw from the fewest colours that reach this probability")]
 SplitName = Literal["train", "validation", "test"]
+Split = Annotated[
+    SplitName | None, Parameter(help="which of their splits; test, or all of other images without one")
+]
 
 
 def network_of(run: Path, device: str) -> Loaded:
@@ -38,13 +41,37 @@ def network_of(run: Path, device: str) -> Loaded:
     return loaded
 
 
+def load_images(settings: Data, seed: int) -> ImageSet:
+    """The images of these settings; files that cannot be read are named on standard error."""
+    images = load_image_set(settings, seed=seed)
+    for skipped in images.skipped:
+        warn(f"skipped {skipped.path}: {skipped.reason}")
+    return images
+
+
 def images_for(loaded: Loaded, source: str | None, limit: int | None = None) -> ImageSet:
     """Images of another source, or of the run's own, at the resolution of the network, with a validation
     split.
     """
-    settings = loaded.recipe.data
-    settings = replace(settings, source=source or settings.source, limit=limit, fold_back=False)
-    return load_images(settings, seed=loaded.recipe.seed)
+    settings = replace(loaded.recipe.data, limit=limit, fold_back=False)
+    if source is not None:
+        settings = replace(settings, source=source)
+    return load_images(settings, loaded.recipe.seed)
+
+
+def split_to_draw(
+    loaded: Loaded, source: str | None, split: SplitName | None, limit: int | None
+) -> tuple[ImageSet, SplitName]:
+    """Images to draw from, and of which split: the one asked for, else test; all of a source without one.
+
+    Of the run's own images the test split is held out, as in training; of others nothing need be.
+    """
+    own = loaded.recipe.data.source
+    if source is None or source == own or str(Path(source).resolve()) == own:
+        return images_for(loaded, source, limit), split or "test"
+    settings = replace(loaded.recipe.data, source=source, limit=limit, fold_back=False, holdout=0.0)
+    images = load_images(settings, loaded.recipe.seed)
+    return images, split or ("test" if len(images.test) else "train")
 
 
 def first_images(data: ImageSet, split: SplitName, count: int) -> Images:
@@ -56,9 +83,9 @@ def first_images(data: ImageSet, split: SplitName, count: int) -> Images:
 
 
 def record(numbers: Mapping[str, Any]) -> dict[str, Any]:
-    """The numbers, when they were written, and the command as typed."""
+    """The numbers, when they were written, and the command as typed, with its working directory."""
     written = datetime.now(UTC).isoformat(timespec="seconds")
-    return {**numbers, "written": written, "command": ["isopix", *sys.argv[1:]]}
+    return {**numbers, "written": written, "folder": str(Path.cwd()), "command": ["isopix", *sys.argv[1:]]}
 
 
 def tag(numbers: Mapping[str, Any]) -> str:
@@ -66,11 +93,10 @@ def tag(numbers: Mapping[str, Any]) -> str:
     return hashlib.sha256(repr(sorted(numbers.items())).encode()).hexdigest()[:6]
 
 
-def keep(run: Path, name: str, picture: Any, numbers: Mapping[str, Any], *, json: bool) -> Path:
+def keep(run: RunFolder, name: str, picture: Any, numbers: Mapping[str, Any], *, json: bool) -> Path:
     """Save a picture and its numbers as `samples/<name>-<tag>.png` and `.json`, and say where."""
-    folder = RunFolder.open(run).samples
-    path = folder / f"{name}-{tag(numbers)}.png"
-    folder.mkdir(exist_ok=True)
+    path = run.samples / f"{name}-{tag(numbers)}.png"
+    run.samples.mkdir(exist_ok=True)
     picture.save(path)
     values = record({**numbers, "picture": path.name})
     write_json(path.with_suffix(".json"), values)

@@ -5,9 +5,10 @@ instant.
 import os
 import sys
 
-from cyclopts import App
+from cyclopts import App, CycloptsError
 
 from isopix import __version__
+from isopix.cli.complaint import complaint
 
 # verb: (module:function, one line of help). The order is the order of a first day's work.
 VERBS = {
@@ -27,6 +28,9 @@ VERBS = {
     "sample": ("isopix.cli.sample:sample", "Draw images from a run."),
     "complete": ("isopix.cli.complete:complete", "Complete images from their first rows."),
     "reconstruct": ("isopix.cli.reconstruct:reconstruct", "Fill in masked pixels of images."),
+    "convert": ("isopix.cli.convert:app", "Other people's Image GPTs in, ours out."),
+    "publish": ("isopix.cli.publish:publish", "Put the model of a run on the Hugging Face hub."),
+    "verify": ("isopix.cli.verify:verify", "Check a model's files, and its loss beside the published one."),
     "report": ("isopix.cli.report:report", "One self-contained HTML page about a run."),
 }
 
@@ -38,6 +42,9 @@ app = App(
     help="Pre-train image models by predicting pixels, measure what they have learnt, and show it.",
     version=__version__,
     default_parameter=None,
+    print_error=False,
+    exit_on_error=False,
+    suppress_keyboard_interrupt=False,
 )
 for place, (verb, (target, text)) in enumerate(VERBS.items()):
     # The table of contents needs no import; the page of one verb is its own docstring.
@@ -49,18 +56,25 @@ def main() -> None:
     """Run one command; users' errors end in one line and code 2, failures in one line and code 1."""
     try:
         app(sys.argv[1:])
+    except CycloptsError as error:
+        _stop(error, complaint(error), 2)
     except ValueError as error:
-        _stop(error, 2)
-    except (RuntimeError, OSError) as error:
-        _stop(error, 1)
-    except KeyboardInterrupt:
-        _stop("interrupted", 130)
+        _stop(error, str(error), 2)
+    except OSError as error:
+        named = error.filename is not None and error.strerror
+        _stop(error, f"{error.filename}: {error.strerror}" if named else str(error), 1)
+    except RuntimeError as error:
+        _stop(error, str(error), 1)
+    except KeyboardInterrupt as error:
+        _stop(error, str(error) or "interrupted", 130)
 
 
-def _stop(error: object, code: int) -> None:
-    if os.environ.get("ISOPIX_DEBUG") and isinstance(error, BaseException):
+def _stop(error: BaseException, message: str, code: int) -> None:
+    """The first line alone: ours have no other, those of libraries have thousands."""
+    if os.environ.get("ISOPIX_DEBUG"):
         raise error
-    sys.stderr.write(f"isopix: {error}\n")
+    first = next(iter(message.strip().splitlines()), type(error).__name__)
+    sys.stderr.write(f"isopix: {first}\n")
     sys.exit(code)
 
 

@@ -8,17 +8,23 @@ from cyclopts import App, Parameter
 from rich.text import Text
 
 from isopix.cli.console import Json, Limit, Seed, console, say, show_json, show_table
+from isopix.cli.drawing import load_images
 from isopix.codecs import kmeans, palette_file
 from isopix.codecs.fidelity import Fidelity, measure
 from isopix.codecs.palette_file import StoredPalette
 from isopix.codecs.pixel import Palette
 from isopix.core.types import Grid
 from isopix.data.images import Data, ImageSet
-from isopix.data.images import load as load_images
 from isopix.plots import palette as plots
 from isopix.plots import style
 
-app = App(name="palette", help="Fit, import and inspect colour palettes.")
+app = App(
+    name="palette",
+    help="""Fit, import and inspect colour palettes.
+
+Example: isopix palette fit --data photos/ --out palette.npz
+""",
+)
 
 SHOWN = 10  # images in the picture of before and after
 
@@ -121,7 +127,7 @@ def show(
 
 
 def _load(source: str, size: tuple[int, int], limit: int | None, seed: int) -> ImageSet:
-    return load_images(Data(source=source, rows=size[0], cols=size[1], limit=limit), seed=seed)
+    return load_images(Data(source=source, rows=size[0], cols=size[1], limit=limit), seed)
 
 
 def _facts(stored: StoredPalette) -> dict[str, Any]:

@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from isopix.cli.console import Device, Json, Limit, say
-from isopix.cli.training import conclude, watching
+from isopix.cli.training import Again, conclude, going_on, watching
 from isopix.core import device as devices
+from isopix.core.shell import command
 from isopix.recipes import catalogue
 from isopix.runs.run import start
 
@@ -21,6 +22,7 @@ def pretrain(
     device: Device = "auto",
     tensorboard: bool = False,
     json: Json = False,
+    again: Again = None,
 ) -> None:
     """Pre-train a recipe on images; makes a run folder.
 
@@ -58,6 +60,7 @@ def pretrain(
     work = f"{settled.data.source}, {settled.steps} steps of {settled.batch}"
     if not json:
         say(f"{settled.name} on {work}, {devices.describe(where)}")
-    with watching(settled, where, tensorboard=tensorboard, json=json) as watch:
+    again = again or command("resume", out)
+    with going_on(out, again), watching(settled, where, tensorboard=tensorboard, json=json) as watch:
         outcome = start(settled, out, device=where, watch=watch)
-    conclude(settled, outcome, json=json)
+    conclude(settled, outcome, again, json=json)

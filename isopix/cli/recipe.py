@@ -8,7 +8,13 @@ from isopix.cli.console import Json, show_json, show_table
 from isopix.core.config import to_dict
 from isopix.recipes import catalogue
 
-app = App(name="recipe", help="List the recipes; show one with every setting and where it comes from.")
+app = App(
+    name="recipe",
+    help="""List the recipes; show one with every setting and where it comes from.
+
+Example: isopix recipe show igpt.tiny
+""",
+)
 
 
 @app.command(name="list")

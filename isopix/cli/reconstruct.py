@@ -3,17 +3,18 @@
 from pathlib import Path
 
 from isopix.cli.console import Device, Json, Limit, Seed
-from isopix.cli.drawing import Count, SplitName, first_images, images_for, keep, network_of
+from isopix.cli.drawing import Count, Split, first_images, keep, network_of, split_to_draw
 from isopix.core.random import generator
 from isopix.generate import reconstruct as reconstruction
 from isopix.plots import images as pictures
+from isopix.train.run_folder import RunFolder
 
 
 def reconstruct(
     run: Path,
     *,
     data: str | None = None,
-    split: SplitName = "test",
+    split: Split = None,
     count: Count = 8,
     limit: Limit = None,
     seed: Seed = 0,
@@ -30,14 +31,13 @@ def reconstruct(
         The run folder.
     data
         Other images than the run's own: a folder, an .npz file, Parquet, or a name.
-    split
-        Which of their splits to take the first images of.
     """
-    loaded = network_of(run, device)
+    folder, loaded = RunFolder.open(run), network_of(run, device)
     reconstruction.require_masked(loaded.network)
-    images = first_images(images_for(loaded, data, limit), split, count).to(loaded.network.device)
+    source, taken = split_to_draw(loaded, data, split, limit)
+    images = first_images(source, taken, count).to(loaded.network.device)
     found = reconstruction.reconstruct(loaded.network, images, generator=generator(seed, "hide"))
     picture = pictures.reconstructions(found.shown.cpu(), found.hidden.cpu(), found.answer.cpu())
     numbers = {"kind": "reconstructions", "step": loaded.step, "seed": seed, "count": count}
-    numbers |= {"data": data or loaded.recipe.data.source, "split": split, "accuracy": found.accuracy}
-    keep(run, f"reconstructions-{loaded.step:08d}-seed{seed}", picture, numbers, json=json)
+    numbers |= {"data": data or loaded.recipe.data.source, "split": taken, "accuracy": found.accuracy}
+    keep(folder, f"reconstructions-{loaded.step:08d}-seed{seed}", picture, numbers, json=json)

@@ -3,13 +3,22 @@
 from pathlib import Path
 
 from isopix.cli.console import Device, Json, say
-from isopix.cli.training import conclude, watching
+from isopix.cli.training import Again, conclude, going_on, watching
 from isopix.core import device as devices
+from isopix.core.shell import command
 from isopix.runs.load import find, recipe_of
 from isopix.runs.run import resume as go_on
+from isopix.train.run_folder import RunFolder
 
 
-def resume(run: Path, *, device: Device = "auto", tensorboard: bool = False, json: Json = False) -> None:
+def resume(
+    run: Path,
+    *,
+    device: Device = "auto",
+    tensorboard: bool = False,
+    json: Json = False,
+    again: Again = None,
+) -> None:
     """Go on with an interrupted run from its last checkpoint, bit for bit on the same CPU.
 
     The same threads and versions give the weights that the uninterrupted run would have; where they differ,
@@ -24,11 +33,12 @@ def resume(run: Path, *, device: Device = "auto", tensorboard: bool = False, jso
     tensorboard
         Also write TensorBoard files, into the run folder.
     """
-    found, _ = find(run, ())
+    found, _ = find(RunFolder.open(run).path, ())
     recipe, where = recipe_of(found), devices.pick(device)
     step = found.records["state"]["step"]
     if not json:
         say(f"{recipe.name} from step {step} of {recipe.steps}, {devices.describe(where)}")
-    with watching(recipe, where, tensorboard=tensorboard, json=json) as watch:
+    again = again or command("resume", run)
+    with going_on(run, again), watching(recipe, where, tensorboard=tensorboard, json=json) as watch:
         outcome = go_on(run, device=where, watch=watch)
-    conclude(recipe, outcome, json=json)
+    conclude(recipe, outcome, again, json=json)

@@ -8,6 +8,7 @@ from isopix.cli.progress import counting
 from isopix.core.random import generator
 from isopix.generate import sample as sampling
 from isopix.plots import images as pictures
+from isopix.train.run_folder import RunFolder
 
 
 def sample(
@@ -30,7 +31,7 @@ def sample(
     run
         The run folder.
     """
-    loaded = network_of(run, device)
+    folder, loaded = RunFolder.open(run), network_of(run, device)
     how = sampling.Sampling(temperature=temperature, top_k=top_k, top_p=top_p)
     with counting("painting", loaded.recipe.grid.positions) as done:
         drawn = sampling.sample(
@@ -38,4 +39,4 @@ def sample(
         )
     numbers = {"kind": "samples", "step": loaded.step, "seed": seed, "count": count}
     numbers |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-    keep(run, f"samples-{loaded.step:08d}-seed{seed}", pictures.samples(drawn.cpu()), numbers, json=json)
+    keep(folder, f"samples-{loaded.step:08d}-seed{seed}", pictures.samples(drawn.cpu()), numbers, json=json)

@@ -2,33 +2,60 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
 
 import torch
+from cyclopts import Parameter
 
-from isopix.cli.console import say, show_json
+from isopix.cli.console import say, show_json, warn
 from isopix.cli.progress import TrainingLine
 from isopix.core import device as devices
+from isopix.core.shell import command
 from isopix.recipes.cost import of_recipe
 from isopix.recipes.recipe import Recipe
 from isopix.runs.run import Outcome, Watch
 from isopix.train.log import read
+from isopix.train.loop import Record
+
+# The command that goes on with an interrupted run, where that is not `isopix resume`; no option.
+Again = Annotated[str | None, Parameter(parse=False)]
 
 INTERRUPTED = 75  # what batch systems read as: run me again
 
 
 @contextmanager
 def watching(recipe: Recipe, device: torch.device, *, tensorboard: bool, json: bool) -> Iterator[Watch]:
-    """The live line, unless only JSON is asked for."""
-    flops, peak = of_recipe(recipe).training_flops, devices.peak_flops(device)
+    """The live line; if only JSON is asked for, the notes alone, beside it."""
+    flops, peak = of_recipe(recipe).training_flops, devices.peak_flops(device, recipe.precision)
     if json:
-        yield Watch(tensorboard=tensorboard)
+        yield Watch(_note, tensorboard=tensorboard)
         return
     with TrainingLine(recipe.steps, flops=flops, peak=peak) as line:
         yield Watch(line.show, tensorboard=tensorboard)
 
 
-def conclude(recipe: Recipe, outcome: Outcome, *, json: bool) -> None:
-    """Say what there is now, and what can be done with it; exits with 75 for a run that was asked to stop."""
+def _note(record: Record) -> None:
+    if record["kind"] == "note":
+        warn(record["text"])
+
+
+@contextmanager
+def going_on(run: Path, again: str) -> Iterator[None]:
+    """A Ctrl-C that cuts the work short also says how to go on, once there is a checkpoint to go on from."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        saved = sorted(run.glob("**/checkpoints/step-*"))
+        raise KeyboardInterrupt(
+            f"interrupted; the last checkpoint is {saved[-1]}; go on with: {again}" if saved else ""
+        ) from None
+
+
+def conclude(recipe: Recipe, outcome: Outcome, again: str, *, json: bool) -> None:
+    """Say what there is now, and what can be done with it; exits with 75 for a run that was asked to stop,
+    which `again` goes on with.
+    """
     path = outcome.run.path
     if json:
         losses = [record for record in read(outcome.run.log) if record["kind"] == "evaluation"]
@@ -37,8 +64,9 @@ def conclude(recipe: Recipe, outcome: Outcome, *, json: bool) -> None:
     elif outcome.finished:
         picture = "sample" if recipe.objective.causal else "reconstruct"
         say(f"done: {path}")
-        say(f"next: isopix probe {path} ; isopix {picture} {path} ; isopix report {path}")
+        verbs = [*(["probe"] if outcome.labelled else []), picture, "report"]
+        say(f"next: {' ; '.join(command(verb, path) for verb in verbs)}")
     else:
-        say(f"stopped at step {outcome.step} and saved; go on with: isopix resume {path}")
+        say(f"stopped at step {outcome.step} and saved; go on with: {again}")
     if not outcome.finished:
         raise SystemExit(INTERRUPTED)

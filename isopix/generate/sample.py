@@ -1,5 +1,6 @@
 """Sampling is painting: the state is an image, and each position is drawn from what stands before it."""
 
+import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -30,9 +31,10 @@ class Sampling:
     top_p: float | None = None
 
     def __post_init__(self) -> None:
-        if not self.temperature > 0:
+        if not 0 < self.temperature < math.inf:
             raise ValueError(
-                f"temperature {self.temperature} must be greater than 0; top_k=1 takes the likeliest code"
+                f"temperature {self.temperature} must be a number greater than 0; "
+                "top_k=1 takes the likeliest code"
             )
         if self.top_k is not None and self.top_k < 1:
             raise ValueError(f"top_k {self.top_k} must be at least 1")

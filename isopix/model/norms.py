@@ -1,5 +1,6 @@
 """Norms over the channels of one position."""
 
+import math
 from typing import Literal
 
 from torch import nn
@@ -16,6 +17,9 @@ class RootMeanSquare:
     kind: Literal["root_mean_square"] = "root_mean_square"
     epsilon: float = 1e-5
 
+    def __post_init__(self) -> None:
+        _check(self.epsilon)
+
     def build(self, width: int) -> nn.Module:
         return nn.RMSNorm(width, eps=self.epsilon)
 
@@ -27,8 +31,16 @@ class Layer:
     kind: Literal["layer"] = "layer"
     epsilon: float = 1e-5
 
+    def __post_init__(self) -> None:
+        _check(self.epsilon)
+
     def build(self, width: int) -> nn.Module:
         return nn.LayerNorm(width, eps=self.epsilon)
 
 
 Norm = RootMeanSquare | Layer
+
+
+def _check(epsilon: float) -> None:
+    if not 0 < epsilon < math.inf:
+        raise ValueError(f"epsilon {epsilon} must be a number greater than 0")

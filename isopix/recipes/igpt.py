@@ -3,8 +3,9 @@
     isopix pretrain igpt.s --data imagenet-1k --out runs/igpt-s
 
 The paper's schedule is 1 M steps of 128 images (XL: 2 M of 64), about 100 epochs of ImageNet. Heads of S, M
-and L are the released code's; XL's were never published, and 24 (128 channels each) is our choice. `*_bert`
-are the same networks under the masked objective, without the start vector.
+and L are the released code's; XL's were never published, and 24 (128 channels each) is our choice. The
+paper's XL also saw 100 million web images that were never published, without augmentation; ours sees ImageNet
+alone. `*_bert` are the same networks under the masked objective, without the start vector.
 """
 
 from dataclasses import replace

@@ -1,17 +1,14 @@
 """Runs: a recipe and its images become a run folder, and an interrupted run goes on."""
 
 import shutil
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
-from isopix import __version__
 from isopix.codecs import kmeans, palette_file
 from isopix.codecs.base import Codec
 from isopix.core.config import to_dict
@@ -20,8 +17,9 @@ from isopix.data.batches import Batches
 from isopix.data.images import ImageSet
 from isopix.data.images import load as load_images
 from isopix.objectives.network import Network
-from isopix.runs.load import WEIGHTS, find, recipe_of, revive
 from isopix.recipes.recipe import Recipe
+from isopix.runs.load import WEIGHTS, find, recipe_of, revive
+from isopix.runs.surroundings import surroundings
 from isopix.train import checkpoint
 from isopix.train.checkpoint import Checkpoint
 from isopix.train.disk import write_json
@@ -32,7 +30,7 @@ from isopix.train.log import read as read_log
 from isopix.train.loop import Hooks, Record, train
 from isopix.train.run_folder import RunFolder
 from isopix.train.signals import stop_requested
-from isopix.train.stepper import NonFiniteError, Stepper
+from isopix.train.stepper import NonFiniteError, Stepper, require_compiler
 
 KEPT = 2  # checkpoints; the older one serves when the newer is damaged
 
@@ -54,6 +52,7 @@ class Outcome(NamedTuple):
     run: RunFolder
     step: int
     finished: bool
+    labelled: bool  # its images have two classes or more, so that it can be probed
 
 
 def start(recipe: Recipe, out: Path, *, device: torch.device, watch: Watch) -> Outcome:
@@ -62,13 +61,18 @@ def start(recipe: Recipe, out: Path, *, device: torch.device, watch: Watch) -> O
     Raises ValueError for settings, data or folders that cannot be, before anything is trained; RuntimeError
     if the disk is full or the loss stops being a number.
     """
+    if recipe.compile:
+        require_compiler()
     run = RunFolder.create(out)
     try:
         data = load_images(recipe.data, seed=recipe.seed)
+        if recipe.codec.source is None:
+            text = f"fitting {recipe.codec.colours} colours to {len(data.train):,} training images"
+            watch.record({"kind": "note", "step": 0, "text": text})
         network = recipe.build(make_codec(recipe, data))
         with run.lock():
             write_json(run.recipe, to_dict(anchored(recipe)))
-            write_json(run.environment, {**_surroundings(device), **_facts(data)})
+            write_json(run.environment, {**surroundings(device), **_facts(data), **_palette(recipe)})
             if data.report:
                 shutil.copy(data.report, run.path / "bad-files.csv")
             return _Session(run, anchored(recipe), network, data, device).go(watch, None)
@@ -86,13 +90,22 @@ def resume(out: Path, *, device: torch.device, watch: Watch) -> Outcome:
     with run.lock():
         found, passed_over = find(out)
         recipe = recipe_of(found)
+        if recipe.compile:
+            require_compiler()
+        if "optimiser" not in found.tensors:
+            raise ValueError(
+                f"{out} holds a model without the state of its optimiser, as an imported one has none; "
+                "it can be probed, sampled and reported, but its training cannot go on"
+            )
         data = load_images(recipe.data, seed=recipe.seed)
         if data.fingerprint != found.records["state"]["data"]:
             raise ValueError(
                 f"the images of '{recipe.data.source}' are not those that run {out} started with"
             )
         session = _Session(run, recipe, revive(found), data, device)
-        notes = [f"passed over: {reason}" for reason in passed_over] + _differences(found, device)
+        notes = [f"passed over: {reason}" for reason in passed_over]
+        if found.records["state"]["step"] < recipe.steps:
+            notes += _differences(found, device)
         return session.go(watch, found, notes)
 
 
@@ -113,7 +126,10 @@ def make_codec(recipe: Recipe, data: ImageSet) -> Codec:
     if recipe.codec.source is not None:
         colours = palette_file.read(Path(recipe.codec.source)).colours
     else:
-        colours = kmeans.fit(data.train.images, recipe.codec.colours, seed=recipe.seed).colours
+        try:
+            colours = kmeans.fit(data.train.images, recipe.codec.colours, seed=recipe.seed).colours
+        except ValueError as error:
+            raise ValueError(f"codec.colours: {error}") from None
     return recipe.codec.build(recipe.grid, colours)
 
 
@@ -152,7 +168,7 @@ class _Session:
             finished = reached == self.recipe.steps
             if finished:
                 self._test(reached)
-            return Outcome(self.run, reached, finished)
+            return Outcome(self.run, reached, finished, len(self.data.classes) > 1)
 
     def _train(self, found: Checkpoint | None, step: int) -> int:
         recipe, train_images = self.recipe, self.data.train
@@ -209,20 +225,18 @@ class _Session:
         checkpoint.prune(self.run.checkpoints, KEPT)
 
 
-def _surroundings(device: torch.device) -> dict[str, Any]:
-    """What the run folder says of where and how it was made."""
-    return {
-        **environment(device),
-        "isopix": __version__,
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": ["isopix", *sys.argv[1:]],
-    }
-
-
 def _facts(data: ImageSet) -> dict[str, Any]:
     """Which images, and how many in each split."""
     counts = {"train": len(data.train), "validation": len(data.validation), "test": len(data.test)}
     return {"data": data.fingerprint, "images": counts}
+
+
+def _palette(recipe: Recipe) -> dict[str, Any]:
+    """Which palette file, and where its colours come from; nothing for a palette of the run's own."""
+    if recipe.codec.source is None:
+        return {}
+    path = Path(recipe.codec.source).resolve()
+    return {"palette": {"file": str(path), "source": palette_file.read(path).source}}
 
 
 def _differences(found: Checkpoint, device: torch.device) -> list[str]:

@@ -67,7 +67,7 @@ def save(folder: Path, tensors: Groups, records: Mapping[str, Mapping[str, Any]]
     RuntimeError if the disk is full, ValueError if a part has no plain name or a record is too long.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    tidy(folder.parent)
+    tidy(folder.parent, folder.name)
     temporary = folder.with_name(f".tmp-{folder.name}-{os.getpid()}")
     size = sum(tensor.nbytes for group in tensors.values() for tensor in group.values())
     with room_for(f"checkpoint {folder} of {size} bytes", folder.parent):
@@ -132,12 +132,14 @@ def prune(checkpoints: Path, keep: int = 2) -> list[Path]:
     return deleted
 
 
-def tidy(checkpoints: Path) -> None:
-    """Clear up after processes that died while saving: name what is whole, remove the rest."""
+def tidy(checkpoints: Path, name: str = "") -> None:
+    """Clear up after processes that died while saving a step, or `name`: what is whole gets its name."""
     for stray in sorted(checkpoints.glob(".tmp-*")):
         match = TEMPORARY_NAME.fullmatch(stray.name)
         if match is None or _is_another_process(int(match["pid"])):
             continue
+        if match["target"] != name and not STEP_NAME.fullmatch(match["target"]):
+            continue  # the folder may be anybody's
         target = checkpoints / match["target"]
         if not target.exists() and _is_intact(stray):
             stray.rename(target)

@@ -1,5 +1,7 @@
 """The loss on held-out images, with the same masks every time."""
 
+from collections.abc import Callable
+
 import torch
 
 from isopix.core.device import Precision, autocast
@@ -11,9 +13,16 @@ BATCH = 16  # images; what is drawn depends on it, so it is no setting
 
 
 @torch.no_grad()
-def held_out_loss(learner: Learner, images: Images, *, seed: int, precision: Precision) -> float:
+def held_out_loss(
+    learner: Learner,
+    images: Images,
+    *,
+    seed: int,
+    precision: Precision,
+    progress: Callable[[int], None] = lambda done: None,
+) -> float:
     """Mean nats per graded code over these images; whatever is drawn depends on `seed` and the batch's
-    place alone.
+    place alone. `progress` is told how many images are done.
     """
     module = learner.module
     device = next(module.parameters()).device
@@ -25,5 +34,6 @@ def held_out_loss(learner: Learner, images: Images, *, seed: int, precision: Pre
         with autocast(device, precision):
             loss = module(problem.to(device))
         total += float(loss) * len(part)
+        progress(start + len(part))
     module.train()
     return total / len(images)

@@ -78,16 +78,26 @@ def read(path: Path) -> list[dict[str, Any]]:
     return [record for _, record in _lines(path)]
 
 
+def readable(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
+    """The records that can be read, and the numbers of the lines that are none."""
+    found = list(enumerate(map(_record, path.read_bytes().split(b"\n")[:-1]), 1))
+    return [record for _, record in found if record], [number for number, record in found if not record]
+
+
 def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Where each whole line starts, and its record."""
     start = 0
     for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], 1):
-        try:
-            record = json.loads(line)
-            whole = isinstance(record, dict) and {"kind", "step"} <= record.keys()
-        except ValueError:
-            whole = False
-        if not whole:
+        record = _record(line)
+        if record is None:
             raise ValueError(f"line {number} of log {path} is no record with a kind and a step")
         yield start, record
         start += len(line) + 1
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) and {"kind", "step"} <= record.keys() else None

@@ -1,5 +1,6 @@
 """Optimisers as settings."""
 
+import math
 from collections.abc import Iterable
 from typing import Literal
 
@@ -22,8 +23,9 @@ class Adam:
     epsilon: float = 1e-8
 
     def __post_init__(self) -> None:
-        if not self.learning_rate > 0:
-            raise ValueError(f"learning_rate {self.learning_rate} must be greater than 0")
+        for name in ("learning_rate", "epsilon"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise ValueError(f"{name} {getattr(self, name)} must be a number greater than 0")
         if not (0 <= self.beta1 < 1 and 0 <= self.beta2 < 1):
             raise ValueError(f"beta1 {self.beta1} and beta2 {self.beta2} must lie in [0, 1)")
 

@@ -10,7 +10,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from isopix.train.checkpoint import tidy
+from isopix.core.shell import command
+from isopix.train.checkpoint import MANIFEST, tidy
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,10 @@ class RunFolder:
             raise ValueError(f"{path} is a file; a run folder needs another --out")
         if path.is_dir() and any(path.iterdir()):
             raise ValueError(_taken(path))
-        path.mkdir(parents=True, exist_ok=True)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except (NotADirectoryError, FileExistsError):
+            raise ValueError(f"run folder {path} cannot be made: part of its path is a file") from None
         try:
             run.checkpoints.mkdir()
         except FileExistsError:  # a second process was here since we looked
@@ -38,9 +42,11 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> "RunFolder":
-        """The run folder that is there; raises ValueError if it is none."""
+        """The run folder that is there; raises ValueError if it is none, or a checkpoint inside of one."""
         if not path.is_dir():
             raise ValueError(f"run folder {path} does not exist")
+        if (path / MANIFEST).is_file():
+            raise ValueError(f"{path} is a checkpoint, not a run folder; {_run_around(path)}")
         run = cls(path)
         if not run.recipe.is_file():
             raise ValueError(f"{path} holds no recipe.json; not a run folder")
@@ -118,7 +124,18 @@ class RunFolder:
 
 
 def _taken(path: Path) -> str:
-    return f"run folder {path} is not empty; go on with 'isopix resume {path}' or choose another --out"
+    if RunFolder(path).recipe.is_file():
+        return (
+            f"run folder {path} is not empty; choose another --out, or go on with: {command('resume', path)}"
+        )
+    return f"folder {path} is not empty; choose another --out"
+
+
+def _run_around(checkpoint: Path) -> str:
+    run = checkpoint.absolute().parent.parent
+    if not RunFolder(run).recipe.is_file():
+        return "it is a model without one, and nothing is written into it"
+    return f"give {checkpoint.parent.parent if len(checkpoint.parts) > 2 else run}"
 
 
 def _owner(text: str) -> str:

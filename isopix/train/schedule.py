@@ -8,7 +8,8 @@ from isopix.core.config import spec
 
 @spec
 class WarmupCosine:
-    """Linear warm-up over one epoch, then half a cosine to zero at the last step (iGPT section 3.4).
+    """Linear warm-up over one epoch, then half a cosine that would be zero one step after the last (iGPT
+    section 3.4).
 
     Short runs see less than an epoch; the warm-up never takes more than `warmup_most` of the run.
     """
@@ -18,7 +19,7 @@ class WarmupCosine:
     warmup_most: float = 0.1
 
     def __post_init__(self) -> None:
-        if self.warmup_epochs < 0 or not 0 <= self.warmup_most < 1:
+        if not (0 <= self.warmup_epochs < math.inf and 0 <= self.warmup_most < 1):
             raise ValueError(
                 f"warmup_epochs {self.warmup_epochs} must be at least 0, "
                 f"and warmup_most {self.warmup_most} in [0, 1)"

@@ -2,6 +2,7 @@
 withholds.
 """
 
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,6 +13,16 @@ from isopix.core.types import Scalar
 from isopix.objectives.base import Problem
 from isopix.train.learners import Learner
 from isopix.train.optim import Optimiser, load_state, state_tensors
+
+
+def require_compiler() -> None:
+    """Raises ValueError if torch lies where its compiler is known to fail."""
+    where = Path(torch.__file__).parent
+    if " " in str(where):
+        raise ValueError(
+            f"compile=true does not work with torch in a path with a space ({where}), "
+            "from which its compiler cannot link; use compile=false, or install torch elsewhere"
+        )
 
 
 class NonFiniteError(RuntimeError):

@@ -12,11 +12,12 @@ from torch import Tensor
 MAX_HEADER = 4 << 20  # bytes; that of the largest Image GPT has a tenth
 
 
-def write(path: Path, tensors: Mapping[str, Tensor]) -> None:
+def write(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:
     """A file of these tensors, on the disk when this returns; CPU tensors are not copied. Raises OSError."""
     seen: set[int] = set()
+    alone = {name: _alone(tensor, seen) for name, tensor in tensors.items()}
     try:
-        safetensors.torch.save_file({name: _alone(tensor, seen) for name, tensor in tensors.items()}, path)
+        safetensors.torch.save_file(alone, path, metadata)
     except SafetensorError as error:
         code = re.search(r"os error (\d+)", str(error))
         raise OSError(*((int(code[1]), os.strerror(int(code[1]))) if code else (str(error),))) from None

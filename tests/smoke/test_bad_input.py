@@ -155,7 +155,7 @@ def test_run_folder_that_is_taken(isopix: Run) -> None:
     Path("r").mkdir()
     Path("r/mine.txt").touch()
     answer = isopix("pretrain", "igpt.digits", "--out", "r")
-    refused(answer, "run folder r is not empty; go on with 'isopix resume r' or choose another --out")
+    refused(answer, "folder r is not empty; choose another --out")
     assert Path("r/mine.txt").exists()
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from isopix.cli.report import report
-from tests.unit.report.cases import whole
+from tests.unit.report.cases import evidence, probe, whole
 
 
 def test_one_run_keeps_its_own_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -24,6 +24,19 @@ def test_the_summary_shows_controls_beside_the_run(
     names = [row["name"] for row in told["summary"]]
     assert names == ["run", "untrained", "shuffled labels", "raw pixels", "one class"]
     assert told["report"] == str(tmp_path / "run" / "report.html")
+
+
+def test_what_the_table_cannot_say_follows_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, two = whole(tmp_path / "one"), whole(tmp_path / "two", found=evidence(trained=(0.3, 0.31)))
+    report(one.path, two.path)
+    told = " ".join(capsys.readouterr().out.split())
+    assert "note: two: The best layer is not clearly above that of the untrained network" in told
+    assert "not to be compared" not in told
+    probe(two, evidence(), limit=400)
+    report(one.path, two.path)
+    assert "note: 2 runs, probed with different images, which are not to be compared." in " ".join(
+        capsys.readouterr().out.split()
+    )
 
 
 def test_several_runs_have_a_report_beside_the_first(tmp_path: Path) -> None:

@@ -41,7 +41,12 @@ def test_draws_follow_the_probabilities() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"temperature": 0.0}, "temperature 0.0 must be greater than 0; top_k=1 takes the likeliest code"),
+        (
+            {"temperature": 0.0},
+            "temperature 0.0 must be a number greater than 0; top_k=1 takes the likeliest",
+        ),
+        ({"temperature": float("inf")}, "temperature inf must be a number greater than 0"),
+        ({"temperature": float("nan")}, "temperature nan must be a number greater than 0"),
         ({"top_k": 0}, "top_k 0 must be at least 1"),
         ({"top_p": 0.0}, r"top_p 0.0 must lie in \(0, 1\]"),
         ({"top_p": 1.5}, r"top_p 1.5 must lie in \(0, 1\]"),

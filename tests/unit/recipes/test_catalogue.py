@@ -69,6 +69,31 @@ def test_later_layers_win_and_say_so(tmp_path) -> None:
     assert origins["data.limit"] == origins["steps"] == "recipe"
 
 
+def test_a_mapping_on_the_command_line_merges_as_a_file_does(tmp_path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("data: {rows: 16}\n")
+    words = catalogue.resolve("igpt.tiny", assignments=["data={rows: 16}"])
+    assert words.recipe == catalogue.resolve("igpt.tiny", file=file).recipe
+    assert words.recipe.data.source == "cifar10"
+    assert words.origins == {"data.rows": "command line"}
+
+
+@pytest.mark.parametrize(
+    ("words", "path", "value"),
+    [
+        (["steps=010"], "steps", 10),
+        (["optimiser.learning_rate=1e-3"], "optimiser.learning_rate", 0.001),
+        (["block.norm=layer"], "block.norm.kind", "layer"),
+        (["block.norm.epsilon=0.5", "block.norm=layer"], "block.norm.epsilon", 0.5),
+        (["objective.mask.ratio=0.5", "objective=masked"], "objective.mask.ratio", 0.5),
+        (["data.holdout=null"], "data.holdout", None),
+    ],
+)
+def test_words_mean_what_they_say(words: list[str], path: str, value: object) -> None:
+    resolved = catalogue.resolve("igpt.tiny", assignments=words)
+    assert {path: value for path, value, _ in catalogue.settings(resolved)}[path] == value
+
+
 @pytest.mark.parametrize(
     ("word", "message"),
     [
@@ -84,6 +109,20 @@ def test_later_layers_win_and_say_so(tmp_path) -> None:
             "depth: input should be a valid integer, unable to parse string as an integer (given: 'zero')",
         ),
         ("depth.x=1", "'depth' has no settings inside; it is one value"),
+        ("depth={x: 1}", "'depth' has no settings inside; it is one value"),
+        ("depth=yes", "depth: input should be a valid integer"),
+        ("depth=true", "depth is true; allowed: numbers"),
+        ("batch=10:00", "batch: input should be a valid integer"),
+        ("compile=on", "compile is 'on'; allowed: true, false"),
+        ("block.norm=batch", "'block.norm.kind' is 'batch'; known: layer, root_mean_square"),
+        ("block.norm=1", "'block.norm' is 1; known: layer, root_mean_square"),
+        ("block.norm.epsilon=-1", "block.norm: epsilon -1.0 must be a number greater than 0"),
+        ("optimiser.learning_rate=.inf", "optimiser.learning_rate is inf; allowed: finite numbers"),
+        ("optimiser.learning_rate=inf", "optimiser.learning_rate is 'inf'; allowed: finite numbers"),
+        ("optimiser.epsilon=0", "optimiser: epsilon 0.0 must be a number greater than 0"),
+        ("optimiser.beta1=1", "optimiser: beta1 1.0 and beta2 0.95 must lie in [0, 1)"),
+        ("data=photos", "'data' is 'photos'; settings inside it: source, rows, cols"),
+        ("data.source=", "data.source: input should be a valid string"),
         ("depth=0", "depth 0 must be at least 1"),
         ("precision=fp8", "precision: input should be 'fp32' or 'bf16' (given: 'fp8')"),
         ("accumulate=3", "batch 16 is not a multiple of accumulate 3"),

@@ -56,10 +56,25 @@ def test_an_empty_folder_may_become_a_run(tmp_path):
 
 
 def test_a_folder_with_anything_in_it_is_not_overwritten(run):
-    expected = (
-        f"run folder {run.path} is not empty; go on with 'isopix resume {run.path}' or choose another --out"
-    )
-    assert refusal(RunFolder.create, run.path) == expected
+    expected = f"run folder {run.path} is not empty; choose another --out, or go on with: isopix resume "
+    assert refusal(RunFolder.create, run.path) == expected + str(run.path)
+
+
+def test_a_folder_that_is_no_run_is_not_offered_to_be_gone_on_with(tmp_path):
+    (tmp_path / "mine.txt").touch()
+    assert refusal(RunFolder.create, tmp_path) == f"folder {tmp_path} is not empty; choose another --out"
+
+
+def test_a_command_that_is_offered_can_be_pasted(tmp_path):
+    run = RunFolder.create(tmp_path / "my run")
+    run.recipe.touch()
+    assert refusal(RunFolder.create, run.path).endswith(f"go on with: isopix resume '{run.path}'")
+
+
+def test_a_path_through_a_file_is_told(tmp_path):
+    (tmp_path / "file").touch()
+    path = tmp_path / "file" / "run"
+    assert refusal(RunFolder.create, path) == f"run folder {path} cannot be made: part of its path is a file"
 
 
 def test_a_file_is_no_run_folder(tmp_path):
@@ -78,6 +93,19 @@ def test_a_missing_run_is_told(tmp_path):
 
 def test_a_folder_that_is_no_run_is_told(tmp_path):
     assert refusal(RunFolder.open, tmp_path) == f"{tmp_path} holds no recipe.json; not a run folder"
+
+
+def test_a_checkpoint_is_no_run_and_its_run_is_named(run):
+    path = checkpoint.step_folder(run.checkpoints, 2)
+    checkpoint.save(path, {}, {"recipe": {}})
+    expected = f"{path} is a checkpoint, not a run folder; give {run.path}"
+    assert refusal(RunFolder.open, path) == expected
+
+
+def test_a_model_folder_without_a_run_is_not_written_into(tmp_path):
+    checkpoint.save(tmp_path / "model", {}, {"recipe": {}})
+    expected = "is a checkpoint, not a run folder; it is a model without one, and nothing is written into it"
+    assert refusal(RunFolder.open, tmp_path / "model") == f"{tmp_path / 'model'} {expected}"
 
 
 def test_a_locked_run_names_its_holder(run):

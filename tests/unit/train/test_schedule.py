@@ -19,7 +19,7 @@ def test_warm_up_takes_one_epoch_and_is_never_zero() -> None:
     assert all(later > earlier for earlier, later in pairwise(rates[:EPOCH]))
 
 
-def test_half_a_cosine_ends_at_zero_at_the_last_step() -> None:
+def test_half_a_cosine_reaches_zero_one_step_after_the_last() -> None:
     rates = factors(WarmupCosine())
     middle = EPOCH + (STEPS - EPOCH) // 2
     assert rates[middle] == pytest.approx(0.5)

@@ -1,0 +1,54 @@
+"""What is said beside the answer: what is going on, what was skipped, what can be done next."""
+
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from isopix.runs import run as runs
+from isopix.train import log
+from tests.smoke.conftest import QUICK, Run
+
+REASON = "not a JPEG, PNG, WEBP, BMP, GIF or TIFF image"
+
+
+def test_the_next_commands_can_be_pasted_and_fit_the_images(isopix: Run, workplace: Path) -> None:
+    code, out, _ = isopix("pretrain", "igpt.digits", "--out", "my run", *QUICK)
+    assert code == 0
+    assert "fitting 17 colours to 1,437 training images\n" in out
+    assert out.endswith("next: isopix probe 'my run' ; isopix sample 'my run' ; isopix report 'my run'\n")
+    words = ["--data", "photos/cats", "--out", "flat"]
+    assert isopix("pretrain", "igpt.digits_bert", *words, *QUICK)[1].endswith(
+        "next: isopix reconstruct flat ; isopix report flat\n"
+    )
+
+
+def test_one_picture_of_ones_own_is_enough_to_draw_from(isopix: Run, workplace: Path) -> None:
+    assert isopix("pretrain", "igpt.digits", "--out", "r", *QUICK)[0] == 0
+    (workplace / "mine").mkdir()
+    Image.new("RGB", (9, 9), "red").save(workplace / "mine" / "red.png")
+    code, out, err = isopix("complete", "r", "--data", "mine", "-n", "1", "--json")
+    assert (code, err) == (0, "")
+    assert '"split": "train"' in out
+
+
+def test_bad_files_are_named_by_every_verb_that_meets_them(isopix: Run, workplace: Path) -> None:
+    for i in range(60):
+        Image.new("L", (8, 8), 4 * i).save(workplace / "photos" / "cats" / f"more{i}.png")
+    (workplace / "photos" / "dogs" / "broken.png").write_bytes(b"no picture")
+    told = f"skipped photos/dogs/broken.png: {REASON}\n"
+    fit = ["palette", "fit", "--data", "photos", "--colours", "8", "--size", "8", "8", "--out", "p.npz"]
+    assert isopix(*fit, "--json")[2] == told
+    answer = isopix("pretrain", "igpt.digits", "--data", "photos", "--out", "r", *QUICK, "--json")
+    assert told in answer[2]
+    assert told in isopix("probe", "r", "--data", "photos")[2]
+
+
+def test_a_finished_run_that_is_resumed_notes_no_differences(
+    isopix: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert isopix("pretrain", "igpt.digits", "--out", "r", *QUICK)[0] == 0
+    real = runs.environment
+    monkeypatch.setattr(runs, "environment", lambda device: {**real(device), "threads": 99})
+    assert isopix("resume", "r")[0] == 0
+    assert [each for each in log.read(Path("r/log.jsonl")) if each["kind"] == "note"] == []

@@ -1,0 +1,31 @@
+"""`isopix probe` records which images it was of, and how they were read."""
+
+from dataclasses import replace
+
+import torch
+
+from isopix.cli.probe import digest
+from isopix.data.augment import PadCropFlip
+from isopix.data.images import Data, ImageSet, load
+
+DIGITS = Data(source="digits", rows=8, cols=8, limit=20)
+
+
+def changed(data: ImageSet, **fields: torch.Tensor) -> ImageSet:
+    return replace(data, test=replace(data.test, **fields))
+
+
+def test_equal_images_have_one_digest_whatever_training_does_with_them() -> None:
+    assert digest(load(DIGITS)) == digest(load(replace(DIGITS, augment=PadCropFlip())))
+
+
+def test_another_image_label_or_limit_is_another_digest() -> None:
+    data = load(DIGITS)
+    assert data.test.labels is not None
+    others = [
+        load(replace(DIGITS, limit=19)),
+        changed(data, images=data.test.images.flip(0)),
+        changed(data, labels=data.test.labels.flip(0)),
+        changed(data, labels=None),
+    ]
+    assert len({digest(each) for each in [data, *others]}) == 5
