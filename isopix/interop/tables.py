@@ -7,6 +7,8 @@ import torch
 from einops import rearrange
 from torch import Tensor
 
+from isopix.interop.scratch import scratch
+
 Tensors = tuple[Tensor, ...]
 
 
@@ -57,6 +59,25 @@ def with_start(theirs: str, table: str, start: str) -> Row:
     return Row((theirs,), (table, start), _part, _join)
 
 
+def heads_to_rows(theirs: tuple[str, ...], ours: str, heads: int) -> Row:
+    """Matrices [heads size D] from the stream to heads, which ours keeps below each other in one [... D]."""
+
+    def write(tensors: Tensors) -> Tensors:
+        (matrix,) = tensors
+        return rearrange(matrix, "(many h e) d -> many h e d", many=len(theirs), h=heads).unbind()
+
+    return Row(theirs, (ours,), _stack, write)
+
+
+def heads_to_columns(theirs: str, ours: str, heads: int) -> Row:
+    """A matrix [heads size D] from heads back to the stream, which ours keeps as [D heads*size]."""
+
+    def write(tensors: Tensors) -> Tensors:
+        return tuple(rearrange(tensor, "d (h e) -> h e d", h=heads) for tensor in tensors)
+
+    return Row((theirs,), (ours,), _lay, write)
+
+
 def _as_it_is(tensors: Tensors) -> Tensors:
     return tensors
 
@@ -75,6 +96,16 @@ def _join(tensors: Tensors) -> Tensors:
     return (torch.cat([table, start[None]]),)
 
 
+def _stack(tensors: Tensors) -> Tensors:
+    parts = [rearrange(tensor, "h e d -> (h e) d") for tensor in tensors]
+    whole = (sum(len(part) for part in parts), parts[0].shape[1])
+    return (torch.cat(parts, out=scratch(whole, parts[0].dtype)),)
+
+
+def _lay(tensors: Tensors) -> Tensors:
+    return tuple(rearrange(tensor, "h e d -> d (h e)") for tensor in tensors)
+
+
 BACKBONE = "backbone.blocks.{}"
 
 HUGGING_FACE = (
@@ -89,3 +120,27 @@ HUGGING_FACE = (
     same("transformer.ln_f.weight", "backbone.norm.weight"),
     same("lm_head.weight", "head.project.weight"),
 )
+
+
+# Autoregressive models have it, the masked ones do not.
+OPENAI_START = same("sos", "backbone.masking.start")
+
+
+def openai(heads: int) -> tuple[Row, ...]:
+    """Every variable of OpenAI's graph but the start vector, without the scope; all of it has no biases."""
+    return (
+        same("wte", "backbone.stem.tables.0.weight"),
+        same("wpe", "backbone.positions.table"),
+        same("h{}/ln_1/g", f"{BACKBONE}.norm1.weight"),
+        heads_to_rows(
+            ("h{}/attn/q_proj", "h{}/attn/k_proj", "h{}/attn/v_proj"),
+            f"{BACKBONE}.attention.qkv.weight",
+            heads,
+        ),
+        heads_to_columns("h{}/attn/c_proj", f"{BACKBONE}.attention.out.weight", heads),
+        same("h{}/ln_2/g", f"{BACKBONE}.norm2.weight"),
+        turned("h{}/mlp/c_fc/w", f"{BACKBONE}.mlp.up.weight"),
+        turned("h{}/mlp/c_proj/w", f"{BACKBONE}.mlp.down.weight"),
+        same("ln_f/g", "backbone.norm.weight"),
+        same("wtet", "head.project.weight"),
+    )

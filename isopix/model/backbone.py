@@ -50,6 +50,13 @@ class Backbone(nn.Module):
         for norm, state in zip(norms, self.states(images, hidden), strict=True):
             yield norm(state) if stream == "n" else state
 
+    def upto(self, layer: int) -> "Backbone":
+        """The network cut behind its first `layer` blocks, sharing them: its last features are this
+        layer's.
+        """
+        norm = self.norm if layer == self.depth else self.blocks[layer].norm1
+        return Backbone(self.grid, [self.stem, self.masking, self.positions], list(self.blocks)[:layer], norm)
+
     def forward(self, images: Images, hidden: Hidden | None = None) -> Tokens:
         """n of the last layer: what the head reads."""
         tokens = self.enter(images, hidden)

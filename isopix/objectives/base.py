@@ -68,6 +68,13 @@ def pose(images: Images, hidden: Hidden | None, answers: Codes, graded: Graded) 
     return Problem(images, hidden, answers, graded, counted / counted.sum().clamp(min=1))
 
 
+def nll_by_image(tokens: Tokens, problem: Problem, head: nn.Module) -> Float[Tensor, " B"]:
+    """The mean of -ln p(answer) over each image's own graded codes, in nats; 0 where nothing is graded."""
+    logits = rearrange(head(tokens), "b n q k -> b k n q")
+    losses = F.cross_entropy(logits, problem.answers, reduction="none").mean(-1)
+    return (losses * problem.graded).sum(1) / problem.graded.sum(1).clamp(min=1)
+
+
 def nll(tokens: Tokens, problem: Problem, head: nn.Module, most: int | None = None) -> Loss:
     """-ln p(answer) by the problem's shares (iGPT section 2.1), in nats; at most `most` positions are
     decoded.

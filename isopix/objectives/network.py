@@ -5,13 +5,14 @@ holds.
 from collections.abc import Mapping
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from isopix.codecs.base import Codec
 from isopix.core.types import Hidden, Images, Logits
 from isopix.model.backbone import Backbone
 from isopix.objectives.autoregressive import Autoregressive
-from isopix.objectives.base import Loss, Problem
+from isopix.objectives.base import Loss, Problem, nll_by_image
 from isopix.objectives.masked import Masked
 
 ObjectiveSpec = Autoregressive | Masked
@@ -36,6 +37,10 @@ class Network(nn.Module):
         """Mean nats per graded code; exactly ln K before training."""
         tokens = self.backbone(problem.images, problem.hidden)
         return self.objective.loss(tokens, problem, self.head)
+
+    def nll(self, problem: Problem) -> Float[Tensor, " B"]:
+        """Mean nats per graded code of each image alone; their mean is `forward`'s."""
+        return nll_by_image(self.backbone(problem.images, problem.hidden), problem, self.head)
 
     def logits(self, images: Images, hidden: Hidden | None = None) -> Logits:
         """Logits [B N Q K] of every position."""

@@ -1,0 +1,170 @@
+"""Our iGPT against OpenAI's graph, written out from its description, and against a checkpoint that TensorFlow
+wrote.
+"""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from isopix.codecs.pixel import Palette, PaletteColours
+from isopix.core.types import Hidden, Images
+from isopix.data.images import Data
+from isopix.interop.bundle import Bundle
+from isopix.interop.imported import Imported
+from isopix.interop.openai import read
+from isopix.objectives.network import Network
+from isopix.recipes.recipe import Recipe
+from tests.unit.interop import bundles, variables
+
+Array = NDArray[np.float64]
+Variables = dict[str, Array]
+
+HERE = Path(__file__).parent / "openai-bundle"
+COLOURS = 16
+SHAPES = {"2x16, one head": (2, 16, 1), "3x24, three heads": (3, 24, 3)}
+
+
+def palette(colours: int) -> torch.Tensor:
+    step = torch.arange(colours)
+    return torch.stack([step * 8, (step * 37) % 256, 255 - step * 8], 1).float()
+
+
+def network(imported: Imported) -> Network:
+    recipe = Recipe(
+        name="golden",
+        data=Data(source="digits", rows=imported.grid.rows, cols=imported.grid.cols),
+        codec=PaletteColours(colours=len(imported.colours)),
+        block=imported.block,
+        depth=imported.depth,
+        width=imported.width,
+        objective=imported.objective,
+    )
+    net = recipe.build(Palette(imported.colours, imported.grid))
+    net.load({**imported.tensors, "codec.fixed": net.codec.fixed})
+    return net.double().eval()
+
+
+def norm(x: Array, gain: Array) -> Array:
+    return x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5) * gain
+
+
+def softmax(x: Array) -> Array:
+    raised = np.exp(x - x.max(-1, keepdims=True))
+    return raised / raised.sum(-1, keepdims=True)
+
+
+def attention(x: Array, v: Variables, here: str, *, causal: bool) -> Array:
+    query, key, value = (np.einsum("bsf,hef->bhse", x, v[f"{here}/{part}_proj"]) for part in "qkv")
+    weights = np.einsum("bhse,bhte->bhst", query, key) / np.sqrt(query.shape[-1])
+    if causal:
+        seen = np.tril(np.ones(weights.shape[-2:]))
+        weights = weights * seen - 1e10 * (1 - seen)
+    mixed = np.einsum("bhst,bhte->bhse", softmax(weights), value)
+    return np.einsum("bhse,hef->bsf", mixed, v[f"{here}/c_proj"])
+
+
+def mlp(x: Array, v: Variables, here: str) -> Array:
+    inner = x @ v[f"{here}/c_fc/w"]
+    return (inner / (1 + np.exp(-1.702 * inner))) @ v[f"{here}/c_proj/w"]
+
+
+def reference(v: Variables, codes: NDArray[np.int64], *, depth: int, keep: Array | None) -> Array:
+    """Logits [B N K] of OpenAI's graph: autoregressive without `keep`, else with what is 0 there left out."""
+    h = v["wte"][codes]
+    if keep is None:
+        start = np.broadcast_to(v["sos"], (len(h), 1, h.shape[-1]))
+        h = np.concatenate([start, h[:, :-1]], 1)
+    else:
+        h = h * keep[..., None]
+    h = h + v["wpe"]
+    for layer in range(depth):
+        here = f"h{layer}"
+        h = h + attention(norm(h, v[f"{here}/ln_1/g"]), v, f"{here}/attn", causal=keep is None)
+        h = h + mlp(norm(h, v[f"{here}/ln_2/g"]), v, f"{here}/mlp")
+    return norm(h, v["ln_f/g"]) @ v["wtet"].T
+
+
+def pixels(net: Network) -> tuple[Images, NDArray[np.int64]]:
+    draw = torch.Generator().manual_seed(1)
+    codes = torch.randint(0, net.codec.levels, (3, net.codec.grid.positions, 1), generator=draw)
+    return net.codec.decode(codes), codes[..., 0].numpy()
+
+
+def check_logits(net: Network, model: Variables, hidden: Hidden | None) -> None:
+    images, codes = pixels(net)
+    keep = None if hidden is None else 1.0 - hidden.double().numpy()
+    wanted = reference(model, codes, depth=net.backbone.depth, keep=keep)
+    with torch.no_grad():
+        own = net.head.project(net.backbone(images, hidden))
+    assert np.abs(wanted).max() > 1
+    torch.testing.assert_close(own, torch.from_numpy(wanted), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=list(SHAPES))
+@pytest.mark.parametrize("start", [True, False], ids=["autoregressive", "masked"])
+def test_logits_are_the_graphs(tmp_path: Path, start: bool, shape: tuple[int, int, int]) -> None:
+    depth, width, heads = shape
+    model = variables.draw(
+        depth=depth, width=width, heads=heads, colours=COLOURS, positions=36, start=start, scope=""
+    )
+    bundles.write(
+        tmp_path / "model.ckpt-1", {f"model/{name}": array for name, array in model.items()}, shards=2
+    )
+    net = network(read(tmp_path / "model.ckpt-1", palette(COLOURS)))
+    exact = {name: array.astype(np.float64) for name, array in model.items()}
+    hidden = None if start else torch.rand(3, 36, generator=torch.Generator().manual_seed(2)) < 0.15
+    check_logits(net, exact, hidden)
+
+
+def writer() -> ModuleType:
+    """The script that wrote the checkpoint in the folder; reading it needs no TensorFlow."""
+    spec = importlib.util.spec_from_file_location("write_openai_bundle", HERE / "write.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def check_checkpoint(folder: Path, script: ModuleType) -> None:
+    bundle = Bundle.open(folder)
+    assert bundle.shards == 2
+    for name, array in script.values().items():
+        np.testing.assert_array_equal(bundle.read(name).numpy(), array, strict=True)
+    imported = read(folder, palette(script.COLOURS))
+    skipped = {account.theirs for account in imported.accounts if account.skipped}
+    assert {"global_step", "beta1_power", "model/clf/w", "model/wte/Adam_1"} <= skipped
+    assert skipped | script.values().keys() == bundle.entries.keys()
+    assert imported.step == script.STEP
+    exact = {name.removeprefix("model/"): array.astype(float) for name, array in script.values().items()}
+    check_logits(network(imported), exact, None)
+
+
+def test_a_checkpoint_that_tensorflow_wrote_is_read_bit_for_bit() -> None:
+    check_checkpoint(HERE, writer())
+
+
+@pytest.mark.filterwarnings("ignore")  # TensorFlow's own
+def test_tensorflow_writes_what_is_read(tmp_path: Path) -> None:
+    pytest.importorskip(
+        "tensorflow", reason="TensorFlow is no dependency; install tensorflow-cpu to see this"
+    )
+    script = writer()
+    script.write(tmp_path)
+    check_checkpoint(tmp_path, script)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("big_endian", [False, True])
+def test_tensorflow_reads_what_the_tests_write(tmp_path: Path, big_endian: bool) -> None:
+    """The writer behind the other tests keeps to the format by another judge than our reader."""
+    tensorflow = pytest.importorskip("tensorflow", reason="TensorFlow is no dependency")
+    bundles.write(tmp_path / "it", bundles.tensors(), shards=3, big_endian=big_endian)
+    theirs = tensorflow.train.load_checkpoint(str(tmp_path / "it"))
+    for name, array in bundles.tensors().items():
+        np.testing.assert_array_equal(theirs.get_tensor(name), array, strict=True)

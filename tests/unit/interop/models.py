@@ -1,0 +1,96 @@
+"""Small networks with random weights, and their folders as Hugging Face has them."""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from isopix.interop import huggingface
+from isopix.interop.imported import Imported
+from isopix.objectives.network import Network
+from isopix.recipes import catalogue, tiny
+from isopix.recipes.recipe import Recipe
+from tests.unit.data.refusal import refusal
+
+COLOURS = 32
+SOON = 5  # seconds; each takes milliseconds, and a busy machine ten times as long
+Tensors = dict[str, Tensor]
+
+
+def palette(colours: int = COLOURS) -> Tensor:
+    """Distinct colours, levels of 0..255 with fractions."""
+    step = torch.arange(colours)
+    found = torch.stack([(step * 8) % 256, (step * 37) % 256, (255 - step * 5) % 256], 1) * 0.99 + 0.3
+    found[1, 0] = 8355905 / 65536  # near grey, where float32 is too coarse for their range of -1 to 1
+    return found
+
+
+def network(*words: str, name: str = "igpt.digits", deviation: float = 0.3) -> Network:
+    """A recipe's network, changed by `path=value` words, every weight drawn anew."""
+    small = ["depth=2", "width=16", "data.cols=6", f"codec.colours={COLOURS}"]
+    recipe = catalogue.resolve(name, assignments=[*small, *words]).recipe
+    net = recipe.build(recipe.codec.build(recipe.grid, palette(recipe.codec.colours)))
+    draw = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=draw) * deviation)
+    return net.eval()
+
+
+def folder(path: Path, net: Network | None = None) -> Path:
+    """The network's folder, as we write it."""
+    huggingface.write(path, net or network(), card="# A card\n")
+    return path
+
+
+def revived(imported: Imported) -> Network:
+    """The network of an import."""
+    digits = tiny.digits()
+    recipe: Recipe = replace(
+        digits,
+        depth=imported.depth,
+        width=imported.width,
+        block=imported.block,
+        objective=imported.objective,
+        codec=replace(digits.codec, colours=len(imported.colours)),
+        data=replace(digits.data, rows=imported.grid.rows, cols=imported.grid.cols),
+    )
+    net = recipe.build(recipe.codec.build(imported.grid, imported.colours))
+    net.load({**imported.tensors, "codec.fixed": net.codec.fixed})
+    return net.eval()
+
+
+def change_json(path: Path, **values: Any) -> None:
+    """Set values of a JSON file."""
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+def change_weights(folder: Path, change: Callable[[Tensors], Any]) -> None:
+    """Let `change` alter the tensors of `model.safetensors`."""
+    path = folder / "model.safetensors"
+    tensors = {name: tensor.clone() for name, tensor in load_file(path).items()}
+    change(tensors)
+    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path, {"format": "pt"})
+
+
+def codes(net: Network, images: int = 3) -> Tensor:
+    """Random codes [B N]."""
+    draw = torch.Generator().manual_seed(1)
+    return torch.randint(0, net.codec.levels, (images, net.codec.grid.positions), generator=draw)
+
+
+def refused(source: Path, *words: str) -> str:
+    """The refusal to read, which comes soon, is one short line, and holds these words."""
+    begin = time.monotonic()
+    message = refusal(huggingface.read, source)
+    assert time.monotonic() - begin < SOON
+    assert len(message) < 500 + len(str(source))
+    for word in words:
+        assert word in message
+    return message
