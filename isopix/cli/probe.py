@@ -1,5 +1,6 @@
 """`isopix probe`: how well a linear classifier tells classes by each layer, beside the controls."""
 
+import hashlib
 from pathlib import Path
 from typing import Annotated
 
@@ -15,10 +16,13 @@ from isopix.model.pool import Pool
 from isopix.runs.probing import evidence
 from isopix.train.disk import write_json
 from isopix.train.run_folder import RunFolder
-from isopix.transfer.evidence import Evidence, LayerScore, Protocol
+from isopix.transfer.evidence import Evidence, LayerScore, Protocol, Reading
 
 Which = Annotated[Stream, Parameter(help="n: states after the next norm, as the paper; h: as they are")]
 Pooling = Annotated[Pool, Parameter(help="how the positions of an image become one vector")]
+How = Annotated[
+    Reading, Parameter(help="huggingface: without the start symbol, as their feature path; to compare")
+]
 
 
 def probe(
@@ -28,6 +32,7 @@ def probe(
     limit: Limit = None,
     stream: Which = "n",
     pool: Pooling = "mean",
+    reading: How = "paper",
     refit: bool = False,
     precision: Precision | None = None,
     seed: Seed = 0,
@@ -52,17 +57,18 @@ def probe(
     precision
         Of the network's arithmetic; the run's own without it.
     """
-    loaded = network_of(run, device)
+    folder, loaded = RunFolder.open(run), network_of(run, device)
     images = images_for(loaded, data, limit)
     with counting("features", 2 * _count(images)) as done:
         found = evidence(
             loaded,
             images,
             precision=precision or loaded.recipe.precision,
-            protocol=Protocol(stream=stream, pool=pool, refit=refit, seed=seed),
+            protocol=Protocol(stream=stream, pool=pool, reading=reading, refit=refit, seed=seed),
             progress=lambda whose, count: done(count + (_count(images) if whose == "untrained" else 0)),
         )
-    path = keep(run, loaded.step, found, {"data": images.name, "limit": limit})
+    facts: dict[str, object] = {"data": images.name, "limit": limit, "images_digest": digest(images)}
+    path = keep(folder, loaded.step, found, facts)
     if json:
         show_json({**found.to_dict(), "record": str(path)})
     else:
@@ -70,15 +76,24 @@ def probe(
         say(f"wrote {path}")
 
 
-def keep(run: Path, step: int, found: Evidence, facts: dict[str, object]) -> Path:
+def keep(run: RunFolder, step: int, found: Evidence, facts: dict[str, object]) -> Path:
     """Write the evidence into the run folder, and return where."""
-    folder = RunFolder.open(run).probes
-    folder.mkdir(exist_ok=True)
+    run.probes.mkdir(exist_ok=True)
     values = {"kind": "probe", "step": step, **facts, **found.to_dict()}
     settings = {"protocol": found.protocol, **facts}
-    path = folder / f"probe-{step:08d}-{facts['data']}-{tag(settings)}.json"
+    path = run.probes / f"probe-{step:08d}-{facts['data']}-{tag(settings)}.json"
     write_json(path, record(values))
     return path
+
+
+def digest(images: ImageSet) -> str:
+    """One hash of all pixels and labels; settings of training, such as augmentation, do not enter."""
+    state = hashlib.blake2b(digest_size=16)
+    for split in (images.train, images.validation, images.test):
+        for tensor in (split.images, split.labels):
+            state.update(str(None if tensor is None else tuple(tensor.shape)).encode())
+            state.update(b"" if tensor is None else tensor.contiguous().numpy().data)
+    return state.hexdigest()
 
 
 def show(found: Evidence) -> None:

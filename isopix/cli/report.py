@@ -1,12 +1,15 @@
 """`isopix report`: a page about runs."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from isopix.cli.console import Json, say, show_json, show_table
-from isopix.report import page
+from isopix.report import finding, page
+from isopix.report.gather import Gathered
+from isopix.report.probes import differences, speaking
 from isopix.report.summary import Row, summary
 from isopix.train.disk import room_for, write
 from isopix.train.run_folder import RunFolder
@@ -41,7 +44,16 @@ def report(*runs: Path, out: Out = None, json: Json = False) -> None:
         return
     columns = ["", "what", "nats", "layer", "test accuracy (95 % interval)"]
     show_table("Runs, and controls that have learnt nothing", columns, [cells(row) for row in rows])
+    for note in notes(gathered):
+        say(f"note: {note}")
     say(f"wrote {out}")
+
+
+def notes(gathered: Mapping[str, Gathered]) -> list[str]:
+    """What the table cannot say: why a network is not above its untrained self, what not to compare."""
+    found = [f"{name}: {why}" for name, run in gathered.items() if (why := finding.why(run))]
+    different = differences(list(speaking(gathered).values()))
+    return [*found, finding.headline(gathered)] if different else found
 
 
 def cells(row: Row) -> tuple[str, ...]:

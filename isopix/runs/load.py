@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -19,12 +19,15 @@ WEIGHTS = ("model",)
 
 
 class Loaded(NamedTuple):
-    """A network as it was at `step`, and damaged checkpoints that were passed over, newest first."""
+    """A network as it was at `step`, damaged checkpoints that were passed over, newest first, and the records
+    that were saved with it.
+    """
 
     recipe: Recipe
     network: Network
     step: int
     passed_over: list[str]
+    records: dict[str, dict[str, Any]]
 
 
 def load(path: Path, *, device: torch.device) -> Loaded:
@@ -35,7 +38,7 @@ def load(path: Path, *, device: torch.device) -> Loaded:
     """
     found, passed_over = find(path, WEIGHTS)
     network = revive(found).to(device)
-    return Loaded(recipe_of(found), network, found.records["state"]["step"], passed_over)
+    return Loaded(recipe_of(found), network, found.records["state"]["step"], passed_over, found.records)
 
 
 def find(path: Path, groups: Collection[str] | None = None) -> tuple[Checkpoint, list[str]]:

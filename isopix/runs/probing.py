@@ -5,11 +5,13 @@ from collections.abc import Callable
 from isopix.core.device import Precision
 from isopix.core.types import Images
 from isopix.data.images import ImageSet
+from isopix.interop.huggingface import unshifted
 from isopix.model.backbone import Backbone
 from isopix.runs.load import Loaded
+from isopix.transfer.controls import examine
 from isopix.transfer.evidence import Evidence, Protocol
 from isopix.transfer.features import Features, extract, raw_pixels
-from isopix.transfer.probe import Split, Splits, examine
+from isopix.transfer.probe import Split, Splits
 
 Progress = Callable[[str, int], None]  # whose features, and how many images are done
 
@@ -29,6 +31,7 @@ def evidence(
     """
     data.require_labels("probe")
     network = loaded.network
+    enter = unshifted if protocol.reading == "huggingface" else _as_it_is
     untrained = loaded.recipe.build(network.codec).to(network.device)
 
     def states(backbone: Backbone, whose: str) -> Splits:
@@ -45,14 +48,18 @@ def evidence(
         return _splits(data, read)
 
     return examine(
-        lambda: states(network.backbone, "trained"),
+        lambda: states(enter(network.backbone), "trained"),
         {
             "raw pixels": lambda: _splits(data, lambda images, before: raw_pixels(images)),
-            "untrained": lambda: states(untrained.backbone, "untrained"),
+            "untrained": lambda: states(enter(untrained.backbone), "untrained"),
         },
         protocol=protocol,
         device=network.device,
     )
+
+
+def _as_it_is(backbone: Backbone) -> Backbone:
+    return backbone
 
 
 def _splits(data: ImageSet, read: Callable[[Images, int], Features]) -> Splits:

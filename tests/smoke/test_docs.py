@@ -9,24 +9,27 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-BLOCK = re.compile(r"(<!-- slow -->\n)?```(console|python)\n(.*?)```", re.DOTALL)
+BLOCK = re.compile(r"```(console|python)\n(.*?)```", re.DOTALL)
 
 
-def blocks(kind: str) -> list:
-    """Each block of a kind as a test parameter; those marked slow are slow tests."""
-    found = []
-    for page in PAGES:
-        for number, match in enumerate(BLOCK.finditer(page.read_text())):
-            if match[2] == kind:
-                marks = [pytest.mark.slow] if match[1] else []
-                found.append(pytest.param(match[3], id=f"{page.name}-{number}", marks=marks))
-    return found
+def blocks(page: Path, kind: str) -> list[str]:
+    return [text for found, text in BLOCK.findall(page.read_text()) if found == kind]
+
+
+PROGRAMS = [
+    pytest.param(text, id=f"{page.name}-{number}")
+    for page in PAGES
+    for number, text in enumerate(blocks(page, "python"))
+]
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("text", blocks("console"))
-def test_commands_run_as_written(workplace: Path, text: str) -> None:
-    for line in text.splitlines():
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if blocks(page, "console")], ids=lambda page: page.name
+)
+def test_commands_run_as_written(workplace: Path, page: Path) -> None:
+    """All of a page, one after another, as its reader would type them."""
+    for line in "".join(blocks(page, "console")).splitlines():
         if line.startswith("$ "):
             words = line[2:].split("  #")[0].split()
             assert words[0] == "isopix"
@@ -36,7 +39,7 @@ def test_commands_run_as_written(workplace: Path, text: str) -> None:
             assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("text", blocks("python"))
+@pytest.mark.parametrize("text", PROGRAMS)
 def test_programs_run_as_written(workplace: Path, text: str) -> None:
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -7,8 +7,12 @@ import pytest
 
 from isopix.cli.main import VERBS
 
-SUB = {"palette": ["fit", "import", "show"], "recipe": ["list", "show"]}
-PAGES = [[verb, *([sub] if sub else [])] for verb in VERBS for sub in SUB.get(verb, [""])]
+SUB = {
+    "palette": ["fit", "import", "show"],
+    "recipe": ["list", "show"],
+    "convert": ["huggingface", "openai", "to-huggingface"],
+}
+PAGES = [[verb, *([sub] if sub else [])] for verb in VERBS for sub in ["", *SUB.get(verb, [])]]
 
 
 def test_the_table_of_contents_imports_no_torch() -> None:

@@ -10,7 +10,7 @@ from isopix.transfer.features import extract, raw_pixels
 from isopix.transfer.probe import Split, Splits, probe
 
 CPU = torch.device("cpu")
-QUICK = Protocol(strengths=(0.1,), resamples=5)
+QUICK = Protocol(strengths=(0.1,), weaker=(), resamples=5)
 RECIPE = catalogue.resolve("igpt.digits", assignments=["depth=1", "width=16", "seed=5"]).recipe
 
 
@@ -27,7 +27,7 @@ def loaded(*, trained: bool) -> Loaded:
     with torch.no_grad():
         for parameter in network.parameters() if trained else ():
             parameter.add_(torch.randn(parameter.shape, generator=draw), alpha=0.3)
-    return Loaded(RECIPE, network.eval(), 7, [])
+    return Loaded(RECIPE, network.eval(), 7, [], {})
 
 
 def evidence(network: Loaded, data: ImageSet, protocol: Protocol = QUICK) -> Evidence:
@@ -57,6 +57,6 @@ def test_stream_pool_and_precision_reach_every_reading(
         return extract(backbone, images, **options)
 
     monkeypatch.setattr(probing, "extract", spy)
-    protocol = Protocol(stream="h", pool="max", strengths=(0.1,), resamples=5)
+    protocol = Protocol(stream="h", pool="max", strengths=(0.1,), weaker=(), resamples=5)
     probing.evidence(loaded(trained=True), data, precision="bf16", protocol=protocol)
     assert asked == [("h", "max", "bf16")] * 6  # three splits of the network, three of the untrained

@@ -1,18 +1,19 @@
 """A run grades the images that it says it grades, and its masks and rates are those of each step."""
 
+import json
 from pathlib import Path
 
 import pytest
 import torch
 
-from isopix.codecs import kmeans
+from isopix.codecs import kmeans, palette_file
 from isopix.core.random import generator
 from isopix.core.types import Images, Labels
 from isopix.data.images import load as load_images
 from isopix.objectives.base import Problem
 from isopix.recipes import catalogue
-from isopix.runs.load import load
 from isopix.recipes.recipe import Recipe
+from isopix.runs.load import load
 from isopix.runs.run import Watch, make_codec, resume, start
 from isopix.train import log
 from isopix.train.evaluate import held_out_loss
@@ -52,19 +53,36 @@ def test_the_rate_of_each_step_is_the_schedules(run: tuple[Recipe, Path]) -> Non
     assert rates == pytest.approx([recipe.optimiser.learning_rate * factor for factor in factors])
 
 
-def test_every_step_has_masks_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resumed_run_draws_the_masks_of_the_steps_that_are_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In their order: those of another step, or of another order, would be other problems."""
     recipe, posed = catalogue.resolve("igpt.digits_bert", assignments=WORDS).recipe, []
     prepare = Pretraining.prepare
 
     def spy(self: Pretraining, images: Images, labels: Labels | None, draw: torch.Generator) -> Problem:
-        posed.append(prepare(self, images, labels, draw))
-        return posed[-1]
+        problem = prepare(self, images, labels, draw)
+        if self.module.training:
+            posed.append(problem.hidden)
+        return problem
 
     monkeypatch.setattr(Pretraining, "prepare", spy)
-    start(recipe, tmp_path / "run", device=CPU, watch=Watch())
-    masks = [problem.hidden for problem in posed if len(problem.images) == recipe.batch]
+    asked = iter([False, False, True])
+    start(recipe, tmp_path / "run", device=CPU, watch=Watch(stop=lambda: next(asked)))
+    resume(tmp_path / "run", device=CPU, watch=Watch())
     drawn = [recipe.objective.mask.draw(16, recipe.grid, generator(0, "problem", step)) for step in range(8)]
-    assert all(any(torch.equal(mask, each) for each in masks) for mask in drawn)
+    assert len(posed) == len(drawn)
+    assert all(torch.equal(mask, each) for mask, each in zip(posed, drawn, strict=True))
+
+
+def test_a_run_with_a_palette_file_says_where_its_colours_come_from(tmp_path: Path) -> None:
+    file = tmp_path / "greys.npz"
+    colours = torch.linspace(0, 255, 17).round()[:, None].expand(17, 3).contiguous()
+    palette_file.write(file, palette_file.StoredPalette(colours, "seventeen greys"))
+    recipe = catalogue.resolve("igpt.digits", assignments=[*WORDS, f"codec.source={file}", "steps=1"]).recipe
+    start(recipe, tmp_path / "run", device=CPU, watch=Watch())
+    told = json.loads((tmp_path / "run" / "environment.json").read_text())
+    assert told["palette"] == {"file": str(file), "source": "seventeen greys"}
 
 
 def test_seconds_go_on_after_a_stop(tmp_path: Path) -> None:

@@ -1,0 +1,112 @@
+"""`isopix convert`: other people's Image GPTs in, ours out."""
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from isopix.cli.console import Json, say, show_json
+from isopix.codecs import palette_file
+from isopix.core import device as devices
+from isopix.core.shell import command
+from isopix.interop import huggingface as theirs
+from isopix.interop import openai as released
+from isopix.interop.imported import Imported
+from isopix.report.card import card
+from isopix.report.gather import gather
+from isopix.runs import hub
+from isopix.runs.adopt import ACCOUNTS, adopt
+from isopix.runs.load import load
+from isopix.train.run_folder import RunFolder
+
+app = App(
+    name="convert",
+    help="""Other people's Image GPTs in, ours out.
+
+Example: isopix convert huggingface openai/imagegpt-small runs/imagegpt
+""",
+)
+
+Out = Annotated[Path, Parameter(help="the folder to write; it must be new or empty")]
+Data = Annotated[str, Parameter(help="the images that it was trained on: a name or a path")]
+PaletteFile = Annotated[Path | None, Parameter(help="a palette file, in place of the model's own")]
+
+
+@app.command
+def huggingface(
+    source: str, out: Out, *, palette: PaletteFile = None, data: Data = "imagenet-1k", json: Json = False
+) -> None:
+    """A run folder from Hugging Face's ImageGPT, in a local folder or on the hub.
+
+    The weights may be safetensors or pickled tensors; a pickle that would do anything else is refused.
+
+    Example: isopix convert huggingface openai/imagegpt-small runs/imagegpt
+
+    Parameters
+    ----------
+    source
+        A folder as save_pretrained leaves it, or a name of the hub (owner/name).
+    """
+    colours = None if palette is None else palette_file.read(palette).colours
+    _adopt(lambda: theirs.read(hub.located(source), colours), out, data, json=json)
+
+
+@app.command
+def openai(prefix: Path, out: Out, *, palette: Path, data: Data = "imagenet-1k", json: Json = False) -> None:
+    """A run folder from a checkpoint of OpenAI's image-gpt, autoregressive or BERT; needs no TensorFlow.
+
+    Example: isopix convert openai igpt-s/model.ckpt-1000000 runs/igpt-s --palette kmeans_centers.npy
+
+    Parameters
+    ----------
+    prefix
+        The checkpoint without the ends of its files: model.ckpt-1000000 for model.ckpt-1000000.index.
+    palette
+        The colours that its codes stand for: OpenAI's kmeans_centers.npy, or any palette file.
+    """
+    colours = palette_file.read(palette).colours
+    _adopt(lambda: released.read(prefix, colours), out, data, json=json)
+
+
+@app.command(name="to-huggingface")
+def to_huggingface(run: Path, out: Out, *, json: Json = False) -> None:
+    """A folder that transformers loads as ImageGPT and its image processor, with a model card.
+
+    Example: isopix convert to-huggingface runs/ar exported
+
+    Parameters
+    ----------
+    run
+        The run folder; its newest checkpoint is written.
+    """
+    loaded = load(run, device=devices.pick("cpu"))
+    theirs.write(
+        out, loaded.network, card=card(gather(RunFolder.open(run)), name=out.name, library="transformers")
+    )
+    if json:
+        show_json({"folder": str(out), "step": loaded.step})
+        return
+    say(f"wrote {out}, step {loaded.step} of {run}")
+    say(f"load it: transformers.ImageGPTForCausalImageModeling.from_pretrained('{out}')")
+
+
+def _adopt(read: Callable[[], Imported], out: Path, data: str, *, json: bool) -> None:
+    run, imported = adopt(read, out, data=data, command=["isopix", *sys.argv[1:]])
+    parameters = sum(tensor.numel() for tensor in imported.tensors.values())
+    skipped = Counter(account.skipped for account in imported.accounts if account.skipped)
+    taken = sum(not account.skipped for account in imported.accounts)
+    if json:
+        rules = dict(skipped)
+        show_json({"run": str(run.path), "parameters": parameters, "tensors": taken, "skipped": rules})
+        return
+    say(f"{imported.origin}: {imported.depth} × {imported.width}, {parameters:,} parameters")
+    say(f"took {taken} tensors; left out by rule: {sum(skipped.values())}")
+    for rule, count in skipped.items():
+        say(f"  {count} × {rule}")
+    grid = imported.grid
+    say(f"wrote {run.path}, which reads images of {grid.rows}×{grid.cols}")
+    say(f"what became of each tensor: {next(run.checkpoints.glob('step-*')) / ACCOUNTS}.json")
+    say(f"next: {command('verify', out)} --data … ; {command('probe', out)} --data …")

@@ -1,0 +1,58 @@
+"""`isopix publish`: a run's model on the Hugging Face hub, with its card."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from isopix.cli.console import Json, say, show_json
+from isopix.core import device as devices
+from isopix.interop import huggingface as theirs
+from isopix.report.card import card
+from isopix.report.gather import gather
+from isopix.runs import hub
+from isopix.runs.load import load
+from isopix.runs.pretrained import Pretrained
+from isopix.runs.pretrained import publish as publish_ours
+from isopix.train.run_folder import RunFolder
+
+Layout = Annotated[
+    Literal["isopix", "huggingface"],
+    Parameter(help="isopix: what isopix.load reads; huggingface: what transformers loads"),
+]
+
+
+def publish(
+    run: Path, name: str, *, layout: Layout = "isopix", private: bool = False, json: Json = False
+) -> None:
+    """Upload the model of a run to the Hugging Face hub, with a model card made from the run folder.
+
+    You must be logged in there (hf auth login). The model is made if it does not exist.
+
+    Example: isopix publish runs/photos me/photos-igpt
+
+    Parameters
+    ----------
+    run
+        The run folder; its newest checkpoint is uploaded.
+    name
+        The model on the hub: owner/name.
+    private
+        Make it visible to its owner alone.
+    """
+    gathered = gather(RunFolder.open(run))
+    loaded = load(run, device=devices.pick("cpu"))
+    if layout == "isopix":
+        told = card(gathered, name=name, library="isopix")
+        address = publish_ours(Pretrained(loaded), name, card=told, private=private)
+    else:
+        with TemporaryDirectory() as scratch:
+            folder = Path(scratch) / "model"
+            told = card(gathered, name=name, library="transformers")
+            theirs.write(folder, loaded.network, card=told)
+            address = hub.publish(folder, name, private=private)
+    if json:
+        show_json({"address": address, "step": loaded.step})
+    else:
+        say(f"published step {loaded.step} of {run}: {address}")

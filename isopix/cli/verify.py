@@ -1,0 +1,94 @@
+"""`isopix verify`: whether a model is whole, and its test loss beside the published one."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+from isopix.cli.console import Device, Json, Limit, Seed, say, show_json, show_table
+from isopix.cli.drawing import images_for, network_of
+from isopix.cli.progress import counting
+from isopix.codecs.palette_file import OPENAI_FINGERPRINT
+from isopix.core.device import Precision
+from isopix.papers.claim import Claim, matching
+from isopix.papers.igpt import TEST_LOSSES
+from isopix.runs.load import Loaded
+from isopix.train.evaluate import held_out_loss
+from isopix.train.learners import Pretraining
+
+Values = dict[str, Any]
+
+
+def verify(
+    run: Path,
+    *,
+    data: str | None = None,
+    limit: Limit = None,
+    precision: Precision = "fp32",
+    seed: Seed = 0,
+    device: Device = "auto",
+    json: Json = False,
+) -> None:
+    """Check the hash of every file, name the palette, and print the test loss beside the published one.
+
+    OpenAI published the loss of its models on ImageNet's validation images, which are the test split here.
+
+    Example: isopix verify runs/igpt-s --data imagenet-1k --limit 1000
+
+    Parameters
+    ----------
+    run
+        The run folder, or a checkpoint folder.
+    data
+        Other images than the run's own: a folder, an .npz file, Parquet, or a name.
+    precision
+        Of the network's arithmetic.
+    """
+    loaded = network_of(run, device)
+    images = images_for(loaded, data, limit)
+    test = images.test.images
+    if not len(test):
+        raise ValueError(f"data set '{images.name}' has no test images")
+    with counting("test loss", len(test)) as done:
+        learner = Pretraining(loaded.network)
+        nats = held_out_loss(learner, test, seed=seed, precision=precision, progress=done)
+    claim = matching(TEST_LOSSES, loaded.recipe, loaded.network.codec)
+    values = _values(loaded, nats, claim) | {"data": images.name, "images": len(test)}
+    if json:
+        show_json(values)
+    else:
+        _show(values, claim)
+
+
+def _values(loaded: Loaded, nats: float, claim: Claim | None) -> Values:
+    fingerprint = loaded.network.codec.fingerprint()
+    published = None if claim is None else {"nats": claim.value, "source": claim.source}
+    return {
+        "recipe": loaded.recipe.name,
+        "step": loaded.step,
+        "imported": loaded.records.get("imported", {}).get("imported"),
+        "palette": fingerprint,
+        "palette_is_openais": fingerprint == OPENAI_FINGERPRINT,
+        "loss_nats": nats,
+        "uniform_nats": math.log(loaded.network.codec.levels),
+        "published": published,
+    }
+
+
+def _show(values: Values, claim: Claim | None) -> None:
+    origin = f", imported from {values['imported']}" if values["imported"] else ""
+    say(
+        f"{values['recipe']}, step {values['step']}{origin}: every file has the hash that its manifest states"
+    )
+    whose = "OpenAI's" if values["palette_is_openais"] else "not OpenAI's"
+    say(f"palette {values['palette'][:12]}, {whose}")
+    named = f"{values['images']:,} test images of {values['data']}"
+    rows = [(f"this model, {named}", values["loss_nats"]), ("all codes alike", values["uniform_nats"])]
+    if claim is not None:
+        rows.insert(1, (f"published ({claim.source}): {claim.protocol}", claim.value))
+    bits = [(what, f"{nats:.4f}", f"{nats / math.log(2):.4f}") for what, nats in rows]
+    show_table("Loss of a graded code", ["", "nats", "bits"], bits)
+    if claim is None:
+        say("no loss is published for such a network with such a palette")
+    else:
+        difference = values["loss_nats"] - claim.value
+        say(f"difference from the published loss: {difference:+.4f} nats; it is of the images named there")

@@ -1,0 +1,34 @@
+"""Claim: a published number, the network that it is of, and how it was measured."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from isopix.codecs.base import Codec
+from isopix.recipes.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Claim:
+    """`value` in `unit`, published in `source` for the network of `recipe`, measured by `protocol`."""
+
+    recipe: Recipe
+    protocol: str
+    value: float
+    unit: str
+    source: str
+    palette: str  # the fingerprint of the palette that the number depends on
+
+    def is_of(self, recipe: Recipe, codec: Codec) -> bool:
+        """Whether a network of this recipe and codec is such a one as the number was published for."""
+        return _network(recipe) == _network(self.recipe) and codec.fingerprint() == self.palette
+
+
+def matching(claims: Iterable[Claim], recipe: Recipe, codec: Codec) -> Claim | None:
+    """The claim about such a network, if there is one."""
+    return next((claim for claim in claims if claim.is_of(recipe, codec)), None)
+
+
+def _network(recipe: Recipe) -> tuple[object, ...]:
+    """What makes two networks the same function of their weights."""
+    parts = (recipe.stem, recipe.positions, recipe.block, recipe.objective)
+    return (*parts, recipe.depth, recipe.width, recipe.grid, recipe.codec.colours)

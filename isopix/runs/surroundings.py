@@ -1,0 +1,42 @@
+"""Surroundings: where, with what and by which command a run is made, as its folder tells it."""
+
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import isopix
+from isopix.core.device import environment
+
+CHECKOUT = Path(isopix.__file__).parents[1]
+
+
+def surroundings(device: torch.device) -> dict[str, Any]:
+    """Device, threads, versions, the commit if there is one, and the command with its working directory."""
+    found = commit(CHECKOUT)
+    return {
+        **environment(device),
+        "isopix": isopix.__version__,
+        **({"commit": found} if found else {}),
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "folder": str(Path.cwd()),
+        "command": ["isopix", *sys.argv[1:]],
+    }
+
+
+def commit(checkout: Path) -> str | None:
+    """The commit of a checkout, with `-dirty` where tracked files differ from it.
+
+    None for an installed package, even one that lies inside another project's checkout, and without git.
+    """
+    if not (checkout / ".git").exists():
+        return None
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip() or None
