@@ -12,9 +12,9 @@ from isopix.objectives.network import Network
 VERSION = transformers.__version__
 
 
-def twin(network: Network, heads: int) -> nn.Module:
+def twin(network: Network) -> nn.Module:
     """Their model as our export makes it: the same weights, and no dropout (its default is 0.1)."""
-    settings = huggingface.config(network) | {"n_head": heads, "use_cache": False}
+    settings = huggingface.config(network) | {"use_cache": False}
     model = transformers.ImageGPTForCausalImageModeling(transformers.ImageGPTConfig.from_dict(settings))
     model.to(network.head.project.weight.dtype).load_state_dict(huggingface.weights(network))
     return model.to(network.device)

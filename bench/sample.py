@@ -35,7 +35,7 @@ def main() -> None:
     network = recipe.build(recipe.codec.build(recipe.grid, colours)).to(device).eval()
     with torch.no_grad():
         network.head.project.weight.normal_(std=0.5, generator=torch.Generator(device).manual_seed(0))
-    theirs = peer.twin(network, recipe.block.heads).eval()
+    theirs = peer.twin(network).eval()
     theirs.config.use_cache = True
     canvas = torch.zeros(options.batch, 3, *recipe.grid, dtype=torch.uint8, device=device)
     positions = recipe.grid.positions

@@ -47,7 +47,7 @@ def main() -> None:
     network = recipe.build(codec).to(device)
     codec.prepare()
     images = images.to(device)
-    theirs = peer.twin(network, recipe.block.heads)
+    theirs = peer.twin(network)
     if options.compile:
         theirs = torch.compile(theirs)
     stepper = Stepper(
@@ -74,7 +74,7 @@ def main() -> None:
     calls = {"isopix": ours_step, "huggingface": their_step}
     times = alternate(calls, repeats=options.repeats, warmup=3, device=device)
     rates = {name: options.batch / statistics.median(taken) for name, taken in times.items()}
-    peak, flops = devices.peak_flops(device), of_recipe(recipe).training_flops
+    peak, flops = devices.peak_flops(device, options.precision), of_recipe(recipe).training_flops
     how = f"{recipe.name}, batch {options.batch}, {options.precision}{', compiled' * options.compile}"
     name = f"transformers {peer.VERSION} ImageGPT"
     answer(

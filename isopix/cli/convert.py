@@ -3,6 +3,7 @@
 import sys
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -51,7 +52,12 @@ def huggingface(
         A folder as save_pretrained leaves it, or a name of the hub (owner/name).
     """
     colours = None if palette is None else palette_file.read(palette).colours
-    _adopt(lambda: theirs.read(hub.located(source), colours), out, data, json=json)
+
+    def read() -> Imported:
+        imported = theirs.read(hub.located(source), colours)
+        return imported if Path(source).exists() else replace(imported, origin=f"Hugging Face {source}")
+
+    _adopt(read, out, data, json=json)
 
 
 @app.command

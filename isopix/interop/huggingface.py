@@ -22,7 +22,7 @@ from isopix.interop.imagegpt import (
     parts_of,
 )
 from isopix.interop.imported import Imported, checked, translate
-from isopix.interop.safe_files import Weights, open_weights, read_object
+from isopix.interop.safe_files import Weights, open_weights
 from isopix.interop.tables import HUGGING_FACE, Account, rows
 from isopix.model.backbone import Backbone
 from isopix.model.blocks import ACTIVATIONS
@@ -154,8 +154,8 @@ def _read(folder: Path, colours: Float[Tensor, "K 3"] | None) -> Imported:
         raise ValueError("is no folder")
     if not (folder / CONFIG).is_file():
         raise ValueError(f"{CONFIG} is missing; this is no folder of a Hugging Face model")
-    described = described_by(read_object(folder / CONFIG))
-    images = read_object(folder / PROCESSOR) if (folder / PROCESSOR).is_file() else {}
+    described = described_by(disk.read_json(folder / CONFIG))
+    images = disk.read_json(folder / PROCESSOR) if (folder / PROCESSOR).is_file() else {}
     grid = grid_of(described.positions, images.get("size"))
     colours = colours_of(images.get("clusters")) if colours is None else colours
     if len(colours) != described.levels:

@@ -1,19 +1,18 @@
 """Weights as strangers left them: every tensor is known by its shape before one is read; nothing runs."""
 
-import json
 import re
 import reprlib
 import warnings
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from isopix.train.checkpoint import MAX_JSON
+from isopix.train.disk import read_json
 from isopix.train.tensor_file import check_header
 
 INDEX = ".index.json"
@@ -42,20 +41,6 @@ def open_weights(folder: Path) -> Weights:
         if (folder / f"{name}{INDEX}").is_file():
             return _joined(folder / f"{name}{INDEX}")
     raise ValueError(f"there is no {' and no '.join(SINGLE)}, nor the {INDEX} of either")
-
-
-def read_object(path: Path) -> dict[str, Any]:
-    """The values of a JSON object. Raises ValueError, which begins with the file's name."""
-    size = path.stat().st_size
-    if size > MAX_JSON:
-        raise ValueError(f"{path.name} has {size} bytes; at most {MAX_JSON} are read")
-    try:
-        values = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path.name} is no JSON: {error}") from None
-    if not isinstance(values, dict):
-        raise ValueError(f"{path.name} is no JSON object")
-    return values
 
 
 def quoted(value: object) -> str:
@@ -103,7 +88,7 @@ def _joined(index: Path) -> Weights:
 
 def _places(index: Path) -> dict[str, str]:
     """The shard of each tensor. A shard is a file beside the index, never a path."""
-    places = read_object(index).get("weight_map")
+    places = read_json(index).get("weight_map")
     if not isinstance(places, dict):
         raise ValueError(f"{index.name} has no weight_map")
     suffix = Path(index.name.removesuffix(INDEX)).suffix

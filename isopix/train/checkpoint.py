@@ -1,22 +1,20 @@
 """A checkpoint is a folder that is whole or not there, and that knows the hash of each of its files."""
 
 import hashlib
-import json
 import os
 import re
 import shutil
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
 from isopix.train import tensor_file
-from isopix.train.disk import json_bytes, room_for, sync_folder, write
+from isopix.train.disk import MAX_JSON, json_bytes, read_json, room_for, sync_folder, write
 
 MANIFEST = "manifest.json"
 FORMAT = 1
-MAX_JSON = 4 << 20  # bytes; what we write is far smaller
 NAME = re.compile(r"[A-Za-z0-9_-]+")
 FILE_NAME = re.compile(rf"({NAME.pattern})\.(safetensors|json)")
 STEP_NAME = re.compile(r"step-(\d{8,})")
@@ -260,16 +258,10 @@ def _verify(folder: Path, name: str, entry: Entry) -> None:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    size = path.stat().st_size
-    if size > MAX_JSON:
-        _refuse(path, f"has {size} bytes; at most {MAX_JSON} are read")
     try:
-        values = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        _refuse(path, f"is no JSON: {error}")
-    if not isinstance(values, dict):
-        _refuse(path, "is no JSON object")
-    return values
+        return read_json(path)
+    except ValueError as error:
+        raise DamagedError(path.parent, str(error)) from None
 
 
 def _read_tensors(path: Path) -> dict[str, Tensor]:
@@ -277,7 +269,3 @@ def _read_tensors(path: Path) -> dict[str, Tensor]:
         return tensor_file.read(path)
     except ValueError as error:
         raise DamagedError(path.parent, str(error)) from None
-
-
-def _refuse(path: Path, reason: str) -> NoReturn:
-    raise DamagedError(path.parent, f"{path.name} {reason}")

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+MAX_JSON = 4 << 20  # bytes; what we write is far smaller
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, the user's share of it, the process's own limit
 
 
@@ -36,6 +37,20 @@ def write_json(path: Path, values: Mapping[str, Any]) -> None:
 def json_bytes(values: Mapping[str, Any]) -> bytes:
     """Indented JSON; raises ValueError on nan and infinity, which JSON has no words for."""
     return (json.dumps(values, indent=2, allow_nan=False) + "\n").encode()
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The values of a JSON object. Raises ValueError, which begins with the file's name."""
+    size = path.stat().st_size
+    if size > MAX_JSON:
+        raise ValueError(f"{path.name} has {size} bytes; at most {MAX_JSON} are read")
+    try:
+        values = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path.name} is no JSON: {error}") from None
+    if not isinstance(values, dict):
+        raise ValueError(f"{path.name} is no JSON object")
+    return values
 
 
 def sync_folder(folder: Path) -> None:

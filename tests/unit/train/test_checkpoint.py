@@ -7,7 +7,7 @@ import subprocess
 import pytest
 import torch
 
-from isopix.train import checkpoint
+from isopix.train import checkpoint, disk
 
 TENSORS = {
     "model": {"weight": torch.arange(6.0).reshape(2, 3), "half": torch.ones(2, dtype=torch.bfloat16)},
@@ -103,7 +103,7 @@ def test_parts_have_plain_names(tmp_path, name):
 
 def test_records_are_small(tmp_path):
     with pytest.raises(ValueError, match="a record of a checkpoint has at most 4194304"):
-        checkpoint.save(tmp_path / "x", {}, {"state": {"text": "x" * checkpoint.MAX_JSON}})
+        checkpoint.save(tmp_path / "x", {}, {"state": {"text": "x" * disk.MAX_JSON}})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -134,7 +134,7 @@ def forge(folder, name, data):
     change_entry(folder, name, {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()})
 
 
-LARGE = checkpoint.MAX_JSON + 1
+LARGE = disk.MAX_JSON + 1
 DAMAGES = {
     "model.safetensors does not have the sha256 that the manifest says: altered": lambda folder: flip(
         folder / "model.safetensors"
