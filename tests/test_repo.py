@@ -1,13 +1,14 @@
 """Laws about the source itself."""
 
 import ast
-import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "isopix"
@@ -45,17 +46,42 @@ def test_file_is_short(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= 300
 
 
+def packages(code: ast.Module) -> set[str]:
+    """Of isopix, those that are imported: `import isopix.cli.main`, `from isopix.cli import main`, `from
+    isopix import cli`; what `isopix` itself defines is of no package.
+    """
+    modules = []
+    for node in ast.walk(code):
+        if isinstance(node, ast.Import):
+            modules += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            modules += [f"{node.module}.{alias.name}" for alias in node.names]
+    parts = (module.split(".") for module in modules)
+    return {each[1] for each in parts if each[0] == "isopix" and len(each) > 1} & LEVEL.keys()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import isopix.cli.main",
+        "from isopix.cli import main",
+        "from isopix import cli",
+        "from isopix import cli as c",
+    ],
+)
+def test_every_form_of_import_is_seen(line: str) -> None:
+    assert packages(ast.parse(line)) == {"cli"}
+
+
 @pytest.mark.parametrize("path", INSIDE, ids=name)
 def test_imports_point_down(path: Path) -> None:
     here = path.relative_to(PACKAGE).parts[0]
-    for node in ast.walk(tree(path)):
-        modules = [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
-        modules += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        for module in modules:
-            parts = module.split(".")
-            if parts[0] == "isopix" and len(parts) > 1:
-                there = parts[1]
-                assert there == here or LEVEL[there] < LEVEL[here], f"{here} may not import {there}"
+    above = {there for there in packages(tree(path)) if there != here and LEVEL[there] >= LEVEL[here]}
+    assert not above, f"{here} may not import {', '.join(above)}"
+
+
+def test_every_package_has_its_level() -> None:
+    assert {path.parent.name for path in PACKAGE.glob("*/__init__.py")} <= LEVEL.keys()
 
 
 @pytest.mark.parametrize("path", [path for path in INSIDE if "cli" not in path.parts], ids=name)
@@ -109,13 +135,30 @@ def test_functions_fit_on_a_screen(path: Path) -> None:
     assert {key: length for key, length in lengths.items() if length > 40} == {}
 
 
+def unsatisfied(asked: list[str], pinned: list[str]) -> list[str]:
+    """The requirements for which no pinned version is allowed; those of another system do not count."""
+    versions = {canonicalize_name(pin.split("==")[0]): pin.split("==")[1].strip() for pin in pinned}
+    found = []
+    for requirement in map(Requirement, asked):
+        version = versions.get(canonicalize_name(requirement.name))
+        needed = requirement.marker is None or requirement.marker.evaluate()
+        if needed and (version is None or not requirement.specifier.contains(version, prereleases=True)):
+            found.append(f"{requirement} but {version}")
+    return found
+
+
 def test_pinned_versions_satisfy_what_the_package_asks_for() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     lines = (ROOT / "constraints.txt").read_text().splitlines()
-    pinned = {line.split("==")[0].lower() for line in lines if line and not line.startswith("#")}
+    pinned = [line.split(";")[0] for line in lines if "==" in line and not line.startswith("#")]
     asked = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
-    names = {re.split(r"[<>=;\[ ]", item)[0].lower() for item in asked}
-    assert names <= pinned
+    assert unsatisfied(asked, pinned) == []
+
+
+@pytest.mark.parametrize("pinned", ["Some_Package==1.9", "another==2.0"])
+def test_a_pin_that_is_too_old_or_missing_is_seen(pinned: str) -> None:
+    assert unsatisfied(["some-package>=2,<3"], [pinned]) != []
+    assert unsatisfied(["some-package>=2,<3"], ["Some_Package==2.1+cpu"]) == []
 
 
 def test_tables_of_the_documentation_are_what_their_files_say() -> None:

@@ -63,5 +63,5 @@ def speed(device: torch.device, precision: Precision, width: int) -> float:
     """FLOP/s to expect of training: a share of the data sheet's peak, or of what a matrix product reaches
     here.
     """
-    peak = peak_flops(device) if precision == "bf16" else None
+    peak = peak_flops(device, precision)
     return UTILISATION * (peak if peak is not None else matrix_rate(device, precision, width))

@@ -136,7 +136,7 @@ def _cells(row: Row) -> list[str]:
 def _reading(probe: Values) -> str:
     """How the probe read the network, where that is recorded."""
     protocol = probe.get("protocol") or {}
-    return "".join(f", {key} {protocol[key]}" for key in ("stream", "pool") if key in protocol)
+    return "".join(f", {key} {protocol[key]}" for key in ("stream", "pool", "reading") if key in protocol)
 
 
 def _with_transformers(run: Gathered, name: str) -> list[str]:

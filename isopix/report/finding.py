@@ -1,14 +1,18 @@
-"""What runs have found, in one honest sentence: its numbers, and every control that does better."""
+"""What runs have found, in honest sentences: numbers, every control that does better, and likely reasons."""
 
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from isopix.report import words
+from isopix.report import probes, words
 from isopix.report.gather import Gathered
 
 Values = Mapping[str, Any]
 
+NEAR_CHANCE = 0.95  # of ln K, the loss of a network that has learnt nothing
+FALLING = 0.99  # a quarter of the steps took off more than one per cent
+SEPARABLE = 0.9  # the accuracy of raw pixels that leaves little to learn
+WIDE = 0.02  # half an interval that hides what small networks gain
 HEADLINE_CONTROLS = ("untrained", "raw pixels")  # the tables have all
 
 
@@ -53,21 +57,42 @@ def steps(run: Gathered) -> int:
 
 
 def seen(run: Gathered) -> int:
-    """How many images the run was shown, one shown twice counted twice."""
-    return max((int(each["images"]) for each in run.records if each["kind"] == "train"), default=0)
+    """How many images the run was shown, one shown twice counted twice; by its weights where no log tells."""
+    logged = [int(each["images"]) for each in run.records if each["kind"] == "train"]
+    batch = run.recipe.get("batch")
+    unlogged = run.weights.step * batch if run.weights and isinstance(batch, int) else 0
+    return max(logged, default=unlogged)
 
 
 def headline(runs: Mapping[str, Gathered]) -> str:
     """One sentence about runs by their names, with the controls beside them."""
     if len(runs) == 1:
         return _of_one(*runs.values())
-    probed = {name: run.probes[-1] for name, run in runs.items() if run.probes}
+    probed = probes.speaking(runs)
     if not probed:
         return f"{len(runs)} runs, none of them probed yet."
-    if len({probe.get("data") for probe in probed.values()}) > 1:
-        return f"{len(runs)} runs, probed on different images, which are not to be compared."
+    if different := probes.differences(list(probed.values())):
+        return f"{len(runs)} runs, probed with different {listed(different)}, which are not to be compared."
     shares = [f"{percent(best(probe['network'])['test'])} ({name})" for name, probe in probed.items()]
-    return f"The best layers tell the class of {listed(shares)} of test images{_beside(probed)}."
+    told = f"The best layers tell the class of {listed(shares)} of test images"
+    return f"{told}{_shared(probed)}{_beside(probed)}."
+
+
+def why(run: Gathered) -> str:
+    """One sentence of likely reasons where no layer is clearly better than the untrained network's; or empty.
+
+    Each reason is a number of the run itself; where no number speaks, the sentence says so.
+    """
+    probe = run.probe
+    if probe is None or "untrained" not in probe["controls"]:
+        return ""
+    if clearly(best(probe["network"]), best(probe["controls"]["untrained"])):
+        return ""
+    reasons = [reason for reason in (_training(run), _separable(probe), _few(probe)) if reason]
+    start = "The best layer is not clearly above that of the untrained network"
+    if not reasons:
+        return f"{start}, and no number of this run says why."
+    return f"{start}; likely reasons: {'; '.join(reasons)}."
 
 
 def clearly(one: Values, other: Values) -> bool:
@@ -91,16 +116,21 @@ def listed(texts: Sequence[str]) -> str:
 def _of_one(run: Gathered) -> str:
     loss, graded = held_out(run), words.graded(run.recipe)
     start = f"{words.architecture(run.recipe)}, shown {seen(run):,} images"
-    if run.probes:
-        own = best(run.probes[-1]["network"])
+    if run.probe is not None:
+        own = best(run.probe["network"])
         trained = f" and trained to {loss.nats:.2f} nats a {graded}" if loss else ""
         told = f"tell the class of {percent(own['test'])} of test images at layer {own['layer']}"
-        return f"{start}{trained}, {told}{_beside({'': run.probes[-1]})}."
+        return f"{start}{trained}, {told}{_shared({'': run.probe})}{_beside({'': run.probe})}."
     if loss:
         count = levels(run)
         chance = f"; untrained {math.log(count):.2f}" if count else ""
         return f"{start}, name every {graded} of {loss.split} images at {loss.nats:.2f} nats{chance}."
     return f"{start}, have not been measured yet."
+
+
+def _shared(probed: Mapping[str, Values]) -> str:
+    """How all these networks were read, if not as the paper does."""
+    return probes.aside(next(iter(probed.values())))
 
 
 def _beside(probed: Mapping[str, Values]) -> str:
@@ -127,3 +157,36 @@ def _control(control: str, probed: Mapping[str, Values]) -> str:
         return f"{control} {numbers}, no clear difference"
     than = f", better than {listed(better)}" if better else ""
     return f"{control} {numbers}{than}{f', not clearly different from {listed(level)}' if level else ''}"
+
+
+def _training(run: Gathered) -> str:
+    """That the run had not come far: a loss near chance, or one that was still falling."""
+    loss, count = held_out(run), levels(run)
+    train = (run.environment.get("images") or {}).get("train")
+    shown = f"{seen(run):,} images" + (f", {words.epochs(seen(run) / train)} epochs" if train else "")
+    if loss and count and loss.nats > NEAR_CHANCE * math.log(count):
+        return f"after {shown}, the loss is still near chance, {loss.nats:.2f} of {math.log(count):.2f} nats"
+    losses = [float(each["loss_nats"]) for each in run.records if each["kind"] == "train"]
+    quarter = len(losses) // 4
+    if not quarter:
+        return ""
+    before, after = sum(losses[-2 * quarter : -quarter]) / quarter, sum(losses[-quarter:]) / quarter
+    if after < FALLING * before:
+        fell = f"{before:.2f} to {after:.2f} nats from the third quarter to the last"
+        return f"after {shown}, the loss was still falling, {fell}"
+    return f"it was shown {shown}" if train and seen(run) < train else ""
+
+
+def _separable(probe: Values) -> str:
+    if "raw pixels" not in probe["controls"]:
+        return ""
+    pixels = best(probe["controls"]["raw pixels"])["test"]
+    return f"raw pixels alone are nearly separable, {percent(pixels)}" if pixels > SEPARABLE else ""
+
+
+def _few(probe: Values) -> str:
+    own, count = best(probe["network"]), probe["network"]["images"].get("test")
+    half = (own["high"] - own["low"]) / 2
+    if count is None or half < WIDE:
+        return ""
+    return f"{count:,} test images leave ±{100 * half:.1f} points"

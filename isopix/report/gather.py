@@ -18,6 +18,7 @@ from isopix.train.run_folder import RunFolder
 T = TypeVar("T")
 Values = dict[str, Any]
 RECORD = {"layers", "best", "classes", "majority", "images", "warnings"}  # of transfer.evidence
+PAPER = {"stream": "n", "pool": "mean", "reading": "paper"}  # how iGPT section 2.4 reads a network
 SCORE = {"layer", "test", "low", "high", "validation"}
 
 
@@ -52,6 +53,12 @@ class Gathered:
     probes: list[Values] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
 
+    @property
+    def probe(self) -> Values | None:
+        """The probe that speaks for the run: the newest that reads as the paper does, or else the newest."""
+        ours = [probe for probe in self.probes if all(probe["protocol"][key] == PAPER[key] for key in PAPER)]
+        return next(reversed(ours or self.probes), None)
+
 
 def gather(run: RunFolder) -> Gathered:
     """Read a run folder; raises ValueError if its recipe cannot be read."""
@@ -63,7 +70,7 @@ def gather(run: RunFolder) -> Gathered:
         path=run.path,
         recipe=recipe,
         environment=reader.read(run.environment, _json) or {},
-        records=reader.read(run.log, log.read) or [],
+        records=reader.records(run.log),
         weights=reader.read(run.checkpoints, _weights),
         drawings=sorted((each for each in drawings if each), key=lambda each: _age(each.facts)),
         probes=sorted((each for each in probes if each), key=_age),
@@ -86,6 +93,14 @@ class _Reader:
             reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
             self.unreadable.append(f"{path.name}: {' '.join(reason.split())}")
             return None
+
+    def records(self, path: Path) -> list[Values]:
+        """The lines of a log that can be read."""
+        records, lines = self.read(path, log.readable) or ([], [])
+        if lines:
+            first = f"line {lines[0]} is" if len(lines) == 1 else f"{len(lines)} lines, first {lines[0]}, are"
+            self.unreadable.append(f"{path.name}: {first} no record")
+        return records
 
 
 def _age(facts: Values) -> tuple[int, str]:
@@ -125,7 +140,8 @@ def _probe(path: Path) -> Values:
             if missing:
                 raise KeyError(min(missing))
         record["layers"][record["best"]]
-    return {"step": 0, "data": ""} | values
+    protocol = PAPER | {"refit": False} | values.get("protocol", {})
+    return {"step": 0, "data": "", "limit": None} | values | {"protocol": protocol}
 
 
 def _weights(checkpoints: Path) -> Weights | None:

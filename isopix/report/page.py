@@ -16,7 +16,7 @@ from isopix import __version__
 from isopix.core.config import flatten
 from isopix.plots import curves, web
 from isopix.plots.palette import arrange, oklab
-from isopix.report import finding, words
+from isopix.report import finding, probes, words
 from isopix.report.finding import best, listed, percent
 from isopix.report.gallery import Gallery, Picture, embed, galleries, instead
 from isopix.report.gather import Gathered, gather
@@ -35,6 +35,7 @@ class View(NamedTuple):
     graded: str
     levels: int | None
     headline: str
+    why: str
     facts: list[tuple[str, str]]
     galleries: list[Gallery]
     instead: str
@@ -71,7 +72,7 @@ def render(gathered: Mapping[str, Gathered]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"percent": percent, "thousands": "{:,}".format, "best": best}
+    environment.filters |= {"percent": percent, "thousands": "{:,}".format, "best": best, "how": probes.how}
     return environment.get_template("page.html.j2").render(
         title=listed(list(gathered)),
         headline=finding.headline(gathered),
@@ -106,6 +107,7 @@ def _view(name: str, number: int, run: Gathered) -> View:
         graded=graded,
         levels=finding.levels(run),
         headline=finding.headline({name: run}),
+        why=finding.why(run),
         facts=_facts(run),
         galleries=galleries(run),
         instead=instead(run),
@@ -139,19 +141,19 @@ def _facts(run: Gathered) -> list[tuple[str, str]]:
 
 
 def _together(runs: Mapping[str, Gathered]) -> Markup | None:
-    """The layers of several runs in one figure, where they were probed on the same images."""
-    probes = {name: run.probes[-1] for name, run in runs.items() if run.probes}
-    if len(probes) < 2 or len({probe.get("data") for probe in probes.values()}) > 1:
+    """The layers of several runs in one figure, where their probes can be compared."""
+    found = probes.speaking(runs)
+    if len(found) < 2 or probes.differences(list(found.values())):
         return None
-    return _accuracy(probes, "together")
+    return _accuracy(found, "together")
 
 
-def _accuracy(probes: Mapping[str, Values], name: str) -> Markup:
+def _accuracy(shown: Mapping[str, Values], name: str) -> Markup:
     found = [
         f"{run}: best layer {best(probe['network'])['layer']}, {percent(best(probe['network'])['test'])}"
-        for run, probe in probes.items()
+        for run, probe in shown.items()
     ]
-    return web.markup(curves.accuracy_by_layer(probes), name, f"Test accuracy by layer. {'; '.join(found)}.")
+    return web.markup(curves.accuracy_by_layer(shown), name, f"Test accuracy by layer. {'; '.join(found)}.")
 
 
 def _loss(run: Gathered, graded: str, name: str) -> Markup | None:
@@ -186,9 +188,26 @@ def _png(pixels: UInt8[Tensor, "rows cols 3"]) -> str:
 
 
 def _commands(run: Gathered) -> list[str]:
-    """The commands that made what is shown, each once: training, probes, pictures."""
+    """What made all that is shown, each command once and in its folder: training, probes, pictures."""
     made = [run.environment, *run.probes, *(drawing.facts for drawing in run.drawings)]
-    return list(dict.fromkeys(_text(each["command"]) for each in made if each.get("command")))
+    lines, here = _before(run.environment), None
+    for command, folder in dict.fromkeys(
+        (_text(each["command"]), each.get("folder")) for each in made if each.get("command")
+    ):
+        if folder and folder != here:
+            here = folder
+            lines.append(f"cd {shlex.quote(str(folder))}")
+        lines.append(command)
+    return lines
+
+
+def _before(environment: Values) -> list[str]:
+    """What must be there first, as comments: the version of isopix, and a palette made by another command."""
+    commit, palette = environment.get("commit"), environment.get("palette")
+    lines = [f"# isopix at commit {_text(commit)}"] if commit else []
+    if isinstance(palette, Mapping):
+        lines.append(f"# palette {palette.get('file')}: {palette.get('source')}")
+    return [" ".join(line.split()) for line in lines]
 
 
 def _text(value: object) -> str:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from isopix.report import words
 from isopix.report.finding import best, held_out, levels
 from isopix.report.gather import Gathered
+from isopix.report.probes import differences, speaking
 
 Values = Mapping[str, Any]
 
@@ -29,19 +30,26 @@ class Row(NamedTuple):
 
 
 def summary(runs: Mapping[str, Gathered]) -> list[Row]:
-    """Runs with their own controls; controls that several runs share stand once, after them."""
+    """Runs with their own controls; controls that several runs share stand once, after them.
+
+    Where probes cannot be compared nothing is shared, and each run is followed by all of its controls.
+    """
     rows: list[Row] = []
     shared: dict[Row, None] = {}
+    comparable = not differences(list(speaking(runs).values()))
     for name, run in runs.items():
         rows += _run(name, run)
-        for probe in run.probes[-1:]:
-            shared |= dict.fromkeys(_shared(probe))
+        controls = [] if run.probe is None else list(_shared(run.probe))
+        if comparable:
+            shared |= dict.fromkeys(controls)
+        else:
+            rows += [row._replace(kind="control") for row in controls]
     return [*rows, *shared]
 
 
 def _run(name: str, run: Gathered) -> Iterator[Row]:
     loss, count = held_out(run), levels(run)
-    probe = run.probes[-1] if run.probes else None
+    probe = run.probe
     row = Row(name, kind="run", what=words.objective(run.recipe), nats=loss and loss.nats)
     yield _scored(row, probe["network"]) if probe else row
     chance = Row("untrained", what="the same network", nats=math.log(count) if count else None)

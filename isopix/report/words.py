@@ -37,7 +37,7 @@ SAYINGS: dict[str, dict[str | None, str]] = {
     },
     "schedule": {
         "warmup_cosine": "after a {schedule.warmup_epochs:g}-epoch warm-up, at most"
-        " {schedule.warmup_most:.0%} of the steps, the rate falls to zero as half a cosine",
+        " {schedule.warmup_most:.0%} of the steps, the rate falls towards zero as half a cosine",
         "constant": "the rate stays the same",
     },
     "precision": {"fp32": "32-bit arithmetic", "bf16": "bfloat16 arithmetic with 32-bit weights"},
@@ -50,6 +50,7 @@ NEUTRAL = {
     "optimiser": "The optimiser is {}",
     "schedule": "the schedule of the rate is {}",
 }
+LEAST_EPOCHS = 0.01
 SENTENCES = (
     "<depth> <block> look at images of <data.rows> × <data.cols> pixels.",
     "Each position enters as <stem> plus <positions>; the blocks use <block.norm>.",
@@ -101,8 +102,15 @@ def _length(recipe: Values, images: Mapping[str, int]) -> str:
     sentence = _say("<steps> steps of <batch> images, with seed <seed>", recipe)
     if not isinstance(steps, int) or not isinstance(batch, int):
         return f"{sentence}."
-    epochs = f": {steps * batch / train:,.1f} epochs of {train:,}" if train else ""
-    return f"{sentence}, make {steps * batch:,} images{epochs}."
+    length = f": {epochs(steps * batch / train)} epochs of {train:,}" if train else ""
+    return f"{sentence}, make {steps * batch:,} images{length}."
+
+
+def epochs(count: float) -> str:
+    """A number of epochs, with digits enough to tell it from none."""
+    if count < LEAST_EPOCHS:
+        return f"less than {LEAST_EPOCHS}"
+    return f"{count:,.1f}" if count >= 1 else f"{count:.2g}"
 
 
 def _say(sentence: str, recipe: Values) -> str:

@@ -1,7 +1,7 @@
 """Evidence: what a linear probe found, as plain records for tables, reports and JSON."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from isopix.core import config
 from isopix.core.config import spec
@@ -9,22 +9,30 @@ from isopix.model.backbone import Stream
 from isopix.model.pool import Pool
 
 # Half decades. Standardised features make one grid serve every network, and a penalty on the mean loss every
-# number of images: at 10 the weights all but vanish, at 1e-5 they are all but free.
+# number of images: at 10 the weights all but vanish, at 1e-8 they are free. The last six take most of the
+# time, and only networks whose features say little each need them.
 STRENGTHS = tuple(float(f"{10 ** (power / 2):.3g}") for power in range(-10, 3))
+WEAKER = tuple(float(f"{10 ** (power / 2):.3g}") for power in range(-16, -10))
+
+# huggingface: without the start symbol, each pixel one position early, as their feature path is used.
+Reading = Literal["paper", "huggingface"]
 
 
 @spec
 class Protocol:
     """How a network is read and a probe is fitted, chosen and judged; the rest is network and images.
 
-    `stream` and `pool` say what is read of a layer. `strengths` are of the penalty of logistic.py. With
+    `stream` and `pool` say what is read of a layer, `reading` how the image enters. `strengths` are of the
+    penalty of logistic.py; where validation chooses the weakest of them, `weaker` ones are tried too. With
     `refit` the judged fit has seen train and validation (the paper's fold-back), at the strength that
     validation chose before; without it, train alone.
     """
 
     stream: Stream = "n"
     pool: Pool = "mean"
+    reading: Reading = "paper"
     strengths: tuple[float, ...] = STRENGTHS
+    weaker: tuple[float, ...] = WEAKER
     refit: bool = False
     resamples: int = 1000
     seed: int = 0
@@ -32,6 +40,8 @@ class Protocol:
     def __post_init__(self) -> None:
         if not self.strengths or not all(0 < strength < float("inf") for strength in self.strengths):
             raise ValueError(f"strengths {self.strengths} must be one or more positive numbers")
+        if not all(0 < strength < min(self.strengths) for strength in self.weaker):
+            raise ValueError(f"weaker {self.weaker} must be positive, and below all strengths")
         if self.resamples < 1:
             raise ValueError(f"resamples {self.resamples} must be at least 1")
 

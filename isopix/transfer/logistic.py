@@ -51,6 +51,15 @@ class Fits:
         rows = torch.arange(len(columns), device=columns.device)[:, None]
         return Fits(**{field.name: getattr(self, field.name)[rows, columns] for field in fields(self)})
 
+    def rows(self, sets: Int[Tensor, " E"]) -> "Fits":
+        """The fits of these sets of features alone."""
+        return Fits(**{field.name: getattr(self, field.name)[sets] for field in fields(self)})
+
+    def put(self, sets: Int[Tensor, " E"], other: "Fits") -> None:
+        """Write the other's fits over those of these sets."""
+        for field in fields(self):
+            getattr(self, field.name)[sets] = getattr(other, field.name)
+
     def predict(self, features: Features) -> Int[Tensor, "F S B"]:
         """The class of each image by each fit."""
         logits = (

@@ -1,17 +1,17 @@
-"""Linear probe: how well a linear classifier tells classes by each layer, beside what has learnt nothing."""
+"""Linear probe: how well a linear classifier tells classes by each layer."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from isopix.core.random import generator
 from isopix.core.types import Labels
 from isopix.transfer import bootstrap, lbfgs, logistic
-from isopix.transfer.evidence import Evidence, LayerScore, Protocol, Record
+from isopix.transfer.evidence import LayerScore, Protocol, Record
 from isopix.transfer.logistic import Fits
 
 DEAD = 1e-6  # a feature whose deviation is below this share of its mean only shows float32's rounding
@@ -56,40 +56,6 @@ class Splits:
         """The same with validation's images in train as well."""
         features = torch.cat([self.train.features, self.validation.features], 1)
         return replace(self, train=Split(features, torch.cat([self.train.labels, self.validation.labels])))
-
-
-Read = Callable[[], Splits]
-
-
-def examine(
-    network: Read, controls: Mapping[str, Read], *, protocol: Protocol, device: torch.device
-) -> Evidence:
-    """The probe of a network, of each named control, and of the network's best layer with shuffled labels.
-
-    Features are read when their turn comes and let go after it: one network's are held at a time. A
-    control's layers are numbered from 0 as they were given. Raises what `probe` raises.
-    """
-
-    def judge(read: Read) -> Record:
-        return probe(read(), protocol, device=device)
-
-    record, best = _judge_and_keep_best(network(), protocol, device)
-    judged = {name: judge(read) for name, read in controls.items()}
-    judged["shuffled labels"] = judge(lambda: shuffled(best, protocol.seed))
-    return Evidence(protocol, record, judged)
-
-
-def _judge_and_keep_best(splits: Splits, protocol: Protocol, device: torch.device) -> tuple[Record, Splits]:
-    record = probe(splits, protocol, device=device)
-    alone = splits.map(lambda split: split.layers(record.best, record.best + 1).copy())
-    return record, alone
-
-
-def shuffled(splits: Splits, seed: int) -> Splits:
-    """The control whose labels say nothing: train's are permuted, so the test accuracy must be chance."""
-    labels = splits.train.labels
-    order = torch.randperm(len(labels), generator=generator(seed, "probe.shuffle")).to(labels.device)
-    return replace(splits, train=replace(splits.train, labels=labels[order]))
 
 
 def probe(
@@ -139,12 +105,10 @@ class _Solver:
         """The scores of the layers from `first` up to `end`."""
         raw = self.splits.map(lambda split: split.layers(first, end).to(self.device))
         splits = standardised(raw)
-        # Strongest first, so that of equally good strengths the strongest is chosen.
-        strengths = torch.tensor(sorted(self.protocol.strengths, reverse=True), dtype=torch.float64)
-        fits = self._fit(splits.train, strengths.expand(end - first, -1))
-        validation = self._correct(fits, splits.validation).double().mean(-1)
-        chosen = validation.argmax(-1, keepdim=True)
-        fits = fits.take(chosen)
+        fits, validation = self._choose(splits, self.protocol.strengths)
+        edge = torch.nonzero(fits.strengths[:, 0] == min(self.protocol.strengths)).flatten()
+        if self.protocol.weaker and len(edge):
+            self._try_weaker(splits, edge, fits, validation)
         _refuse_unconverged(fits, first)
         if self.protocol.refit:
             splits = standardised(raw.folded())
@@ -152,8 +116,26 @@ class _Solver:
             _refuse_unconverged(fits, first)
         hits = self._correct(fits, splits.test)[:, 0].cpu()
         low, high = bootstrap.interval(hits, self.resamples)
-        columns = (validation.gather(1, chosen)[:, 0], hits.double().mean(1), low, high)
+        columns = (validation, hits.double().mean(1), low, high)
         return _scores(first, fits, [column.tolist() for column in columns])
+
+    def _choose(self, splits: Splits, strengths: tuple[float, ...]) -> tuple[Fits, Float[Tensor, " F"]]:
+        """Each layer's fit that is best on validation, and how good it is there."""
+        # Strongest first, so that of equally good strengths the strongest is chosen.
+        grid = torch.tensor(sorted(strengths, reverse=True), dtype=torch.float64)
+        fits = self._fit(splits.train, grid.expand(len(splits.train.features), -1))
+        validation = self._correct(fits, splits.validation).double().mean(-1)
+        return fits.take(validation.argmax(-1, keepdim=True)), validation.amax(-1)
+
+    def _try_weaker(
+        self, splits: Splits, layers: Int[Tensor, " E"], fits: Fits, validation: Float[Tensor, " F"]
+    ) -> None:
+        """Replace the fits of these layers where a weaker strength is better on validation."""
+        alone = splits.map(lambda split: replace(split, features=split.features[layers]))
+        others, reached = self._choose(alone, self.protocol.weaker)
+        better = torch.nonzero(reached > validation[layers]).flatten()
+        fits.put(layers[better], others.rows(better))
+        validation[layers[better]] = reached[better]
 
     def _fit(self, train: Split, strengths: Float[Tensor, "F S"]) -> Fits:
         targets = torch.searchsorted(self.classes, train.labels)
@@ -203,7 +185,7 @@ def _scores(first: int, fits: Fits, columns: list[list[float]]) -> list[LayerSco
 
 
 def _warnings(scores: list[LayerScore], protocol: Protocol) -> tuple[str, ...]:
-    low, high = min(protocol.strengths), max(protocol.strengths)
+    low, high = min(protocol.strengths + protocol.weaker), max(protocol.strengths)
     edge = [str(score.layer) for score in scores if score.strength in (low, high)]
     if not edge or low == high:
         return ()

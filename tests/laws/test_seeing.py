@@ -6,6 +6,7 @@ from torch import Tensor
 
 from isopix.core.random import generator
 from isopix.core.types import Images
+from isopix.model.norms import Layer, Norm, RootMeanSquare
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases
 
@@ -86,9 +87,17 @@ def test_a_block_of_zeros_is_the_identity(recipe: Recipe) -> None:
     assert torch.equal(block(tokens), tokens)
 
 
-@pytest.mark.parametrize("recipe", cases.CASES[:3], ids=cases.title)
-def test_our_norm_does_not_subtract_the_mean(recipe: Recipe) -> None:
-    norm = recipe.block.norm.build(recipe.width)
-    x = torch.randn(2, recipe.width, generator=torch.Generator().manual_seed(0))
-    assert not torch.allclose(norm(x + 1), norm(x))
-    torch.testing.assert_close(norm(x), x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt())
+@pytest.mark.parametrize(
+    ("norm", "moved"), [(RootMeanSquare(), True), (Layer(), False)], ids=["ours", "layer"]
+)
+def test_our_norm_alone_does_not_subtract_the_mean(norm: Norm, moved: bool) -> None:
+    built = norm.build(16)
+    x = torch.randn(2, 16, generator=torch.Generator().manual_seed(0))
+    assert torch.allclose(built(x + 1), built(x), atol=1e-5) is not moved
+
+
+@pytest.mark.parametrize("width", [1, 16])
+def test_our_norm_divides_by_the_root_of_the_mean_square(width: int) -> None:
+    x = torch.randn(2, width, generator=torch.Generator().manual_seed(0))
+    expected = x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt()
+    torch.testing.assert_close(RootMeanSquare().build(width)(x), expected)

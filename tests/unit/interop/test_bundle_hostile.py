@@ -44,6 +44,7 @@ LIES: dict[str, tuple[Callable[[Layout], Layout], tuple[str, ...]]] = {
     "slices": (lambda it: it.with_place(X, extra=SLICES), (X, "slices", "partitioned")),
     "size stated twice": (lambda it: it.with_place(X, extra=bundles.field(5, 8)), (X, "field 5")),
     "size as bytes": (lambda it: it.with_place(X, extra=bundles.field(4, b"8")), (X, "field 4")),
+    "shape as a number": (lambda it: it.with_place(X, extra=bundles.field(2, 5)), (X, "field 2")),
     "group": (lambda it: it.with_place(X, extra=b"\x0b"), (X, "wire type 3")),
     "varint without end": (lambda it: it.with_place(X, extra=b"\x40" + b"\x80" * 30), (X, "does not end")),
     "varint of 70 bits": (lambda it: it.with_place(X, extra=b"\x40" + b"\xff" * 9 + b"\x7f"), (X, "not end")),

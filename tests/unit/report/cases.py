@@ -97,9 +97,9 @@ def whole(path: Path, recipe: Recipe | None = None, found: Evidence | None = Non
     return run
 
 
-def probe(run: RunFolder, found: Evidence, **facts: Any) -> None:
+def probe(run: RunFolder, found: Evidence, name: str = "probe", **facts: Any) -> None:
     values = {"step": 100, "data": "digits", "command": ["isopix", "probe", "a"], **found.to_dict(), **facts}
-    (run.probes / "probe.json").write_text(json.dumps(values))
+    (run.probes / f"{name}.json").write_text(json.dumps(values))
 
 
 def drawing(run: RunFolder, kind: str, step: int = 100, **facts: Any) -> Path:

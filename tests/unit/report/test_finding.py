@@ -1,11 +1,18 @@
 """The headline says the numbers, and which control does better."""
 
+import json
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from isopix.recipes import tiny
 from isopix.report import finding
 from isopix.report.gather import gather
-from tests.unit.report.cases import bare, evidence, whole
+from isopix.transfer.evidence import Protocol
+from tests.unit.report.cases import bare, evidence, probe, records, whole
 
 
 def headline(tmp_path: Path, **numbers: Any) -> str:
@@ -43,6 +50,92 @@ def test_several_runs_share_a_sentence(tmp_path: Path) -> None:
         "The best layers tell the class of 50.0 % (one) and 30.0 % (two) of test images; untrained 30.0 %, "
         "not clearly different from two; raw pixels 45.0 %, better than two."
     )
+
+
+def test_a_reading_that_is_not_the_papers_is_told_in_the_headline(tmp_path: Path) -> None:
+    run = whole(tmp_path / "run")
+    (run.probes / "probe.json").unlink()
+    probe(run, replace(evidence(), protocol=Protocol(stream="h", pool="last")))
+    assert "at layer 1 (stream h, pool last); untrained" in finding.headline({"run": gather(run)})
+
+
+@pytest.mark.parametrize("name", ["stream", "pool", "reading", "refit", "strengths", "limit", "images"])
+def test_probes_that_differ_are_not_put_into_one_sentence(tmp_path: Path, name: str) -> None:
+    other: dict[str, Any] = {
+        "stream": "h",
+        "pool": "last",
+        "reading": "huggingface",
+        "refit": True,
+        "strengths": (1e-3, 1.0),
+    }
+    runs = [whole(tmp_path / each) for each in ("one", "two")]
+    if name in other:
+        probe(runs[1], replace(evidence(), protocol=Protocol(**{name: other[name]})))
+    elif name == "limit":
+        probe(runs[1], evidence(), limit=400)
+    else:
+        for number, run in enumerate(runs):
+            probe(run, evidence(), images_digest=str(number))
+    told = finding.headline({run.path.name: gather(run) for run in runs})
+    assert re.fullmatch(r"2 runs, probed with different [\w ]+, which are not to be compared\.", told)
+
+
+def test_probes_of_equal_images_are_compared_whatever_else_they_drew(tmp_path: Path) -> None:
+    runs = [whole(tmp_path / each) for each in ("one", "two")]
+    for seed, run in enumerate(runs):
+        probe(
+            run, replace(evidence(), protocol=Protocol(seed=seed)), images_digest="equal", data=f"name {seed}"
+        )
+    assert finding.headline({run.path.name: gather(run) for run in runs}).startswith("The best layers tell")
+
+
+def why(tmp_path: Path, *, train: int | None = 1000, loss: float = 1.8, **numbers: Any) -> str:
+    run = whole(
+        tmp_path / "run", found=evidence(**{"trained": (0.2, 0.31), "untrained": (0.3, 0.2)} | numbers)
+    )
+    lines = [*records()[:-1], {**records()[-1], "loss_nats": loss}]
+    run.log.write_text("".join(json.dumps(each) + "\n" for each in lines))
+    if train:
+        run.environment.write_text(json.dumps({"images": {"train": train}}))
+    return finding.why(gather(run)).replace("\u00a0", " ")
+
+
+def test_a_network_clearly_above_its_untrained_self_needs_no_reason(tmp_path: Path) -> None:
+    assert finding.why(gather(whole(tmp_path / "run"))) == ""
+    assert finding.why(gather(bare(tmp_path / "bare"))) == ""
+
+
+START = "The best layer is not clearly above that of the untrained network"
+
+
+def test_a_loss_at_chance_is_the_likely_reason(tmp_path: Path) -> None:
+    reason = "after 800 images, 0.8 epochs, the loss is still near chance, 2.80 of 2.83 nats"
+    assert why(tmp_path, loss=2.8, half=0.01) == f"{START}; likely reasons: {reason}."
+
+
+def test_a_loss_that_still_fell_is_the_likely_reason(tmp_path: Path) -> None:
+    reason = "the loss was still falling, 2.05 to 1.85 nats from the third quarter to the last"
+    assert why(tmp_path, half=0.01, train=None) == f"{START}; likely reasons: after 800 images, {reason}."
+
+
+def test_pixels_that_need_no_network_and_few_test_images_are_reasons(tmp_path: Path) -> None:
+    told = why(tmp_path, pixels=0.97, half=0.05)
+    assert "; raw pixels alone are nearly separable, 97.0 %; 180 test images leave ±5.0 points." in told
+
+
+def test_a_reason_that_no_number_gives_is_not_made_up(tmp_path: Path) -> None:
+    run = whole(tmp_path / "run", found=evidence(trained=(0.2,), untrained=(0.2,), half=0.01))
+    run.log.write_text(json.dumps(records()[-1]) + "\n")
+    assert finding.why(gather(run)) == f"{START}, and no number of this run says why."
+
+
+def test_a_bad_line_of_the_log_does_not_hide_the_images_shown(tmp_path: Path) -> None:
+    run = whole(tmp_path / "run")
+    run.log.write_text("no record\n" + run.log.read_text())
+    assert "shown 800 images" in finding.headline({"run": gather(run)})
+    run.log.write_text("no record\n")
+    batch = tiny.digits().batch
+    assert f"shown {100 * batch:,} images" in finding.headline({"run": gather(run)})
 
 
 def test_an_unmeasured_run_claims_nothing(tmp_path: Path) -> None:

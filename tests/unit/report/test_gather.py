@@ -1,11 +1,13 @@
 """What is in a run folder is read; what is damaged is named."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from isopix.report.gather import gather
-from tests.unit.report.cases import GREYS, bare, drawing, whole
+from isopix.transfer.evidence import Protocol
+from tests.unit.report.cases import GREYS, bare, drawing, evidence, probe, whole
 
 
 def test_a_whole_run_is_read(tmp_path: Path) -> None:
@@ -51,6 +53,38 @@ def test_a_damaged_file_is_named_and_the_rest_is_read(tmp_path: Path, file: str,
     (line,) = found.unreadable
     assert Path(file).stem in line or "checkpoints" in line
     assert found.recipe["name"] == "igpt.digits"
+
+
+@pytest.mark.parametrize(("bad", "told"), [([3], "line 3 is"), ([3, 5], "2 lines, first 3, are")])
+def test_bad_lines_of_the_log_cost_those_lines_alone(tmp_path: Path, bad: list[int], told: str) -> None:
+    run = whole(tmp_path / "run")
+    lines = run.log.read_text().splitlines(keepends=True)
+    whole_log = gather(run).records
+    for number in bad:
+        lines[number - 1] = '{"kind": "train"\n'
+    run.log.write_text("".join(lines))
+    found = gather(run)
+    assert found.unreadable == [f"log.jsonl: {told} no record"]
+    assert found.records == [record for i, record in enumerate(whole_log, 1) if i not in bad]
+
+
+def test_the_newest_probe_that_reads_as_the_paper_speaks_for_the_run(tmp_path: Path) -> None:
+    run = whole(tmp_path / "run")
+    for name, written, stream in (("a", "1", "n"), ("b", "2", "n"), ("c", "3", "h")):
+        probe(run, replace(evidence(), protocol=Protocol(stream=stream)), name=name, written=written)
+    found = gather(run).probe
+    assert found is not None
+    assert (found["written"], found["protocol"]["stream"]) == ("2", "n")
+
+
+def test_without_a_probe_as_the_papers_the_newest_speaks(tmp_path: Path) -> None:
+    run = bare(tmp_path / "run")
+    assert gather(run).probe is None
+    for written in ("1", "2"):
+        probe(run, replace(evidence(), protocol=Protocol(pool="max")), name=written, written=written)
+    found = gather(run).probe
+    assert found is not None
+    assert found["written"] == "2"
 
 
 def test_a_run_without_a_readable_recipe_is_refused(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The page is one file that needs nothing else, shows controls beside results, and hides no gap."""
 
+import html
 import json
 import re
 from dataclasses import replace
@@ -10,6 +11,8 @@ import pytest
 
 from isopix.recipes import tiny
 from isopix.report import page
+from isopix.report.summary import summary
+from isopix.transfer.evidence import Protocol
 from tests.unit.report.cases import bare, drawing, evidence, probe, whole
 
 VOID = {"meta", "img", "link", "br", "use"}
@@ -151,6 +154,71 @@ def test_a_recipe_of_unknown_parts_has_a_page(tmp_path: Path) -> None:
 def test_commands_are_told_once_each(tmp_path: Path) -> None:
     text = page.build([whole(tmp_path / "run")])
     assert text.count("isopix pretrain &#39;a b&#39;") == 1
+
+
+def test_commands_stand_under_the_folder_that_they_were_typed_in(tmp_path: Path) -> None:
+    run = whole(tmp_path / "run")
+    made = {"folder": "/data/my runs", "commit": "abc-dirty", "command": ["isopix", "pretrain", "igpt.tiny"]}
+    palette = {"file": "/data/p.npz", "source": "k-means on photos"}
+    run.environment.write_text(json.dumps(made | {"palette": palette}))
+    probe(run, evidence(), folder="/data/my runs", command=["isopix", "probe", "my run"])
+    (block,) = re.findall(r"<pre>(.*?)</pre>", page.build([run]), re.DOTALL)
+    assert html.unescape(block).splitlines()[:5] == [
+        "# isopix at commit abc-dirty",
+        "# palette /data/p.npz: k-means on photos",
+        "cd '/data/my runs'",
+        "isopix pretrain igpt.tiny",
+        "isopix probe 'my run'",
+    ]
+
+
+def test_a_comment_of_the_commands_stays_one_line(tmp_path: Path) -> None:
+    run = whole(tmp_path / "run")
+    palette = {"file": "p.npz\nrm -r /", "source": "x"}
+    run.environment.write_text(json.dumps({"command": ["isopix"], "palette": palette}))
+    (block,) = re.findall(r"<pre>(.*?)</pre>", page.build([run]), re.DOTALL)
+    assert "# palette p.npz rm -r /: x\n" in block
+
+
+def test_the_page_says_how_a_probe_was_made(tmp_path: Path) -> None:
+    run = whole(tmp_path / "run")
+    probe(run, replace(evidence(), protocol=Protocol(stream="h", refit=True)), limit=400)
+    text = words(page.build([run]))
+    assert "1,437 train, 180 validation, 180 test images, the first 400 of each split" in text
+    assert "Read: stream h, pool mean, reading paper; fitted to training and validation images" in text
+
+
+def test_the_page_says_which_of_several_probes_is_in_the_headline(tmp_path: Path) -> None:
+    run = whole(tmp_path / "run")
+    assert "the one of the headline" not in words(page.build([run]))
+    probe(
+        run, replace(evidence(trained=(0.9, 0.1)), protocol=Protocol(stream="h")), name="later", written="9"
+    )
+    text = words(page.build([run]))
+    assert text.count("the one of the headline") == 1
+    assert text.index("Read: stream n") < text.index("the one of the headline") < text.index("Read: stream h")
+    assert "50.0 % of test images at layer 1;" in text
+
+
+def test_probes_that_cannot_be_compared_share_no_row_and_no_figure(tmp_path: Path) -> None:
+    runs = [whole(tmp_path / name) for name in ("a", "b")]
+    assert "rings mark the layers" in page.build(runs)
+    probe(runs[1], evidence(), limit=400)
+    gathered = page.read(runs)
+    names = [row.name for row in summary(gathered)]
+    half = ["untrained", "shuffled labels", "raw pixels", "one class"]
+    assert names == ["a", *half, "b", *half]
+    assert "rings mark the layers" not in page.render(gathered)
+    assert "2 runs, probed with different images, which are not to be compared." in words(
+        page.render(gathered)
+    )
+
+
+def test_likely_reasons_stand_under_a_network_that_learnt_nothing(tmp_path: Path) -> None:
+    run = whole(tmp_path / "run", found=evidence(trained=(0.3, 0.31)))
+    told = "The best layer is not clearly above that of the untrained network; likely reasons: "
+    assert words(page.build([run])).count(told) == 1
+    assert words(page.build([run, whole(tmp_path / "other")])).count(told) == 1
 
 
 def test_equal_folder_names_are_told_apart_by_their_parents(tmp_path: Path) -> None:

@@ -47,6 +47,14 @@ def test_epochs_are_told_where_the_number_of_images_is_known() -> None:
     assert "2.0 epochs of 25" in words.sentences(recipe, {"train": 25})[-1]
 
 
+@pytest.mark.parametrize(
+    ("train", "told"), [(1000, "0.05 epochs"), (10_000_000, "less than 0.01 epochs"), (25, "2.0 epochs")]
+)
+def test_a_part_of_an_epoch_is_not_none(train: int, told: str) -> None:
+    recipe = to_dict(replace(tiny.digits(), steps=10, batch=5))
+    assert f"50 images: {told} of {train:,}" in words.sentences(recipe, {"train": train})[-1]
+
+
 def test_a_limit_is_told() -> None:
     recipe = tiny.digits()
     recipe = replace(recipe, data=replace(recipe.data, limit=300))

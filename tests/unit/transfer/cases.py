@@ -1,6 +1,7 @@
-"""Three real layers: scanned digits through a small transformer whose weights are drawn once."""
+"""Three real layers: scanned digits through a small transformer, as it was drawn and as it was trained."""
 
 from functools import cache
+from pathlib import Path
 
 import torch
 from jaxtyping import Float
@@ -17,8 +18,15 @@ from isopix.model.masking import ZeroOut
 from isopix.model.norms import RootMeanSquare
 from isopix.model.positions import Learned
 from isopix.model.stems.codes import Codes
+from isopix.recipes import catalogue
+from isopix.runs.load import load
+from isopix.runs.run import Watch, start
+from isopix.transfer.evidence import Protocol
+from isopix.transfer.probe import Split, Splits
 
 WIDTH, DEPTH = 32, 2
+CPU = torch.device("cpu")
+QUICK = Protocol(strengths=(1e-3, 1e-2, 1e-1), weaker=(), resamples=200)
 STEP = 15  # between two of the scans' 17 grey levels, in an image of 0..255
 
 
@@ -55,6 +63,15 @@ def backbone() -> Backbone:
     return network
 
 
+def trained(run: Path) -> Backbone:
+    """A network of as many layers after some steps on digits, its run folder at `run`."""
+    settings = [f"depth={DEPTH}", f"width={WIDTH}", "block.heads=2", "steps=60", "batch=16"]
+    settings += ["evaluate_images=1", "test_images=1", "checkpoint_every=60"]
+    recipe = catalogue.resolve("igpt.digits", assignments=settings).recipe
+    start(recipe, run, device=CPU, watch=Watch())
+    return load(run, device=CPU).network.backbone.eval()
+
+
 def clusters(
     images: int, width: int, classes: int, *, spread: float = 1.0
 ) -> tuple[Float[Tensor, "1 B D"], Labels]:
@@ -63,3 +80,14 @@ def clusters(
     labels = torch.arange(images) % classes
     centres = torch.randn(classes, width, generator=draw)
     return (centres[labels] + spread * torch.randn(images, width, generator=draw))[None], labels
+
+
+def cut(features: Float[Tensor, "F B D"], labels: Labels, train: int = 120, validation: int = 60) -> Splits:
+    """The first images to train on, the next to choose by, the rest to judge on."""
+    parts = (slice(0, train), slice(train, train + validation), slice(train + validation, None))
+    return Splits(*(Split(features[:, part], labels[part]) for part in parts))
+
+
+def easy() -> Splits:
+    """Three classes that a linear classifier mostly tells."""
+    return cut(*clusters(300, 6, 3, spread=2.0))

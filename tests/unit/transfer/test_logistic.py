@@ -1,7 +1,5 @@
 """Logistic regression ends where scikit-learn's ends when that is run to convergence."""
 
-from functools import cache
-
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
@@ -10,25 +8,25 @@ from isopix.transfer import logistic
 from isopix.transfer.features import extract
 from isopix.transfer.logistic import fit
 from isopix.transfer.probe import Split, Splits, standardised
-from tests.unit.transfer.cases import DEPTH, backbone, clusters, digits
+from tests.unit.transfer.cases import DEPTH, clusters, digits, trained
 
 STRENGTHS = (1e-4, 1e-2, 1.0)
+WEAK_TO_STRONG = (1e-6, 1e-5, *STRENGTHS)
 TRAIN = 900
 
 
-@cache
-def real_layers() -> Splits:
-    """Standardised features of digits at each layer of a network; validation is not used."""
+@pytest.fixture(scope="module")
+def layers(tmp_path_factory: pytest.TempPathFactory) -> Splits:
+    """Standardised features of digits at each layer of a trained network; validation is not used."""
     images, labels = digits()
-    features = extract(backbone(), images)
+    features = extract(trained(tmp_path_factory.mktemp("trained") / "run"), images)
     train, test = (Split(features[:, part], labels[part]) for part in (slice(0, TRAIN), slice(TRAIN, None)))
     return standardised(Splits(train, test, test))
 
 
-@cache
-def real_fits() -> logistic.Fits:
-    train = real_layers().train
-    return fit(train.features, train.labels, grid(DEPTH + 1), classes=10)
+@pytest.fixture(scope="module")
+def fits(layers: Splits) -> logistic.Fits:
+    return fit(layers.train.features, layers.train.labels, grid(DEPTH + 1, WEAK_TO_STRONG), classes=10)
 
 
 def grid(sets, strengths=STRENGTHS):
@@ -48,19 +46,18 @@ def reference(features, labels, strength, share=1.0):
     return model, float(nats + penalty)
 
 
-@pytest.mark.parametrize("column", range(len(STRENGTHS)))
+@pytest.mark.parametrize("column", range(len(WEAK_TO_STRONG)))
 @pytest.mark.parametrize("layer", range(DEPTH + 1))
-def test_objective_and_accuracy_are_scikit_learns_on_real_layers(layer, column):
-    train, test = real_layers().train, real_layers().test
-    model, objective = reference(train.features[layer], train.labels, STRENGTHS[column])
+def test_objective_and_accuracy_are_scikit_learns_on_real_layers(layers, fits, layer, column):
+    train, test = layers.train, layers.test
+    model, objective = reference(train.features[layer], train.labels, WEAK_TO_STRONG[column])
     theirs = model.score(test.features[layer].numpy(), test.labels.numpy())
-    ours = (real_fits().predict(test.features)[layer, column] == test.labels).double().mean().item()
-    assert real_fits().objectives[layer, column].item() == pytest.approx(objective, rel=1e-6)
+    ours = (fits.predict(test.features)[layer, column] == test.labels).double().mean().item()
+    assert fits.objectives[layer, column].item() == pytest.approx(objective, rel=1e-6)
     assert ours == pytest.approx(theirs, abs=0.0005)
 
 
-def test_fits_on_real_layers_have_converged():
-    fits = real_fits()
+def test_fits_on_real_layers_have_converged(fits):
     assert fits.converged.all()
     assert (fits.gradients <= fits.limits).all()
 
@@ -123,14 +120,13 @@ def test_features_that_say_nothing_leave_the_shares_of_the_classes():
     )
 
 
-def test_a_batch_of_problems_equals_them_one_by_one():
-    train, together = real_layers().train, real_fits()
+def test_a_batch_of_problems_equals_them_one_by_one(layers, fits):
+    train = layers.train
     for layer in range(DEPTH + 1):
-        for column, strength in enumerate(STRENGTHS):
+        for strength in STRENGTHS:
             alone = fit(train.features[layer : layer + 1], train.labels, grid(1, (strength,)), classes=10)
-            torch.testing.assert_close(
-                alone.objectives[0, 0], together.objectives[layer, column], rtol=1e-7, atol=0
-            )
+            together = fits.objectives[layer, WEAK_TO_STRONG.index(strength)]
+            torch.testing.assert_close(alone.objectives[0, 0], together, rtol=1e-7, atol=0)
 
 
 def test_blocks_of_images_change_nothing(monkeypatch):
@@ -153,8 +149,7 @@ def test_a_fit_cut_short_says_so():
     assert not fit(features, labels, grid(1, (1e-6,)), classes=3, limit=3).converged.any()
 
 
-def test_taking_fits_keeps_each_sets_own():
-    fits = real_fits()
+def test_taking_fits_keeps_each_sets_own(fits):
     taken = fits.take(torch.tensor([[2], [0], [1]]))
     assert taken.objectives[:, 0].tolist() == [
         fits.objectives[row, column] for row, column in ((0, 2), (1, 0), (2, 1))

@@ -1,32 +1,15 @@
 """A probe chooses on validation, reports on test, says what is doubtful, refuses what is unproven."""
 
-import json
-import weakref
 from dataclasses import replace
 from functools import partial
 
 import pytest
 import torch
 
-from isopix.core import config
 from isopix.transfer import logistic, probe
-from isopix.transfer.evidence import Evidence, Protocol
-from isopix.transfer.features import extract, raw_pixels
-from isopix.transfer.probe import Split, Splits, examine, shuffled, standardised
-from tests.unit.transfer.cases import DEPTH, backbone, clusters, digits
-
-CPU = torch.device("cpu")
-QUICK = Protocol(strengths=(1e-3, 1e-2, 1e-1), resamples=200)
-
-
-def cut(features, labels, train=120, validation=60):
-    """The first images to train on, the next to choose by, the rest to judge on."""
-    parts = (slice(0, train), slice(train, train + validation), slice(train + validation, None))
-    return Splits(*(Split(features[:, part], labels[part]) for part in parts))
-
-
-def easy():
-    return cut(*clusters(300, 6, 3, spread=2.0))
+from isopix.transfer.features import extract
+from isopix.transfer.probe import Split, Splits, standardised
+from tests.unit.transfer.cases import CPU, QUICK, backbone, clusters, cut, digits, easy
 
 
 def run(splits, protocol=QUICK):
@@ -152,6 +135,41 @@ def test_a_strength_on_the_edge_of_the_grid_is_warned_of():
     assert record.warnings == ("the chosen strength lies on the edge of the grid 1e-06 .. 1e-05 in layer 0",)
 
 
+def hard():
+    """A layer that needs weak strengths: copies of a feature, and differences between them that tell."""
+    features, labels = clusters(300, 6, 3, spread=2.0)
+    return cut(features[..., :1] + 1e-3 * features, labels)
+
+
+def test_weaker_strengths_are_tried_where_the_weakest_was_chosen():
+    weak = (1e-7, 1e-6, 1e-5)
+    whole = run(hard(), replace(QUICK, strengths=(*weak, *QUICK.strengths)))
+    staged = run(hard(), replace(QUICK, weaker=weak))
+    assert staged.score.strength in weak
+    assert staged == replace(whole, warnings=staged.warnings)
+
+
+def test_weaker_strengths_are_tried_nowhere_else(monkeypatch):
+    easy_beside_hard, asked = stacked(*(each.map(lambda split: split) for each in (easy(), hard()))), []
+    fit = logistic.fit
+
+    def spy(features, labels, strengths, *, classes):
+        asked.append(tuple(strengths.shape))
+        return fit(features, labels, strengths, classes=classes)
+
+    monkeypatch.setattr(logistic, "fit", spy)
+    both = run(easy_beside_hard, replace(QUICK, weaker=(1e-6, 1e-5)))
+    assert asked == [(2, 3), (1, 2)]
+    assert both.layers[0] == run(easy()).score
+    assert both.layers[1].test == run(hard(), replace(QUICK, weaker=(1e-6, 1e-5))).score.test
+
+
+def test_equally_good_weaker_strengths_are_left_alone():
+    splits = easy()
+    free = replace(QUICK, strengths=(1e-7,))
+    assert run(splits, replace(free, weaker=(1e-8,))).score == run(splits, free).score
+
+
 def test_one_strength_is_no_edge():
     assert run(easy(), replace(QUICK, strengths=(1e-2,))).warnings == ()
 
@@ -199,46 +217,10 @@ def test_features_that_are_not_finite_are_refused():
         run(splits)
 
 
-@pytest.mark.parametrize(("field", "value"), [("strengths", ()), ("strengths", (0.0,)), ("resamples", 0)])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("strengths", ()), ("strengths", (0.0,)), ("resamples", 0), ("weaker", (0.1,)), ("weaker", (0.0,))],
+)
 def test_a_protocol_that_cannot_be_followed_is_refused(field, value):
     with pytest.raises(ValueError, match=f"^{field} .* must be"):
         replace(QUICK, **{field: value})
-
-
-def test_shuffled_labels_are_the_same_labels_in_another_order():
-    splits = easy()
-    control = shuffled(splits, seed=0)
-    assert torch.equal(control.train.labels.bincount(), splits.train.labels.bincount())
-    assert not torch.equal(control.train.labels, splits.train.labels)
-    assert torch.equal(control.test.labels, splits.test.labels)
-
-
-def test_digits_are_read_far_above_chance_and_shuffled_labels_are_not():
-    images, labels = digits()
-    network = cut(extract(backbone(), images), labels, 900, 300)
-    pixels = cut(raw_pixels(images), labels, 900, 300)
-    evidence = examine(lambda: network, {"raw pixels": lambda: pixels}, protocol=QUICK, device=CPU)
-    assert len(evidence.network.layers) == DEPTH + 1
-    assert evidence.network.score.test > 0.4
-    assert evidence.controls["raw pixels"].score.test > 0.9
-    assert evidence.controls["shuffled labels"].score.test < 0.2
-    assert list(evidence.controls) == ["raw pixels", "shuffled labels"]
-
-
-def test_one_networks_features_are_held_at_a_time():
-    held: list[weakref.ref[torch.Tensor]] = []
-
-    def read() -> Splits:
-        assert all(features() is None for features in held)
-        splits = easy()
-        held.append(weakref.ref(splits.train.features))
-        return splits
-
-    examine(read, {"one": read, "another": read}, protocol=QUICK, device=CPU)
-    assert len(held) == 3
-
-
-def test_evidence_is_json_and_back():
-    splits = easy()
-    evidence = examine(lambda: splits, {"the same": lambda: splits}, protocol=QUICK, device=CPU)
-    assert config.from_dict(Evidence, json.loads(json.dumps(evidence.to_dict()))) == evidence

@@ -1,0 +1,77 @@
+"""Controls: the same probe of what has learnt nothing, without which an accuracy says little."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from statistics import mean, median, variance
+
+import torch
+
+from isopix.core.random import generator
+from isopix.transfer.evidence import Evidence, LayerScore, Protocol, Record
+from isopix.transfer.probe import Split, Splits, probe
+
+PERMUTATIONS = 5  # of the labels; of one alone the accuracy may lie far from chance, for images are alike
+REACH = 1.96  # deviations that hold 95 % of a normal distribution
+
+Read = Callable[[], Splits]
+
+
+def examine(
+    network: Read, controls: Mapping[str, Read], *, protocol: Protocol, device: torch.device
+) -> Evidence:
+    """The probe of a network, of each named control, and of the network's best layer with shuffled labels.
+
+    Features are read when their turn comes and let go after it: one network's are held at a time. A
+    control's layers are numbered from 0 as they were given. Raises what `probe` raises.
+    """
+    record, best = _judge_and_keep_best(network(), protocol, device)
+    judged = {name: probe(read(), protocol, device=device) for name, read in controls.items()}
+    judged["shuffled labels"] = chance(best, protocol, device=device)
+    return Evidence(protocol, record, judged)
+
+
+def _judge_and_keep_best(splits: Splits, protocol: Protocol, device: torch.device) -> tuple[Record, Splits]:
+    record = probe(splits, protocol, device=device)
+    alone = splits.map(lambda split: split.layers(record.best, record.best + 1).copy())
+    return record, alone
+
+
+def chance(splits: Splits, protocol: Protocol, *, device: torch.device) -> Record:
+    """The control whose labels say nothing: one layer, probed anew for each of PERMUTATIONS of its labels.
+
+    Accuracies and objective are means over the permutations, `strength` is the middle one, `gradient` and
+    `steps` are the largest. The interval is the mean and 1.96 deviations of one permutation's accuracy on
+    other test images: the variance over permutations plus that of the resamples.
+    """
+    seeds = range(PERMUTATIONS)
+    records = [probe(shuffled(splits, protocol.seed, each), protocol, device=device) for each in seeds]
+    return replace(records[0], layers=(_joined([record.score for record in records]),), warnings=())
+
+
+def shuffled(splits: Splits, seed: int, number: int = 0) -> Splits:
+    """Labels of train and validation in another order, so that nothing true is learnt or chosen by."""
+    draw = generator(seed, "probe.shuffle", number)
+
+    def permuted(split: Split) -> Split:
+        order = torch.randperm(len(split.labels), generator=draw).to(split.labels.device)
+        return replace(split, labels=split.labels[order])
+
+    return replace(splits, train=permuted(splits.train), validation=permuted(splits.validation))
+
+
+def _joined(scores: Sequence[LayerScore]) -> LayerScore:
+    test = mean(score.test for score in scores)
+    resampled = mean(((score.high - score.low) / 2 / REACH) ** 2 for score in scores)
+    half = REACH * math.sqrt(variance([score.test for score in scores]) + resampled)
+    return LayerScore(
+        layer=scores[0].layer,
+        strength=median(score.strength for score in scores),
+        validation=mean(score.validation for score in scores),
+        test=test,
+        low=max(0.0, test - half),
+        high=min(1.0, test + half),
+        objective=mean(score.objective for score in scores),
+        gradient=max(score.gradient for score in scores),
+        steps=max(score.steps for score in scores),
+    )
