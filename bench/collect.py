@@ -8,13 +8,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from isopix.report.gather import gather
 from isopix.train import log
+from isopix.train.run_folder import RunFolder
 
 RESULTS = Path(__file__).parent / "results"
 
 
 def main() -> None:
-    """Write `bench/results/NAME.json` from the run folder and its newest probe."""
+    """Write `bench/results/NAME.json` from the run folder and the probe that speaks for it."""
     run, name = Path(sys.argv[1]), sys.argv[2]
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{name}.json").write_text(json.dumps(numbers(run), indent=2) + "\n")
@@ -26,7 +28,7 @@ def numbers(run: Path) -> dict[str, Any]:
     training = [record for record in records if record["kind"] == "train"]
     losses = [record for record in records if record["kind"] == "evaluation"]
     environment = json.loads((run / "environment.json").read_text())
-    probes = sorted((run / "probes").glob("*.json"))
+    probe = gather(RunFolder.open(run)).probe
     kept = ("device", "threads", "torch", "python", "isopix")
     recipe = json.loads((run / "recipe.json").read_text())
     recipe["data"]["source"] = Path(recipe["data"]["source"]).name
@@ -38,7 +40,7 @@ def numbers(run: Path) -> dict[str, Any]:
         "untrained_loss_nats": losses[0]["loss_nats"],
         "test_loss_nats": next(record["loss_nats"] for record in losses if record["split"] == "test"),
         "test_images": next(record["images"] for record in losses if record["split"] == "test"),
-        "probe": json.loads(probes[-1].read_text()) | {"command": None} if probes else None,
+        "probe": None if probe is None else probe | {"command": None, "folder": None},
     }
 
 

@@ -1,10 +1,11 @@
 """How fast is exact palette encoding, beside the nearest-colour search of Hugging Face's ImageGPT processors?
 
-    python bench/palette_encode.py --images 256 --repeats 7 --threads 1
+    python bench/palette_encode.py --images 256 --whole 10000 --repeats 7 --threads 1
 
 Images are CIFAR-10's from $ISOPIX_TEST_DATA/cifar10, or else digits; the palette is OpenAI's from there, or
 else fitted to the images. Ours starts from uint8 images. Theirs starts from pixels that are normalised and
-laid out already, which favours it. Both run in turn, at several batch sizes.
+laid out already, which favours it. Both run in turn, at several batch sizes, with our table built before; one
+more row encodes a whole data set and includes building the table, once each.
 `disagreements` counts codes that differ from ours, which are exact. One process, equal threads.
 """
 
@@ -20,7 +21,7 @@ import torch
 import transformers
 from einops import rearrange
 from jaxtyping import Int
-from measure import alternate, answer, ratio
+from measure import alternate, answer, ratio, seconds
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 from transformers.models.imagegpt.image_processing_pil_imagegpt import color_quantize
@@ -37,6 +38,8 @@ except ModuleNotFoundError:  # transformers' torch processor needs torchvision
 
 GRID = Grid(32, 32)
 BATCHES = (1, 16, 128)
+WHOLE_BATCH = 128
+PEER_SECONDS = 60.0  # a peer that would take longer encodes a part, and its time is scaled
 
 Search = Callable[[Tensor], Int[Tensor, " P"]]
 
@@ -44,17 +47,19 @@ Search = Callable[[Tensor], Int[Tensor, " P"]]
 def main() -> None:
     """Encode the same images by both, compare the codes, print JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    for name, default in {"images": 256, "repeats": 7, "threads": 1}.items():
+    for name, default in {"images": 256, "whole": 10_000, "repeats": 7, "threads": 1}.items():
         parser.add_argument(f"--{name}", type=int, default=default)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    source, images = real_images(options.images)
+    source, test = real_images(options.whole)
+    images = test[: options.images]
     palette = real_palette(images)
     with threadpool_limits(options.threads):
         start = time.perf_counter()
         palette.prepare()
         build = time.perf_counter() - start
         measured = [measure(searches(palette, images), batch, options.repeats) for batch in BATCHES]
+        measured.append(measure_whole(palette, test))
     answer(
         "finding the nearest of the palette's colours for every pixel",
         images=f"{len(images)} of {source}",
@@ -117,6 +122,27 @@ def measure(searches: dict[str, tuple[Search, Tensor]], batch: int, repeats: int
         for name in searches
         if name != "isopix"
     ]
+
+
+def measure_whole(palette: Palette, images: Images) -> list[dict[str, Any]]:
+    """All images once, from a palette that has no table yet; a slow peer encodes the first of them alone."""
+    fresh = Palette(palette.colours, GRID)
+
+    def encoded(count: int, search: Search, inputs: Tensor) -> float:
+        return seconds(lambda: [search(part) for part in torch.split(inputs[:count], WHOLE_BATCH)])
+
+    peers = searches(fresh, images)
+    search, inputs = peers.pop("isopix")
+    ours = seconds(fresh.prepare) + encoded(len(images), search, inputs)
+    rows = []
+    for name, (search, inputs) in peers.items():
+        guess = encoded(WHOLE_BATCH, search, inputs) * len(images) / min(WHOLE_BATCH, len(images))
+        part = len(images) if guess < PEER_SECONDS else int(len(images) * PEER_SECONDS / guess)
+        theirs = encoded(part, search, inputs) * len(images) / part
+        scaled = "" if part == len(images) else f", peer's time scaled from {part:,}"
+        what = f"palette encoding, {len(images):,} images and building the table{scaled}"
+        rows.append(ratio(what, f"transformers {transformers.__version__} {name}", [ours], [theirs]))
+    return rows
 
 
 if __name__ == "__main__":

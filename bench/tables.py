@@ -43,9 +43,9 @@ def read(name: str) -> Any:
 def evidence() -> str:
     """The tiny CIFAR-10 runs: held-out loss and probe, beside the controls."""
     head = "| | test loss, nats a graded pixel | layer | test accuracy (95 % interval) |"
-    rows = [head, "|---|---|---|---|"]
+    rows, runs = [head, "|---|---|---|---|"], {}
     for name, title in {"ar": "autoregressive", "bert": "masked (BERT)"}.items():
-        run = read(f"cifar10-tiny-{name}.json")
+        run = runs[title] = read(f"cifar10-tiny-{name}.json")
         probe = run["probe"]
         rows.append(f"| **{title}** | {run['test_loss_nats']:.3f} | {score(probe['network'])} |")
         untrained = probe["controls"]["untrained"]
@@ -53,14 +53,26 @@ def evidence() -> str:
         shuffled = probe["controls"]["shuffled labels"]
         rows.append(f"| &nbsp;&nbsp;shuffled labels | | {score(shuffled)} |")
     rows.append(f"| raw pixels | | {score(probe['controls']['raw pixels'])} |")
-    images = probe["network"]["images"]
-    counts = ", ".join(f"{count:,} {name}" for name, count in images.items())
-    seen, minutes = run["images_seen"], run["training_seconds"] / 60
-    note = (
-        f"Each saw {seen:,} images of CIFAR-10 at 32×32, in {minutes:.0f} minutes on {threads(run)} "
-        f"of {run['device']}. Probe: {counts} images; layer and strength chosen on validation.\n"
+    return "\n".join(rows) + f"\n\n{how(runs)}\n"
+
+
+def how(runs: dict[str, Any]) -> str:
+    """What the runs took, how they were probed, and every warning of their probes."""
+    seen, probe = (next(iter(runs.values()))[key] for key in ("images_seen", "probe"))
+    counts = ", ".join(f"{count:,} {name}" for name, count in probe["network"]["images"].items())
+    took = ", ".join(
+        f"{title} {each['training_seconds'] / 60:.0f} minutes on {threads(each)} of {each['device']}"
+        for title, each in runs.items()
     )
-    return "\n".join(rows) + "\n\n" + note
+    warnings = "".join(
+        f" Note, {title}: {warning}."
+        for title, each in runs.items()
+        for warning in each["probe"]["network"]["warnings"]
+    )
+    return (
+        f"Each saw {seen:,} images of CIFAR-10 at 32×32; {took}. Probe: {counts} images; layer and strength "
+        f"chosen on validation.{warnings}"
+    )
 
 
 def score(record: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from isopix.core.types import Grid
+from isopix.interop.scratch import scratch
 from isopix.interop.tables import Account, Row
 from isopix.model.blocks import Transformer
 from isopix.objectives.network import ObjectiveSpec
@@ -45,7 +46,7 @@ def translate(
     for row in rows:
         given = tuple(checked(name, read(name), shapes[name]) for name in row.theirs)
         for name, tensor in zip(row.ours, row.read(given), strict=True):
-            ours[name] = tensor.to(torch.float32, copy=True, memory_format=torch.contiguous_format)
+            ours[name] = scratch(tensor.shape, torch.float32).copy_(tensor)
         accounts += [Account(name, row.ours) for name in row.theirs]
     return ours, accounts
 
@@ -56,6 +57,6 @@ def checked(name: str, tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
         raise ValueError(f"tensor '{name}' has shape {tuple(tensor.shape)}; this model needs {shape}")
     if not tensor.is_floating_point():
         raise ValueError(f"tensor '{name}' has elements of {tensor.dtype}; weights are floating point")
-    if not tensor.isfinite().all():
+    if not all(bound.isfinite() for bound in tensor.aminmax()):
         raise ValueError(f"tensor '{name}' has elements that are not finite")
     return tensor

@@ -150,7 +150,15 @@ def test_a_variable_of_other_dimensions_is_named(prefix: Path, name: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "name", ["model/h0/attn/c_proj/b", "model/temperature", "other/wpe", "model/h01/ln_1/g"]
+    "name",
+    [
+        "model/h0/attn/c_proj/b",
+        "model/temperature",
+        "other/wpe",
+        "model/h01/ln_1/g",
+        "model/clfs/w",
+        "adam_mean",
+    ],
 )
 def test_an_unknown_variable_is_named(prefix: Path, name: str) -> None:
     check_refused(prefix, MODEL | {name: np.ones(12, np.float32)}, repr(name), "unknown")
@@ -193,8 +201,8 @@ def test_whole_numbers_are_no_weights(prefix: Path) -> None:
     check_refused(prefix, MODEL | {"model/ln_f/g": np.ones(12, np.int32)}, "model/ln_f/g", "int32")
 
 
-def test_a_model_of_nothing_is_refused(prefix: Path) -> None:
-    check_refused(prefix, variables.draw(colours=0), "0 colours")
+def test_a_model_without_heads_is_refused(prefix: Path) -> None:
+    check_refused(prefix, MODEL | {"model/h0/attn/q_proj": np.ones((0, 4, 12), np.float32)}, "0 heads")
 
 
 def test_damage_is_named_once_with_its_shard(prefix: Path) -> None:
