@@ -59,9 +59,7 @@ def _library(name: str) -> Any:
     try:
         import huggingface_hub  # noqa: PLC0415  # the optional extra `hf`
     except ImportError:
-        raise RuntimeError(
-            f"'{name}' is no folder here, and the hub needs pip install 'isopix[hf]'"
-        ) from None
+        raise RuntimeError(f"'{name}': the hub needs pip install 'isopix[hf]'") from None
     return huggingface_hub
 
 

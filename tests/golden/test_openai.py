@@ -26,6 +26,7 @@ Variables = dict[str, Array]
 
 HERE = Path(__file__).parent / "openai-bundle"
 COLOURS = 16
+NO_TENSORFLOW = "TensorFlow is no dependency: pip install 'isopix[tensorflow]' to see this"
 SHAPES = {"2x16, one head": (2, 16, 1), "3x24, three heads": (3, 24, 3)}
 
 
@@ -151,9 +152,7 @@ def test_a_checkpoint_that_tensorflow_wrote_is_read_bit_for_bit() -> None:
 
 @pytest.mark.filterwarnings("ignore")  # TensorFlow's own
 def test_tensorflow_writes_what_is_read(tmp_path: Path) -> None:
-    pytest.importorskip(
-        "tensorflow", reason="TensorFlow is no dependency; install tensorflow-cpu to see this"
-    )
+    pytest.importorskip("tensorflow", reason=NO_TENSORFLOW)
     script = writer()
     script.write(tmp_path)
     check_checkpoint(tmp_path, script)
@@ -163,7 +162,7 @@ def test_tensorflow_writes_what_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("big_endian", [False, True])
 def test_tensorflow_reads_what_the_tests_write(tmp_path: Path, big_endian: bool) -> None:
     """The writer behind the other tests keeps to the format by another judge than our reader."""
-    tensorflow = pytest.importorskip("tensorflow", reason="TensorFlow is no dependency")
+    tensorflow = pytest.importorskip("tensorflow", reason=NO_TENSORFLOW)
     bundles.write(tmp_path / "it", bundles.tensors(), shards=3, big_endian=big_endian)
     theirs = tensorflow.train.load_checkpoint(str(tmp_path / "it"))
     for name, array in bundles.tensors().items():

@@ -1,18 +1,25 @@
 """Other people's models in and ours out, as commands: what was converted serves every verb."""
 
 import json
+import shutil
+import sys
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 import isopix as package
+from isopix.cli import verify
+from isopix.papers.claim import Claim
+from isopix.runs.load import load
 from tests.smoke.conftest import QUICK, Run
 from tests.smoke.test_bad_input import refused
-from tests.unit.interop.bundles import write
+from tests.unit.interop import bundles, variables
 
-SIZES = {"depth": 2, "width": 16, "heads": 2, "colours": 27, "positions": 64}
+MODEL = {"depth": 2, "width": 16, "heads": 2, "colours": 27, "positions": 64}
 
 
 @pytest.fixture
@@ -75,24 +82,10 @@ def test_their_class_cannot_run_a_masked_model(isopix: Run) -> None:
     assert not Path("exported").exists()
 
 
-def variables(start: bool) -> dict[str, np.ndarray]:
-    """A checkpoint of OpenAI's, of random numbers, in their names and shapes."""
-    depth, width, heads = SIZES["depth"], SIZES["width"], SIZES["heads"]
-    shapes = {"wte": (27, width), "wtet": (27, width), "wpe": (64, width), "ln_f/g": (width,)}
-    for layer in (f"h{number}" for number in range(depth)):
-        attention = {f"{layer}/attn/{n}": (heads, width // heads, width) for n in ("q_proj", "k_proj")}
-        attention |= {f"{layer}/attn/{n}": (heads, width // heads, width) for n in ("v_proj", "c_proj")}
-        shapes |= attention | {f"{layer}/ln_1/g": (width,), f"{layer}/ln_2/g": (width,)}
-        shapes |= {f"{layer}/mlp/c_fc/w": (width, 4 * width), f"{layer}/mlp/c_proj/w": (4 * width, width)}
-    shapes |= {"sos": (width,)} if start else {}
-    draw = np.random.default_rng(0)
-    named = {f"model/{name}": draw.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
-    return named | {"model/clf/w": np.zeros((width, 10), np.float32)}
-
-
 @pytest.mark.parametrize("start", [True, False], ids=["autoregressive", "masked"])
 def test_a_checkpoint_of_openais_serves_every_verb(isopix: Run, start: bool) -> None:
-    write(Path("model.ckpt-131000"), variables(start))
+    head = {"model/clf/w": np.zeros((MODEL["width"], 10), np.float32)}
+    bundles.write(Path("model.ckpt-131000"), variables.draw(**MODEL, start=start) | head)
     levels = np.stack(np.meshgrid(*[[-1.0, 0.0, 1.0]] * 3), -1).reshape(-1, 3).astype(np.float32)
     np.save("centres.npy", levels)
     assert isopix("palette", "import", "centres.npy", "--range", "-1", "1", "--out", "palette.npz")[0] == 0
@@ -115,3 +108,54 @@ def test_verify_names_a_file_that_was_changed(exported: Run) -> None:
     code, _, err = exported("verify", str(weights.parent))
     assert code == 2
     assert "model.safetensors does not have the sha256 that the manifest says: altered" in err
+
+
+def test_a_published_loss_stands_beside_the_one_of_such_a_network(
+    exported: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = load(Path("run"), device=torch.device("cpu"))
+    about = {"recipe": loaded.recipe, "protocol": "p", "source": "s", "unit": "nats"}
+    claim = Claim(**about, value=2.5, palette=loaded.network.codec.fingerprint())
+    monkeypatch.setattr(verify, "TEST_LOSSES", (claim,))
+    words = ["verify", "run", "--data", "digits", "--limit", "8"]
+    told = json.loads(exported(*words, "--json")[1])
+    assert told["published"] == {"nats": 2.5, "source": "s"}
+    assert f"difference from the published loss: {told['loss_nats'] - 2.5:+.4f} nats" in exported(*words)[1]
+    monkeypatch.setattr(verify, "TEST_LOSSES", (replace(claim, palette="another"),))
+    assert "no loss is published for such a network" in exported(*words)[1]
+
+
+@pytest.mark.parametrize(
+    ("layout", "weights", "library"),
+    [("isopix", "model.safetensors", "isopix"), ("huggingface", "model.safetensors", "transformers")],
+)
+def test_a_run_is_published_with_its_card(
+    exported: Run, monkeypatch: pytest.MonkeyPatch, layout: str, weights: str, library: str
+) -> None:
+    """By a hub that writes down what it is given."""
+
+    def upload(*, repo_id: str, folder_path: Path, commit_message: str) -> None:
+        shutil.copytree(folder_path, Path("hub") / repo_id)
+
+    made = SimpleNamespace(create_repo=lambda name, **_: f"hub/{name}", upload_folder=upload)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", made)
+    code, out, err = exported("publish", "run", "me/mine", "--layout", layout)
+    assert (code, err) == (0, "")
+    assert out == "published step 2 of run: hub/me/mine\n"
+    told = Path("hub/me/mine/README.md").read_text()
+    assert f"library_name: {library}" in told
+    assert "me/mine" in told
+    if layout == "isopix":
+        again = package.load("hub/me/mine", device="cpu")
+    else:
+        assert exported("convert", "huggingface", "hub/me/mine", "again")[0] == 0
+        again = package.load("again", device="cpu")
+    for name, tensor in package.load("run", device="cpu").network.tensors().items():
+        assert torch.equal(tensor, again.network.tensors()[name]), name
+
+
+def test_without_its_library_nothing_is_published(exported: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    code, _, err = exported("publish", "run", "me/mine")
+    assert code != 0
+    assert "'me/mine': the hub needs pip install 'isopix[hf]'" in err
