@@ -25,6 +25,10 @@ VERBS = {
     "pretrain": ("isopix.cli.pretrain:pretrain", "Pre-train a recipe on images; makes a run folder."),
     "resume": ("isopix.cli.resume:resume", "Go on with an interrupted run, bit for bit."),
     "probe": ("isopix.cli.probe:probe", "Linear probe of every layer, with controls."),
+    "finetune": (
+        "isopix.cli.finetune:finetune",
+        "Train a run on labelled images, classes and pixels together.",
+    ),
     "sample": ("isopix.cli.sample:sample", "Draw images from a run."),
     "complete": ("isopix.cli.complete:complete", "Complete images from their first rows."),
     "reconstruct": ("isopix.cli.reconstruct:reconstruct", "Fill in masked pixels of images."),

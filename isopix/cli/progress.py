@@ -39,7 +39,8 @@ class TrainingLine:
         if record["kind"] == "train":
             self._training(record)
         elif record["kind"] == "evaluation":
-            say(f"step {record['step']}  {record['split']} loss {record['loss_nats']:.4f} nats")
+            right = f"  accuracy {record['accuracy']:.1%}" if "accuracy" in record else ""
+            say(f"step {record['step']}  {record['split']} loss {record['loss_nats']:.4f} nats{right}")
         else:
             say(record["text"])
 

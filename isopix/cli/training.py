@@ -58,9 +58,13 @@ def conclude(recipe: Recipe, outcome: Outcome, again: str, *, json: bool) -> Non
     """
     path = outcome.run.path
     if json:
-        losses = [record for record in read(outcome.run.log) if record["kind"] == "evaluation"]
-        newest = {record["split"]: record["loss_nats"] for record in losses}
-        show_json({"run": str(path), "step": outcome.step, "finished": outcome.finished, "loss_nats": newest})
+        records = [record for record in read(outcome.run.log) if record["kind"] == "evaluation"]
+        newest = {
+            name: {record["split"]: record[name] for record in records if name in record}
+            for name in ("loss_nats", "accuracy")
+        }
+        told = {name: values for name, values in newest.items() if values or name == "loss_nats"}
+        show_json({"run": str(path), "step": outcome.step, "finished": outcome.finished, **told})
     elif outcome.finished:
         picture = "sample" if recipe.objective.causal else "reconstruct"
         say(f"done: {path}")

@@ -12,7 +12,7 @@ from isopix.core.device import Precision
 from isopix.papers.claim import Claim, matching
 from isopix.papers.igpt import TEST_LOSSES
 from isopix.runs.load import Loaded
-from isopix.train.evaluate import held_out_loss
+from isopix.train.evaluate import held_out
 from isopix.train.learners import Pretraining
 
 Values = dict[str, Any]
@@ -45,12 +45,12 @@ def verify(
     """
     loaded = network_of(run, device)
     images = images_for(loaded, data, limit)
-    test = images.test.images
+    test = images.test
     if not len(test):
         raise ValueError(f"data set '{images.name}' has no test images")
     with counting("test loss", len(test)) as done:
         learner = Pretraining(loaded.network)
-        nats = held_out_loss(learner, test, seed=seed, precision=precision, progress=done)
+        nats = held_out(learner, test, seed=seed, precision=precision, progress=done)["loss_nats"]
     claim = matching(TEST_LOSSES, loaded.recipe, loaded.network.codec)
     values = _values(loaded, nats, claim) | {"data": images.name, "images": len(test)}
     if json:

@@ -149,6 +149,8 @@ def _members(kind: Any) -> tuple[Any, ...]:
 def _check_value(kind: Any, value: Any, path: tuple[str, ...]) -> None:
     """Raises ValueError for what pydantic takes and nobody means: true for 1, `yes` for true, infinity."""
     members, wrong = _members(kind), ""
+    if isinstance(value, str) and any(value in get_args(member) for member in members):
+        return  # one of the words that a Literal allows
     if kind is bool and not isinstance(value, bool):
         wrong = "true, false"
     elif isinstance(value, bool) and {int, float} & set(members):

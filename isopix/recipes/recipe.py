@@ -16,6 +16,7 @@ from isopix.model.init import initialise
 from isopix.model.positions import Learned, Positions
 from isopix.model.stems.codes import Codes, Stem
 from isopix.objectives.autoregressive import Autoregressive
+from isopix.objectives.classify import Classify
 from isopix.objectives.network import Network, ObjectiveSpec
 from isopix.train.optim import Adam, Optimiser
 from isopix.train.schedule import Schedule, WarmupCosine
@@ -28,7 +29,7 @@ class Recipe:
 
     `batch` images a step make one update, in `accumulate` pieces; `*_every` count steps; `evaluate_images` is
     how many validation images an evaluation during training reads, and `test_images` how many test images are
-    graded at its end.
+    graded at its end. With `classify` the classes of the images are learnt beside their codes.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Recipe:
     depth: int
     width: int
     objective: ObjectiveSpec = field(default_factory=Autoregressive)
+    classify: Classify | None = None
     steps: int = 1_000_000
     batch: int = 128
     accumulate: int = 1

@@ -31,12 +31,14 @@ class Loaded(NamedTuple):
 
 
 def load(path: Path, *, device: torch.device) -> Loaded:
-    """The network in a checkpoint folder, or in the newest intact one of a run folder.
+    """The network in a checkpoint folder, or of a run folder: the newest intact one, of a fine-tuned run the
+    best.
 
     Raises ValueError if there is none, if a file of it is damaged, or if the palette is not the one whose
     hash the checkpoint states.
     """
-    found, passed_over = find(path, WEIGHTS)
+    best = RunFolder(path).best
+    found, passed_over = find(best if (best / checkpoint.MANIFEST).is_file() else path, WEIGHTS)
     network = revive(found).to(device)
     return Loaded(recipe_of(found), network, found.records["state"]["step"], passed_over, found.records)
 

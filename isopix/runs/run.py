@@ -1,13 +1,14 @@
 """Runs: a recipe and its images become a run folder, and an interrupted run goes on."""
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from isopix.codecs import kmeans, palette_file
 from isopix.codecs.base import Codec
@@ -16,15 +17,17 @@ from isopix.core.device import environment
 from isopix.data.batches import Batches
 from isopix.data.images import ImageSet
 from isopix.data.images import load as load_images
+from isopix.objectives.classify import Classifier
 from isopix.objectives.network import Network
 from isopix.recipes.recipe import Recipe
+from isopix.runs.best import Best, nothing_learnt
 from isopix.runs.load import WEIGHTS, find, recipe_of, revive
 from isopix.runs.surroundings import surroundings
 from isopix.train import checkpoint
-from isopix.train.checkpoint import Checkpoint
+from isopix.train.checkpoint import Checkpoint, Groups
 from isopix.train.disk import write_json
-from isopix.train.evaluate import held_out_loss
-from isopix.train.learners import Pretraining
+from isopix.train.evaluate import held_out
+from isopix.train.learners import Finetuning, Pretraining
 from isopix.train.log import Log, Sink, TensorBoard
 from isopix.train.log import read as read_log
 from isopix.train.loop import Hooks, Record, train
@@ -46,6 +49,13 @@ class Watch(NamedTuple):
     tensorboard: bool = False
 
 
+class Origin(NamedTuple):
+    """A network that is trained already, and what the run folder shall tell of it."""
+
+    network: Network
+    facts: dict[str, Any]
+
+
 class Outcome(NamedTuple):
     """Where a run stands."""
 
@@ -55,8 +65,10 @@ class Outcome(NamedTuple):
     labelled: bool  # its images have two classes or more, so that it can be probed
 
 
-def start(recipe: Recipe, out: Path, *, device: torch.device, watch: Watch) -> Outcome:
-    """Train a recipe from its first step in the new run folder `out`.
+def start(
+    recipe: Recipe, out: Path, *, device: torch.device, watch: Watch, origin: Origin | None = None
+) -> Outcome:
+    """Train a recipe from its first step in the new run folder `out`; from the weights of `origin`, if given.
 
     Raises ValueError for settings, data or folders that cannot be, before anything is trained; RuntimeError
     if the disk is full or the loss stops being a number.
@@ -66,13 +78,16 @@ def start(recipe: Recipe, out: Path, *, device: torch.device, watch: Watch) -> O
     run = RunFolder.create(out)
     try:
         data = load_images(recipe.data, seed=recipe.seed)
-        if recipe.codec.source is None:
+        if recipe.classify is not None:
+            data.require_labels("finetune")
+        if origin is None and recipe.codec.source is None:
             text = f"fitting {recipe.codec.colours} colours to {len(data.train):,} training images"
             watch.record({"kind": "note", "step": 0, "text": text})
-        network = recipe.build(make_codec(recipe, data))
+        network = origin.network if origin else recipe.build(make_codec(recipe, data))
+        told = origin.facts if origin else _palette(recipe)
         with run.lock():
             write_json(run.recipe, to_dict(anchored(recipe)))
-            write_json(run.environment, {**surroundings(device), **_facts(data), **_palette(recipe)})
+            write_json(run.environment, {**surroundings(device), **_facts(data), **told})
             if data.report:
                 shutil.copy(data.report, run.path / "bad-files.csv")
             return _Session(run, anchored(recipe), network, data, device).go(watch, None)
@@ -141,7 +156,11 @@ class _Session:
     ):
         self.run, self.recipe, self.data, self.device = run, recipe, data, device
         self.network = network.to(device)
-        self.learner = Pretraining(self.network)
+        self.classifier, self.best = None, None
+        self.learner: Pretraining | Finetuning = Pretraining(self.network)
+        if recipe.classify is not None:
+            self.classifier = Classifier(self.network, recipe.width, len(data.classes), recipe.classify)
+            self.learner, self.best = Finetuning(self.classifier), Best(recipe.classify.patience)
         if recipe.compile:
             network.codec.prepare()
         self.sinks: list[Sink] = []
@@ -164,14 +183,18 @@ class _Session:
                 self.record({"kind": "note", "step": 0, "text": f"skipped {skipped.path}: {skipped.reason}"})
             for note in notes:
                 self.record({"kind": "note", "step": step, "text": note})
-            reached = self._train(found, step)
-            finished = reached == self.recipe.steps
+            if self.best:
+                self.best.recall(read_log(self.run.log))
+            reached = step if self._exhausted() else self._train(found, step)
+            finished = reached == self.recipe.steps or self._exhausted()
             if finished:
                 self._test(reached)
             return Outcome(self.run, reached, finished, len(self.data.classes) > 1)
 
     def _train(self, found: Checkpoint | None, step: int) -> int:
         recipe, train_images = self.recipe, self.data.train
+        if found is not None and self.classifier:
+            self.classifier.head.load_state_dict(found.tensors["classifier"])
         batches = Batches(
             train_images, size=recipe.batch, seed=recipe.seed, device=self.device, augment=recipe.data.augment
         )
@@ -195,34 +218,75 @@ class _Session:
 
     def _test(self, step: int) -> None:
         """Grade the test images, unless an earlier process has done so."""
-        images = self.data.test.images[: self.recipe.test_images]
-        if any(record.get("split") == "test" for record in read_log(self.run.log)) or len(images) == 0:
+        test = self.data.test.first(self.recipe.test_images)
+        if any(record.get("split") == "test" for record in read_log(self.run.log)) or len(test) == 0:
             return
-        recipe = self.recipe
-        loss = held_out_loss(self.learner, images, seed=recipe.seed, precision=recipe.precision)
-        numbers = {"images": len(images), "loss_nats": loss}
+        numbers: dict[str, Any] = {"images": len(test)}
+        if self.classifier:
+            numbers |= self._take_best(self.classifier)
+        numbers |= held_out(self.learner, test, seed=self.recipe.seed, precision=self.recipe.precision)
         self.record({"kind": "evaluation", "step": step, "split": "test", **numbers})
 
+    def _take_best(self, classifier: Classifier) -> dict[str, Any]:
+        """The weights with the best validation accuracy, and at which step that was."""
+        if not (self.run.best / checkpoint.MANIFEST).is_file():
+            return {}  # there are no validation images
+        found = checkpoint.load(self.run.best, (*WEIGHTS, "classifier"))
+        self.network.load({name: tensor.to(self.device) for name, tensor in found.tensors["model"].items()})
+        classifier.head.load_state_dict(found.tensors["classifier"])
+        return {"best_step": found.records["state"]["step"]}
+
+    def _exhausted(self) -> bool:
+        return self.best is not None and self.best.exhausted
+
     def stop(self) -> bool:
-        """Whether a signal or whoever watches asks the run to stop after this step."""
-        return self.request.signal is not None or self.watch.stop()
+        """Whether a signal, whoever watches, or the end of patience asks the run to stop after this step."""
+        return self.request.signal is not None or self.watch.stop() or self._exhausted()
 
     def record(self, record: Record) -> None:
         for sink in self.sinks:
             sink.write(record)
         self.watch.record(record)
+        if self.best and self.best.see(record):
+            self._write(self.run.best, record["step"], {})
+        if self.best and self._is_due(record):
+            self._complain(record)
+
+    def _is_due(self, record: Record) -> bool:
+        """Whether this is the first validation after an epoch, or the last of a shorter run."""
+        if record["kind"] != "evaluation" or record["split"] != "validation":
+            return False
+        recipe, step = self.recipe, record["step"]
+        epoch = min(recipe.steps, -(-len(self.data.train) // recipe.batch))
+        return bool(step - recipe.evaluate_every < epoch <= step)
+
+    def _complain(self, record: Record) -> None:
+        labels = self.data.validation.first(record["images"]).labels
+        assert labels is not None, "require_labels has seen to it"
+        text = nothing_learnt(record["accuracy"], labels)
+        if text:
+            self.record({"kind": "note", "step": record["step"], "text": text})
 
     def save(self, step: int, stepper: Stepper) -> None:
         self.log.sync()
+        folder = checkpoint.step_folder(self.run.checkpoints, step)
+        self._write(folder, step, {"optimiser": stepper.state()})
+        checkpoint.prune(self.run.checkpoints, KEPT)
+
+    def _write(self, folder: Path, step: int, more: Groups) -> None:
         state = {"step": step, "codec": self.network.codec.fingerprint(), "data": self.data.fingerprint}
         records: dict[str, dict[str, Any]] = {
             "recipe": to_dict(self.recipe),
             "state": state,
             "environment": environment(self.device),
         }
-        folder = checkpoint.step_folder(self.run.checkpoints, step)
-        checkpoint.save(folder, {"model": self.network.tensors(), "optimiser": stepper.state()}, records)
-        checkpoint.prune(self.run.checkpoints, KEPT)
+        groups: dict[str, Mapping[str, Tensor]] = {"model": self.network.tensors(), **more}
+        if self.classifier:
+            groups["classifier"] = {
+                name: each.detach() for name, each in self.classifier.head.state_dict().items()
+            }
+            state["classes"] = list(self.data.classes)
+        checkpoint.save(folder, groups, records)
 
 
 def _facts(data: ImageSet) -> dict[str, Any]:

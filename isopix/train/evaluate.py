@@ -1,39 +1,44 @@
-"""The loss on held-out images, with the same masks every time."""
+"""Grades on held-out images, with the same masks every time."""
 
+from collections import defaultdict
 from collections.abc import Callable
 
 import torch
 
 from isopix.core.device import Precision, autocast
 from isopix.core.random import generator
-from isopix.core.types import Images
+from isopix.data.splits import Split
 from isopix.train.learners import Learner
 
 BATCH = 16  # images; what is drawn depends on it, so it is no setting
 
 
 @torch.no_grad()
-def held_out_loss(
+def held_out(
     learner: Learner,
-    images: Images,
+    split: Split,
     *,
     seed: int,
     precision: Precision,
     progress: Callable[[int], None] = lambda done: None,
-) -> float:
-    """Mean nats per graded code over these images; whatever is drawn depends on `seed` and the batch's
-    place alone. `progress` is told how many images are done.
+) -> dict[str, float]:
+    """The learner's grades, each the mean over these images; `loss_nats`, nats per graded code, is always
+    among them.
+
+    Whatever is drawn depends on `seed` and the batch's place alone. `progress` is told how many images are
+    done.
     """
     module = learner.module
     device = next(module.parameters()).device
-    total = 0.0
+    totals: defaultdict[str, float] = defaultdict(float)
     module.eval()
-    for place, start in enumerate(range(0, len(images), BATCH)):
-        part = images[start : start + BATCH]
-        problem = learner.prepare(part.to(device), None, generator(seed, "evaluation", place))
+    for place, start in enumerate(range(0, len(split), BATCH)):
+        images = split.images[start : start + BATCH].to(device)
+        labels = None if split.labels is None else split.labels[start : start + BATCH].to(device)
         with autocast(device, precision):
-            loss = module(problem.to(device))
-        total += float(loss) * len(part)
-        progress(start + len(part))
+            grades = learner.grade(images, labels, generator(seed, "evaluation", place))
+        for name, grade in grades.items():
+            totals[name] += float(grade) * len(images)
+        progress(start + len(images))
     module.train()
-    return total / len(images)
+    return {name: total / len(split) for name, total in totals.items()}

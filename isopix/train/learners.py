@@ -2,14 +2,18 @@
 problem.
 """
 
-from typing import Protocol, runtime_checkable
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import nn
 
-from isopix.core.types import Images, Labels
+from isopix.core.types import Images, Labels, Scalar
 from isopix.objectives.base import Problem
+from isopix.objectives.classify import Classifier, Lesson
 from isopix.objectives.network import Network
+
+Grades = Mapping[str, Scalar]
 
 
 @runtime_checkable
@@ -20,8 +24,11 @@ class Learner(Protocol):
     def module(self) -> nn.Module:
         """Holds the parameters; called with a problem, or a piece of one, it returns the loss."""
 
-    def prepare(self, images: Images, labels: Labels | None, generator: torch.Generator) -> Problem:
-        """All that chance decides, for a whole batch at once."""
+    def prepare(self, images: Images, labels: Labels | None, generator: torch.Generator) -> Any:
+        """All that chance decides, for a whole batch at once: a problem with `to` and `pieces`."""
+
+    def grade(self, images: Images, labels: Labels | None, generator: torch.Generator) -> Grades:
+        """How good it is on these held-out images, by name, each a mean over them; `loss_nats` is one."""
 
 
 class Pretraining:
@@ -32,3 +39,20 @@ class Pretraining:
 
     def prepare(self, images: Images, labels: Labels | None, generator: torch.Generator) -> Problem:
         return self.module.prepare(images, generator)
+
+    def grade(self, images: Images, labels: Labels | None, generator: torch.Generator) -> Grades:
+        return {"loss_nats": self.module(self.prepare(images, labels, generator).to(images.device))}
+
+
+class Finetuning:
+    """The joint loss of codes and classes; every image has a label."""
+
+    def __init__(self, classifier: Classifier):
+        self.module = classifier
+
+    def prepare(self, images: Images, labels: Labels | None, generator: torch.Generator) -> Lesson:
+        assert labels is not None, "require_labels has seen to it"
+        return self.module.prepare(images, labels, generator)
+
+    def grade(self, images: Images, labels: Labels | None, generator: torch.Generator) -> Grades:
+        return self.module.grade(self.prepare(images, labels, generator).to(images.device))

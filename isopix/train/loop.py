@@ -9,7 +9,7 @@ from isopix.core.device import Precision
 from isopix.core.random import generator
 from isopix.data.batches import Batches
 from isopix.data.images import Split
-from isopix.train.evaluate import held_out_loss
+from isopix.train.evaluate import held_out
 from isopix.train.learners import Learner
 from isopix.train.meter import Meter
 from isopix.train.optim import Optimiser
@@ -49,7 +49,7 @@ class Settings(Protocol):
 
 class Hooks(NamedTuple):
     """What the loop calls: `record` for every line of the log, `save` with the step reached, `stop` after
-    each step.
+    each step and each evaluation.
     """
 
     record: Callable[[Record], None]
@@ -90,7 +90,7 @@ class Loop:
         self, learner: Learner, settings: Settings, *, batches: Batches, validation: Split, hooks: Hooks
     ):
         self.learner, self.settings, self.batches, self.hooks = learner, settings, batches, hooks
-        self.held_out = validation.images[: settings.evaluate_images]
+        self.held_out = validation.first(settings.evaluate_images)
         self.stepper = Stepper(
             learner,
             settings.optimiser,
@@ -125,15 +125,16 @@ class Loop:
         with self.meter.paused():
             if self.step == settings.steps or self.step % settings.evaluate_every == 0:
                 self.evaluate()
-            if last or self.step % settings.checkpoint_every == 0:
+                self.stopped = self.stopped or self.hooks.stop()  # an evaluation may be the reason
+            if last or self.stopped or self.step % settings.checkpoint_every == 0:
                 self.stepper.check()
                 self.hooks.save(self.step, self.stepper)
 
     def evaluate(self) -> None:
-        """Record the loss on the first held-out images."""
+        """Record the grades on the first held-out images."""
         if len(self.held_out) == 0:
             return
         settings = self.settings
-        loss = held_out_loss(self.learner, self.held_out, seed=settings.seed, precision=settings.precision)
-        numbers = {"images": len(self.held_out), "loss_nats": loss}
+        grades = held_out(self.learner, self.held_out, seed=settings.seed, precision=settings.precision)
+        numbers = {"images": len(self.held_out), **grades}
         self.hooks.record({"kind": "evaluation", "step": self.step, "split": "validation", **numbers})

@@ -54,10 +54,12 @@ def load_state(
 ) -> None:
     """Put back what `state_tensors` returned.
 
-    Raises ValueError if a tensor belongs to no parameter, or if only some parameters have a memory.
+    Raises ValueError if a tensor belongs to no parameter, or if only some of those that are trained have a
+    memory.
     """
     parameters = dict(named)
-    bare = sorted(parameters.keys() - {path.rpartition("/")[0] for path in tensors})
+    trained = {name for name, parameter in parameters.items() if parameter.requires_grad}
+    bare = sorted(trained - {path.rpartition("/")[0] for path in tensors})
     if tensors and bare:
         raise ValueError(f"the optimiser has no memory of parameter '{bare[0]}'")
     for path, value in tensors.items():

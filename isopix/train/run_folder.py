@@ -56,7 +56,7 @@ class RunFolder:
         """Take back what a run without a checkpoint left, so that the same command works again."""
         if any(self.checkpoints.glob("step-*")):
             return
-        for path in (self.checkpoints, self.samples, self.probes, self.path / "tensorboard"):
+        for path in (self.checkpoints, self.best, self.samples, self.probes, self.path / "tensorboard"):
             shutil.rmtree(path, ignore_errors=True)
         for path in (
             self.recipe,
@@ -87,6 +87,11 @@ class RunFolder:
     @property
     def checkpoints(self) -> Path:
         return self.path / "checkpoints"
+
+    @property
+    def best(self) -> Path:
+        """The checkpoint of a fine-tuned run with the best validation accuracy."""
+        return self.path / "best"
 
     @property
     def samples(self) -> Path:

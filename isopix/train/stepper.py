@@ -10,7 +10,6 @@ from torch import Tensor
 
 from isopix.core.device import Precision, autocast
 from isopix.core.types import Scalar
-from isopix.objectives.base import Problem
 from isopix.train.learners import Learner
 from isopix.train.optim import Optimiser, load_state, state_tensors
 
@@ -49,7 +48,7 @@ class Stepper:
         self.grade = torch.compile(module, dynamic=False, fullgraph=True) if compiled else module
         self.bad_step = torch.tensor(-1, device=self.device)
 
-    def advance(self, problem: Problem, *, step: int, factor: float) -> Scalar:
+    def advance(self, problem: Any, *, step: int, factor: float) -> Scalar:
         """Update the weights once, at `factor` times the peak rate; returns the loss before the update, on
         the device.
 

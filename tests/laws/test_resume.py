@@ -1,11 +1,14 @@
 """Law of resume: n steps equal k steps, a stop, and n - k steps, bit for bit."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 
+from isopix.core.config import change, parse
+from isopix.objectives.classify import Classify
 from isopix.recipes import catalogue
 from isopix.runs.run import Watch, resume, start
 from isopix.train import checkpoint, log
@@ -28,6 +31,8 @@ SETTINGS = {
     "bert": ("igpt.digits_bert", []),
     "accumulated": ("igpt.digits", ["accumulate=4"]),
     "bf16": ("igpt.digits_bert", ["precision=bf16"]),
+    "fine-tuned": ("igpt.digits", ["classify.dropout=0.2", "evaluate_every=2", "data.limit=100"]),
+    "fine-tuned, classes alone": ("igpt.digits_bert", ["classify.generative_weight=0", "classify.layer=0"]),
     "augmented": ("igpt.digits", ["data.augment.kind=pad_crop_flip", "data.rows=16", "data.cols=16"]),
 }
 
@@ -44,7 +49,10 @@ class StopAt:
 
 
 def recipe(name: str, changes: list[str]):
-    return catalogue.resolve(name, assignments=[*SMALL, *changes]).recipe
+    given = catalogue.find(name)
+    if any(change.startswith("classify.") for change in changes):
+        given = replace(given, classify=Classify())
+    return change(given, parse([*SMALL, *changes]))
 
 
 def final(out: Path) -> dict[str, Tensor]:

@@ -16,7 +16,7 @@ from isopix.recipes.recipe import Recipe
 from isopix.runs.load import load
 from isopix.runs.run import Watch, make_codec, resume, start
 from isopix.train import log
-from isopix.train.evaluate import held_out_loss
+from isopix.train.evaluate import held_out
 from isopix.train.learners import Pretraining
 
 CPU = torch.device("cpu")
@@ -36,7 +36,9 @@ def test_each_loss_is_of_the_split_that_it_names(run: tuple[Recipe, Path], split
     recipe, out = run
     data, learner = load_images(recipe.data, seed=recipe.seed), Pretraining(load(out, device=CPU).network)
     losses = {
-        name: held_out_loss(learner, getattr(data, name).images[:count], seed=recipe.seed, precision="fp32")
+        name: held_out(learner, getattr(data, name).first(count), seed=recipe.seed, precision="fp32")[
+            "loss_nats"
+        ]
         for name in ("train", "validation", "test")
     }
     last = [each for each in log.read(out / "log.jsonl") if each.get("split") == split][-1]

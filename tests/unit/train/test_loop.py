@@ -9,7 +9,7 @@ from isopix.data.batches import Batches
 from isopix.data.images import Data, ImageSet, load
 from isopix.objectives.masked import Masked
 from isopix.recipes.recipe import Recipe
-from isopix.train.evaluate import held_out_loss
+from isopix.train.evaluate import held_out
 from isopix.train.learners import Pretraining
 from isopix.train.loop import Hooks, train
 from isopix.train.schedule import WarmupCosine
@@ -96,11 +96,11 @@ def test_the_rate_logged_and_used_is_the_schedules() -> None:
 
 def test_evaluation_reads_the_first_validation_images_and_no_others() -> None:
     run = Run(RECIPE)
-    first = run.data.validation.images[: RECIPE.evaluate_images]
+    first = run.data.validation.first(RECIPE.evaluate_images)
     half = len(run.learner.graded) // 2  # one evaluation before the first step, one after the last
-    assert torch.equal(torch.cat(run.learner.graded[:half]), first)
-    assert torch.equal(torch.cat(run.learner.graded[half:]), first)
-    loss = held_out_loss(run.learner, first, seed=RECIPE.seed, precision="fp32")
+    assert torch.equal(torch.cat(run.learner.graded[:half]), first.images)
+    assert torch.equal(torch.cat(run.learner.graded[half:]), first.images)
+    loss = held_out(run.learner, first, seed=RECIPE.seed, precision="fp32")["loss_nats"]
     assert run.numbers("evaluation", "loss_nats")[-1] == loss
     assert run.numbers("evaluation", "split") == ["validation"] * 2
     assert run.numbers("evaluation", "images") == [len(first)] * 2
@@ -118,7 +118,7 @@ def test_everything_happens_at_its_step_and_at_the_end() -> None:
 
 
 def test_a_stop_is_logged_and_saved_but_not_evaluated() -> None:
-    asked = iter([False] * 4 + [True])
+    asked = iter([False] * 5 + [True])  # once a step, and after the evaluation of step 3
     run = Run(RHYTHM, stop=lambda: next(asked))
     assert run.reached == 5
     assert run.steps("train") == [2, 4, 5]
@@ -134,11 +134,11 @@ def test_bf16_reaches_training_and_evaluation_and_loss_stays_float32() -> None:
     ):
         assert one != other
         assert one == pytest.approx(other, rel=0.02)
-    first = rounded.data.validation.images[: RECIPE.evaluate_images]
+    first = rounded.data.validation.first(RECIPE.evaluate_images)
     losses = {
-        precision: held_out_loss(rounded.learner, first, seed=RECIPE.seed, precision=precision)
+        precision: held_out(rounded.learner, first, seed=RECIPE.seed, precision=precision)["loss_nats"]
         for precision in ("fp32", "bf16")
     }
     assert rounded.numbers("evaluation", "loss_nats")[-1] == losses["bf16"] != losses["fp32"]
     with torch.autocast("cpu", torch.bfloat16):
-        assert rounded.learner.module.logits(first).dtype == torch.float32
+        assert rounded.learner.module.logits(first.images).dtype == torch.float32

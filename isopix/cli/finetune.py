@@ -1,0 +1,61 @@
+"""`isopix finetune`: a run, or a recipe from scratch, and labelled images become a classifier."""
+
+from pathlib import Path
+
+from isopix.cli.console import Device, Json, Limit, say
+from isopix.cli.training import Again, conclude, going_on, watching
+from isopix.core import device as devices
+from isopix.core.shell import command
+from isopix.runs.finetune import begin
+from isopix.runs.run import start
+
+
+def finetune(
+    source: str,
+    *settings: str,
+    out: Path,
+    data: str | None = None,
+    file: Path | None = None,
+    limit: Limit = None,
+    seed: int | None = None,
+    device: Device = "auto",
+    tensorboard: bool = False,
+    json: Json = False,
+    again: Again = None,
+) -> None:
+    """Fine-tune a run on labelled images, classes and pixels together; a recipe's name starts from scratch.
+
+    The weights with the best validation accuracy are kept, and judged on the test images at the end. Ctrl-C
+    saves and says how to go on.
+
+    Example: isopix finetune runs/photos --data labelled/ --out runs/classes steps=500 batch=64
+
+    Parameters
+    ----------
+    source
+        The run folder of a pre-trained network, or the name of a recipe.
+    settings
+        Changes, as path=value; generative_weight, layer, pool, dropout, patience and masked are those of
+        fine-tuning.
+    out
+        The run folder; it must be new or empty.
+    data
+        Labelled images: a folder, an .npz file, Parquet, or a name; those of the source without it.
+    file
+        Changes in a .yaml, .toml or .json file; words on the command line win over it.
+    seed
+        Seed of everything that is drawn by chance; the source's without it.
+    tensorboard
+        Also write TensorBoard files, into the run folder.
+    """
+    options = {"data.source": data, "data.limit": limit, "seed": seed}
+    recipe, origin = begin(source, file=file, options=options, assignments=settings)
+    where = devices.pick(device)
+    if not json:
+        whence = f"from step {origin.facts['pretrained']['step']} of {source}" if origin else "from scratch"
+        work = f"{recipe.data.source}, {recipe.steps} steps of {recipe.batch}"
+        say(f"{recipe.name} {whence} on {work}, {devices.describe(where)}")
+    again = again or command("resume", out)
+    with going_on(out, again), watching(recipe, where, tensorboard=tensorboard, json=json) as watch:
+        outcome = start(recipe, out, device=where, watch=watch, origin=origin)
+    conclude(recipe, outcome, again, json=json)

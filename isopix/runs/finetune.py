@@ -1,0 +1,95 @@
+"""Fine-tuning: the settings and the weights that it starts from, whether a run or a recipe is named."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from isopix.core.config import change, flatten, parse, read_values
+from isopix.data.augment import PadCropFlip
+from isopix.objectives.classify import Classify
+from isopix.recipes import catalogue
+from isopix.recipes.recipe import Recipe
+from isopix.runs.load import Loaded, load
+from isopix.runs.run import Origin
+from isopix.train.optim import Adam
+from isopix.train.schedule import Constant
+
+STEPS, EVERY = 1000, 50
+SLOWER = 0.1  # iGPT section 4.4: the best rate is often a tenth of pre-training's
+OWN = tuple(each.name for each in fields(Classify))
+
+
+class Beginning(NamedTuple):
+    """What to train, and from which weights; None: from scratch."""
+
+    recipe: Recipe
+    origin: Origin | None
+
+
+def begin(
+    source: str,
+    *,
+    file: Path | None = None,
+    options: Mapping[str, Any] | None = None,
+    assignments: Sequence[str] = (),
+) -> Beginning:
+    """Fine-tuning of the run folder `source`, or from scratch of the recipe of that name.
+
+    Settings of `Classify` may go by their own names (`generative_weight`) or whole paths
+    (`classify.generative_weight`). Raises ValueError for what is neither folder nor recipe, and for wrong
+    settings.
+    """
+    loaded = load(Path(source), device=torch.device("cpu")) if Path(source).exists() else None
+    recipe = finetuned(loaded.recipe if loaded else catalogue.find(source), scratch=loaded is None)
+    given = {path: value for path, value in (options or {}).items() if value is not None}
+    for changes in (flatten(read_values(file)) if file else {}, given, parse(assignments)):
+        recipe = change(recipe, {_whole(path): value for path, value in changes.items()})
+    if loaded is None:
+        return Beginning(recipe, None)
+    _refuse_other_network(recipe, loaded.recipe)
+    return Beginning(recipe, Origin(loaded.network, _facts(Path(source), loaded)))
+
+
+def finetuned(recipe: Recipe, *, scratch: bool) -> Recipe:
+    """The recipe of a fine-tuning run (iGPT section 2.3): constant rate, a tenth of pre-training's unless
+    from scratch, reflect-padded crops and flips.
+    """
+    peak = recipe.optimiser.learning_rate
+    return replace(
+        recipe,
+        data=replace(recipe.data, augment=PadCropFlip(), fold_back=False, limit=None),
+        classify=Classify(),
+        steps=STEPS,
+        optimiser=Adam(learning_rate=peak if scratch else SLOWER * peak),
+        schedule=Constant(),
+        evaluate_every=EVERY,
+        evaluate_images=max(recipe.evaluate_images, 1000),
+        checkpoint_every=EVERY,
+    )
+
+
+def _whole(path: str) -> str:
+    """The path from the recipe on; a misspelt name of fine-tuning counts as one, so that the error helps."""
+    known = path.partition(".")[0] in {each.name for each in fields(Recipe)}
+    own = path in OWN or (not known and get_close_matches(path, OWN))
+    return f"classify.{path}" if own else path
+
+
+def _refuse_other_network(recipe: Recipe, own: Recipe) -> None:
+    """Raises ValueError for a setting that the weights have decided already."""
+    for name in ("codec", "stem", "positions", "block", "depth", "width", "objective", "grid"):
+        if getattr(recipe, name) != getattr(own, name):
+            raise ValueError(
+                f"{name} cannot be changed: the pre-trained network has {getattr(own, name)}; "
+                "fine-tune a recipe by its name to start from scratch"
+            )
+
+
+def _facts(source: Path, loaded: Loaded) -> dict[str, Any]:
+    folder = source.resolve()
+    told: dict[str, Any] = {"pretrained": {"run": str(folder), "step": loaded.step}}
+    return told

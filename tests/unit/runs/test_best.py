@@ -1,0 +1,34 @@
+"""Early stopping: the first best evaluation counts, and only validation is looked at."""
+
+import pytest
+import torch
+
+from isopix.runs.best import Best, nothing_learnt
+
+
+def record(step: int, accuracy: float, split: str = "validation") -> dict[str, object]:
+    return {"kind": "evaluation", "step": step, "split": split, "accuracy": accuracy}
+
+
+def test_the_first_of_equally_good_evaluations_is_kept() -> None:
+    best = Best(patience=2)
+    assert [best.see(record(step, each)) for step, each in enumerate([0.1, 0.3, 0.3])] == [True, True, False]
+    assert (best.accuracy, best.step, best.exhausted) == (0.3, 1, False)
+    assert not best.see(record(3, 0.2))
+    assert best.exhausted
+
+
+def test_the_test_split_and_training_lines_say_nothing() -> None:
+    best = Best(patience=1)
+    best.recall([record(0, 0.2), record(1, 0.9, "test"), {"kind": "train", "step": 2, "loss_nats": 1.0}])
+    assert (best.accuracy, best.waited) == (0.2, 0)
+
+
+@pytest.mark.parametrize(("right", "silent"), [(50, False), (59, False), (61, True)])
+def test_an_accuracy_within_noise_of_chance_is_said_to_be(right: int, silent: bool) -> None:
+    """Half of 100 images are of one class: two deviations are 10 points."""
+    text = nothing_learnt(right / 100, torch.arange(100) % 2)
+    assert (text == "") == silent
+    if not silent:
+        assert f"nothing learnt yet: {right}.0% of 100 validation images" in text
+        assert "optimiser.learning_rate" in text

@@ -1,0 +1,129 @@
+"""Fine-tuning: where it starts, when it stops, and which weights are judged."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from isopix.recipes import catalogue
+from isopix.runs.finetune import begin
+from isopix.runs.load import load
+from isopix.runs.run import Watch, resume, start
+from isopix.train import checkpoint, log
+
+CPU = torch.device("cpu")
+SMALL = ["depth=2", "width=16", "batch=16", "log_every=1", "evaluate_images=60", "test_images=60"]
+QUICK = [
+    "steps=12",
+    "evaluate_every=2",
+    "data.augment=none",
+    "optimiser.learning_rate=0.01",
+    "data.limit=200",
+]
+
+
+@pytest.fixture(scope="module")
+def pretrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("run") / "pre"
+    recipe = catalogue.resolve("igpt.digits_bert", assignments=[*SMALL, "steps=4"]).recipe
+    start(recipe, out, device=CPU, watch=Watch())
+    return out
+
+
+def finetuned(pretrained: Path, out: Path, *words: str) -> list[dict[str, object]]:
+    """The records of the run."""
+    recipe, origin = begin(str(pretrained), assignments=[*QUICK, *words])
+    assert start(recipe, out, device=CPU, watch=Watch(), origin=origin).finished
+    return list(log.read(out / "log.jsonl"))
+
+
+def accuracies(records: list[dict[str, object]], split: str) -> dict[int, float]:
+    return {each["step"]: each["accuracy"] for each in records if each.get("split") == split}
+
+
+def test_it_starts_from_the_weights_of_the_run(pretrained: Path, tmp_path: Path) -> None:
+    finetuned(pretrained, tmp_path / "ft", "steps=1", "checkpoint_every=1")
+    first = checkpoint.load(tmp_path / "ft/checkpoints/step-00000000").tensors
+    weights = load(pretrained, device=CPU).network.tensors()
+    assert all(torch.equal(first["model"][name], tensor) for name, tensor in weights.items())
+    assert not first["classifier"]["weight"].any()
+
+
+def test_the_best_weights_are_kept_and_the_test_images_judged_by_them_once(
+    pretrained: Path, tmp_path: Path
+) -> None:
+    records = finetuned(pretrained, tmp_path / "ft")
+    seen = accuracies(records, "validation")
+    step = max(seen, key=lambda each: (seen[each], -each))
+    assert checkpoint.load(tmp_path / "ft/best").records["state"]["step"] == step
+    assert load(tmp_path / "ft", device=CPU).step == step
+    tested = [each for each in records if each.get("split") == "test"]
+    assert [each["best_step"] for each in tested] == [step]
+
+
+def test_patience_ends_the_run_at_the_evaluation_that_exhausts_it(pretrained: Path, tmp_path: Path) -> None:
+    """Without a rate nothing gets better than the first evaluation."""
+    records = finetuned(pretrained, tmp_path / "ft", "patience=2", "optimiser.learning_rate=1e-30")
+    assert sorted(accuracies(records, "validation")) == [0, 2, 4]
+    assert max(each["step"] for each in records) == 4
+    assert any("nothing learnt yet" in str(each.get("text")) for each in records) is False  # before an epoch
+
+
+def test_a_run_that_learns_nothing_says_so(pretrained: Path, tmp_path: Path) -> None:
+    records = finetuned(pretrained, tmp_path / "ft", "optimiser.learning_rate=1e-30", "generative_weight=0")
+    notes = [(each["step"], each["text"]) for each in records if each["kind"] == "note"]
+    assert [step for step, text in notes if text.startswith("nothing learnt yet")] == [12]
+
+
+def test_from_scratch_it_learns(tmp_path: Path) -> None:
+    words = [
+        *SMALL,
+        "width=32",
+        "steps=150",
+        "evaluate_every=50",
+        "data.augment=none",
+        "generative_weight=0.1",
+    ]
+    assert start(
+        begin("igpt.digits", assignments=words).recipe, tmp_path / "ft", device=CPU, watch=Watch()
+    ).finished
+    records = list(log.read(tmp_path / "ft/log.jsonl"))
+    assert accuracies(records, "test")[150] > 0.5
+    text = [each["text"] for each in records if each["kind"] == "note"]
+    assert not any("nothing learnt" in each for each in text)
+
+
+def test_a_run_out_of_patience_is_finished_and_stays_so(pretrained: Path, tmp_path: Path) -> None:
+    words = ("patience=1", "optimiser.learning_rate=1e-30")
+    records = finetuned(pretrained, tmp_path / "ft", *words)
+    again = resume(tmp_path / "ft", device=CPU, watch=Watch())
+    assert again.finished
+    assert again.step == 2
+    assert list(log.read(tmp_path / "ft/log.jsonl")) == records
+
+
+def test_from_scratch_is_the_same_recipe_at_the_rate_of_pre_training(pretrained: Path) -> None:
+    tuned, scratch = begin(str(pretrained)).recipe, begin("igpt.digits_bert").recipe
+    assert begin("igpt.digits_bert").origin is None
+    assert tuned.optimiser.learning_rate == pytest.approx(0.1 * scratch.optimiser.learning_rate)
+    assert tuned.classify == scratch.classify
+    assert tuned.schedule == scratch.schedule
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["width=32"], "width cannot be changed: the pre-trained network has 16; "),
+        (["objective=autoregressive"], "objective cannot be changed"),
+        (["data.rows=16"], "grid cannot be changed"),
+        (["generative_wieght=1"], "did you mean 'classify.generative_weight'"),
+    ],
+)
+def test_the_network_is_that_of_the_run(pretrained: Path, words: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        begin(str(pretrained), assignments=words)
+
+
+def test_names_of_fine_tuning_go_with_or_without_their_path() -> None:
+    one, other = (begin("igpt.digits", assignments=[word]) for word in ("layer=1", "classify.layer=1"))
+    assert one == other
