@@ -17,6 +17,8 @@ def finetune(
     data: str | None = None,
     file: Path | None = None,
     limit: Limit = None,
+    labels: str | None = None,
+    subset: int | None = None,
     seed: int | None = None,
     device: Device = "auto",
     tensorboard: bool = False,
@@ -41,6 +43,10 @@ def finetune(
         The run folder; it must be new or empty.
     data
         Labelled images: a folder, an .npz file, Parquet, or a name; those of the source without it.
+    labels
+        Use so many training images of each class alone, or a share as in 10%.
+    subset
+        Which random draw of them: 0, 1, ...
     file
         Changes in a .yaml, .toml or .json file; words on the command line win over it.
     seed
@@ -48,7 +54,13 @@ def finetune(
     tensorboard
         Also write TensorBoard files, into the run folder.
     """
-    options = {"data.source": data, "data.limit": limit, "seed": seed}
+    options = {
+        "data.source": data,
+        "data.limit": limit,
+        "data.labels": labels,
+        "data.subset": subset,
+        "seed": seed,
+    }
     recipe, origin = begin(source, file=file, options=options, assignments=settings)
     where = devices.pick(device)
     if not json:

@@ -9,6 +9,7 @@ from typing import Literal
 import torch
 
 from isopix.core.config import spec
+from isopix.core.random import generator
 from isopix.data.augment import Augmentation, Plain
 from isopix.data.cache import BadFile, Stored, stored
 from isopix.data.hub import WAYS_ROUND
@@ -16,7 +17,7 @@ from isopix.data.prepare import Preparation
 from isopix.data.readers import NAMES, open_source
 from isopix.data.resize import Resample
 from isopix.data.source import Source, SplitName, digest_of
-from isopix.data.splits import Split, hold_out, split_sizes
+from isopix.data.splits import Split, balanced, hold_out, split_sizes
 
 __all__ = ["Data", "ImageSet", "Split", "default_cache", "load", "write_bad_files"]
 
@@ -31,7 +32,8 @@ class Data:
     `source` is a name (digits, cifar10, cifar100, stl10, imagenet-1k, tiny-imagenet) or a path to a folder of
     images, an .npz file, a Parquet file or folder. The shorter side is made to fit, then `crop` takes the
     centre or a random box, drawn once an image. `holdout` None is the paper's: 0.1, and 0.04 for imagenet-1k.
-    `limit` takes the first images of each split.
+    `limit` takes the first images of each split. `labels` then leaves so many images of each class in train,
+    or a share of each (`10%`), drawn at random; `subset` numbers the draws.
     """
 
     source: str = "digits"
@@ -42,6 +44,8 @@ class Data:
     holdout: float | None = None
     fold_back: bool = False
     limit: int | None = None
+    labels: int | str | None = None
+    subset: int = 0
     augment: Augmentation = Plain()
 
     def __post_init__(self) -> None:
@@ -56,7 +60,24 @@ class Data:
             raise ValueError(f"holdout is {self.holdout}; allowed: from 0 to below 0.5")
         if self.limit is not None and self.limit < 1:
             raise ValueError(f"limit is {self.limit}; allowed: 1 or more")
+        self.wanted  # noqa: B018  # raises ValueError for what is neither a number nor a share
         self.augment.stored_side(self.rows, self.cols)  # raises ValueError where it does not fit
+
+    @property
+    def wanted(self) -> int | float | None:
+        """How many images of each class train holds: a number, a share, or None for all."""
+        if self.labels is None:
+            return None
+        text = str(self.labels)
+        try:
+            wanted = float(text.removesuffix("%")) / 100 if text.endswith("%") else int(text)
+        except ValueError:
+            wanted = 0
+        if not (wanted > 0 and (isinstance(wanted, int) or wanted <= 1)):
+            raise ValueError(
+                f"labels is {self.labels!r}; allowed: a number of images of each class, or a share as in 10%"
+            )
+        return wanted
 
 
 @dataclass(frozen=True)
@@ -107,11 +128,15 @@ def load(data: Data, *, seed: int = 0, cache: Path | None = None, bad_files: Pat
     report = _report(source, held, bad_files or cache / f"{held.key}.bad-files.csv")
     holdout = source.holdout if data.holdout is None else data.holdout
     splits = _divide(held, data, holdout, seed)
+    train = splits["train"].first(data.limit)
     membership = f"{holdout} {data.fold_back} {data.limit} {seed}"
+    if data.wanted is not None:
+        train = _few(train, data, seed)
+        membership += f" {data.labels} {data.subset}"
     return ImageSet(
         name=source.name,
         classes=source.classes,
-        train=splits["train"].first(data.limit),
+        train=train,
         validation=splits["validation"].first(data.limit),
         test=splits["test"].first(data.limit),
         fingerprint=digest_of(held.content.encode(), membership.encode()),
@@ -160,6 +185,12 @@ def _report(source: Source, held: Stored, path: Path) -> Path | None:
             f"first: {first.path} ({first.reason}); all: {path}"
         )
     return path
+
+
+def _few(train: Split, data: Data, seed: int) -> Split:
+    if train.labels is None or data.wanted is None:
+        raise ValueError(f"labels={data.labels} needs labels; data set '{data.source}' has none in train")
+    return train.take(balanced(train.labels, data.wanted, generator(seed, "subset", data.subset)))
 
 
 def _divide(held: Stored, data: Data, holdout: float, seed: int) -> dict[SplitName, Split]:

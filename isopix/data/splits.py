@@ -116,6 +116,22 @@ def split_sizes(count: int, fraction: float) -> tuple[int, int]:
     return kept, count - kept
 
 
+def balanced(labels: Labels, wanted: int | float, draw: torch.Generator) -> Index:
+    """Numbers of images with equally many of each class: `wanted` of each, or that share of each rounded up;
+    sorted. Raises ValueError if a class has too few.
+    """
+    chosen = []
+    for kind in sorted(set(labels.tolist())):
+        members = torch.nonzero(labels == kind).flatten()
+        count = wanted if isinstance(wanted, int) else math.ceil(wanted * len(members))
+        if count > len(members):
+            raise ValueError(
+                f"{count} images of each class asked for; class {kind} has {len(members)} in train"
+            )
+        chosen.append(members[torch.randperm(len(members), generator=draw)[:count]])
+    return torch.cat(chosen).sort().values
+
+
 def hold_out(count: int, sizes: tuple[int, ...], seed: int) -> tuple[Index, ...]:
     """Numbers below `count`: those that stay, then one set of each size, by the seed's permutation; sorted.
 
