@@ -53,10 +53,10 @@ def probe(
     device: Device = "auto",
     json: Json = False,
 ) -> None:
-    """Probe of every layer: logistic regression by L-BFGS on pooled features, or another method, with controls.
+    """Probe of every layer: a classifier on pooled features, by --method, with controls.
 
-    Strength (rate, number of neighbours) and layer are chosen on the validation split and reported on the test
-    split. The numbers are kept in the run's `probes` folder; the features of sgd in $ISOPIX_CACHE/features,
+    Strength (or rate, or number of neighbours) and layer are chosen on the validation split and reported on
+    the test split. The numbers are kept in the run's `probes` folder; the features of sgd in $ISOPIX_CACHE/features,
     where the next probe finds them.
 
     Example: isopix probe runs/photos --limit 5000 --json
