@@ -1,28 +1,38 @@
-"""`isopix probe`: how well a linear classifier tells classes by each layer, beside the controls."""
+"""`isopix probe`: how well a classifier tells classes by each layer, beside the controls."""
 
-import hashlib
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal, cast
 
 from cyclopts import Parameter
 
-from isopix.cli.console import Device, Json, Limit, Seed, say, show_json, show_table
+from isopix.cli.console import Device, Json, Limit, Seed, say, show_json, show_table, warn
 from isopix.cli.drawing import images_for, network_of, record, tag
 from isopix.cli.progress import counting
 from isopix.core.device import Precision
-from isopix.data.images import ImageSet
+from isopix.data.images import ImageSet, digest
 from isopix.model.backbone import Stream
 from isopix.model.pool import Pool
+from isopix.runs.load import Loaded
 from isopix.runs.probing import evidence
 from isopix.train.disk import write_json
 from isopix.train.run_folder import RunFolder
-from isopix.transfer.evidence import Evidence, LayerScore, Protocol, Reading
+from isopix.transfer.evidence import TITLES, Evidence, Joined, Layers, LayerScore, Method, Protocol, Reading
+from isopix.transfer.knn import Knn
+from isopix.transfer.penalised import Lbfgs, Ridge
+from isopix.transfer.sgd import Sgd
 
 Which = Annotated[Stream, Parameter(help="n: states after the next norm, as the paper; h: as they are")]
 Pooling = Annotated[Pool, Parameter(help="how the positions of an image become one vector")]
 How = Annotated[
     Reading, Parameter(help="huggingface: without the start symbol, as their feature path; to compare")
 ]
+
+MethodName = Annotated[
+    Literal["lbfgs", "sgd", "ridge", "knn"],
+    Parameter(help="; ".join(f"{name}: {title}" for name, title in TITLES.items())),
+]
+METHODS: dict[str, Method] = {"lbfgs": Lbfgs(), "sgd": Sgd(), "ridge": Ridge(), "knn": Knn()}
 
 
 def probe(
@@ -33,16 +43,21 @@ def probe(
     stream: Which = "n",
     pool: Pooling = "mean",
     reading: How = "paper",
+    method: MethodName = "lbfgs",
+    iterations: int | None = None,
+    layers: str = "all",
+    masks: int = 0,
     refit: bool = False,
     precision: Precision | None = None,
     seed: Seed = 0,
     device: Device = "auto",
     json: Json = False,
 ) -> None:
-    """Linear probe of every layer: logistic regression by L-BFGS on pooled features, with controls.
+    """Probe of every layer: a classifier on pooled features, by --method, with controls.
 
-    Strength and layer are chosen on the validation split and reported on the test split. The numbers are kept
-    in the run's `probes` folder.
+    Strength (or rate, or number of neighbours) and layer are chosen on the validation split and reported on
+    the test split. The numbers are kept in the run's `probes` folder; the features of sgd in $ISOPIX_CACHE/features,
+    where the next probe finds them.
 
     Example: isopix probe runs/photos --limit 5000 --json
 
@@ -52,21 +67,30 @@ def probe(
         The run folder.
     data
         Other labelled images than the run's own: a folder, an .npz file, Parquet, or a name.
+    iterations
+        Steps of sgd at every rate.
+    layers
+        all; best5: also the five layers around the best as one; or the number of one layer.
+    masks
+        Of a masked run: training images read under a mask each, test images under so many that vote.
     refit
-        Judge a fit to training and validation images together, at the strength that validation chose.
+        Judge a fit to training and validation images together, at what validation chose.
     precision
         Of the network's arithmetic; the run's own without it.
     """
     folder, loaded = RunFolder.open(run), network_of(run, device)
+    protocol = Protocol(
+        method=method_of(method, iterations),
+        stream=stream,
+        pool=pool,
+        reading=reading,
+        layers=layers_of(layers),
+        masks=masks,
+        refit=refit,
+        seed=seed,
+    )
     images = images_for(loaded, data, limit)
-    with counting("features", 2 * _count(images)) as done:
-        found = evidence(
-            loaded,
-            images,
-            precision=precision or loaded.recipe.precision,
-            protocol=Protocol(stream=stream, pool=pool, reading=reading, refit=refit, seed=seed),
-            progress=lambda whose, count: done(count + (_count(images) if whose == "untrained" else 0)),
-        )
+    found = _evidence(loaded, images, protocol, precision or loaded.recipe.precision)
     facts: dict[str, object] = {"data": images.name, "limit": limit, "images_digest": digest(images)}
     path = keep(folder, loaded.step, found, facts)
     if json:
@@ -74,6 +98,40 @@ def probe(
     else:
         show(found)
         say(f"wrote {path}")
+
+
+def method_of(name: str, iterations: int | None) -> Method:
+    """The method of that name. Raises ValueError for iterations of one that has none."""
+    method = METHODS[name]
+    if iterations is None:
+        return method
+    if not isinstance(method, Sgd):
+        raise ValueError(f"iterations {iterations} are for --method sgd alone; {name} has none")
+    return replace(method, iterations=iterations)
+
+
+def layers_of(word: str) -> Layers:
+    """`all`, `best5`, or the number of a layer. Raises ValueError for any other word."""
+    if word in ("all", "best5"):
+        return cast("Layers", word)
+    if not word.isdecimal():
+        raise ValueError(f"--layers is '{word}'; allowed: all, best5, or the number of a layer")
+    return int(word)
+
+
+def _evidence(loaded: Loaded, images: ImageSet, protocol: Protocol, precision: Precision) -> Evidence:
+    """The evidence, with a bar for the images that have been read; where features are kept is said beside."""
+    count = len(images.train) + len(images.validation) + max(1, protocol.masks) * len(images.test)
+    before = {"trained": 0, "untrained": count}
+    with counting("features", 2 * count) as done:
+        return evidence(
+            loaded,
+            images,
+            precision=precision,
+            protocol=protocol,
+            progress=lambda whose, read: done(before[whose] + read) if whose in before else None,
+            note=warn,
+        )
 
 
 def keep(run: RunFolder, step: int, found: Evidence, facts: dict[str, object]) -> Path:
@@ -86,39 +144,48 @@ def keep(run: RunFolder, step: int, found: Evidence, facts: dict[str, object]) -
     return path
 
 
-def digest(images: ImageSet) -> str:
-    """One hash of all pixels and labels; settings of training, such as augmentation, do not enter."""
-    state = hashlib.blake2b(digest_size=16)
-    for split in (images.train, images.validation, images.test):
-        for tensor in (split.images, split.labels):
-            state.update(str(None if tensor is None else tuple(tensor.shape)).encode())
-            state.update(b"" if tensor is None else tensor.contiguous().numpy().data)
-    return state.hexdigest()
-
-
 def show(found: Evidence) -> None:
     """The table of layers, and the controls under it."""
-    untrained = found.controls["untrained"].layers
-    rows = [
-        (
-            f"layer {own.layer}{' *' if own.layer == found.network.best else ''}",
-            percent(own),
-            _one(own.validation),
-            _one(other.test),
-        )
-        for own, other in zip(found.network.layers, untrained, strict=True)
+    network, untrained = found.network, found.controls["untrained"]
+    pairs = [
+        (f"layer {own.layer}{' *' if own is network.score else ''}", own, other)
+        for own, other in zip(network.layers, untrained.layers, strict=True)
     ]
-    counts = ", ".join(f"{count:,} {name}" for name, count in found.network.images.items())
+    if network.joined and untrained.joined:
+        pairs.append((_joined(network.joined), network.joined.score, untrained.joined.score))
+    masked = ["one mask", "mean probability"] if found.protocol.masks else []
+    counts = ", ".join(f"{count:,} {name}" for name, count in network.images.items())
     show_table(
-        f"Linear probe, {found.network.classes} classes, {counts} images; * best on validation",
-        ["", "test accuracy (95 % interval)", "validation", "untrained, test"],
-        rows,
+        f"{_how(found.protocol)}, {network.classes} classes, {counts} images; * best on validation",
+        ["", "test accuracy (95 % interval)", *masked, "validation", "untrained, test"],
+        [
+            (name, percent(own), *_votes(own), *map(_one, (own.validation, other.test)))
+            for name, own, other in pairs
+        ],
     )
     controls = [(name, percent(record.score)) for name, record in found.controls.items()]
-    controls.append(("most frequent class", _one(found.network.majority)))
+    controls.append(("most frequent class", _one(network.majority)))
     show_table("Controls, best layer by validation", ["", "test accuracy (95 % interval)"], controls)
-    for warning in found.network.warnings:
+    for warning in network.warnings:
         say(f"note: {warning}")
+
+
+def _how(protocol: Protocol) -> str:
+    """The method, and the vote if there is one: `Ridge regression, modal vote of 5 masks`."""
+    title = TITLES[protocol.method.kind]
+    masks = f"modal vote of {protocol.masks} masks" if protocol.masks > 1 else "one mask an image"
+    return title[0].upper() + title[1:] + (f", {masks}" if protocol.masks else "")
+
+
+def _joined(joined: Joined) -> str:
+    return f"layers {joined.layers[0]}-{joined.layers[-1]} joined"
+
+
+def _votes(score: LayerScore) -> tuple[str, ...]:
+    """What one mask and the mean probability of all reach, if there are masks."""
+    return (
+        () if score.ensemble is None else (_one(score.ensemble.single), _one(score.ensemble.mean_probability))
+    )
 
 
 def percent(score: LayerScore) -> str:
@@ -128,7 +195,3 @@ def percent(score: LayerScore) -> str:
 
 def _one(share: float) -> str:
     return f"{share:.1%}"
-
-
-def _count(images: ImageSet) -> int:
-    return sum(len(split) for split in (images.train, images.validation, images.test))

@@ -1,7 +1,6 @@
 """Batches: an endless stream of training batches as a pure function of (seed, step)."""
 
 import torch
-from torch import Tensor
 
 from isopix.core import device as devices
 from isopix.core.random import generator
@@ -12,10 +11,36 @@ from isopix.data.splits import Index, Split
 PLAIN = Plain()
 
 
-class Batches:
-    """Every image once an epoch, in an order drawn for each epoch; a batch may straddle two.
+class Order:
+    """Which of `count` samples each step sees: all of them once an epoch, in an order drawn for each epoch.
 
-    Sample j of step s is number s * size + j of the stream; its epoch is that over the number of images.
+    Sample j of step s is number s * size + j of the stream; its epoch is that over `count`.
+    """
+
+    def __init__(self, count: int, *, size: int, seed: int, purpose: str):
+        self.count, self.size, self.seed, self.purpose = count, size, seed, purpose
+        self._epoch, self._order = 0, self._draw(0)
+
+    def numbers(self, step: int) -> Index:
+        """The samples of a step; a batch may straddle two epochs."""
+        samples = torch.arange(step * self.size, (step + 1) * self.size)
+        epochs, positions = samples // self.count, samples % self.count
+        return torch.cat(
+            [self._of(e)[positions[epochs == e]] for e in range(int(epochs[0]), int(epochs[-1]) + 1)]
+        )
+
+    def _of(self, epoch: int) -> Index:
+        if epoch != self._epoch:  # the last order is kept: a million numbers take longer to draw than a batch
+            self._epoch, self._order = epoch, self._draw(epoch)
+        return self._order
+
+    def _draw(self, epoch: int) -> Index:
+        return torch.randperm(self.count, generator=generator(self.seed, self.purpose, epoch))
+
+
+class Batches:
+    """Every image once an epoch, in an `Order`; a batch may straddle two.
+
     Images that fit in half of the device's free memory live there as uint8 and are indexed there.
     """
 
@@ -36,7 +61,7 @@ class Batches:
         fits = split.bytes <= devices.memory_free(self.device) // 2
         self.split = split.to(self.device) if fits else split
         self.size, self.seed, self.augment = size, seed, augment
-        self._epoch, self._order = 0, self._draw_order(0)
+        self.order = Order(len(split), size=size, seed=seed, purpose="order")
 
     @property
     def steps_per_epoch(self) -> int:
@@ -53,16 +78,4 @@ class Batches:
 
     def numbers(self, step: int) -> Index:
         """Which images of the split a step sees."""
-        samples = torch.arange(step * self.size, (step + 1) * self.size)
-        epochs, positions = samples // len(self.split), samples % len(self.split)
-        return torch.cat(
-            [self._order_of(e)[positions[epochs == e]] for e in range(int(epochs[0]), int(epochs[-1]) + 1)]
-        )
-
-    def _order_of(self, epoch: int) -> Tensor:
-        if epoch != self._epoch:  # the last order is kept: a million numbers take longer to draw than a batch
-            self._epoch, self._order = epoch, self._draw_order(epoch)
-        return self._order
-
-    def _draw_order(self, epoch: int) -> Tensor:
-        return torch.randperm(len(self.split), generator=generator(self.seed, "order", epoch))
+        return self.order.numbers(step)

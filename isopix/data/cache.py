@@ -1,30 +1,23 @@
 """The cache: prepared images as .npy files, in a folder named by a hash of content and preparation.
 
-A folder is written beside and renamed, and every byte of it is hashed again before it is used: a damaged or
-half-written one is made anew.
+A damaged or half-written folder is made anew.
 """
 
 import json
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import BinaryIO
+from typing import Any
 
 import numpy as np
 import PIL
-import torch
-from numpy.lib import format as npy
-from numpy.typing import NDArray
-from torch import Tensor
 
 from isopix.core.config import to_dict
+from isopix.data import sealed
 from isopix.data.prepare import Preparation, Prepared, prepare
-from isopix.data.source import Part, Source, SplitName, digest_files, digest_of
+from isopix.data.source import Part, Source, SplitName, digest_of
 from isopix.data.splits import Split, Wide
 
 LAYOUT = 1  # to be raised whenever the same source and preparation would give other pixels or other files
-RECORD = "record.json"
 
 
 @dataclass(frozen=True)
@@ -56,13 +49,7 @@ def stored(source: Source, how: dict[SplitName, Preparation], cache: Path) -> St
     if held is not None:
         return held
     try:
-        cache.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(cache / key, ignore_errors=True)
-        with TemporaryDirectory(prefix=".writing-", dir=cache, ignore_cleanup_errors=True) as scratch:
-            folder = Path(scratch) / key
-            folder.mkdir()
-            _write(folder, source, how)
-            _publish(folder, cache / key)
+        sealed.put(cache / key, lambda folder: _write(folder, source, how))
     except OSError as error:
         raise RuntimeError(
             f"image cache {cache} cannot be written ({error.strerror}); set ISOPIX_CACHE to another folder"
@@ -79,28 +66,16 @@ def _content(source: Source, how: dict[SplitName, Preparation]) -> str:
     return digest_of(*(piece.encode() for piece in pieces))
 
 
-def _publish(folder: Path, target: Path) -> None:
-    try:
-        folder.rename(target)
-    except OSError:
-        if not target.is_dir():  # else another process was faster, and its content is the same
-            raise
-
-
-def _write(folder: Path, source: Source, how: dict[SplitName, Preparation]) -> None:
-    bad = {name: _write_part(folder, name, part, how[name]) for name, part in source.parts.items()}
-    files = {path.name: path for path in sorted(folder.iterdir())}
-    record = {"bad": bad, "files": digest_files(files)}
-    text = json.dumps(record, sort_keys=True)
-    (folder / RECORD).write_text(json.dumps({"digest": digest_of(text.encode()), "record": text}))
+def _write(folder: Path, source: Source, how: dict[SplitName, Preparation]) -> dict[str, Any]:
+    return {"bad": {name: _write_part(folder, name, part, how[name]) for name, part in source.parts.items()}}
 
 
 def _write_part(folder: Path, name: SplitName, part: Part, how: Preparation) -> list[tuple[int, str]]:
     """Which pictures cannot be read, by number (their paths may be others tomorrow), and why."""
     good, shapes, bad = [], [], []
     with (
-        _Npy(folder / f"{name}.images.npy", (3, how.rows, how.cols)) as images,
-        _Npy(folder / f"{name}.pixels.npy", ()) as pixels,
+        sealed.Growing(folder / f"{name}.images.npy", (3, how.rows, how.cols)) as images,
+        sealed.Growing(folder / f"{name}.pixels.npy", ()) as pixels,
     ):
         for i, result in enumerate(prepare(part, how)):
             if not isinstance(result, Prepared):
@@ -117,41 +92,10 @@ def _write_part(folder: Path, name: SplitName, part: Part, how: Preparation) -> 
     return bad
 
 
-class _Npy:
-    """A .npy file of uint8 that grows by plain writes: a full disk is an OSError (it kills a memory map)."""
-
-    def __init__(self, path: Path, shape: tuple[int, ...]):
-        self.path, self.shape, self.bytes = path, shape, 0
-
-    def __enter__(self) -> "_Npy":
-        self.file: BinaryIO = self.path.open("wb")
-        self._header()
-        return self
-
-    def append(self, values: NDArray[np.uint8]) -> None:
-        self.bytes += self.file.write(values.data)
-
-    def __exit__(self, *_: object) -> None:
-        with self.file:
-            self.file.seek(0)
-            self._header()  # NumPy pads the header, so that the final one is as long as the first
-
-    def _header(self) -> None:
-        rows = self.bytes // int(np.prod(self.shape, dtype=np.int64))
-        header = {"descr": "|u1", "fortran_order": False, "shape": (rows, *self.shape)}
-        npy.write_array_header_1_0(self.file, header)
-
-
 def _read(folder: Path, source: Source, content: str) -> Stored | None:
     """None if the folder is not there, or not what was written."""
-    try:
-        sealed = json.loads((folder / RECORD).read_text())
-        text = sealed["record"]
-        record = json.loads(text)
-        files = {name: folder / name for name in record["files"]}
-        if digest_of(text.encode()) != sealed["digest"] or digest_files(files) != record["files"]:
-            return None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    record = sealed.facts(folder)
+    if record is None:
         return None
     splits = {name: _read_part(folder, name, part.labels is not None) for name, part in source.parts.items()}
     bad = [
@@ -161,20 +105,10 @@ def _read(folder: Path, source: Source, content: str) -> Stored | None:
 
 
 def _read_part(folder: Path, name: SplitName, labelled: bool) -> Split:
-    labels = _map(folder / f"{name}.labels.npy") if labelled else None
-    shapes = _map(folder / f"{name}.shapes.npy")
+    labels = sealed.mapped(folder / f"{name}.labels.npy") if labelled else None
+    shapes = sealed.mapped(folder / f"{name}.shapes.npy")
     heights, widths = shapes.unbind(1)
     sizes = 3 * heights * widths
-    wide = Wide(_map(folder / f"{name}.pixels.npy"), sizes.cumsum(0) - sizes, heights, widths)
-    images = _map(folder / f"{name}.images.npy")
+    wide = Wide(sealed.mapped(folder / f"{name}.pixels.npy"), sizes.cumsum(0) - sizes, heights, widths)
+    images = sealed.mapped(folder / f"{name}.images.npy")
     return Split(images, labels, wide if len(shapes) else None)
-
-
-def _map(path: Path) -> Tensor:
-    """Memory-mapped and private: pixels are read when needed, and writing to them never reaches the file."""
-    with path.open("rb") as file:
-        npy.read_magic(file)
-        shape, _, dtype = npy.read_array_header_1_0(file)
-    if 0 in shape:  # nothing to map
-        return torch.from_numpy(np.zeros(shape, dtype))
-    return torch.from_numpy(np.load(path, mmap_mode="c"))

@@ -1,6 +1,7 @@
 """Image sets: from the settings of the data to training, validation and test images that a model can read."""
 
 import csv
+import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from isopix.data.resize import Resample
 from isopix.data.source import Source, SplitName, digest_of
 from isopix.data.splits import Split, balanced, hold_out, split_sizes
 
-__all__ = ["Data", "ImageSet", "Split", "default_cache", "load", "write_bad_files"]
+__all__ = ["Data", "ImageSet", "Split", "default_cache", "digest", "load", "write_bad_files"]
 
 MAX_SIDE = 1024
 MAX_BAD = 0.01  # of all images; above it the data set is not what its owner thinks
@@ -143,6 +144,16 @@ def load(data: Data, *, seed: int = 0, cache: Path | None = None, bad_files: Pat
         skipped=held.bad,
         report=report,
     )
+
+
+def digest(images: ImageSet) -> str:
+    """One hash of all pixels and labels; settings of training, such as augmentation, do not enter."""
+    state = hashlib.blake2b(digest_size=16)
+    for split in (images.train, images.validation, images.test):
+        for tensor in (split.images, split.labels):
+            state.update(str(None if tensor is None else tuple(tensor.shape)).encode())
+            state.update(b"" if tensor is None else tensor.contiguous().numpy().data)
+    return state.hexdigest()
 
 
 def default_cache() -> Path:

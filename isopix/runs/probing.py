@@ -1,17 +1,16 @@
 """The evidence of a run: its probe, beside raw pixels, the same network untrained, and shuffled labels."""
 
 from collections.abc import Callable
+from functools import partial
 
 from isopix.core.device import Precision
-from isopix.core.types import Images
 from isopix.data.images import ImageSet
-from isopix.interop.huggingface import unshifted
-from isopix.model.backbone import Backbone
+from isopix.objectives.network import Network
 from isopix.runs.load import Loaded
+from isopix.runs.reading import Note, Pixels, Source, States, splits, stored_splits
 from isopix.transfer.controls import examine
 from isopix.transfer.evidence import Evidence, Protocol
-from isopix.transfer.features import Features, extract, raw_pixels
-from isopix.transfer.probe import Split, Splits
+from isopix.transfer.splits import Splits
 
 Progress = Callable[[str, int], None]  # whose features, and how many images are done
 
@@ -23,50 +22,39 @@ def evidence(
     precision: Precision,
     protocol: Protocol,
     progress: Progress = lambda whose, done: None,
+    note: Note = lambda text: None,
 ) -> Evidence:
     """Probe every layer of a run and of the controls on the same images (iGPT section 2.4).
 
-    Raises ValueError where `data` has no labels, one class, or no images to choose by; RuntimeError if a
-    chosen fit did not converge.
+    A method that can do with 16 bits a number keeps the features in the cache and finds them there the next
+    time; `note` is told. Raises ValueError where `data` has no labels, one class, or no images to choose by,
+    and for masks or a layer that the network has not; RuntimeError if a chosen fit did not converge.
     """
     data.require_labels("probe")
     network = loaded.network
-    enter = unshifted if protocol.reading == "huggingface" else _as_it_is
-    untrained = loaded.recipe.build(network.codec).to(network.device)
+    _refuse(network, protocol)
+    untrained = loaded.recipe.build(network.codec).to(network.device).eval()
 
-    def states(backbone: Backbone, whose: str) -> Splits:
-        def read(images: Images, before: int) -> Features:
-            return extract(
-                backbone,
-                images,
-                stream=protocol.stream,
-                pool=protocol.pool,
-                precision=precision,
-                progress=lambda done: progress(whose, before + done),
-            )
-
-        return _splits(data, read)
+    def reading(source: Source, whose: str) -> Callable[[], Splits]:
+        done = partial(progress, whose)
+        if protocol.method.stored:
+            return lambda: stored_splits(source, data, done, lambda text: note(f"{whose}: {text}"))
+        return lambda: splits(source, data, done)
 
     return examine(
-        lambda: states(enter(network.backbone), "trained"),
+        reading(States(network, loaded.recipe, protocol, precision), "trained"),
         {
-            "raw pixels": lambda: _splits(data, lambda images, before: raw_pixels(images)),
-            "untrained": lambda: states(enter(untrained.backbone), "untrained"),
+            "raw pixels": reading(Pixels(), "raw pixels"),
+            "untrained": reading(States(untrained, loaded.recipe, protocol, precision), "untrained"),
         },
         protocol=protocol,
         device=network.device,
     )
 
 
-def _as_it_is(backbone: Backbone) -> Backbone:
-    return backbone
-
-
-def _splits(data: ImageSet, read: Callable[[Images, int], Features]) -> Splits:
-    """What `read` makes of each split's images, and of how many came before them."""
-    splits, before = [], 0
-    for part in (data.train, data.validation, data.test):
-        assert part.labels is not None, "require_labels has seen to it"
-        splits.append(Split(read(part.images, before), part.labels))
-        before += len(part)
-    return Splits(*splits)
+def _refuse(network: Network, protocol: Protocol) -> None:
+    if protocol.masks and network.objective.causal:
+        raise ValueError(f"masks is {protocol.masks}, but an autoregressive model hides nothing; allowed: 0")
+    depth = network.backbone.depth
+    if isinstance(protocol.layers, int) and protocol.layers > depth:
+        raise ValueError(f"layer {protocol.layers} is not there; layers are 0 to {depth}")

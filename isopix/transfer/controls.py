@@ -3,17 +3,19 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from statistics import mean, median, variance
+from statistics import mean, median, median_low, variance
+from typing import TypeVar
 
 import torch
 
 from isopix.core.random import generator
-from isopix.transfer.evidence import Evidence, LayerScore, Protocol, Record
+from isopix.transfer.evidence import Ensemble, Evidence, LayerScore, Protocol, Record
 from isopix.transfer.probe import Split, Splits, probe
 
 PERMUTATIONS = 5  # of the labels; of one alone the accuracy may lie far from chance, for images are alike
 REACH = 1.96  # deviations that hold 95 % of a normal distribution
 
+T = TypeVar("T")
 Read = Callable[[], Splits]
 
 
@@ -33,16 +35,16 @@ def examine(
 
 def _judge_and_keep_best(splits: Splits, protocol: Protocol, device: torch.device) -> tuple[Record, Splits]:
     record = probe(splits, protocol, device=device)
-    alone = splits.map(lambda split: split.layers(record.best, record.best + 1).copy())
-    return record, alone
+    alone = splits.layers(record.best, record.best + 1)
+    return record, replace(alone.map(Split.copy), first=0)
 
 
 def chance(splits: Splits, protocol: Protocol, *, device: torch.device) -> Record:
     """The control whose labels say nothing: one layer, probed anew for each of PERMUTATIONS of its labels.
 
-    Accuracies and objective are means over the permutations, `strength` is the middle one, `gradient` and
-    `steps` are the largest. The interval is the mean and 1.96 deviations of one permutation's accuracy on
-    other test images: the variance over permutations plus that of the resamples.
+    Accuracies and objective are means over the permutations, `strength`, `rate` and `neighbours` are the
+    middle ones, `gradient` and `steps` the largest. The interval is the mean and 1.96 deviations of one
+    permutation's accuracy on other test images: the variance over permutations plus that of the resamples.
     """
     seeds = range(PERMUTATIONS)
     records = [probe(shuffled(splits, protocol.seed, each), protocol, device=device) for each in seeds]
@@ -66,12 +68,27 @@ def _joined(scores: Sequence[LayerScore]) -> LayerScore:
     half = REACH * math.sqrt(variance([score.test for score in scores]) + resampled)
     return LayerScore(
         layer=scores[0].layer,
-        strength=median(score.strength for score in scores),
+        strength=_over(median, [score.strength for score in scores]),
         validation=mean(score.validation for score in scores),
         test=test,
         low=max(0.0, test - half),
         high=min(1.0, test + half),
-        objective=mean(score.objective for score in scores),
-        gradient=max(score.gradient for score in scores),
-        steps=max(score.steps for score in scores),
+        objective=_over(mean, [score.objective for score in scores]),
+        gradient=_over(max, [score.gradient for score in scores]),
+        steps=_over(max, [score.steps for score in scores]),
+        rate=_over(median, [score.rate for score in scores]),
+        neighbours=_over(median_low, [score.neighbours for score in scores]),
+        ensemble=_over(_mean_ensemble, [score.ensemble for score in scores]),
+    )
+
+
+def _over(join: Callable[[list[T]], T], values: Sequence[T | None]) -> T | None:
+    """The values as one; None where the method has no such value."""
+    known = [value for value in values if value is not None]
+    return join(known) if known else None
+
+
+def _mean_ensemble(ensembles: list[Ensemble]) -> Ensemble:
+    return Ensemble(
+        mean(each.single for each in ensembles), mean(each.mean_probability for each in ensembles)
     )

@@ -1,6 +1,6 @@
 """Features: what a probe reads of an image: a vector for each layer of a network, or the pixels."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 import torch
 from einops import rearrange
@@ -8,14 +8,60 @@ from jaxtyping import Float
 from torch import Tensor
 
 from isopix.core.device import Precision, autocast
-from isopix.core.types import Images
+from isopix.core.random import generator
+from isopix.core.types import Hidden, Images
 from isopix.model.backbone import Backbone, Stream
 from isopix.model.pool import POOLS, Pool
+from isopix.objectives.network import Network
 
 DEVICE_BATCH = 128  # images a pass
 CPU_POSITIONS = 8192  # a pass of few positions stays in a CPU's caches, which is nearly twice as fast
+MASKED = 64  # images whose masks are drawn at once; what is drawn depends on it, so it is no setting
 
 Features = Float[Tensor, "F B D"]
+Progress = Callable[[int], None]
+
+
+def blocks(
+    backbone: Backbone,
+    images: Images,
+    *,
+    hidden: Hidden | None = None,
+    stream: Stream = "n",
+    pool: Pool = "mean",
+    batch: int | None = None,
+    precision: Precision = "fp32",
+) -> Iterator[Features]:
+    """The pooled tokens of all layers 0..L, float32 on the CPU, one pass a batch on the network's device.
+
+    iGPT section 2.4: layer l's are the mean over positions of its n. Nothing is hidden from the network but
+    `hidden`. Raises ValueError if there are no images.
+    """
+    if not len(images):
+        raise ValueError("there are no images to read features of")
+    device = next(backbone.parameters()).device
+    few = max(1, CPU_POSITIONS // backbone.grid.positions)
+    batch = batch or (few if device.type == "cpu" else DEVICE_BATCH)
+    for start in range(0, len(images), batch):
+        part = images[start : start + batch].to(device)
+        veil = None if hidden is None else hidden[start : start + batch].to(device)
+        with torch.no_grad(), autocast(device, precision):
+            layers = backbone.features(part, veil, stream=stream)
+            pooled = torch.stack([POOLS[pool](tokens) for tokens in layers])
+        yield pooled.cpu()
+
+
+def gather(parts: Iterable[Features], images: int, progress: Progress | None = None) -> Features:
+    """All parts in one piece; `progress` is told how many images are done."""
+    features, done = torch.empty(0), 0
+    for part in parts:
+        if not done:
+            features = torch.empty(len(part), images, part.shape[2])
+        features[:, done : done + part.shape[1]] = part
+        done += part.shape[1]
+        if progress:
+            progress(done)
+    return features
 
 
 def extract(
@@ -26,29 +72,25 @@ def extract(
     pool: Pool = "mean",
     batch: int | None = None,
     precision: Precision = "fp32",
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Features:
-    """The pooled tokens of all layers 0..L, float32 on the CPU, one pass a batch on the network's device.
+    """The `blocks` of all images in one piece. Raises what they raise."""
+    parts = blocks(backbone, images, stream=stream, pool=pool, batch=batch, precision=precision)
+    return gather(parts, len(images), progress)
 
-    iGPT section 2.4: layer l's are the mean over positions of its n. Nothing is hidden from the network.
-    `progress` is told how many images are done. Raises ValueError if there are no images.
+
+def draw_masks(network: Network, images: Images, *, seed: int, purpose: str) -> Hidden:
+    """An independent mask for each image, as the objective hides in training: a function of (seed, purpose,
+    the image's place). Raises ValueError for an objective that hides nothing.
     """
-    if not len(images):
-        raise ValueError("there are no images to read features of")
-    device = next(backbone.parameters()).device
-    few = max(1, CPU_POSITIONS // backbone.grid.positions)
-    batch = batch or (few if device.type == "cpu" else DEVICE_BATCH)
-    features = torch.empty(0)
-    for start in range(0, len(images), batch):
-        part = images[start : start + batch].to(device)
-        with torch.inference_mode(), autocast(device, precision):
-            pooled = torch.stack([POOLS[pool](tokens) for tokens in backbone.features(part, stream=stream)])
-        if start == 0:
-            features = torch.empty(len(pooled), len(images), pooled.shape[2])
-        features[:, start : start + len(part)] = pooled
-        if progress:
-            progress(start + len(part))
-    return features
+    masks = []
+    for place, start in enumerate(range(0, len(images), MASKED)):
+        part = images[start : start + MASKED].to(network.device)
+        hidden = network.prepare(part, generator(seed, purpose, place)).hidden
+        if hidden is None:
+            raise ValueError("this network's objective hides nothing; probe it without masks")
+        masks.append(hidden.cpu())
+    return torch.cat(masks)
 
 
 def raw_pixels(images: Images) -> Float[Tensor, "1 B D"]:

@@ -8,6 +8,7 @@ scikit-learn's `LogisticRegression` minimises N C times this, with C = 1 / (stre
 penalises the difference of the two weight vectors, so there C = 2 / (strength N).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
 import torch
@@ -60,13 +61,17 @@ class Fits:
         for field in fields(self):
             getattr(self, field.name)[sets] = getattr(other, field.name)
 
+    def scores(self, features: Features) -> Float[Tensor, "F S B K"]:
+        """The logits of each image by each fit."""
+        return torch.stack(list(self._by_set(features)))
+
     def predict(self, features: Features) -> Int[Tensor, "F S B"]:
         """The class of each image by each fit."""
-        logits = (
-            torch.einsum("bd,skd->sbk", x.to(w), w) + rearrange(b, "s k -> s 1 k")
-            for x, w, b in zip(features, self.weights, self.intercepts, strict=True)
-        )
-        return torch.stack([each.argmax(-1) for each in logits])
+        return torch.stack([each.argmax(-1) for each in self._by_set(features)])
+
+    def _by_set(self, features: Features) -> Iterator[Float[Tensor, "S B K"]]:
+        for x, w, b in zip(features, self.weights, self.intercepts, strict=True):
+            yield torch.einsum("bd,skd->sbk", x.to(w), w) + rearrange(b, "s k -> s 1 k")
 
 
 def fit(

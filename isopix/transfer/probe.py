@@ -1,67 +1,30 @@
-"""Linear probe: how well a linear classifier tells classes by each layer."""
+"""Probe: how well a classifier tells classes by each layer; chosen on validation, told on test."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool
 from torch import Tensor
 
 from isopix.core.random import generator
-from isopix.core.types import Labels
-from isopix.transfer import bootstrap, lbfgs, logistic
-from isopix.transfer.evidence import LayerScore, Protocol, Record
-from isopix.transfer.logistic import Fits
+from isopix.transfer import bootstrap, vote
+from isopix.transfer.evidence import Ensemble, Joined, LayerScore, Protocol, Record
+from isopix.transfer.method import Solved, Task
+from isopix.transfer.splits import Split, Splits, standardised
 
-DEAD = 1e-6  # a feature whose deviation is below this share of its mean only shows float32's rounding
-BUDGET = 2**31  # bytes that the layers solved together may take
+__all__ = ["Split", "Splits", "probe", "standardised"]
+
+AROUND = 5  # layers that are joined (iGPT section 4.3)
+BLOCK = 256  # test images that are answered for at once; the draws of ties depend on it, so it is no setting
 
 Progress = Callable[[int], None]
-
-
-@dataclass(frozen=True)
-class Split:
-    """The features of F layers of some images, and the images' classes."""
-
-    features: Float[Tensor, "F B D"]
-    labels: Labels
-
-    def layers(self, first: int, end: int) -> "Split":
-        """The same images, some layers alone."""
-        return Split(self.features[first:end], self.labels)
-
-    def copy(self) -> "Split":
-        """The same in memory of its own."""
-        return Split(self.features.clone(), self.labels)
-
-    def to(self, device: torch.device) -> "Split":
-        """The same on that device."""
-        return Split(self.features.to(device), self.labels.to(device))
-
-
-@dataclass(frozen=True)
-class Splits:
-    """What a probe learns from, chooses by, and is judged on."""
-
-    train: Split
-    validation: Split
-    test: Split
-
-    def map(self, change: Callable[[Split], Split]) -> "Splits":
-        """The same change made to each."""
-        return Splits(change(self.train), change(self.validation), change(self.test))
-
-    def folded(self) -> "Splits":
-        """The same with validation's images in train as well."""
-        features = torch.cat([self.train.features, self.validation.features], 1)
-        return replace(self, train=Split(features, torch.cat([self.train.labels, self.validation.labels])))
 
 
 def probe(
     splits: Splits, protocol: Protocol, *, device: torch.device, progress: Progress | None = None
 ) -> Record:
-    """Every layer at its best strength; strength and best layer chosen on validation, all reported on test.
+    """Every layer at its best strength, rate or number; that and best layer chosen on validation, all
+    reported on test.
 
     Features are standardised by train's mean and deviation. `progress` is told how many layers are done.
     Raises ValueError where there is nothing to learn or choose from, RuntimeError if a chosen fit did not
@@ -69,126 +32,120 @@ def probe(
     """
     _check(splits)
     # Apple's devices have no float64, without which a fit cannot be proven to have converged.
-    solver = _Solver(splits, protocol, torch.device("cpu") if device.type == "mps" else device)
-    scores: list[LayerScore] = []
-    count, together = len(splits.train.features), solver.together()
-    for first, end in pairwise([*range(0, count, together), count]):
-        scores += solver.solve(first, end)
-        if progress:
-            progress(end)
+    device = torch.device("cpu") if device.type == "mps" else device
+    judge = _Judge(splits, protocol, device)
+    scores = judge.scores(splits, progress)
+    best = max(range(len(scores)), key=lambda layer: scores[layer].validation)
     return Record(
         layers=tuple(scores),
-        best=max(range(count), key=lambda layer: scores[layer].validation),
-        classes=len(solver.classes),
+        best=best,
+        classes=len(judge.classes),
         majority=(splits.test.labels == splits.train.labels.mode().values).double().mean().item(),
-        images={name: len(getattr(splits, name).labels) for name in ("train", "validation", "test")},
+        images={name: len(getattr(splits, name)) for name in ("train", "validation", "test")},
         warnings=_warnings(scores, protocol),
+        joined=_joined(splits, best, judge) if protocol.layers == "best5" else None,
     )
 
 
-class _Solver:
-    """The fits, choices and scores of a few layers at a time."""
+class _Judge:
+    """Solves layers by the protocol's method and grades their answers on the test images."""
 
     def __init__(self, splits: Splits, protocol: Protocol, device: torch.device):
-        self.splits, self.protocol, self.device = splits, protocol, device
+        self.protocol, self.device = protocol, device
         self.classes = torch.tensor(sorted(set(splits.train.labels.tolist())), device=device)
         random = generator(protocol.seed, "probe.bootstrap")
-        self.resamples = bootstrap.draw(len(splits.test.labels), protocol.resamples, random)
+        self.resamples = bootstrap.draw(len(splits.test), protocol.resamples, random)
 
-    def together(self) -> int:
-        """How many layers fit into BUDGET: features, given and twice in float64, and the weights' history."""
-        _, images, width = self.splits.train.features.shape
-        fits = len(self.protocol.strengths) * len(self.classes) * width
-        return max(1, BUDGET // (20 * images * width + 8 * (2 * lbfgs.MEMORY + 10) * fits))
+    def scores(self, splits: Splits, progress: Progress | None = None) -> list[LayerScore]:
+        """The score of every layer."""
+        task, scores = self._task(splits), list[LayerScore]()
+        for solved in self.protocol.method.solve(task):
+            scores += self._grade(solved, splits.layers(len(scores), len(scores) + len(solved.told)), task)
+            if progress:
+                progress(len(scores))
+        return scores
 
-    def solve(self, first: int, end: int) -> list[LayerScore]:
-        """The scores of the layers from `first` up to `end`."""
-        raw = self.splits.map(lambda split: split.layers(first, end).to(self.device))
-        splits = standardised(raw)
-        fits, validation = self._choose(splits, self.protocol.strengths)
-        edge = torch.nonzero(fits.strengths[:, 0] == min(self.protocol.strengths)).flatten()
-        if self.protocol.weaker and len(edge):
-            self._try_weaker(splits, edge, fits, validation)
-        _refuse_unconverged(fits, first)
-        if self.protocol.refit:
-            splits = standardised(raw.folded())
-            fits = self._fit(splits.train, fits.strengths)
-            _refuse_unconverged(fits, first)
-        hits = self._correct(fits, splits.test)[:, 0].cpu()
+    def _task(self, splits: Splits) -> Task:
+        how = self.protocol
+        return Task(splits, self.classes, self.device, how.strengths, how.weaker, how.refit, how.seed)
+
+    def _grade(self, solved: Solved, splits: Splits, task: Task) -> list[LayerScore]:
+        hits, ensembles = self._answers(solved, splits, task)
         low, high = bootstrap.interval(hits, self.resamples)
-        columns = (validation, hits.double().mean(1), low, high)
-        return _scores(first, fits, [column.tolist() for column in columns])
+        columns = (solved.validation, hits.double().mean(1), low, high)
+        rows = zip(*(column.tolist() for column in columns), solved.told, ensembles, strict=True)
+        unknown = dict.fromkeys(("strength", "objective", "gradient", "steps"))
+        return [
+            LayerScore(
+                layer=splits.first + place,
+                validation=validation,
+                test=test,
+                low=low,
+                high=high,
+                ensemble=ensemble if self.protocol.masks else None,
+                **unknown | told,
+            )
+            for place, (validation, test, low, high, told, ensemble) in enumerate(rows)
+        ]
 
-    def _choose(self, splits: Splits, strengths: tuple[float, ...]) -> tuple[Fits, Float[Tensor, " F"]]:
-        """Each layer's fit that is best on validation, and how good it is there."""
-        # Strongest first, so that of equally good strengths the strongest is chosen.
-        grid = torch.tensor(sorted(strengths, reverse=True), dtype=torch.float64)
-        fits = self._fit(splits.train, grid.expand(len(splits.train.features), -1))
-        validation = self._correct(fits, splits.validation).double().mean(-1)
-        return fits.take(validation.argmax(-1, keepdim=True)), validation.amax(-1)
-
-    def _try_weaker(
-        self, splits: Splits, layers: Int[Tensor, " E"], fits: Fits, validation: Float[Tensor, " F"]
-    ) -> None:
-        """Replace the fits of these layers where a weaker strength is better on validation."""
-        alone = splits.map(lambda split: replace(split, features=split.features[layers]))
-        others, reached = self._choose(alone, self.protocol.weaker)
-        better = torch.nonzero(reached > validation[layers]).flatten()
-        fits.put(layers[better], others.rows(better))
-        validation[layers[better]] = reached[better]
-
-    def _fit(self, train: Split, strengths: Float[Tensor, "F S"]) -> Fits:
-        targets = torch.searchsorted(self.classes, train.labels)
-        return logistic.fit(train.features, targets, strengths.to(self.device), classes=len(self.classes))
-
-    def _correct(self, fits: Fits, split: Split) -> Bool[Tensor, "F S B"]:
-        return self.classes[fits.predict(split.features)] == split.labels
+    def _answers(
+        self, solved: Solved, splits: Splits, task: Task
+    ) -> tuple[Bool[Tensor, "F B"], list[Ensemble]]:
+        """Whether the vote over all readings is right, and how right one reading and their mean are."""
+        numbers = range(splits.first, splits.first + len(solved.told))
+        draws = [generator(self.protocol.seed, "probe.vote", number) for number in numbers]
+        modal, single, mean = [], [], []
+        for start in range(0, len(splits.test), BLOCK):
+            part = slice(start, start + BLOCK)
+            labels = splits.test.labels[part]
+            features = (reading.features[:, part].to(self.device) for reading in splits.readings)
+            given = torch.stack([solved.classify(each) for each in features], 1)  # [F K b C]
+            voted = torch.stack([vote.modal(*pair) for pair in zip(given.argmax(-1), draws, strict=True)])
+            averaged = torch.stack([vote.mean_probability(each) for each in given])
+            modal.append(task.right(voted, labels).cpu())
+            single.append(task.right(given.argmax(-1), labels).double().mean(1).cpu())
+            mean.append(task.right(averaged, labels).cpu())
+        shares = (torch.cat(blocks, 1).double().mean(1).tolist() for blocks in (single, mean))
+        return torch.cat(modal, 1), [Ensemble(*pair) for pair in zip(*shares, strict=True)]
 
 
-def standardised(splits: Splits) -> Splits:
-    """Each feature with mean 0 and deviation 1 over train; one that is constant there becomes 0."""
-    train = splits.train.features.double()
-    centre, deviation = train.mean(1, keepdim=True), train.std(1, keepdim=True, correction=0)
-    scale = torch.where(deviation > DEAD * centre.abs(), 1 / deviation, 0.0)
-    return splits.map(lambda split: replace(split, features=((split.features - centre) * scale).float()))
+def _joined(splits: Splits, best: int, judge: _Judge) -> Joined | None:
+    """The five layers around the best as one, moved inwards at an end; all where there are no five."""
+    count = len(splits.train.features)
+    size = min(AROUND, count)
+    first = min(max(best - AROUND // 2, 0), count - size)
+    if size < 2:
+        return None
+    [score] = judge.scores(splits.layers(first, first + size).joined())
+    return Joined(tuple(range(splits.first + first, splits.first + first + size)), score)
 
 
 def _check(splits: Splits) -> None:
     for name in ("train", "validation", "test"):
         split = getattr(splits, name)
-        if not len(split.labels):
+        if not len(split):
             raise ValueError(f"the {name} split holds no images; a probe needs some in every split")
-        for layer, features in enumerate(split.features):
-            if not features.isfinite().all():
-                raise RuntimeError(f"features of layer {layer} are not finite in the {name} split")
+    for name, split in _named(splits):
+        for block in split.blocks():
+            for layer in torch.nonzero(~block.features.isfinite().all(2).all(1)).flatten().tolist():
+                number = splits.first + layer
+                raise RuntimeError(f"features of layer {number} are not finite in the {name} split")
     if len(set(splits.train.labels.tolist())) < 2:
         raise ValueError("the train split holds images of one class only; a probe needs two or more")
 
 
-def _refuse_unconverged(fits: Fits, first: int) -> None:
-    """No number is reported of a fit that has not converged."""
-    for layer in torch.nonzero(~fits.converged[:, 0]).flatten().tolist():
-        raise RuntimeError(
-            f"layer {first + layer}: the fit with strength {fits.strengths[layer, 0]:.3g} did not converge; "
-            f"its gradient is {fits.gradients[layer, 0]:.3g} after {fits.steps[layer, 0]} steps, "
-            f"allowed: {fits.limits[layer, 0]:.3g}"
-        )
-
-
-def _scores(first: int, fits: Fits, columns: list[list[float]]) -> list[LayerScore]:
-    tell = (fits.strengths, fits.objectives, fits.gradients, fits.steps)
-    rows = zip(*columns, *(each[:, 0].tolist() for each in tell), strict=True)
-    return [
-        LayerScore(first + layer, strength, validation, test, low, high, objective, gradient, steps)
-        for layer, (validation, test, low, high, strength, objective, gradient, steps) in enumerate(rows)
-    ]
+def _named(splits: Splits) -> list[tuple[str, Split]]:
+    others = [("test", split) for split in splits.readings]
+    return [("train", splits.train), ("validation", splits.validation), *others]
 
 
 def _warnings(scores: list[LayerScore], protocol: Protocol) -> tuple[str, ...]:
-    low, high = min(protocol.strengths + protocol.weaker), max(protocol.strengths)
-    edge = [str(score.layer) for score in scores if score.strength in (low, high)]
-    if not edge or low == high:
+    name, grid = protocol.method.grid(protocol.strengths + protocol.weaker)
+    edges = {min(grid), max(grid)} if len(grid) > 1 else set()
+    found = [str(score.layer) for score in scores if getattr(score, name) in edges]
+    if not found:
         return ()
     return (
-        f"the chosen strength lies on the edge of the grid {low:g} .. {high:g} in layer {', '.join(edge)}",
+        f"the chosen {name} lies on the edge of the grid {min(grid):g} .. {max(grid):g} "
+        f"in layer {', '.join(found)}",
     )

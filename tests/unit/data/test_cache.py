@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from isopix.data import cache
-from isopix.data.cache import RECORD, Stored, stored
+from isopix.data.cache import Stored, stored
 from isopix.data.prepare import Preparation, prepare
+from isopix.data.sealed import RECORD
 from isopix.data.source import Part, Source
 from tests.unit.data.refusal import refusal
 from tests.unit.data.tables import encoded

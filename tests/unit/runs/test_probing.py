@@ -3,10 +3,10 @@ import torch
 
 from isopix.data.images import Data, ImageSet, load
 from isopix.recipes import catalogue
-from isopix.runs import probing
+from isopix.runs import probing, reading
 from isopix.runs.load import Loaded
 from isopix.transfer.evidence import Evidence, Protocol
-from isopix.transfer.features import extract, raw_pixels
+from isopix.transfer.features import blocks, raw_pixels
 from isopix.transfer.probe import Split, Splits, probe
 
 CPU = torch.device("cpu")
@@ -54,9 +54,9 @@ def test_stream_pool_and_precision_reach_every_reading(
 
     def spy(backbone, images, **options):
         asked.append((options["stream"], options["pool"], options["precision"]))
-        return extract(backbone, images, **options)
+        return blocks(backbone, images, **options)
 
-    monkeypatch.setattr(probing, "extract", spy)
+    monkeypatch.setattr(reading, "blocks", spy)
     protocol = Protocol(stream="h", pool="max", strengths=(0.1,), weaker=(), resamples=5)
     probing.evidence(loaded(trained=True), data, precision="bf16", protocol=protocol)
     assert asked == [("h", "max", "bf16")] * 6  # three splits of the network, three of the untrained

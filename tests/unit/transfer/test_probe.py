@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import torch
 
-from isopix.transfer import logistic, probe
+from isopix.transfer import logistic, penalised, probe
 from isopix.transfer.features import extract
 from isopix.transfer.probe import Split, Splits, standardised
 from tests.unit.transfer.cases import CPU, QUICK, backbone, clusters, cut, digits, easy
@@ -52,7 +52,7 @@ def test_a_layer_does_not_depend_on_its_companions(monkeypatch):
     images, labels = digits()
     splits = cut(extract(backbone(), images[:500]), labels[:500], 300, 100)
     together = run(splits)
-    monkeypatch.setattr(probe, "BUDGET", 1)
+    monkeypatch.setattr(penalised, "BUDGET", 1)
     apart = run(splits)
     for one, other in zip(together.layers, apart.layers, strict=True):
         assert one.objective == pytest.approx(other.objective, rel=1e-7)
@@ -60,7 +60,7 @@ def test_a_layer_does_not_depend_on_its_companions(monkeypatch):
 
 
 def test_progress_counts_layers(monkeypatch):
-    monkeypatch.setattr(probe, "BUDGET", 1)
+    monkeypatch.setattr(penalised, "BUDGET", 1)
     splits, seen = easy().map(lambda split: replace(split, features=split.features.expand(3, -1, -1))), []
     probe.probe(splits, QUICK, device=CPU, progress=seen.append)
     assert seen == [1, 2, 3]
