@@ -11,6 +11,11 @@ torch.set_num_threads(1)
 torch.use_deterministic_algorithms(True)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest test first, so that no worker is left alone with it at the end."""
+    items.sort(key=lambda item: "smoke/test_docs.py" not in item.nodeid)
+
+
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Prepared data is never read from, or left in, the user's own cache."""

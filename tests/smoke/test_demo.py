@@ -5,9 +5,11 @@ from pathlib import Path
 
 from tests.smoke.conftest import QUICK, Run
 
+SMALL = [*QUICK, "data.limit=60"]
+
 
 def test_demo_makes_one_report_and_the_next_one_stands_beside_it(isopix: Run) -> None:
-    code, out, err = isopix("demo", *QUICK)
+    code, out, err = isopix("demo", *SMALL)
     assert (code, err) == (0, "")
     assert "runs/demo/1/report.html" in out
     assert "raw pixels" in out
@@ -15,21 +17,21 @@ def test_demo_makes_one_report_and_the_next_one_stands_beside_it(isopix: Run) ->
     for kind in ("samples", "completions", "reconstructions"):
         assert list(Path("runs/demo/1").glob(f"*/samples/{kind}-*.png"))
     assert page.count("data:image/png;base64,") >= 3
-    assert isopix("demo", *QUICK)[0] == 0
+    assert isopix("demo", *SMALL)[0] == 0
     assert Path("runs/demo/2/report.html").exists()
 
 
 def test_demo_as_json_prints_the_summary_alone(isopix: Run) -> None:
-    code, out, err = isopix("demo", *QUICK, "--json")
+    code, out, err = isopix("demo", *SMALL, "--json")
     assert code == 0
     assert [row["name"] for row in json.loads(out)["summary"]][:2] == ["ar", "untrained"]
     assert "igpt.digits_bert" in err
 
 
 def test_a_cut_demo_goes_on(isopix: Run) -> None:
-    assert isopix("demo", *QUICK)[0] == 0
+    assert isopix("demo", *SMALL)[0] == 0
     Path("runs/demo/1/report.html").unlink()
-    code, out, _ = isopix("demo", *QUICK)
+    code, out, _ = isopix("demo", *SMALL)
     assert code == 0
     assert "demo in runs/demo/1" in out
     assert not Path("runs/demo/2").exists()

@@ -1,5 +1,6 @@
 """Help reads like a table of contents, at once; every verb's page has an example and explains its options."""
 
+import json
 import subprocess
 import sys
 
@@ -29,12 +30,36 @@ def test_the_table_of_contents_imports_no_torch() -> None:
     assert order[: len(VERBS)] == list(VERBS)
 
 
+# One process shows every page as a process of its own would: only our table of contents is read anew.
+SHOW = """
+import contextlib, io, json, runpy, sys
+pages = []
+for words in json.loads(sys.argv[1]):
+    sys.argv = ["isopix", *words, "--help"]
+    sys.modules.pop("isopix.cli.main", None)
+    pages.append(io.StringIO())
+    with contextlib.redirect_stdout(pages[-1]), contextlib.suppress(SystemExit):
+        runpy.run_module("isopix.cli.main", run_name="__main__")
+print(json.dumps([page.getvalue() for page in pages]))
+"""
+
+
+@pytest.fixture(scope="module")
+def pages() -> dict[str, str]:
+    """What `isopix WORDS --help` says, by its words."""
+    done = subprocess.run(
+        [sys.executable, "-c", SHOW, json.dumps(PAGES)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"COLUMNS": "200", "TERM": "dumb"},
+    )
+    return dict(zip(map(" ".join, PAGES), json.loads(done.stdout), strict=True))
+
+
 @pytest.mark.parametrize("words", PAGES, ids=" ".join)
-def test_every_verb_has_an_example_and_explains_its_options(words: list[str]) -> None:
-    command = [sys.executable, "-m", "isopix.cli.main", *words, "--help"]
-    page = subprocess.run(
-        command, capture_output=True, text=True, check=True, env={"COLUMNS": "200", "TERM": "dumb"}
-    ).stdout
+def test_every_verb_has_an_example_and_explains_its_options(words: list[str], pages: dict[str, str]) -> None:
+    page = pages[" ".join(words)]
     assert f"Example: isopix {' '.join(words)}" in page
     options = [line.strip("│ *").split("  ") for line in page.splitlines() if line.startswith("│ ")]
     bare = [parts[0] for parts in options if len([part for part in parts if part.strip()]) < 2]

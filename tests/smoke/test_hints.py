@@ -33,7 +33,7 @@ def test_one_picture_of_ones_own_is_enough_to_draw_from(isopix: Run, workplace: 
 
 
 def test_bad_files_are_named_by_every_verb_that_meets_them(isopix: Run, workplace: Path) -> None:
-    for i in range(60):
+    for i in range(60):  # so that one bad file is less than a hundredth
         Image.new("L", (8, 8), 4 * i).save(workplace / "photos" / "cats" / f"more{i}.png")
     (workplace / "photos" / "dogs" / "broken.png").write_bytes(b"no picture")
     told = f"skipped photos/dogs/broken.png: {REASON}\n"

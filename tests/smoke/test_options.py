@@ -38,7 +38,8 @@ def picture(values: dict) -> bytes:
 
 def test_options_of_probe_are_recorded_and_change_the_numbers(isopix: Run) -> None:
     assert isopix("pretrain", "igpt.digits", *SMALL, "--out", "run")[0] == 0
-    plain = kept("probes", isopix, "probe")
+    limit = ["--limit", "60"]
+    plain = kept("probes", isopix, "probe", *limit)
     expected = {"stream": "n", "pool": "mean", "refit": False, "seed": 0}
     assert {name: plain["protocol"][name] for name in expected} == expected
     for words, changed in (
@@ -46,7 +47,7 @@ def test_options_of_probe_are_recorded_and_change_the_numbers(isopix: Run) -> No
         (["--pool", "max"], {"pool": "max"}),
         (["--refit"], {"refit": True}),
     ):
-        other = kept("probes", isopix, "probe", *words)
+        other = kept("probes", isopix, "probe", *limit, *words)
         assert {name: other["protocol"][name] for name in expected} == {**expected, **changed}
         assert other["network"]["layers"] != plain["network"]["layers"]
 
