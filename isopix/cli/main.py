@@ -29,6 +29,7 @@ VERBS = {
         "isopix.cli.finetune:finetune",
         "Train a run on labelled images, classes and pixels together.",
     ),
+    "lowdata": ("isopix.cli.lowdata:lowdata", "Error with few labels: of features, and fine-tuned."),
     "sample": ("isopix.cli.sample:sample", "Draw images from a run."),
     "complete": ("isopix.cli.complete:complete", "Complete images from their first rows."),
     "reconstruct": ("isopix.cli.reconstruct:reconstruct", "Fill in masked pixels of images."),

@@ -1,0 +1,82 @@
+"""Fine-tuning and few labels as commands."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.smoke.conftest import QUICK, Run
+from tests.smoke.test_bad_input import refused
+
+TUNE = ["steps=4", "batch=8", "evaluate_every=2", "log_every=1", "data.augment=none", "test_images=20"]
+
+
+@pytest.fixture
+def trained(isopix: Run) -> Run:
+    assert isopix("pretrain", "igpt.digits", *QUICK, "--out", "run")[0] == 0
+    return isopix
+
+
+def test_a_fine_tuned_run_serves_every_verb(trained: Run) -> None:
+    words = ["finetune", "run", "--limit", "100", "--out", "ft", *TUNE, "generative_weight=0.5"]
+    code, out, err = trained(*words)
+    assert (code, err) == (0, "")
+    assert "igpt.digits from step 2 of run on digits, 4 steps of 8" in out
+    assert "test loss" in out
+    assert "accuracy" in out
+    for verb in (["sample", "-n", "2"], ["probe", "--limit", "60"], ["report"], ["resume"]):
+        code, _, err = trained(verb[0], "ft", *verb[1:])
+        assert (code, err) == (0, ""), verb
+
+
+def test_its_numbers_come_as_json(trained: Run) -> None:
+    code, out, _ = trained("finetune", "run", "--limit", "100", "--out", "ft", *TUNE, "--json")
+    told = json.loads(out)
+    assert code == 0
+    assert told["finished"]
+    assert set(told["accuracy"]) == {"validation", "test"}
+
+
+def test_from_scratch_by_the_name_of_a_recipe(isopix: Run) -> None:
+    code, out, _ = isopix("finetune", "igpt.digits", "--limit", "60", "--out", "scratch", *QUICK, *TUNE)
+    assert code == 0
+    assert "igpt.digits from scratch on digits" in out
+
+
+def test_what_is_neither_run_nor_recipe_is_refused(isopix: Run) -> None:
+    code, _, err = isopix("finetune", "igpt.digitz", "--out", "ft")
+    assert code == 2
+    assert "unknown recipe 'igpt.digitz'; did you mean 'igpt.digits'?" in err
+
+
+def test_images_without_labels_are_refused(trained: Run, workplace: Path) -> None:
+    for path in (workplace / "photos").glob("*/*.png"):
+        path.rename(workplace / "photos" / f"{path.parent.name}-{path.name}")
+    for name in ("cats", "dogs"):
+        (workplace / "photos" / name).rmdir()
+    message = (
+        "finetune needs labels; data set 'photos' has none in train, validation, test: in a folder, put the "
+        "images of each class in a sub-folder; in an .npz file, give y_train and y_test"
+    )
+    refused(trained("finetune", "run", "--data", "photos", "--out", "ft", *TUNE), message)
+    assert not Path("ft").exists()
+
+
+def test_lowdata_as_a_table_and_as_json(trained: Run) -> None:
+    words = ["lowdata", "run", "--labels", "1", "3", "--subsets", "2", "--limit", "100"]
+    code, out, err = trained(*words)
+    assert (code, err) == (0, "")
+    assert "raw pixels" in out
+    assert "±" in out
+    told = json.loads(trained(*words, "--json")[1])
+    rows = told["results"]["trained"]
+    assert [(row["labels"], row["images"], len(row["errors"])) for row in rows] == [(1, 10, 2), (3, 30, 2)]
+    assert json.loads(Path(told["record"]).read_text())["results"] == told["results"]
+
+
+def test_lowdata_fine_tunes_beside_and_goes_on(trained: Run) -> None:
+    words = ["lowdata", "run", "--labels", "1", "--subsets", "1", "--limit", "100", "--finetune", "2"]
+    code, out, err = trained(*words, "data.augment=none", "batch=4", "test_images=20")
+    assert (code, err) == (0, "")
+    assert "fine-tuned" in out
+    assert Path("run/lowdata/labels-1-subset-0/best/manifest.json").is_file()

@@ -1,0 +1,87 @@
+"""Few labels of a run: the same subsets for features and for fine-tuning, none of them a test image."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from isopix.data.images import load as load_images
+from isopix.recipes import catalogue
+from isopix.runs.load import Loaded, load
+from isopix.runs.lowdata import Question, Tuning, by_features, by_finetuning
+from isopix.runs.run import Watch, start
+from isopix.train.disk import read_json
+from isopix.transfer.evidence import Protocol
+
+CPU = torch.device("cpu")
+WORDS = [
+    "depth=1",
+    "width=16",
+    "batch=8",
+    "steps=2",
+    "data.limit=200",
+    "test_images=30",
+    "evaluate_images=30",
+]
+QUESTION = Question((1, 3), 2)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("run") / "run"
+    start(catalogue.resolve("igpt.digits", assignments=WORDS).recipe, out, device=CPU, watch=Watch())
+    return out
+
+
+@pytest.fixture
+def loaded(run: Path) -> Loaded:
+    found = load(run, device=CPU)
+    found.network.eval()
+    return found
+
+
+def test_each_source_of_features_has_each_number_of_labels(loaded: Loaded) -> None:
+    data = load_images(loaded.recipe.data, seed=loaded.recipe.seed)
+    shares: list[float] = []
+    found = by_features(
+        loaded, data, QUESTION, precision="fp32", protocol=Protocol(weaker=()), progress=shares.append
+    )
+    assert list(found) == ["trained", "untrained", "raw pixels"]
+    for each in found.values():
+        assert [(few.labels, few.images, len(few.errors)) for few in each] == [(1, 10, 2), (3, 30, 2)]
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+
+
+def test_fine_tuning_learns_from_the_same_subsets(run: Path, loaded: Loaded, tmp_path: Path) -> None:
+    data = load_images(loaded.recipe.data, seed=loaded.recipe.seed)
+    draws = QUESTION.draws(data.train.labels, loaded.recipe.seed)
+    tuning = Tuning(run, tmp_path, ("steps=1", "data.augment=none", "data.limit=200"), CPU)
+    records = []
+    [one, three] = by_finetuning(tuning, QUESTION, Watch(records.append))
+    assert (one.images, three.images) == (10, 30)
+    for count, drawn in draws.items():
+        for number, index in enumerate(drawn):
+            recipe = load(tmp_path / f"labels-{count}-subset-{number}", device=CPU).recipe
+            subset = load_images(recipe.data, seed=recipe.seed).train
+            assert torch.equal(subset.images, data.train.images[index])
+    tested = len(records)
+    assert by_finetuning(tuning, QUESTION, Watch(records.append)) == [one, three]
+    assert not [each for each in records[tested:] if each["kind"] != "note"], "what is there is read"
+    kept = read_json(tmp_path / "labels-1-subset-0/environment.json")["pretrained"]
+    assert kept == {"run": str(run), "step": 2}
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        (Question((0,), 2), "allowed: numbers from 1 on"),
+        (Question((), 2), "allowed: numbers from 1 on"),
+        (Question((4,), 0), "allowed: numbers from 1 on"),
+        (Question((100,), 1), "100 images of each class asked for; class 0 has"),
+    ],
+)
+def test_impossible_questions_are_refused(loaded: Loaded, question: Question, message: str) -> None:
+    data = load_images(loaded.recipe.data, seed=loaded.recipe.seed)
+    with pytest.raises(ValueError, match=message):
+        by_features(loaded, data, question, precision="fp32", protocol=Protocol())
