@@ -187,7 +187,8 @@ class _Session:
         except NonFiniteError as error:
             good = checkpoint.newest(self.run.checkpoints, WEIGHTS).checkpoint
             kept = f"the last good checkpoint is {good.path}" if good else "there is no checkpoint yet"
-            raise RuntimeError(f"{error}; {kept}; try a lower optimiser.learning_rate") from None
+            advice = f"; {kept}; try a lower optimiser.learning_rate"
+            raise NonFiniteError(error.step, advice) from None
 
     def _memory(self, found: Checkpoint, step: int) -> dict[str, Any]:
         seconds = [record["seconds"] for record in read_log(self.run.log) if record["kind"] == "train"]
