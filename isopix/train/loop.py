@@ -47,14 +47,22 @@ class Settings(Protocol):
     def checkpoint_every(self) -> int: ...
 
 
+class Every(NamedTuple):
+    """A function to be called with the step reached: before the first, every so many, and after the last."""
+
+    steps: int
+    call: Callable[[int], None]
+
+
 class Hooks(NamedTuple):
     """What the loop calls: `record` for every line of the log, `save` with the step reached, `stop` after
-    each step.
+    each step, and `probe`, if there is one, after an evaluation at the same step.
     """
 
     record: Callable[[Record], None]
     save: Callable[[int, Stepper], None]
     stop: Callable[[], bool]
+    probe: Every | None = None
 
 
 def train(
@@ -74,8 +82,9 @@ def train(
     """
     loop = Loop(learner, settings, batches=batches, validation=validation, hooks=hooks)
     if resume is None:
-        loop.evaluate()
-        hooks.save(0, loop.stepper)
+        with loop.meter.paused():
+            loop.measure()
+            hooks.save(0, loop.stepper)
     else:
         loop.go_to(resume["step"], resume["seconds"], resume["optimiser"])
     while loop.step < settings.steps and not loop.stopped:
@@ -123,11 +132,19 @@ class Loop:
         elif self.stepper.device.type == "cpu":
             self.stepper.check()
         with self.meter.paused():
-            if self.step == settings.steps or self.step % settings.evaluate_every == 0:
-                self.evaluate()
+            self.measure()
             if last or self.step % settings.checkpoint_every == 0:
                 self.stepper.check()
                 self.hooks.save(self.step, self.stepper)
+
+    def measure(self) -> None:
+        """Whatever is due at this step of evaluation and probe; both are at the two ends."""
+        end, probe = self.step in (0, self.settings.steps), self.hooks.probe
+        probing = probe is not None and (end or self.step % probe.steps == 0)
+        if end or probing or self.step % self.settings.evaluate_every == 0:
+            self.evaluate()
+        if probe is not None and probing:
+            probe.call(self.step)
 
     def evaluate(self) -> None:
         """Record the loss on the first held-out images."""
