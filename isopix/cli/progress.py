@@ -40,6 +40,8 @@ class TrainingLine:
             self._training(record)
         elif record["kind"] == "evaluation":
             say(f"step {record['step']}  {record['split']} loss {record['loss_nats']:.4f} nats")
+        elif record["kind"] == "probe":
+            say(f"step {record['step']}  probe {record['accuracy']:.1%} at layer {record['layer']}")
         else:
             say(record["text"])
 

@@ -94,6 +94,11 @@ class RunFolder:
         return self.path / "probes"
 
     @property
+    def along(self) -> Path:
+        """Probes that the training made of itself, a file a step."""
+        return self.probes / "along"
+
+    @property
     def report(self) -> Path:
         return self.path / "report.html"
 
