@@ -176,10 +176,10 @@ def _tried(out: Path, settings: Mapping[str, Any], rates: tuple[float, ...]) -> 
         return ()
     kept = read_json(out / FILE)
     then, now = flatten(kept.pop("settings")), flatten(settings)
-    for path in then | now:
-        if then.get(path) != now.get(path):
+    for path in (path for path in now if path in then):  # a later version may have settings of its own
+        if then[path] != now[path]:
             raise ValueError(
-                f"the descent in {out} has {path}={then.get(path)}, and {now.get(path)} is asked for; "
+                f"the descent in {out} has {path}={then[path]}, and {now[path]} is asked for; "
                 "choose another --out"
             )
     rungs = from_dict(Descent, {name: kept[name] for name in ("rates", "rungs")}).rungs
