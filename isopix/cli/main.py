@@ -24,6 +24,7 @@ VERBS = {
     "palette": ("isopix.cli.palette:app", "Fit, import and inspect colour palettes."),
     "pretrain": ("isopix.cli.pretrain:pretrain", "Pre-train a recipe on images; makes a run folder."),
     "resume": ("isopix.cli.resume:resume", "Go on with an interrupted run, bit for bit."),
+    "search-lr": ("isopix.cli.search_lr:search_lr", "Search for a learning rate, from large to small."),
     "probe": ("isopix.cli.probe:probe", "Linear probe of every layer, with controls."),
     "finetune": (
         "isopix.cli.finetune:finetune",

@@ -19,6 +19,7 @@ def pretrain(
     file: Path | None = None,
     limit: Limit = None,
     seed: int | None = None,
+    probe_every: int | None = None,
     device: Device = "auto",
     tensorboard: bool = False,
     json: Json = False,
@@ -46,6 +47,8 @@ def pretrain(
         Changes in a .yaml, .toml or .json file; words on the command line win over it.
     seed
         Seed of everything that is drawn by chance; the recipe's without it.
+    probe_every
+        Also probe the network every so many steps, on a few labelled images; changes nothing else.
     tensorboard
         Also write TensorBoard files, into the run folder.
     """
@@ -54,6 +57,7 @@ def pretrain(
         "data.limit": limit,
         "codec.source": None if palette is None else str(palette),
         "seed": seed,
+        "probe_every": probe_every,
     }
     settled = catalogue.resolve(recipe, file=file, options=options, assignments=settings).recipe
     where = devices.pick(device)

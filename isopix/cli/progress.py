@@ -41,6 +41,8 @@ class TrainingLine:
         elif record["kind"] == "evaluation":
             right = f"  accuracy {record['accuracy']:.1%}" if "accuracy" in record else ""
             say(f"step {record['step']}  {record['split']} loss {record['loss_nats']:.4f} nats{right}")
+        elif record["kind"] == "probe":
+            say(f"step {record['step']}  probe {record['accuracy']:.1%} at layer {record['layer']}")
         else:
             say(record["text"])
 

@@ -79,7 +79,7 @@ def accuracy_by_layer(probes: Mapping[str, Evidence]) -> Figure:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.0f} %"))
     axes.margins(x=0.03)
     axes.set_ylim(0, min(1.04, 1.2 * max(axes.dataLim.y1, *(label.height for label in labels))))
-    _annotate(axes, labels)
+    annotate(axes, labels)
     return drawn
 
 
@@ -110,6 +110,22 @@ def spread(places: Sequence[float], gap: float) -> list[float]:
         for rank, i in enumerate(crowd):
             moved[i] = _centre(places, crowd) + gap * (rank - (len(crowd) - 1) / 2)
     return moved
+
+
+def annotate(axes: Axes, labels: Sequence[Label]) -> None:
+    """Names at the right of their curves, moved apart where they would overlap."""
+    low, high = axes.get_ylim()
+    places = spread([(label.height - low) / (high - low) for label in labels], LINE)
+    for place, label in zip(places, labels, strict=True):
+        axes.text(
+            *(1.02, place),
+            label.text,
+            color=label.colour,
+            transform=axes.transAxes,
+            va="center",
+            fontsize=8.5,
+            parse_math=False,
+        )
 
 
 def _centre(places: Sequence[float], crowd: Sequence[int]) -> float:
@@ -156,19 +172,3 @@ def _levels(axes: Axes, probes: Mapping[str, Evidence]) -> list[Label]:
     for label, line in labels.items():
         axes.axhline(label.height, color=label.colour, linewidth=1, linestyle=line)
     return list(labels)
-
-
-def _annotate(axes: Axes, labels: Sequence[Label]) -> None:
-    """Names at the right of their curves, moved apart where they would overlap."""
-    low, high = axes.get_ylim()
-    places = spread([(label.height - low) / (high - low) for label in labels], LINE)
-    for place, label in zip(places, labels, strict=True):
-        axes.text(
-            *(1.02, place),
-            label.text,
-            color=label.colour,
-            transform=axes.transAxes,
-            va="center",
-            fontsize=8.5,
-            parse_math=False,
-        )

@@ -17,6 +17,7 @@ from isopix.core.config import flatten
 from isopix.plots import curves, web
 from isopix.plots.palette import arrange, oklab
 from isopix.report import finding, probes, words
+from isopix.report.along import Chart, chart
 from isopix.report.finding import best, listed, percent
 from isopix.report.gallery import Gallery, Picture, embed, galleries, instead
 from isopix.report.gather import Gathered, gather
@@ -41,6 +42,7 @@ class View(NamedTuple):
     instead: str
     probes: list[tuple[Markup, Values]]
     loss: Markup | None
+    along: Chart | None
     held_out: finding.HeldOut | None
     palette: Picture | None
     sentences: list[str]
@@ -79,6 +81,7 @@ def render(gathered: Mapping[str, Gathered]) -> str:
         summary=summary(gathered),
         bands=list(dict.fromkeys(_band(v.run.weights.colours) for v in views if v.palette and v.run.weights)),
         together=_together(gathered),
+        along=chart(gathered, "along"),
         views=views,
         unit=" or ".join(dict.fromkeys(words.graded(run.recipe) for run in gathered.values())),
         date=str(views[0].run.environment.get("started", ""))[:10],
@@ -115,6 +118,7 @@ def _view(name: str, number: int, run: Gathered) -> View:
             (_accuracy({"trained": probe}, f"a{number}-{i}"), probe) for i, probe in enumerate(run.probes)
         ],
         loss=_loss(run, graded, f"l{number}"),
+        along=chart({name: run}, f"r{number}"),
         held_out=finding.held_out(run),
         palette=_palette(run),
         sentences=words.sentences(run.recipe, run.environment.get("images")),

@@ -20,6 +20,7 @@ from isopix.data.images import load as load_images
 from isopix.objectives.classify import Classifier
 from isopix.objectives.network import Network
 from isopix.recipes.recipe import Recipe
+from isopix.runs import along
 from isopix.runs.best import Best, nothing_learnt
 from isopix.runs.load import WEIGHTS, find, recipe_of, revive
 from isopix.runs.surroundings import surroundings
@@ -30,7 +31,7 @@ from isopix.train.evaluate import held_out
 from isopix.train.learners import Finetuning, Pretraining
 from isopix.train.log import Log, Sink, TensorBoard
 from isopix.train.log import read as read_log
-from isopix.train.loop import Hooks, Record, train
+from isopix.train.loop import Every, Hooks, Record, train
 from isopix.train.run_folder import RunFolder
 from isopix.train.signals import stop_requested
 from isopix.train.stepper import NonFiniteError, Stepper, require_compiler
@@ -80,6 +81,8 @@ def start(
         data = load_images(recipe.data, seed=recipe.seed)
         if recipe.classify is not None:
             data.require_labels("finetune")
+        if recipe.probe_every:
+            along.require(data)
         if origin is None and recipe.codec.source is None:
             text = f"fitting {recipe.codec.colours} colours to {len(data.train):,} training images"
             watch.record({"kind": "note", "step": 0, "text": text})
@@ -174,6 +177,7 @@ class _Session:
             log = Log(self.run.log)
             stack.callback(log.close)
             log.truncate_after(step)
+            along.forget_after(self.run, step)
             self.log, self.sinks = log, [log]
             if watch.tensorboard:
                 board = TensorBoard(self.run.path / "tensorboard", after=step)
@@ -204,13 +208,22 @@ class _Session:
                 recipe,
                 batches=batches,
                 validation=self.data.validation,
-                hooks=Hooks(self.record, self.save, self.stop),
+                hooks=Hooks(self.record, self.save, self.stop, self._probing()),
                 resume=None if found is None else self._memory(found, step),
             )
         except NonFiniteError as error:
             good = checkpoint.newest(self.run.checkpoints, WEIGHTS).checkpoint
             kept = f"the last good checkpoint is {good.path}" if good else "there is no checkpoint yet"
-            raise RuntimeError(f"{error}; {kept}; try a lower optimiser.learning_rate") from None
+            advice = f"; {kept}; try a lower optimiser.learning_rate"
+            raise NonFiniteError(error.step, advice) from None
+
+    def _probing(self) -> Every | None:
+        recipe = self.recipe
+
+        def probe(step: int) -> None:
+            self.record(along.probe(self.run, step, self.network, self.data, precision=recipe.precision))
+
+        return Every(recipe.probe_every, probe) if recipe.probe_every else None
 
     def _memory(self, found: Checkpoint, step: int) -> dict[str, Any]:
         seconds = [record["seconds"] for record in read_log(self.run.log) if record["kind"] == "train"]

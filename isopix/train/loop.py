@@ -47,14 +47,22 @@ class Settings(Protocol):
     def checkpoint_every(self) -> int: ...
 
 
+class Every(NamedTuple):
+    """A function to be called with the step reached: before the first, every so many, and after the last."""
+
+    steps: int
+    call: Callable[[int], None]
+
+
 class Hooks(NamedTuple):
     """What the loop calls: `record` for every line of the log, `save` with the step reached, `stop` after
-    each step and each evaluation.
+    each step and each evaluation, and `probe`, if there is one, after an evaluation at the same step.
     """
 
     record: Callable[[Record], None]
     save: Callable[[int, Stepper], None]
     stop: Callable[[], bool]
+    probe: Every | None = None
 
 
 def train(
@@ -74,8 +82,9 @@ def train(
     """
     loop = Loop(learner, settings, batches=batches, validation=validation, hooks=hooks)
     if resume is None:
-        loop.evaluate()
-        hooks.save(0, loop.stepper)
+        with loop.meter.paused():
+            loop.measure()
+            hooks.save(0, loop.stepper)
     else:
         loop.go_to(resume["step"], resume["seconds"], resume["optimiser"])
     while loop.step < settings.steps and not loop.stopped:
@@ -123,12 +132,22 @@ class Loop:
         elif self.stepper.device.type == "cpu":
             self.stepper.check()
         with self.meter.paused():
-            if self.step == settings.steps or self.step % settings.evaluate_every == 0:
-                self.evaluate()
+            if self.measure():
                 self.stopped = self.stopped or self.hooks.stop()  # an evaluation may be the reason
             if last or self.stopped or self.step % settings.checkpoint_every == 0:
                 self.stepper.check()
                 self.hooks.save(self.step, self.stepper)
+
+    def measure(self) -> bool:
+        """Whatever is due at this step of evaluation and probe, both at the two ends; whether it was any."""
+        end, probe = self.step in (0, self.settings.steps), self.hooks.probe
+        probing = probe is not None and (end or self.step % probe.steps == 0)
+        due = end or probing or self.step % self.settings.evaluate_every == 0
+        if due:
+            self.evaluate()
+        if probe is not None and probing:
+            probe.call(self.step)
+        return due
 
     def evaluate(self) -> None:
         """Record the grades on the first held-out images."""

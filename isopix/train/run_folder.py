@@ -1,10 +1,6 @@
 """A run folder explains itself: every file of a run has one place, and one process at a time writes there."""
 
-import fcntl
-import json
-import os
 import shutil
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -12,6 +8,7 @@ from pathlib import Path
 
 from isopix.core.shell import command
 from isopix.train.checkpoint import MANIFEST, tidy
+from isopix.train.lock import LOCK, sole_writer
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,7 @@ class RunFolder:
             self.recipe,
             self.environment,
             self.log,
-            self.path / "lock",
+            self.path / LOCK,
             self.path / "bad-files.csv",
         ):
             path.unlink(missing_ok=True)
@@ -102,30 +99,20 @@ class RunFolder:
         return self.path / "probes"
 
     @property
+    def along(self) -> Path:
+        """Probes that the training made of itself, a file a step."""
+        return self.probes / "along"
+
+    @property
     def report(self) -> Path:
         return self.path / "report.html"
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Be the one process that writes here; raises ValueError that names the process that does.
-
-        The kernel holds the lock and drops it when the process ends, however it ends. The file stays:
-        removing it would let a third process lock a new file of that name while a second one holds the old.
-        """
-        with (self.path / "lock").open("a+") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                file.seek(0)
-                raise ValueError(f"run folder {self.path} is in use by {_owner(file.read())}") from None
-            file.truncate(0)
-            file.write(json.dumps({"process": os.getpid(), "host": socket.gethostname()}))
-            file.flush()
+        """Be the one process that writes here; raises ValueError that names the process that does."""
+        with sole_writer(self.path, "run folder"):
             tidy(self.checkpoints)
-            try:
-                yield
-            finally:
-                file.truncate(0)
+            yield
 
 
 def _taken(path: Path) -> str:
@@ -141,12 +128,3 @@ def _run_around(checkpoint: Path) -> str:
     if not RunFolder(run).recipe.is_file():
         return "it is a model without one, and nothing is written into it"
     return f"give {checkpoint.parent.parent if len(checkpoint.parts) > 2 else run}"
-
-
-def _owner(text: str) -> str:
-    """Who holds the lock; it may be about to write its name."""
-    try:
-        owner = json.loads(text)
-    except ValueError:
-        return "another process"
-    return f"process {owner['process']} on host {owner['host']}"

@@ -27,9 +27,10 @@ def require_compiler() -> None:
 class NonFiniteError(RuntimeError):
     """The loss or the gradient stopped being a number; no weight was changed by it."""
 
-    def __init__(self, step: int):
+    def __init__(self, step: int, advice: str = ""):
         super().__init__(
-            f"the loss or its gradient is not finite at step {step}; the weights are as before that step"
+            f"the loss or its gradient is not finite at step {step}; "
+            f"the weights are as before that step{advice}"
         )
         self.step = step
 

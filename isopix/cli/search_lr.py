@@ -1,0 +1,131 @@
+"""`isopix search-lr`: the paper's search for a learning rate."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from isopix.cli.console import Device, Json, Limit, say, show_json, show_table
+from isopix.cli.progress import clock
+from isopix.cli.training import INTERRUPTED, going_on, watching
+from isopix.core import device as devices
+from isopix.core.config import parse, to_dict
+from isopix.core.shell import command
+from isopix.recipes import catalogue
+from isopix.runs.run import Watch
+from isopix.runs.search import FILE, pretraining, rung_folder, search
+from isopix.train.descent import Descent, Rung, ladder
+
+RATE = "optimiser.learning_rate"
+
+First = Annotated[float, Parameter(help="the largest rate")]
+Smallest = Annotated[float, Parameter(help="the rate at which the descent ends if the loss still falls")]
+
+
+def search_lr(
+    recipe: str,
+    *settings: str,
+    out: Path,
+    data: str | None = None,
+    palette: Path | None = None,
+    file: Path | None = None,
+    limit: Limit = None,
+    seed: int | None = None,
+    first: First = 0.01,
+    smallest: Smallest = 0.00001,
+    device: Device = "auto",
+    json: Json = False,
+) -> None:
+    """Search for a learning rate from large to small: 0.01, 0.003, 0.001, 0.0003 and so on.
+
+    Every rate has a run of its own, which is given up where its loss is no number or has risen for good. The
+    search ends once a run's final validation loss is higher than the one before, and chooses the lowest.
+    Interrupted at any moment, the same command goes on. Test images are not looked at.
+
+    Example: isopix search-lr igpt.tiny --data photos/ --out runs/photos-lr steps=300
+
+    Parameters
+    ----------
+    recipe
+        A name from `isopix recipe list`.
+    settings
+        Changes, as path=value; `isopix recipe show` lists the paths.
+    out
+        The folder of the search; new, empty, or that of the same search.
+    data
+        A folder of images, an .npz file, a Parquet file or folder, or a name (digits, cifar10, ...).
+    palette
+        A palette file; without one, colours are fitted to the training images.
+    file
+        Changes in a .yaml, .toml or .json file; words on the command line win over it.
+    seed
+        Seed of everything that is drawn by chance; the recipe's without it.
+    """
+    if RATE in parse(settings):
+        raise ValueError(f"{RATE} is what search-lr looks for; give --first and --smallest instead")
+    options = {
+        "data.source": data,
+        "data.limit": limit,
+        "codec.source": None if palette is None else str(palette),
+        "seed": seed,
+    }
+    settled = catalogue.resolve(recipe, file=file, options=options, assignments=settings).recipe
+    rates, where = ladder(first, smallest), devices.pick(device)
+
+    @contextmanager
+    def telling(rate: float) -> Iterator[Watch]:
+        if not json:
+            say(f"\n{settled.name} at rate {rate}, {settled.steps} steps of {settled.batch}")
+        with watching(settled, where, tensorboard=False, json=json) as watch:
+            yield watch
+
+    again = command(*sys.argv[1:])
+    with going_on(out, again):
+        descent = search(out, rates, training=pretraining(settled, where), watching=telling)
+    given = {"--data": data, "--palette": palette, "--file": file, "--limit": limit, "--seed": seed}
+    words = [word for name, value in given.items() if value is not None for word in (name, value)]
+    conclude(descent, out, ["pretrain", recipe, *settings, *words], again=again, json=json)
+
+
+def conclude(descent: Descent, out: Path, words: Sequence[object], *, again: str, json: bool) -> None:
+    """Say what became of every rate, and the command of `words` that pre-trains with the one that was chosen.
+
+    Exits with 75 for a search that was asked to stop. Raises RuntimeError if no rate survived.
+    """
+    chosen = None if descent.chosen is None else descent.chosen.rate
+    then = "" if chosen is None else command(*words, f"{RATE}={chosen}", "--out", out / "chosen")
+    if json:
+        state = {"finished": descent.finished, "chosen": chosen, "command": then or None}
+        show_json({"record": str(out / FILE), **state, **to_dict(descent)})
+    else:
+        show(descent, out)
+        if chosen is not None:
+            say(f"chosen: {chosen}, trained in {rung_folder(out, chosen)}")
+            say(f"to pre-train with it: {then}")
+    if not descent.finished:
+        if not json:
+            say(f"stopped and saved; go on with: {again}")
+        raise SystemExit(INTERRUPTED)
+    if chosen is None:
+        raise RuntimeError(f"no rate from {descent.rates[0]} down to {descent.rates[-1]} survived")
+
+
+def show(descent: Descent, out: Path) -> None:
+    """The table of rates, and whether a smaller one might be better still."""
+    rows = [row(rung, chosen=rung == descent.chosen) for rung in descent.rungs]
+    left = "not needed" if descent.finished else "not yet"
+    rows += [(str(rate), left, "", "", "") for rate in descent.untried]
+    title = f"Descent of the learning rate in {out}; * chosen"
+    show_table(title, ["rate", "fate", "validation loss, nats", "steps", "time"], rows)
+    if descent.chosen is not None and not descent.risen:
+        say("note: the loss was still falling at the smallest rate; go on with a smaller --smallest")
+
+
+def row(rung: Rung, *, chosen: bool) -> tuple[str, ...]:
+    """A rung as the cells of the table."""
+    fate = "final" if rung.loss is not None else f"{rung.fate} at step {rung.step:,}"
+    loss, steps = ("", "") if rung.loss is None else (f"{rung.loss:.4f}", f"{rung.step:,}")
+    return f"{rung.rate}{' *' if chosen else ''}", fate, loss, steps, clock(rung.seconds)
