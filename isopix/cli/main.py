@@ -24,7 +24,7 @@ VERBS = {
     "palette": ("isopix.cli.palette:app", "Fit, import and inspect colour palettes."),
     "pretrain": ("isopix.cli.pretrain:pretrain", "Pre-train a recipe on images; makes a run folder."),
     "resume": ("isopix.cli.resume:resume", "Go on with an interrupted run, bit for bit."),
-    "probe": ("isopix.cli.probe:probe", "Linear probe of every layer, with controls."),
+    "probe": ("isopix.cli.probe:probe", "Tell classes by every layer, with controls."),
     "sample": ("isopix.cli.sample:sample", "Draw images from a run."),
     "complete": ("isopix.cli.complete:complete", "Complete images from their first rows."),
     "reconstruct": ("isopix.cli.reconstruct:reconstruct", "Fill in masked pixels of images."),
