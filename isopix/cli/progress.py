@@ -39,7 +39,9 @@ class TrainingLine:
         if record["kind"] == "train":
             self._training(record)
         elif record["kind"] == "evaluation":
-            say(f"step {record['step']}  {record['split']} loss {record['loss_nats']:.4f} nats")
+            found = record.get("neighbours_accuracy")
+            beside = "" if found is None else f"  neighbours {found:.1%}"
+            say(f"step {record['step']}  {record['split']} loss {record['loss_nats']:.4f} nats{beside}")
         else:
             say(record["text"])
 

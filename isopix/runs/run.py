@@ -19,6 +19,7 @@ from isopix.data.images import load as load_images
 from isopix.objectives.network import Network
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import WEIGHTS, find, recipe_of, revive
+from isopix.runs.online import Neighbours
 from isopix.runs.surroundings import surroundings
 from isopix.train import checkpoint
 from isopix.train.checkpoint import Checkpoint
@@ -142,6 +143,7 @@ class _Session:
         self.run, self.recipe, self.data, self.device = run, recipe, data, device
         self.network = network.to(device)
         self.learner = Pretraining(self.network)
+        self.online = Neighbours(self.network, recipe, data)
         if recipe.compile:
             network.codec.prepare()
         self.sinks: list[Sink] = []
@@ -181,7 +183,7 @@ class _Session:
                 recipe,
                 batches=batches,
                 validation=self.data.validation,
-                hooks=Hooks(self.record, self.save, self.stop),
+                hooks=Hooks(self.record, self.save, self.stop, self.online.measure),
                 resume=None if found is None else self._memory(found, step),
             )
         except NonFiniteError as error:

@@ -49,12 +49,13 @@ class Settings(Protocol):
 
 class Hooks(NamedTuple):
     """What the loop calls: `record` for every line of the log, `save` with the step reached, `stop` after
-    each step.
+    each step, `measure` for what else an evaluation tells.
     """
 
     record: Callable[[Record], None]
     save: Callable[[int, Stepper], None]
     stop: Callable[[], bool]
+    measure: Callable[[], Record] = dict
 
 
 def train(
@@ -135,5 +136,6 @@ class Loop:
             return
         settings = self.settings
         loss = held_out_loss(self.learner, self.held_out, seed=settings.seed, precision=settings.precision)
-        numbers = {"images": len(self.held_out), "loss_nats": loss}
+        numbers: Record = {"images": len(self.held_out), "loss_nats": loss}
+        numbers |= self.hooks.measure()
         self.hooks.record({"kind": "evaluation", "step": self.step, "split": "validation", **numbers})
