@@ -25,7 +25,7 @@ VERBS = {
     "pretrain": ("isopix.cli.pretrain:pretrain", "Pre-train a recipe on images; makes a run folder."),
     "resume": ("isopix.cli.resume:resume", "Go on with an interrupted run, bit for bit."),
     "search-lr": ("isopix.cli.search_lr:search_lr", "Search for a learning rate, from large to small."),
-    "probe": ("isopix.cli.probe:probe", "Linear probe of every layer, with controls."),
+    "probe": ("isopix.cli.probe:probe", "Tell classes by every layer, with controls."),
     "finetune": (
         "isopix.cli.finetune:finetune",
         "Train a run on labelled images, classes and pixels together.",

@@ -56,8 +56,8 @@ def probe(
     """Probe of every layer: a classifier on pooled features, by --method, with controls.
 
     Strength (or rate, or number of neighbours) and layer are chosen on the validation split and reported on
-    the test split. The numbers are kept in the run's `probes` folder; the features of sgd in $ISOPIX_CACHE/features,
-    where the next probe finds them.
+    the test split. The numbers are kept in the run's `probes` folder; the features of sgd in
+    $ISOPIX_CACHE/features, where the next probe finds them.
 
     Example: isopix probe runs/photos --limit 5000 --json
 
@@ -153,7 +153,7 @@ def show(found: Evidence) -> None:
     ]
     if network.joined and untrained.joined:
         pairs.append((_joined(network.joined), network.joined.score, untrained.joined.score))
-    masked = ["one mask", "mean probability"] if found.protocol.masks else []
+    masked = ["one mask", "averaged"] if found.protocol.masks else []
     counts = ", ".join(f"{count:,} {name}" for name, count in network.images.items())
     show_table(
         f"{_how(found.protocol)}, {network.classes} classes, {counts} images; * best on validation",

@@ -39,8 +39,9 @@ class TrainingLine:
         if record["kind"] == "train":
             self._training(record)
         elif record["kind"] == "evaluation":
-            right = f"  accuracy {record['accuracy']:.1%}" if "accuracy" in record else ""
-            say(f"step {record['step']}  {record['split']} loss {record['loss_nats']:.4f} nats{right}")
+            say(
+                f"step {record['step']}  {record['split']} loss {record['loss_nats']:.4f} nats{_beside(record)}"
+            )
         elif record["kind"] == "probe":
             say(f"step {record['step']}  probe {record['accuracy']:.1%} at layer {record['layer']}")
         else:
@@ -57,6 +58,12 @@ class TrainingLine:
         elif time.monotonic() - self.said > EVERY or record["step"] == self.steps:
             self.said = time.monotonic()
             say(f"{step}  {text}")
+
+
+def _beside(record: dict[str, Any]) -> str:
+    """The accuracies that an evaluation has."""
+    titles = {"accuracy": "accuracy", "neighbours_accuracy": "neighbours"}
+    return "".join(f"  {title} {record[name]:.1%}" for name, title in titles.items() if name in record)
 
 
 @contextmanager

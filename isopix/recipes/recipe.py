@@ -30,7 +30,8 @@ class Recipe:
     `batch` images a step make one update, in `accumulate` pieces; `*_every` count steps; `evaluate_images` is
     how many validation images an evaluation during training reads, and `test_images` how many test images are
     graded at its end. With `classify` the classes of the images are learnt beside their codes. With
-    `probe_every` 0 the run is not probed while it trains.
+    `probe_every` 0 the run is not probed while it trains; with `neighbours`, an evaluation also looks up the
+    nearest of so many training images.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Recipe:
     evaluate_every: int = 1000
     evaluate_images: int = 1024
     test_images: int = 10_000
+    neighbours: int = 0
     checkpoint_every: int = 1000
     probe_every: int = 0
 
@@ -71,7 +73,7 @@ class Recipe:
         ):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} {getattr(self, name)} must be at least 1")
-        for name in ("evaluate_images", "test_images", "probe_every"):
+        for name in ("evaluate_images", "test_images", "neighbours", "probe_every"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} {getattr(self, name)} must be at least 0")
         if self.batch % self.accumulate:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import Any, Literal
 
-from isopix.report import finding, words
+from isopix.report import finding, probes, words
 from isopix.report.finding import best, percent
 from isopix.report.gather import Gathered
 from isopix.report.summary import Row, summary
@@ -111,19 +111,19 @@ def _numbers(run: Gathered, name: str) -> Iterator[str]:
             f"{loss.images:,} {loss.split} images.{chance}"
         )
     if run.probe is not None:
-        probe = run.probe
+        probe, network = run.probe, run.probe["network"]
         data = _plain(probe["data"]) or "the run's own images"
         yield (
-            f"Linear probe on {data}{_reading(probe)}, at the layer that validation chose, with the 95 % "
-            "interval over test images, beside controls that have learnt nothing:"
+            f"Probe by {probes.method(probe)} on {data}{_reading(probe)}, at the layer that validation "
+            "chose, with the 95 % interval over test images, beside controls that have learnt nothing:"
         )
         scored = [row for row in summary({PurePath(name).name: run}) if row.test is not None]
         yield _table(["features of", "layer", "test accuracy", "interval"], map(_cells, scored))
-        layers = probe["network"]["layers"]
         yield "Every layer, 0 being what enters the first block:"
-        yield _table(
-            ["layer", "test accuracy"], ([str(each["layer"]), percent(each["test"])] for each in layers)
-        )
+        rows = [[str(each["layer"]), percent(each["test"])] for each in network["layers"]]
+        if network.get("joined"):
+            rows.append([probes.joined(network), percent(network["joined"]["score"]["test"])])
+        yield _table(["layer", "test accuracy"], rows)
 
 
 def _cells(row: Row) -> list[str]:
@@ -136,7 +136,8 @@ def _cells(row: Row) -> list[str]:
 def _reading(probe: Values) -> str:
     """How the probe read the network, where that is recorded."""
     protocol = probe.get("protocol") or {}
-    return "".join(f", {key} {protocol[key]}" for key in ("stream", "pool", "reading") if key in protocol)
+    read = (f", {key} {protocol[key]}" for key in probes.READ if key in protocol)
+    return "".join(read) + probes.masks(probe)
 
 
 def _with_transformers(run: Gathered, name: str) -> list[str]:

@@ -18,7 +18,15 @@ from isopix.train.run_folder import RunFolder
 T = TypeVar("T")
 Values = dict[str, Any]
 RECORD = {"layers", "best", "classes", "majority", "images", "warnings"}  # of transfer.evidence
-PAPER = {"stream": "n", "pool": "mean", "reading": "paper"}  # how iGPT section 2.4 reads a network
+# How iGPT reads a network (section 2.4) and tells classes (section 3.4).
+PAPER: Values = {
+    "stream": "n",
+    "pool": "mean",
+    "reading": "paper",
+    "method": {"kind": "lbfgs"},
+    "masks": 0,
+}
+EVERY = ("all", "best5")  # layers: all of them were there to choose from
 SCORE = {"layer", "test", "low", "high", "validation"}
 
 
@@ -55,9 +63,14 @@ class Gathered:
 
     @property
     def probe(self) -> Values | None:
-        """The probe that speaks for the run: the newest that reads as the paper does, or else the newest."""
-        ours = [probe for probe in self.probes if all(probe["protocol"][key] == PAPER[key] for key in PAPER)]
-        return next(reversed(ours or self.probes), None)
+        """The probe that speaks for the run: the newest that is as the paper's, or else the newest."""
+        return next(reversed([probe for probe in self.probes if as_paper(probe)] or self.probes), None)
+
+
+def as_paper(probe: Values) -> bool:
+    """Whether a probe chose among all layers, read them and told classes as the paper does."""
+    protocol = probe["protocol"]
+    return protocol["layers"] in EVERY and all(protocol[key] == PAPER[key] for key in PAPER)
 
 
 def gather(run: RunFolder) -> Gathered:
@@ -135,12 +148,15 @@ def _probe(path: Path) -> Values:
     """Evidence in which every record has what a table needs."""
     values = _json(path)
     for record in (values["network"], *values["controls"].values()):
-        needed = [(RECORD, record), *((SCORE, score) for score in record["layers"])]
+        joined = record.get("joined")
+        scores = [*record["layers"], *([joined["score"]] if joined else [])]
+        needed = [(RECORD, record), *((SCORE, score) for score in scores)]
         for missing in (names - part.keys() for names, part in needed):
             if missing:
                 raise KeyError(min(missing))
         record["layers"][record["best"]]
-    protocol = PAPER | {"refit": False} | values.get("protocol", {})
+    protocol = PAPER | {"refit": False, "layers": "all"} | values.get("protocol", {})
+    protocol["method"]["kind"]
     return {"step": 0, "data": "", "limit": None} | values | {"protocol": protocol}
 
 

@@ -74,7 +74,13 @@ def render(gathered: Mapping[str, Gathered]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"percent": percent, "thousands": "{:,}".format, "best": best, "how": probes.how}
+    environment.filters |= {
+        "percent": percent,
+        "thousands": "{:,}".format,
+        "best": best,
+        "how": probes.how,
+        "joined": probes.joined,
+    }
     return environment.get_template("page.html.j2").render(
         title=listed(list(gathered)),
         headline=finding.headline(gathered),

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from isopix.report import words
 from isopix.report.finding import best, held_out, levels
 from isopix.report.gather import Gathered
-from isopix.report.probes import differences, speaking
+from isopix.report.probes import aside, differences, speaking
 
 Values = Mapping[str, Any]
 
@@ -50,7 +50,8 @@ def summary(runs: Mapping[str, Gathered]) -> list[Row]:
 def _run(name: str, run: Gathered) -> Iterator[Row]:
     loss, count = held_out(run), levels(run)
     probe = run.probe
-    row = Row(name, kind="run", what=words.objective(run.recipe), nats=loss and loss.nats)
+    what = words.objective(run.recipe) + (aside(probe) if probe else "")
+    row = Row(name, kind="run", what=what, nats=loss and loss.nats)
     yield _scored(row, probe["network"]) if probe else row
     chance = Row("untrained", what="the same network", nats=math.log(count) if count else None)
     controls = probe["controls"] if probe else {}

@@ -18,6 +18,7 @@ from isopix.recipes.recipe import Recipe
 from isopix.runs import along
 from isopix.runs.best import Best, nothing_learnt
 from isopix.runs.load import WEIGHTS
+from isopix.runs.online import Neighbours
 from isopix.train import checkpoint
 from isopix.train.checkpoint import Checkpoint, Groups
 from isopix.train.evaluate import held_out
@@ -60,6 +61,7 @@ class Session:
     ):
         self.run, self.recipe, self.data, self.device = run, recipe, data, device
         self.network = network.to(device)
+        self.online = Neighbours(self.network, recipe, data)
         self.classifier, self.best = None, None
         self.learner: Pretraining | Finetuning = Pretraining(self.network)
         if recipe.classify is not None:
@@ -109,7 +111,7 @@ class Session:
                 recipe,
                 batches=batches,
                 validation=self.data.validation,
-                hooks=Hooks(self.record, self.save, self.stop, self._probing()),
+                hooks=Hooks(self.record, self.save, self.stop, self._probing(), self.online.measure),
                 resume=None if found is None else self._memory(found, step),
             )
         except NonFiniteError as error:

@@ -56,13 +56,15 @@ class Every(NamedTuple):
 
 class Hooks(NamedTuple):
     """What the loop calls: `record` for every line of the log, `save` with the step reached, `stop` after
-    each step and each evaluation, and `probe`, if there is one, after an evaluation at the same step.
+    each step and each evaluation, `probe`, if there is one, after an evaluation at the same step, `measure`
+    for what else an evaluation tells.
     """
 
     record: Callable[[Record], None]
     save: Callable[[int, Stepper], None]
     stop: Callable[[], bool]
     probe: Every | None = None
+    measure: Callable[[], Record] = dict
 
 
 def train(
@@ -155,5 +157,5 @@ class Loop:
             return
         settings = self.settings
         grades = held_out(self.learner, self.held_out, seed=settings.seed, precision=settings.precision)
-        numbers = {"images": len(self.held_out), **grades}
+        numbers: Record = {"images": len(self.held_out), **grades, **self.hooks.measure()}
         self.hooks.record({"kind": "evaluation", "step": self.step, "split": "validation", **numbers})

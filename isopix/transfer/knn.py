@@ -4,20 +4,17 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
 from isopix.core.config import spec
-from isopix.core.types import Labels
 from isopix.transfer.method import Probabilities, Solved, Task
 from isopix.transfer.splits import Features, Frame, Split, Standard
 
 TEMPERATURE = 0.07  # Wu, Xiong, Yu, Lin 2018, Unsupervised Feature Learning via Non-Parametric Instance
 NEIGHBOURS = 20  # Discrimination, section 3.4; as few as this only among some hundred images
 BLOCK = 1024  # images that are compared with all training images at once
-
-Points = Float[Tensor, "B D"]
 
 
 @spec
@@ -85,9 +82,9 @@ class _Memory:
 
 
 def shares(
-    queries: Points,
-    points: Points,
-    targets: Labels,
+    queries: Float[Tensor, "B D"],
+    points: Float[Tensor, "N D"],
+    targets: Int[Tensor, " N"],
     *,
     counts: Sequence[int],
     classes: int,
@@ -105,7 +102,7 @@ def shares(
 
 def _votes(
     cosines: Float[Tensor, "B N"],
-    targets: Labels,
+    targets: Int[Tensor, " N"],
     *,
     counts: Sequence[int],
     classes: int,

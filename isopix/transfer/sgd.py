@@ -36,7 +36,7 @@ class Sgd:
     """
 
     kind: Literal["sgd"] = "sgd"
-    iterations: int = 1000
+    iterations: int = 3000
     batch: int = 256
     momentum: float = 0.9
     rates: tuple[float, ...] = RATES
@@ -115,10 +115,10 @@ def descend(nats: Float[Tensor, "F R"]) -> Int[Tensor, " F"]:
 
 @dataclass(frozen=True)
 class _Weights:
-    """A linear classifier for each layer and rate."""
+    """A linear classifier for each layer and rate; those of a layer stand side by side in C columns."""
 
-    matrix: Float[Tensor, "F D R*K"]
-    intercepts: Float[Tensor, "F 1 R*K"]
+    matrix: Float[Tensor, "F D C"]
+    intercepts: Float[Tensor, "F 1 C"]
     rates: int
 
     @staticmethod

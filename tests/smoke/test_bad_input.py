@@ -20,6 +20,22 @@ def refused(answer: tuple[int, str, str], message: str, *, code: int = 2) -> Non
     assert answer[0] == code
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--masks", "5"], "masks is 5, but an autoregressive model hides nothing; allowed: 0"),
+        (["--masks", "-1"], "masks -1 and layers all must be at least 0"),
+        (["--layers", "best"], "--layers is 'best'; allowed: all, best5, or the number of a layer"),
+        (["--layers", "7"], "layer 7 is not there; layers are 0 to 1"),
+        (["--method", "svm"], "--method is 'svm'; allowed: lbfgs, sgd, ridge, knn"),
+        (["--iterations", "9"], "iterations 9 are for --method sgd alone; lbfgs has none"),
+    ],
+)
+def test_a_probe_that_cannot_be(isopix: Run, words: list[str], message: str) -> None:
+    assert isopix("pretrain", "igpt.digits", "--out", "r", *QUICK, "data.limit=20")[0] == 0
+    refused(isopix("probe", "r", *words), message)
+
+
 def test_unknown_recipe(isopix: Run) -> None:
     message = f"unknown recipe 'igpt.tinny'; did you mean 'igpt.tiny'? recipes: {', '.join(RECIPES)}"
     refused(isopix("plan", "igpt.tinny"), message)

@@ -40,16 +40,37 @@ def test_options_of_probe_are_recorded_and_change_the_numbers(isopix: Run) -> No
     assert isopix("pretrain", "igpt.digits", *SMALL, "--out", "run")[0] == 0
     limit = ["--limit", "60"]
     plain = kept("probes", isopix, "probe", *limit)
-    expected = {"stream": "n", "pool": "mean", "refit": False, "seed": 0}
+    expected = {"stream": "n", "pool": "mean", "refit": False, "seed": 0, "layers": "all", "masks": 0}
+    expected |= {"method": {"kind": "lbfgs"}}
     assert {name: plain["protocol"][name] for name in expected} == expected
     for words, changed in (
         (["--stream", "h"], {"stream": "h"}),
         (["--pool", "max"], {"pool": "max"}),
         (["--refit"], {"refit": True}),
+        (["--layers", "1"], {"layers": 1}),
+        (["--method", "ridge"], {"method": {"kind": "ridge"}}),
     ):
         other = kept("probes", isopix, "probe", *limit, *words)
         assert {name: other["protocol"][name] for name in expected} == {**expected, **changed}
         assert other["network"]["layers"] != plain["network"]["layers"]
+
+
+def test_sgd_keeps_features_and_joined_layers_are_one_more_row(isopix: Run) -> None:
+    assert isopix("pretrain", "igpt.digits", *SMALL, "--out", "run")[0] == 0
+    words = ("probe", "run", "--method", "sgd", "--iterations", "20", "--layers", "best5")
+    for told in ("kept in", "read from"):
+        code, out, err = isopix(*words)
+        assert code == 0
+        assert f"trained: features {told} " in err
+        assert "layers 0-1 joined" in out
+
+
+def test_masks_of_probe_vote(isopix: Run) -> None:
+    assert isopix("pretrain", "igpt.digits_bert", *SMALL, "--out", "run")[0] == 0
+    values = kept("probes", isopix, "probe", "--masks", "3", "--method", "ridge")
+    assert values["protocol"]["masks"] == 3
+    assert all(layer["ensemble"]["single"] > 0 for layer in values["network"]["layers"])
+    assert "modal vote of 3 masks" in isopix("report", "run")[1] + Path("run/report.html").read_text()
 
 
 def test_options_of_sample_are_recorded_and_change_the_picture(trained: Run) -> None:

@@ -12,6 +12,7 @@ from isopix.recipes import tiny
 from isopix.report import finding
 from isopix.report.gather import gather
 from isopix.transfer.evidence import Protocol
+from isopix.transfer.knn import Knn
 from tests.unit.report.cases import bare, evidence, probe, records, whole
 
 
@@ -59,7 +60,10 @@ def test_a_reading_that_is_not_the_papers_is_told_in_the_headline(tmp_path: Path
     assert "at layer 1 (stream h, pool last); untrained" in finding.headline({"run": gather(run)})
 
 
-@pytest.mark.parametrize("name", ["stream", "pool", "reading", "refit", "strengths", "limit", "images"])
+@pytest.mark.parametrize(
+    "name",
+    ["stream", "pool", "reading", "refit", "strengths", "method", "masks", "layers", "limit", "images"],
+)
 def test_probes_that_differ_are_not_put_into_one_sentence(tmp_path: Path, name: str) -> None:
     other: dict[str, Any] = {
         "stream": "h",
@@ -67,6 +71,9 @@ def test_probes_that_differ_are_not_put_into_one_sentence(tmp_path: Path, name: 
         "reading": "huggingface",
         "refit": True,
         "strengths": (1e-3, 1.0),
+        "method": Knn(),
+        "masks": 5,
+        "layers": 2,
     }
     runs = [whole(tmp_path / each) for each in ("one", "two")]
     if name in other:

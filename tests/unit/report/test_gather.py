@@ -1,12 +1,18 @@
 """What is in a run folder is read; what is damaged is named."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from isopix.report.gather import gather
+from isopix.report.gather import as_paper, gather
+from isopix.report.probes import aside
 from isopix.transfer.evidence import Protocol
+from isopix.transfer.knn import Knn
+from isopix.transfer.penalised import Ridge
+from isopix.transfer.sgd import Sgd
 from tests.unit.report.cases import GREYS, bare, drawing, evidence, probe, whole
 
 
@@ -75,6 +81,34 @@ def test_the_newest_probe_that_reads_as_the_paper_speaks_for_the_run(tmp_path: P
     found = gather(run).probe
     assert found is not None
     assert (found["written"], found["protocol"]["stream"]) == ("2", "n")
+
+
+@pytest.mark.parametrize(
+    "other", [{"method": Ridge()}, {"method": Knn()}, {"method": Sgd()}, {"masks": 5}, {"layers": 1}]
+)
+def test_another_method_does_not_stand_in_for_the_papers(tmp_path: Path, other: dict[str, Any]) -> None:
+    run = whole(tmp_path / "run")
+    for name, written, changed in (("a", "1", {"layers": "best5"}), ("b", "2", other)):
+        probe(run, replace(evidence(), protocol=Protocol(**changed)), name=name, written=written)
+    found = gather(run)
+    assert found.probe is not None
+    assert found.probe["written"] == "1"
+    assert aside(found.probe) == ""
+    assert aside(found.probes[-1]) != ""
+
+
+def test_a_probe_of_before_there_were_methods_is_as_the_papers(tmp_path: Path) -> None:
+    run = whole(tmp_path / "run")
+    path = run.probes / "probe.json"
+    values = json.loads(path.read_text())
+    for name in ("method", "masks", "layers"):
+        del values["protocol"][name]
+    path.write_text(json.dumps(values))
+    probe(run, replace(evidence(), protocol=Protocol(masks=1)), name="later", written="9")
+    found = gather(run).probe
+    assert found is not None
+    assert as_paper(found)
+    assert "written" not in found
 
 
 def test_without_a_probe_as_the_papers_the_newest_speaks(tmp_path: Path) -> None:

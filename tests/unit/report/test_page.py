@@ -12,7 +12,8 @@ import pytest
 from isopix.recipes import tiny
 from isopix.report import page
 from isopix.report.summary import summary
-from isopix.transfer.evidence import Protocol
+from isopix.transfer.evidence import Joined, Protocol
+from isopix.transfer.penalised import Ridge
 from tests.unit.report.cases import bare, drawing, evidence, probe, whole
 
 VOID = {"meta", "img", "link", "br", "use"}
@@ -185,7 +186,20 @@ def test_the_page_says_how_a_probe_was_made(tmp_path: Path) -> None:
     probe(run, replace(evidence(), protocol=Protocol(stream="h", refit=True)), limit=400)
     text = words(page.build([run]))
     assert "1,437 train, 180 validation, 180 test images, the first 400 of each split" in text
-    assert "Read: stream h, pool mean, reading paper; fitted to training and validation images" in text
+    how = "logistic regression by L-BFGS, fitted to training and validation images"
+    assert f"Read: stream h, pool mean, reading paper; {how}" in text
+
+
+def test_the_page_names_method_masks_and_joined_layers(tmp_path: Path) -> None:
+    run, found = whole(tmp_path / "run"), evidence()
+    joined = Joined((0, 1, 2), replace(found.network.score, test=0.77))
+    network = replace(found.network, joined=joined)
+    probe(run, replace(found, network=network, protocol=Protocol(method=Ridge(), masks=5, layers="best5")))
+    text = words(page.build([run]))
+    how = "reading paper, modal vote of 5 masks; ridge regression, fitted to training images"
+    assert how in text
+    assert "layers 0–2 joined77.0 %" in text
+    assert text.count("(ridge regression, modal vote of 5 masks)") >= 2  # the headline and the table
 
 
 def test_the_page_says_which_of_several_probes_is_in_the_headline(tmp_path: Path) -> None:

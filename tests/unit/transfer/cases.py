@@ -91,3 +91,15 @@ def cut(features: Float[Tensor, "F B D"], labels: Labels, train: int = 120, vali
 def easy() -> Splits:
     """Three classes that a linear classifier mostly tells."""
     return cut(*clusters(300, 6, 3, spread=2.0))
+
+
+def noise(split: Split) -> Float[Tensor, "F B D"]:
+    """As many features, drawn without a look at the images."""
+    draw = torch.Generator().manual_seed(len(split.labels))
+    return torch.randn(split.features.shape, generator=draw)
+
+
+def stacked(first: Splits, second: Splits) -> Splits:
+    """The layers of both, of the same images."""
+    pairs = ((getattr(first, name), getattr(second, name)) for name in ("train", "validation", "test"))
+    return Splits(*(Split(torch.cat([one.features, two.features]), one.labels) for one, two in pairs))

@@ -8,24 +8,12 @@ import torch
 
 from isopix.transfer import logistic, penalised, probe
 from isopix.transfer.features import extract
-from isopix.transfer.probe import Split, Splits, standardised
-from tests.unit.transfer.cases import CPU, QUICK, backbone, clusters, cut, digits, easy
+from isopix.transfer.probe import Split, standardised
+from tests.unit.transfer.cases import CPU, QUICK, backbone, clusters, cut, digits, easy, noise, stacked
 
 
 def run(splits, protocol=QUICK):
     return probe.probe(splits, protocol, device=CPU)
-
-
-def noise(split):
-    """As many features, drawn without a look at the images."""
-    draw = torch.Generator().manual_seed(len(split.labels))
-    return torch.randn(split.features.shape, generator=draw)
-
-
-def stacked(first, second):
-    """The layers of both, of the same images."""
-    pairs = ((getattr(first, name), getattr(second, name)) for name in ("train", "validation", "test"))
-    return Splits(*(Split(torch.cat([one.features, two.features]), one.labels) for one, two in pairs))
 
 
 def test_the_best_layer_is_chosen_on_validation_and_not_on_test():
