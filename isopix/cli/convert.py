@@ -32,13 +32,15 @@ Example: isopix convert huggingface openai/imagegpt-small runs/imagegpt
 )
 
 Out = Annotated[Path, Parameter(help="the folder to write; it must be new or empty")]
-Data = Annotated[str, Parameter(help="the images that it was trained on: a name or a path")]
+Data = Annotated[
+    str | None, Parameter(help="the images that it was trained on, if you know: a name or a path")
+]
 PaletteFile = Annotated[Path | None, Parameter(help="a palette file, in place of the model's own")]
 
 
 @app.command
 def huggingface(
-    source: str, out: Out, *, palette: PaletteFile = None, data: Data = "imagenet-1k", json: Json = False
+    source: str, out: Out, *, palette: PaletteFile = None, data: Data = None, json: Json = False
 ) -> None:
     """A run folder from Hugging Face's ImageGPT, in a local folder or on the hub.
 
@@ -61,7 +63,7 @@ def huggingface(
 
 
 @app.command
-def openai(prefix: Path, out: Out, *, palette: Path, data: Data = "imagenet-1k", json: Json = False) -> None:
+def openai(prefix: Path, out: Out, *, palette: Path, data: Data = None, json: Json = False) -> None:
     """A run folder from a checkpoint of OpenAI's image-gpt, autoregressive or BERT; needs no TensorFlow.
 
     Example: isopix convert openai igpt-s/model.ckpt-1000000 runs/igpt-s --palette kmeans_centers.npy
@@ -99,7 +101,7 @@ def to_huggingface(run: Path, out: Out, *, json: Json = False) -> None:
     say(f"load it: transformers.ImageGPTForCausalImageModeling.from_pretrained('{out}')")
 
 
-def _adopt(read: Callable[[], Imported], out: Path, data: str, *, json: bool) -> None:
+def _adopt(read: Callable[[], Imported], out: Path, data: str | None, *, json: bool) -> None:
     run, imported = adopt(read, out, data=data, command=["isopix", *sys.argv[1:]])
     parameters = sum(tensor.numel() for tensor in imported.tensors.values())
     skipped = Counter(account.skipped for account in imported.accounts if account.skipped)

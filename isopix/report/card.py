@@ -69,6 +69,7 @@ SIZE = (
     "into this one; crop it first."
 )
 ALONE = "What it knows, and what it does not know, comes from these images alone: {data}."
+UNKNOWN = "What it knows, and what it does not know, comes from images that nothing here shows."
 ONE_RUN = "All numbers are of one run, with one seed."
 
 
@@ -96,7 +97,7 @@ def card(gathered: Gathered, *, name: str, library: Library) -> str:
 
 
 def _what(run: Gathered) -> Iterator[str]:
-    yield _plain(" ".join(words.sentences(run.recipe, run.environment.get("images"))))
+    yield _plain(" ".join(finding.sentences(run)))
     if run.weights:
         weights = run.weights
         yield f"These are the {weights.parameters:,} parameters as they were after step {weights.step:,}."
@@ -108,7 +109,7 @@ def _numbers(run: Gathered, name: str) -> Iterator[str]:
         chance = f" A network that has learnt nothing has {math.log(count):.3f}." if count else ""
         yield (
             f"Loss: **{loss.nats:.3f} nats a {graded}** ({loss.bits:.3f} bits), the mean over "
-            f"{loss.images:,} {loss.split} images.{chance}"
+            f"{_plain(loss.graded)}.{chance}"
         )
     if run.probe is not None:
         probe = run.probe
@@ -172,8 +173,11 @@ def _layer(run: Gathered) -> int:
 def _limits(run: Gathered) -> Iterator[str]:
     data, count = run.recipe.get("data", {}), finding.levels(run)
     yield SIZE.format(rows=data.get("rows"), cols=data.get("cols"), colours=f"{count:,}" if count else "few")
-    yield ALONE.format(data=_plain(str(data.get("source"))))
-    yield ONE_RUN
+    if run.imported:
+        yield UNKNOWN
+    else:
+        yield ALONE.format(data=_plain(str(data.get("source"))))
+        yield ONE_RUN
 
 
 def _made(run: Gathered) -> Iterator[str]:
@@ -198,8 +202,14 @@ def _public(run: Gathered) -> Gathered:
         key: _anonymous(part) if isinstance(part, Mapping) else part for key, part in run.recipe.items()
     }
     probes = [{**probe, "data": _last(str(probe["data"]))} for probe in run.probes]
+    told = run.environment
     return replace(
-        run, recipe=recipe, probes=probes, unreadable=[each.split(":")[0] for each in run.unreadable]
+        run,
+        recipe=recipe,
+        environment={key: _last(each) if key == "trained_on" else each for key, each in told.items()},
+        probes=probes,
+        verifications=[{**each, "data": _last(each["data"])} for each in run.verifications],
+        unreadable=[each.split(":")[0] for each in run.unreadable],
     )
 
 

@@ -42,7 +42,9 @@ class Weights:
 
 @dataclass(frozen=True)
 class Gathered:
-    """A run: `drawings` and `probes` by step, the newest last; `unreadable` names damaged files and why."""
+    """A run: `drawings`, `probes` and `verifications` by step, the newest last; `unreadable` names damaged
+    files and why.
+    """
 
     path: Path
     recipe: Values
@@ -51,7 +53,13 @@ class Gathered:
     weights: Weights | None = None
     drawings: list[Drawing] = field(default_factory=list)
     probes: list[Values] = field(default_factory=list)
+    verifications: list[Values] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
+
+    @property
+    def imported(self) -> str:
+        """Where somebody else's model was imported from; empty for a run of ours."""
+        return str(self.environment.get("imported") or "")
 
     @property
     def probe(self) -> Values | None:
@@ -65,7 +73,10 @@ def gather(run: RunFolder) -> Gathered:
     reader = _Reader()
     recipe = _json(run.recipe)
     drawings = [reader.read(path, _drawing) for path in sorted(run.samples.glob("*.json"))]
-    probes = [reader.read(path, _probe) for path in sorted(run.probes.glob("*.json"))]
+    verified = sorted(run.probes.glob("verify-*.json"))
+    probed = sorted(set(run.probes.glob("*.json")) - set(verified))
+    probes = [reader.read(path, _probe) for path in probed]
+    verifications = [reader.read(path, _verification) for path in verified]
     return Gathered(
         path=run.path,
         recipe=recipe,
@@ -74,6 +85,7 @@ def gather(run: RunFolder) -> Gathered:
         weights=reader.read(run.checkpoints, _weights),
         drawings=sorted((each for each in drawings if each), key=lambda each: _age(each.facts)),
         probes=sorted((each for each in probes if each), key=_age),
+        verifications=sorted((each for each in verifications if each), key=_age),
         unreadable=reader.unreadable,
     )
 
@@ -142,6 +154,13 @@ def _probe(path: Path) -> Values:
         record["layers"][record["best"]]
     protocol = PAPER | {"refit": False} | values.get("protocol", {})
     return {"step": 0, "data": "", "limit": None} | values | {"protocol": protocol}
+
+
+def _verification(path: Path) -> Values:
+    """A test loss as `isopix verify` found it."""
+    values = _json(path)
+    facts = {"loss_nats": float(values["loss_nats"]), "images": int(values["images"])}
+    return values | facts | {"data": str(values["data"])}
 
 
 def _weights(checkpoints: Path) -> Weights | None:

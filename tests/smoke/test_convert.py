@@ -1,6 +1,7 @@
 """Other people's models in and ours out, as commands: what was converted serves every verb."""
 
 import json
+import re
 import shutil
 import sys
 from dataclasses import replace
@@ -58,6 +59,23 @@ def test_what_was_converted_serves_every_verb(exported: Run) -> None:
     assert "imported from Hugging Face" in Path("again/report.html").read_text()
 
 
+def test_of_a_training_that_nobody_knows_nothing_is_told(exported: Run) -> None:
+    assert exported("convert", "huggingface", "exported", "again")[0] == 0
+    assert exported("verify", "again", "--data", "digits", "--limit", "8")[0] == 0
+    assert exported("report", "again")[0] == 0
+    assert exported("convert", "to-huggingface", "again", "back")[0] == 0
+    card, page = Path("back/README.md").read_text(), Path("again/report.html").read_text()
+    page = re.sub(r"<style>.*?</style>|<svg.*?</svg>", "", page, flags=re.DOTALL)
+    unknown = r"Adam|k-means|seed|imagenet-1k|resume|epoch|batch|images shown|shown \d|steps of"
+    for told in (card, page):
+        assert re.findall(unknown, told) == []
+        assert "It is imported from Hugging Face exported; its training is not known." in told
+        assert "over 8 test images of digits" in told
+    assert exported("convert", "huggingface", "exported", "stated", "--data", "digits")[0] == 0
+    assert exported("convert", "to-huggingface", "stated", "told")[0] == 0
+    assert "when it was imported, to be trained on “digits”" in Path("told/README.md").read_text()
+
+
 def test_the_training_of_an_imported_model_cannot_go_on(exported: Run) -> None:
     assert exported("convert", "huggingface", "exported", "again")[0] == 0
     message = (
@@ -93,21 +111,27 @@ def test_a_checkpoint_of_openais_serves_every_verb(isopix: Run, start: bool) -> 
     code, out, err = isopix(*words)
     assert (code, err) == (0, "")
     assert "1 × classifier head" in out
-    assert "step 131000" in isopix("verify", "igpt", "--data", "digits", "--limit", "8")[1]
+    assert "step 131,000" in isopix("verify", "igpt", "--data", "digits", "--limit", "8")[1]
     code, out, err = isopix("sample", "igpt", "-n", "2")
     assert code == (0 if start else 2), err
     assert isopix("reconstruct", "igpt", "--data", "digits", "-n", "2")[0] == (2 if start else 0)
     assert isopix("probe", "igpt", "--data", "digits", "--limit", "40")[0] == 0
 
 
-def test_verify_names_a_file_that_was_changed(exported: Run) -> None:
-    weights = next(Path("run/checkpoints").glob("step-*")) / "model.safetensors"
-    data = bytearray(weights.read_bytes())
-    data[-1] ^= 1
-    weights.write_bytes(data)
-    code, _, err = exported("verify", str(weights.parent))
-    assert code == 2
-    assert "model.safetensors does not have the sha256 that the manifest says: altered" in err
+@pytest.mark.parametrize("name", ["model.safetensors", "optimiser.safetensors", "recipe.json"])
+def test_verify_names_a_file_of_the_newest_checkpoint_that_was_changed(exported: Run, name: str) -> None:
+    """An older checkpoint that is whole does not stand in for it."""
+    newest = max(Path("run/checkpoints").glob("step-*"))
+    shutil.copytree(newest, newest.with_name("step-00000000"), dirs_exist_ok=True)
+    words = ["--data", "digits", "--limit", "8"]
+    assert f"{newest}: all 5 files have the hash" in exported("verify", "run", *words)[1]
+    data = bytearray((newest / name).read_bytes())
+    data[-2] ^= 1
+    (newest / name).write_bytes(data)
+    for folder in ("run", str(newest)):
+        code, out, err = exported("verify", folder, *words)
+        assert (code, out) == (2, "")
+        assert f"{name} does not have the sha256 that the manifest says: altered" in err
 
 
 def test_a_published_loss_stands_beside_the_one_of_such_a_network(
@@ -115,12 +139,19 @@ def test_a_published_loss_stands_beside_the_one_of_such_a_network(
 ) -> None:
     loaded = load(Path("run"), device=torch.device("cpu"))
     about = {"recipe": loaded.recipe, "protocol": "p", "source": "s", "unit": "nats"}
-    claim = Claim(**about, value=2.5, palette=loaded.network.codec.fingerprint())
+    claim = Claim(**about, value=2.5, palette=loaded.network.codec.fingerprint(), step=2)
     monkeypatch.setattr(verify, "TEST_LOSSES", (claim,))
     words = ["verify", "run", "--data", "digits", "--limit", "8"]
     told = json.loads(exported(*words, "--json")[1])
-    assert told["published"] == {"nats": 2.5, "source": "s"}
-    assert f"difference from the published loss: {told['loss_nats'] - 2.5:+.4f} nats" in exported(*words)[1]
+    assert told["published"] == {"nats": 2.5, "source": "s", "step": 2}
+    out = exported(*words)[1]
+    assert f"difference from the published loss: {told['loss_nats'] - 2.5:+.4f} nats" in out
+    assert "published after" not in out
+    monkeypatch.setattr(verify, "TEST_LOSSES", (replace(claim, step=1000),))
+    assert "published after 1,000 steps; this is step 2\n" in exported(*words)[1]
+    assert exported("convert", "huggingface", "exported", "again")[0] == 0
+    out = exported("verify", "again", *words[2:])[1]
+    assert "published after 1,000 steps; this is step not known\n" in out
     monkeypatch.setattr(verify, "TEST_LOSSES", (replace(claim, palette="another"),))
     assert "no loss is published for such a network" in exported(*words)[1]
 
