@@ -31,9 +31,8 @@ class HeldOut(NamedTuple):
     @property
     def graded(self) -> str:
         """The images that the loss is of: `64 test images`."""
-        return words.singular(f"{self.images:,} {self.split} images") + (
-            f" of {self.data}" if self.data else ""
-        )
+        whose = f" of {self.data}" if self.data else ""
+        return words.singular(f"{self.images:,} {self.split} images{whose}")
 
 
 def held_out(run: Gathered) -> HeldOut | None:
@@ -75,7 +74,7 @@ def seen(run: Gathered) -> int:
 
 
 def sentences(run: Gathered) -> list[str]:
-    """The run's recipe in words; of somebody else's model what is known of it, and nothing of its training."""
+    """The run's recipe in words; of somebody else's model what its files tell, nothing of its training."""
     if run.imported:
         step = run.weights.step if run.weights else 0
         return words.imported(run.recipe, run.imported, step, run.environment.get("trained_on"))
