@@ -10,18 +10,17 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from isopix.cli.console import Json, say, show_json
+from isopix.cli.drawing import Positive, network_of
 from isopix.codecs import palette_file
-from isopix.core import device as devices
 from isopix.core.shell import command
+from isopix.core.types import Grid
 from isopix.interop import huggingface as theirs
 from isopix.interop import openai as released
 from isopix.interop.imported import Imported
 from isopix.report.card import card
-from isopix.report.gather import gather
+from isopix.report.gather import gather_any
 from isopix.runs import hub
 from isopix.runs.adopt import ACCOUNTS, adopt
-from isopix.runs.load import load
-from isopix.train.run_folder import RunFolder
 
 app = App(
     name="convert",
@@ -32,6 +31,12 @@ Example: isopix convert huggingface openai/imagegpt-small runs/imagegpt
 )
 
 Out = Annotated[Path, Parameter(help="the folder to write; it must be new or empty")]
+Rows = Annotated[
+    int | None, Parameter(validator=Positive, help="of its images, where no file says; with --cols")
+]
+Cols = Annotated[
+    int | None, Parameter(validator=Positive, help="of its images, where no file says; with --rows")
+]
 Data = Annotated[
     str | None, Parameter(help="the images that it was trained on, if you know: a name or a path")
 ]
@@ -40,7 +45,14 @@ PaletteFile = Annotated[Path | None, Parameter(help="a palette file, in place of
 
 @app.command
 def huggingface(
-    source: str, out: Out, *, palette: PaletteFile = None, data: Data = None, json: Json = False
+    source: str,
+    out: Out,
+    *,
+    palette: PaletteFile = None,
+    rows: Rows = None,
+    cols: Cols = None,
+    data: Data = None,
+    json: Json = False,
 ) -> None:
     """A run folder from Hugging Face's ImageGPT, in a local folder or on the hub.
 
@@ -53,17 +65,26 @@ def huggingface(
     source
         A folder as save_pretrained leaves it, or a name of the hub (owner/name).
     """
-    colours = None if palette is None else palette_file.read(palette).colours
+    colours, grid = None if palette is None else palette_file.read(palette).colours, _grid(rows, cols)
 
     def read() -> Imported:
-        imported = theirs.read(hub.located(source), colours)
+        imported = theirs.read(hub.located(source), colours, grid=grid)
         return imported if Path(source).exists() else replace(imported, origin=f"Hugging Face {source}")
 
     _adopt(read, out, data, json=json)
 
 
 @app.command
-def openai(prefix: Path, out: Out, *, palette: Path, data: Data = None, json: Json = False) -> None:
+def openai(
+    prefix: Path,
+    out: Out,
+    *,
+    palette: Path,
+    rows: Rows = None,
+    cols: Cols = None,
+    data: Data = None,
+    json: Json = False,
+) -> None:
     """A run folder from a checkpoint of OpenAI's image-gpt, autoregressive or BERT; needs no TensorFlow.
 
     Example: isopix convert openai igpt-s/model.ckpt-1000000 runs/igpt-s --palette kmeans_centers.npy
@@ -75,8 +96,8 @@ def openai(prefix: Path, out: Out, *, palette: Path, data: Data = None, json: Js
     palette
         The colours that its codes stand for: OpenAI's kmeans_centers.npy, or any palette file.
     """
-    colours = palette_file.read(palette).colours
-    _adopt(lambda: released.read(prefix, colours), out, data, json=json)
+    colours, grid = palette_file.read(palette).colours, _grid(rows, cols)
+    _adopt(lambda: released.read(prefix, colours, grid=grid), out, data, json=json)
 
 
 @app.command(name="to-huggingface")
@@ -88,17 +109,24 @@ def to_huggingface(run: Path, out: Out, *, json: Json = False) -> None:
     Parameters
     ----------
     run
-        The run folder; its newest checkpoint is written.
+        The run folder, whose newest checkpoint is written, or a folder that isopix.save wrote.
     """
-    loaded = load(run, device=devices.pick("cpu"))
-    theirs.write(
-        out, loaded.network, card=card(gather(RunFolder.open(run)), name=out.name, library="transformers")
-    )
+    loaded = network_of(run, "cpu")
+    told = card(gather_any(run), name=out.name, library="transformers")
+    theirs.write(out, loaded.network, card=told)
     if json:
         show_json({"folder": str(out), "step": loaded.step})
         return
     say(f"wrote {out}, step {loaded.step} of {run}")
     say(f"load it: transformers.ImageGPTForCausalImageModeling.from_pretrained('{out}')")
+
+
+def _grid(rows: int | None, cols: int | None) -> Grid | None:
+    if rows is None or cols is None:
+        if rows != cols:
+            raise ValueError("--rows and --cols belong together; one of them is missing")
+        return None
+    return Grid(rows, cols)
 
 
 def _adopt(read: Callable[[], Imported], out: Path, data: str | None, *, json: bool) -> None:

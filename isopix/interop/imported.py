@@ -33,6 +33,13 @@ class Imported:
     accounts: tuple[Account, ...]
 
 
+def as_many(positions: int, grid: Grid) -> Grid:
+    """The grid, which a user gave. Raises ValueError if it has another number of positions."""
+    if grid.positions != positions:
+        raise ValueError(f"it has {positions} positions; {grid.rows} x {grid.cols} are {grid.positions}")
+    return grid
+
+
 def translate(
     rows: Iterable[Row], shapes: Mapping[str, tuple[int, ...]], read: Callable[[str], Tensor]
 ) -> tuple[dict[str, Tensor], list[Account]]:

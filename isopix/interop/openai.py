@@ -15,7 +15,7 @@ from torch import Tensor
 
 from isopix.core.types import Grid
 from isopix.interop.bundle import Bundle
-from isopix.interop.imported import Imported, translate
+from isopix.interop.imported import Imported, as_many, translate
 from isopix.interop.tables import OPENAI_START, Account, Row, openai, rows
 from isopix.model.blocks import Transformer
 from isopix.objectives.autoregressive import Autoregressive
@@ -160,12 +160,9 @@ def _check(given: Shapes, wanted: Shapes) -> None:
 
 
 def _grid(positions: int, grid: Grid | None) -> Grid:
+    if grid is not None:
+        return as_many(positions, grid)
     side = math.isqrt(positions)
-    if grid is None and side * side != positions:
-        raise ValueError(f"its {positions} positions are no square; state rows and columns")
-    square = grid or Grid(side, side)
-    if square.positions != positions:
-        raise ValueError(
-            f"it has {positions} positions; {square.rows} x {square.cols} are {square.positions}"
-        )
-    return square
+    if side * side != positions:
+        raise ValueError(f"its {positions} positions are no square; give --rows and --cols")
+    return Grid(side, side)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from isopix.codecs.nearest import ONE
 from isopix.train import checkpoint, log
+from isopix.train.checkpoint import Checkpoint
 from isopix.train.run_folder import RunFolder
 
 T = TypeVar("T")
@@ -87,6 +88,22 @@ def gather(run: RunFolder) -> Gathered:
         probes=sorted((each for each in probes if each), key=_age),
         verifications=sorted((each for each in verifications if each), key=_age),
         unreadable=reader.unreadable,
+    )
+
+
+def gather_any(path: Path) -> Gathered:
+    """Read a run folder, or what a saved model, which has no run, tells of itself. Raises ValueError for what
+    is neither or is damaged.
+    """
+    if not (path / checkpoint.MANIFEST).is_file():
+        return gather(RunFolder.open(path))
+    found = checkpoint.load(path, ("model",))
+    imported = {key: each for key, each in found.records.get("imported", {}).items() if key != "tensors"}
+    return Gathered(
+        path=path,
+        recipe=found.records["recipe"],
+        environment={**found.records.get("environment", {}), **imported},
+        weights=_weights_of(found),
     )
 
 
@@ -165,8 +182,10 @@ def _verification(path: Path) -> Values:
 
 def _weights(checkpoints: Path) -> Weights | None:
     found = checkpoint.newest(checkpoints, groups=("model",)).checkpoint
-    if found is None:
-        return None
+    return None if found is None else _weights_of(found)
+
+
+def _weights_of(found: Checkpoint) -> Weights:
     tensors = found.tensors["model"]
     fixed = [tensor for name, tensor in tensors.items() if name.endswith("codec.fixed")]
     learnt = [tensor for tensor in tensors.values() if tensor.is_floating_point()]

@@ -24,6 +24,7 @@ from isopix.runs.given import Given, hidden_of, images_of, is_whole, one_of, som
 from isopix.runs.load import Loaded
 from isopix.runs.load import load as load_network
 from isopix.train import checkpoint
+from isopix.train.run_folder import refuse_theirs
 from isopix.transfer.evidence import Reading
 from isopix.transfer.features import extract
 
@@ -94,12 +95,9 @@ class Pretrained:
         `reading` huggingface leaves out the start symbol, as a user of Hugging Face's feature path does.
         Raises ValueError for a layer that is not there.
         """
-        for name, value, choices in (
-            ("stream", stream, Stream),
-            ("pool", pool, Pool),
-            ("reading", reading, Reading),
-        ):
-            one_of(name, value, choices)
+        one_of("stream", stream, Stream)
+        one_of("pool", pool, Pool)
+        one_of("reading", reading, Reading)
         if batch is not None:
             whole("batch", batch)
         if not is_whole(layer) or not -self.depth - 1 <= layer <= self.depth:
@@ -175,7 +173,9 @@ def load(where: str | Path, *, device: str = "auto", precision: Precision = "fp3
     Raises ValueError for what is no such folder or is damaged, RuntimeError if the hub cannot be reached.
     """
     one_of("precision", precision, Precision)
-    return Pretrained(load_network(hub.located(where), device=devices.pick(device)), precision=precision)
+    folder = hub.located(where)
+    refuse_theirs(folder, where)
+    return Pretrained(load_network(folder, device=devices.pick(device)), precision=precision)
 
 
 def save(model: Pretrained, folder: str | Path) -> None:

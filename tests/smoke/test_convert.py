@@ -82,7 +82,49 @@ def test_the_training_of_an_imported_model_cannot_go_on(exported: Run) -> None:
         "again holds a model without the state of its optimiser, as an imported one has none; "
         "it can be probed, sampled and reported, but its training cannot go on"
     )
-    refused(exported("resume", "again"), message)
+    answer = exported("resume", "again")
+    refused(answer, message)
+    assert answer[1] == ""
+
+
+def test_a_folder_of_theirs_is_no_run_and_what_makes_one_is_said(exported: Run) -> None:
+    line = (
+        "exported is a Hugging Face model; isopix convert huggingface exported OUT makes a run folder of it"
+    )
+    for verb in ("verify", "probe", "sample", "report"):
+        refused(exported(verb, "exported"), line)
+    with pytest.raises(ValueError, match=f"^{line}$"):
+        package.load("exported")
+
+
+def test_what_python_saved_is_verified_converted_and_published_but_no_run(
+    exported: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert exported("convert", "huggingface", "exported", "again")[0] == 0
+    package.save(package.load("again", device="cpu"), "saved")
+    assert exported("convert", "to-huggingface", "saved", "back")[0] == 0
+    assert Path("back/model.safetensors").read_bytes() == Path("exported/model.safetensors").read_bytes()
+    assert "imported from Hugging Face exported" in Path("back/README.md").read_text()
+    assert exported("verify", "saved", "--data", "digits", "--limit", "8")[0] == 0
+    made = SimpleNamespace(create_repo=lambda name, **_: name, upload_folder=lambda **_: None)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", made)
+    assert exported("publish", "saved", "me/mine")[:2] == (0, "published step 0 of saved: me/mine\n")
+    for verb in ("probe", "sample", "report"):
+        code, _, err = exported(verb, "saved")
+        assert code == 2
+        assert "convert to-huggingface read it, and isopix.load in Python" in err
+
+
+def test_a_grid_that_no_file_says_is_given_in_words(isopix: Run) -> None:
+    bundles.write(Path("model.ckpt-1"), variables.draw(**(MODEL | {"positions": 32})))
+    levels = np.stack(np.meshgrid(*[[-1.0, 0.0, 1.0]] * 3), -1).reshape(-1, 3).astype(np.float32)
+    np.save("centres.npy", levels)
+    assert isopix("palette", "import", "centres.npy", "--range", "-1", "1", "--out", "p.npz")[0] == 0
+    words = ["convert", "openai", "model.ckpt-1", "igpt", "--palette", "p.npz"]
+    line = "checkpoint model.ckpt-1: its 32 positions are no square; give --rows and --cols"
+    refused(isopix(*words), line)
+    refused(isopix(*words, "--rows", "4"), "--rows and --cols belong together; one of them is missing")
+    assert isopix(*words, "--rows", "4", "--cols", "8")[1].count("reads images of 4×8") == 1
 
 
 def test_a_folder_that_is_not_empty_is_left_alone(exported: Run) -> None:

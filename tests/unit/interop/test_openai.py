@@ -175,7 +175,7 @@ def test_a_palette_of_another_size_is_refused(prefix: Path) -> None:
 
 
 def test_positions_that_are_no_square_need_a_grid(prefix: Path) -> None:
-    check_refused(prefix, variables.draw(positions=15), "15 positions are no square")
+    check_refused(prefix, variables.draw(positions=15), "15 positions are no square; give --rows and --cols")
     assert read(prefix, COLOURS, grid=Grid(3, 5)).grid == Grid(3, 5)
 
 

@@ -121,11 +121,12 @@ def test_nll_is_the_loss_an_image_at_a_time(pretrained: Pretrained) -> None:
     assert torch.equal(found, pretrained.nll(x, batch=2))
 
 
-def test_samples_depend_on_the_seed_alone(causal: Pretrained) -> None:
+def test_samples_depend_on_the_seed_and_the_batch_alone(causal: Pretrained) -> None:
     one = causal.sample(3, sampling=Sampling(temperature=2.0))
     assert one.shape == (3, 3, 4, 7)
     assert torch.equal(one, causal.sample(3, sampling=Sampling(temperature=2.0)))
     assert not torch.equal(one, causal.sample(3, sampling=Sampling(temperature=2.0), seed=1))
+    assert not torch.equal(one, causal.sample(3, sampling=Sampling(temperature=2.0), batch=2))
 
 
 def test_completions_keep_what_was_given(causal: Pretrained) -> None:
@@ -212,7 +213,7 @@ def test_what_hides_is_checked_too(masked: Pretrained, unchecked: None) -> None:
     x, hidden = images(masked), np.zeros((3, 28), bool)
     assert torch.equal(masked.logits(x, hidden=hidden), masked.logits(x))
     for wrong in (hidden[:2], hidden[:, :5], hidden[..., None], hidden.astype(int)):
-        assert "it takes bool [3, 28]" in refusal(lambda: masked.logits(x, hidden=wrong))  # noqa: B023
+        assert "it takes bool [3, 28]" in refusal(lambda given: masked.logits(x, hidden=given), wrong)
     assert "there are 0 images" in refusal(masked.reconstruct, x[:0])
 
 
