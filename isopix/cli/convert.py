@@ -134,14 +134,19 @@ def _adopt(read: Callable[[], Imported], out: Path, data: str | None, *, json: b
     parameters = sum(tensor.numel() for tensor in imported.tensors.values())
     skipped = Counter(account.skipped for account in imported.accounts if account.skipped)
     taken = sum(not account.skipped for account in imported.accounts)
+    rounded = sum(bool(account.rounded) for account in imported.accounts)
     if json:
         rules = dict(skipped)
-        show_json({"run": str(run.path), "parameters": parameters, "tensors": taken, "skipped": rules})
+        counts = {"parameters": parameters, "tensors": taken, "rounded": rounded, "skipped": rules}
+        show_json({"run": str(run.path), **counts})
         return
     say(f"{imported.origin}: {imported.depth} × {imported.width}, {parameters:,} parameters")
     say(f"took {taken} tensors; left out by rule: {sum(skipped.values())}")
     for rule, count in skipped.items():
         say(f"  {count} × {rule}")
+    if rounded:
+        number = f"{rounded} tensors of float64 were" if rounded > 1 else "1 tensor of float64 was"
+        say(f"{number} rounded to float32, in which networks compute here")
     grid = imported.grid
     say(f"wrote {run.path}, which reads images of {grid.rows}×{grid.cols}")
     say(f"what became of each tensor: {next(run.checkpoints.glob('step-*')) / ACCOUNTS}.json")

@@ -18,8 +18,9 @@ from isopix.papers.claim import Claim
 from isopix.runs.load import load
 from tests.smoke.conftest import QUICK, Run
 from tests.smoke.test_bad_input import refused
-from tests.unit.interop import bundles, variables
+from tests.unit.interop import bundles, models, variables
 
+HEAD = "lm_head.weight"
 MODEL = {"depth": 2, "width": 16, "heads": 2, "colours": 27, "positions": 64}
 
 
@@ -46,7 +47,8 @@ def test_what_was_converted_serves_every_verb(exported: Run) -> None:
     accounts = Path("again/checkpoints/step-00000000/imported.json")
     assert f"what became of each tensor: {accounts}" in out
     taken = json.loads(accounts.read_text())["tensors"]
-    assert {"theirs": "transformer.wpe.weight", "ours": ["backbone.positions.table"], "skipped": ""} in taken
+    places = {each["theirs"]: each["ours"] for each in taken}
+    assert places["transformer.wpe.weight"] == ["backbone.positions.table"]
     for words in (
         ["verify", "again", "--data", "digits", "--limit", "8"],
         ["probe", "again", "--data", "digits", "--limit", "60"],
@@ -113,6 +115,18 @@ def test_what_python_saved_is_verified_converted_and_published_but_no_run(
         code, _, err = exported(verb, "saved")
         assert code == 2
         assert "convert to-huggingface read it, and isopix.load in Python" in err
+
+
+def test_weights_that_are_rounded_are_counted(exported: Run) -> None:
+    models.change_weights(
+        Path("exported"), lambda tensors: tensors.update({HEAD: tensors[HEAD].double() * 1.1})
+    )
+    code, out, err = exported("convert", "huggingface", "exported", "again")
+    assert (code, err) == (0, "")
+    assert "1 tensor of float64 was rounded to float32, in which networks compute here\n" in out
+    accounts = json.loads(Path("again/checkpoints/step-00000000/imported.json").read_text())["tensors"]
+    assert [each["theirs"] for each in accounts if each["rounded"]] == [HEAD]
+    assert json.loads(exported("convert", "huggingface", "exported", "b", "--json")[1])["rounded"] == 1
 
 
 def test_a_grid_that_no_file_says_is_given_in_words(isopix: Run) -> None:
