@@ -1,6 +1,7 @@
 """Laws about the source itself."""
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -159,6 +160,12 @@ def test_pinned_versions_satisfy_what_the_package_asks_for() -> None:
 def test_a_pin_that_is_too_old_or_missing_is_seen(pinned: str) -> None:
     assert unsatisfied(["some-package>=2,<3"], [pinned]) != []
     assert unsatisfied(["some-package>=2,<3"], ["Some_Package==2.1+cpu"]) == []
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=name)
+def test_every_test_that_the_documentation_cites_is_there(page: Path) -> None:
+    cited = re.findall(r"\btests/[\w/.-]+\.py\b", page.read_text())
+    assert [path for path in cited if not (ROOT / path).is_file()] == []
 
 
 def test_tables_of_the_documentation_are_what_their_files_say() -> None:

@@ -10,18 +10,17 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from isopix.cli.console import Json, say, show_json
+from isopix.cli.drawing import Positive, network_of
 from isopix.codecs import palette_file
-from isopix.core import device as devices
 from isopix.core.shell import command
+from isopix.core.types import Grid
 from isopix.interop import huggingface as theirs
 from isopix.interop import openai as released
 from isopix.interop.imported import Imported
 from isopix.report.card import card
-from isopix.report.gather import gather
+from isopix.report.gather import gather_any
 from isopix.runs import hub
 from isopix.runs.adopt import ACCOUNTS, adopt
-from isopix.runs.load import load
-from isopix.train.run_folder import RunFolder
 
 app = App(
     name="convert",
@@ -32,13 +31,28 @@ Example: isopix convert huggingface openai/imagegpt-small runs/imagegpt
 )
 
 Out = Annotated[Path, Parameter(help="the folder to write; it must be new or empty")]
-Data = Annotated[str, Parameter(help="the images that it was trained on: a name or a path")]
+Rows = Annotated[
+    int | None, Parameter(validator=Positive, help="of its images, where no file says; with --cols")
+]
+Cols = Annotated[
+    int | None, Parameter(validator=Positive, help="of its images, where no file says; with --rows")
+]
+Data = Annotated[
+    str | None, Parameter(help="the images that it was trained on, if you know: a name or a path")
+]
 PaletteFile = Annotated[Path | None, Parameter(help="a palette file, in place of the model's own")]
 
 
 @app.command
 def huggingface(
-    source: str, out: Out, *, palette: PaletteFile = None, data: Data = "imagenet-1k", json: Json = False
+    source: str,
+    out: Out,
+    *,
+    palette: PaletteFile = None,
+    rows: Rows = None,
+    cols: Cols = None,
+    data: Data = None,
+    json: Json = False,
 ) -> None:
     """A run folder from Hugging Face's ImageGPT, in a local folder or on the hub.
 
@@ -51,17 +65,26 @@ def huggingface(
     source
         A folder as save_pretrained leaves it, or a name of the hub (owner/name).
     """
-    colours = None if palette is None else palette_file.read(palette).colours
+    colours, grid = None if palette is None else palette_file.read(palette).colours, _grid(rows, cols)
 
     def read() -> Imported:
-        imported = theirs.read(hub.located(source), colours)
+        imported = theirs.read(hub.located(source), colours, grid=grid)
         return imported if Path(source).exists() else replace(imported, origin=f"Hugging Face {source}")
 
     _adopt(read, out, data, json=json)
 
 
 @app.command
-def openai(prefix: Path, out: Out, *, palette: Path, data: Data = "imagenet-1k", json: Json = False) -> None:
+def openai(
+    prefix: Path,
+    out: Out,
+    *,
+    palette: Path,
+    rows: Rows = None,
+    cols: Cols = None,
+    data: Data = None,
+    json: Json = False,
+) -> None:
     """A run folder from a checkpoint of OpenAI's image-gpt, autoregressive or BERT; needs no TensorFlow.
 
     Example: isopix convert openai igpt-s/model.ckpt-1000000 runs/igpt-s --palette kmeans_centers.npy
@@ -73,8 +96,8 @@ def openai(prefix: Path, out: Out, *, palette: Path, data: Data = "imagenet-1k",
     palette
         The colours that its codes stand for: OpenAI's kmeans_centers.npy, or any palette file.
     """
-    colours = palette_file.read(palette).colours
-    _adopt(lambda: released.read(prefix, colours), out, data, json=json)
+    colours, grid = palette_file.read(palette).colours, _grid(rows, cols)
+    _adopt(lambda: released.read(prefix, colours, grid=grid), out, data, json=json)
 
 
 @app.command(name="to-huggingface")
@@ -86,12 +109,11 @@ def to_huggingface(run: Path, out: Out, *, json: Json = False) -> None:
     Parameters
     ----------
     run
-        The run folder; its newest checkpoint is written.
+        The run folder, whose newest checkpoint is written, or a folder that isopix.save wrote.
     """
-    loaded = load(run, device=devices.pick("cpu"))
-    theirs.write(
-        out, loaded.network, card=card(gather(RunFolder.open(run)), name=out.name, library="transformers")
-    )
+    loaded = network_of(run, "cpu")
+    told = card(gather_any(run), name=out.name, library="transformers")
+    theirs.write(out, loaded.network, card=told)
     if json:
         show_json({"folder": str(out), "step": loaded.step})
         return
@@ -99,19 +121,32 @@ def to_huggingface(run: Path, out: Out, *, json: Json = False) -> None:
     say(f"load it: transformers.ImageGPTForCausalImageModeling.from_pretrained('{out}')")
 
 
-def _adopt(read: Callable[[], Imported], out: Path, data: str, *, json: bool) -> None:
+def _grid(rows: int | None, cols: int | None) -> Grid | None:
+    if rows is None or cols is None:
+        if rows != cols:
+            raise ValueError("--rows and --cols belong together; one of them is missing")
+        return None
+    return Grid(rows, cols)
+
+
+def _adopt(read: Callable[[], Imported], out: Path, data: str | None, *, json: bool) -> None:
     run, imported = adopt(read, out, data=data, command=["isopix", *sys.argv[1:]])
     parameters = sum(tensor.numel() for tensor in imported.tensors.values())
     skipped = Counter(account.skipped for account in imported.accounts if account.skipped)
     taken = sum(not account.skipped for account in imported.accounts)
+    rounded = sum(bool(account.rounded) for account in imported.accounts)
     if json:
         rules = dict(skipped)
-        show_json({"run": str(run.path), "parameters": parameters, "tensors": taken, "skipped": rules})
+        counts = {"parameters": parameters, "tensors": taken, "rounded": rounded, "skipped": rules}
+        show_json({"run": str(run.path), **counts})
         return
     say(f"{imported.origin}: {imported.depth} × {imported.width}, {parameters:,} parameters")
     say(f"took {taken} tensors; left out by rule: {sum(skipped.values())}")
     for rule, count in skipped.items():
         say(f"  {count} × {rule}")
+    if rounded:
+        number = f"{rounded} tensors of float64 were" if rounded > 1 else "1 tensor of float64 was"
+        say(f"{number} rounded to float32, in which networks compute here")
     grid = imported.grid
     say(f"wrote {run.path}, which reads images of {grid.rows}×{grid.cols}")
     say(f"what became of each tensor: {next(run.checkpoints.glob('step-*')) / ACCOUNTS}.json")

@@ -39,9 +39,8 @@ class TrainingLine:
         if record["kind"] == "train":
             self._training(record)
         elif record["kind"] == "evaluation":
-            say(
-                f"step {record['step']}  {record['split']} loss {record['loss_nats']:.4f} nats{_beside(record)}"
-            )
+            loss = f"{record['split']} loss {record['loss_nats']:.4f} nats"
+            say(f"step {record['step']}  {loss}{_beside(record)}")
         elif record["kind"] == "probe":
             say(f"step {record['step']}  probe {record['accuracy']:.1%} at layer {record['layer']}")
         else:

@@ -7,15 +7,13 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from isopix.cli.console import Json, say, show_json
-from isopix.core import device as devices
+from isopix.cli.drawing import network_of
 from isopix.interop import huggingface as theirs
 from isopix.report.card import card
-from isopix.report.gather import gather
+from isopix.report.gather import gather_any
 from isopix.runs import hub
-from isopix.runs.load import load
 from isopix.runs.pretrained import Pretrained
 from isopix.runs.pretrained import publish as publish_ours
-from isopix.train.run_folder import RunFolder
 
 Layout = Annotated[
     Literal["isopix", "huggingface"],
@@ -35,14 +33,14 @@ def publish(
     Parameters
     ----------
     run
-        The run folder; its newest checkpoint is uploaded.
+        The run folder, whose newest checkpoint is uploaded, or a folder that isopix.save wrote.
     name
         The model on the hub: owner/name.
     private
         Make it visible to its owner alone.
     """
-    gathered = gather(RunFolder.open(run))
-    loaded = load(run, device=devices.pick("cpu"))
+    loaded = network_of(run, "cpu")
+    gathered = gather_any(run)
     if layout == "isopix":
         told = card(gathered, name=name, library="isopix")
         address = publish_ours(Pretrained(loaded), name, card=told, private=private)

@@ -6,6 +6,7 @@ from isopix.cli.console import Device, Json, say
 from isopix.cli.training import Again, conclude, going_on, watching
 from isopix.core import device as devices
 from isopix.core.shell import command
+from isopix.runs.adopt import ACCOUNTS
 from isopix.runs.load import find, recipe_of
 from isopix.runs.run import resume as go_on
 from isopix.train.run_folder import RunFolder
@@ -36,7 +37,7 @@ def resume(
     found, _ = find(RunFolder.open(run).path, ())
     recipe, where = recipe_of(found), devices.pick(device)
     step = found.records["state"]["step"]
-    if not json:
+    if not json and ACCOUNTS not in found.records:  # an imported model is refused
         say(f"{recipe.name} from step {step} of {recipe.steps}, {devices.describe(where)}")
     again = again or command("resume", run)
     with going_on(run, again), watching(recipe, where, tensorboard=tensorboard, json=json) as watch:

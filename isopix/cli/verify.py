@@ -5,15 +5,18 @@ from pathlib import Path
 from typing import Any
 
 from isopix.cli.console import Device, Json, Limit, Seed, say, show_json, show_table
-from isopix.cli.drawing import images_for, network_of
+from isopix.cli.drawing import images_for, network_of, record, tag
 from isopix.cli.progress import counting
 from isopix.codecs.palette_file import OPENAI_FINGERPRINT
 from isopix.core.device import Precision
 from isopix.papers.claim import Claim, matching
 from isopix.papers.igpt import TEST_LOSSES
-from isopix.runs.load import Loaded
+from isopix.runs.load import Loaded, newest
+from isopix.train import checkpoint
+from isopix.train.disk import write_json
 from isopix.train.evaluate import held_out
 from isopix.train.learners import Pretraining
+from isopix.train.run_folder import RunFolder
 
 Values = dict[str, Any]
 
@@ -28,9 +31,11 @@ def verify(
     device: Device = "auto",
     json: Json = False,
 ) -> None:
-    """Check the hash of every file, name the palette, and print the test loss beside the published one.
+    """Check the hash of every file of the newest checkpoint, name the palette, and print the test loss beside
+    the published one.
 
     OpenAI published the loss of its models on ImageNet's validation images, which are the test split here.
+    The numbers are kept in the `probes` folder of a run.
 
     Example: isopix verify runs/igpt-s --data imagenet-1k --limit 1000
 
@@ -43,7 +48,9 @@ def verify(
     precision
         Of the network's arithmetic.
     """
-    loaded = network_of(run, device)
+    folder = newest(run)
+    files = checkpoint.check(folder)
+    loaded = network_of(folder, device)
     images = images_for(loaded, data, limit)
     test = images.test
     if not len(test):
@@ -52,16 +59,28 @@ def verify(
         learner = Pretraining(loaded.network)
         nats = held_out(learner, test, seed=seed, precision=precision, progress=done)["loss_nats"]
     claim = matching(TEST_LOSSES, loaded.recipe, loaded.network.codec)
-    values = _values(loaded, nats, claim) | {"data": images.name, "images": len(test)}
+    settings = {"data": images.name, "images": len(test), "precision": precision, "seed": seed}
+    values = {"checkpoint": str(folder), "files": files} | _values(loaded, nats, claim) | settings
     if json:
         show_json(values)
     else:
         _show(values, claim)
+    if folder != run:
+        name = f"verify-{loaded.step:08d}-{images.name}-{tag(settings)}.json"
+        _keep(RunFolder.open(run), name, values)
+
+
+def _keep(run: RunFolder, name: str, values: Values) -> None:
+    """Beside the run's probes, whence its report and its model card take the loss."""
+    run.probes.mkdir(exist_ok=True)
+    write_json(run.probes / name, record({"kind": "verification", **values}))
 
 
 def _values(loaded: Loaded, nats: float, claim: Claim | None) -> Values:
     fingerprint = loaded.network.codec.fingerprint()
-    published = None if claim is None else {"nats": claim.value, "source": claim.source}
+    published = None
+    if claim is not None:
+        published = {"nats": claim.value, "source": claim.source, "step": claim.step}
     return {
         "recipe": loaded.recipe.name,
         "step": loaded.step,
@@ -76,9 +95,9 @@ def _values(loaded: Loaded, nats: float, claim: Claim | None) -> Values:
 
 def _show(values: Values, claim: Claim | None) -> None:
     origin = f", imported from {values['imported']}" if values["imported"] else ""
-    say(
-        f"{values['recipe']}, step {values['step']}{origin}: every file has the hash that its manifest states"
-    )
+    say(f"{values['recipe']}, step {_step(values)}{origin}")
+    files = values["files"]
+    say(f"{values['checkpoint']}: all {len(files)} files have the hash that its manifest states")
     whose = "OpenAI's" if values["palette_is_openais"] else "not OpenAI's"
     say(f"palette {values['palette'][:12]}, {whose}")
     named = f"{values['images']:,} test images of {values['data']}"
@@ -89,6 +108,13 @@ def _show(values: Values, claim: Claim | None) -> None:
     show_table("Loss of a graded code", ["", "nats", "bits"], bits)
     if claim is None:
         say("no loss is published for such a network with such a palette")
-    else:
-        difference = values["loss_nats"] - claim.value
-        say(f"difference from the published loss: {difference:+.4f} nats; it is of the images named there")
+        return
+    if values["step"] != claim.step:
+        say(f"published after {claim.step:,} steps; this is step {_step(values)}")
+    difference = values["loss_nats"] - claim.value
+    say(f"difference from the published loss: {difference:+.4f} nats; it is of the images named there")
+
+
+def _step(values: Values) -> str:
+    """An import without a step in its name has step 0."""
+    return "not known" if values["imported"] and not values["step"] else f"{values['step']:,}"

@@ -206,6 +206,8 @@ def _name(key: bytes) -> str:
     name = key.decode(errors="replace")
     if not name.isprintable() or "\N{REPLACEMENT CHARACTER}" in name:
         raise ValueError(f"a tensor is named {key!r}, which is no text")
+    if {"", ".", ".."} & set(name.replace("\\", "/").split("/")):
+        raise ValueError(f"a tensor is named {name!r}, which is a path and no name in a graph")
     return name
 
 

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from isopix.codecs.pixel import Palette
+from isopix.core.types import Grid
 from isopix.interop.imagegpt import (
     CONFIG,
     EXPANSION,
@@ -20,6 +21,7 @@ from isopix.interop.imagegpt import (
     described_by,
     grid_of,
     parts_of,
+    require_head,
 )
 from isopix.interop.imported import Imported, checked, translate
 from isopix.interop.safe_files import Weights, open_weights
@@ -32,15 +34,16 @@ from isopix.objectives.network import Network
 from isopix.train import disk, tensor_file
 
 
-def read(folder: Path, colours: Float[Tensor, "K 3"] | None = None) -> Imported:
+def read(folder: Path, colours: Float[Tensor, "K 3"] | None = None, *, grid: Grid | None = None) -> Imported:
     """The model in a folder as `save_pretrained` leaves it, with its own palette unless `colours` are given.
 
-    `colours` are levels of 0..255. Weights are read tensor by tensor, once all of them are known to be there
+    `colours` are levels of 0..255. Without `grid` positions stand as the image processor says, or else in a
+    square. Weights are read tensor by tensor, once all of them are known to be there
     and of the right shape. Raises ValueError, in one line that names the setting, tensor or file, for
     anything that ours would not compute alike, and for files that are damaged or hostile.
     """
     try:
-        return _read(folder, colours)
+        return _read(folder, colours, grid)
     except ValueError as error:
         raise ValueError(f"{folder}: {error}") from None
 
@@ -149,21 +152,23 @@ def unshifted(backbone: Backbone) -> Backbone:
     )
 
 
-def _read(folder: Path, colours: Float[Tensor, "K 3"] | None) -> Imported:
+def _read(folder: Path, colours: Float[Tensor, "K 3"] | None, grid: Grid | None) -> Imported:
     if not folder.is_dir():
         raise ValueError("is no folder")
     if not (folder / CONFIG).is_file():
         raise ValueError(f"{CONFIG} is missing; this is no folder of a Hugging Face model")
     described = described_by(disk.read_json(folder / CONFIG))
     images = disk.read_json(folder / PROCESSOR) if (folder / PROCESSOR).is_file() else {}
-    grid = grid_of(described.positions, images.get("size"))
+    stored = open_weights(folder)
+    require_head(stored.shapes)  # before anything that a user could mend: such a model cannot be read at all
+    grid = grid_of(described.positions, images.get("size"), grid)
     colours = colours_of(images.get("clusters")) if colours is None else colours
     if len(colours) != described.levels:
         raise ValueError(
             f"the palette has {len(colours)} colours; vocab_size {described.levels + 1} needs "
             f"{described.levels} and a start symbol"
         )
-    tensors, accounts = _translated(open_weights(folder), described)
+    tensors, accounts = _translated(stored, described)
     return Imported(
         origin=f"Hugging Face {folder.resolve().name}",
         depth=described.depth,

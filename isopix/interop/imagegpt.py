@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from isopix.core.types import Grid
+from isopix.interop.imported import as_many
 from isopix.interop.safe_files import quoted
 from isopix.model.blocks import Activation, Transformer
 from isopix.model.norms import RootMeanSquare
@@ -92,15 +93,20 @@ def _block(values: Mapping[str, Any], width: int) -> Transformer:
     return Transformer(heads=values["n_head"], expansion=inner // width, norm=norm, activation=activation)
 
 
-def grid_of(positions: int, size: object) -> Grid:
-    """The processor's size where it is the model's (their default is not), or else a square."""
+def grid_of(positions: int, size: object, grid: Grid | None) -> Grid:
+    """The grid that is given, or else the processor's size where it is the model's (their default is not), or
+    else a square.
+    """
+    if grid is not None:
+        return as_many(positions, grid)
     match size:
         case {"height": int(rows), "width": int(cols)} if rows > 0 and rows * cols == positions:
             return Grid(rows, cols)
     side = math.isqrt(positions)
     if side * side != positions:
         raise ValueError(
-            f"n_positions {positions} is no square, and {PROCESSOR} states no size of as many pixels"
+            f"n_positions {positions} is no square, and {PROCESSOR} states no size of as many pixels; "
+            "give --rows and --cols"
         )
     return Grid(side, side)
 
@@ -108,7 +114,7 @@ def grid_of(positions: int, size: object) -> Grid:
 def colours_of(clusters: object) -> Float[Tensor, "K 3"]:
     """Their palette, values in [-1, 1], as levels of 0..255."""
     if clusters is None:
-        raise ValueError(f"{PROCESSOR} has no clusters; a palette must be given")
+        raise ValueError(f"there is no {PROCESSOR} with clusters; give a palette file (--palette)")
     if not isinstance(clusters, list) or not clusters or not all(map(_is_colour, clusters)):
         raise ValueError(f"the clusters of {PROCESSOR} are no list of three numbers of -1 to 1 each")
     return ((torch.tensor(clusters, dtype=torch.float64) + 1) * 127.5).float()
@@ -151,13 +157,17 @@ def _full_names(given: Iterable[str]) -> dict[str, str]:
     return names
 
 
-def _check_extent(names: Mapping[str, str], described: Described) -> None:
-    """Raises ValueError if the file is not of a whole model with as many layers as its config says."""
-    if "lm_head.weight" not in names:
-        kind = "a classifier" if "score.weight" in names else "a base model"
+def require_head(stored: Shapes) -> None:
+    """Raises ValueError for the weights of a model that cannot name pixels."""
+    if "lm_head.weight" not in stored:
+        kind = "a classifier" if "score.weight" in stored else "a base model"
         raise ValueError(
             f"this is {kind} without lm_head.weight; only a model that can name pixels can be read"
         )
+
+
+def _check_extent(names: Mapping[str, str], described: Described) -> None:
+    """Raises ValueError if the file is not of a model with as many layers as its config says."""
     layers = {match[1] for name in names if (match := LAYER.match(name))}
     if len(layers) != described.depth:
         raise ValueError(f"n_layer is {described.depth}; the weights have {len(layers)} layers")

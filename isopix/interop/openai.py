@@ -15,7 +15,7 @@ from torch import Tensor
 
 from isopix.core.types import Grid
 from isopix.interop.bundle import Bundle
-from isopix.interop.imported import Imported, translate
+from isopix.interop.imported import Imported, as_many, check_accounts, translate
 from isopix.interop.tables import OPENAI_START, Account, Row, openai, rows
 from isopix.model.blocks import Transformer
 from isopix.objectives.autoregressive import Autoregressive
@@ -93,6 +93,8 @@ def _import(bundle: Bundle, colours: Float[Tensor, "K 3"], grid: Grid | None) ->
     shapes = {name: sizes.shape(name.removeprefix(scope)) for row in table for name in row.theirs}
     _check(given, shapes)
     square = _grid(sizes.positions, grid)
+    left_out = tuple(Account(name, skipped=rule) for name, rule in skipped.items())
+    check_accounts([*(Account(name, row.ours) for row in table for name in row.theirs), *left_out])
     tensors, accounts = translate(table, shapes, lambda name: bundle.read(name).view(shapes[name]))
     step = STEP.search(bundle.prefix.name)
     return Imported(
@@ -105,7 +107,7 @@ def _import(bundle: Bundle, colours: Float[Tensor, "K 3"], grid: Grid | None) ->
         colours=colours,
         step=int(step[1]) if step else 0,
         tensors=tensors,
-        accounts=(*accounts, *(Account(name, skipped=rule) for name, rule in skipped.items())),
+        accounts=(*accounts, *left_out),
     )
 
 
@@ -160,12 +162,9 @@ def _check(given: Shapes, wanted: Shapes) -> None:
 
 
 def _grid(positions: int, grid: Grid | None) -> Grid:
+    if grid is not None:
+        return as_many(positions, grid)
     side = math.isqrt(positions)
-    if grid is None and side * side != positions:
-        raise ValueError(f"its {positions} positions are no square; state rows and columns")
-    square = grid or Grid(side, side)
-    if square.positions != positions:
-        raise ValueError(
-            f"it has {positions} positions; {square.rows} x {square.cols} are {square.positions}"
-        )
-    return square
+    if side * side != positions:
+        raise ValueError(f"its {positions} positions are no square; give --rows and --cols")
+    return Grid(side, side)

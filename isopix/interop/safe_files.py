@@ -17,13 +17,12 @@ from isopix.train.tensor_file import check_header
 
 INDEX = ".index.json"
 SINGLE = ("model.safetensors", "pytorch_model.bin")  # the safer first
-DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 SAFE_TORCH = "2.10"  # before it, `weights_only=True` could be made to corrupt memory (CVE-2026-24747)
 SHOWN = 100  # characters of a name in a message
 
 
 class Weights(NamedTuple):
-    """Tensors in one file or several: their shapes, and how to read one, as float32."""
+    """Tensors in one file or several: their shapes, and how to read one."""
 
     shapes: Mapping[str, tuple[int, ...]]
     read: Callable[[str], Tensor]
@@ -65,7 +64,8 @@ def _listed(path: Path) -> Weights:
 
     def read(name: str) -> Tensor:
         with safe_open(path, framework="pt") as file:
-            return _float32(name, file.get_tensor(name))
+            tensor: Tensor = file.get_tensor(name)
+            return tensor
 
     return Weights(shapes, read)
 
@@ -122,7 +122,7 @@ def _pickled(path: Path) -> Weights:
     if total > size:
         raise ValueError(f"{path.name} has {size} bytes; its tensors would take {total}")
     shapes = {name: tuple(tensor.shape) for name, tensor in values.items()}
-    return Weights(shapes, lambda name: _float32(name, values[name]))
+    return Weights(shapes, lambda name: values[name])
 
 
 def _is_stored_archive(path: Path) -> bool:
@@ -143,9 +143,3 @@ def _check_plain(where: str, name: object, value: object) -> None:
         raise ValueError(f"{where} a tensor that is not plain numbers")
     if value.untyped_storage().nbytes() < value.nbytes:
         raise ValueError(f"{where} a tensor of shape {tuple(value.shape)}, of which not all is stored")
-
-
-def _float32(name: str, tensor: Tensor) -> Tensor:
-    if tensor.dtype not in DTYPES:
-        raise ValueError(f"tensor {quoted(name)} has elements of {tensor.dtype}; weights are floating point")
-    return tensor.float()

@@ -30,11 +30,15 @@ class Row(NamedTuple):
 
 
 class Account(NamedTuple):
-    """What became of one of their tensors: ours that it went into, or the rule by which it was left out."""
+    """What became of one of their tensors: ours that it went into, or the rule by which it was left out.
+
+    `rounded` is its type where float32 cannot hold its numbers, and they were rounded.
+    """
 
     theirs: str
     ours: tuple[str, ...] = ()
     skipped: str = ""
+    rounded: str = ""
 
 
 def rows(table: Iterable[Row], depth: int) -> Iterator[Row]:

@@ -17,9 +17,12 @@ class Claim:
     unit: str
     source: str
     palette: str  # the fingerprint of the palette that the number depends on
+    step: int  # of training, after which it was measured
 
     def is_of(self, recipe: Recipe, codec: Codec) -> bool:
-        """Whether a network of this recipe and codec is such a one as the number was published for."""
+        """Whether a network of this recipe and codec is such a one as the number was published for, after
+        however many steps.
+        """
         return _network(recipe) == _network(self.recipe) and codec.fingerprint() == self.palette
 
 

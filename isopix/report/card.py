@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import Any, Literal
 
+from isopix.interop import snippet
 from isopix.report import finding, probes, words
 from isopix.report.finding import best, percent
 from isopix.report.gather import Gathered
@@ -25,32 +26,6 @@ tags:
 ---
 """
 VERSIONS = ("isopix", "torch", "python", "device")  # of environment.json
-SHIFT = (
-    "The network was trained to name each pixel from those before it: it reads a start symbol, the last id, "
-    "and then all pixels but the last. The classes of `transformers` add no start symbol by themselves; "
-    "without it every pixel stands one place early, and the features are others."
-)
-USE = """```python
-import torch
-from PIL import Image
-from transformers import AutoImageProcessor, ImageGPTForCausalImageModeling
-
-processor = AutoImageProcessor.from_pretrained({name})
-model = ImageGPTForCausalImageModeling.from_pretrained({name}).eval()
-
-picture = Image.open("picture.png").convert("RGB")
-codes = processor(picture, return_tensors="pt").input_ids
-start = torch.full((len(codes), 1), model.config.vocab_size - 1)
-shifted = torch.cat([start, codes[:, :-1]], 1)
-
-with torch.no_grad():
-    output = model(input_ids=shifted, output_hidden_states=True)
-nats = torch.nn.functional.cross_entropy(output.logits.flatten(0, 1), codes.flatten())
-features = {features}.mean(1)
-```"""
-BETWEEN = "model.transformer.h[{layer}].ln_1(output.hidden_states[{layer}])"
-LAST = "output.hidden_states[{layer}]"  # the final norm is in it already
-LABELS = "`nats` is the mean loss of a pixel. Do not pass `labels`: the model would shift once more."
 OURS = """```python
 import numpy as np
 from PIL import Image
@@ -69,6 +44,7 @@ SIZE = (
     "into this one; crop it first."
 )
 ALONE = "What it knows, and what it does not know, comes from these images alone: {data}."
+UNKNOWN = "What it knows, and what it does not know, comes from images that nothing here shows."
 ONE_RUN = "All numbers are of one run, with one seed."
 
 
@@ -96,7 +72,7 @@ def card(gathered: Gathered, *, name: str, library: Library) -> str:
 
 
 def _what(run: Gathered) -> Iterator[str]:
-    yield _plain(" ".join(words.sentences(run.recipe, run.environment.get("images"))))
+    yield _plain(" ".join(finding.sentences(run)))
     if run.weights:
         weights = run.weights
         yield f"These are the {weights.parameters:,} parameters as they were after step {weights.step:,}."
@@ -108,7 +84,7 @@ def _numbers(run: Gathered, name: str) -> Iterator[str]:
         chance = f" A network that has learnt nothing has {math.log(count):.3f}." if count else ""
         yield (
             f"Loss: **{loss.nats:.3f} nats a {graded}** ({loss.bits:.3f} bits), the mean over "
-            f"{loss.images:,} {loss.split} images.{chance}"
+            f"{_plain(loss.graded)}.{chance}"
         )
     if run.probe is not None:
         probe, network = run.probe, run.probe["network"]
@@ -146,8 +122,7 @@ def _with_transformers(run: Gathered, name: str) -> list[str]:
         raise ValueError(
             f"transformers runs autoregressive models alone; the objective of this one is {kind}"
         )
-    features = (LAST if layer == run.recipe["depth"] else BETWEEN).format(layer=layer)
-    return [SHIFT, USE.format(name=repr(name), features=features), LABELS]
+    return snippet.usage(name, layer=layer, depth=int(run.recipe["depth"]))
 
 
 def _with_isopix(run: Gathered, name: str) -> list[str]:
@@ -173,8 +148,11 @@ def _layer(run: Gathered) -> int:
 def _limits(run: Gathered) -> Iterator[str]:
     data, count = run.recipe.get("data", {}), finding.levels(run)
     yield SIZE.format(rows=data.get("rows"), cols=data.get("cols"), colours=f"{count:,}" if count else "few")
-    yield ALONE.format(data=_plain(str(data.get("source"))))
-    yield ONE_RUN
+    if run.imported:
+        yield UNKNOWN
+    else:
+        yield ALONE.format(data=_plain(str(data.get("source"))))
+        yield ONE_RUN
 
 
 def _made(run: Gathered) -> Iterator[str]:
@@ -199,8 +177,14 @@ def _public(run: Gathered) -> Gathered:
         key: _anonymous(part) if isinstance(part, Mapping) else part for key, part in run.recipe.items()
     }
     probes = [{**probe, "data": _last(str(probe["data"]))} for probe in run.probes]
+    told = run.environment
     return replace(
-        run, recipe=recipe, probes=probes, unreadable=[each.split(":")[0] for each in run.unreadable]
+        run,
+        recipe=recipe,
+        environment={key: _last(each) if key == "trained_on" else each for key, each in told.items()},
+        probes=probes,
+        verifications=[{**each, "data": _last(each["data"])} for each in run.verifications],
+        unreadable=[each.split(":")[0] for each in run.unreadable],
     )
 
 

@@ -22,18 +22,27 @@ class HeldOut(NamedTuple):
     nats: float
     images: int
     split: str
+    data: str = ""  # where they are not the run's own
 
     @property
     def bits(self) -> float:
         return self.nats / math.log(2)
 
+    @property
+    def graded(self) -> str:
+        """The images that the loss is of: `64 test images`."""
+        whose = f" of {self.data}" if self.data else ""
+        return words.singular(f"{self.images:,} {self.split} images{whose}")
+
 
 def held_out(run: Gathered) -> HeldOut | None:
-    """The test loss, or else the newest validation loss."""
+    """The test loss, or else the newest validation loss, or else the newest loss that was verified."""
     for split in ("test", "validation"):
         found = [each for each in run.records if each["kind"] == "evaluation" and each.get("split") == split]
         if found:
             return HeldOut(float(found[-1]["loss_nats"]), int(found[-1]["images"]), split)
+    for verified in reversed(run.verifications):
+        return HeldOut(verified["loss_nats"], verified["images"], "test", verified["data"])
     return None
 
 
@@ -62,6 +71,14 @@ def seen(run: Gathered) -> int:
     batch = run.recipe.get("batch")
     unlogged = run.weights.step * batch if run.weights and isinstance(batch, int) else 0
     return max(logged, default=unlogged)
+
+
+def sentences(run: Gathered) -> list[str]:
+    """The run's recipe in words; of somebody else's model what its files tell, nothing of its training."""
+    if run.imported:
+        step = run.weights.step if run.weights else 0
+        return words.imported(run.recipe, run.imported, step, run.environment.get("trained_on"))
+    return words.sentences(run.recipe, run.environment.get("images"))
 
 
 def headline(runs: Mapping[str, Gathered]) -> str:
@@ -115,10 +132,12 @@ def listed(texts: Sequence[str]) -> str:
 
 def _of_one(run: Gathered) -> str:
     loss, graded = held_out(run), words.graded(run.recipe)
-    start = f"{words.architecture(run.recipe)}, shown {seen(run):,} images"
+    past = f"imported from {run.imported}" if run.imported else f"shown {seen(run):,} images"
+    start = words.singular(f"{words.architecture(run.recipe)}, {past}")
     if run.probe is not None:
         own = best(run.probe["network"])
-        trained = f" and trained to {loss.nats:.2f} nats a {graded}" if loss else ""
+        reached = ", with" if run.imported else " and trained to"
+        trained = f"{reached} {loss.nats:.2f} nats a {graded}" if loss else ""
         told = f"tell the class of {percent(own['test'])} of test images at layer {own['layer']}"
         return f"{start}{trained}, {told}{_shared({'': run.probe})}{_beside({'': run.probe})}."
     if loss:
@@ -161,6 +180,8 @@ def _control(control: str, probed: Mapping[str, Values]) -> str:
 
 def _training(run: Gathered) -> str:
     """That the run had not come far: a loss near chance, or one that was still falling."""
+    if run.imported:  # nobody knows
+        return ""
     loss, count = held_out(run), levels(run)
     train = (run.environment.get("images") or {}).get("train")
     shown = f"{seen(run):,} images" + (f", {words.epochs(seen(run) / train)} epochs" if train else "")

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from isopix.codecs.nearest import ONE
 from isopix.train import checkpoint, log
+from isopix.train.checkpoint import Checkpoint
 from isopix.train.run_folder import RunFolder
 
 T = TypeVar("T")
@@ -50,7 +51,9 @@ class Weights:
 
 @dataclass(frozen=True)
 class Gathered:
-    """A run: `drawings` and `probes` by step, the newest last; `unreadable` names damaged files and why."""
+    """A run: `drawings`, `probes` and `verifications` by step, the newest last; `unreadable` names damaged
+    files and why.
+    """
 
     path: Path
     recipe: Values
@@ -59,7 +62,13 @@ class Gathered:
     weights: Weights | None = None
     drawings: list[Drawing] = field(default_factory=list)
     probes: list[Values] = field(default_factory=list)
+    verifications: list[Values] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
+
+    @property
+    def imported(self) -> str:
+        """Where somebody else's model was imported from; empty for a run of ours."""
+        return str(self.environment.get("imported") or "")
 
     @property
     def probe(self) -> Values | None:
@@ -78,7 +87,10 @@ def gather(run: RunFolder) -> Gathered:
     reader = _Reader()
     recipe = _json(run.recipe)
     drawings = [reader.read(path, _drawing) for path in sorted(run.samples.glob("*.json"))]
-    probes = [reader.read(path, _probe) for path in sorted(run.probes.glob("*.json"))]
+    verified = sorted(run.probes.glob("verify-*.json"))
+    probed = sorted(set(run.probes.glob("*.json")) - set(verified))
+    probes = [reader.read(path, _probe) for path in probed]
+    verifications = [reader.read(path, _verification) for path in verified]
     return Gathered(
         path=run.path,
         recipe=recipe,
@@ -87,7 +99,24 @@ def gather(run: RunFolder) -> Gathered:
         weights=reader.read(run.checkpoints, _weights),
         drawings=sorted((each for each in drawings if each), key=lambda each: _age(each.facts)),
         probes=sorted((each for each in probes if each), key=_age),
+        verifications=sorted((each for each in verifications if each), key=_age),
         unreadable=reader.unreadable,
+    )
+
+
+def gather_any(path: Path) -> Gathered:
+    """Read a run folder, or what a saved model, which has no run, tells of itself. Raises ValueError for what
+    is neither or is damaged.
+    """
+    if not (path / checkpoint.MANIFEST).is_file():
+        return gather(RunFolder.open(path))
+    found = checkpoint.load(path, ("model",))
+    imported = {key: each for key, each in found.records.get("imported", {}).items() if key != "tensors"}
+    return Gathered(
+        path=path,
+        recipe=found.records["recipe"],
+        environment={**found.records.get("environment", {}), **imported},
+        weights=_weights_of(found),
     )
 
 
@@ -160,10 +189,19 @@ def _probe(path: Path) -> Values:
     return {"step": 0, "data": "", "limit": None} | values | {"protocol": protocol}
 
 
+def _verification(path: Path) -> Values:
+    """A test loss as `isopix verify` found it."""
+    values = _json(path)
+    facts = {"loss_nats": float(values["loss_nats"]), "images": int(values["images"])}
+    return values | facts | {"data": str(values["data"])}
+
+
 def _weights(checkpoints: Path) -> Weights | None:
     found = checkpoint.newest(checkpoints, groups=("model",)).checkpoint
-    if found is None:
-        return None
+    return None if found is None else _weights_of(found)
+
+
+def _weights_of(found: Checkpoint) -> Weights:
     tensors = found.tensors["model"]
     fixed = [tensor for name, tensor in tensors.items() if name.endswith("codec.fixed")]
     learnt = [tensor for tensor in tensors.values() if tensor.is_floating_point()]

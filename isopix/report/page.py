@@ -26,6 +26,9 @@ from isopix.train.run_folder import RunFolder
 
 Values = Mapping[str, Any]
 
+# What the files of somebody else's model state; the rest of its recipe is our defaults.
+STATED = ("data.rows", "data.cols", "codec.colours", "block.", "depth", "width", "objective.kind")
+
 
 class View(NamedTuple):
     """A run as the template shows it."""
@@ -127,12 +130,18 @@ def _view(name: str, number: int, run: Gathered) -> View:
         along=chart({name: run}, f"r{number}"),
         held_out=finding.held_out(run),
         palette=_palette(run),
-        sentences=words.sentences(run.recipe, run.environment.get("images")),
-        settings=flatten(run.recipe),
+        sentences=finding.sentences(run),
+        settings=_settings(run),
         environment=[(key, _text(value)) for key, value in run.environment.items() if key != "command"],
         commands=_commands(run),
         notes=[str(each.get("text", "")) for each in run.records if each["kind"] == "note"],
     )
+
+
+def _settings(run: Gathered) -> Values:
+    """Those of the recipe; of somebody else's model those alone that its files state."""
+    settings = flatten(run.recipe)
+    return {key: settings[key] for key in settings if key.startswith(STATED)} if run.imported else settings
 
 
 def _facts(run: Gathered) -> list[tuple[str, str]]:
@@ -142,6 +151,9 @@ def _facts(run: Gathered) -> list[tuple[str, str]]:
     facts = [("objective", words.objective(run.recipe))]
     if run.weights:
         facts.append(("parameters", f"{run.weights.parameters:,}"))
+    if run.imported:
+        step = run.weights.step if run.weights else 0
+        return [*facts, ("steps", f"{step:,}" if step else "not known"), ("imported from", run.imported)]
     return [
         *facts,
         ("steps", f"{finding.steps(run):,}"),
@@ -170,7 +182,7 @@ def _loss(run: Gathered, graded: str, name: str) -> Markup | None:
     count, loss = finding.levels(run), finding.held_out(run)
     if count is None or not any("loss_nats" in each for each in run.records):
         return None
-    reached = f", {loss.nats:.2f} nats a {graded} on {loss.images:,} {loss.split} images" if loss else ""
+    reached = f", {loss.nats:.2f} nats a {graded} on {loss.graded}" if loss else ""
     return web.markup(curves.loss(run.records, count, code=graded), name, f"Loss by step{reached}.")
 
 

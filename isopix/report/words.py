@@ -1,5 +1,6 @@
 """A recipe in words: plain sentences of the values in `recipe.json`; what has no words goes by its name."""
 
+import re
 from collections.abc import Mapping, Sequence
 from string import Formatter
 from typing import Any
@@ -51,10 +52,13 @@ NEUTRAL = {
     "schedule": "the schedule of the rate is {}",
 }
 LEAST_EPOCHS = 0.01
-SENTENCES = (
-    "<depth> <block> look at images of <data.rows> × <data.cols> pixels.",
+NETWORK = (
+    "Images of <data.rows> × <data.cols> pixels go through <depth> <block>.",
     "Each position enters as <stem> plus <positions>; the blocks use <block.norm>.",
     "<codec>.",
+)
+SENTENCES = (
+    *NETWORK,
     "The colours are <codec.source>.",
     "<objective>.",
     "The images are <data.source>, <data.augment>.",
@@ -67,12 +71,30 @@ def sentences(recipe: Values, images: Mapping[str, int] | None = None) -> list[s
     """Architecture, codes, objective, data, optimisation, length; `images` is how many each split holds."""
     values = flatten(recipe)
     words = [_say(sentence, recipe) for sentence in SENTENCES if _applies(sentence, values)]
-    return [*words, _length(recipe, images or {})]
+    return [singular(sentence) for sentence in (*words, _length(recipe, images or {}))]
+
+
+def imported(recipe: Values, origin: str, step: int, data: str | None) -> list[str]:
+    """Architecture, codes and objective of somebody else's model: all that its files tell.
+
+    `step` is 0 where it is not known; `data` is what the images of its training were stated to be.
+    """
+    goal, _, _ = _say("<objective>", recipe).partition(":")  # how much was hidden is no part of the weights
+    beyond = f" beyond its {step:,} steps" if step else ""
+    origins = [f"It is imported from {origin}; its training is not known{beyond}."]
+    stated = [f"It was stated, when it was imported, to be trained on “{data}”."] if data else []
+    sentences = [*(_say(sentence, recipe) for sentence in NETWORK), f"{goal}.", *origins, *stated]
+    return [singular(sentence) for sentence in sentences]
+
+
+def singular(text: str) -> str:
+    """The text with one of a thing as one: `1 steps` is `1 step`."""
+    return re.sub(r"(?<![\d.,])1 ((?:[a-z]+ )?(?:block|head|step|image|epoch|colour))s\b", r"1 \1", text)
 
 
 def architecture(recipe: Values) -> str:
     """The network as a headline begins: `4 blocks of width 64`."""
-    return _say(f"<depth> block{'' if recipe.get('depth') == 1 else 's'} of width <width>", recipe)
+    return singular(_say("<depth> blocks of width <width>", recipe))
 
 
 def objective(recipe: Values) -> str:
@@ -103,7 +125,7 @@ def _length(recipe: Values, images: Mapping[str, int]) -> str:
     if not isinstance(steps, int) or not isinstance(batch, int):
         return f"{sentence}."
     length = f": {epochs(steps * batch / train)} epochs of {train:,}" if train else ""
-    return f"{sentence}, make {steps * batch:,} images{length}."
+    return f"{sentence}; in all {steps * batch:,} images{length}."
 
 
 def epochs(count: float) -> str:

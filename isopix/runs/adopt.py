@@ -21,6 +21,7 @@ from isopix.train.log import Log
 from isopix.train.run_folder import RunFolder
 
 ACCOUNTS = "imported"  # the record that says what became of each of their tensors
+UNSTATED = "imagenet-1k"  # what the verbs read where nobody states the images: those of all released models
 
 
 class Adopted(NamedTuple):
@@ -30,9 +31,9 @@ class Adopted(NamedTuple):
     imported: Imported
 
 
-def adopt(read: Callable[[], Imported], out: Path, *, data: str, command: list[str]) -> Adopted:
+def adopt(read: Callable[[], Imported], out: Path, *, data: str | None, command: list[str]) -> Adopted:
     """A new run folder with one checkpoint, that of the model that `read` imports; `data` names what it was
-    trained on.
+    trained on, if anybody states it.
 
     Raises ValueError if the folder is not empty, before anything is read, or if a tensor does not fit, and
     what `read` raises; RuntimeError if the disk is full.
@@ -41,8 +42,10 @@ def adopt(read: Callable[[], Imported], out: Path, *, data: str, command: list[s
     try:
         with run.lock():
             imported = read()
-            recipe = recipe_of(imported, data)
-            _write(run, imported, recipe, network_of(imported, recipe), command)
+            recipe = recipe_of(imported, data or UNSTATED)
+            stated = {"trained_on": data} if data else {}
+            facts = {"imported": imported.origin, **stated, "isopix": __version__, "command": command}
+            _write(run, imported, recipe, facts)
     except BaseException:
         run.clear_unless_saved()
         raise
@@ -74,9 +77,8 @@ def network_of(imported: Imported, recipe: Recipe) -> Network:
     return network
 
 
-def _write(run: RunFolder, imported: Imported, recipe: Recipe, network: Network, command: list[str]) -> None:
-    surroundings = environment(torch.device("cpu"))
-    origin = {"imported": imported.origin, "isopix": __version__, "command": command}
+def _write(run: RunFolder, imported: Imported, recipe: Recipe, origin: dict[str, Any]) -> None:
+    network, surroundings = network_of(imported, recipe), environment(torch.device("cpu"))
     when = datetime.now(UTC).isoformat(timespec="seconds")
     write_json(run.recipe, to_dict(recipe))
     write_json(run.environment, {**surroundings, **origin, "started": when})

@@ -43,7 +43,8 @@ def _fetch(name: str) -> Path:
     library = _library(name)
 
     def fetch(*patterns: str) -> Path:
-        return Path(library.snapshot_download(name, allow_patterns=list(patterns)))
+        # `*` goes over slashes there: folders inside are other forms of the model, and as large.
+        return Path(library.snapshot_download(name, allow_patterns=list(patterns), ignore_patterns=["*/*"]))
 
     try:
         folder = fetch(*PATTERNS)

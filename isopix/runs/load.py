@@ -50,8 +50,20 @@ def find(path: Path, groups: Collection[str] | None = None) -> tuple[Checkpoint,
     run = RunFolder.open(path)
     found = checkpoint.newest(run.checkpoints, groups)
     if found.checkpoint is None:
-        raise ValueError(f"run folder {path} holds no checkpoint yet; start it anew under another --out")
+        raise ValueError(_without(path))
     return found.checkpoint, [str(error) for error in found.rejected]
+
+
+def newest(path: Path) -> Path:
+    """The checkpoint folder at that path, or the newest of a run folder, intact or not. Raises ValueError if
+    there is none.
+    """
+    if (path / checkpoint.MANIFEST).is_file():
+        return path
+    last = checkpoint.last(RunFolder.open(path).checkpoints)
+    if last is None:
+        raise ValueError(_without(path))
+    return last
 
 
 def recipe_of(found: Checkpoint) -> Recipe:
@@ -94,3 +106,7 @@ def refuse_other_codec(codec: Codec, found: Checkpoint) -> None:
             f"palette {codec.fingerprint()[:12]} is not palette {stated[:12]}, "
             f"which checkpoint {found.path} was trained with"
         )
+
+
+def _without(path: Path) -> str:
+    return f"run folder {path} holds no checkpoint yet; start it anew under another --out"

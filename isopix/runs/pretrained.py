@@ -4,9 +4,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
 import torch
-from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
@@ -14,7 +12,7 @@ from isopix.core import device as devices
 from isopix.core.config import to_dict
 from isopix.core.device import Precision, autocast
 from isopix.core.random import generator
-from isopix.core.types import Codes, Hidden, Images, Logits
+from isopix.core.types import Images, Logits
 from isopix.generate import complete, reconstruct, sample
 from isopix.generate.reconstruct import Reconstruction
 from isopix.generate.sample import Painted, Sampling
@@ -22,15 +20,15 @@ from isopix.interop.huggingface import unshifted
 from isopix.model.backbone import Stream
 from isopix.model.pool import Pool
 from isopix.runs import hub
+from isopix.runs.given import Given, hidden_of, images_of, is_whole, one_of, some, whole
 from isopix.runs.load import Loaded
 from isopix.runs.load import load as load_network
 from isopix.train import checkpoint
+from isopix.train.run_folder import refuse_theirs
 from isopix.transfer.evidence import Reading
 from isopix.transfer.features import extract
 
 BATCH = 16  # images a pass, unless more are asked for
-
-Given = Any  # images or codes, as arrays or tensors; `Pretrained.images` says which
 
 
 class Pretrained:
@@ -38,10 +36,12 @@ class Pretrained:
 
     Wherever images are taken they are uint8 [B 3 H W] or [B H W 3], arrays or tensors, of the model's own
     resolution; integer codes [B N] or [B N Q] may stand for them. Answers are on the CPU; chance is a
-    function of `seed`. What a kind of model cannot do raises a ValueError that says what it can.
+    function of `seed`, and of what is drawn at once. What a kind of model cannot do raises a ValueError that
+    says what it can; so does anything that is not taken.
     """
 
     def __init__(self, loaded: Loaded, *, precision: Precision = "fp32"):
+        one_of("precision", precision, Precision)
         self.loaded, self.precision = loaded, precision
         self.network = loaded.network.eval()
 
@@ -60,34 +60,22 @@ class Pretrained:
         """Images of the model's resolution from what a caller gave. Raises ValueError that says what is
         taken.
         """
-        codec = self.network.codec
-        side = (codec.grid.rows * codec.cell, codec.grid.cols * codec.cell)
-        values = given if isinstance(given, Tensor) else torch.from_numpy(np.array(given))
-        if values.dtype == torch.uint8 and values.shape[1:] == (3, *side):
-            return values
-        if values.dtype == torch.uint8 and values.shape[1:] == (*side, 3):
-            return rearrange(values, "b h w c -> b c h w").contiguous()
-        whole = not values.is_floating_point() and values.dtype != torch.bool
-        if whole and values.shape[1:] in ((codec.grid.positions,), (codec.grid.positions, codec.codes)):
-            return codec.decode(self._codes(values))
-        high, wide = side
-        raise ValueError(
-            f"{values.dtype} of shape {list(values.shape)} is neither images nor codes of this model; "
-            f"it takes uint8 images [B 3 {high} {wide}] or [B {high} {wide} 3], and integer codes "
-            f"[B {codec.grid.positions}] or [B {codec.grid.positions} {codec.codes}] below {codec.levels}"
-        )
+        return images_of(given, self.network.codec, self.network.device)
 
-    def logits(self, images: Given, *, hidden: Hidden | None = None, batch: int = BATCH) -> Logits:
-        """Logits [B N Q K] of every position; of a masked model with `hidden` positions hidden, if any.
+    def logits(self, images: Given, *, hidden: Given | None = None, batch: int = BATCH) -> Logits:
+        """Logits [B N Q K] of every position; of a masked model with positions hidden where `hidden`, bool
+        [B N], says so.
 
         Those of position i answer what stands at i: a causal model has seen the positions before i alone.
         """
         if hidden is not None and self.network.objective.causal:
             raise ValueError("an autoregressive model hides nothing; leave out `hidden`")
-        given, device, parts = self._some(self.images(images), batch), self.network.device, []
+        whole("batch", batch)
+        given, device, parts = some(self.images(images)), self.network.device, []
+        every = None if hidden is None else hidden_of(hidden, given, self.network.codec)
         for start in range(0, len(given), batch):
             part = slice(start, start + batch)
-            masks = None if hidden is None else hidden[part].to(device)
+            masks = None if every is None else every[part].to(device)
             with torch.no_grad(), autocast(device, self.precision):
                 parts.append(self.network.logits(given[part].to(device), masks).cpu())
         return torch.cat(parts)
@@ -107,7 +95,12 @@ class Pretrained:
         `reading` huggingface leaves out the start symbol, as a user of Hugging Face's feature path does.
         Raises ValueError for a layer that is not there.
         """
-        if not -self.depth - 1 <= layer <= self.depth:
+        one_of("stream", stream, Stream)
+        one_of("pool", pool, Pool)
+        one_of("reading", reading, Reading)
+        if batch is not None:
+            whole("batch", batch)
+        if not is_whole(layer) or not -self.depth - 1 <= layer <= self.depth:
             raise ValueError(f"layer {layer} is not there; layers are 0 to {self.depth}")
         backbone = self.network.backbone if reading == "paper" else unshifted(self.network.backbone)
         cut = backbone.upto(layer % (self.depth + 1))
@@ -119,7 +112,8 @@ class Pretrained:
 
         A masked model hides positions as in training, by `seed`, so that one image's number is an estimate.
         """
-        given = self._some(self.images(images), batch).to(self.network.device)
+        whole("batch", batch)
+        given = some(self.images(images)).to(self.network.device)
         problem = self.network.prepare(given, generator(seed, "nll"))
         with torch.no_grad(), autocast(self.network.device, self.precision):
             return torch.cat(
@@ -129,7 +123,12 @@ class Pretrained:
     def sample(
         self, count: int, *, sampling: Sampling | None = None, seed: int = 0, batch: int = 64
     ) -> Painted:
-        """`count` images from nothing, uint8 [count 3 H W]; raises ValueError for a masked model."""
+        """`count` images from nothing, uint8 [count 3 H W], `batch` at a time: another `batch` draws others.
+
+        Raises ValueError for a masked model.
+        """
+        whole("count", count)
+        whole("batch", batch)
         draw = generator(seed, "sample")
         parts = [min(batch, count - start) for start in range(0, count, batch)]
         how = sampling or Sampling()
@@ -143,7 +142,9 @@ class Pretrained:
         """`each` completions of every image from its first `rows` rows, uint8 [B*each 3 H W], those of one
         image next to one another. Raises ValueError for a masked model, and for rows that leave nothing.
         """
-        given = self.images(images).to(self.network.device)
+        whole("rows", rows)
+        whole("each", each)
+        given = some(self.images(images)).to(self.network.device)
         with autocast(self.network.device, self.precision):
             painted = complete.complete(
                 self.network,
@@ -159,24 +160,11 @@ class Pretrained:
         """Positions hidden as in training, by `seed`, and the likeliest codes there. Raises ValueError for a
         causal model.
         """
-        given = self.images(images).to(self.network.device)
+        given = some(self.images(images)).to(self.network.device)
         with autocast(self.network.device, self.precision):
             found = reconstruct.reconstruct(self.network, given, generator=generator(seed, "reconstruct"))
         shown, hidden, answer = (tensor.cpu().clone() for tensor in found[:3])
         return Reconstruction(shown, hidden, answer, found.accuracy)
-
-    def _codes(self, values: Tensor) -> Codes:
-        codec = self.network.codec
-        low, high = (int(values.min()), int(values.max())) if values.numel() else (0, 0)
-        if low < 0 or high >= codec.levels:
-            raise ValueError(f"codes run from {low} to {high}; this model knows 0 to {codec.levels - 1}")
-        return values.long().view(len(values), codec.grid.positions, codec.codes).to(self.network.device)
-
-    def _some(self, images: Images, batch: int) -> Images:
-        """The images, of which there must be some. Raises ValueError."""
-        if not len(images) or batch < 1:
-            raise ValueError(f"{len(images)} images in batches of {batch}; both must be at least 1")
-        return images
 
 
 def load(where: str | Path, *, device: str = "auto", precision: Precision = "fp32") -> Pretrained:
@@ -184,7 +172,10 @@ def load(where: str | Path, *, device: str = "auto", precision: Precision = "fp3
 
     Raises ValueError for what is no such folder or is damaged, RuntimeError if the hub cannot be reached.
     """
-    return Pretrained(load_network(hub.located(where), device=devices.pick(device)), precision=precision)
+    one_of("precision", precision, Precision)
+    folder = hub.located(where)
+    refuse_theirs(folder, where)
+    return Pretrained(load_network(folder, device=devices.pick(device)), precision=precision)
 
 
 def save(model: Pretrained, folder: str | Path) -> None:
@@ -192,6 +183,8 @@ def save(model: Pretrained, folder: str | Path) -> None:
 
     Raises ValueError if the folder holds anything, RuntimeError if the disk is full.
     """
+    if not isinstance(model, Pretrained):
+        raise ValueError(f"a {type(model).__name__} cannot be saved; save takes what isopix.load returns")
     folder, loaded = Path(folder), model.loaded
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ValueError(f"{folder} is not empty; choose another folder")

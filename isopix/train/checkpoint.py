@@ -116,6 +116,25 @@ def newest(checkpoints: Path, groups: Collection[str] | None = None) -> Found:
     return Found(None, [])
 
 
+def last(checkpoints: Path) -> Path | None:
+    """The newest `step-NNNNNNNN` in the folder, intact or not; None where there is none."""
+    return next(iter(_newest_first(checkpoints)), None)
+
+
+def check(folder: Path) -> list[str]:
+    """The files of a checkpoint, each of which has the hash that its manifest states.
+
+    Raises DamagedError about the first that has not.
+    """
+    try:
+        entries = _read_manifest(folder)
+        for name, entry in entries.items():
+            _verify(folder, name, entry)
+    except OSError as error:
+        raise DamagedError(folder, f"cannot be read: {error}") from None
+    return list(entries)
+
+
 def prune(checkpoints: Path, keep: int = 2) -> list[Path]:
     """Delete and return what is older than the `keep`-th newest intact checkpoint; the only one stays."""
     if keep < 1:
@@ -211,9 +230,8 @@ def _is_wanted(file: Path, groups: Collection[str] | None) -> bool:
 
 def _is_intact(folder: Path) -> bool:
     try:
-        for name, entry in _read_manifest(folder).items():
-            _verify(folder, name, entry)
-    except (DamagedError, OSError):
+        check(folder)
+    except DamagedError:
         return False
     return True
 

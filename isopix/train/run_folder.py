@@ -44,6 +44,7 @@ class RunFolder:
             raise ValueError(f"run folder {path} does not exist")
         if (path / MANIFEST).is_file():
             raise ValueError(f"{path} is a checkpoint, not a run folder; {_run_around(path)}")
+        refuse_theirs(path, path)
         run = cls(path)
         if not run.recipe.is_file():
             raise ValueError(f"{path} holds no recipe.json; not a run folder")
@@ -115,8 +116,15 @@ class RunFolder:
             yield
 
 
+def refuse_theirs(folder: Path, name: object) -> None:
+    """Raises ValueError for a folder of Hugging Face's; `name` is what the user calls it."""
+    if (folder / "config.json").is_file() and not RunFolder(folder).recipe.is_file():
+        line = command("convert", "huggingface", name, "OUT")
+        raise ValueError(f"{name} is a Hugging Face model; {line} makes a run folder of it")
+
+
 def _taken(path: Path) -> str:
-    if RunFolder(path).recipe.is_file():
+    if RunFolder(path).recipe.is_file() and not any(path.glob("checkpoints/step-*/imported.json")):
         return (
             f"run folder {path} is not empty; choose another --out, or go on with: {command('resume', path)}"
         )
@@ -126,5 +134,8 @@ def _taken(path: Path) -> str:
 def _run_around(checkpoint: Path) -> str:
     run = checkpoint.absolute().parent.parent
     if not RunFolder(run).recipe.is_file():
-        return "it is a model without one, and nothing is written into it"
+        return (
+            "it is a saved model, and nothing is written into it: isopix verify, publish and convert "
+            "to-huggingface read it, and isopix.load in Python, which also draws and gives features"
+        )
     return f"give {checkpoint.parent.parent if len(checkpoint.parts) > 2 else run}"

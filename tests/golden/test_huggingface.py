@@ -114,6 +114,23 @@ def test_leaving_out_the_start_symbol_gives_other_features_and_ours_can_give_the
 
 
 @torch.no_grad()
+def test_their_loss_with_labels_leaves_out_the_last_pixel_or_grades_every_one_by_its_neighbour(
+    pair: Pair,
+) -> None:
+    net, theirs = pair.ours.double(), pair.theirs.double()
+    images = pixels(net)
+    codes, shifted = net.codec.encode(images)[..., 0], peer.shifted(net, images)
+    logits = theirs(input_ids=shifted).logits
+    right = nn.functional.cross_entropy(logits.mT, codes, reduction="none")
+    torch.testing.assert_close(theirs(input_ids=shifted, labels=shifted).loss, right[:, :-1].mean())
+    wrong = nn.functional.cross_entropy(logits[:, :-1].mT, codes[:, 1:], reduction="none")
+    torch.testing.assert_close(theirs(input_ids=shifted, labels=codes).loss, wrong.mean())
+    assert (right[:, :-1] - wrong).abs().mean() > 0.1
+    own = net.nll(net.prepare(images, generator(0, "golden")))
+    torch.testing.assert_close(own, right.mean(1), rtol=0, atol=1e-5)  # our logits are float32
+
+
+@torch.no_grad()
 def test_greedy_samples_are_theirs_for_1024_steps(tmp_path: Path) -> None:
     theirs = their_model(32, 32, n_layer=2, n_head=2).double()
     net = models.revived(read(saved(theirs.float(), tmp_path / "a", 32, 32))).double()

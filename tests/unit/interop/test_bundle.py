@@ -181,15 +181,3 @@ def test_too_many_tensors_are_refused(prefix: Path, monkeypatch: pytest.MonkeyPa
     assert len(Bundle.open(prefix).entries) == len(NAMES)
     monkeypatch.setattr(reader, "MOST_TENSORS", len(NAMES) - 1)
     refused(lambda: Bundle.open(prefix), "more than 8 tensors")
-
-
-def test_names_that_look_like_paths_are_only_names(prefix: Path) -> None:
-    secret = prefix.with_name("secret")
-    secret.write_bytes(b"kept")
-    names = ["../secret", str(secret), "model/../../secret"]
-    bundles.write(prefix, {name: np.ones(1, np.float32) for name in names})
-    bundle = Bundle.open(prefix)
-    assert all(torch.equal(bundle.read(name), torch.ones(1)) for name in names)
-    assert {bundle.shard(entry.shard) for entry in bundle.entries.values()} == {
-        bundles.shard_of(prefix, 0, 1)
-    }

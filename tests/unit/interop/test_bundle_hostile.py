@@ -65,6 +65,12 @@ LIES: dict[str, tuple[Callable[[Layout], Layout], tuple[str, ...]]] = {
         ("a reader of version",),
     ),
     "name of no text": (lambda it: Layout(it.shards, {"a\nb": it.places[X]}, it.head), ("a\\nb", "no text")),
+} | {
+    f"name like the path {name}": (
+        lambda it, name=name: Layout(it.shards, it.places | {name: it.places[X]}, it.head),
+        (repr(name), "which is a path"),
+    )
+    for name in ("/etc/passwd", "../clf/w", "model/../clf/w", "model//clf", "model/clf/", "..\\clf", ".")
 }
 
 

@@ -120,10 +120,25 @@ def test_positions_that_make_no_known_grid_are_refused(source: Path) -> None:
     assert "n_positions 48 is no square" in refusal(read, source)
 
 
+def test_a_grid_can_be_given(source: Path) -> None:
+    change_json(source / "preprocessor_config.json", size=None)
+    assert "n_positions 48 is no square" in (line := refusal(read, source))
+    assert line.endswith("give --rows and --cols")
+    assert read(source, grid=Grid(4, 12)).grid == Grid(4, 12)
+    assert "48 positions; 5 x 9 are 45" in refusal(lambda: read(source, grid=Grid(5, 9)))
+
+
+def test_a_model_that_cannot_be_read_is_not_first_asked_for_a_palette(source: Path) -> None:
+    (source / "preprocessor_config.json").unlink()
+    change_weights(source, lambda tensors: tensors.pop(HEAD))
+    assert "this is a base model without lm_head.weight" in refusal(read, source)
+
+
 def test_a_palette_can_be_given(tmp_path: Path) -> None:
     source = folder(tmp_path / "a", network("data.cols=8"))
     (source / "preprocessor_config.json").unlink()
-    assert "a palette must be given" in refusal(read, source)
+    told = "there is no preprocessor_config.json with clusters; give a palette file (--palette)"
+    assert told in refusal(read, source)
     given = models.palette().flip(0)
     assert torch.equal(read(source, given).colours, given)
     assert "the palette has 31 colours" in refusal(read, source, given[1:])

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from isopix.core.types import Grid
+from isopix.interop import imported as imports
 from isopix.interop.openai import read
 from isopix.interop.tables import OPENAI_START, Row, openai
 from isopix.model.blocks import Transformer
@@ -59,6 +60,15 @@ def test_every_variable_is_accounted_for(prefix: Path, start: bool) -> None:
     assert {account.theirs: account.skipped for account in imported.accounts if account.skipped} == EXTRA
     used = {name for account in imported.accounts for name in account.ours}
     assert used == imported.tensors.keys()
+
+
+def test_more_than_can_be_listed_is_refused_before_anything_is_read(
+    prefix: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(imports, "MAX_JSON", 2**13)
+    slots = {f"model/h{n}/ln_1/g/AdamWeightDecayOptimizer_1": np.zeros(1, np.float32) for n in range(40)}
+    bundles.layout(variables.draw() | slots, checksum=lambda raw: 0).write(prefix)
+    refused(lambda: read(prefix, COLOURS), str(prefix), "the list of its tensors has")
 
 
 def test_what_is_skipped_is_not_read(prefix: Path) -> None:
@@ -175,7 +185,7 @@ def test_a_palette_of_another_size_is_refused(prefix: Path) -> None:
 
 
 def test_positions_that_are_no_square_need_a_grid(prefix: Path) -> None:
-    check_refused(prefix, variables.draw(positions=15), "15 positions are no square")
+    check_refused(prefix, variables.draw(positions=15), "15 positions are no square; give --rows and --cols")
     assert read(prefix, COLOURS, grid=Grid(3, 5)).grid == Grid(3, 5)
 
 

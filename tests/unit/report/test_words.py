@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from isopix.codecs.pixel import PaletteColours
 from isopix.core.config import to_dict
+from isopix.model.blocks import Transformer
 from isopix.recipes import catalogue, tiny
+from isopix.recipes.recipe import Recipe
 from isopix.report import words
 
 JSON = st.recursive(
@@ -87,3 +89,25 @@ def test_no_values_make_it_fail(values: dict[str, Any]) -> None:
     assert words.sentences(recipe)
     assert words.architecture(recipe)
     assert words.graded(recipe)
+
+
+def test_one_of_a_thing_is_one() -> None:
+    recipe = replace(tiny.digits(), depth=1, steps=1, batch=1, block=Transformer(heads=1))
+    text = " ".join(words.sentences(to_dict(recipe)))
+    for said in ("1 transformer block of", "1 attention head.", "1 step of 1 image,", "in all 1 image."):
+        assert said in text
+    assert words.singular("21 blocks, 1,001 steps, 0.1 epochs, 1 test images") == (
+        "21 blocks, 1,001 steps, 0.1 epochs, 1 test image"
+    )
+
+
+@pytest.mark.parametrize("recipe", [tiny.digits(), tiny.digits_bert()], ids=["autoregressive", "masked"])
+def test_of_an_imported_model_its_network_alone_is_told(recipe: Recipe) -> None:
+    text = " ".join(words.imported(to_dict(recipe), "OpenAI model.ckpt-7", 7000, None))
+    assert "4 transformer blocks of width 64" in text
+    assert text.endswith("from OpenAI model.ckpt-7; its training is not known beyond its 7,000 steps.")
+    for unknown in ("k-means", "Adam", "seed", "digits", "hidden, each", "%"):
+        assert unknown not in text
+    told = words.imported(to_dict(recipe), "Hugging Face x", 0, "my photos")
+    assert told[-2].endswith("its training is not known.")
+    assert "my photos" in told[-1]

@@ -1,5 +1,6 @@
 """The hub, as far as it goes without a network: what its library is asked, and what is said when it fails."""
 
+import fnmatch
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,8 +31,9 @@ def test_pickles_are_fetched_only_where_there_is_nothing_safer(
 ) -> None:
     asked = []
 
-    def fetch(name: str, *, allow_patterns: list[str]) -> str:
+    def fetch(name: str, *, allow_patterns: list[str], ignore_patterns: list[str]) -> str:
         asked.append(allow_patterns)
+        assert fnmatch.fnmatch("onnx/model.safetensors", ignore_patterns[0])
         if safe:
             (tmp_path / "model.safetensors").touch()
         return str(tmp_path)

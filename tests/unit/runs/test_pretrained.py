@@ -7,15 +7,18 @@ import numpy as np
 import pytest
 import torch
 from einops import rearrange
+from jaxtyping import config
 
 import isopix
 from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.generate.sample import Sampling
+from isopix.runs.given import Given
 from isopix.runs.load import Loaded
 from isopix.runs.pretrained import Pretrained
 from isopix.transfer.features import extract
 from tests.laws import cases
+from tests.unit.data.refusal import refusal
 
 RECORDS = {"state": {"step": 7, "codec": "", "data": "these"}}
 
@@ -35,6 +38,12 @@ def causal() -> Pretrained:
 
 
 @pytest.fixture
+def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As users have it: without the checker of types, which the tests alone switch on."""
+    monkeypatch.setattr(config, "jaxtyping_disable", True)
+
+
+@pytest.fixture
 def masked() -> Pretrained:
     return model(cases.masked()[-1])
 
@@ -51,6 +60,10 @@ FORMS: dict[str, Callable[[Pretrained, Images], object]] = {
     "array [B H W 3]": lambda of, x: rearrange(x, "b c h w -> b h w c").numpy(),
     "codes [B N Q]": lambda of, x: of.network.codec.encode(x),
     "codes [B N]": lambda of, x: of.network.codec.encode(x)[..., 0].numpy().astype(np.int16),
+    "codes, big endian": lambda of, x: of.network.codec.encode(x).numpy().astype(">i8"),
+    "codes, uint16": lambda of, x: of.network.codec.encode(x).to(torch.uint16),
+    "codes, uint32": lambda of, x: of.network.codec.encode(x).numpy().astype(np.uint32),
+    "codes, uint64": lambda of, x: of.network.codec.encode(x).to(torch.uint64),
 }
 VERBS: dict[str, Callable[[Pretrained, object], torch.Tensor]] = {
     "logits": lambda of, x: of.logits(x),
@@ -108,11 +121,12 @@ def test_nll_is_the_loss_an_image_at_a_time(pretrained: Pretrained) -> None:
     assert torch.equal(found, pretrained.nll(x, batch=2))
 
 
-def test_samples_depend_on_the_seed_alone(causal: Pretrained) -> None:
+def test_samples_depend_on_the_seed_and_the_batch_alone(causal: Pretrained) -> None:
     one = causal.sample(3, sampling=Sampling(temperature=2.0))
     assert one.shape == (3, 3, 4, 7)
     assert torch.equal(one, causal.sample(3, sampling=Sampling(temperature=2.0)))
     assert not torch.equal(one, causal.sample(3, sampling=Sampling(temperature=2.0), seed=1))
+    assert not torch.equal(one, causal.sample(3, sampling=Sampling(temperature=2.0), batch=2))
 
 
 def test_completions_keep_what_was_given(causal: Pretrained) -> None:
@@ -146,11 +160,13 @@ REFUSED = {
     "another size": torch.zeros(1, 3, 5, 7, dtype=torch.uint8),
     "one image": torch.zeros(3, 4, 7, dtype=torch.uint8),
     "too few codes": torch.zeros(2, 27, dtype=torch.long),
+    "complex codes": torch.zeros(2, 28, dtype=torch.complex64),
+    "truths": np.zeros((2, 28), bool),
 }
 
 
 @pytest.mark.parametrize("given", REFUSED.values(), ids=list(REFUSED))
-def test_anything_else_is_refused_with_what_is_taken(causal: Pretrained, given: torch.Tensor) -> None:
+def test_anything_else_is_refused_with_what_is_taken(causal: Pretrained, given: Given) -> None:
     taken = (
         r"it takes uint8 images \[B 3 4 7\] or \[B 4 7 3\], and integer codes \[B 28\] or \[B 28 1\] below 32"
     )
@@ -162,6 +178,43 @@ def test_anything_else_is_refused_with_what_is_taken(causal: Pretrained, given: 
 def test_codes_that_the_model_does_not_know_are_refused(causal: Pretrained, code: int) -> None:
     with pytest.raises(ValueError, match=rf"codes run from .*{code}.*; this model knows 0 to 31"):
         causal.nll(torch.full((1, 28), code))
+
+
+MISTAKES: dict[str, tuple[Callable[[Pretrained, Images], object], str]] = {
+    "reading": (lambda of, x: of.features(x, 1, reading="Paper"), "reading is 'Paper'; allowed: paper, hugg"),
+    "stream": (lambda of, x: of.features(x, 1, stream="N"), "stream is 'N'; allowed: n, h"),
+    "pool": (lambda of, x: of.features(x, 1, pool="x"), "pool is 'x'; allowed: mean, last, max"),
+    "precision": (lambda of, x: Pretrained(of.loaded, precision="fp8"), "precision is 'fp8'; allowed: fp32"),
+    "no layer": (lambda of, x: of.features(x, None), "layer None is not there; layers are 0 to 2"),
+    "half a layer": (lambda of, x: of.features(x, 1.5), "layer 1.5 is not there"),
+    "batch of features": (lambda of, x: of.features(x, 1, batch=-1), "batch is -1; it must be a whole"),
+    "batch of logits": (lambda of, x: of.logits(x, batch=0), "batch is 0; it must be a whole number of at"),
+    "batch of losses": (lambda of, x: of.nll(x, batch=0), "batch is 0"),
+    "batch of samples": (lambda of, x: of.sample(2, batch=0), "batch is 0"),
+    "no samples": (lambda of, x: of.sample(0), "count is 0; it must be a whole number of at least 1"),
+    "samples below none": (lambda of, x: of.sample(-1), "count is -1"),
+    "no completions": (lambda of, x: of.complete(x, 2, each=0), "each is 0"),
+    "half a row": (lambda of, x: of.complete(x, 3.5), "rows is 3.5; it must be a whole number"),
+    "nothing to complete": (lambda of, x: of.complete(x[:0], 2), "there are 0 images"),
+    "nothing to grade": (lambda of, x: of.nll(x[:0]), "there are 0 images"),
+    "words": (lambda of, x: of.nll(np.array(["a"])), "an array of <U1 is neither images nor codes"),
+    "another model": (lambda of, x: isopix.save(of.network, "x"), "a Network cannot be saved; save takes"),
+}
+
+
+@pytest.mark.parametrize(("mistake", "line"), MISTAKES.values(), ids=list(MISTAKES))
+def test_a_mistake_is_one_line_that_says_what_is_taken(
+    causal: Pretrained, unchecked: None, mistake: Callable[[Pretrained, Images], object], line: str
+) -> None:
+    assert refusal(mistake, causal, images(causal)).startswith(line)
+
+
+def test_what_hides_is_checked_too(masked: Pretrained, unchecked: None) -> None:
+    x, hidden = images(masked), np.zeros((3, 28), bool)
+    assert torch.equal(masked.logits(x, hidden=hidden), masked.logits(x))
+    for wrong in (hidden[:2], hidden[:, :5], hidden[..., None], hidden.astype(int)):
+        assert "it takes bool [3, 28]" in refusal(lambda given: masked.logits(x, hidden=given), wrong)
+    assert "there are 0 images" in refusal(masked.reconstruct, x[:0])
 
 
 def test_a_layer_that_is_not_there_is_refused(causal: Pretrained) -> None:

@@ -104,8 +104,23 @@ def test_a_checkpoint_is_no_run_and_its_run_is_named(run):
 
 def test_a_model_folder_without_a_run_is_not_written_into(tmp_path):
     checkpoint.save(tmp_path / "model", {}, {"recipe": {}})
-    expected = "is a checkpoint, not a run folder; it is a model without one, and nothing is written into it"
-    assert refusal(RunFolder.open, tmp_path / "model") == f"{tmp_path / 'model'} {expected}"
+    expected = "is a checkpoint, not a run folder; it is a saved model, and nothing is written into it: "
+    assert refusal(RunFolder.open, tmp_path / "model").startswith(f"{tmp_path / 'model'} {expected}")
+
+
+def test_a_model_of_hugging_faces_is_no_run_folder_and_how_it_becomes_one_is_said(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    line = f"is a Hugging Face model; isopix convert huggingface {tmp_path} OUT makes a run folder of it"
+    assert refusal(RunFolder.open, tmp_path) == f"{tmp_path} {line}"
+
+
+def test_nobody_is_sent_to_go_on_with_an_imported_model(tmp_path):
+    run = RunFolder.create(tmp_path / "run")
+    run.recipe.write_text("{}")
+    assert "go on with: isopix resume" in refusal(RunFolder.create, run.path)
+    (run.checkpoints / "step-00000000").mkdir()
+    (run.checkpoints / "step-00000000" / "imported.json").write_text("{}")
+    assert refusal(RunFolder.create, run.path) == f"folder {run.path} is not empty; choose another --out"
 
 
 def test_a_locked_run_names_its_holder(run):
