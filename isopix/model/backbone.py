@@ -6,7 +6,7 @@ from typing import Any, Literal
 from torch import nn
 
 from isopix.core.types import Grid, Hidden, Images, Tokens
-from isopix.model.attention import Cache
+from isopix.model.cache import Cache
 
 Stream = Literal["n", "h"]
 
