@@ -61,11 +61,11 @@ RULES: tuple[tuple[str, Draw, Draw], ...] = (
     (r"conv\d\.weight$", glorot, glorot),
     (r"stem\.tables\.\d+\.weight$", small, table),
     (r"stem\.project\.weight$", glorot, glorot),
-    (r"stem\.normals$", normal(lambda width, depth: 1.0), normal(lambda width, depth: 1.0)),
+    (r"stem\.features\.normals$", normal(lambda width, depth: 1.0), normal(lambda width, depth: 1.0)),
     (r"masking\.start$", small, table),
     (r"positions\.table$", normal(lambda width, depth: 0.01), table),
 )
-FIXED = r"stem\.normals$"  # drawn once and saved, but not learnt
+FIXED = r"stem\.features\.normals$"  # drawn once and saved, but not learnt
 
 
 @torch.no_grad()

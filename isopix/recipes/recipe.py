@@ -14,7 +14,7 @@ from isopix.model.blocks import Block, Transformer
 from isopix.model.heads import LinearHead
 from isopix.model.init import Initial, initialise
 from isopix.model.positions import Learned, Positions
-from isopix.model.stems.codes import Codes, Stem
+from isopix.model.stems import Codes, Stem
 from isopix.objectives.autoregressive import Autoregressive
 from isopix.objectives.network import Network, ObjectiveSpec
 from isopix.train.optim import Adam, Optimiser

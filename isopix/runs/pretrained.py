@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from einops import rearrange
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from isopix.core import device as devices
@@ -77,11 +77,15 @@ class Pretrained:
             f"[B {codec.grid.positions}] or [B {codec.grid.positions} {codec.codes}] below {codec.levels}"
         )
 
-    def logits(self, images: Given, *, hidden: Hidden | None = None, batch: int = BATCH) -> Logits:
+    def logits(
+        self, images: Given, *, hidden: Hidden | Bool[Tensor, "B N"] | None = None, batch: int = BATCH
+    ) -> Logits:
         """Logits [B N Q K] of every position; of a masked model with `hidden` positions hidden, if any.
 
         Those of position i answer what stands at i: a causal model has seen the positions before i alone.
         """
+        if hidden is not None and hidden.ndim == 2:
+            hidden = hidden[..., None]
         if hidden is not None and self.network.objective.causal:
             raise ValueError("an autoregressive model hides nothing; leave out `hidden`")
         given, device, parts = self._some(self.images(images), batch), self.network.device, []

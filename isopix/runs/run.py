@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-from isopix.codecs import kmeans, palette_file
-from isopix.codecs.base import Codec
 from isopix.core.config import to_dict
 from isopix.core.device import environment
 from isopix.data.batches import Batches
@@ -66,13 +64,13 @@ def start(recipe: Recipe, out: Path, *, device: torch.device, watch: Watch) -> O
     run = RunFolder.create(out)
     try:
         data = load_images(recipe.data, seed=recipe.seed)
-        if recipe.codec.source is None:
-            text = f"fitting {recipe.codec.colours} colours to {len(data.train):,} training images"
+        if recipe.codec.task:
+            text = f"{recipe.codec.task} to {len(data.train):,} training images"
             watch.record({"kind": "note", "step": 0, "text": text})
-        network = recipe.build(make_codec(recipe, data))
+        network = recipe.build(recipe.codec.fit(data.train.images, recipe.grid, recipe.seed))
         with run.lock():
             write_json(run.recipe, to_dict(anchored(recipe)))
-            write_json(run.environment, {**surroundings(device), **_facts(data), **_palette(recipe)})
+            write_json(run.environment, {**surroundings(device), **_facts(data), **recipe.codec.origin()})
             if data.report:
                 shutil.copy(data.report, run.path / "bad-files.csv")
             return _Session(run, anchored(recipe), network, data, device).go(watch, None)
@@ -111,26 +109,10 @@ def resume(out: Path, *, device: torch.device, watch: Watch) -> Outcome:
 
 def anchored(recipe: Recipe) -> Recipe:
     """The recipe with the paths of its files made absolute, so that it means the same from every folder."""
-    data, codec = Path(recipe.data.source), recipe.codec
+    data = Path(recipe.data.source)
     if data.exists():
         recipe = replace(recipe, data=replace(recipe.data, source=str(data.resolve())))
-    if codec.source is not None:
-        recipe = replace(recipe, codec=replace(codec, source=str(Path(codec.source).resolve())))
-    return recipe
-
-
-def make_codec(recipe: Recipe, data: ImageSet) -> Codec:
-    """The palette of the recipe's file, or one fitted to the training images. Raises ValueError if the
-    sizes differ.
-    """
-    if recipe.codec.source is not None:
-        colours = palette_file.read(Path(recipe.codec.source)).colours
-    else:
-        try:
-            colours = kmeans.fit(data.train.images, recipe.codec.colours, seed=recipe.seed).colours
-        except ValueError as error:
-            raise ValueError(f"codec.colours: {error}") from None
-    return recipe.codec.build(recipe.grid, colours)
+    return replace(recipe, codec=recipe.codec.anchored())
 
 
 class _Session:
@@ -229,14 +211,6 @@ def _facts(data: ImageSet) -> dict[str, Any]:
     """Which images, and how many in each split."""
     counts = {"train": len(data.train), "validation": len(data.validation), "test": len(data.test)}
     return {"data": data.fingerprint, "images": counts}
-
-
-def _palette(recipe: Recipe) -> dict[str, Any]:
-    """Which palette file, and where its colours come from; nothing for a palette of the run's own."""
-    if recipe.codec.source is None:
-        return {}
-    path = Path(recipe.codec.source).resolve()
-    return {"palette": {"file": str(path), "source": palette_file.read(path).source}}
 
 
 def _differences(found: Checkpoint, device: torch.device) -> list[str]:

@@ -98,7 +98,7 @@ def pixels(net: Network) -> tuple[Images, NDArray[np.int64]]:
 
 def check_logits(net: Network, model: Variables, hidden: Hidden | None) -> None:
     images, codes = pixels(net)
-    keep = None if hidden is None else 1.0 - hidden.double().numpy()
+    keep = None if hidden is None else 1.0 - hidden[..., 0].double().numpy()
     wanted = reference(model, codes, depth=net.backbone.depth, keep=keep)
     with torch.no_grad():
         own = net.head.project(net.backbone(images, hidden))
@@ -118,7 +118,7 @@ def test_logits_are_the_graphs(tmp_path: Path, start: bool, shape: tuple[int, in
     )
     net = network(read(tmp_path / "model.ckpt-1", palette(COLOURS)))
     exact = {name: array.astype(np.float64) for name, array in model.items()}
-    hidden = None if start else torch.rand(3, 36, generator=torch.Generator().manual_seed(2)) < 0.15
+    hidden = None if start else torch.rand(3, 36, 1, generator=torch.Generator().manual_seed(2)) < 0.15
     check_logits(net, exact, hidden)
 
 
