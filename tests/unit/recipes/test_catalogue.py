@@ -47,7 +47,7 @@ def test_training_flops_of_s_are_the_known_count() -> None:
 
 
 def test_unknown_recipe_lists_the_right_ones() -> None:
-    names = ", ".join(catalogue.RECIPES)
+    names = ", ".join(catalogue.listing())
     with pytest.raises(
         ValueError, match=r"^unknown recipe 'igpt.tny'; did you mean 'igpt.tiny'. recipes: "
     ) as error:
