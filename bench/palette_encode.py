@@ -27,7 +27,7 @@ from torch import Tensor
 from transformers.models.imagegpt.image_processing_pil_imagegpt import color_quantize
 
 from isopix.codecs import kmeans, palette_file
-from isopix.codecs.pixel import Palette
+from isopix.codecs.palette import Palette
 from isopix.core.types import Grid, Images
 from isopix.data.images import Data, load
 

@@ -37,7 +37,7 @@ def cost(network: Network, *, block_flops: int, depth: int, width: int, precisio
     count = sum(parameter.numel() for parameter in network.parameters())
     codec, grid = network.codec, network.codec.grid
     logits = codec.codes * codec.levels
-    decoded = round(grid.positions * network.objective.graded)
+    decoded = round(grid.positions * network.objective.decoded(codec.codes))
     forward = depth * block_flops + 2 * width * logits * decoded
     size = 2 if precision == "bf16" else 4
     saved = grid.positions * depth * SAVED_PER_POSITION * width * size + 8 * logits * decoded

@@ -11,8 +11,8 @@ from isopix.cli.console import Json, Limit, Seed, console, say, show_json, show_
 from isopix.cli.drawing import load_images
 from isopix.codecs import kmeans, palette_file
 from isopix.codecs.fidelity import Fidelity, measure
+from isopix.codecs.palette import Palette
 from isopix.codecs.palette_file import StoredPalette
-from isopix.codecs.pixel import Palette
 from isopix.core.types import Grid
 from isopix.data.images import Data, ImageSet
 from isopix.plots import palette as plots

@@ -19,11 +19,11 @@ Example: isopix recipe show igpt.tiny
 
 @app.command(name="list")
 def list_recipes(*, json: Json = False) -> None:
-    """List the recipes, the smallest first.
+    """List the recipes, the smallest of each paper first; families of many by the pattern of their names.
 
     Example: isopix recipe list
     """
-    lines = {name: " ".join((function.__doc__ or "").split()) for name, function in catalogue.RECIPES.items()}
+    lines = catalogue.listing()
     if json:
         show_json(lines)
     else:

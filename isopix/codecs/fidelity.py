@@ -9,7 +9,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from isopix.codecs.histogram import Histogram, count
-from isopix.codecs.pixel import Palette
+from isopix.codecs.palette import Palette
 from isopix.core.types import Grid, Images
 
 RARE = 1e-5  # a colour of fewer than one pixel in 100,000 is called rare

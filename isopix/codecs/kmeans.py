@@ -11,7 +11,7 @@ from torch import Tensor
 
 from isopix.codecs.fidelity import Fidelity, assign, measure
 from isopix.codecs.histogram import Histogram, count
-from isopix.codecs.pixel import Palette, check_number
+from isopix.codecs.palette import Palette, check_number
 from isopix.core.random import generator
 from isopix.core.types import Grid, Images
 

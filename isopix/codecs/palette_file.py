@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isopix.codecs.pixel import Palette
+from isopix.codecs.palette import Palette
 from isopix.core.arrays import Arrays, of_numbers, read_arrays
 from isopix.core.shell import command
 from isopix.core.types import Grid

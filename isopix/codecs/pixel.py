@@ -1,91 +1,51 @@
-"""Pixel codecs: one position is one pixel."""
+"""Pixel codecs: one position is one pixel, named by the nearest colour of a palette or by its three bytes.
+
+A codec's spec says all that a run asks of it: the task of making it, the codec of some images, the same one
+from a checkpoint, and one of its size for counting.
+"""
 
 import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from einops import rearrange
-from jaxtyping import Float, Int32
+from jaxtyping import Float
 from torch import Tensor
 
-from isopix.codecs import nearest
+from isopix.codecs import kmeans, nearest, palette_file
 from isopix.codecs.base import Codec
+from isopix.codecs.palette import Palette
 from isopix.core.config import spec
 from isopix.core.types import Codes, Grid, Images
 
-BREAK_EVEN = 2**27  # distances that take about as long as the table; both give the same codes
+__all__ = ["ByteChannels", "Bytes", "CodecSpec", "Palette", "PaletteColours"]
 
 
-class Palette(Codec):
-    """Each pixel is named by the nearest of K colours: iGPT's 9-bit codes (section 3.2).
+class Bytes(Codec):
+    """Each pixel is named by its red, green and blue level: three codes of 256, nothing rounded."""
 
-    Distances are squared differences summed over red, green and blue in levels of 0..255, which orders
-    colours as OpenAI's x / 127.5 - 1 does. They are exact (see `nearest`); ties go to the lower index, on
-    every device. The colours are kept to 1/65536 of a level, as whole numbers, so that casting a model to
-    half precision cannot move them.
-    """
-
-    fixed: Int32[Tensor, "K 3"]
-    table: Tensor | None  # the code of each of the 2^24 colours; built when it is worth it
-    base: Tensor
-    codes = 1
+    codes = 3
+    levels = 256
     cell = 1
 
-    def __init__(self, colours: Float[Tensor, "K 3"], grid: Grid):
-        """Colours in levels 0..255. Raises ValueError if one, as `decode` shows it, is nearer to another."""
+    def __init__(self, grid: Grid):
         super().__init__()
-        _check_values(colours)
         self.grid = grid
-        self.levels = len(colours)
-        self.compared = 0
-        self.register_buffer("fixed", (colours.double() * nearest.ONE).round().int())
-        self.register_buffer("table", None, persistent=False)
-        # A tensor, because wrapping a number costs more than multiplying the pixels of one image by it.
-        self.register_buffer("base", torch.tensor(256, dtype=torch.int32), persistent=False)
-        self.register_load_state_dict_post_hook(_forget_table)  # type: ignore[no-untyped-call]
-        self._check_round_trip()
-
-    @property
-    def colours(self) -> Float[Tensor, "K 3"]:
-        """The colours in levels 0..255; exact in float32."""
-        return self.fixed / nearest.ONE
 
     def encode(self, images: Images) -> Codes:
-        """The nearest colours, by a table of all 2^24 once that has become worth building."""
-        if self.table is None and images.device.type == "cpu":
-            self.compared += images[:, 0].numel() * self.levels
-            if self.compared <= BREAK_EVEN:
-                pixels = rearrange(images, "b c h w -> (b h w) c")
-                return nearest.search(self.fixed, pixels).view(len(images), -1, 1)
-        self.prepare()
-        assert self.table is not None
-        base, (red, green, blue) = self.base, images.unbind(1)
-        index = red.int().mul_(base).add_(green).mul_(base).add_(blue)
-        return self.table.index_select(0, index.flatten()).long().view(len(images), -1, 1)
-
-    def prepare(self) -> None:
-        """The table, built now (under a second, 32 MiB) if there is none; call it before `torch.compile`."""
-        if self.table is None:
-            self.table = nearest.table(self.fixed.cpu()).to(self.fixed.device)
+        return rearrange(images, "b c h w -> b (h w) c").long()
 
     def decode(self, codes: Codes, grid: Grid | None = None) -> Images:
-        """The colours rounded to whole levels (half to even)."""
-        shown = self.colours.round().to(torch.uint8)
-        return rearrange(shown[codes], "b (h w) 1 c -> b c h w", h=(grid or self.grid).rows).contiguous()
+        """The levels as they are."""
+        rows = (grid or self.grid).rows
+        return rearrange(codes.to(torch.uint8), "b (h w) c -> b c h w", h=rows).contiguous()
 
     def fingerprint(self) -> str:
-        """SHA-256 of the colours, in their order."""
-        return hashlib.sha256(self.fixed.cpu().numpy().astype("<i4").tobytes()).hexdigest()
-
-    def _check_round_trip(self) -> None:
-        found = nearest.search(self.fixed.cpu(), self.colours.round().to(torch.uint8).cpu())
-        wrong = (found != torch.arange(self.levels)).nonzero().flatten().tolist()
-        if wrong:
-            one, other = wrong[0], int(found[wrong[0]])
-            raise ValueError(
-                f"palette colours {one} and {other} are too close: "
-                f"{one}, rounded to whole levels, would be read as {other}"
-            )
+        """SHA-256 of what the codes mean."""
+        return hashlib.sha256(b"red, green and blue bytes").hexdigest()
 
 
 @spec
@@ -108,22 +68,72 @@ class PaletteColours:
             raise ValueError(f"the palette has {len(colours)} colours; codec.colours is {self.colours}")
         return Palette(colours, grid)
 
+    @property
+    def task(self) -> str:
+        """What `fit` has to do that takes time, in words; empty if there is nothing."""
+        return "" if self.source else f"fitting {self.colours} colours"
 
-CodecSpec = PaletteColours
+    def fit(self, images: Images, grid: Grid, seed: int) -> Palette:
+        """The palette of the file, or one fitted to these images. Raises ValueError if the sizes differ."""
+        if self.source is not None:
+            return self.build(grid, palette_file.read(Path(self.source)).colours)
+        try:
+            colours = kmeans.fit(images, self.colours, seed=seed).colours
+        except ValueError as error:
+            raise ValueError(f"codec.colours: {error}") from None
+        return self.build(grid, colours)
+
+    def restore(self, tensors: Mapping[str, Tensor], grid: Grid) -> Palette:
+        """The palette that a checkpoint holds. Raises LookupError that names the tensor if it has none."""
+        return self.build(grid, tensors["codec.fixed"] / nearest.ONE)
+
+    def example(self, grid: Grid) -> Palette:
+        """Some palette of this size."""
+        count = torch.arange(self.colours)
+        return self.build(grid, torch.stack([count % 256, count // 256, torch.zeros_like(count)], 1).float())
+
+    def anchored(self) -> "PaletteColours":
+        """The same with the path of its file made absolute."""
+        return replace(self, source=str(Path(self.source).resolve())) if self.source else self
+
+    def origin(self) -> dict[str, Any]:
+        """Which palette file, and where its colours come from; nothing for a palette of the run's own."""
+        if self.source is None:
+            return {}
+        path = Path(self.source).resolve()
+        return {"palette": {"file": str(path), "source": palette_file.read(path).source}}
 
 
-def check_number(colours: int) -> None:
-    """Raises ValueError if no palette can have so many colours."""
-    if not 1 <= colours <= nearest.MOST:
-        raise ValueError(f"a palette of {colours} colours is not possible; allowed: 1 to {nearest.MOST}")
+@spec
+class ByteChannels:
+    """The three channels as they are: nothing is chosen, fitted or kept."""
+
+    kind: Literal["bytes"] = "bytes"
+
+    @property
+    def task(self) -> str:
+        """Nothing takes time."""
+        return ""
+
+    def fit(self, images: Images, grid: Grid, seed: int) -> Bytes:
+        """The codec, whatever the images."""
+        return Bytes(grid)
+
+    def restore(self, tensors: Mapping[str, Tensor], grid: Grid) -> Bytes:
+        """The codec, whatever the checkpoint."""
+        return Bytes(grid)
+
+    def example(self, grid: Grid) -> Bytes:
+        """The codec."""
+        return Bytes(grid)
+
+    def anchored(self) -> "ByteChannels":
+        """The same: no path is in it."""
+        return self
+
+    def origin(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
 
 
-def _check_values(colours: Float[Tensor, "K 3"]) -> None:
-    check_number(len(colours))
-    low, high = float(colours.min()), float(colours.max())
-    if not (low >= 0 and high <= 255):  # also true of NaN
-        raise ValueError(f"palette values run from {low:g} to {high:g}; allowed: 0 to 255")
-
-
-def _forget_table(palette: Palette, _keys: Any) -> None:
-    palette.table = None
+CodecSpec = PaletteColours | ByteChannels

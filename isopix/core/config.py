@@ -135,11 +135,25 @@ def _walk(kind: Any, values: Any, path: tuple[str, ...]) -> Any:
         values = {"kind": values}
     chosen = _choose(specs, values, path)
     hints = get_type_hints(chosen)
-    names = [item.name for item in dataclasses.fields(chosen)]
+    fields = {item.name: item for item in dataclasses.fields(chosen)}
     for name in values:
-        if name not in names:
-            raise ValueError(_unknown(".".join((*path, str(name))), path, str(name), names))
-    return {name: _walk(hints[name], value, (*path, name)) for name, value in values.items()}
+        if name not in fields:
+            raise ValueError(_unknown(".".join((*path, str(name))), path, str(name), list(fields)))
+    return {
+        name: _walk(hints[name], _with_kind(fields[name], value), (*path, name))
+        for name, value in values.items()
+    }
+
+
+def _with_kind(field: "dataclasses.Field[Any]", value: Any) -> Any:
+    """A part that does not say of which kind it is, is of its default's."""
+    if not isinstance(value, Mapping) or "kind" in value:
+        return value
+    default = field.default
+    if field.default_factory is not dataclasses.MISSING:
+        default = field.default_factory()
+    kind = getattr(default, "kind", None)
+    return value if kind is None else {"kind": kind, **value}
 
 
 def _members(kind: Any) -> tuple[Any, ...]:

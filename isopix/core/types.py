@@ -13,8 +13,8 @@ Images = UInt8[Tensor, "B 3 H W"]
 Labels = Int[Tensor, " B"]
 Codes = Int[Tensor, "B N Q"]
 Tokens = Float[Tensor, "B N D"]
-Hidden = Bool[Tensor, "B N"]  # True: the blocks may not see it
-Graded = Bool[Tensor, "B N"]  # True: it counts in the loss
+Hidden = Bool[Tensor, "B N #Q"]  # True: the blocks may not see it; [B N 1] hides whole positions
+Graded = Bool[Tensor, "B N #Q"]  # True: it counts in the loss
 Logits = Float[Tensor, "B N Q K"]
 Scalar = Float[Tensor, ""]
 

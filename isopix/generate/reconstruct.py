@@ -9,8 +9,8 @@ from isopix.objectives.network import Network
 
 
 class Reconstruction(NamedTuple):
-    """`shown` as the model's codec keeps it, what was `hidden` of it, and the `answer`, which differs
-    there alone.
+    """`shown` as the model's codec keeps it, what was `hidden` of it, position by position or code by code,
+    and the `answer`, which differs there alone.
 
     `accuracy` is the share of hidden codes named exactly.
     """
@@ -32,8 +32,8 @@ def reconstruct(network: Network, images: Images, *, generator: torch.Generator)
     assert problem.hidden is not None
     logits: Logits = network.logits(problem.images, problem.hidden)
     named = logits.argmax(-1)
-    answer = torch.where(problem.hidden[..., None], named, problem.answers)
-    right = (named == problem.answers)[problem.hidden].float().mean()
+    answer = torch.where(problem.hidden, named, problem.answers)
+    right = (named == problem.answers)[problem.hidden.expand_as(named)].float().mean()
     decode = network.codec.decode
     return Reconstruction(decode(problem.answers), problem.hidden, decode(answer), float(right))
 

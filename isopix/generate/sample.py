@@ -82,11 +82,12 @@ def strokes(
 ) -> Iterator[Stroke]:
     """Paint positions `start`, `start` + 1 .. of every canvas, `each` times over from the same beginning.
 
-    What stands before `start` is read in one pass and its keys and values are shared by the `each` paintings,
-    which stand next to one another. Raises ValueError if the network cannot paint.
+    What stands before `start`, in the colours of the codec, is read in one pass and kept for all of the
+    `each` paintings, which stand next to one another. Raises ValueError if the network cannot paint.
     """
     require_causal(network)
     backbone = network.backbone
+    canvas = network.codec.decode(network.codec.encode(canvas))
     caches = backbone.caches()
     tokens = backbone.step(backbone.enter(canvas)[:, : start + 1], caches)[:, -1:]
     tokens = tokens.repeat_interleave(each, 0)

@@ -8,7 +8,7 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor
 
-from isopix.codecs.pixel import Palette
+from isopix.codecs.palette import Palette
 from isopix.core.types import Grid
 from isopix.interop.imagegpt import (
     CONFIG,

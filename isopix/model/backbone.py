@@ -6,7 +6,8 @@ from typing import Any, Literal
 from torch import nn
 
 from isopix.core.types import Grid, Hidden, Images, Tokens
-from isopix.model.attention import Cache
+from isopix.model.cache import Cache
+from isopix.model.masking import whole
 
 Stream = Literal["n", "h"]
 
@@ -72,7 +73,7 @@ class Backbone(nn.Module):
         """State 0 at one position of a shifted sequence, from the pixels `cells` of the position before
         it.
         """
-        return self.positions(self.stem(cells), start=position)
+        return self.positions(whole(self.stem(cells)), start=position)
 
     def step(self, tokens: Tokens, caches: Sequence[Cache]) -> Tokens:
         """n of the last layer at the next positions, from their state 0; a first stretch, then one at a

@@ -3,34 +3,81 @@
 import math
 import re
 from collections.abc import Callable
+from itertools import chain
+from typing import Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-# A parameter's name and the deviation of its normal start, given width D and depth L (OpenAI's code: only the
-# attention's output is scaled by depth). 0 means zeros; norm gains start at one.
-RULES: tuple[tuple[str, Callable[[int, int], float]], ...] = (
-    (r"attention\.qkv\.weight$", lambda width, depth: 1 / math.sqrt(width)),
-    (r"attention\.out\.weight$", lambda width, depth: 1 / math.sqrt(width * depth)),
-    (r"mlp\.(up|down)\.weight$", lambda width, depth: 0.02),
-    (r"stem\.tables\.\d+\.weight$", lambda width, depth: 0.02),
-    (r"masking\.start$", lambda width, depth: 0.02),
-    (r"positions\.table$", lambda width, depth: 0.01),
-    (r"head\.project\.weight$", lambda width, depth: 0.0),
-    (r"\.bias$", lambda width, depth: 0.0),
+Initial = Literal["openai", "keras"]
+Draw = Callable[[torch.Size, int, int, torch.Generator], Tensor]  # shape, width D, depth L
+
+
+def constant(value: float) -> Draw:
+    """The same number everywhere."""
+    return lambda shape, width, depth, generator: torch.full(shape, value)
+
+
+def normal(deviation: Callable[[int, int], float]) -> Draw:
+    """N(0, deviation(D, L)^2)."""
+    return lambda shape, width, depth, generator: (
+        torch.randn(shape, generator=generator) * deviation(width, depth)
+    )
+
+
+def uniform(limit: Callable[[int], float]) -> Draw:
+    """U(-limit(D), limit(D))."""
+    return lambda shape, width, depth, generator: (
+        (2 * torch.rand(shape, generator=generator) - 1) * limit(width)
+    )
+
+
+def glorot(shape: torch.Size, width: int, depth: int, generator: torch.Generator) -> Tensor:
+    """U(-l, l) with l = sqrt(6 / (inputs + outputs)) of a matrix [out in *taps], a tap being an input and an
+    output.
+    """
+    limit = math.sqrt(6 / (shape[0] + shape[1]) / math.prod(shape[2:]))
+    return (2 * torch.rand(shape, generator=generator) - 1) * limit
+
+
+zeros, ones = constant(0.0), constant(1.0)
+small, table = normal(lambda width, depth: 0.02), uniform(lambda width: 0.05)
+# `openai`: the released code of Image GPT, where only the attention's output is scaled by depth; matrices
+# that it does not have are Glorot's. `keras`: what Keras does unless told otherwise; the study of inductive
+# biases names no start and was written in it, so that this one is inferred. Query, key and value are a matrix
+# each. The head's zeros are ours in both: an untrained network is exactly uniform.
+RULES: tuple[tuple[str, Draw, Draw], ...] = (
+    # parameter, openai, keras
+    (r"norm\d?\.weight$", ones, ones),
+    (r"\.bias$", zeros, zeros),
+    (r"head\.project\.weight$", zeros, zeros),
+    (
+        r"attention\.qkv\.weight$",
+        normal(lambda width, depth: 1 / math.sqrt(width)),
+        uniform(lambda width: math.sqrt(3 / width)),
+    ),
+    (r"attention\.out\.weight$", normal(lambda width, depth: 1 / math.sqrt(width * depth)), glorot),
+    (r"mlp\.(up|down)\.weight$", small, glorot),
+    (r"conv\d\.weight$", glorot, glorot),
+    (r"stem\.tables\.\d+\.weight$", small, table),
+    (r"stem\.project\.weight$", glorot, glorot),
+    (r"stem\.features\.normals$", normal(lambda width, depth: 1.0), normal(lambda width, depth: 1.0)),
+    (r"masking\.start$", small, table),
+    (r"positions\.table$", normal(lambda width, depth: 0.01), table),
 )
-ONES = r"norm\d?\.weight$"
+FIXED = r"stem\.features\.normals$"  # drawn once and saved, but not learnt
 
 
 @torch.no_grad()
-def initialise(network: nn.Module, *, width: int, depth: int, generator: torch.Generator) -> None:
-    """Draw every parameter anew, in the order of their names; raises AssertionError for one without a
-    rule.
+def initialise(
+    network: nn.Module, *, width: int, depth: int, generator: torch.Generator, initial: Initial = "openai"
+) -> None:
+    """Draw every parameter anew, in the order of their names, then what is fixed; raises AssertionError for
+    one without a rule.
     """
-    for name, parameter in sorted(network.named_parameters()):
-        if re.search(ONES, name):
-            parameter.fill_(1)
-            continue
-        deviations = [rule(width, depth) for pattern, rule in RULES if re.search(pattern, name)]
-        assert len(deviations) == 1, f"{len(deviations)} initialisation rules for {name}"
-        parameter.copy_(torch.randn(parameter.shape, generator=generator) * deviations[0])
+    fixed = [(name, buffer) for name, buffer in network.named_buffers() if re.search(FIXED, name)]
+    for name, tensor in chain(sorted(network.named_parameters()), sorted(fixed)):
+        found = [rules for pattern, *rules in RULES if re.search(pattern, name)]
+        assert len(found) == 1, f"{len(found)} initialisation rules for {name}"
+        draw = found[0][0 if initial == "openai" else 1]
+        tensor.copy_(draw(tensor.shape, width, depth, generator))

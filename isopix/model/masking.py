@@ -1,7 +1,6 @@
-"""Masking: what of each position the blocks may see. (tokens, hidden) -> tokens; an objective chooses
-which.
-"""
+"""Masking: what of each position the blocks may see. (parts, hidden) -> tokens; an objective says which."""
 
+from functools import reduce
 from typing import Literal
 
 import torch
@@ -9,6 +8,7 @@ from torch import nn
 
 from isopix.core.config import spec
 from isopix.core.types import Hidden, Tokens
+from isopix.model.stems.base import Parts
 
 
 @spec
@@ -25,7 +25,10 @@ class ShiftRight:
 
 @spec
 class ZeroOut:
-    """Hidden positions become zero vectors, before positions are added (iGPT section 2.2)."""
+    """What is hidden becomes a zero vector, before positions are added (iGPT section 2.2).
+
+    That is the whole position, or of a position some of whose codes are hidden, the part of each such code.
+    """
 
     kind: Literal["zero_out"] = "zero_out"
 
@@ -38,15 +41,26 @@ class Shift(nn.Module):
         super().__init__()
         self.start = nn.Parameter(torch.zeros(width))
 
-    def forward(self, tokens: Tokens, hidden: Hidden | None) -> Tokens:
+    def forward(self, parts: Parts, hidden: Hidden | None) -> Tokens:
         assert hidden is None, "a shifted sequence hides nothing else"
+        tokens = whole(parts)
         start = self.start.to(tokens.dtype).expand(len(tokens), 1, -1)
         return torch.cat([start, tokens[:, :-1]], dim=1)
 
 
 class Zero(nn.Module):
-    def forward(self, tokens: Tokens, hidden: Hidden | None) -> Tokens:
-        return tokens if hidden is None else tokens.masked_fill(hidden[..., None], 0.0)
+    def forward(self, parts: Parts, hidden: Hidden | None) -> Tokens:
+        if hidden is None:
+            return whole(parts)
+        if hidden.shape[-1] == 1:
+            return whole(parts).masked_fill(hidden, 0.0)
+        veils = hidden[..., None].unbind(2)
+        return whole([part.masked_fill(veil, 0.0) for part, veil in zip(parts, veils, strict=True)])
 
 
 Masking = ShiftRight | ZeroOut
+
+
+def whole(parts: Parts) -> Tokens:
+    """The sum of what is seen of each position."""
+    return reduce(torch.add, parts)

@@ -29,4 +29,20 @@ class LearnedPositions(nn.Module):
         return tokens + self.table[start : start + tokens.shape[1]]
 
 
-Positions = Learned
+@spec
+class NoPositions:
+    """Nothing is added: what a block knows of places, it knows by itself."""
+
+    kind: Literal["none"] = "none"
+
+    def build(self, grid: Grid, width: int) -> "Unplaced":
+        return Unplaced()
+
+
+class Unplaced(nn.Module):
+    def forward(self, tokens: Tokens, start: int = 0) -> Tokens:
+        """The tokens as they are."""
+        return tokens
+
+
+Positions = Learned | NoPositions

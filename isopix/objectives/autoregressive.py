@@ -28,14 +28,13 @@ class Autoregressive:
     def masking(self) -> ShiftRight:
         return ShiftRight()
 
-    @property
-    def graded(self) -> float:
+    def decoded(self, codes: int) -> float:
         return 1.0
 
     def prepare(self, images: Images, codec: Codec, generator: torch.Generator) -> Problem:
         """Nothing is drawn: every position of every image is graded."""
         answers = codec.encode(images)
-        return pose(images, None, answers, torch.ones_like(answers[..., 0], dtype=torch.bool))
+        return pose(images, None, answers, torch.ones_like(answers[..., :1], dtype=torch.bool))
 
     def loss(self, tokens: Tokens, problem: Problem, head: nn.Module) -> Loss:
         return nll(tokens, problem, head)

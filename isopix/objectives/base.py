@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from isopix.codecs.base import Codec
-from isopix.core.types import Codes, Graded, Hidden, Images, Scalar, Tokens
+from isopix.core.types import Codes, Graded, Hidden, Images, Logits, Scalar, Tokens
 from isopix.model.masking import Masking
 
 Loss = Scalar  # mean nats per graded code: a mean within each image, then over images
@@ -51,9 +51,8 @@ class Objective(Protocol):
     def masking(self) -> Masking:
         """What of a hidden position the blocks may see."""
 
-    @property
-    def graded(self) -> float:
-        """The share of positions that are graded, hence decoded, on average."""
+    def decoded(self, codes: int) -> float:
+        """The share of positions with something graded, hence decoded, on average, at `codes` a position."""
 
     def prepare(self, images: Images, codec: Codec, generator: torch.Generator) -> Problem:
         """A problem made of a batch; chance comes from `generator` alone."""
@@ -64,33 +63,42 @@ class Objective(Protocol):
 
 def pose(images: Images, hidden: Hidden | None, answers: Codes, graded: Graded) -> Problem:
     """A problem in which every image that has something graded counts alike."""
-    counted = graded.any(1).float()
+    counted = graded.any(2).any(1).float()
     return Problem(images, hidden, answers, graded, counted / counted.sum().clamp(min=1))
-
-
-def nll_by_image(tokens: Tokens, problem: Problem, head: nn.Module) -> Float[Tensor, " B"]:
-    """The mean of -ln p(answer) over each image's own graded codes, in nats; 0 where nothing is graded."""
-    logits = rearrange(head(tokens), "b n q k -> b k n q")
-    losses = F.cross_entropy(logits, problem.answers, reduction="none").mean(-1)
-    return (losses * problem.graded).sum(1) / problem.graded.sum(1).clamp(min=1)
 
 
 def nll(tokens: Tokens, problem: Problem, head: nn.Module, most: int | None = None) -> Loss:
     """-ln p(answer) by the problem's shares (iGPT section 2.1), in nats; at most `most` positions are
     decoded.
 
-    With `most`, the head sees only graded positions, gathered over the batch into a block of this fixed size,
-    so that compiled code keeps one shape and hidden pixels alone cost memory.
+    With `most`, the head sees only positions with something graded, gathered over the batch into a block of
+    this fixed size, so that compiled code keeps one shape and hidden pixels alone cost memory.
     """
-    weight = problem.graded * (problem.share / problem.graded.sum(1).clamp(min=1))[:, None]
+    graded = problem.graded.expand_as(problem.answers)
+    weight = graded * (problem.share / graded.sum((1, 2)).clamp(min=1))[:, None, None]
     tokens, answers, weight = (
         rearrange(x, "b n ... -> 1 (b n) ...") for x in (tokens, problem.answers, weight)
     )
     if most is not None:
-        graded = problem.graded.flatten()
-        rows = torch.nonzero_static(graded, size=most, fill_value=0)[:, 0]
-        real = torch.arange(most, device=rows.device) < graded.sum()
-        tokens, answers, weight = tokens[:, rows], answers[:, rows], weight[:, rows] * real
-    logits = head(tokens)
+        touched = problem.graded.any(-1).flatten()
+        rows = torch.nonzero_static(touched, size=most, fill_value=0)[:, 0]
+        real = torch.arange(most, device=rows.device) < touched.sum()
+        tokens, answers, weight = tokens[:, rows], answers[:, rows], weight[:, rows] * real[:, None]
+    return (_each(head(tokens), answers) * weight).sum()
+
+
+def nll_by_image(tokens: Tokens, problem: Problem, head: nn.Module) -> Float[Tensor, " B"]:
+    """The mean of -ln p(answer) over each image's own graded codes, in nats; 0 where nothing is graded. Only
+    positions with something graded are decoded.
+    """
+    graded = problem.graded.expand_as(problem.answers)
+    image, position = problem.graded.any(-1).nonzero(as_tuple=True)
+    losses = _each(head(tokens[None, image, position]), problem.answers[None, image, position])[0]
+    sums = losses.new_zeros(len(graded)).index_add(0, image, (losses * graded[image, position]).sum(-1))
+    return sums / graded.sum((1, 2)).clamp(min=1)
+
+
+def _each(logits: Logits, answers: Codes) -> Float[Tensor, "B N Q"]:
+    """-ln p(answer) of each code."""
     losses = F.cross_entropy(logits.flatten(0, 2), answers.flatten(), reduction="none")
-    return (losses.view(answers.shape).mean(-1) * weight).sum()
+    return losses.view(answers.shape)

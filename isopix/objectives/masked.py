@@ -11,7 +11,7 @@ from isopix.core.config import spec
 from isopix.core.types import Images, Tokens
 from isopix.model.masking import ZeroOut
 from isopix.objectives.base import Loss, Problem, nll, pose
-from isopix.objectives.masks import Independent, Mask
+from isopix.objectives.masks import Independent, Mask, bound
 
 
 @spec
@@ -32,14 +32,14 @@ class Masked:
     def masking(self) -> ZeroOut:
         return ZeroOut()
 
-    @property
-    def graded(self) -> float:
-        return self.mask.ratio
+    def decoded(self, codes: int) -> float:
+        return self.mask.touched(codes)
 
     def prepare(self, images: Images, codec: Codec, generator: torch.Generator) -> Problem:
-        """Hide and grade the same positions; an image with nothing hidden does not count."""
-        hidden = self.mask.draw(len(images), codec.grid, generator).to(images.device)
+        """Hide and grade the same codes; an image with nothing hidden does not count."""
+        hidden = self.mask.draw(len(images), codec.grid, codec.codes, generator).to(images.device)
         return pose(images, hidden, codec.encode(images), hidden)
 
     def loss(self, tokens: Tokens, problem: Problem, head: nn.Module) -> Loss:
-        return nll(tokens, problem, head, self.mask.most(problem.graded.numel()))
+        positions = problem.answers[..., 0].numel()
+        return nll(tokens, problem, head, bound(positions, self.decoded(problem.answers.shape[-1])))

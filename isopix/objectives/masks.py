@@ -1,4 +1,4 @@
-"""Mask policies: which positions to hide, as a function of (batch, grid, generator)."""
+"""Mask policies: what to hide, as a function of (batch, grid, codes a position, generator)."""
 
 import math
 from typing import Literal
@@ -17,19 +17,49 @@ class Independent:
     ratio: float = 0.15
 
     def __post_init__(self) -> None:
-        if not 0 < self.ratio < 1:
-            raise ValueError(f"mask ratio {self.ratio} must lie between 0 and 1, both excluded")
+        _check(self.ratio)
 
-    def draw(self, batch: int, grid: Grid, generator: torch.Generator) -> Hidden:
+    def draw(self, batch: int, grid: Grid, codes: int, generator: torch.Generator) -> Hidden:
         """True where hidden: drawn on the CPU, so that every device hides the same positions."""
-        return torch.rand(batch, grid.positions, generator=generator) < self.ratio
+        return torch.rand(batch, grid.positions, 1, generator=generator) < self.ratio
 
-    def most(self, total: int) -> int:
-        """A bound on the hidden among `total` positions: the mean and eight deviations (passed once in
-        10^15 draws).
-        """
-        mean = total * self.ratio
-        return min(total, math.ceil(mean + 8 * math.sqrt(mean * (1 - self.ratio))) + 8)
+    def touched(self, codes: int) -> float:
+        """The share of positions of which something is hidden, on average."""
+        return self.ratio
 
 
-Mask = Independent
+@spec
+class Subpixel:
+    """Every code hidden with the same chance, on its own: of a pixel in bytes, single channels (the other
+    reading of "input index" in the study of inductive biases, section 3).
+    """
+
+    kind: Literal["subpixel"] = "subpixel"
+    ratio: float = 0.15
+
+    def __post_init__(self) -> None:
+        _check(self.ratio)
+
+    def draw(self, batch: int, grid: Grid, codes: int, generator: torch.Generator) -> Hidden:
+        """True where hidden: drawn on the CPU, so that every device hides the same codes."""
+        return torch.rand(batch, grid.positions, codes, generator=generator) < self.ratio
+
+    def touched(self, codes: int) -> float:
+        """The share of positions of which something is hidden, on average."""
+        return 1 - (1 - self.ratio) ** codes
+
+
+Mask = Independent | Subpixel
+
+
+def bound(total: int, share: float) -> int:
+    """So many of `total` independent positions are never touched if each is with the chance `share`: the mean
+    and eight deviations (passed once in 10^15 draws).
+    """
+    mean = total * share
+    return min(total, math.ceil(mean + 8 * math.sqrt(mean * (1 - share))) + 8)
+
+
+def _check(ratio: float) -> None:
+    if not 0 < ratio < 1:
+        raise ValueError(f"mask ratio {ratio} must lie between 0 and 1, both excluded")

@@ -34,4 +34,4 @@ def matching(claims: Iterable[Claim], recipe: Recipe, codec: Codec) -> Claim | N
 def _network(recipe: Recipe) -> tuple[object, ...]:
     """What makes two networks the same function of their weights."""
     parts = (recipe.stem, recipe.positions, recipe.block, recipe.objective)
-    return (*parts, recipe.depth, recipe.width, recipe.grid, recipe.codec.colours)
+    return (*parts, recipe.depth, recipe.width, recipe.grid)

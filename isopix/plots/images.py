@@ -59,12 +59,14 @@ def completions(
 def reconstructions(
     shown: Images, hidden: Hidden, answer: Images, *, scale: int | None = None
 ) -> Image.Image:
-    """For every image the original, what was shown of it, and what the model put where it saw nothing."""
+    """For every image the original, what was shown of it, and what the model put where it saw nothing; a
+    pixel of which a single channel was hidden is veiled too.
+    """
     blocks = _across(len(shown), 3)
     scale = scale or _fit(shown, blocks * 3)
     rows, cols = shown.shape[2:]
     cell = math.isqrt(rows * cols // hidden.shape[1])  # pixels of a position's side
-    unseen = rearrange(hidden, "b (h w) -> b h w", h=rows // cell)
+    unseen = rearrange(hidden.any(-1), "b (h w) -> b h w", h=rows // cell)
     unseen = unseen.repeat_interleave(cell, 1).repeat_interleave(cell, 2)
     whole = _enlarge(shown, scale)
     groups = [

@@ -2,14 +2,17 @@
 
 import difflib
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from isopix.core.config import change, flatten, parse, read_values, to_dict
-from isopix.recipes import igpt, tiny
+from isopix.recipes import igpt, isotropic, tiny
 from isopix.recipes.recipe import Recipe
 
-RECIPES: dict[str, Callable[[], Recipe]] = {
+Make = Callable[[], Recipe]
+
+SINGLE: dict[str, Make] = {
     f"igpt.{function.__name__}": function
     for function in (
         tiny.digits,
@@ -25,6 +28,13 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
         igpt.xl,
     )
 }
+# Families of one recipe for each block, encoding and depth, by what stands before these three in the name.
+FAMILIES = {"isotropic.tiny-": isotropic.tiny, "isotropic.": isotropic.paper}
+RECIPES: dict[str, Make] = SINGLE | {
+    f"{prefix}{block}-{encoding}-{depth}": partial(family, block, encoding, depth)
+    for prefix, family in FAMILIES.items()
+    for block, encoding, depth in isotropic.CELLS
+}
 
 
 class Resolved(NamedTuple):
@@ -34,12 +44,18 @@ class Resolved(NamedTuple):
     origins: dict[str, str]
 
 
+def listing() -> dict[str, str]:
+    """What there is, and what it is: every single recipe, and every family under the pattern of its names."""
+    named = {f"{prefix}BLOCK-ENCODING-DEPTH": family for prefix, family in FAMILIES.items()}
+    return {name: " ".join((function.__doc__ or "").split()) for name, function in (SINGLE | named).items()}
+
+
 def find(name: str) -> Recipe:
-    """The recipe of that name; raises ValueError that lists the names."""
+    """The recipe of that name; raises ValueError that lists what there is."""
     if name not in RECIPES:
         close = difflib.get_close_matches(name, RECIPES, n=1)
         hint = f"did you mean '{close[0]}'? " if close else ""
-        raise ValueError(f"unknown recipe '{name}'; {hint}recipes: {', '.join(RECIPES)}")
+        raise ValueError(f"unknown recipe '{name}'; {hint}recipes: {', '.join(listing())}")
     return RECIPES[name]()
 
 

@@ -8,9 +8,7 @@ from isopix.recipes.recipe import Recipe
 
 def of_recipe(recipe: Recipe) -> Cost:
     """Parameters, FLOPs and bytes; no weight is drawn and no image is read."""
-    count = torch.arange(recipe.codec.colours)
-    distinct = torch.stack([count % 256, count // 256, torch.zeros_like(count)], 1).float()
-    codec = recipe.codec.build(recipe.grid, distinct)
+    codec = recipe.codec.example(recipe.grid)
     with torch.device("meta"):
         network = recipe.assemble(codec)
     block = recipe.block.flops(recipe.grid, recipe.width, recipe.objective.causal)

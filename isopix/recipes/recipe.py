@@ -12,9 +12,9 @@ from isopix.data.images import Data
 from isopix.model.backbone import Backbone
 from isopix.model.blocks import Block, Transformer
 from isopix.model.heads import LinearHead
-from isopix.model.init import initialise
+from isopix.model.init import Initial, initialise
 from isopix.model.positions import Learned, Positions
-from isopix.model.stems.codes import Codes, Stem
+from isopix.model.stems import Codes, Stem
 from isopix.objectives.autoregressive import Autoregressive
 from isopix.objectives.classify import Classify
 from isopix.objectives.network import Network, ObjectiveSpec
@@ -42,6 +42,7 @@ class Recipe:
     block: Block = field(default_factory=Transformer)
     depth: int
     width: int
+    initial: Initial = "openai"
     objective: ObjectiveSpec = field(default_factory=Autoregressive)
     classify: Classify | None = None
     steps: int = 1_000_000
@@ -89,7 +90,8 @@ class Recipe:
         Raises ValueError for parts that do not fit together.
         """
         network = self.assemble(codec)
-        initialise(network, width=self.width, depth=self.depth, generator=generator(self.seed, "initialise"))
+        draw = generator(self.seed, "initialise")
+        initialise(network, width=self.width, depth=self.depth, generator=draw, initial=self.initial)
         return network
 
     def assemble(self, codec: Codec) -> Network:

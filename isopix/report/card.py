@@ -40,7 +40,7 @@ features = model.features(images, layer={layer})
 ```"""
 VERBS = "`nats` is the mean loss of a {graded}. The model can also {verbs}; see `help(model)`."
 SIZE = (
-    "It reads images of {rows} × {cols} pixels in {colours} colours. An image of another shape is squeezed "
+    "It reads images of {rows} × {cols} pixels in {values}. An image of another shape is squeezed "
     "into this one; crop it first."
 )
 ALONE = "What it knows, and what it does not know, comes from these images alone: {data}."
@@ -147,7 +147,9 @@ def _layer(run: Gathered) -> int:
 
 def _limits(run: Gathered) -> Iterator[str]:
     data, count = run.recipe.get("data", {}), finding.levels(run)
-    yield SIZE.format(rows=data.get("rows"), cols=data.get("cols"), colours=f"{count:,}" if count else "few")
+    many = f"{count:,}" if count else "few"
+    values = f"{many} colours" if words.code(run.recipe) == "pixel" else f"{many} levels a code"
+    yield SIZE.format(rows=data.get("rows"), cols=data.get("cols"), values=values)
     if run.imported:
         yield UNKNOWN
     else:

@@ -9,6 +9,7 @@ from isopix.report.gather import Gathered
 
 Values = Mapping[str, Any]
 
+BYTE = 256  # levels
 NEAR_CHANCE = 0.95  # of ln K, the loss of a network that has learnt nothing
 FALLING = 0.99  # a quarter of the steps took off more than one per cent
 SEPARABLE = 0.9  # the accuracy of raw pixels that leaves little to learn
@@ -52,10 +53,12 @@ def best(record: Values) -> Values:
 
 
 def levels(run: Gathered) -> int | None:
-    """K: the number of colours in the palette, or else in the recipe; None where neither is known."""
+    """K: the levels of a byte, or the colours of the palette or the recipe; None where none is known."""
     if run.weights is not None and run.weights.colours is not None:
         return len(run.weights.colours)
     codec = run.recipe.get("codec")
+    if isinstance(codec, Mapping) and codec.get("kind") == "bytes":
+        return BYTE
     colours = codec.get("colours") if isinstance(codec, Mapping) else None
     return colours if isinstance(colours, int) and colours > 0 else None
 

@@ -74,16 +74,17 @@ def _gallery(kind: str, run: Gathered) -> Gallery:
         else ""
     )
     command = MAKERS.get(kind, "").format(shlex.quote(str(run.path)))
-    return Gallery(TITLES.get(kind, kind), [_picture(kind, each) for each in newest], command, note)
+    code = words.code(run.recipe)
+    return Gallery(TITLES.get(kind, kind), [_picture(kind, each, code) for each in newest], command, note)
 
 
-def _picture(kind: str, drawing: Drawing) -> Picture:
+def _picture(kind: str, drawing: Drawing, code: str) -> Picture:
     with Image.open(io.BytesIO(drawing.png)) as image:
         width, height = image.size
     describe = {"samples": _samples, "completions": _completions, "reconstructions": _reconstructions}.get(
         kind
     )
-    caption = describe(drawing.facts) if describe else drawing.name
+    caption = describe({**drawing.facts, "code": code}) if describe else drawing.name
     # Two pixels of the picture to one of the page: sharp on fine screens and in print.
     return Picture(
         embed(drawing.png), width // 2, height // 2, f"{TITLES.get(kind, kind)}: {caption}", caption
@@ -101,11 +102,12 @@ def _completions(facts: dict[str, object]) -> str:
 
 
 def _reconstructions(facts: dict[str, object]) -> str:
-    accuracy = facts.get("accuracy")
+    accuracy, code = facts.get("accuracy"), facts["code"]
     right = f", {percent(accuracy)} of them exactly" if isinstance(accuracy, float) else ""
+    named = "colour of each" if code == "pixel" else f"value of each hidden {code}"
     return (
-        f"In {_many(facts)}{_source(facts)} the mauve pixels are hidden; the model names the likeliest colour"
-        f" of each{right}. {_when(facts)}."
+        f"In {_many(facts)}{_source(facts)} the mauve pixels are hidden; the model names the likeliest"
+        f" {named}{right}. {_when(facts)}."
     )
 
 

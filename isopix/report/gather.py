@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,7 @@ from PIL import Image
 from torch import Tensor
 
 from isopix.codecs.nearest import ONE
+from isopix.model.init import FIXED
 from isopix.train import checkpoint, log
 from isopix.train.checkpoint import Checkpoint
 from isopix.train.run_folder import RunFolder
@@ -204,7 +206,8 @@ def _weights(checkpoints: Path) -> Weights | None:
 def _weights_of(found: Checkpoint) -> Weights:
     tensors = found.tensors["model"]
     fixed = [tensor for name, tensor in tensors.items() if name.endswith("codec.fixed")]
-    learnt = [tensor for tensor in tensors.values() if tensor.is_floating_point()]
+    real = {name: tensor for name, tensor in tensors.items() if tensor.is_floating_point()}
+    learnt = [tensor for name, tensor in real.items() if not re.search(FIXED, name)]
     return Weights(
         step=int(found.records["state"]["step"]),
         parameters=sum(tensor.numel() for tensor in learnt),

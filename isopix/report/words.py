@@ -11,21 +11,37 @@ Values = Mapping[str, Any]
 
 # path of a part: its kind or value: what is said of it, with values of the recipe by their path
 SAYINGS: dict[str, dict[str | None, str]] = {
-    "block": {"transformer": "transformer blocks of width {width:,} with {block.heads} attention heads"},
+    "block": {
+        "transformer": "transformer blocks of width {width:,} with {block.heads} attention heads",
+        "convolution": "convolution blocks of width {width:,}",
+        "mixer": "mixer blocks of width {width:,}",
+    },
     "block.norm": {
         "root_mean_square": "norms that subtract no mean and have no bias",
         "layer": "standard layer norms",
     },
-    "stem": {"codes": "a learned vector for its colour"},
-    "positions": {"learned": "a learned vector for its place"},
-    "codec": {"palette": "Each pixel is named by the nearest of {codec.colours:,} colours"},
+    "stem": {
+        "codes": "a learned vector for {content}",
+        "fourier": "{stem.frequencies:,} random Fourier frequencies (σ {stem.sigma:g}) of each of its"
+        " channels, through a learned matrix,",
+        "continuous": "its three channels as numbers, through a learned matrix,",
+    },
+    "positions": {"learned": "a learned vector for its place", "none": "nothing for its place"},
+    "codec": {
+        "palette": "Each pixel is named by the nearest of {codec.colours:,} colours",
+        "bytes": "Each pixel is named by its red, green and blue level of 256, its three sub-pixels",
+    },
     "codec.source": {None: "fitted to the training images by k-means"},
     "objective": {
         "autoregressive": "The network learns to name every {code} from those before it, row by row"
         " (autoregressive)",
-        "masked": "The network learns to name hidden {code}s from all that is left (masked, as BERT):"
-        " {objective.mask.ratio:.0%} are hidden, each by its own chance",
+        "masked": "The network learns to name hidden {code}s from all that is left (masked, as BERT)",
     },
+    "objective.mask": {
+        "independent": "{objective.mask.ratio:.0%} of all positions are hidden, each by its own chance",
+        "subpixel": "{objective.mask.ratio:.0%} of all {code}s are hidden, each by its own chance",
+    },
+    "initial": {"openai": "as in OpenAI's code", "keras": "as Keras does it"},
     "data.augment": {
         "none": "taken as they are",
         "pad_crop_flip": "padded by {data.augment.pad} reflected pixels, cropped back at random and mirrored"
@@ -48,9 +64,12 @@ NEUTRAL = {
     "codec": "Images are coded by {}",
     "codec.source": "those of {}",
     "objective": "The objective is {}",
+    "objective.mask": "Positions are hidden by {}",
     "optimiser": "The optimiser is {}",
     "schedule": "the schedule of the rate is {}",
 }
+# kind of codec: what one code stands for, and all codes of a position
+CODES = {"palette": ("pixel", "its colour"), "bytes": ("sub-pixel", "each of its channels")}
 LEAST_EPOCHS = 0.01
 NETWORK = (
     "Images of <data.rows> × <data.cols> pixels go through <depth> <block>.",
@@ -61,8 +80,10 @@ SENTENCES = (
     *NETWORK,
     "The colours are <codec.source>.",
     "<objective>.",
+    "<objective.mask>.",
     "The images are <data.source>, <data.augment>.",
     "Of each split only the first <data.limit> images are used.",
+    "The weights start <initial>.",
     "<optimiser>, in <precision>; <schedule>.",
 )
 
@@ -103,8 +124,10 @@ def objective(recipe: Values) -> str:
 
 
 def code(recipe: Values) -> str:
-    """What one code stands for, in the unit of a loss: `pixel`, or `code` where that is not known."""
-    return "pixel" if flatten(recipe).get("codec.kind") == "palette" else "code"
+    """What one code stands for, in the unit of a loss: `pixel`, `sub-pixel`, or `code` where that is not
+    known.
+    """
+    return _codes(recipe)[0]
 
 
 def graded(recipe: Values) -> str:
@@ -112,10 +135,18 @@ def graded(recipe: Values) -> str:
     return f"{'hidden ' if objective(recipe) == 'masked' else ''}{code(recipe)}"
 
 
+def _codes(recipe: Values) -> tuple[str, str]:
+    return CODES.get(str(flatten(recipe).get("codec.kind")), ("code", "each of its codes"))
+
+
 def _applies(sentence: str, values: Values) -> bool:
-    """Not every codec has a palette, nor every run a limit."""
+    """Not every codec has a palette, nor every objective a mask, nor every run a limit."""
     if "<codec.source>" in sentence:
         return "codec.source" in values
+    if "<objective.mask>" in sentence:
+        return "objective.mask.kind" in values
+    if "<initial>" in sentence:
+        return "initial" in values
     return "<data.limit>" not in sentence or values.get("data.limit") is not None
 
 
@@ -143,7 +174,8 @@ def _say(sentence: str, recipe: Values) -> str:
 
 def _part(path: str, recipe: Values) -> str:
     """What is said of one part: its saying, else its kind in quotation marks, else the number itself."""
-    values = flatten(recipe) | {"code": code(recipe)}
+    code, content = _codes(recipe)
+    values = flatten(recipe) | {"code": code, "content": content}
     value = values.get(f"{path}.kind", values.get(path))
     saying = SAYINGS.get(path, {}).get(value) if isinstance(value, str | None) else None
     try:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 
 from isopix import __version__
+from isopix.codecs.palette import Palette
 from isopix.codecs.pixel import PaletteColours
 from isopix.core.config import to_dict
 from isopix.core.device import environment
@@ -69,7 +70,7 @@ def recipe_of(imported: Imported, data: str) -> Recipe:
 
 def network_of(imported: Imported, recipe: Recipe) -> Network:
     """The network itself; its weights are the imported tensors. Raises ValueError if one does not fit."""
-    codec = recipe.codec.build(recipe.grid, imported.colours)
+    codec = Palette(imported.colours, recipe.grid)
     with torch.device("meta"):
         network = recipe.assemble(codec)
     fixed = {f"codec.{name}": tensor for name, tensor in codec.state_dict().items()}

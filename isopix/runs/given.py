@@ -38,14 +38,17 @@ def images_of(given: Given, codec: Codec, device: torch.device) -> Images:
 
 
 def hidden_of(given: Given, images: Images, codec: Codec) -> Hidden:
-    """Which positions of these images are hidden. Raises ValueError for anything but bool [B N]."""
+    """Which positions or codes of these images are hidden. Raises ValueError for anything but bool [B N] or
+    [B N Q].
+    """
     values, wanted = _tensor(given), (len(images), codec.grid.positions)
-    if values.dtype != torch.bool or values.shape != wanted:
+    if values.dtype != torch.bool or values.shape not in (wanted, (*wanted, 1), (*wanted, codec.codes)):
+        codes = f" or {[*wanted, codec.codes]}, True where a code is hidden" if codec.codes > 1 else ""
         raise ValueError(
             f"hidden is {values.dtype} of shape {list(values.shape)}; it takes bool {list(wanted)}, "
-            "True where a position is hidden"
+            f"True where a position is hidden{codes}"
         )
-    return values
+    return values[..., None] if values.ndim == 2 else values
 
 
 def some(images: Images) -> Images:

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import torch
 
 from isopix.codecs.base import Codec
-from isopix.codecs.nearest import ONE
 from isopix.core.config import from_dict
 from isopix.objectives.network import Network
 from isopix.recipes.recipe import Recipe
@@ -91,9 +90,10 @@ def revive(found: Checkpoint) -> Network:
 def codec_of(found: Checkpoint) -> Codec:
     """The codec of a checkpoint. Raises ValueError if it is not the one whose hash the checkpoint states."""
     recipe = recipe_of(found)
-    if "codec.fixed" not in found.tensors["model"]:
-        raise DamagedError(found.path, "model.safetensors has no tensor 'codec.fixed'")
-    codec = recipe.codec.build(recipe.grid, found.tensors["model"]["codec.fixed"] / ONE)
+    try:
+        codec = recipe.codec.restore(found.tensors["model"], recipe.grid)
+    except LookupError as error:
+        raise DamagedError(found.path, f"model.safetensors has no tensor {error}") from None
     refuse_other_codec(codec, found)
     return codec
 

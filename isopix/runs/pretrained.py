@@ -64,7 +64,7 @@ class Pretrained:
 
     def logits(self, images: Given, *, hidden: Given | None = None, batch: int = BATCH) -> Logits:
         """Logits [B N Q K] of every position; of a masked model with positions hidden where `hidden`, bool
-        [B N], says so.
+        [B N], or single codes where bool [B N Q], says so.
 
         Those of position i answer what stands at i: a causal model has seen the positions before i alone.
         """

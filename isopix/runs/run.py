@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-from isopix.codecs import kmeans, palette_file
-from isopix.codecs.base import Codec
 from isopix.core.config import to_dict
 from isopix.core.device import environment
 from isopix.data.images import ImageSet
@@ -24,7 +22,7 @@ from isopix.train.disk import write_json
 from isopix.train.run_folder import RunFolder
 from isopix.train.stepper import require_compiler
 
-__all__ = ["Origin", "Outcome", "Watch", "anchored", "make_codec", "resume", "start"]
+__all__ = ["Origin", "Outcome", "Watch", "anchored", "resume", "start"]
 
 
 class Origin(NamedTuple):
@@ -51,17 +49,14 @@ def start(
             data.require_labels("finetune")
         if recipe.probe_every:
             along.require(data)
-        if origin is None and recipe.codec.source is None:
-            text = f"fitting {recipe.codec.colours} colours to {len(data.train):,} training images"
-            watch.record({"kind": "note", "step": 0, "text": text})
-        network = origin.network if origin else recipe.build(make_codec(recipe, data))
-        told = origin.facts if origin else _palette(recipe)
+        if origin is None:
+            origin = _from_scratch(recipe, data, watch)
         with run.lock():
             write_json(run.recipe, to_dict(anchored(recipe)))
-            write_json(run.environment, {**surroundings(device), **_facts(data), **told})
+            write_json(run.environment, {**surroundings(device), **_facts(data), **origin.facts})
             if data.report:
                 shutil.copy(data.report, run.path / "bad-files.csv")
-            return Session(run, anchored(recipe), network, data, device).go(watch, None)
+            return Session(run, anchored(recipe), origin.network, data, device).go(watch, None)
     except BaseException:
         run.clear_unless_saved()
         raise
@@ -97,40 +92,25 @@ def resume(out: Path, *, device: torch.device, watch: Watch) -> Outcome:
 
 def anchored(recipe: Recipe) -> Recipe:
     """The recipe with the paths of its files made absolute, so that it means the same from every folder."""
-    data, codec = Path(recipe.data.source), recipe.codec
+    data = Path(recipe.data.source)
     if data.exists():
         recipe = replace(recipe, data=replace(recipe.data, source=str(data.resolve())))
-    if codec.source is not None:
-        recipe = replace(recipe, codec=replace(codec, source=str(Path(codec.source).resolve())))
-    return recipe
+    return replace(recipe, codec=recipe.codec.anchored())
 
 
-def make_codec(recipe: Recipe, data: ImageSet) -> Codec:
-    """The palette of the recipe's file, or one fitted to the training images. Raises ValueError if the
-    sizes differ.
-    """
-    if recipe.codec.source is not None:
-        colours = palette_file.read(Path(recipe.codec.source)).colours
-    else:
-        try:
-            colours = kmeans.fit(data.train.images, recipe.codec.colours, seed=recipe.seed).colours
-        except ValueError as error:
-            raise ValueError(f"codec.colours: {error}") from None
-    return recipe.codec.build(recipe.grid, colours)
+def _from_scratch(recipe: Recipe, data: ImageSet, watch: Watch) -> Origin:
+    """The network before its first step, with its codec, fitted to the images if need be."""
+    if recipe.codec.task:
+        text = f"{recipe.codec.task} to {len(data.train):,} training images"
+        watch.record({"kind": "note", "step": 0, "text": text})
+    codec = recipe.codec.fit(data.train.images, recipe.grid, recipe.seed)
+    return Origin(recipe.build(codec), recipe.codec.origin())
 
 
 def _facts(data: ImageSet) -> dict[str, Any]:
     """Which images, and how many in each split."""
     counts = {"train": len(data.train), "validation": len(data.validation), "test": len(data.test)}
     return {"data": data.fingerprint, "images": counts}
-
-
-def _palette(recipe: Recipe) -> dict[str, Any]:
-    """Which palette file, and where its colours come from; nothing for a palette of the run's own."""
-    if recipe.codec.source is None:
-        return {}
-    path = Path(recipe.codec.source).resolve()
-    return {"palette": {"file": str(path), "source": palette_file.read(path).source}}
 
 
 def _differences(found: Checkpoint, device: torch.device) -> list[str]:

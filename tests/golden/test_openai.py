@@ -11,7 +11,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from isopix.codecs.pixel import Palette, PaletteColours
+from isopix.codecs.palette import Palette
+from isopix.codecs.pixel import PaletteColours
 from isopix.core.types import Hidden, Images
 from isopix.data.images import Data
 from isopix.interop.bundle import Bundle
@@ -98,7 +99,7 @@ def pixels(net: Network) -> tuple[Images, NDArray[np.int64]]:
 
 def check_logits(net: Network, model: Variables, hidden: Hidden | None) -> None:
     images, codes = pixels(net)
-    keep = None if hidden is None else 1.0 - hidden.double().numpy()
+    keep = None if hidden is None else 1.0 - hidden[..., 0].double().numpy()
     wanted = reference(model, codes, depth=net.backbone.depth, keep=keep)
     with torch.no_grad():
         own = net.head.project(net.backbone(images, hidden))
@@ -118,7 +119,7 @@ def test_logits_are_the_graphs(tmp_path: Path, start: bool, shape: tuple[int, in
     )
     net = network(read(tmp_path / "model.ckpt-1", palette(COLOURS)))
     exact = {name: array.astype(np.float64) for name, array in model.items()}
-    hidden = None if start else torch.rand(3, 36, generator=torch.Generator().manual_seed(2)) < 0.15
+    hidden = None if start else torch.rand(3, 36, 1, generator=torch.Generator().manual_seed(2)) < 0.15
     check_logits(net, exact, hidden)
 
 

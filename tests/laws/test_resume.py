@@ -33,6 +33,7 @@ SETTINGS = {
     "bf16": ("igpt.digits_bert", ["precision=bf16"]),
     "fine-tuned": ("igpt.digits", ["classify.dropout=0.2", "evaluate_every=2", "data.limit=100"]),
     "fine-tuned, classes alone": ("igpt.digits_bert", ["classify.generative_weight=0", "classify.layer=0"]),
+    "bytes": ("isotropic.tiny-conv-fourier-1", ["data.source=digits", "data.rows=8", "data.cols=8"]),
     "augmented": ("igpt.digits", ["data.augment.kind=pad_crop_flip", "data.rows=16", "data.cols=16"]),
 }
 

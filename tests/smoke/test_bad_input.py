@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isopix.recipes.catalogue import RECIPES
+from isopix.recipes.catalogue import listing
 from tests.smoke.conftest import QUICK, Run
 
 SOURCES = "a folder of images, an .npz file, a Parquet file or folder"
@@ -37,7 +37,7 @@ def test_a_probe_that_cannot_be(isopix: Run, words: list[str], message: str) -> 
 
 
 def test_unknown_recipe(isopix: Run) -> None:
-    message = f"unknown recipe 'igpt.tinny'; did you mean 'igpt.tiny'? recipes: {', '.join(RECIPES)}"
+    message = f"unknown recipe 'igpt.tinny'; did you mean 'igpt.tiny'? recipes: {', '.join(listing())}"
     refused(isopix("plan", "igpt.tinny"), message)
 
 

@@ -6,12 +6,15 @@ from torch import nn
 
 from isopix.codecs.base import Codec
 from isopix.core.config import spec
-from isopix.core.types import Images, Tokens
+from isopix.core.types import Images
+from isopix.model.stems.base import Parts
 
 
 @spec
 class Codes:
-    """The codec's own codes are the input: iGPT's palette embedding with one code a position."""
+    """The codec's own codes are the input: iGPT's palette embedding with one code a position, and with bytes
+    pix2vec, a table of 256 vectors for each channel (inductive biases of small isotropic nets, section 3).
+    """
 
     kind: Literal["codes"] = "codes"
 
@@ -20,19 +23,13 @@ class Codes:
 
 
 class CodeEmbedding(nn.Module):
-    """tokens_i = sum over q of table_q[code_iq]."""
+    """parts_iq = table_q[code_iq]."""
 
     def __init__(self, codec: Codec, width: int):
         super().__init__()
         self.codec = codec
         self.tables = nn.ModuleList(nn.Embedding(codec.levels, width) for _ in range(codec.codes))
 
-    def forward(self, images: Images) -> Tokens:
+    def forward(self, images: Images) -> Parts:
         codes = self.codec.encode(images).unbind(-1)
-        tokens = self.tables[0](codes[0])
-        for table, code in zip(self.tables[1:], codes[1:], strict=True):
-            tokens = tokens + table(code)
-        return tokens
-
-
-Stem = Codes
+        return [table(code) for table, code in zip(self.tables, codes, strict=True)]

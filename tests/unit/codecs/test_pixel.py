@@ -1,4 +1,4 @@
-"""Palette: pixels to the nearest of K colours and back."""
+"""Pixels to the nearest of K colours, or to their three bytes, and back."""
 
 from pathlib import Path
 
@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from isopix.codecs import pixel
-from isopix.codecs.pixel import Palette, PaletteColours
+from isopix.codecs import palette as palette_module
+from isopix.codecs.pixel import ByteChannels, Bytes, CodecSpec, Palette, PaletteColours
 from isopix.core.config import from_dict, to_dict
 from isopix.core.random import generator
 from isopix.core.types import Grid
@@ -60,7 +60,7 @@ def test_table_and_search_give_the_same_codes() -> None:
 
 def test_table_is_built_when_it_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     palette, images = Palette(spread(64), GRID), draw(1, 3, 8, 8)
-    monkeypatch.setattr(pixel, "BREAK_EVEN", 2 * 64 * 64)
+    monkeypatch.setattr(palette_module, "BREAK_EVEN", 2 * 64 * 64)
     for built in (False, False, True):
         palette.encode(images)
         assert (palette.table is not None) is built
@@ -161,3 +161,41 @@ def test_settings_are_the_same_after_a_file() -> None:
 def test_a_palette_of_another_size_is_refused() -> None:
     with pytest.raises(ValueError, match=r"the palette has 16 colours; codec.colours is 512"):
         PaletteColours().build(GRID, RAMP)
+
+
+def test_bytes_are_the_channels_and_nothing_is_lost() -> None:
+    images = draw(3, 3, 4, 6)
+    codes = Bytes(GRID).encode(images)
+    assert codes.shape == (3, 24, 3)
+    assert codes[1, 13].tolist() == images[1, :, 2, 1].tolist()
+    assert torch.equal(Bytes(GRID).decode(codes), images)
+
+
+def test_bytes_of_any_size_are_decoded_on_the_given_grid() -> None:
+    images = draw(2, 3, 1, 5)
+    assert torch.equal(Bytes(GRID).decode(Bytes(GRID).encode(images), Grid(1, 5)), images)
+
+
+@pytest.mark.parametrize("settings", [PaletteColours(colours=16), ByteChannels()])
+def test_a_codec_comes_back_from_a_checkpoint(settings: CodecSpec) -> None:
+    made = settings.fit(draw(5, 3, 4, 6), GRID, seed=0)
+    again = settings.restore(made.state_dict(prefix="codec."), GRID)
+    assert again.fingerprint() == made.fingerprint()
+    assert (made.codes, made.levels) == (settings.example(GRID).codes, settings.example(GRID).levels)
+
+
+def test_a_checkpoint_without_a_palette_is_told() -> None:
+    with pytest.raises(LookupError, match=r"codec\.fixed"):
+        PaletteColours(colours=16).restore({}, GRID)
+
+
+@pytest.mark.parametrize(
+    ("settings", "task"),
+    [
+        (PaletteColours(colours=16), "fitting 16 colours"),
+        (PaletteColours(source="some.npz"), ""),
+        (ByteChannels(), ""),
+    ],
+)
+def test_what_takes_time_is_said(settings: CodecSpec, task: str) -> None:
+    assert settings.task == task

@@ -33,6 +33,10 @@ class Picture:
     frame: Frame = Frame()
 
 
+def test_a_part_of_no_stated_kind_is_of_its_defaults() -> None:
+    assert from_dict(Picture, {"name": "a", "shape": {"radius": 3}}).shape == Circle(radius=3)
+
+
 def test_there_and_back_is_the_identity() -> None:
     picture = Picture(name="a", shape=Square(side=3), note="x", sizes=(4,))
     assert from_dict(Picture, to_dict(picture)) == picture

@@ -9,6 +9,7 @@ import torch
 from isopix.interop import huggingface
 from isopix.interop.huggingface import read, unshifted, write
 from isopix.interop.tables import HUGGING_FACE, rows
+from isopix.model.masking import whole
 from tests.unit.data.refusal import refusal
 from tests.unit.interop import models
 from tests.unit.interop.models import change_json, change_weights, folder, load_file, network, revived
@@ -162,7 +163,7 @@ def test_the_unshifted_network_shares_its_weights_and_lacks_the_shift() -> None:
         id(net.backbone.masking.start),
         id(net.head.project.weight),
     }
-    assert torch.equal(plain.enter(images), net.backbone.positions(net.backbone.stem(images)))
+    assert torch.equal(plain.enter(images), net.backbone.positions(whole(net.backbone.stem(images))))
 
 
 def test_a_masked_network_has_no_shift_to_leave_out() -> None:

@@ -16,7 +16,7 @@ def test_every_tensor_is_saved_once_and_loads_back() -> None:
 
 def test_a_network_without_memory_takes_the_tensors_themselves() -> None:
     tensors = cases.busy(RECIPE).tensors()
-    codec = cases.palette(RECIPE)
+    codec = cases.codec(RECIPE)
     with torch.device("meta"):
         other = RECIPE.assemble(codec)
     other.load(tensors)

@@ -78,7 +78,7 @@ def test_completions_show_given_rows_then_each_completion_then_the_original() ->
 
 def test_reconstructions_veil_the_hidden_pixels_and_no_others() -> None:
     shown, answer = draw(1, 2, 4), draw(1, 2, 4)
-    hidden = torch.tensor([[True, False, False, False, False, False, True, False]])
+    hidden = torch.tensor([[True, False, False, False, False, False, True, False]])[..., None]
     picture = images.reconstructions(shown, hidden, answer, scale=6)
     top, left = picture.height - 12, 24 + images.WIDE
     middle = pixels(picture)[top:, left : left + 24, :3]
@@ -90,7 +90,7 @@ def test_reconstructions_veil_the_hidden_pixels_and_no_others() -> None:
 
 
 def test_a_hidden_patch_is_veiled_whole() -> None:
-    hidden = torch.tensor([[True, False, False, False]])
+    hidden = torch.tensor([[True, False, False, False]])[..., None]
     picture = images.reconstructions(draw(1), hidden, draw(1), scale=3)
     top, left = picture.height - 12, 12 + images.WIDE
     assert tuple(pixels(picture)[top + 5, left + 5, :3].tolist()) == images.VEIL

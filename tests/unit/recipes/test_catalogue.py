@@ -47,7 +47,7 @@ def test_training_flops_of_s_are_the_known_count() -> None:
 
 
 def test_unknown_recipe_lists_the_right_ones() -> None:
-    names = ", ".join(catalogue.RECIPES)
+    names = ", ".join(catalogue.listing())
     with pytest.raises(
         ValueError, match=r"^unknown recipe 'igpt.tny'; did you mean 'igpt.tiny'. recipes: "
     ) as error:
@@ -102,7 +102,7 @@ def test_words_mean_what_they_say(words: list[str], path: str, value: object) ->
             "block.hedas=4",
             "unknown setting 'block.hedas'; did you mean 'block.heads'? settings of block: kind, heads",
         ),
-        ("block.kind=mixr", "'block.kind' is 'mixr'; known: transformer"),
+        ("block.kind=mixr", "'block.kind' is 'mixr'; known: convolution, mixer, transformer"),
         ("depth", "'depth' is not a setting; write path=value, as in depth=4 or block.heads=2"),
         (
             "depth=zero",

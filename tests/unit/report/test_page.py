@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from isopix.recipes import tiny
+from isopix.recipes import catalogue, tiny
 from isopix.report import page
 from isopix.report.summary import summary
 from isopix.transfer.evidence import Joined, Protocol
 from isopix.transfer.penalised import Ridge
-from tests.unit.report.cases import bare, drawing, evidence, probe, whole
+from tests.unit.report.cases import bare, drawing, evidence, probe, records, whole
 
 VOID = {"meta", "img", "link", "br", "use"}
 
@@ -144,12 +144,24 @@ def test_a_recipe_of_unknown_parts_has_a_page(tmp_path: Path) -> None:
     run = whole(tmp_path / "run")
     values = json.loads(run.recipe.read_text()) | {
         "objective": {"kind": "rotation"},
-        "block": {"kind": "mixer"},
+        "block": {"kind": "axial"},
     }
     run.recipe.write_text(json.dumps(values))
     text = words(page.build([run]))
     assert "The objective is “rotation”" in text
     assert "drawn from nothing" in text
+
+
+def test_a_run_over_bytes_has_a_page_without_a_palette(tmp_path: Path) -> None:
+    run = bare(tmp_path / "run", catalogue.find("isotropic.tiny-mixer-fourier-3"))
+    run.log.write_text("".join(json.dumps(each) + "\n" for each in records()))
+    drawing(run, "reconstructions")
+    text = words(page.build([run]))
+    assert "3 mixer blocks of width 32" in text
+    assert "nats a hidden sub-pixel" in text
+    assert "all 256 values of a hidden sub-pixel the same chance: ln 256 nats" in text
+    assert "the likeliest value of each hidden sub-pixel" in text
+    assert "alette" not in text
 
 
 def test_commands_are_told_once_each(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def test_the_sentences_hold_the_settings() -> None:
         "7 transformer",
         "width 96",
         "17 colours",
-        "15\u00a0% are hidden",
+        "15\u00a0% of all positions are hidden",
         "123 steps of 4",
         "492 images",
     ):
@@ -76,9 +76,9 @@ def test_a_codec_without_a_palette_is_not_given_one() -> None:
 
 
 def test_a_kind_without_words_goes_by_its_name() -> None:
-    recipe = to_dict(tiny.digits()) | {"block": {"kind": "mixer"}, "objective": {"kind": "rotation"}}
+    recipe = to_dict(tiny.digits()) | {"block": {"kind": "axial"}, "objective": {"kind": "rotation"}}
     text = " ".join(words.sentences(recipe))
-    assert "blocks of the kind “mixer”" in text
+    assert "blocks of the kind “axial”" in text
     assert "The objective is “rotation”." in text
 
 

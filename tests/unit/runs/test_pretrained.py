@@ -20,6 +20,9 @@ from isopix.transfer.features import extract
 from tests.laws import cases
 from tests.unit.data.refusal import refusal
 
+GPT = [case for case in cases.attentive() if case.data.cols == 7 and case.codec.kind == "palette"]
+CAUSAL = [case for case in GPT if case.objective.causal][-1]
+MASKED = [case for case in GPT if not case.objective.causal][-1]
 RECORDS = {"state": {"step": 7, "codec": "", "data": "these"}}
 
 
@@ -27,14 +30,14 @@ def model(recipe: cases.Recipe) -> Pretrained:
     return Pretrained(Loaded(recipe, cases.busy(recipe), 7, [], RECORDS))
 
 
-@pytest.fixture(params=[cases.autoregressive()[-1], cases.masked()[-1]], ids=["autoregressive", "masked"])
+@pytest.fixture(params=[CAUSAL, MASKED], ids=["autoregressive", "masked"])
 def pretrained(request: pytest.FixtureRequest) -> Pretrained:
     return model(request.param)
 
 
 @pytest.fixture
 def causal() -> Pretrained:
-    return model(cases.autoregressive()[-1])
+    return model(CAUSAL)
 
 
 @pytest.fixture
@@ -45,7 +48,7 @@ def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def masked() -> Pretrained:
-    return model(cases.masked()[-1])
+    return model(MASKED)
 
 
 def images(of: Pretrained, count: int = 3) -> Images:
@@ -91,9 +94,10 @@ def test_logits_are_the_networks(pretrained: Pretrained) -> None:
 
 def test_logits_of_a_masked_model_hide_what_they_are_told_to(masked: Pretrained) -> None:
     x = images(masked)
-    hidden = torch.rand(3, 28, generator=generator(0, "hidden")) < 0.5
+    hidden = torch.rand(3, 28, 1, generator=generator(0, "hidden")) < 0.5
     expected = masked.network.logits(x, hidden)
     torch.testing.assert_close(masked.logits(x, hidden=hidden, batch=2), expected)
+    torch.testing.assert_close(masked.logits(x, hidden=hidden[..., 0], batch=2), expected)
     assert not torch.allclose(expected, masked.logits(x))
 
 
@@ -138,7 +142,7 @@ def test_completions_keep_what_was_given(causal: Pretrained) -> None:
 
 def test_reconstruction_changes_hidden_positions_alone(masked: Pretrained) -> None:
     found = masked.reconstruct(images(masked))
-    same = rearrange(found.hidden, "b (h w) -> b 1 h w", h=4).logical_not()
+    same = rearrange(found.hidden, "b (h w) 1 -> b 1 h w", h=4).logical_not()
     assert torch.equal((found.answer * same), (found.shown * same))
 
 

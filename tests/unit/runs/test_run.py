@@ -14,7 +14,7 @@ from isopix.objectives.base import Problem
 from isopix.recipes import catalogue
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import load
-from isopix.runs.run import Watch, make_codec, resume, start
+from isopix.runs.run import Watch, resume, start
 from isopix.train import log
 from isopix.train.evaluate import held_out
 from isopix.train.learners import Pretraining
@@ -72,7 +72,9 @@ def test_a_resumed_run_draws_the_masks_of_the_steps_that_are_left(
     asked = iter([False, False, True])
     start(recipe, tmp_path / "run", device=CPU, watch=Watch(stop=lambda: next(asked)))
     resume(tmp_path / "run", device=CPU, watch=Watch())
-    drawn = [recipe.objective.mask.draw(16, recipe.grid, generator(0, "problem", step)) for step in range(8)]
+    drawn = [
+        recipe.objective.mask.draw(16, recipe.grid, 1, generator(0, "problem", step)) for step in range(8)
+    ]
     assert len(posed) == len(drawn)
     assert all(torch.equal(mask, each) for mask, each in zip(posed, drawn, strict=True))
 
@@ -100,9 +102,9 @@ def test_seconds_go_on_after_a_stop(tmp_path: Path) -> None:
 
 
 def test_the_palette_is_fitted_to_training_images_with_the_recipes_seed(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    recipe = catalogue.resolve("igpt.digits", assignments=["codec.colours=9", "seed=4"]).recipe
+    recipe = catalogue.resolve("igpt.digits", assignments=["codec.colours=9", "seed=4", "depth=1"]).recipe
     data = load_images(recipe.data, seed=recipe.seed)
     calls, real = [], kmeans.fit
 
@@ -111,7 +113,7 @@ def test_the_palette_is_fitted_to_training_images_with_the_recipes_seed(
         return real(images, colours, seed=seed)
 
     monkeypatch.setattr(kmeans, "fit", fit)
-    make_codec(recipe, data)
+    start(recipe, tmp_path / "run", device=torch.device("cpu"), watch=Watch(stop=lambda: True))
     [(images, colours, seed)] = calls
     assert torch.equal(images, data.train.images)
     assert (colours, seed) == (9, 4)

@@ -1,46 +1,16 @@
-"""Isotropic blocks: every one maps tokens to tokens of the same shape.
+"""Transformer block: attention over all positions, then an MLP at each."""
 
-A block is a spec, `build(grid, width, causal)`, and a module whose first norm is called `norm1` (the probes
-read it). A block with a causal form also has `cache` and `step`, by which pictures are painted one position
-at a time. A new block is one spec and one module, and its name in the union at the end: nothing else in the
-package changes.
-"""
-
-from collections.abc import Callable
 from dataclasses import field
 from typing import Literal, get_args
 
-import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import nn
 
 from isopix.core.config import spec
 from isopix.core.types import Grid, Tokens
-from isopix.model.attention import Attention, Cache
+from isopix.model.attention import Attention
+from isopix.model.blocks.mlp import MLP, Activation
+from isopix.model.cache import Pair, Seen
 from isopix.model.norms import Norm, RootMeanSquare
-
-Activation = Literal["quick_gelu", "gelu"]
-
-
-def quick_gelu(x: Tensor) -> Tensor:
-    """x * sigmoid(1.702 x), OpenAI's approximation of GELU."""
-    return x * torch.sigmoid(1.702 * x)
-
-
-ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {"quick_gelu": quick_gelu, "gelu": F.gelu}
-
-
-class MLP(nn.Module):
-    """width -> expansion * width -> width, at each position alone."""
-
-    def __init__(self, width: int, expansion: int, activation: Activation, bias: bool):
-        super().__init__()
-        self.up = nn.Linear(width, expansion * width, bias=bias)
-        self.down = nn.Linear(expansion * width, width, bias=bias)
-        self.activation = ACTIVATIONS[activation]
-
-    def forward(self, tokens: Tokens) -> Tokens:
-        return self.down(self.activation(self.up(tokens)))
 
 
 @spec
@@ -91,12 +61,9 @@ class TransformerBlock(nn.Module):
         tokens = tokens + self.attention(self.norm1(tokens))
         return tokens + self.mlp(self.norm2(tokens))
 
-    def cache(self, positions: int) -> Cache:
-        return Cache(positions)
+    def cache(self, positions: int) -> Pair:
+        return Pair(Seen(positions), Seen(positions))
 
-    def step(self, tokens: Tokens, cache: Cache) -> Tokens:
+    def step(self, tokens: Tokens, cache: Pair) -> Tokens:
         tokens = tokens + self.attention.step(self.norm1(tokens), cache)
         return tokens + self.mlp(self.norm2(tokens))
-
-
-Block = Transformer

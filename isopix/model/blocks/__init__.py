@@ -1,0 +1,16 @@
+"""Isotropic blocks: every one maps tokens to tokens of the same shape.
+
+A block is a spec, `build(grid, width, causal)`, and a module whose first norm is called `norm1` (the probes
+read it). A block with a causal form also has `cache` and `step`, by which pictures are painted one position
+at a time. A new block is one file with a spec and a module, and its name in the union here: nothing else in
+the package changes.
+"""
+
+from isopix.model.blocks.convolution import Convolution
+from isopix.model.blocks.mixer import Mixer
+from isopix.model.blocks.mlp import ACTIVATIONS, Activation, quick_gelu
+from isopix.model.blocks.transformer import Transformer
+
+__all__ = ["ACTIVATIONS", "Activation", "Block", "Convolution", "Mixer", "Transformer", "quick_gelu"]
+
+Block = Transformer | Convolution | Mixer

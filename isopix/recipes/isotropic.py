@@ -1,0 +1,88 @@
+"""Inductive biases in small isotropic networks (Cazenavette and Lucey 2021): every cell of the study's grid.
+
+    isopix pretrain isotropic.conv-pix2vec-3 --data cifar10 --out runs/conv-pix2vec-3
+
+A cell is a block, an encoding of the three channels and a depth. All have width 128, name the 3 x 256 levels
+of 15 % of the pixels, hidden whole, and train with Adam, one epoch of warm-up to 0.01 and 50 epochs of
+cosine; batches of 128, where the paper took 32 for four heads, for want of memory. Blocks are un-widened: a
+mixer has as many hidden units as positions, and an MLP's are its width, so that convolution and mixer cost
+the same. `block.units=128` gives a mixer the convolution's parameters, `block.expansion=4` wide MLPs.
+
+What the paper does not say, and we chose: layer norm's epsilon 1e-5; 64 Fourier frequencies a channel;
+Keras's start, and its Adam (0.999, 1e-7), for its code was written in it. It speaks of no position vectors:
+convolutions know places by their borders and mixers by their weights, and get none; a transformer without any
+sees colours alone, so that ours learns them, as Image GPT does. `positions=none` is the literal reading, and
+`objective.mask=subpixel` that of single hidden channels.
+"""
+
+from dataclasses import replace
+from itertools import product
+
+from isopix.codecs.pixel import ByteChannels
+from isopix.data.images import Data
+from isopix.model.blocks import Block, Convolution, Mixer, Transformer
+from isopix.model.norms import Layer
+from isopix.model.positions import Learned, NoPositions
+from isopix.model.stems import Codes, Continuous, Fourier, Stem
+from isopix.objectives.masked import Masked
+from isopix.recipes.recipe import Recipe
+from isopix.train.optim import Adam
+
+EPOCH = 352  # steps: 45,000 of CIFAR-10's training images in batches of 128
+
+
+def _transformer(heads: int) -> Transformer:
+    return Transformer(heads=heads, expansion=1, norm=Layer(), activation="gelu", bias=True)
+
+
+BLOCKS: dict[str, Block] = {
+    "conv": Convolution(),
+    "mixer": Mixer(),
+    "transformer-1": _transformer(1),
+    "transformer-4": _transformer(4),
+}
+ENCODINGS: dict[str, Stem] = {"pix2vec": Codes(), "fourier": Fourier(), "continuous": Continuous()}
+DEPTHS = (1, 3, 6, 12)
+CELLS = list(product(BLOCKS, ENCODINGS, DEPTHS))
+
+
+def paper(block: str, encoding: str, depth: int) -> Recipe:
+    """The same cell at full size: 32x32, width 128, 51 epochs of CIFAR-10."""
+    return Recipe(
+        name=f"isotropic.{block}-{encoding}-{depth}",
+        data=Data(source="cifar10"),
+        codec=ByteChannels(),
+        stem=ENCODINGS[encoding],
+        positions=Learned() if block.startswith("transformer") else NoPositions(),
+        block=BLOCKS[block],
+        depth=depth,
+        width=128,
+        initial="keras",
+        objective=Masked(),
+        steps=51 * EPOCH,
+        optimiser=Adam(learning_rate=0.01, beta2=0.999, epsilon=1e-7),
+        evaluate_every=EPOCH,
+        evaluate_images=5000,
+        checkpoint_every=5 * EPOCH,
+    )
+
+
+def tiny(block: str, encoding: str, depth: int) -> Recipe:
+    """A cell of the study of inductive biases, for two CPU cores: 16x16, width 32, a part of CIFAR-10. BLOCK
+    is conv, mixer, transformer-1 or transformer-4 (heads); ENCODING is pix2vec, fourier or continuous; DEPTH
+    is 1, 3, 6 or 12.
+    """
+    recipe = paper(block, encoding, depth)
+    return replace(
+        recipe,
+        name=f"isotropic.tiny-{block}-{encoding}-{depth}",
+        data=replace(recipe.data, rows=16, cols=16, limit=4000),
+        width=32,
+        steps=320,
+        batch=64,
+        precision="fp32",
+        evaluate_every=80,
+        evaluate_images=512,
+        test_images=1000,
+        checkpoint_every=160,
+    )
