@@ -81,7 +81,7 @@ def _whole(path: str) -> str:
 
 def _refuse_other_network(recipe: Recipe, own: Recipe) -> None:
     """Raises ValueError for a setting that the weights have decided already."""
-    for name in ("stem", "positions", "block", "depth", "width", "objective", "grid"):
+    for name in ("codec", "stem", "positions", "block", "depth", "width", "objective", "grid"):
         if getattr(recipe, name) != getattr(own, name):
             raise ValueError(
                 f"{name} cannot be changed: the pre-trained network has {getattr(own, name)}; "
