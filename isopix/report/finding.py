@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from isopix.report import probes, words
+from isopix.report import probes, tuned, words
 from isopix.report.gather import Gathered
 
 Values = Mapping[str, Any]
@@ -143,6 +143,8 @@ def _of_one(run: Gathered) -> str:
         trained = f"{reached} {loss.nats:.2f} nats a {graded}" if loss else ""
         told = f"tell the class of {percent(own['test'])} of test images at layer {own['layer']}"
         return f"{start}{trained}, {told}{_shared({'': run.probe})}{_beside({'': run.probe})}."
+    if answered := tuned.accuracy(run):
+        return f"{start} of fine-tuning, tell the class of {percent(answered[0])} of test images."
     if loss:
         count = levels(run)
         chance = f"; untrained {math.log(count):.2f}" if count else ""

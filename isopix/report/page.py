@@ -22,6 +22,7 @@ from isopix.report.finding import best, listed, percent
 from isopix.report.gallery import Gallery, Picture, embed, galleries, instead
 from isopix.report.gather import Gathered, gather
 from isopix.report.summary import summary
+from isopix.report.tuned import Tuned, is_tuned, tuned
 from isopix.train.run_folder import RunFolder
 
 Values = Mapping[str, Any]
@@ -46,6 +47,7 @@ class View(NamedTuple):
     probes: list[tuple[Markup, Values]]
     loss: Markup | None
     along: Chart | None
+    tuned: Tuned | None
     held_out: finding.HeldOut | None
     palette: Picture | None
     sentences: list[str]
@@ -128,6 +130,7 @@ def _view(name: str, number: int, run: Gathered) -> View:
         ],
         loss=_loss(run, graded, f"l{number}"),
         along=chart({name: run}, f"r{number}"),
+        tuned=tuned(run, f"t{number}"),
         held_out=finding.held_out(run),
         palette=_palette(run),
         sentences=finding.sentences(run),
@@ -182,8 +185,10 @@ def _loss(run: Gathered, graded: str, name: str) -> Markup | None:
     count, loss = finding.levels(run), finding.held_out(run)
     if count is None or not any("loss_nats" in each for each in run.records):
         return None
+    # What a fine-tuned run is trained by is the sum of two losses, and not comparable with one.
+    records = [each for each in run.records if each["kind"] != "train" or not is_tuned(run)]
     reached = f", {loss.nats:.2f} nats a {graded} on {loss.graded}" if loss else ""
-    return web.markup(curves.loss(run.records, count, code=graded), name, f"Loss by step{reached}.")
+    return web.markup(curves.loss(records, count, code=graded), name, f"Loss by step{reached}.")
 
 
 def _palette(run: Gathered) -> Picture | None:

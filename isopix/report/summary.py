@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from isopix.report import words
+from isopix.report import tuned, words
 from isopix.report.finding import best, held_out, levels
 from isopix.report.gather import Gathered
 from isopix.report.probes import aside, differences, speaking
@@ -53,6 +53,9 @@ def _run(name: str, run: Gathered) -> Iterator[Row]:
     what = words.objective(run.recipe) + (aside(probe) if probe else "")
     row = Row(name, kind="run", what=what, nats=loss and loss.nats)
     yield _scored(row, probe["network"]) if probe else row
+    if answered := tuned.accuracy(run):
+        test, low, high, _ = answered
+        yield Row("fine-tuned", what="its own classes", test=test, low=low, high=high)
     chance = Row("untrained", what="the same network", nats=math.log(count) if count else None)
     controls = probe["controls"] if probe else {}
     yield _scored(chance, controls["untrained"]) if "untrained" in controls else chance

@@ -110,7 +110,11 @@ def _from_scratch(recipe: Recipe, data: ImageSet, watch: Watch) -> Origin:
 def _facts(data: ImageSet) -> dict[str, Any]:
     """Which images, and how many in each split."""
     counts = {"train": len(data.train), "validation": len(data.validation), "test": len(data.test)}
-    return {"data": data.fingerprint, "images": counts}
+    told: dict[str, Any] = {"data": data.fingerprint, "images": counts}
+    labels = data.test.labels
+    if labels is not None and len(labels):
+        told["majority"] = labels.bincount().max().item() / len(labels)  # of the test images
+    return told
 
 
 def _differences(found: Checkpoint, device: torch.device) -> list[str]:

@@ -1,0 +1,82 @@
+"""Fine-tuning, as a part of the report: the share of images whose class a run answers, step by step."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from markupsafe import Markup
+
+from isopix.plots import tuning, web
+from isopix.report.gather import Gathered
+
+Values = Mapping[str, Any]
+
+REACH = 1.96  # deviations that hold 95 % of a normal distribution
+
+
+class Tuned(NamedTuple):
+    """Test accuracy with its 95 % interval, None before the end; the chart, and a sentence on what was done."""
+
+    test: float | None
+    low: float | None
+    high: float | None
+    images: int
+    chart: Markup
+    caption: str
+
+
+def is_tuned(run: Gathered) -> bool:
+    """Whether the run learns classes."""
+    return bool(run.recipe.get("classify"))
+
+
+def accuracy(run: Gathered) -> tuple[float, float, float, int] | None:
+    """The test accuracy of a fine-tuned run, its interval, and of how many images; None if there is none."""
+    tested = [each for each in run.records if each.get("split") == "test" and "accuracy" in each]
+    if not tested:
+        return None
+    share, count = float(tested[-1]["accuracy"]), int(tested[-1]["images"])
+    return (share, *wilson(share, count), count)
+
+
+def wilson(share: float, count: int) -> tuple[float, float]:
+    """The 95 % interval of a share of `count` independent images (Wilson's score)."""
+    square = REACH**2 / count
+    centre = (share + square / 2) / (1 + square)
+    half = math.sqrt(share * (1 - share) * square + square**2 / 4) / (1 + square)
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def tuned(run: Gathered, name: str) -> Tuned | None:
+    """The part of a fine-tuned run; None for any other, or before its first evaluation."""
+    seen = [each for each in run.records if each["kind"] == "evaluation" and "accuracy" in each]
+    if not is_tuned(run) or not seen:
+        return None
+    found = accuracy(run)
+    test, low, high, images = found or (None, None, None, 0)
+    best = max((each for each in seen if each["split"] == "validation"), key=_height, default=None)
+    chance = run.environment.get("majority")
+    drawn = tuning.accuracy_by_step(seen, chance)
+    return Tuned(test, low, high, images, web.markup(drawn, name, _alt(best)), _caption(run, best))
+
+
+def _height(record: Values) -> float:
+    return float(record["accuracy"])
+
+
+def _alt(best: Values | None) -> str:
+    reached = (
+        f" The best validation accuracy is {best['accuracy']:.1%} at step {best['step']}." if best else ""
+    )
+    return f"Accuracy by step of fine-tuning.{reached}"
+
+
+def _caption(run: Gathered, best: Values | None) -> str:
+    settings, whence = run.recipe["classify"], run.environment.get("pretrained")
+    start = f"from step {whence['step']:,} of {whence['run']}" if whence else "from scratch"
+    weight = settings["generative_weight"]
+    alone = {"inf": "L_GEN alone", 0.0: "L_CLF alone"}
+    loss = alone.get(weight) or f"{weight:g} · L_GEN + L_CLF"
+    layer = "the last layer" if settings["layer"] is None else f"layer {settings['layer']}"
+    chosen = f" The ring is the step that validation chose, {best['step']:,}." if best else ""
+    return f"Fine-tuned {start}; loss {loss}, classes read from {layer}.{chosen}"
