@@ -15,7 +15,7 @@ REACH = 1.96  # deviations that hold 95 % of a normal distribution
 
 
 class Tuned(NamedTuple):
-    """Test accuracy with its 95 % interval, None before the end; the chart, and a sentence on what was done."""
+    """Test accuracy with its 95 % interval, None before the end; the chart, and what it shows."""
 
     test: float | None
     low: float | None
@@ -73,10 +73,10 @@ def _alt(best: Values | None) -> str:
 
 def _caption(run: Gathered, best: Values | None) -> str:
     settings, whence = run.recipe["classify"], run.environment.get("pretrained")
-    start = f"from step {whence['step']:,} of {whence['run']}" if whence else "from scratch"
+    start = f"Fine-tuned from step {whence['step']:,} of {whence['run']}" if whence else "From scratch"
     weight = settings["generative_weight"]
     alone = {"inf": "L_GEN alone", 0.0: "L_CLF alone"}
     loss = alone.get(weight) or f"{weight:g} · L_GEN + L_CLF"
     layer = "the last layer" if settings["layer"] is None else f"layer {settings['layer']}"
     chosen = f" The ring is the step that validation chose, {best['step']:,}." if best else ""
-    return f"Fine-tuned {start}; loss {loss}, classes read from {layer}.{chosen}"
+    return f"{start}; loss {loss}, classes read from {layer}.{chosen}"

@@ -1,0 +1,65 @@
+"""Fine-tuned runs on the page: their accuracy with its interval, and no loss that is a sum of two."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from scipy.stats import binomtest
+
+from isopix.objectives.classify import Classify
+from isopix.recipes import tiny
+from isopix.report import page
+from isopix.report.summary import summary
+from isopix.report.tuned import wilson
+from isopix.train import log
+from isopix.train.disk import write_json
+from isopix.train.run_folder import RunFolder
+from tests.unit.report.cases import bare, records
+
+
+def fine_tuned(path: Path, *, tested: bool = True) -> RunFolder:
+    run = bare(path, replace(tiny.digits(), classify=Classify(generative_weight=0.5, layer=2)))
+    pretrained = {"run": "runs/pre", "step": 400}
+    write_json(run.environment, {"pretrained": pretrained, "majority": 0.125, "command": ["isopix"]})
+    written = log.Log(run.log)
+    accuracies = iter([0.1, 0.625, 0.6])
+    for each in records():
+        if each["kind"] != "evaluation" or each["split"] == "validation" or tested:
+            written.write(each | ({"accuracy": next(accuracies)} if each["kind"] == "evaluation" else {}))
+    written.close()
+    return run
+
+
+def test_the_interval_is_wilsons() -> None:
+    for right, count in ((0, 10), (7, 10), (180, 180), (412, 1000)):
+        theirs = binomtest(right, count).proportion_ci(method="wilson")
+        assert wilson(right / count, count) == pytest.approx((theirs.low, theirs.high), abs=1e-4)
+
+
+def test_the_page_tells_the_accuracy_and_where_it_started(tmp_path: Path) -> None:
+    text = page.build([fine_tuned(tmp_path / "ft")])
+    assert "60.0\u00a0% of 64 test images are classified rightly" in text
+    assert (
+        "Fine-tuned from step 400 of runs/pre; loss 0.5 · L_GEN + L_CLF, classes read from layer 2." in text
+    )
+    assert "The ring is the step that validation chose, 100." in text
+    assert "tell the class of 60.0\u00a0% of test images" in text
+    assert "one class 12.5 %" in text
+    assert ">training</text>" not in text, "the joint loss is no loss of a pixel"
+
+
+def test_before_its_end_the_page_says_how_to_get_there(tmp_path: Path) -> None:
+    text = page.build([fine_tuned(tmp_path / "ft", tested=False)])
+    assert "The test images are judged at the end" in text
+    assert "isopix resume" in text
+
+
+def test_the_summary_has_a_line_for_its_own_classes(tmp_path: Path) -> None:
+    rows = summary(page.read([fine_tuned(tmp_path / "ft")]))
+    [row] = [row for row in rows if row.name == "fine-tuned"]
+    assert row.test == 0.6
+    assert (row.low, row.high) == wilson(0.6, 64)
+
+
+def test_other_runs_have_no_such_part(tmp_path: Path) -> None:
+    assert "classified rightly" not in page.build([bare(tmp_path / "run")])
