@@ -3,12 +3,17 @@
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
 import torch
 
 os.environ["MPLBACKEND"] = "Agg"
 torch.set_num_threads(1)
 torch.use_deterministic_algorithms(True)
+hypothesis.settings.register_profile(  # a busy machine is no finding
+    "isopix", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("isopix")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
