@@ -19,9 +19,7 @@ Values = Mapping[str, Any]
 HEAD = """---
 library_name: {library}
 tags:
-- image-gpt
-- imagegpt
-- isopix
+{tags}- isopix
 - self-supervised
 ---
 """
@@ -67,8 +65,21 @@ def card(gathered: Gathered, *, name: str, library: Library) -> str:
     }
     told = [f"## {title}\n\n" + "\n\n".join(parts) for title, parts in sections.items() if parts]
     return "\n".join(
-        [HEAD.format(library=library), f"# {_plain(PurePath(name).name)}\n", "\n\n".join(told), ""]
+        [
+            HEAD.format(library=library, tags=_tags(gathered)),
+            f"# {_plain(PurePath(name).name)}\n",
+            "\n\n".join(told),
+            "",
+        ]
     )
+
+
+def _tags(run: Gathered) -> str:
+    """Image GPT's names for what has its colours and its blocks."""
+    parts = {part: run.recipe.get(part) for part in ("codec", "block")}
+    kinds = {part: value.get("kind") for part, value in parts.items() if isinstance(value, Mapping)}
+    theirs = kinds == {"codec": "palette", "block": "transformer"}
+    return "- image-gpt\n- imagegpt\n" if theirs else ""
 
 
 def _what(run: Gathered) -> Iterator[str]:

@@ -54,12 +54,57 @@ CURVES: dict[str, list[float]] = {
         2.042318,
         2.185886,
     ],
+    "isotropic.tiny-conv-fourier-1": [
+        5.545177,
+        5.4388,
+        4.928471,
+        4.404761,
+        3.944886,
+        3.525392,
+        3.190802,
+        2.931575,
+        2.707675,
+        2.557815,
+        2.459388,
+        2.239762,
+        2.233069,
+        2.172817,
+        2.110047,
+        2.079186,
+        2.173368,
+        2.184931,
+        2.065506,
+        2.168342,
+    ],
+    "isotropic.tiny-mixer-pix2vec-1": [
+        5.545177,
+        5.463468,
+        5.163965,
+        4.721664,
+        4.225337,
+        3.732575,
+        3.305987,
+        2.975122,
+        2.714855,
+        2.554274,
+        2.455389,
+        2.244244,
+        2.238506,
+        2.183941,
+        2.121362,
+        2.089267,
+        2.188844,
+        2.2238,
+        2.092148,
+        2.200654,
+    ],
 }
 
 
 @pytest.mark.parametrize("name", CURVES)
 def test_twenty_steps_give_the_same_losses_as_ever(name: str, tmp_path: Path) -> None:
     words = ["steps=20", "batch=32", "log_every=1", "evaluate_images=0", "test_images=0"]
+    words += ["data.source=digits", "data.rows=8", "data.cols=8"]
     recipe = catalogue.resolve(name, assignments=words).recipe
     start(recipe, tmp_path / "run", device=torch.device("cpu"), watch=Watch())
     losses = [

@@ -12,7 +12,7 @@ from PIL import Image
 
 from isopix.data.images import Data
 from isopix.interop import huggingface
-from isopix.recipes import tiny
+from isopix.recipes import catalogue, tiny
 from isopix.recipes.recipe import Recipe
 from isopix.report.card import Library, card
 from isopix.report.gather import Gathered, gather
@@ -152,3 +152,10 @@ def test_the_snippet_gives_the_loss_and_the_features_of_the_best_layer(
         features = list(net.backbone.features(images))[trained.index(max(trained))].mean(1)
     torch.testing.assert_close(found["nats"], nats, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(found["features"].detach(), features, rtol=1e-4, atol=1e-4)
+
+
+def test_only_an_image_gpt_is_tagged_as_one(tmp_path: Path) -> None:
+    assert "- imagegpt\n" in written(tmp_path, library="isopix")
+    other = gather(bare(tmp_path / "other", catalogue.find("isotropic.tiny-conv-pix2vec-1")))
+    assert "- imagegpt\n" not in written(tmp_path, other, library="isopix")
+    assert "16 × 16 pixels in 256 levels a code" in written(tmp_path, other, library="isopix")
