@@ -79,6 +79,10 @@ def resolve(
     for origin, changes in layers:
         recipe = change(recipe, changes)
         origins |= dict.fromkeys(changes, origin)
+    left = flatten(to_dict(recipe))
+    for path in sorted(origins.keys() - left.keys()):
+        if not any(each.startswith(f"{path}.") for each in left):
+            raise ValueError(f"'{path}' of the {origins[path]} does not go with what was set after it")
     return Resolved(recipe, origins)
 
 

@@ -152,3 +152,10 @@ def test_every_weight_is_a_function_of_the_seed() -> None:
     torch.manual_seed(2)
     assert torch.equal(one, first(0))
     assert not torch.equal(one, first(1))
+
+
+def test_a_setting_that_a_later_one_makes_meaningless_is_named() -> None:
+    with pytest.raises(
+        ValueError, match=r"'codec\.source' of the option does not go with what was set after"
+    ):
+        catalogue.resolve("igpt.digits", options={"codec.source": "x.npz"}, assignments=["codec=bytes"])
