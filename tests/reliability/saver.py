@@ -60,8 +60,8 @@ def serve():
         _, path, steps = line.rstrip("\n").split("\t")
         pid = os.fork()
         if pid == 0:
+            answer(os.getpid())
             os._exit(train(Path(path), int(steps)))
-        answer(pid)
         answer(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 

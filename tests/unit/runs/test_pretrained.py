@@ -216,7 +216,8 @@ def test_a_mistake_is_one_line_that_says_what_is_taken(
 def test_what_hides_is_checked_too(masked: Pretrained, unchecked: None) -> None:
     x, hidden = images(masked), np.zeros((3, 28), bool)
     assert torch.equal(masked.logits(x, hidden=hidden), masked.logits(x))
-    for wrong in (hidden[:2], hidden[:, :5], hidden[..., None], hidden.astype(int)):
+    assert torch.equal(masked.logits(x, hidden=hidden[..., None]), masked.logits(x))
+    for wrong in (hidden[:2], hidden[:, :5], np.stack([hidden, hidden], 2), hidden.astype(int)):
         assert "it takes bool [3, 28]" in refusal(lambda given: masked.logits(x, hidden=given), wrong)
     assert "there are 0 images" in refusal(masked.reconstruct, x[:0])
 

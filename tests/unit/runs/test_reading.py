@@ -73,7 +73,7 @@ def test_masks_hide_as_the_objective_does(data: ImageSet) -> None:
     source = states(replace(QUICK, masks=1))
     hidden = reading.draw_masks(source.network, data.train.images, seed=0, purpose="any")
     assert abs(hidden.double().mean() - 0.15) < 0.02
-    assert len({tuple(mask.tolist()) for mask in hidden}) == len(hidden)
+    assert len({tuple(mask.flatten().tolist()) for mask in hidden}) == len(hidden)
 
 
 def test_one_layer_is_that_of_all(data: ImageSet) -> None:
