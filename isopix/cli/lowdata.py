@@ -18,10 +18,11 @@ from isopix.runs.run import Watch
 from isopix.train.disk import write_json
 from isopix.train.loop import Record
 from isopix.train.run_folder import RunFolder
-from isopix.transfer.evidence import Protocol
+from isopix.transfer.evidence import STRENGTHS, Protocol
 from isopix.transfer.lowdata import FewLabels
 
 Results = dict[str, list[FewLabels]]
+STRONGER = tuple(strength for strength in STRENGTHS if strength >= 1e-4)  # few images part by any weights
 PAPERS = (4, 25, 400)  # images of each class (iGPT section 4.5)
 
 Labels = Annotated[list[int], Parameter(consume_multiple=True, help="images of each class, several numbers")]
@@ -72,7 +73,7 @@ def lowdata(
             images,
             question,
             precision=precision or loaded.recipe.precision,
-            protocol=Protocol(seed=seed, weaker=()),  # few images are told apart by any weights
+            protocol=Protocol(seed=seed, strengths=STRONGER, weaker=()),
             progress=done,
         )
     if finetune:

@@ -63,7 +63,7 @@ def test_images_without_labels_are_refused(trained: Run, workplace: Path) -> Non
 
 
 def test_lowdata_as_a_table_and_as_json(trained: Run) -> None:
-    words = ["lowdata", "run", "--labels", "1", "3", "--subsets", "2", "--limit", "100"]
+    words = ["lowdata", "run", "--labels", "1", "3", "--subsets", "2", "--limit", "60"]
     code, out, err = trained(*words)
     assert (code, err) == (0, "")
     assert "raw pixels" in out

@@ -24,6 +24,7 @@ WORDS = [
     "evaluate_images=30",
 ]
 QUESTION = Question((1, 3), 2)
+QUICK = Protocol(strengths=(0.1,), weaker=(), resamples=10)
 
 
 @pytest.fixture(scope="module")
@@ -43,9 +44,7 @@ def loaded(run: Path) -> Loaded:
 def test_each_source_of_features_has_each_number_of_labels(loaded: Loaded) -> None:
     data = load_images(loaded.recipe.data, seed=loaded.recipe.seed)
     shares: list[float] = []
-    found = by_features(
-        loaded, data, QUESTION, precision="fp32", protocol=Protocol(weaker=()), progress=shares.append
-    )
+    found = by_features(loaded, data, QUESTION, precision="fp32", protocol=QUICK, progress=shares.append)
     assert list(found) == ["trained", "untrained", "raw pixels"]
     for each in found.values():
         assert [(few.labels, few.images, len(few.errors)) for few in each] == [(1, 10, 2), (3, 30, 2)]
