@@ -50,12 +50,14 @@ def load_images(settings: Data, seed: int) -> ImageSet:
 
 
 def images_for(loaded: Loaded, source: str | None, limit: int | None = None) -> ImageSet:
-    """Images of another source, or of the run's own, at the resolution of the network, with a validation
-    split.
+    """Images of another source, or of the run's own with the limit that it has, at the resolution of the
+    network, with a validation split and all labels.
     """
-    settings = replace(loaded.recipe.data, limit=limit, fold_back=False)
+    settings = replace(loaded.recipe.data, fold_back=False, labels=None, subset=0)
     if source is not None:
-        settings = replace(settings, source=source)
+        settings = replace(settings, source=source, limit=None)
+    if limit is not None:
+        settings = replace(settings, limit=limit)
     return load_images(settings, loaded.recipe.seed)
 
 

@@ -2,13 +2,16 @@
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from isopix.cli import probe
 from isopix.cli.main import main
+from isopix.transfer.evidence import Protocol
 
 QUICK = ["steps=2", "depth=1", "width=16", "batch=4", "log_every=1", "test_images=8", "evaluate_images=8"]
 
@@ -45,3 +48,9 @@ def isopix(workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         return code, out, err
 
     return call
+
+
+@pytest.fixture
+def quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Probes by one strength in place of nineteen: for tests of what stands around them."""
+    monkeypatch.setattr(probe, "Protocol", partial(Protocol, strengths=(0.1,), weaker=(), resamples=50))

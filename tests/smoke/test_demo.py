@@ -3,8 +3,11 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.smoke.conftest import QUICK, Run
 
+pytestmark = pytest.mark.usefixtures("quick_probes")
 SMALL = [*QUICK, "data.limit=60"]
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.smoke.conftest import Run
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"```(console|python)\n(.*?)```", re.DOTALL)
@@ -24,19 +26,19 @@ PROGRAMS = [
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.usefixtures("quick_probes")
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if blocks(page, "console")], ids=lambda page: page.name
 )
-def test_commands_run_as_written(workplace: Path, page: Path) -> None:
+def test_commands_run_as_written(isopix: Run, page: Path) -> None:
     """All of a page, one after another, as its reader would type them."""
     for line in "".join(blocks(page, "console")).splitlines():
         if line.startswith("$ "):
-            words = line[2:].split("  #")[0].split()
-            assert words[0] == "isopix"
-            command = [sys.executable, "-m", "isopix.cli.main", *words[1:]]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
-            assert "Traceback" not in done.stderr
+            name, *words = line[2:].split("  #")[0].split()
+            assert name == "isopix"
+            code, out, err = isopix(*words)
+            assert code == 0, f"{line}\n{out}\n{err}"
+            assert "Traceback" not in err
 
 
 @pytest.mark.parametrize("text", PROGRAMS)

@@ -9,6 +9,7 @@ from isopix.runs import run as runs
 from isopix.train import log
 from tests.smoke.conftest import QUICK, Run
 
+pytestmark = pytest.mark.usefixtures("quick_probes")
 REASON = "not a JPEG, PNG, WEBP, BMP, GIF or TIFF image"
 
 

@@ -38,19 +38,19 @@ def picture(values: dict) -> bytes:
 
 def test_options_of_probe_are_recorded_and_change_the_numbers(isopix: Run) -> None:
     assert isopix("pretrain", "igpt.digits", *SMALL, "--out", "run")[0] == 0
-    limit = ["--limit", "60"]
-    plain = kept("probes", isopix, "probe", *limit)
+    ridge = ["--method", "ridge"]
+    plain = kept("probes", isopix, "probe", *ridge)
     expected = {"stream": "n", "pool": "mean", "refit": False, "seed": 0, "layers": "all", "masks": 0}
-    expected |= {"method": {"kind": "lbfgs"}}
+    expected |= {"method": {"kind": "ridge"}}
     assert {name: plain["protocol"][name] for name in expected} == expected
     for words, changed in (
-        (["--stream", "h"], {"stream": "h"}),
-        (["--pool", "max"], {"pool": "max"}),
-        (["--refit"], {"refit": True}),
-        (["--layers", "1"], {"layers": 1}),
-        (["--method", "ridge"], {"method": {"kind": "ridge"}}),
+        ([*ridge, "--stream", "h"], {"stream": "h"}),
+        ([*ridge, "--pool", "max"], {"pool": "max"}),
+        ([*ridge, "--refit"], {"refit": True}),
+        ([*ridge, "--layers", "1"], {"layers": 1}),
+        ([], {"method": {"kind": "lbfgs"}}),
     ):
-        other = kept("probes", isopix, "probe", *limit, *words)
+        other = kept("probes", isopix, "probe", *words)
         assert {name: other["protocol"][name] for name in expected} == {**expected, **changed}
         assert other["network"]["layers"] != plain["network"]["layers"]
 
