@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from isopix.transfer.bootstrap import REACH
+
 FEWEST = 5  # points below which a rank correlation is not told
-REACH = 1.96  # deviations that hold 95 % of a normal distribution
 
 
 class Point(NamedTuple):

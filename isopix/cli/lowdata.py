@@ -80,7 +80,7 @@ def lowdata(
         given = {"data.source": data, "data.limit": limit, "steps": finetune}
         words = [f"{path}={value}" for path, value in given.items() if value is not None]
         tuning = Tuning(run, folder.path / "lowdata", (*words, *settings), devices.pick(device))
-        results["fine-tuned"] = by_finetuning(tuning, question, Watch(_quiet if json else _tell))
+        results["fine-tuned"] = by_finetuning(tuning, question, Watch() if json else Watch(_tell))
     facts = {"data": images.name, "limit": limit, "seed": seed, "subsets": subsets}
     values = {"kind": "lowdata", "step": loaded.step, **facts, "results": _told(results)}
     path = _keep(folder, values, tag({**facts, "labels": question.labels, "settings": settings}))
@@ -147,7 +147,3 @@ def _tell(event: Record) -> None:
         say(event["text"])
     elif event.get("split") == "test":
         say(f"fine-tuned to step {event['step']}: {1 - event['accuracy']:.1%} error")
-
-
-def _quiet(event: Record) -> None:
-    pass

@@ -1,6 +1,7 @@
 """Backbone: stem, masking, positions and blocks; all of a model that outlives pre-training."""
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any, Literal
 
 from torch import nn
@@ -47,16 +48,25 @@ class Backbone(nn.Module):
         self, images: Images, hidden: Hidden | None = None, *, stream: Stream = "n"
     ) -> Iterator[Tokens]:
         """Tokens of every layer 0..L as the probes read them: normed (`n`, iGPT section 2.4) or raw (`h`)."""
-        norms = [*(block.norm1 for block in self.blocks), self.norm]
-        for norm, state in zip(norms, self.states(images, hidden), strict=True):
+        for norm, state in zip(self._norms(), self.states(images, hidden), strict=True):
             yield norm(state) if stream == "n" else state
+
+    def some(self, layers: Sequence[int], images: Images, hidden: Hidden | None = None) -> list[Tokens]:
+        """n of these layers alone; no block behind the last of them is run."""
+        norms, states = self._norms(), self.states(images, hidden)
+        found = {
+            layer: norms[layer](state)
+            for layer, state in enumerate(islice(states, max(layers) + 1))
+            if layer in layers
+        }
+        return [found[layer] for layer in layers]
 
     def upto(self, layer: int) -> "Backbone":
         """The network cut behind its first `layer` blocks, sharing them: its last features are this
         layer's.
         """
-        norm = self.norm if layer == self.depth else self.blocks[layer].norm1
-        return Backbone(self.grid, [self.stem, self.masking, self.positions], list(self.blocks)[:layer], norm)
+        parts = [self.stem, self.masking, self.positions]
+        return Backbone(self.grid, parts, list(self.blocks)[:layer], self._norms()[layer])
 
     def forward(self, images: Images, hidden: Hidden | None = None) -> Tokens:
         """n of the last layer: what the head reads."""
@@ -64,6 +74,10 @@ class Backbone(nn.Module):
         for block in self.blocks:
             tokens = block(tokens)
         return self.norm(tokens)
+
+    def _norms(self) -> list[nn.Module]:
+        """The norm that n of each layer 0..L is behind: the next block's first, the last one's own."""
+        return [*(block.norm1 for block in self.blocks), self.norm]
 
     def caches(self) -> list[Cache]:
         """An empty cache for each block."""

@@ -103,22 +103,22 @@ class Classifier(nn.Module):
     def forward(self, lesson: Lesson) -> Loss:
         """The joint loss."""
         problem, settings = lesson.problem, self.settings
-        at, last = self._states(problem.images, problem.hidden)
         if not settings.classifies:
-            return self.network.objective.loss(last, problem, self.network.head)
-        chosen = self._class_loss(self.head_of(at, lesson.kept), lesson)
+            return self.network(problem)
         if not settings.generates:
-            return chosen
+            [at] = self.network.backbone.some([self.layer], problem.images, problem.hidden)
+            return self._class_loss(self.head_of(at, lesson.kept), lesson)
+        at, last = self._states(problem)
+        chosen = self._class_loss(self.head_of(at, lesson.kept), lesson)
         generative = self.network.objective.loss(last, problem, self.network.head)
         return float(settings.generative_weight) * generative + chosen
 
     def grade(self, lesson: Lesson) -> dict[str, Scalar]:
         """Nats a graded code, nats an image, and the share of images whose class is answered."""
         problem = lesson.problem
-        at, last = self._states(problem.images, problem.hidden)
-        if problem.hidden is not None and not self.settings.masked:
-            at, _ = self._states(problem.images, None)
-        logits = self.head_of(at)
+        at, last = self._states(problem)
+        unmasked = problem.hidden is not None and not self.settings.masked
+        logits = self.answer(problem.images) if unmasked else self.head_of(at)
         return {
             "loss_nats": self.network.objective.loss(last, problem, self.network.head),
             "class_nats": self._class_loss(logits, lesson),
@@ -127,7 +127,8 @@ class Classifier(nn.Module):
 
     def answer(self, images: Images, hidden: Hidden | None = None) -> ClassLogits:
         """Logits [B C] of the classes."""
-        return self.head_of(self._states(images, hidden)[0])
+        [at] = self.network.backbone.some([self.layer], images, hidden)
+        return self.head_of(at)
 
     def head_of(self, tokens: Tokens, kept: Float[Tensor, "B D"] | None = None) -> ClassLogits:
         """The class logits that pooled tokens give."""
@@ -137,13 +138,10 @@ class Classifier(nn.Module):
     def _class_loss(self, logits: ClassLogits, lesson: Lesson) -> Scalar:
         return (F.cross_entropy(logits, lesson.labels, reduction="none") * lesson.share).sum()
 
-    def _states(self, images: Images, hidden: Hidden | None) -> tuple[Tokens, Tokens]:
+    def _states(self, problem: Problem) -> list[Tokens]:
         """n of the head's layer and n of the last."""
-        tokens = at = torch.empty(0)
-        for layer, tokens in enumerate(self.network.backbone.features(images, hidden)):
-            if layer == self.layer:
-                at = tokens
-        return at, tokens
+        backbone = self.network.backbone
+        return backbone.some([self.layer, backbone.depth], problem.images, problem.hidden)
 
     def _freeze(self) -> None:
         """What has no part in the loss is not trained, and needs no memory of the optimiser."""

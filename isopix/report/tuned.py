@@ -8,10 +8,9 @@ from markupsafe import Markup
 
 from isopix.plots import tuning, web
 from isopix.report.gather import Gathered
+from isopix.transfer.bootstrap import REACH
 
 Values = Mapping[str, Any]
-
-REACH = 1.96  # deviations that hold 95 % of a normal distribution
 
 
 class Tuned(NamedTuple):

@@ -90,6 +90,4 @@ def _refuse_other_network(recipe: Recipe, own: Recipe) -> None:
 
 
 def _facts(source: Path, loaded: Loaded) -> dict[str, Any]:
-    folder = source.resolve()
-    told: dict[str, Any] = {"pretrained": {"run": str(folder), "step": loaded.step}}
-    return told
+    return {"pretrained": {"run": str(source.resolve()), "step": loaded.step}}

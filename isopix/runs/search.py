@@ -92,7 +92,7 @@ def search(out: Path, rates: tuple[float, ...], *, training: Training, watching:
 def climb(rate: float, folder: Path, *, training: Training, watch: Watch) -> Rung | None:
     """Train one rung from its start or its last checkpoint until it ends or dies; None if asked to stop."""
     run, vigil = RunFolder(folder), _Vigil(watch, training.steps)
-    saved = any(run.checkpoints.glob("step-*"))
+    saved = run.saved
     if saved:
         vigil.recall(run)
     else:

@@ -52,7 +52,7 @@ class RunFolder:
 
     def clear_unless_saved(self) -> None:
         """Take back what a run without a checkpoint left, so that the same command works again."""
-        if any(self.checkpoints.glob("step-*")):
+        if self.saved:
             return
         for path in (self.checkpoints, self.best, self.samples, self.probes, self.path / "tensorboard"):
             shutil.rmtree(path, ignore_errors=True)
@@ -66,6 +66,11 @@ class RunFolder:
             path.unlink(missing_ok=True)
         with suppress(OSError):  # something of the user's is in there
             self.path.rmdir()
+
+    @property
+    def saved(self) -> bool:
+        """Whether a step was ever saved, so that there is something to go on from."""
+        return any(self.checkpoints.glob("step-*"))
 
     @property
     def recipe(self) -> Path:

@@ -5,6 +5,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 LEVEL = 0.95
+REACH = 1.96  # deviations that hold LEVEL of a normal distribution
 
 Counts = Float[Tensor, "R B"]  # how often each resample holds each image
 

@@ -9,11 +9,11 @@ from typing import TypeVar
 import torch
 
 from isopix.core.random import generator
+from isopix.transfer.bootstrap import REACH
 from isopix.transfer.evidence import Ensemble, Evidence, LayerScore, Protocol, Record
 from isopix.transfer.probe import Split, Splits, probe
 
 PERMUTATIONS = 5  # of the labels; of one alone the accuracy may lie far from chance, for images are alike
-REACH = 1.96  # deviations that hold 95 % of a normal distribution
 
 T = TypeVar("T")
 Read = Callable[[], Splits]

@@ -18,11 +18,8 @@ from isopix.transfer.splits import Features, Split, Standard
 BUDGET = 2**31  # bytes that the layers solved together may take
 
 
-@spec
-class Lbfgs:
-    """Multinomial logistic regression by L-BFGS (iGPT section 3.4, CIFAR and STL-10)."""
-
-    kind: Literal["lbfgs"] = "lbfgs"
+class _Penalised:
+    """What both have in common: they are solved in memory, by the strength of their penalty."""
 
     @property
     def stored(self) -> bool:
@@ -30,6 +27,13 @@ class Lbfgs:
 
     def grid(self, strengths: tuple[float, ...]) -> tuple[str, tuple[float, ...]]:
         return "strength", strengths
+
+
+@spec
+class Lbfgs(_Penalised):
+    """Multinomial logistic regression by L-BFGS (iGPT section 3.4, CIFAR and STL-10)."""
+
+    kind: Literal["lbfgs"] = "lbfgs"
 
     def fit(self, features: Features, targets: Tensor, strengths: Tensor, *, classes: int) -> Fits:
         return logistic.fit(features, targets, strengths, classes=classes)
@@ -42,19 +46,12 @@ class Lbfgs:
 
 
 @spec
-class Ridge:
+class Ridge(_Penalised):
     """Least squares to one-hot targets in closed form; the scores estimate the classes' probabilities, but
     may lie outside 0..1.
     """
 
     kind: Literal["ridge"] = "ridge"
-
-    @property
-    def stored(self) -> bool:
-        return False
-
-    def grid(self, strengths: tuple[float, ...]) -> tuple[str, tuple[float, ...]]:
-        return "strength", strengths
 
     def fit(self, features: Features, targets: Tensor, strengths: Tensor, *, classes: int) -> Fits:
         return ridge.fit(features, targets, strengths, classes=classes)
