@@ -122,9 +122,10 @@ def by_finetuning(tuning: Tuning, question: Question, watch: Watch) -> list[FewL
 def _finetuned(tuning: Tuning, folder: Path, subset: tuple[int, int], watch: Watch) -> float:
     """The test error of one fine-tuning run."""
     run = RunFolder(folder)
-    if any(run.checkpoints.glob("step-*")):
+    if run.saved:
         outcome = resume(folder, device=tuning.device, watch=watch)
     else:
+        run.clear_unless_saved()  # what a kill before the first checkpoint left
         words = [*tuning.settings, f"data.labels={subset[0]}", f"data.subset={subset[1]}"]
         recipe, origin = begin(str(tuning.source), assignments=words)
         outcome = start(recipe, folder, device=tuning.device, watch=watch, origin=origin)

@@ -11,6 +11,7 @@ from isopix.runs.load import Loaded, load
 from isopix.runs.lowdata import Question, Tuning, by_features, by_finetuning
 from isopix.runs.run import Watch, start
 from isopix.train.disk import read_json
+from isopix.train.run_folder import RunFolder
 from isopix.transfer.evidence import Protocol
 
 CPU = torch.device("cpu")
@@ -84,3 +85,10 @@ def test_impossible_questions_are_refused(loaded: Loaded, question: Question, me
     data = load_images(loaded.recipe.data, seed=loaded.recipe.seed)
     with pytest.raises(ValueError, match=message):
         by_features(loaded, data, question, precision="fp32", protocol=Protocol())
+
+
+def test_what_a_kill_left_before_the_first_checkpoint_is_no_obstacle(run: Path, tmp_path: Path) -> None:
+    RunFolder.create(tmp_path / "labels-1-subset-0")
+    tuning = Tuning(run, tmp_path, ("steps=1", "data.augment=none", "data.limit=200"), CPU)
+    [one] = by_finetuning(tuning, Question((1,), 1), Watch())
+    assert len(one.errors) == 1
