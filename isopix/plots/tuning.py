@@ -8,6 +8,7 @@ from matplotlib.ticker import FuncFormatter
 
 from isopix.plots import style
 from isopix.plots.curves import HEIGHT, WIDTH, Label, annotate
+from isopix.train.best import best
 
 Record = Mapping[str, Any]  # a line of a run's log
 
@@ -19,12 +20,11 @@ def accuracy_by_step(records: Sequence[Record], chance: float | None) -> Figure:
     axes = drawn.add_subplot()
     seen = [(each["step"], each["accuracy"]) for each in records if each["split"] == "validation"]
     labels = []
-    if seen:
-        colour = style.LINES[1]
-        best = max(seen, key=lambda point: (point[1], -point[0]))
+    if chosen := best(records):
+        colour, reached = style.LINES[1], chosen["accuracy"]
         axes.plot(*zip(*seen, strict=True), color=colour, marker="o")
-        axes.plot(*best, "o", color=colour, markersize=11, markerfacecolor="none")
-        labels.append(Label(seen[-1][1], f"validation {100 * best[1]:.1f} %", colour))
+        axes.plot(chosen["step"], reached, "o", color=colour, markersize=11, markerfacecolor="none")
+        labels.append(Label(seen[-1][1], f"validation {100 * reached:.1f} %", colour))
     for each in records:
         if each["split"] == "test":
             place = each.get("best_step", each["step"])

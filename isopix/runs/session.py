@@ -10,16 +10,16 @@ from torch import Tensor
 
 from isopix.core.config import to_dict
 from isopix.core.device import environment
-from isopix.data.batches import Batches
+from isopix.data.batches import Batches, steps_per_epoch
 from isopix.data.images import ImageSet
 from isopix.objectives.classify import Classifier
 from isopix.objectives.network import Network
 from isopix.recipes.recipe import Recipe
 from isopix.runs import along
-from isopix.runs.best import Best, nothing_learnt
 from isopix.runs.load import WEIGHTS
 from isopix.runs.online import Neighbours
 from isopix.train import checkpoint
+from isopix.train.best import Best, nothing_learnt
 from isopix.train.checkpoint import Checkpoint, Groups
 from isopix.train.evaluate import held_out
 from isopix.train.learners import Finetuning, Pretraining
@@ -173,7 +173,7 @@ class Session:
         if record["kind"] != "evaluation" or record["split"] != "validation":
             return False
         recipe, step = self.recipe, record["step"]
-        epoch = min(recipe.steps, -(-len(self.data.train) // recipe.batch))
+        epoch = min(recipe.steps, steps_per_epoch(len(self.data.train), recipe.batch))
         return bool(step - recipe.evaluate_every < epoch <= step)
 
     def _complain(self, record: Record) -> None:
