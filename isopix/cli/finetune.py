@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from isopix.cli.console import Device, Json, Limit, say
+from isopix.cli.console import Board, Device, Json, Limit, OwnSeed, SettingsFile, Source, changes, say
 from isopix.cli.training import Again, conclude, going_on, watching
 from isopix.core import device as devices
 from isopix.core.shell import command
@@ -14,14 +14,14 @@ def finetune(
     source: str,
     *settings: str,
     out: Path,
-    data: str | None = None,
-    file: Path | None = None,
+    data: Source = None,
+    file: SettingsFile = None,
     limit: Limit = None,
     labels: str | None = None,
     subset: int | None = None,
-    seed: int | None = None,
+    seed: OwnSeed = None,
     device: Device = "auto",
-    tensorboard: bool = False,
+    tensorboard: Board = False,
     json: Json = False,
     again: Again = None,
 ) -> None:
@@ -41,26 +41,13 @@ def finetune(
         fine-tuning.
     out
         The run folder; it must be new or empty.
-    data
-        Labelled images: a folder, an .npz file, Parquet, or a name; those of the source without it.
     labels
         Use so many training images of each class alone, or a share as in 10%.
     subset
         Which random draw of them: 0, 1, ...
-    file
-        Changes in a .yaml, .toml or .json file; words on the command line win over it.
-    seed
-        Seed of everything that is drawn by chance; the source's without it.
-    tensorboard
-        Also write TensorBoard files, into the run folder.
     """
-    options = {
-        "data.source": data,
-        "data.limit": limit,
-        "data.labels": labels,
-        "data.subset": subset,
-        "seed": seed,
-    }
+    shared = changes(data=data, limit=limit, seed=seed)
+    options = {**shared, "data.labels": labels, "data.subset": subset}
     recipe, origin = begin(source, file=file, options=options, assignments=settings)
     where = devices.pick(device)
     if not json:
