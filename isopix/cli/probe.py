@@ -47,7 +47,7 @@ def probe(
     iterations: int | None = None,
     layers: str = "all",
     masks: int = 0,
-    refit: bool = False,
+    fold_back: bool = False,
     precision: Precision | None = None,
     seed: Seed = 0,
     device: Device = "auto",
@@ -73,8 +73,8 @@ def probe(
         all; best5: also the five layers around the best as one; or the number of one layer.
     masks
         Of a masked run: training images read under a mask each, test images under so many that vote.
-    refit
-        Judge a fit to training and validation images together, at what validation chose.
+    fold_back
+        Then also fit the chosen layer to training and validation images together, at what validation chose.
     precision
         Of the network's arithmetic; the run's own without it.
     """
@@ -86,7 +86,7 @@ def probe(
         reading=reading,
         layers=layers_of(layers),
         masks=masks,
-        refit=refit,
+        fold_back=fold_back,
         seed=seed,
     )
     images = images_for(loaded, data, limit)
@@ -153,15 +153,19 @@ def show(found: Evidence) -> None:
     ]
     if network.joined and untrained.joined:
         pairs.append((_joined(network.joined), network.joined.score, untrained.joined.score))
+    rows = [
+        (name, percent(own), *_votes(own), *map(_one, (own.validation, other.test)))
+        for name, own, other in pairs
+    ]
+    if found.folded:
+        name = f"layer {found.folded.layer}, validation folded back"
+        rows.append((name, percent(found.folded), *_votes(found.folded), "", ""))
     masked = ["one mask", "averaged"] if found.protocol.masks else []
     counts = ", ".join(f"{count:,} {name}" for name, count in network.images.items())
     show_table(
         f"{_how(found.protocol)}, {network.classes} classes, {counts} images; * best on validation",
         ["", "test accuracy (95 % interval)", *masked, "validation", "untrained, test"],
-        [
-            (name, percent(own), *_votes(own), *map(_one, (own.validation, other.test)))
-            for name, own, other in pairs
-        ],
+        rows,
     )
     controls = [(name, percent(record.score)) for name, record in found.controls.items()]
     controls.append(("most frequent class", _one(network.majority)))

@@ -180,15 +180,20 @@ def _probe(path: Path) -> Values:
     values = _json(path)
     for record in (values["network"], *values["controls"].values()):
         joined = record.get("joined")
-        scores = [*record["layers"], *([joined["score"]] if joined else [])]
-        needed = [(RECORD, record), *((SCORE, score) for score in scores)]
-        for missing in (names - part.keys() for names, part in needed):
-            if missing:
-                raise KeyError(min(missing))
+        _require(RECORD, record)
+        for score in (*record["layers"], *([joined["score"]] if joined else [])):
+            _require(SCORE, score)
         record["layers"][record["best"]]
-    protocol = PAPER | {"refit": False, "layers": "all"} | values.get("protocol", {})
+    if values.get("folded"):
+        _require(SCORE, values["folded"])
+    protocol = PAPER | {"layers": "all"} | values.get("protocol", {})
     protocol["method"]["kind"]
-    return {"step": 0, "data": "", "limit": None} | values | {"protocol": protocol}
+    return {"step": 0, "data": "", "limit": None, "folded": None} | values | {"protocol": protocol}
+
+
+def _require(names: set[str], part: Values) -> None:
+    if missing := names - part.keys():
+        raise KeyError(min(missing))
 
 
 def _verification(path: Path) -> Values:

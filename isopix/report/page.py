@@ -85,6 +85,7 @@ def render(gathered: Mapping[str, Gathered]) -> str:
         "best": best,
         "how": probes.how,
         "joined": probes.joined,
+        "folded": probes.folded,
     }
     return environment.get_template("page.html.j2").render(
         title=listed(list(gathered)),

@@ -40,13 +40,12 @@ def test_options_of_probe_are_recorded_and_change_the_numbers(isopix: Run) -> No
     assert isopix("pretrain", "igpt.digits", *SMALL, "--out", "run")[0] == 0
     ridge = ["--method", "ridge"]
     plain = kept("probes", isopix, "probe", *ridge)
-    expected = {"stream": "n", "pool": "mean", "refit": False, "seed": 0, "layers": "all", "masks": 0}
+    expected = {"stream": "n", "pool": "mean", "seed": 0, "layers": "all", "masks": 0}
     expected |= {"method": {"kind": "ridge"}}
     assert {name: plain["protocol"][name] for name in expected} == expected
     for words, changed in (
         ([*ridge, "--stream", "h"], {"stream": "h"}),
         ([*ridge, "--pool", "max"], {"pool": "max"}),
-        ([*ridge, "--refit"], {"refit": True}),
         ([*ridge, "--layers", "1"], {"layers": 1}),
         ([], {"method": {"kind": "lbfgs"}}),
     ):
