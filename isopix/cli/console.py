@@ -58,6 +58,11 @@ def warn(line: str) -> None:
     Console(stderr=True, highlight=False).print(line, markup=False, soft_wrap=True)
 
 
+def percent(share: float, low: float, high: float) -> str:
+    """A share with its interval: `41.2% (39.8% to 42.5%)`."""
+    return f"{share:.1%} ({low:.1%} to {high:.1%})"
+
+
 def show_json(values: Mapping[str, Any]) -> None:
     """The numbers, and nothing else, on standard output."""
     print(json.dumps(values, indent=2))

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, cast
 
 from cyclopts import Parameter
 
-from isopix.cli.console import Device, Json, Limit, Seed, say, show_json, show_table, warn
+from isopix.cli.console import Device, Json, Limit, Seed, percent, say, show_json, show_table, warn
 from isopix.cli.drawing import images_for, network_of, record, tag
 from isopix.cli.progress import counting
 from isopix.core.device import Precision
@@ -154,12 +154,12 @@ def show(found: Evidence) -> None:
     if network.joined and untrained.joined:
         pairs.append((_joined(network.joined), network.joined.score, untrained.joined.score))
     rows = [
-        (name, percent(own), *_votes(own), *map(_one, (own.validation, other.test)))
+        (name, _percent(own), *_votes(own), *map(_one, (own.validation, other.test)))
         for name, own, other in pairs
     ]
     if found.folded:
         name = f"layer {found.folded.layer}, validation folded back"
-        rows.append((name, percent(found.folded), *_votes(found.folded), "", ""))
+        rows.append((name, _percent(found.folded), *_votes(found.folded), "", ""))
     masked = ["one mask", "averaged"] if found.protocol.masks else []
     counts = ", ".join(f"{count:,} {name}" for name, count in network.images.items())
     show_table(
@@ -167,7 +167,7 @@ def show(found: Evidence) -> None:
         ["", "test accuracy (95 % interval)", *masked, "validation", "untrained, test"],
         rows,
     )
-    controls = [(name, percent(record.score)) for name, record in found.controls.items()]
+    controls = [(name, _percent(record.score)) for name, record in found.controls.items()]
     controls.append(("most frequent class", _one(network.majority)))
     show_table("Controls, best layer by validation", ["", "test accuracy (95 % interval)"], controls)
     for warning in network.warnings:
@@ -192,9 +192,8 @@ def _votes(score: LayerScore) -> tuple[str, ...]:
     )
 
 
-def percent(score: LayerScore) -> str:
-    """The test accuracy with its interval."""
-    return f"{score.test:.1%} ({score.low:.1%} to {score.high:.1%})"
+def _percent(score: LayerScore) -> str:
+    return percent(score.test, score.low, score.high)
 
 
 def _one(share: float) -> str:

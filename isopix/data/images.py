@@ -97,6 +97,14 @@ class ImageSet:
     skipped: tuple[BadFile, ...] = ()  # pictures that could not be read
     report: Path | None = None  # where they are listed, if there are any
 
+    def require_validation(self, choice: str) -> None:
+        """Raises ValueError without validation images: `choice` may not be made by test images."""
+        if not len(self.validation):
+            raise ValueError(
+                f"{choice} is chosen by validation images, and data set '{self.name}' has none; it needs "
+                "data.holdout above 0 and data.fold_back=false, or a validation split of its own"
+            )
+
     def require_labels(self, verb: str) -> None:
         """Raises ValueError unless every image has a label and there are two classes or more."""
         if len(self.classes) == 1:

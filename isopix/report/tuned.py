@@ -23,6 +23,7 @@ class Tuned(NamedTuple):
     images: int
     chart: Markup
     caption: str
+    judged: str  # which weights the test images judge, or why they judge none
 
 
 def is_tuned(run: Gathered) -> bool:
@@ -57,7 +58,8 @@ def tuned(run: Gathered, name: str) -> Tuned | None:
     chosen = best(seen)
     chance = run.environment.get("majority")
     drawn = tuning.accuracy_by_step(seen, chance)
-    return Tuned(test, low, high, images, web.markup(drawn, name, _alt(chosen)), _caption(run, chosen))
+    chart = web.markup(drawn, name, _alt(chosen))
+    return Tuned(test, low, high, images, chart, _caption(run, chosen), _judged(run))
 
 
 def _alt(chosen: Values | None) -> str:
@@ -67,6 +69,19 @@ def _alt(chosen: Values | None) -> str:
         else ""
     )
     return f"Accuracy by step of fine-tuning.{reached}"
+
+
+def _judged(run: Gathered) -> str:
+    if run.recipe.get("test_images") == 0:
+        return "This run does not look at the test images: it chooses the number of steps of another."
+    choice = run.environment.get("chosen")
+    if not choice:
+        return "by the weights that validation chose"
+    return (
+        f"by a network that learnt from the training and the validation images together for "
+        f"{choice['step']:,} steps, as many as validation had chosen before, with an accuracy of "
+        f"{100 * choice['validation_accuracy']:.1f}\u00a0% there"
+    )
 
 
 def _caption(run: Gathered, chosen: Values | None) -> str:

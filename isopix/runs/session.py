@@ -62,11 +62,13 @@ class Session:
         self.run, self.recipe, self.data, self.device = run, recipe, data, device
         self.network = network.to(device)
         self.online = Neighbours(self.network, recipe, data)
-        self.classifier, self.best = None, None
+        self.classifier: Classifier | None = None
+        self.best: Best | None = None
         self.learner: Pretraining | Finetuning = Pretraining(self.network)
         if recipe.classify is not None:
             self.classifier = Classifier(self.network, recipe.width, len(data.classes), recipe.classify)
-            self.learner, self.best = Finetuning(self.classifier), Best(recipe.classify.patience)
+            self.learner = Finetuning(self.classifier)
+            self.best = None if recipe.classify.patience is None else Best(recipe.classify.patience)
         if recipe.compile:
             network.codec.prepare()
         self.sinks: list[Sink] = []
@@ -146,7 +148,7 @@ class Session:
     def _take_best(self, classifier: Classifier) -> dict[str, Any]:
         """The weights with the best validation accuracy, and at which step that was."""
         if not (self.run.best / checkpoint.MANIFEST).is_file():
-            return {}  # there are no validation images
+            return {}  # nothing was chosen
         found = checkpoint.load(self.run.best, (*WEIGHTS, "classifier"))
         self.network.load({name: tensor.to(self.device) for name, tensor in found.tensors["model"].items()})
         classifier.head.load_state_dict(found.tensors["classifier"])
@@ -165,7 +167,7 @@ class Session:
         self.watch.record(record)
         if self.best and self.best.see(record):
             self._write(self.run.best, record["step"], {})
-        if self.best and self._is_due(record):
+        if self.classifier and self._is_due(record):
             self._complain(record)
 
     def _is_due(self, record: Record) -> bool:
