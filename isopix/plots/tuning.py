@@ -36,6 +36,8 @@ def accuracy_by_step(records: Sequence[Record], chance: float | None) -> Figure:
     axes.set(xlabel="step", ylabel="accuracy")
     axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.0f} %"))
     axes.margins(x=0.03)
-    axes.set_ylim(0, min(1.04, 1.2 * max([label.height for label in labels], default=1)))
+    axes.set_xlim(left=min(0, axes.get_xlim()[0]))  # a lone point has a start too
+    heights = [*(label.height for label in labels), *(share for _, share in seen)]
+    axes.set_ylim(0, min(1.04, 1.2 * max(heights, default=1)))
     annotate(axes, labels)
     return drawn

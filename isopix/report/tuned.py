@@ -73,7 +73,7 @@ def _alt(chosen: Values | None) -> str:
 
 def _judged(run: Gathered) -> str:
     if run.recipe.get("test_images") == 0:
-        return "This run does not look at the test images: it chooses the number of steps of another."
+        return "The test images are left alone, as by a run that chooses the number of steps of another."
     choice = run.environment.get("chosen")
     if not choice:
         return "by the weights that validation chose"
