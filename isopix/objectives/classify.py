@@ -24,8 +24,9 @@ class Classify:
 
     `generative_weight` 0 leaves L_CLF alone, `inf` leaves L_GEN alone. The class head reads the pooled states
     of `layer`, None the last; `dropout` leaves out features of that vector while training. `patience` ends
-    the run after so many evaluations without a better validation accuracy. A masked network is trained with
-    its masks on; `masked` says whether it is also judged with them (the released code does).
+    the run after so many evaluations without a better validation accuracy, unless L_GEN is alone. A masked
+    network is trained with its masks on; `masked` says whether it is also judged with them (the released code
+    does).
     """
 
     generative_weight: float | Literal["inf"] = 1.0

@@ -66,7 +66,8 @@ class Session:
         self.learner: Pretraining | Finetuning = Pretraining(self.network)
         if recipe.classify is not None:
             self.classifier = Classifier(self.network, recipe.width, len(data.classes), recipe.classify)
-            self.learner, self.best = Finetuning(self.classifier), Best(recipe.classify.patience)
+            self.learner = Finetuning(self.classifier)
+            self.best = Best(recipe.classify.patience) if recipe.classify.classifies else None
         if recipe.compile:
             network.codec.prepare()
         self.sinks: list[Sink] = []
@@ -169,12 +170,13 @@ class Session:
             self._complain(record)
 
     def _is_due(self, record: Record) -> bool:
-        """Whether this is the first validation after an epoch, or the last of a shorter run."""
+        """Whether this is the first validation after an epoch, or the last of a run that ends before."""
         if record["kind"] != "evaluation" or record["split"] != "validation":
             return False
         recipe, step = self.recipe, record["step"]
         epoch = min(recipe.steps, -(-len(self.data.train) // recipe.batch))
-        return bool(step - recipe.evaluate_every < epoch <= step)
+        before = (step - 1) // recipe.evaluate_every * recipe.evaluate_every  # the validation before this one
+        return bool(self._exhausted() or before < epoch <= step)
 
     def _complain(self, record: Record) -> None:
         labels = self.data.validation.first(record["images"]).labels
