@@ -53,12 +53,17 @@ def images_for(loaded: Loaded, source: str | None, limit: int | None = None) -> 
     """Images of another source, or of the run's own with the limit that it has, at the resolution of the
     network, with a validation split and all labels.
     """
+    return load_images(data_for(loaded, source, limit), loaded.recipe.seed)
+
+
+def data_for(loaded: Loaded, source: str | None, limit: int | None = None) -> Data:
+    """The settings of `images_for`."""
     settings = replace(loaded.recipe.data, fold_back=False, labels=None, subset=0)
     if source is not None:
         settings = replace(settings, source=source, limit=None)
     if limit is not None:
         settings = replace(settings, limit=limit)
-    return load_images(settings, loaded.recipe.seed)
+    return settings
 
 
 def split_to_draw(

@@ -7,13 +7,13 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from isopix.cli.console import Device, Json, Limit, Seed, say, show_json, show_table
-from isopix.cli.drawing import images_for, network_of, record, tag
+from isopix.cli.drawing import data_for, images_for, network_of, record, tag
 from isopix.cli.progress import counting
 from isopix.core import device as devices
 from isopix.core.device import Precision
 from isopix.data.images import ImageSet
 from isopix.papers.igpt import LOW_DATA, LowData
-from isopix.runs.lowdata import Question, Tuning, by_features, by_finetuning
+from isopix.runs.lowdata import Question, by_features, by_finetuning, tuning
 from isopix.runs.run import Watch
 from isopix.train.disk import write_json
 from isopix.train.loop import Record
@@ -64,9 +64,14 @@ def lowdata(
     precision
         Of the network's arithmetic; the run's own without it.
     """
+    if settings and not finetune:
+        raise ValueError(f"'{settings[0]}' is a setting of fine-tuning; give --finetune STEPS as well")
     question = Question(tuple(labels or PAPERS), subsets)
     folder, loaded = RunFolder.open(run), network_of(run, device)
     images = images_for(loaded, data, limit)
+    given: dict[str, Any] = {"images": data_for(loaded, data, limit), "tested": len(images.test)}
+    words, out = (f"steps={finetune}", *settings), folder.path / "lowdata"
+    how = tuning(run, words, **given, out=out, device=devices.pick(device)) if finetune else None
     with counting("features", 1) as done:
         results = by_features(
             loaded,
@@ -76,14 +81,13 @@ def lowdata(
             protocol=Protocol(seed=seed, strengths=STRONGER, weaker=()),
             progress=done,
         )
-    if finetune:
-        given = {"data.source": data, "data.limit": limit, "steps": finetune}
-        words = [f"{path}={value}" for path, value in given.items() if value is not None]
-        tuning = Tuning(run, folder.path / "lowdata", (*words, *settings), devices.pick(device))
-        results["fine-tuned"] = by_finetuning(tuning, question, Watch() if json else Watch(_tell))
-    facts = {"data": images.name, "limit": limit, "seed": seed, "subsets": subsets}
+    if how:
+        results["fine-tuned"] = by_finetuning(how, question, Watch() if json else Watch(_tell))
+    facts: dict[str, Any] = {"data": images.name, "limit": limit, "seed": seed, "subsets": subsets}
+    if how:
+        facts |= {"finetune": finetune, "settings": settings}
     values = {"kind": "lowdata", "step": loaded.step, **facts, "results": _told(results)}
-    path = _keep(folder, values, tag({**facts, "labels": question.labels, "settings": settings}))
+    path = _keep(folder, values, tag({**facts, "labels": question.labels}))
     if json:
         show_json({**values, "record": str(path)})
     else:
@@ -111,12 +115,15 @@ def _show(results: Results, images: ImageSet) -> None:
     """Ours, and on CIFAR-10 the paper's table under it."""
     counts = [each.images for each in next(iter(results.values()))]
     rows = [
-        (_named(whose, found), *(f"{each.mean:.1%} ± {each.deviation:.1%}" for each in found))
+        (
+            _named(whose, found, len(images.test)),
+            *(f"{each.mean:.1%} ± {each.deviation:.1%}" for each in found),
+        )
         for whose, found in results.items()
     ]
     title = (
         f"Error on {len(images.test):,} test images of {images.name}: mean ± deviation over "
-        f"{len(next(iter(results.values()))[0].errors)} subsets; layer and strength chosen on "
+        f"{len(next(iter(results.values()))[0].errors)} random subsets; layer and strength chosen on "
         f"{len(images.validation):,} validation images"
     )
     show_table(title, ["images with labels", *(f"{count:,}" for count in counts)], rows)
@@ -130,7 +137,9 @@ def _show(results: Results, images: ImageSet) -> None:
         )
 
 
-def _named(whose: str, found: list[FewLabels]) -> str:
+def _named(whose: str, found: list[FewLabels], tested: int) -> str:
+    if found[0].tested != tested:
+        whose += f", {found[0].tested:,} test images"
     layers = [str(each.layer) for each in found if each.layer is not None]
     return f"{whose}, layer {'/'.join(layers)}" if layers and whose != "raw pixels" else whose
 

@@ -4,6 +4,7 @@ import csv
 import hashlib
 import os
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
@@ -61,18 +62,20 @@ class Data:
             raise ValueError(f"holdout is {self.holdout}; allowed: from 0 to below 0.5")
         if self.limit is not None and self.limit < 1:
             raise ValueError(f"limit is {self.limit}; allowed: 1 or more")
+        if self.subset < 0 or (self.subset and self.labels is None):
+            raise ValueError(f"subset is {self.subset}; allowed: 0 or more, and above 0 only with labels")
         self.wanted  # noqa: B018  # raises ValueError for what is neither a number nor a share
         self.augment.stored_side(self.rows, self.cols)  # raises ValueError where it does not fit
 
     @property
-    def wanted(self) -> int | float | None:
+    def wanted(self) -> int | Fraction | None:
         """How many images of each class train holds: a number, a share, or None for all."""
         if self.labels is None:
             return None
         text = str(self.labels)
         try:
-            wanted = float(text.removesuffix("%")) / 100 if text.endswith("%") else int(text)
-        except ValueError:
+            wanted = Fraction(text.removesuffix("%")) / 100 if text.endswith("%") else int(text)
+        except (ValueError, ZeroDivisionError):
             wanted = 0
         if not (wanted > 0 and (isinstance(wanted, int) or wanted <= 1)):
             raise ValueError(

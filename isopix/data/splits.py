@@ -116,7 +116,7 @@ def split_sizes(count: int, fraction: float) -> tuple[int, int]:
     return kept, count - kept
 
 
-def balanced(labels: Labels, wanted: int | float, draw: torch.Generator) -> Index:
+def balanced(labels: Labels, wanted: int | Fraction, draw: torch.Generator) -> Index:
     """Numbers of images with equally many of each class: `wanted` of each, or that share of each rounded up;
     sorted. Raises ValueError if a class has too few.
     """

@@ -73,8 +73,11 @@ def refuse_without_choice(recipe: Recipe) -> None:
             f"--fold-back learns from every label there is, and data.labels={recipe.data.labels} from few; "
             "give one of the two"
         )
-    if recipe.classify is None or recipe.classify.patience is None:
-        raise ValueError("--fold-back chooses a step, and patience=null chooses none; allowed: 1 or more")
+    if recipe.classify is None or not recipe.classify.chooses:
+        raise ValueError(
+            "--fold-back chooses a step by validation accuracy, which patience=null and generative_weight=inf "
+            "leave out"
+        )
 
 
 def retrained(recipe: Recipe, steps: int) -> Recipe:

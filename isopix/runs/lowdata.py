@@ -1,23 +1,29 @@
 """Few labels: a run's features, and the run fine-tuned, judged by what a few labelled images teach them."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 
+from isopix.core.config import parse, to_dict
 from isopix.core.device import Precision
 from isopix.core.random import generator
 from isopix.core.types import Labels
-from isopix.data.images import ImageSet
+from isopix.data.images import Data, ImageSet
+from isopix.data.source import digest_of
 from isopix.data.splits import Index, balanced
+from isopix.recipes.recipe import Recipe
 from isopix.runs.finetune import begin
 from isopix.runs.load import Loaded
 from isopix.runs.reading import Pixels, Source, States, splits
-from isopix.runs.run import Watch, resume, start
+from isopix.runs.run import Origin, Watch, anchored, resume, start
 from isopix.train import log
 from isopix.train.disk import read_json
+from isopix.train.loop import Record
 from isopix.train.run_folder import RunFolder
 from isopix.transfer.evidence import Protocol
 from isopix.transfer.lowdata import FewLabels, few_labels
@@ -41,6 +47,8 @@ class Question(NamedTuple):
             raise ValueError(
                 f"labels {list(self.labels)} and subsets {self.subsets}; allowed: numbers from 1 on"
             )
+        if len(set(self.labels)) < len(self.labels):
+            raise ValueError(f"labels {list(self.labels)}; allowed: each number once")
         return {
             count: [balanced(given, count, generator(seed, "subset", each)) for each in range(self.subsets)]
             for count in self.labels
@@ -97,40 +105,71 @@ class _Share:
 
 
 class Tuning(NamedTuple):
-    """How to fine-tune: the run to start from, where the run folders go, settings, and the device."""
+    """How to fine-tune: settings and weights to start from, where the run folders go, and the device."""
 
-    source: Path
+    recipe: Recipe
+    origin: Origin
     out: Path
-    settings: tuple[str, ...]
     device: torch.device
 
 
-def by_finetuning(tuning: Tuning, question: Question, watch: Watch) -> list[FewLabels]:
-    """The run fine-tuned on each subset, in run folders `labels-4-subset-0` and so on.
+def tuning(
+    source: Path, settings: Sequence[str], *, images: Data, tested: int, out: Path, device: torch.device
+) -> Tuning:
+    """Fine-tuning of a run on subsets of the images that are probed, judged on all `tested` test images
+    unless a setting says otherwise.
+
+    Raises ValueError for wrong settings, and for those that would change the images.
+    """
+    for path in parse(settings):
+        if path == "seed" or (path.partition(".")[0] == "data" and not path.startswith("data.augment")):
+            raise ValueError(
+                f"{path} cannot be set here: fine-tuning is judged on the images and subsets that are "
+                "probed; give --data or --limit"
+            )
+    recipe, origin = begin(str(source), options={"test_images": tested}, assignments=settings)
+    assert origin is not None, "the source is a run"
+    return Tuning(replace(recipe, data=replace(images, augment=recipe.data.augment)), origin, out, device)
+
+
+def by_finetuning(how: Tuning, question: Question, watch: Watch) -> list[FewLabels]:
+    """The run fine-tuned on each subset, in run folders `labels-4-subset-0-` and a hash of all settings.
 
     Runs that are there are read, interrupted ones go on. Raises KeyboardInterrupt when asked to stop, and
     what `start` raises.
     """
     results = []
     for count in question.labels:
-        folders = [tuning.out / f"labels-{count}-subset-{each}" for each in range(question.subsets)]
-        errors = [_finetuned(tuning, folder, (count, each), watch) for each, folder in enumerate(folders)]
+        folders = [_finetuned(how, count, each, watch) for each in range(question.subsets)]
+        tests = [_test(folder) for folder in folders]
         images = read_json(RunFolder(folders[0]).environment)["images"]["train"]
-        results.append(FewLabels(count, images, None, tuple(errors)))
+        errors = tuple(1 - float(test["accuracy"]) for test in tests)
+        results.append(FewLabels(count, images, tests[0]["images"], None, errors))
     return results
 
 
-def _finetuned(tuning: Tuning, folder: Path, subset: tuple[int, int], watch: Watch) -> float:
-    """The test error of one fine-tuning run."""
+def _finetuned(how: Tuning, count: int, subset: int, watch: Watch) -> Path:
+    """The folder of one fine-tuning run that is done."""
+    recipe = replace(how.recipe, data=replace(how.recipe.data, labels=count, subset=subset))
+    folder = how.out / f"labels-{count}-subset-{subset}-{_mark(recipe, how.origin)}"
     run = RunFolder(folder)
     if run.saved:
-        outcome = resume(folder, device=tuning.device, watch=watch)
+        outcome = resume(folder, device=how.device, watch=watch)
     else:
         run.clear_unless_saved()  # what a kill before the first checkpoint left
-        words = [*tuning.settings, f"data.labels={subset[0]}", f"data.subset={subset[1]}"]
-        recipe, origin = begin(str(tuning.source), assignments=words)
-        outcome = start(recipe, folder, device=tuning.device, watch=watch, origin=origin)
+        fresh = how.origin._replace(network=deepcopy(how.origin.network))  # training changes it
+        outcome = start(recipe, folder, device=how.device, watch=watch, origin=fresh)
     if not outcome.finished:
         raise KeyboardInterrupt
-    tested = [each for each in log.read(run.log) if each.get("split") == "test"]
-    return 1 - float(tested[-1]["accuracy"])
+    return folder
+
+
+def _mark(recipe: Recipe, origin: Origin) -> str:
+    """Six letters of a hash: a run is found again by the same settings from the same step alone."""
+    told = [to_dict(anchored(recipe)), origin.facts["pretrained"]["step"]]
+    return digest_of(json.dumps(told, sort_keys=True).encode())[:6]
+
+
+def _test(folder: Path) -> Record:
+    """The line of the log that tells of the test images."""
+    return [each for each in log.read(RunFolder(folder).log) if each.get("split") == "test"][-1]

@@ -68,7 +68,8 @@ class Session:
         if recipe.classify is not None:
             self.classifier = Classifier(self.network, recipe.width, len(data.classes), recipe.classify)
             self.learner = Finetuning(self.classifier)
-            self.best = None if recipe.classify.patience is None else Best(recipe.classify.patience)
+            patience = recipe.classify.patience if recipe.classify.classifies else None
+            self.best = None if patience is None else Best(patience)
         if recipe.compile:
             network.codec.prepare()
         self.sinks: list[Sink] = []
@@ -171,12 +172,13 @@ class Session:
             self._complain(record)
 
     def _is_due(self, record: Record) -> bool:
-        """Whether this is the first validation after an epoch, or the last of a shorter run."""
+        """Whether this is the first validation after an epoch, or the last of a run that ends before."""
         if record["kind"] != "evaluation" or record["split"] != "validation":
             return False
         recipe, step = self.recipe, record["step"]
         epoch = min(recipe.steps, steps_per_epoch(len(self.data.train), recipe.batch))
-        return bool(step - recipe.evaluate_every < epoch <= step)
+        before = (step - 1) // recipe.evaluate_every * recipe.evaluate_every  # the validation before this one
+        return bool(self._exhausted() or before < epoch <= step)
 
     def _complain(self, record: Record) -> None:
         labels = self.data.validation.first(record["images"]).labels

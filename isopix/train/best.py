@@ -9,7 +9,7 @@ from isopix.core.types import Labels
 DEVIATIONS = 2  # of an accuracy at chance; below that it is no sign of learning
 CAUSES = (
     "a learning rate that is too high or too low (optimiser.learning_rate; isopix search-lr finds one), "
-    "labels that do not belong to their images, a loss that classes have no part in (generative_weight=inf)"
+    "labels that do not belong to their images, augmentation that does not suit them (data.augment=none)"
 )
 
 

@@ -22,6 +22,7 @@ class FewLabels:
 
     labels: int
     images: int  # in one subset
+    tested: int  # images of the test split
     layer: int | None
     errors: tuple[float, ...]
 
@@ -46,7 +47,8 @@ def few_labels(
     layers = list(zip(*(record.layers for record in records), strict=True))
     best = max(range(len(layers)), key=lambda place: mean(score.validation for score in layers[place]))
     chosen = layers[best]
-    return FewLabels(labels, len(subsets[0]), chosen[0].layer, tuple(1 - score.test for score in chosen))
+    errors = tuple(1 - score.test for score in chosen)
+    return FewLabels(labels, len(subsets[0]), len(splits.test), chosen[0].layer, errors)
 
 
 def _subset(splits: Splits, index: Index) -> Splits:

@@ -162,4 +162,22 @@ def test_lowdata_fine_tunes_beside_and_goes_on(trained: Run) -> None:
     code, out, err = trained(*words, "data.augment=none", "batch=4", "test_images=20")
     assert (code, err) == (0, "")
     assert "fine-tuned" in out
-    assert Path("run/lowdata/labels-1-subset-0/best/manifest.json").is_file()
+    [folder] = Path("run/lowdata").glob("labels-1-subset-0-*")
+    assert (folder / "best/manifest.json").is_file()
+
+
+def test_lowdata_tells_fine_tuning_that_is_judged_on_fewer_images_and_keeps_its_settings(
+    trained: Run,
+) -> None:
+    words = ["lowdata", "run", "--labels", "1", "--subsets", "1", "--limit", "100", "--finetune", "1"]
+    code, out, _ = trained(*words, "batch=4", "data.augment=none", "test_images=20")
+    assert code == 0
+    assert "fine-tuned, 20 test images" in " ".join(out.split())
+    told = json.loads(trained(*words, "batch=4", "data.augment=none", "--json")[1])
+    assert told["results"]["fine-tuned"][0]["tested"] == 100
+    assert (told["finetune"], told["settings"]) == (1, ["batch=4", "data.augment=none"])
+
+
+def test_lowdata_refuses_settings_that_nothing_would_read(trained: Run) -> None:
+    message = "'batch=4' is a setting of fine-tuning; give --finetune STEPS as well"
+    refused(trained("lowdata", "run", "batch=4", "--labels", "1"), message)

@@ -1,5 +1,7 @@
 """Subsets of few labels: balanced, drawn from train alone, the same for the same number."""
 
+from fractions import Fraction
+
 import pytest
 import torch
 
@@ -20,11 +22,25 @@ def has(images: torch.Tensor, part: torch.Tensor) -> list[bool]:
     return [image.numpy().tobytes() in known for image in part]
 
 
-@pytest.mark.parametrize(("wanted", "counts"), [(4, [4, 4, 4]), (0.25, [8, 3, 5]), (1.0, [30, 10, 20])])
-def test_each_class_has_its_number_or_its_share_rounded_up(wanted: int | float, counts: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("wanted", "counts"), [(4, [4, 4, 4]), (Fraction(1, 4), [8, 3, 5]), (Fraction(1), [30, 10, 20])]
+)
+def test_each_class_has_its_number_or_its_share_rounded_up(wanted: int | Fraction, counts: list[int]) -> None:
     index = balanced(LABELS, wanted, generator(0, "subset"))
     assert [int((LABELS[index] == kind).sum()) for kind in (0, 1, 5)] == counts
     assert len(set(index.tolist())) == len(index)
+
+
+def test_a_share_is_exact() -> None:
+    """In floating point 0.07 * 100 is above 7."""
+    wanted = Data(labels="7%").wanted
+    assert len(balanced(torch.zeros(100, dtype=torch.long), wanted, generator(0, "subset"))) == 7
+
+
+@pytest.mark.parametrize("changes", [{"subset": 1}, {"subset": -1, "labels": 4}])
+def test_a_subset_is_of_labels(changes: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="allowed: 0 or more, and above 0 only with labels"):
+        change(Data(), changes)
 
 
 def test_a_class_with_too_few_images_is_named() -> None:
@@ -56,7 +72,7 @@ def test_a_subset_is_a_function_of_seed_and_number_and_part_of_the_fingerprint()
     assert len({digits().fingerprint, one.fingerprint, other.fingerprint}) == 3
 
 
-@pytest.mark.parametrize("labels", ["x", "0%", -3, "101%", "5%x", 0, "4.5", "nan%"])
+@pytest.mark.parametrize("labels", ["x", "0%", -3, "101%", "5%x", 0, "4.5", "nan%", "1/0%"])
 def test_what_is_neither_a_number_nor_a_share_is_refused(labels: int | str) -> None:
     with pytest.raises(ValueError, match="allowed: a number of images of each class, or a share as in 10%"):
         change(Data(), {"labels": labels})

@@ -66,13 +66,30 @@ def test_patience_ends_the_run_at_the_evaluation_that_exhausts_it(pretrained: Pa
     records = finetuned(pretrained, tmp_path / "ft", "patience=2", "optimiser.learning_rate=1e-30")
     assert sorted(accuracies(records, "validation")) == [0, 2, 4]
     assert max(each["step"] for each in records) == 4
-    assert any("nothing learnt yet" in str(each.get("text")) for each in records) is False  # before an epoch
+    assert [each["step"] for each in records if "nothing learnt yet" in str(each.get("text"))] == [4]
 
 
 def test_a_run_that_learns_nothing_says_so(pretrained: Path, tmp_path: Path) -> None:
     records = finetuned(pretrained, tmp_path / "ft", "optimiser.learning_rate=1e-30", "generative_weight=0")
     notes = [(each["step"], each["text"]) for each in records if each["kind"] == "note"]
     assert [step for step, text in notes if text.startswith("nothing learnt yet")] == [12]
+
+
+def test_it_says_so_once_an_epoch_is_over_and_not_again(pretrained: Path, tmp_path: Path) -> None:
+    """161 images in batches of 16 are 11 steps; evaluations are at 8, 16 and 20."""
+    words = ("optimiser.learning_rate=1e-30", "steps=20", "evaluate_every=8", "data.limit=161")
+    records = finetuned(pretrained, tmp_path / "ft", *words)
+    assert [each["step"] for each in records if "nothing learnt yet" in str(each.get("text"))] == [16]
+
+
+def test_codes_alone_are_learnt_to_the_last_step_and_judged_by_it(pretrained: Path, tmp_path: Path) -> None:
+    words = ("generative_weight=inf", "patience=1")
+    records = finetuned(pretrained, tmp_path / "ft", *words)
+    assert sorted(accuracies(records, "validation")) == [0, 2, 4, 6, 8, 10, 12]
+    assert load(tmp_path / "ft", device=CPU).step == 12
+    [test] = [each for each in records if each.get("split") == "test"]
+    assert "best_step" not in test
+    assert not [each for each in records if each["kind"] == "note"]
 
 
 def test_from_scratch_it_learns(tmp_path: Path) -> None:

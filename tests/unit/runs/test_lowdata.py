@@ -1,5 +1,6 @@
 """Few labels of a run: the same subsets for features and for fine-tuning, none of them a test image."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,9 @@ import torch
 from isopix.data.images import load as load_images
 from isopix.recipes import catalogue
 from isopix.runs.load import Loaded, load
-from isopix.runs.lowdata import Question, Tuning, by_features, by_finetuning
+from isopix.runs.lowdata import Question, Tuning, by_features, by_finetuning, tuning
 from isopix.runs.run import Watch, start
+from isopix.train import checkpoint
 from isopix.train.disk import read_json
 from isopix.train.run_folder import RunFolder
 from isopix.transfer.evidence import Protocol
@@ -42,6 +44,16 @@ def loaded(run: Path) -> Loaded:
     return found
 
 
+def tuned(run: Path, loaded: Loaded, out: Path, *words: str) -> Tuning:
+    settings = ("steps=1", "data.augment=none", *words)
+    return tuning(run, settings, images=loaded.recipe.data, tested=180, out=out, device=CPU)
+
+
+def folder_of(out: Path, labels: int, subset: int) -> Path:
+    [folder] = out.glob(f"labels-{labels}-subset-{subset}-*")
+    return folder
+
+
 def test_each_source_of_features_has_each_number_of_labels(loaded: Loaded) -> None:
     data = load_images(loaded.recipe.data, seed=loaded.recipe.seed)
     shares: list[float] = []
@@ -56,20 +68,50 @@ def test_each_source_of_features_has_each_number_of_labels(loaded: Loaded) -> No
 def test_fine_tuning_learns_from_the_same_subsets(run: Path, loaded: Loaded, tmp_path: Path) -> None:
     data = load_images(loaded.recipe.data, seed=loaded.recipe.seed)
     draws = QUESTION.draws(data.train.labels, loaded.recipe.seed)
-    tuning = Tuning(run, tmp_path, ("steps=1", "data.augment=none", "data.limit=200"), CPU)
+    how = tuned(run, loaded, tmp_path)
     records = []
-    [one, three] = by_finetuning(tuning, QUESTION, Watch(records.append))
+    [one, three] = by_finetuning(how, QUESTION, Watch(records.append))
     assert (one.images, three.images) == (10, 30)
+    assert one.tested == len(data.test) == 180
     for count, drawn in draws.items():
         for number, index in enumerate(drawn):
-            recipe = load(tmp_path / f"labels-{count}-subset-{number}", device=CPU).recipe
+            recipe = load(folder_of(tmp_path, count, number), device=CPU).recipe
             subset = load_images(recipe.data, seed=recipe.seed).train
             assert torch.equal(subset.images, data.train.images[index])
     tested = len(records)
-    assert by_finetuning(tuning, QUESTION, Watch(records.append)) == [one, three]
+    assert by_finetuning(how, QUESTION, Watch(records.append)) == [one, three]
     assert not [each for each in records[tested:] if each["kind"] != "note"], "what is there is read"
-    kept = read_json(tmp_path / "labels-1-subset-0/environment.json")["pretrained"]
+    kept = read_json(folder_of(tmp_path, 1, 0) / "environment.json")["pretrained"]
     assert kept == {"run": str(run), "step": 2}
+
+
+def test_runs_of_other_settings_or_of_another_step_are_not_taken_for_these(
+    run: Path, loaded: Loaded, tmp_path: Path
+) -> None:
+    one = Question((1,), 1)
+    how = tuned(run, loaded, tmp_path)
+    by_finetuning(how, one, Watch())
+    for other in (
+        tuned(run, loaded, tmp_path, "batch=4"),
+        how._replace(origin=how.origin._replace(facts={"pretrained": {"run": str(run), "step": 1}})),
+    ):
+        before = set(tmp_path.iterdir())
+        by_finetuning(other, one, Watch())
+        assert len(set(tmp_path.iterdir()) - before) == 1
+
+
+def test_every_subset_starts_from_the_weights_of_the_run(run: Path, loaded: Loaded, tmp_path: Path) -> None:
+    by_finetuning(tuned(run, loaded, tmp_path, "optimiser.learning_rate=0.1"), QUESTION, Watch())
+    weights = loaded.network.tensors()
+    for folder in tmp_path.iterdir():
+        first = checkpoint.load(folder / "checkpoints/step-00000000").tensors["model"]
+        assert all(torch.equal(first[name], tensor) for name, tensor in weights.items())
+
+
+@pytest.mark.parametrize("word", ["seed=1", "data.limit=20", "data.holdout=0.2", "data={source: cifar10}"])
+def test_the_images_are_those_that_are_probed(run: Path, loaded: Loaded, tmp_path: Path, word: str) -> None:
+    with pytest.raises(ValueError, match="cannot be set here: fine-tuning is judged on the images"):
+        tuned(run, loaded, tmp_path, word)
 
 
 @pytest.mark.parametrize(
@@ -78,6 +120,7 @@ def test_fine_tuning_learns_from_the_same_subsets(run: Path, loaded: Loaded, tmp
         (Question((0,), 2), "allowed: numbers from 1 on"),
         (Question((), 2), "allowed: numbers from 1 on"),
         (Question((4,), 0), "allowed: numbers from 1 on"),
+        (Question((4, 4), 1), "allowed: each number once"),
         (Question((100,), 1), "100 images of each class asked for; class 0 has"),
     ],
 )
@@ -87,8 +130,12 @@ def test_impossible_questions_are_refused(loaded: Loaded, question: Question, me
         by_features(loaded, data, question, precision="fp32", protocol=Protocol())
 
 
-def test_what_a_kill_left_before_the_first_checkpoint_is_no_obstacle(run: Path, tmp_path: Path) -> None:
-    RunFolder.create(tmp_path / "labels-1-subset-0")
-    tuning = Tuning(run, tmp_path, ("steps=1", "data.augment=none", "data.limit=200"), CPU)
-    [one] = by_finetuning(tuning, Question((1,), 1), Watch())
-    assert len(one.errors) == 1
+def test_what_a_kill_left_before_the_first_checkpoint_is_no_obstacle(
+    run: Path, loaded: Loaded, tmp_path: Path
+) -> None:
+    how = tuned(run, loaded, tmp_path)
+    [one] = by_finetuning(how, Question((1,), 1), Watch())
+    folder = folder_of(tmp_path, 1, 0)
+    shutil.rmtree(folder)
+    RunFolder.create(folder)
+    assert by_finetuning(how, Question((1,), 1), Watch()) == [one]

@@ -47,12 +47,12 @@ def test_errors_are_scikit_learns_on_each_subset() -> None:
     assert ours.layer == 1
     assert ours.errors == pytest.approx(errors, abs=1 / 150)
     assert ours.mean == pytest.approx(sum(errors) / 4, abs=1 / 150)
-    assert ours.images == 15
+    assert (ours.images, ours.tested) == (15, 150)
 
 
 def test_deviation_is_that_of_one_subset() -> None:
-    assert FewLabels(4, 40, 1, (0.1, 0.2, 0.3)).deviation == pytest.approx(0.1)
-    assert FewLabels(4, 40, 1, (0.1,)).deviation == 0
+    assert FewLabels(4, 40, 150, 1, (0.1, 0.2, 0.3)).deviation == pytest.approx(0.1)
+    assert FewLabels(4, 40, 150, 1, (0.1,)).deviation == 0
 
 
 def test_the_layer_does_not_depend_on_test_labels() -> None:
