@@ -7,7 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from isopix.analysis.representation import Correlation, Point, correlation
+from isopix.analysis.correlation import Correlation
+from isopix.analysis.representation import Point, correlation
 from isopix.plots import style
 from isopix.plots.curves import HEIGHT, WIDTH, Label, annotate
 

@@ -1,5 +1,9 @@
 """What all stems share: the vectors that make up a position, one for each of its codes or channels."""
 
+from jaxtyping import Float
+from torch import Tensor
+
 from isopix.core.types import Tokens
 
 Parts = list[Tokens]  # their sum stands for the whole position; a masking may leave some of them out
+Vectors = Float[Tensor, "Q K D"]  # what every level of every code, or of every channel, is embedded as

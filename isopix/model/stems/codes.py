@@ -1,13 +1,14 @@
 """Codes stem: one table of vectors for each code of a position, summed."""
 
-from typing import Literal
+from typing import Any, Literal
 
+import torch
 from torch import nn
 
 from isopix.codecs.base import Codec
 from isopix.core.config import spec
 from isopix.core.types import Images
-from isopix.model.stems.base import Parts
+from isopix.model.stems.base import Parts, Vectors
 
 
 @spec
@@ -28,7 +29,11 @@ class CodeEmbedding(nn.Module):
     def __init__(self, codec: Codec, width: int):
         super().__init__()
         self.codec = codec
-        self.tables = nn.ModuleList(nn.Embedding(codec.levels, width) for _ in range(codec.codes))
+        self.tables: Any = nn.ModuleList(nn.Embedding(codec.levels, width) for _ in range(codec.codes))
+
+    def vectors(self) -> Vectors:
+        """What every level of every code is embedded as."""
+        return torch.stack([table.weight for table in self.tables])
 
     def forward(self, images: Images) -> Parts:
         codes = self.codec.encode(images).unbind(-1)

@@ -16,12 +16,11 @@ from torch.nn import functional as F
 from isopix.codecs.base import Codec
 from isopix.core.config import spec
 from isopix.core.types import Images
-from isopix.model.stems.base import Parts
+from isopix.model.stems.base import Parts, Vectors
 
 CHANNELS, LEVELS = 3, 256
 Values = Float[Tensor, " 256"]  # 0..255, scaled to [-1, 1]
 Features = Float[Tensor, "3 256 F"]
-Vectors = Float[Tensor, "3 256 D"]
 
 
 @spec
