@@ -75,8 +75,8 @@ def refuse_without_choice(recipe: Recipe) -> None:
         )
     if recipe.classify is None or not recipe.classify.chooses:
         raise ValueError(
-            "--fold-back chooses a step by validation accuracy, which patience=null and generative_weight=inf "
-            "leave out"
+            "--fold-back chooses a step by validation accuracy, and patience=null or generative_weight=inf "
+            "choose none"
         )
 
 

@@ -150,7 +150,13 @@ def test_a_chosen_step_of_none_at_all_is_refused_and_test_stays_unseen(
 ) -> None:
     for _ in range(2):  # nor is the choice made again
         with pytest.raises(RuntimeError, match=r"no step was better on validation than none at all \("):
-            fold(pretrained, tmp_path / "ft", "generative_weight=inf", "patience=2")
+            fold(
+                pretrained,
+                tmp_path / "ft",
+                "generative_weight=0",
+                "optimiser.learning_rate=1e-30",
+                "patience=2",
+            )
     assert not (tmp_path / "ft/log.jsonl").exists()
     assert of_test(tmp_path / "ft/choice") == []
 
@@ -159,7 +165,8 @@ def test_a_chosen_step_of_none_at_all_is_refused_and_test_stays_unseen(
     ("word", "message"),
     [
         ("data.fold_back=true", "data.fold_back=true leaves none to choose by; give one of the two"),
-        ("patience=null", "patience=null chooses none"),
+        ("patience=null", "patience=null or generative_weight=inf choose none"),
+        ("generative_weight=inf", "patience=null or generative_weight=inf choose none"),
         ("data.labels=4", "data.labels=4 from few"),
         ("data.holdout=0", "chosen by validation images, and data set 'digits' has none"),
         ("evaluate_images=0", "chosen by validation images; it needs evaluate_images above 0"),
