@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -15,9 +16,36 @@ Seed = Annotated[int, Parameter(help="seed of everything that is drawn by chance
 Json = Annotated[
     bool, Parameter(name="--json", negative="", help="print the numbers as JSON and nothing else")
 ]
+Source = Annotated[
+    str | None,
+    Parameter(
+        help="a folder of images, an .npz file, a Parquet file or folder, or a name (digits, cifar10, ...)"
+    ),
+]
+PaletteFile = Annotated[
+    Path | None,
+    Parameter(help="a palette file; without one, colours are fitted to the training images"),
+]
+SettingsFile = Annotated[
+    Path | None,
+    Parameter(help="changes in a .yaml, .toml or .json file; words on the command line win over it"),
+]
+OwnSeed = Annotated[
+    int | None,
+    Parameter(help="seed of everything that is drawn by chance; the recipe's or the run's without it"),
+]
+Board = Annotated[bool, Parameter(help="also write TensorBoard files, into the run folder")]
 Limit = Annotated[int | None, Parameter(help="take only the first n images of each split")]
 
 console = Console(highlight=False)
+
+
+def changes(
+    *, data: str | None, limit: int | None, seed: int | None, palette: Path | None = None
+) -> dict[str, Any]:
+    """What the options that verbs share change in a recipe, by path; None changes nothing."""
+    source = None if palette is None else str(palette)
+    return {"data.source": data, "data.limit": limit, "codec.source": source, "seed": seed}
 
 
 def say(line: str) -> None:
@@ -28,6 +56,11 @@ def say(line: str) -> None:
 def warn(line: str) -> None:
     """One line beside the answer, on standard error."""
     Console(stderr=True, highlight=False).print(line, markup=False, soft_wrap=True)
+
+
+def percent(share: float, low: float, high: float) -> str:
+    """A share with its interval: `41.2% (39.8% to 42.5%)`."""
+    return f"{share:.1%} ({low:.1%} to {high:.1%})"
 
 
 def show_json(values: Mapping[str, Any]) -> None:

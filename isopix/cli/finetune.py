@@ -1,34 +1,46 @@
 """`isopix finetune`: a run, or a recipe from scratch, and labelled images become a classifier."""
 
+import sys
+from functools import partial
 from pathlib import Path
+from typing import Annotated
 
-from isopix.cli.console import Device, Json, Limit, say
+from cyclopts import Parameter
+
+from isopix.cli.console import Board, Device, Json, Limit, OwnSeed, SettingsFile, Source, changes, say
 from isopix.cli.training import Again, conclude, going_on, watching
 from isopix.core import device as devices
 from isopix.core.shell import command
 from isopix.runs.finetune import begin
+from isopix.runs.fold_back import fold_back as choose_and_fold_back
 from isopix.runs.run import start
+
+FoldBack = Annotated[
+    bool,
+    Parameter(help="a run in OUT/choice chooses the step; then learn from train and validation so long"),
+]
 
 
 def finetune(
     source: str,
     *settings: str,
     out: Path,
-    data: str | None = None,
-    file: Path | None = None,
+    data: Source = None,
+    file: SettingsFile = None,
     limit: Limit = None,
     labels: str | None = None,
     subset: int | None = None,
-    seed: int | None = None,
+    fold_back: FoldBack = False,
+    seed: OwnSeed = None,
     device: Device = "auto",
-    tensorboard: bool = False,
+    tensorboard: Board = False,
     json: Json = False,
     again: Again = None,
 ) -> None:
     """Fine-tune a run on labelled images, classes and pixels together; a recipe's name starts from scratch.
 
     The weights with the best validation accuracy are kept, and judged on the test images at the end. Ctrl-C
-    saves and says how to go on.
+    saves and says how to go on; with --fold-back the same command goes on.
 
     Example: isopix finetune runs/photos --data labelled/ --out runs/classes steps=500 batch=64
 
@@ -41,33 +53,25 @@ def finetune(
         fine-tuning.
     out
         The run folder; it must be new or empty.
-    data
-        Labelled images: a folder, an .npz file, Parquet, or a name; those of the source without it.
     labels
         Use so many training images of each class alone, or a share as in 10%.
     subset
         Which random draw of them: 0, 1, ...
-    file
-        Changes in a .yaml, .toml or .json file; words on the command line win over it.
-    seed
-        Seed of everything that is drawn by chance; the source's without it.
-    tensorboard
-        Also write TensorBoard files, into the run folder.
     """
-    options = {
-        "data.source": data,
-        "data.limit": limit,
-        "data.labels": labels,
-        "data.subset": subset,
-        "seed": seed,
-    }
-    recipe, origin = begin(source, file=file, options=options, assignments=settings)
-    where = devices.pick(device)
+    shared = changes(data=data, limit=limit, seed=seed)
+    options = {**shared, "data.labels": labels, "data.subset": subset}
+    beginning = partial(begin, source, file=file, options=options, assignments=settings)
+    (recipe, origin), where = beginning(), devices.pick(device)
+    looking_on = partial(watching, device=where, tensorboard=tensorboard, json=json)
     if not json:
         whence = f"from step {origin.facts['pretrained']['step']} of {source}" if origin else "from scratch"
         work = f"{recipe.data.source}, {recipe.steps} steps of {recipe.batch}"
         say(f"{recipe.name} {whence} on {work}, {devices.describe(where)}")
-    again = again or command("resume", out)
-    with going_on(out, again), watching(recipe, where, tensorboard=tensorboard, json=json) as watch:
-        outcome = start(recipe, out, device=where, watch=watch, origin=origin)
+    again = again or (command(*sys.argv[1:]) if fold_back else command("resume", out))
+    with going_on(out, again):
+        if fold_back:
+            outcome = choose_and_fold_back(beginning, out, device=where, watching=looking_on)
+        else:
+            with looking_on(recipe) as watch:
+                outcome = start(recipe, out, device=where, watch=watch, origin=origin)
     conclude(recipe, outcome, again, json=json)

@@ -30,6 +30,10 @@ VERBS = {
         "isopix.cli.finetune:finetune",
         "Train a run on labelled images, classes and pixels together.",
     ),
+    "evaluate": (
+        "isopix.cli.evaluate:evaluate",
+        "Judge a fine-tuned run on test images, under several masks if it has any.",
+    ),
     "lowdata": ("isopix.cli.lowdata:lowdata", "Error with few labels: of features, and fine-tuned."),
     "sample": ("isopix.cli.sample:sample", "Draw images from a run."),
     "complete": ("isopix.cli.complete:complete", "Complete images from their first rows."),

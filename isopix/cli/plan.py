@@ -1,11 +1,9 @@
 """`isopix plan`: what a recipe costs, before anything starts."""
 
-from pathlib import Path
-
 import torch
 
 from isopix.analysis import cost
-from isopix.cli.console import Device, Json, say, show_json, show_table
+from isopix.cli.console import Device, Json, SettingsFile, say, show_json, show_table
 from isopix.cli.progress import clock
 from isopix.core import device as devices
 from isopix.recipes import catalogue
@@ -13,7 +11,7 @@ from isopix.recipes.cost import of_recipe
 
 
 def plan(
-    recipe: str, *settings: str, file: Path | None = None, device: Device = "auto", json: Json = False
+    recipe: str, *settings: str, file: SettingsFile = None, device: Device = "auto", json: Json = False
 ) -> None:
     """Parameters, FLOPs an image, memory and estimated time of a recipe; writes nothing.
 
@@ -25,8 +23,6 @@ def plan(
         A name from `isopix recipe list`.
     settings
         Changes, as path=value.
-    file
-        Changes in a .yaml, .toml or .json file; words on the command line win over it.
     """
     settled = catalogue.resolve(recipe, file=file, assignments=settings).recipe
     costs, where = of_recipe(settled), devices.pick(device)

@@ -2,7 +2,18 @@
 
 from pathlib import Path
 
-from isopix.cli.console import Device, Json, Limit, say
+from isopix.cli.console import (
+    Board,
+    Device,
+    Json,
+    Limit,
+    OwnSeed,
+    PaletteFile,
+    SettingsFile,
+    Source,
+    changes,
+    say,
+)
 from isopix.cli.training import Again, conclude, going_on, watching
 from isopix.core import device as devices
 from isopix.core.shell import command
@@ -14,14 +25,14 @@ def pretrain(
     recipe: str,
     *settings: str,
     out: Path,
-    data: str | None = None,
-    palette: Path | None = None,
-    file: Path | None = None,
+    data: Source = None,
+    palette: PaletteFile = None,
+    file: SettingsFile = None,
     limit: Limit = None,
-    seed: int | None = None,
+    seed: OwnSeed = None,
     probe_every: int | None = None,
     device: Device = "auto",
-    tensorboard: bool = False,
+    tensorboard: Board = False,
     json: Json = False,
     again: Again = None,
 ) -> None:
@@ -39,26 +50,11 @@ def pretrain(
         Changes, as path=value; `isopix recipe show` lists the paths.
     out
         The run folder; it must be new or empty.
-    data
-        A folder of images, an .npz file, a Parquet file or folder, or a name (digits, cifar10, ...).
-    palette
-        A palette file; without one, colours are fitted to the training images.
-    file
-        Changes in a .yaml, .toml or .json file; words on the command line win over it.
-    seed
-        Seed of everything that is drawn by chance; the recipe's without it.
     probe_every
         Also probe the network every so many steps, on a few labelled images; changes nothing else.
-    tensorboard
-        Also write TensorBoard files, into the run folder.
     """
-    options = {
-        "data.source": data,
-        "data.limit": limit,
-        "codec.source": None if palette is None else str(palette),
-        "seed": seed,
-        "probe_every": probe_every,
-    }
+    shared = changes(data=data, limit=limit, seed=seed, palette=palette)
+    options = {**shared, "probe_every": probe_every}
     settled = catalogue.resolve(recipe, file=file, options=options, assignments=settings).recipe
     where = devices.pick(device)
     work = f"{settled.data.source}, {settled.steps} steps of {settled.batch}"

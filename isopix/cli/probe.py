@@ -6,7 +6,7 @@ from typing import Annotated, Literal, cast
 
 from cyclopts import Parameter
 
-from isopix.cli.console import Device, Json, Limit, Seed, say, show_json, show_table, warn
+from isopix.cli.console import Device, Json, Limit, Seed, percent, say, show_json, show_table, warn
 from isopix.cli.drawing import images_for, network_of, record, tag
 from isopix.cli.progress import counting
 from isopix.core.device import Precision
@@ -47,7 +47,7 @@ def probe(
     iterations: int | None = None,
     layers: str = "all",
     masks: int = 0,
-    refit: bool = False,
+    fold_back: bool = False,
     precision: Precision | None = None,
     seed: Seed = 0,
     device: Device = "auto",
@@ -73,8 +73,8 @@ def probe(
         all; best5: also the five layers around the best as one; or the number of one layer.
     masks
         Of a masked run: training images read under a mask each, test images under so many that vote.
-    refit
-        Judge a fit to training and validation images together, at what validation chose.
+    fold_back
+        Then also fit the chosen layer to training and validation images together, at what validation chose.
     precision
         Of the network's arithmetic; the run's own without it.
     """
@@ -86,7 +86,7 @@ def probe(
         reading=reading,
         layers=layers_of(layers),
         masks=masks,
-        refit=refit,
+        fold_back=fold_back,
         seed=seed,
     )
     images = images_for(loaded, data, limit)
@@ -153,17 +153,21 @@ def show(found: Evidence) -> None:
     ]
     if network.joined and untrained.joined:
         pairs.append((_joined(network.joined), network.joined.score, untrained.joined.score))
+    rows = [
+        (name, _percent(own), *_votes(own), *map(_one, (own.validation, other.test)))
+        for name, own, other in pairs
+    ]
+    if found.folded:
+        name = f"layer {found.folded.layer}, validation folded back"
+        rows.append((name, _percent(found.folded), *_votes(found.folded), "", ""))
     masked = ["one mask", "averaged"] if found.protocol.masks else []
     counts = ", ".join(f"{count:,} {name}" for name, count in network.images.items())
     show_table(
         f"{_how(found.protocol)}, {network.classes} classes, {counts} images; * best on validation",
         ["", "test accuracy (95 % interval)", *masked, "validation", "untrained, test"],
-        [
-            (name, percent(own), *_votes(own), *map(_one, (own.validation, other.test)))
-            for name, own, other in pairs
-        ],
+        rows,
     )
-    controls = [(name, percent(record.score)) for name, record in found.controls.items()]
+    controls = [(name, _percent(record.score)) for name, record in found.controls.items()]
     controls.append(("most frequent class", _one(network.majority)))
     show_table("Controls, best layer by validation", ["", "test accuracy (95 % interval)"], controls)
     for warning in network.warnings:
@@ -188,9 +192,8 @@ def _votes(score: LayerScore) -> tuple[str, ...]:
     )
 
 
-def percent(score: LayerScore) -> str:
-    """The test accuracy with its interval."""
-    return f"{score.test:.1%} ({score.low:.1%} to {score.high:.1%})"
+def _percent(score: LayerScore) -> str:
+    return percent(score.test, score.low, score.high)
 
 
 def _one(share: float) -> str:

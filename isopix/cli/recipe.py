@@ -1,10 +1,8 @@
 """`isopix recipe`: which recipes there are, and every setting of one."""
 
-from pathlib import Path
-
 from cyclopts import App
 
-from isopix.cli.console import Json, show_json, show_table
+from isopix.cli.console import Json, SettingsFile, show_json, show_table
 from isopix.core.config import to_dict
 from isopix.recipes import catalogue
 
@@ -31,7 +29,7 @@ def list_recipes(*, json: Json = False) -> None:
 
 
 @app.command
-def show(recipe: str, *settings: str, file: Path | None = None, json: Json = False) -> None:
+def show(recipe: str, *settings: str, file: SettingsFile = None, json: Json = False) -> None:
     """Show every setting of a recipe after all changes, and where each value comes from.
 
     Example: isopix recipe show igpt.tiny depth=4
@@ -42,8 +40,6 @@ def show(recipe: str, *settings: str, file: Path | None = None, json: Json = Fal
         A name from `isopix recipe list`.
     settings
         Changes, as path=value.
-    file
-        Changes in a .yaml, .toml or .json file; words on the command line win over it.
     """
     resolved = catalogue.resolve(recipe, file=file, assignments=settings)
     if json:

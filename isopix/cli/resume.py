@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from isopix.cli.console import Device, Json, say
+from isopix.cli.console import Board, Device, Json, say
 from isopix.cli.training import Again, conclude, going_on, watching
 from isopix.core import device as devices
 from isopix.core.shell import command
@@ -16,7 +16,7 @@ def resume(
     run: Path,
     *,
     device: Device = "auto",
-    tensorboard: bool = False,
+    tensorboard: Board = False,
     json: Json = False,
     again: Again = None,
 ) -> None:
@@ -31,8 +31,6 @@ def resume(
     ----------
     run
         The run folder.
-    tensorboard
-        Also write TensorBoard files, into the run folder.
     """
     found, _ = find(RunFolder.open(run).path, ())
     recipe, where = recipe_of(found), devices.pick(device)

@@ -8,7 +8,19 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isopix.cli.console import Device, Json, Limit, say, show_json, show_table
+from isopix.cli.console import (
+    Device,
+    Json,
+    Limit,
+    OwnSeed,
+    PaletteFile,
+    SettingsFile,
+    Source,
+    changes,
+    say,
+    show_json,
+    show_table,
+)
 from isopix.cli.progress import clock
 from isopix.cli.training import INTERRUPTED, going_on, watching
 from isopix.core import device as devices
@@ -29,11 +41,11 @@ def search_lr(
     recipe: str,
     *settings: str,
     out: Path,
-    data: str | None = None,
-    palette: Path | None = None,
-    file: Path | None = None,
+    data: Source = None,
+    palette: PaletteFile = None,
+    file: SettingsFile = None,
     limit: Limit = None,
-    seed: int | None = None,
+    seed: OwnSeed = None,
     first: First = 0.01,
     smallest: Smallest = 0.00001,
     device: Device = "auto",
@@ -55,23 +67,10 @@ def search_lr(
         Changes, as path=value; `isopix recipe show` lists the paths.
     out
         The folder of the search; new, empty, or that of the same search.
-    data
-        A folder of images, an .npz file, a Parquet file or folder, or a name (digits, cifar10, ...).
-    palette
-        A palette file; without one, colours are fitted to the training images.
-    file
-        Changes in a .yaml, .toml or .json file; words on the command line win over it.
-    seed
-        Seed of everything that is drawn by chance; the recipe's without it.
     """
     if RATE in parse(settings):
         raise ValueError(f"{RATE} is what search-lr looks for; give --first and --smallest instead")
-    options = {
-        "data.source": data,
-        "data.limit": limit,
-        "codec.source": None if palette is None else str(palette),
-        "seed": seed,
-    }
+    options = changes(data=data, limit=limit, seed=seed, palette=palette)
     settled = catalogue.resolve(recipe, file=file, options=options, assignments=settings).recipe
     rates, where = ladder(first, smallest), devices.pick(device)
 

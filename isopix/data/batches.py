@@ -11,6 +11,11 @@ from isopix.data.splits import Index, Split
 PLAIN = Plain()
 
 
+def steps_per_epoch(images: int, size: int) -> int:
+    """Steps until every image has been seen: ceil(images / size); 352 for 45,000 images in batches of 128."""
+    return -(-images // size)
+
+
 class Order:
     """Which of `count` samples each step sees: all of them once an epoch, in an order drawn for each epoch.
 
@@ -65,9 +70,8 @@ class Batches:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Steps until every image has been seen: ceil(images / size); 352 for 45,000 images in batches of
-        128."""
-        return -(-len(self.split) // self.size)
+        """Of this split in batches of this size."""
+        return steps_per_epoch(len(self.split), self.size)
 
     def batch(self, step: int) -> tuple[Images, Labels | None]:
         """The images and labels of a step, on the device."""

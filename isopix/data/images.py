@@ -100,6 +100,14 @@ class ImageSet:
     skipped: tuple[BadFile, ...] = ()  # pictures that could not be read
     report: Path | None = None  # where they are listed, if there are any
 
+    def require_validation(self, choice: str) -> None:
+        """Raises ValueError without validation images: `choice` may not be made by test images."""
+        if not len(self.validation):
+            raise ValueError(
+                f"{choice} is chosen by validation images, and data set '{self.name}' has none; it needs "
+                "data.holdout above 0 and data.fold_back=false, or a validation split of its own"
+            )
+
     def require_labels(self, verb: str) -> None:
         """Raises ValueError unless every image has a label and there are two classes or more."""
         if len(self.classes) == 1:
@@ -121,10 +129,10 @@ def load(data: Data, *, seed: int = 0, cache: Path | None = None, bad_files: Pat
 
     A source's own validation and test splits are used. Each one that it lacks takes ceil(holdout * n) of its
     n training images, by a permutation of `seed`: 50,000 leave 45,000; the others keep their order.
-    `fold_back` leaves (or puts) the validation images in train, and validation empty; the test images stay
-    the same. `cache` is $ISOPIX_CACHE or ~/.cache/isopix unless given. Pictures that cannot be read are
-    listed in `bad_files`, or in a file in the cache. Raises ValueError if they are more than 1 %, and what
-    the readers and the cache raise.
+    `fold_back` leaves (or puts) the validation images in train, and validation empty: as many of each as
+    without it; the test images stay the same. `cache` is $ISOPIX_CACHE or ~/.cache/isopix unless given.
+    Pictures that cannot be read are listed in `bad_files`, or in a file in the cache. Raises ValueError if
+    they are more than 1 %, and what the readers and the cache raise.
     """
     source = open_source(data.source)
     cache = cache or default_cache()
@@ -132,8 +140,10 @@ def load(data: Data, *, seed: int = 0, cache: Path | None = None, bad_files: Pat
     report = _report(source, held, bad_files or cache / f"{held.key}.bad-files.csv")
     holdout = source.holdout if data.holdout is None else data.holdout
     splits = _divide(held, data, holdout, seed)
-    train = splits["train"].first(data.limit)
+    train = splits["train"]
     membership = f"{holdout} {data.fold_back} {data.limit} {seed}"
+    if data.fold_back and data.limit is not None:
+        membership += " each limited"  # which earlier versions did after folding
     if data.wanted is not None:
         train = _few(train, data, seed)
         membership += f" {data.labels} {data.subset}"
@@ -141,8 +151,8 @@ def load(data: Data, *, seed: int = 0, cache: Path | None = None, bad_files: Pat
         name=source.name,
         classes=source.classes,
         train=train,
-        validation=splits["validation"].first(data.limit),
-        test=splits["test"].first(data.limit),
+        validation=splits["validation"],
+        test=splits["test"],
         fingerprint=digest_of(held.content.encode(), membership.encode()),
         skipped=held.bad,
         report=report,
@@ -213,16 +223,16 @@ def _divide(held: Stored, data: Data, holdout: float, seed: int) -> dict[SplitNa
     count = len(own["train"])
     taken = split_sizes(count, holdout)[1]
     sizes = tuple(0 if name in own else taken for name in ("validation", "test"))
-    stay, validation, test = hold_out(count, sizes, seed)
+    stay, validation, test = (index[: data.limit] for index in hold_out(count, sizes, seed))
     if data.fold_back:
         stay, validation = torch.cat([stay, validation]).sort().values, validation[:0]
     splits: dict[SplitName, Split] = {
-        "train": own["train"] if len(stay) == count else own["train"].take(stay[: data.limit]),
-        "validation": own["train"].take(validation[: data.limit]),
-        "test": own["train"].take(test[: data.limit]),
+        "train": own["train"] if len(stay) == count else own["train"].take(stay),
+        "validation": own["train"].take(validation),
+        "test": own["train"].take(test),
     }
-    splits |= {name: split for name, split in own.items() if name != "train"}
+    splits |= {name: split.first(data.limit) for name, split in own.items() if name != "train"}
     if data.fold_back and "validation" in own:
-        splits["train"] = splits["train"].join(own["validation"])
-        splits["validation"] = own["validation"].first(0)
+        splits["train"] = splits["train"].join(splits["validation"])
+        splits["validation"] = splits["validation"].first(0)
     return splits

@@ -24,16 +24,16 @@ class Classify:
 
     `generative_weight` 0 leaves L_CLF alone, `inf` leaves L_GEN alone. The class head reads the pooled states
     of `layer`, None the last; `dropout` leaves out features of that vector while training. `patience` ends
-    the run after so many evaluations without a better validation accuracy, unless L_GEN is alone. A masked
-    network is trained with its masks on; `masked` says whether it is also judged with them (the released code
-    does).
+    the run after so many evaluations without a better validation accuracy; with None, and where L_GEN is
+    alone, nothing is chosen: it goes to its last step, and those weights are judged. A masked network is
+    trained with its masks on; `masked` says whether it is also judged with them (the released code does).
     """
 
     generative_weight: float | Literal["inf"] = 1.0
     layer: int | None = None
     pool: Pool = "mean"
     dropout: float = 0.0
-    patience: int = 10
+    patience: int | None = 10
     masked: bool = True
 
     def __post_init__(self) -> None:
@@ -41,7 +41,7 @@ class Classify:
             raise ValueError(f"generative_weight {self.generative_weight} must be at least 0")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout {self.dropout} must lie in [0, 1)")
-        if self.patience < 1:
+        if self.patience is not None and self.patience < 1:
             raise ValueError(f"patience {self.patience} must be at least 1")
 
     @property

@@ -8,6 +8,7 @@ from matplotlib.ticker import FuncFormatter
 
 from isopix.plots import style
 from isopix.plots.curves import HEIGHT, WIDTH, Label, annotate
+from isopix.train.best import best
 
 Record = Mapping[str, Any]  # a line of a run's log
 
@@ -19,12 +20,11 @@ def accuracy_by_step(records: Sequence[Record], chance: float | None) -> Figure:
     axes = drawn.add_subplot()
     seen = [(each["step"], each["accuracy"]) for each in records if each["split"] == "validation"]
     labels = []
-    if seen:
-        colour = style.LINES[1]
-        best = max(seen, key=lambda point: (point[1], -point[0]))
+    if chosen := best(records):
+        colour, reached = style.LINES[1], chosen["accuracy"]
         axes.plot(*zip(*seen, strict=True), color=colour, marker="o")
-        axes.plot(*best, "o", color=colour, markersize=11, markerfacecolor="none")
-        labels.append(Label(seen[-1][1], f"validation {100 * best[1]:.1f} %", colour))
+        axes.plot(chosen["step"], reached, "o", color=colour, markersize=11, markerfacecolor="none")
+        labels.append(Label(seen[-1][1], f"validation {100 * reached:.1f} %", colour))
     for each in records:
         if each["split"] == "test":
             place = each.get("best_step", each["step"])
@@ -36,6 +36,8 @@ def accuracy_by_step(records: Sequence[Record], chance: float | None) -> Figure:
     axes.set(xlabel="step", ylabel="accuracy")
     axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.0f} %"))
     axes.margins(x=0.03)
-    axes.set_ylim(0, min(1.04, 1.2 * max([label.height for label in labels], default=1)))
+    axes.set_xlim(left=min(0, axes.get_xlim()[0]))  # a lone point has a start too
+    heights = [*(label.height for label in labels), *(share for _, share in seen)]
+    axes.set_ylim(0, min(1.04, 1.2 * max(heights, default=1)))
     annotate(axes, labels)
     return drawn

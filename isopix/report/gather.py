@@ -30,6 +30,7 @@ PAPER: Values = {
     "masks": 0,
 }
 EVERY = ("all", "best5")  # layers: all of them were there to choose from
+VERDICT = {"data", "images", "masks", "accuracy", "low", "high", "class_nats", "top5", "ensemble"}
 SCORE = {"layer", "test", "low", "high", "validation"}
 
 
@@ -53,8 +54,8 @@ class Weights:
 
 @dataclass(frozen=True)
 class Gathered:
-    """A run: `drawings`, `probes` and `verifications` by step, the newest last; `unreadable` names damaged
-    files and why.
+    """A run: `drawings`, `probes`, `verifications` and `evaluations` by step, the newest last; `unreadable`
+    names damaged files and why.
     """
 
     path: Path
@@ -65,6 +66,7 @@ class Gathered:
     drawings: list[Drawing] = field(default_factory=list)
     probes: list[Values] = field(default_factory=list)
     verifications: list[Values] = field(default_factory=list)
+    evaluations: list[Values] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
 
     @property
@@ -93,6 +95,7 @@ def gather(run: RunFolder) -> Gathered:
     probed = sorted(set(run.probes.glob("*.json")) - set(verified))
     probes = [reader.read(path, _probe) for path in probed]
     verifications = [reader.read(path, _verification) for path in verified]
+    evaluations = [reader.read(path, _evaluation) for path in sorted(run.evaluations.glob("*.json"))]
     return Gathered(
         path=run.path,
         recipe=recipe,
@@ -102,6 +105,7 @@ def gather(run: RunFolder) -> Gathered:
         drawings=sorted((each for each in drawings if each), key=lambda each: _age(each.facts)),
         probes=sorted((each for each in probes if each), key=_age),
         verifications=sorted((each for each in verifications if each), key=_age),
+        evaluations=sorted((each for each in evaluations if each), key=_age),
         unreadable=reader.unreadable,
     )
 
@@ -180,15 +184,20 @@ def _probe(path: Path) -> Values:
     values = _json(path)
     for record in (values["network"], *values["controls"].values()):
         joined = record.get("joined")
-        scores = [*record["layers"], *([joined["score"]] if joined else [])]
-        needed = [(RECORD, record), *((SCORE, score) for score in scores)]
-        for missing in (names - part.keys() for names, part in needed):
-            if missing:
-                raise KeyError(min(missing))
+        _require(RECORD, record)
+        for score in (*record["layers"], *([joined["score"]] if joined else [])):
+            _require(SCORE, score)
         record["layers"][record["best"]]
-    protocol = PAPER | {"refit": False, "layers": "all"} | values.get("protocol", {})
+    if values.get("folded"):
+        _require(SCORE, values["folded"])
+    protocol = PAPER | {"layers": "all"} | values.get("protocol", {})
     protocol["method"]["kind"]
-    return {"step": 0, "data": "", "limit": None} | values | {"protocol": protocol}
+    return {"step": 0, "data": "", "limit": None, "folded": None} | values | {"protocol": protocol}
+
+
+def _require(names: set[str], part: Values) -> None:
+    if missing := names - part.keys():
+        raise KeyError(min(missing))
 
 
 def _verification(path: Path) -> Values:
@@ -196,6 +205,14 @@ def _verification(path: Path) -> Values:
     values = _json(path)
     facts = {"loss_nats": float(values["loss_nats"]), "images": int(values["images"])}
     return values | facts | {"data": str(values["data"])}
+
+
+def _evaluation(path: Path) -> Values:
+    """A verdict as `isopix evaluate` found it."""
+    values = _json(path)
+    _require(VERDICT, values)
+    _require({"single", "mean_probability"}, values["ensemble"])
+    return values
 
 
 def _weights(checkpoints: Path) -> Weights | None:

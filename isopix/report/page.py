@@ -85,6 +85,7 @@ def render(gathered: Mapping[str, Gathered]) -> str:
         "best": best,
         "how": probes.how,
         "joined": probes.joined,
+        "folded": probes.folded,
     }
     return environment.get_template("page.html.j2").render(
         title=listed(list(gathered)),
@@ -216,7 +217,7 @@ def _png(pixels: UInt8[Tensor, "rows cols 3"]) -> str:
 
 def _commands(run: Gathered) -> list[str]:
     """What made all that is shown, each command once and in its folder: training, probes, pictures."""
-    made = [run.environment, *run.probes, *(drawing.facts for drawing in run.drawings)]
+    made = [run.environment, *run.probes, *run.evaluations, *(drawing.facts for drawing in run.drawings)]
     lines, here = _before(run.environment), None
     for command, folder in dict.fromkeys(
         (_text(each["command"]), each.get("folder")) for each in made if each.get("command")

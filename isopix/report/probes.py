@@ -16,11 +16,12 @@ SETTINGS = {
     "stream": "streams",
     "pool": "pools",
     "reading": "readings",
-    "refit": "splits to fit to",
     "strengths": "grids of strengths",
     "weaker": "weaker strengths",
 }
 
+# what validation chooses of a layer
+CHOSEN = {"strength": "strength", "rate": "rate", "neighbours": "number of neighbours"}
 READ = ("stream", "pool", "reading")
 
 
@@ -41,11 +42,10 @@ def differences(probes: Sequence[Values]) -> list[str]:
 
 
 def how(probe: Values) -> str:
-    """How the network was read, what told the classes, and what the judged classifier learnt from."""
+    """How the network was read, and what told the classes."""
     protocol = probe["protocol"]
     settings = ", ".join(f"{key} {protocol[key]}" for key in READ)
-    fitted = "training and validation" if protocol["refit"] else "training"
-    return f"{settings}{masks(probe)}; {method(probe)}, fitted to {fitted} images"
+    return f"{settings}{masks(probe)}; {method(probe)}, fitted to training images"
 
 
 def method(probe: Values) -> str:
@@ -64,6 +64,22 @@ def joined(record: Values) -> str:
     """`layers 1–5 joined`, where several were probed as one."""
     layers = record["joined"]["layers"]
     return f"layers {layers[0]}–{layers[-1]} joined"
+
+
+def folded(probe: Values) -> str:
+    """A sentence about the layer that was fitted to validation too; empty where none was."""
+    score, images = probe["folded"], probe["network"]["images"]
+    if score is None:
+        return ""
+    learnt = images["train"] + images["validation"]
+    chosen = next(
+        f" at the {name} {score[key]:g}" for key, name in CHOSEN.items() if score.get(key) is not None
+    )
+    return (
+        f"With validation folded back, layer {score['layer']}, fitted{chosen} to all {learnt:,} training and "
+        f"validation images, tells the class of {100 * score['test']:.1f}\u00a0% of test images "
+        f"({100 * score['low']:.1f} to {100 * score['high']:.1f}\u00a0%)."
+    )
 
 
 def aside(probe: Values) -> str:

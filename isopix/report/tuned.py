@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from isopix.plots import tuning, web
 from isopix.report.gather import Gathered
+from isopix.train.best import best
 from isopix.transfer.bootstrap import REACH
 
 Values = Mapping[str, Any]
@@ -22,6 +23,7 @@ class Tuned(NamedTuple):
     images: int
     chart: Markup
     caption: str
+    judged: str  # which weights the test images judge, or why they judge none
 
 
 def is_tuned(run: Gathered) -> bool:
@@ -53,29 +55,41 @@ def tuned(run: Gathered, name: str) -> Tuned | None:
         return None
     found = accuracy(run)
     test, low, high, images = found or (None, None, None, 0)
-    best = max((each for each in seen if each["split"] == "validation"), key=_height, default=None)
+    chosen = best(seen)
     chance = run.environment.get("majority")
     drawn = tuning.accuracy_by_step(seen, chance)
-    return Tuned(test, low, high, images, web.markup(drawn, name, _alt(best)), _caption(run, best))
+    chart = web.markup(drawn, name, _alt(chosen))
+    return Tuned(test, low, high, images, chart, _caption(run, chosen), _judged(run))
 
 
-def _height(record: Values) -> float:
-    return float(record["accuracy"])
-
-
-def _alt(best: Values | None) -> str:
+def _alt(chosen: Values | None) -> str:
     reached = (
-        f" The best validation accuracy is {best['accuracy']:.1%} at step {best['step']}." if best else ""
+        f" The best validation accuracy is {chosen['accuracy']:.1%} at step {chosen['step']}."
+        if chosen
+        else ""
     )
     return f"Accuracy by step of fine-tuning.{reached}"
 
 
-def _caption(run: Gathered, best: Values | None) -> str:
+def _judged(run: Gathered) -> str:
+    if run.recipe.get("test_images") == 0:
+        return "The test images are left alone, as by a run that chooses the number of steps of another."
+    choice = run.environment.get("chosen")
+    if not choice:
+        return "by the weights that validation chose"
+    return (
+        f"by a network that learnt from the training and the validation images together for "
+        f"{choice['step']:,} steps, as many as validation had chosen before, with an accuracy of "
+        f"{100 * choice['validation_accuracy']:.1f}\u00a0% there"
+    )
+
+
+def _caption(run: Gathered, chosen: Values | None) -> str:
     settings, whence = run.recipe["classify"], run.environment.get("pretrained")
     start = f"Fine-tuned from step {whence['step']:,} of {whence['run']}" if whence else "From scratch"
     weight = settings["generative_weight"]
     alone = {"inf": "L_GEN alone", 0.0: "L_CLF alone"}
     loss = alone.get(weight) or f"{weight:g} · L_GEN + L_CLF"
     layer = "the last layer" if settings["layer"] is None else f"layer {settings['layer']}"
-    chosen = f" The ring is the step that validation chose, {best['step']:,}." if best else ""
-    return f"{start}; loss {loss}, classes read from {layer}.{chosen}"
+    ring = f" The ring is the step that validation chose, {chosen['step']:,}." if chosen else ""
+    return f"{start}; loss {loss}, classes read from {layer}.{ring}"

@@ -36,10 +36,17 @@ def load(path: Path, *, device: torch.device) -> Loaded:
     Raises ValueError if there is none, if a file of it is damaged, or if the palette is not the one whose
     hash the checkpoint states.
     """
-    best = RunFolder(path).best
-    found, passed_over = find(best if (best / checkpoint.MANIFEST).is_file() else path, WEIGHTS)
+    found, passed_over = find(best_or_newest(path), WEIGHTS)
     network = revive(found).to(device)
     return Loaded(recipe_of(found), network, found.records["state"]["step"], passed_over, found.records)
+
+
+def best_or_newest(path: Path) -> Path:
+    """Where the weights are that speak for a run: in `best/` if there is such a checkpoint, else the path
+    itself, of which `find` takes the newest.
+    """
+    best = RunFolder(path).best
+    return best if (best / checkpoint.MANIFEST).is_file() else path
 
 
 def find(path: Path, groups: Collection[str] | None = None) -> tuple[Checkpoint, list[str]]:

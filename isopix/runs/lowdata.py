@@ -70,6 +70,7 @@ def by_features(
     choose by, or too few of a class.
     """
     data.require_labels("lowdata")
+    data.require_validation("a layer")
     assert data.train.labels is not None
     draws = question.draws(data.train.labels, loaded.recipe.seed)
     used = torch.tensor(sorted({int(n) for each in draws.values() for index in each for n in index}))

@@ -31,6 +31,7 @@ def evidence(
     and for masks or a layer that the network has not; RuntimeError if a chosen fit did not converge.
     """
     data.require_labels("probe")
+    data.require_validation("a layer")
     network = loaded.network
     _refuse(network, protocol)
     untrained = loaded.recipe.build(network.codec).to(network.device).eval()

@@ -1,13 +1,14 @@
 """Runs: a recipe and its images become a run folder, and an interrupted run goes on."""
 
 import shutil
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
-from isopix.core.config import to_dict
+from isopix.core.config import flatten, to_dict
 from isopix.core.device import environment
 from isopix.data.images import ImageSet
 from isopix.data.images import load as load_images
@@ -30,33 +31,46 @@ class Origin(NamedTuple):
 
     network: Network
     facts: dict[str, Any]
+    notes: tuple[str, ...] = ()  # for its log
 
 
 def start(
-    recipe: Recipe, out: Path, *, device: torch.device, watch: Watch, origin: Origin | None = None
+    recipe: Recipe,
+    out: Path,
+    *,
+    device: torch.device,
+    watch: Watch,
+    origin: Origin | None = None,
+    beside: Collection[str] = (),
 ) -> Outcome:
     """Train a recipe from its first step in the new run folder `out`; from the weights of `origin`, if given.
+    Files of the names `beside` may be there already.
 
     Raises ValueError for settings, data or folders that cannot be, before anything is trained; RuntimeError
     if the disk is full or the loss stops being a number.
     """
     if recipe.compile:
         require_compiler()
-    run = RunFolder.create(out)
+    run = RunFolder.create(out, beside)
     try:
         data = load_images(recipe.data, seed=recipe.seed)
         if recipe.classify is not None:
             data.require_labels("finetune")
+            if recipe.classify.patience is not None:
+                require_validation(recipe, data, "the step of the weights that are kept")
         if recipe.probe_every:
             along.require(data)
         if origin is None:
             origin = _from_scratch(recipe, data, watch)
         with run.lock():
             write_json(run.recipe, to_dict(anchored(recipe)))
-            write_json(run.environment, {**surroundings(device), **_facts(data), **origin.facts})
+            write_json(
+                run.environment, {**surroundings(device), **_facts(data, recipe.test_images), **origin.facts}
+            )
             if data.report:
                 shutil.copy(data.report, run.path / "bad-files.csv")
-            return Session(run, anchored(recipe), origin.network, data, device).go(watch, None)
+            session = Session(run, anchored(recipe), origin.network, data, device)
+            return session.go(watch, None, origin.notes)
     except BaseException:
         run.clear_unless_saved()
         raise
@@ -90,6 +104,23 @@ def resume(out: Path, *, device: torch.device, watch: Watch) -> Outcome:
         return session.go(watch, found, notes)
 
 
+def require_validation(recipe: Recipe, data: ImageSet, choice: str) -> None:
+    """Raises ValueError unless the run reads validation images, by which `choice` can be made."""
+    data.require_validation(choice)
+    if recipe.evaluate_images == 0:
+        raise ValueError(f"{choice} is chosen by validation images; it needs evaluate_images above 0")
+
+
+def refuse_other_settings(whose: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raises ValueError if one that both have differs; `whose` are those of `then`."""
+    before, after = flatten(then), flatten(now)
+    for path in (path for path in after if path in before):  # a later version may have settings of its own
+        if before[path] != after[path]:
+            raise ValueError(
+                f"{whose} has {path}={before[path]}, and {after[path]} is asked for; choose another --out"
+            )
+
+
 def anchored(recipe: Recipe) -> Recipe:
     """The recipe with the paths of its files made absolute, so that it means the same from every folder."""
     data = Path(recipe.data.source)
@@ -107,13 +138,13 @@ def _from_scratch(recipe: Recipe, data: ImageSet, watch: Watch) -> Origin:
     return Origin(recipe.build(codec), recipe.codec.origin())
 
 
-def _facts(data: ImageSet) -> dict[str, Any]:
-    """Which images, and how many in each split."""
+def _facts(data: ImageSet, tested: int) -> dict[str, Any]:
+    """Which images, how many in each split, and the most frequent class's share of those `tested`."""
     counts = {"train": len(data.train), "validation": len(data.validation), "test": len(data.test)}
     told: dict[str, Any] = {"data": data.fingerprint, "images": counts}
-    labels = data.test.labels
+    labels = data.test.first(tested).labels
     if labels is not None and len(labels):
-        told["majority"] = labels.bincount().max().item() / len(labels)  # of the test images
+        told["majority"] = labels.bincount().max().item() / len(labels)
     return told
 
 

@@ -8,11 +8,19 @@ from typing import Any, NamedTuple
 
 import torch
 
-from isopix.core.config import flatten, from_dict, to_dict
+from isopix.core.config import from_dict, to_dict
 from isopix.data.images import load as load_images
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import find
-from isopix.runs.run import Outcome, Watch, anchored, resume, start
+from isopix.runs.run import (
+    Outcome,
+    Watch,
+    anchored,
+    refuse_other_settings,
+    require_validation,
+    resume,
+    start,
+)
 from isopix.train.descent import Descent, Fate, Rung, descend
 from isopix.train.disk import read_json, write_json
 from isopix.train.lock import LOCK, sole_writer
@@ -43,11 +51,7 @@ def pretraining(recipe: Recipe, device: torch.device) -> Training:
 
     Raises ValueError if there are no validation images to choose by.
     """
-    if recipe.evaluate_images == 0 or not len(load_images(recipe.data, seed=recipe.seed).validation):
-        raise ValueError(
-            "a rate is chosen by its loss on validation images, and there are none; "
-            "it needs evaluate_images and data.holdout above 0, and data.fold_back=false"
-        )
+    require_validation(recipe, load_images(recipe.data, seed=recipe.seed), "a rate")
     recipe = replace(recipe, test_images=0)
     settings = to_dict(anchored(recipe))
     del settings["optimiser"]["learning_rate"]
@@ -175,13 +179,7 @@ def _tried(out: Path, settings: Mapping[str, Any], rates: tuple[float, ...]) -> 
     if not (out / FILE).is_file():
         return ()
     kept = read_json(out / FILE)
-    then, now = flatten(kept.pop("settings")), flatten(settings)
-    for path in (path for path in now if path in then):  # a later version may have settings of its own
-        if then[path] != now[path]:
-            raise ValueError(
-                f"the descent in {out} has {path}={then[path]}, and {now[path]} is asked for; "
-                "choose another --out"
-            )
+    refuse_other_settings(f"the descent in {out}", kept.pop("settings"), settings)
     rungs = from_dict(Descent, {name: kept[name] for name in ("rates", "rungs")}).rungs
     tried = tuple(rung.rate for rung in rungs)
     if tried != rates[: len(tried)]:

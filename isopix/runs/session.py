@@ -10,16 +10,16 @@ from torch import Tensor
 
 from isopix.core.config import to_dict
 from isopix.core.device import environment
-from isopix.data.batches import Batches
+from isopix.data.batches import Batches, steps_per_epoch
 from isopix.data.images import ImageSet
 from isopix.objectives.classify import Classifier
 from isopix.objectives.network import Network
 from isopix.recipes.recipe import Recipe
 from isopix.runs import along
-from isopix.runs.best import Best, nothing_learnt
 from isopix.runs.load import WEIGHTS
 from isopix.runs.online import Neighbours
 from isopix.train import checkpoint
+from isopix.train.best import Best, nothing_learnt
 from isopix.train.checkpoint import Checkpoint, Groups
 from isopix.train.evaluate import held_out
 from isopix.train.learners import Finetuning, Pretraining
@@ -62,12 +62,14 @@ class Session:
         self.run, self.recipe, self.data, self.device = run, recipe, data, device
         self.network = network.to(device)
         self.online = Neighbours(self.network, recipe, data)
-        self.classifier, self.best = None, None
+        self.classifier: Classifier | None = None
+        self.best: Best | None = None
         self.learner: Pretraining | Finetuning = Pretraining(self.network)
         if recipe.classify is not None:
             self.classifier = Classifier(self.network, recipe.width, len(data.classes), recipe.classify)
             self.learner = Finetuning(self.classifier)
-            self.best = Best(recipe.classify.patience) if recipe.classify.classifies else None
+            choosing = recipe.classify.patience if recipe.classify.classifies else None
+            self.best = None if choosing is None else Best(choosing)
         if recipe.compile:
             network.codec.prepare()
         self.sinks: list[Sink] = []
@@ -147,7 +149,7 @@ class Session:
     def _take_best(self, classifier: Classifier) -> dict[str, Any]:
         """The weights with the best validation accuracy, and at which step that was."""
         if not (self.run.best / checkpoint.MANIFEST).is_file():
-            return {}  # there are no validation images
+            return {}  # nothing was chosen
         found = checkpoint.load(self.run.best, (*WEIGHTS, "classifier"))
         self.network.load({name: tensor.to(self.device) for name, tensor in found.tensors["model"].items()})
         classifier.head.load_state_dict(found.tensors["classifier"])
@@ -166,7 +168,7 @@ class Session:
         self.watch.record(record)
         if self.best and self.best.see(record):
             self._write(self.run.best, record["step"], {})
-        if self.best and self._is_due(record):
+        if self.classifier and self._is_due(record):
             self._complain(record)
 
     def _is_due(self, record: Record) -> bool:
@@ -174,7 +176,7 @@ class Session:
         if record["kind"] != "evaluation" or record["split"] != "validation":
             return False
         recipe, step = self.recipe, record["step"]
-        epoch = min(recipe.steps, -(-len(self.data.train) // recipe.batch))
+        epoch = min(recipe.steps, steps_per_epoch(len(self.data.train), recipe.batch))
         before = (step - 1) // recipe.evaluate_every * recipe.evaluate_every  # the validation before this one
         return bool(self._exhausted() or before < epoch <= step)
 

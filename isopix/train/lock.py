@@ -12,14 +12,14 @@ LOCK = "lock"  # the file's name
 
 
 @contextmanager
-def sole_writer(folder: Path, what: str) -> Iterator[None]:
+def sole_writer(folder: Path, what: str, *, name: str = LOCK) -> Iterator[None]:
     """Be the one process that writes into `folder`, which is a `what`; raises ValueError that names the one
-    that does.
+    that does. Locks of another `name` do not exclude one another.
 
     The kernel holds the lock and drops it when the process ends, however it ends. The file stays: removing it
     would let a third process lock a new file of that name while a second one holds the old.
     """
-    with (folder / LOCK).open("a+") as file:
+    with (folder / name).open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

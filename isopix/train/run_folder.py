@@ -1,13 +1,14 @@
 """A run folder explains itself: every file of a run has one place, and one process at a time writes there."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from isopix.core.shell import command
 from isopix.train.checkpoint import MANIFEST, tidy
+from isopix.train.disk import read_json
 from isopix.train.lock import LOCK, sole_writer
 
 
@@ -18,12 +19,14 @@ class RunFolder:
     path: Path
 
     @classmethod
-    def create(cls, path: Path) -> "RunFolder":
-        """A new run folder; raises ValueError if something is there. Of several processes one succeeds."""
+    def create(cls, path: Path, beside: Collection[str] = ()) -> "RunFolder":
+        """A new run folder; raises ValueError if something is there but files of the names `beside`. Of
+        several processes one succeeds.
+        """
         run = cls(path)
         if path.exists() and not path.is_dir():
             raise ValueError(f"{path} is a file; a run folder needs another --out")
-        if path.is_dir() and any(path.iterdir()):
+        if path.is_dir() and any(each.name not in beside for each in path.iterdir()):
             raise ValueError(_taken(path))
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -46,9 +49,20 @@ class RunFolder:
             raise ValueError(f"{path} is a checkpoint, not a run folder; {_run_around(path)}")
         refuse_theirs(path, path)
         run = cls(path)
+        run.refuse_undecided()
         if not run.recipe.is_file():
             raise ValueError(f"{path} holds no recipe.json; not a run folder")
         return run
+
+    def refuse_undecided(self) -> None:
+        """Raises ValueError, with the command that goes on, for a run whose step is still to be chosen."""
+        chooser = RunFolder(self.choice)
+        if chooser.environment.is_file() and not self.saved:
+            again = command(*read_json(chooser.environment)["command"][1:])
+            raise ValueError(
+                f"{self.path} has no run of its own yet, for its step was to be chosen first; "
+                f"go on with: {again}"
+            )
 
     def clear_unless_saved(self) -> None:
         """Take back what a run without a checkpoint left, so that the same command works again."""
@@ -97,6 +111,11 @@ class RunFolder:
         return self.path / "best"
 
     @property
+    def choice(self) -> Path:
+        """The run folder of the run that chose the steps of this one, where validation was folded back."""
+        return self.path / "choice"
+
+    @property
     def samples(self) -> Path:
         return self.path / "samples"
 
@@ -108,6 +127,11 @@ class RunFolder:
     def along(self) -> Path:
         """Probes that the training made of itself, a file a step."""
         return self.probes / "along"
+
+    @property
+    def evaluations(self) -> Path:
+        """Verdicts on a fine-tuned run's classifier."""
+        return self.path / "evaluations"
 
     @property
     def report(self) -> Path:

@@ -11,6 +11,7 @@ import torch
 from isopix.core.random import generator
 from isopix.transfer.bootstrap import REACH
 from isopix.transfer.evidence import Ensemble, Evidence, LayerScore, Protocol, Record
+from isopix.transfer.fold import fold_back
 from isopix.transfer.probe import Split, Splits, probe
 
 PERMUTATIONS = 5  # of the labels; of one alone the accuracy may lie far from chance, for images are alike
@@ -22,7 +23,8 @@ Read = Callable[[], Splits]
 def examine(
     network: Read, controls: Mapping[str, Read], *, protocol: Protocol, device: torch.device
 ) -> Evidence:
-    """The probe of a network, of each named control, and of the network's best layer with shuffled labels.
+    """The probe of a network, of each named control, and of the network's best layer with shuffled labels;
+    that layer with validation folded back too, if the protocol asks for it.
 
     Features are read when their turn comes and let go after it: one network's are held at a time. A
     control's layers are numbered from 0 as they were given. Raises what `probe` raises.
@@ -30,7 +32,8 @@ def examine(
     record, best = _judge_and_keep_best(network(), protocol, device)
     judged = {name: probe(read(), protocol, device=device) for name, read in controls.items()}
     judged["shuffled labels"] = chance(best, protocol, device=device)
-    return Evidence(protocol, record, judged)
+    folded = fold_back(best, record.score, protocol, device=device) if protocol.fold_back else None
+    return Evidence(protocol, record, judged, folded)
 
 
 def _judge_and_keep_best(splits: Splits, protocol: Protocol, device: torch.device) -> tuple[Record, Splits]:

@@ -40,9 +40,8 @@ class Protocol:
     whose answers are put to a vote (iGPT section 4.6); with 0 it sees everything.
 
     `method` tells the classes. `strengths` are of the penalty of logistic.py and ridge.py; where validation
-    chooses the weakest of them, `weaker` ones are tried too. With `refit` the judged fit has seen train and
-    validation (the paper's fold-back), at the strength, rate or number that validation chose before; without
-    it, train alone.
+    chooses the weakest of them, `weaker` ones are tried too. With `fold_back` the chosen layer is also fitted
+    to train and validation together, at the setting that validation chose (iGPT section 3.1).
     """
 
     method: Method = Lbfgs()
@@ -54,7 +53,7 @@ class Protocol:
     masks: int = 0
     strengths: tuple[float, ...] = STRENGTHS
     weaker: tuple[float, ...] = WEAKER
-    refit: bool = False
+    fold_back: bool = False
     resamples: int = 1000
     seed: int = 0
 
@@ -137,11 +136,16 @@ class Record:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The probe of a network, beside the same probe of what has learnt nothing."""
+    """The probe of a network, beside the same probe of what has learnt nothing.
+
+    `folded` is the score of the network's best layer with validation folded back, if that was asked for: its
+    `validation` is the accuracy that it was chosen by.
+    """
 
     protocol: Protocol
     network: Record
     controls: dict[str, Record]
+    folded: LayerScore | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain nested values, ready for JSON; `config.from_dict` reads them back."""

@@ -40,8 +40,7 @@ def blocks(
     if not len(images):
         raise ValueError("there are no images to read features of")
     device = next(backbone.parameters()).device
-    few = max(1, CPU_POSITIONS // backbone.grid.positions)
-    batch = batch or (few if device.type == "cpu" else DEVICE_BATCH)
+    batch = batch or images_a_pass(backbone)
     for start in range(0, len(images), batch):
         part = images[start : start + batch].to(device)
         veil = None if hidden is None else hidden[start : start + batch].to(device)
@@ -49,6 +48,12 @@ def blocks(
             layers = backbone.features(part, veil, stream=stream)
             pooled = torch.stack([POOLS[pool](tokens) for tokens in layers])
         yield pooled.cpu()
+
+
+def images_a_pass(backbone: Backbone) -> int:
+    """How many images the network reads at once where nothing is trained."""
+    few = max(1, CPU_POSITIONS // backbone.grid.positions)
+    return few if next(backbone.parameters()).device.type == "cpu" else DEVICE_BATCH
 
 
 def gather(parts: Iterable[Features], images: int, progress: Progress | None = None) -> Features:

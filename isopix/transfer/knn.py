@@ -1,6 +1,7 @@
 """Nearest neighbours: an image gets the class of the training images whose features point as its own do."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -40,6 +41,9 @@ class Knn:
     def grid(self, strengths: tuple[float, ...]) -> tuple[str, tuple[float, ...]]:
         return "neighbours", ()
 
+    def only(self, setting: int | float) -> "Knn":
+        return replace(self, neighbours=(int(setting),))
+
     def solve(self, task: Task) -> Iterator[Solved]:
         for layer in range(len(task.splits.train.features)):
             yield self._one(task, layer)
@@ -47,12 +51,10 @@ class Knn:
     def _one(self, task: Task, layer: int) -> Solved:
         part = task.splits.layers(layer, layer + 1).map(lambda split: split.to(task.device))
         counts = _possible(self.neighbours, len(part.train))
-        memory = _Memory([part.train], task, part.frame, self.temperature)
+        memory = _Memory(part.train, task, part.frame, self.temperature)
         answers = memory.shares(part.validation.features, counts).argmax(-1)
         accuracies = task.right(answers, part.validation.labels).double().mean(-1)
         best = int(accuracies.argmax())
-        if task.refit:
-            memory = _Memory([part.train, part.validation], task, part.frame, self.temperature)
 
         def classify(features: Features) -> Probabilities:
             return memory.shares(features, counts[best : best + 1])
@@ -63,10 +65,9 @@ class Knn:
 class _Memory:
     """One layer's images that vote."""
 
-    def __init__(self, learnt: Sequence[Split], task: Task, frame: Frame | None, temperature: float):
+    def __init__(self, learnt: Split, task: Task, frame: Frame | None, temperature: float):
         self.standard, self.temperature = Standard.of(learnt, frame), temperature
-        self.points = torch.cat([self.standard(split.features)[0] for split in learnt])
-        self.targets = torch.cat([task.targets(split.labels) for split in learnt])
+        self.points, self.targets = self.standard(learnt.features)[0], task.targets(learnt.labels)
         self.classes = len(task.classes)
 
     def shares(self, features: Features, counts: Sequence[int]) -> Float[Tensor, "S B C"]:
@@ -121,7 +122,7 @@ def neighbours(learnt: Split, asked: Split, *, count: int = NEIGHBOURS) -> list[
 
     Nothing is fitted: a few hundred images a layer take milliseconds.
     """
-    standard, counts = Standard.of([learnt]), _possible([count], len(learnt))
+    standard, counts = Standard.of(learnt), _possible([count], len(learnt))
     classes = int(learnt.labels.max()) + 1
     accuracies = []
     for points, queries in zip(standard(learnt.features), standard(asked.features), strict=True):

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from isopix.core.types import Labels
-from isopix.transfer.splits import Features, Split, Splits
+from isopix.transfer.splits import Features, Splits
 
 Probabilities = Float[Tensor, "F B C"]  # of each class; the highest is the answer
 Classify = Callable[[Features], Probabilities]
@@ -19,7 +19,7 @@ Classify = Callable[[Features], Probabilities]
 class Task:
     """What every method is given: train and validation of `splits`, and how it may use them.
 
-    `strengths` and `weaker` are of penalties; with `refit` the judged classifier has seen validation too.
+    `strengths` and `weaker` are of penalties.
     """
 
     splits: Splits
@@ -27,13 +27,7 @@ class Task:
     device: torch.device
     strengths: tuple[float, ...]
     weaker: tuple[float, ...]
-    refit: bool
     seed: int
-
-    @property
-    def judged(self) -> list[Split]:
-        """What the judged classifier learns from."""
-        return [self.splits.train, self.splits.validation] if self.refit else [self.splits.train]
 
     def targets(self, labels: Labels) -> Labels:
         """The place of each label among the classes; of one that train never shows, any."""
@@ -70,6 +64,9 @@ class Method(Protocol):
         """The field of a `LayerScore` that validation chooses, and the values whose ends are to be warned of;
         none where ends mean nothing. `strengths` are all that a penalty may have.
         """
+
+    def only(self, setting: int | float) -> "Method":
+        """The same with this setting alone to choose from; a penalty's strength is not its own."""
 
     def solve(self, task: Task) -> Iterator[Solved]:
         """All layers in order, some at a time."""

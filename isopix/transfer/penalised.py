@@ -35,6 +35,9 @@ class Lbfgs(_Penalised):
 
     kind: Literal["lbfgs"] = "lbfgs"
 
+    def only(self, setting: int | float) -> "Lbfgs":
+        return self  # strengths are the protocol's
+
     def fit(self, features: Features, targets: Tensor, strengths: Tensor, *, classes: int) -> Fits:
         return logistic.fit(features, targets, strengths, classes=classes)
 
@@ -52,6 +55,9 @@ class Ridge(_Penalised):
     """
 
     kind: Literal["ridge"] = "ridge"
+
+    def only(self, setting: int | float) -> "Ridge":
+        return self
 
     def fit(self, features: Features, targets: Tensor, strengths: Tensor, *, classes: int) -> Fits:
         return ridge.fit(features, targets, strengths, classes=classes)
@@ -91,11 +97,6 @@ class _Group:
         if task.weaker and len(edge):
             self._try_weaker((train, validation), edge, fits, accuracy)
         _refuse_unconverged(fits, part.first)
-        if task.refit:
-            train = part.folded().train
-            standard = self._standard(train)
-            fits = self._fit(self._scaled(train, standard), fits.strengths)
-            _refuse_unconverged(fits, part.first)
 
         def classify(features: Features) -> Probabilities:
             return self.method.probabilities(fits.scores(standard(features)))[:, 0]
@@ -103,7 +104,7 @@ class _Group:
         return Solved(accuracy.cpu(), classify, _told(fits))
 
     def _standard(self, train: Split) -> Standard:
-        return Standard.of([train.to(self.task.device)], self.part.frame)
+        return Standard.of(train.to(self.task.device), self.part.frame)
 
     def _scaled(self, split: Split, standard: Standard) -> Split:
         split = split.to(self.task.device)

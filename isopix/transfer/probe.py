@@ -67,7 +67,7 @@ class _Judge:
 
     def _task(self, splits: Splits) -> Task:
         how = self.protocol
-        return Task(splits, self.classes, self.device, how.strengths, how.weaker, how.refit, how.seed)
+        return Task(splits, self.classes, self.device, how.strengths, how.weaker, how.seed)
 
     def _grade(self, solved: Solved, splits: Splits, task: Task) -> list[LayerScore]:
         hits, ensembles = self._answers(solved, splits, task)

@@ -5,7 +5,7 @@ layers and rates learn from it at once.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
@@ -57,6 +57,9 @@ class Sgd:
     def grid(self, strengths: tuple[float, ...]) -> tuple[str, tuple[float, ...]]:
         return "rate", self.rates
 
+    def only(self, setting: int | float) -> "Sgd":
+        return replace(self, rates=(setting,))
+
     def solve(self, task: Task) -> Iterator[Solved]:
         count, _, width = task.splits.train.features.shape
         each = 2 * 4 * len(self.rates) * len(task.classes) * width  # bytes of weights and their speed
@@ -64,31 +67,27 @@ class Sgd:
             yield self._solve(replace(task, splits=task.splits.layers(first, end)))
 
     def _solve(self, task: Task) -> Solved:
-        train = _Rows([task.splits.train], task)
+        train = _Rows(task.splits.train, task)
         rates = torch.tensor(self.rates, dtype=torch.float64)
         every = self._train(train, rates.expand(len(task.splits.train.features), -1))
-        nats, accuracies = every.grade(_Rows([task.splits.validation], task, train.standard))
+        nats, accuracies = every.grade(_Rows(task.splits.validation, task, train.standard))
         chosen = descend(nats)
         weights, accuracy = every.take(chosen), accuracies.gather(1, chosen[:, None])[:, 0]
-        learnt = train
-        if task.refit:
-            learnt = _Rows([task.splits.train, task.splits.validation], task)
-            weights = self._train(learnt, rates[chosen][:, None])
         told: list[dict[str, Any]] = [
             {"rate": rate, "objective": objective, "steps": self.iterations}
             for rate, objective in zip(
-                rates[chosen].tolist(), weights.grade(learnt)[0][:, 0].tolist(), strict=True
+                rates[chosen].tolist(), weights.grade(train)[0][:, 0].tolist(), strict=True
             )
         ]
 
         def classify(features: Features) -> Probabilities:
-            return weights.scores(learnt.standard(features))[:, :, 0].softmax(-1)
+            return weights.scores(train.standard(features))[:, :, 0].softmax(-1)
 
         return Solved(accuracy, classify, told)
 
     def _train(self, rows: "_Rows", rates: Float[Tensor, "F R"]) -> "_Weights":
         """The weights of each layer at each peak rate, after all iterations."""
-        task, width = rows.task, rows.parts[0].features.shape[2]
+        task, width = rows.task, rows.split.features.shape[2]
         shape = (*rates.shape, len(task.classes))
         weights, speed = (_Weights.zero(shape, width, task.device) for _ in range(2))
         order = Order(len(rows), size=self.batch, seed=task.seed, purpose="probe.order")
@@ -154,29 +153,22 @@ class _Weights:
 
 
 class _Rows:
-    """Images of one or two splits, a batch of them at a time on the task's device, standardised."""
+    """Images of a split, a batch of them at a time on the task's device, standardised."""
 
-    def __init__(self, parts: Sequence[Split], task: Task, standard: Standard | None = None):
-        self.parts, self.task = parts, task
-        self.standard = standard or Standard.of(parts, task.splits.frame).to(task.device)
+    def __init__(self, split: Split, task: Task, standard: Standard | None = None):
+        self.split, self.task = split, task
+        self.standard = standard or Standard.of(split, task.splits.frame).to(task.device)
 
     def __len__(self) -> int:
-        return sum(map(len, self.parts))
+        return len(self.split)
 
     def take(self, numbers: Int[Tensor, " B"]) -> tuple[Features, Labels]:
-        """The images of these numbers, those of the first split first."""
-        found, before = [], 0
-        for part in self.parts:
-            own = numbers[(numbers >= before) & (numbers < before + len(part))] - before
-            found.append(Split(part.features[:, own], part.labels[own]))
-            before += len(part)
-        return self._ready(found)
+        """The images of these numbers."""
+        return self._ready(self.split.features[:, numbers], self.split.labels[numbers])
 
     def blocks(self) -> Iterator[tuple[Features, Labels]]:
         """All of them, in turn."""
-        return (self._ready([block]) for part in self.parts for block in part.blocks())
+        return (self._ready(block.features, block.labels) for block in self.split.blocks())
 
-    def _ready(self, found: Sequence[Split]) -> tuple[Features, Labels]:
-        features = torch.cat([split.features for split in found], 1).to(self.task.device)
-        labels = torch.cat([split.labels for split in found])
-        return self.standard(features), labels
+    def _ready(self, features: Features, labels: Labels) -> tuple[Features, Labels]:
+        return self.standard(features.to(self.task.device)), labels

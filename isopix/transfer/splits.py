@@ -1,6 +1,6 @@
 """Splits: features of images to learn from, to choose by and to be judged on, and their common scale."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -130,9 +130,9 @@ class Standard:
         return Standard(self.centre.to(device), self.scale.to(device))
 
     @staticmethod
-    def of(splits: Sequence[Split], frame: Frame | None = None) -> "Standard":
-        """That of the images of all these splits, a block in float64 at a time."""
-        first, *others = (block.features for split in splits for block in split.blocks())
+    def of(split: Split, frame: Frame | None = None) -> "Standard":
+        """That of the images of this split, a block in float64 at a time."""
+        first, *others = (block.features for block in split.blocks())
         count, mean, variance = first.shape[1], *_moments(first)
         for more in others:
             number, (centre, spread) = more.shape[1], _moments(more)
@@ -153,5 +153,5 @@ def _moments(features: Features) -> tuple[PerFeature, PerFeature]:
 
 def standardised(splits: Splits) -> Splits:
     """Each feature with mean 0 and deviation 1 over train; one that is constant there becomes 0."""
-    standard = Standard.of([splits.train], splits.frame)
+    standard = Standard.of(splits.train, splits.frame)
     return splits.map(lambda split: replace(split, features=standard(split.features)))

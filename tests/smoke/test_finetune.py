@@ -1,6 +1,9 @@
 """Fine-tuning and few labels as commands."""
 
 import json
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -41,6 +44,86 @@ def test_from_scratch_by_the_name_of_a_recipe(isopix: Run) -> None:
     code, out, _ = isopix("finetune", "igpt.digits", "--limit", "60", "--out", "scratch", *QUICK, *TUNE)
     assert code == 0
     assert "igpt.digits from scratch on digits" in out
+
+
+def test_validation_is_folded_back_and_the_run_serves_every_verb(trained: Run) -> None:
+    words = [*TUNE, "steps=40", "evaluate_every=5", "generative_weight=0.1", "optimiser.learning_rate=0.05"]
+    words = ["finetune", "run", "--limit", "100", "--out", "ft", "--fold-back", *words]
+    code, out, err = trained(*words)
+    assert (code, err) == (0, "")
+    assert "validation chose step" in out
+    assert out.count("test loss") == 1
+    log = Path("ft/log.jsonl").read_text()
+    for again in (
+        words,
+        ["resume", "ft"],
+        ["probe", "ft", "--limit", "60", "--method", "ridge"],
+        ["report", "ft"],
+    ):
+        code, _, err = trained(*again)
+        assert (code, err) == (0, ""), again
+    assert Path("ft/log.jsonl").read_text() == log
+    told = json.loads(trained(*words, "--json")[1])
+    assert (told["run"], set(told["accuracy"])) == ("ft", {"test"})
+
+
+def test_after_kills_the_same_command_goes_on(workplace: Path, trained: Run) -> None:
+    """Once while it chooses, before that run has saved anything, and once in the run itself."""
+    words = [*TUNE, "steps=40", "evaluate_every=5", "checkpoint_every=5", "generative_weight=0.1"]
+    words = ["finetune", "run", "--limit", "100", "--fold-back", "optimiser.learning_rate=0.05", *words]
+    assert trained(*words, "--out", "whole")[0] == 0
+    for seen in ("ft/choice/recipe.json", "ft/log.jsonl"):
+        command = [sys.executable, "-m", "isopix.cli.main", *words, "--out", "ft"]
+        with subprocess.Popen(command, cwd=workplace, stdout=subprocess.DEVNULL) as process:
+            while not Path(seen).exists():
+                assert process.poll() is None
+                time.sleep(0.01)
+            process.kill()
+    code, _, err = trained(*words, "--out", "ft")
+    assert (code, err) == (0, "")
+    ends = [sorted(Path(out, "checkpoints").glob("step-*"))[-1] for out in ("whole", "ft")]
+    assert ends[0].name == ends[1].name
+    for name in ("model", "classifier", "optimiser"):
+        one, other = ((end / f"{name}.safetensors").read_bytes() for end in ends)
+        assert one == other
+
+
+def test_a_fold_back_that_waits_says_how_to_go_on(trained: Run) -> None:
+    words = ["finetune", "run", "--limit", "100", "--out", "ft", "--fold-back", *TUNE]
+    assert trained(*words, "generative_weight=inf")[0] == 1  # no step is better than none
+    for verb in ("resume", "probe", "report", "evaluate"):
+        code, out, err = trained(verb, "ft")
+        assert (code, out) == (2, "")
+        assert err.count("\n") == 1
+        assert "has no run of its own yet" in err
+        assert "isopix finetune run --limit 100 --out ft --fold-back" in err
+
+
+def test_what_a_fine_tuned_run_answers_is_judged(isopix: Run) -> None:
+    assert isopix("finetune", "igpt.digits_bert", "--limit", "60", "--out", "ft", *QUICK, *TUNE)[0] == 0
+    code, out, err = isopix("evaluate", "ft", "--masks", "3")
+    assert (code, err) == (0, "")
+    assert "modal vote of 3 masks" in out
+    assert "among the five likeliest" in out
+    told = json.loads(isopix("evaluate", "ft", "--masks", "3", "--limit", "40", "--json")[1])
+    kept = json.loads(Path(told.pop("record")).read_text())
+    assert {name: kept[name] for name in told} == told
+    assert (told["images"], told["masks"], len(told["per_class"]), len(told["confusion"])) == (40, 3, 10, 10)
+    assert len(list(Path("ft/evaluations").glob("evaluate-*-digits-*.json"))) == 2
+    assert isopix("report", "ft")[0] == 0
+    assert "mean probability" in Path("ft/report.html").read_text()
+    refused(isopix("evaluate", "ft", "--masks", "-1"), "masks is -1; allowed: 0 or more")
+    message = "data set 'photos' has other classes than the run: it lacks 0, 1, 2, 3, 4 ... and the run "
+    code, _, err = isopix("evaluate", "ft", "--data", "photos")
+    assert code == 2
+    assert f"{message}does not know cats, dogs" in err
+
+
+def test_a_run_without_a_classifier_is_not_evaluated(trained: Run) -> None:
+    message = (
+        "run run has no classifier, as it is not fine-tuned; isopix finetune run --out OUT makes one of it"
+    )
+    refused(trained("evaluate", "run"), message)
 
 
 def test_what_is_neither_run_nor_recipe_is_refused(isopix: Run) -> None:

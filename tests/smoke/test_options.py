@@ -40,13 +40,12 @@ def test_options_of_probe_are_recorded_and_change_the_numbers(isopix: Run) -> No
     assert isopix("pretrain", "igpt.digits", *SMALL, "--out", "run")[0] == 0
     ridge = ["--method", "ridge"]
     plain = kept("probes", isopix, "probe", *ridge)
-    expected = {"stream": "n", "pool": "mean", "refit": False, "seed": 0, "layers": "all", "masks": 0}
+    expected = {"stream": "n", "pool": "mean", "seed": 0, "layers": "all", "masks": 0}
     expected |= {"method": {"kind": "ridge"}}
     assert {name: plain["protocol"][name] for name in expected} == expected
     for words, changed in (
         ([*ridge, "--stream", "h"], {"stream": "h"}),
         ([*ridge, "--pool", "max"], {"pool": "max"}),
-        ([*ridge, "--refit"], {"refit": True}),
         ([*ridge, "--layers", "1"], {"layers": 1}),
         ([], {"method": {"kind": "lbfgs"}}),
     ):
@@ -63,6 +62,24 @@ def test_sgd_keeps_features_and_joined_layers_are_one_more_row(isopix: Run) -> N
         assert code == 0
         assert f"trained: features {told} " in err
         assert "layers 0-1 joined" in out
+
+
+@pytest.mark.usefixtures("quick_probes")
+def test_validation_is_folded_back_into_a_record_of_its_own(isopix: Run) -> None:
+    assert isopix("pretrain", "igpt.digits", *SMALL, "--out", "run")[0] == 0
+    plain = kept("probes", isopix, "probe", "--method", "ridge")
+    folded = kept("probes", isopix, "probe", "--method", "ridge", "--fold-back")
+    assert plain["folded"] is None
+    assert folded["protocol"]["fold_back"]
+    assert folded["network"] == plain["network"]
+    best = folded["network"]["layers"][folded["network"]["best"]]
+    assert folded["folded"]["strength"] == best["strength"]
+    assert folded["folded"]["objective"] != best["objective"]
+    code, out, _ = isopix("probe", "run", "--method", "ridge", "--fold-back")
+    assert code == 0
+    assert "folded back" in out
+    assert isopix("report", "run")[0] == 0
+    assert "With validation folded back, layer" in Path("run/report.html").read_text()
 
 
 def test_masks_of_probe_vote(isopix: Run) -> None:

@@ -54,7 +54,7 @@ def test_a_search_in_which_every_rate_dies_fails(isopix: Run) -> None:
     [
         (["optimiser.learning_rate=0.1"], "give --first and --smallest instead"),
         (["--first", "0.001", "--smallest", "0.01"], "the rates go from 0.001 down to 0.01"),
-        (["data.holdout=0"], "chosen by its loss on validation images"),
+        (["data.holdout=0"], "a rate is chosen by validation images"),
     ],
 )
 def test_mistakes_are_told_and_nothing_is_made(isopix: Run, words: list[str], told: str) -> None:

@@ -82,6 +82,19 @@ def test_folding_back_moves_validation_into_train_and_leaves_test_alone(classes:
     assert torch.equal(before.test.images, after.test.images)
 
 
+@pytest.mark.parametrize("own", [True, False])
+def test_folding_back_under_a_limit_joins_what_both_splits_held(
+    tmp_path: Path, classes: Path, own: bool
+) -> None:
+    for split in ("train", "val") if own else ("train",):
+        shutil.copytree(classes, tmp_path / "set" / split)
+    data = Data(source=str(tmp_path / "set"), rows=8, cols=8, limit=3)
+    before, after = load(data), load(dataclasses.replace(data, fold_back=True))
+    both = torch.cat([before.train.images, before.validation.images])
+    assert _sizes(after) == (6, 0, 3)
+    assert sorted(map(bytes, after.train.images.numpy())) == sorted(map(bytes, both.numpy()))
+
+
 @pytest.mark.parametrize("augment", [PadCropFlip(), ScaleCrop()])
 def test_own_validation_images_are_folded_back_too(
     tmp_path: Path, classes: Path, augment: PadCropFlip | ScaleCrop

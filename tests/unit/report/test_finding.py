@@ -62,14 +62,13 @@ def test_a_reading_that_is_not_the_papers_is_told_in_the_headline(tmp_path: Path
 
 @pytest.mark.parametrize(
     "name",
-    ["stream", "pool", "reading", "refit", "strengths", "method", "masks", "layers", "limit", "images"],
+    ["stream", "pool", "reading", "strengths", "method", "masks", "layers", "limit", "images"],
 )
 def test_probes_that_differ_are_not_put_into_one_sentence(tmp_path: Path, name: str) -> None:
     other: dict[str, Any] = {
         "stream": "h",
         "pool": "last",
         "reading": "huggingface",
-        "refit": True,
         "strengths": (1e-3, 1.0),
         "method": Knn(),
         "masks": 5,

@@ -14,7 +14,7 @@ from isopix.report import page
 from isopix.report.summary import summary
 from isopix.transfer.evidence import Joined, Protocol
 from isopix.transfer.penalised import Ridge
-from tests.unit.report.cases import bare, drawing, evidence, probe, records, whole
+from tests.unit.report.cases import bare, drawing, evidence, probe, records, score, whole
 
 VOID = {"meta", "img", "link", "br", "use"}
 
@@ -195,11 +195,17 @@ def test_a_comment_of_the_commands_stays_one_line(tmp_path: Path) -> None:
 
 def test_the_page_says_how_a_probe_was_made(tmp_path: Path) -> None:
     run = whole(tmp_path / "run")
-    probe(run, replace(evidence(), protocol=Protocol(stream="h", refit=True)), limit=400)
+    folded = replace(score(1, 0.61), rate=3.0, strength=None)
+    probe(run, replace(evidence(), protocol=Protocol(stream="h", fold_back=True), folded=folded), limit=400)
     text = words(page.build([run]))
     assert "1,437 train, 180 validation, 180 test images, the first 400 of each split" in text
-    how = "logistic regression by L-BFGS, fitted to training and validation images"
+    how = "logistic regression by L-BFGS, fitted to training images"
     assert f"Read: stream h, pool mean, reading paper; {how}" in text
+    assert (
+        "With validation folded back, layer 1, fitted at the rate 3 to all 1,617 training and validation "
+        "images, tells the class of 61.0 % of test images (59.0 to 63.0 %)."
+    ) in text
+    assert "1 validation folded back61.0 %" in text
 
 
 def test_the_page_names_method_masks_and_joined_layers(tmp_path: Path) -> None:

@@ -4,8 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from scipy.stats import binomtest
 
+from isopix.core.config import to_dict
 from isopix.objectives.classify import Classify
 from isopix.recipes import tiny
 from isopix.report import page
@@ -14,6 +16,7 @@ from isopix.report.tuned import wilson
 from isopix.train import log
 from isopix.train.disk import write_json
 from isopix.train.run_folder import RunFolder
+from isopix.transfer.verdict import judge
 from tests.unit.report.cases import bare, records
 
 
@@ -59,6 +62,31 @@ def test_the_summary_has_a_line_for_its_own_classes(tmp_path: Path) -> None:
     [row] = [row for row in rows if row.name == "fine-tuned"]
     assert row.test == 0.6
     assert (row.low, row.high) == wilson(0.6, 64)
+
+
+def test_the_page_says_how_a_run_with_validation_folded_back_was_chosen(tmp_path: Path) -> None:
+    run = fine_tuned(tmp_path / "ft")
+    chosen = {"step": 40, "validation_accuracy": 0.625, "run": "ft/choice"}
+    write_json(run.environment, {"chosen": chosen})
+    text = page.build([run])
+    assert "as many as validation had chosen before, with an accuracy of 62.5\u00a0% there" in text
+    assert "learnt from the training and the validation images together for 40 steps" in text
+
+
+def test_verdicts_stand_in_a_table(tmp_path: Path) -> None:
+    run = fine_tuned(tmp_path / "ft")
+    assert "mean probability" not in page.build([run])
+    verdict = judge(torch.eye(7)[None].expand(3, -1, -1).contiguous(), torch.arange(7), seed=0)
+    run.evaluations.mkdir()
+    for masks, name in ((3, "a"), (0, "b")):
+        facts = {"step": 100, "data": f"set {name}", "masks": masks, "command": ["isopix", "evaluate", name]}
+        write_json(run.evaluations / f"{name}.json", facts | to_dict(verdict))
+    (run.evaluations / "c.json").write_text("{}")
+    text = page.build([run])
+    assert text.count("set a") == text.count("set b") == 1
+    assert text.count("100.0\u00a0%") >= 6  # accuracy and top 5 of both, one mask and their mean of the first
+    assert "isopix evaluate a" in text
+    assert "c.json: &#39;accuracy&#39; is missing" in text
 
 
 def test_other_runs_have_no_such_part(tmp_path: Path) -> None:

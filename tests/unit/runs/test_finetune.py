@@ -120,6 +120,32 @@ def test_a_run_out_of_patience_is_finished_and_stays_so(pretrained: Path, tmp_pa
     assert list(log.read(tmp_path / "ft/log.jsonl")) == records
 
 
+@pytest.mark.parametrize(
+    ("word", "needed"),
+    [
+        ("data.fold_back=true", "it needs data.holdout above 0 and data.fold_back=false"),
+        ("data.holdout=0", "it needs data.holdout above 0 and data.fold_back=false"),
+        ("evaluate_images=0", "it needs evaluate_images above 0"),
+    ],
+)
+def test_the_step_is_never_chosen_without_validation_images(
+    pretrained: Path, tmp_path: Path, word: str, needed: str
+) -> None:
+    with pytest.raises(ValueError, match=f"^the step .* is chosen by validation images.*{needed}"):
+        finetuned(pretrained, tmp_path / "ft", word)
+    assert not (tmp_path / "ft").exists()
+
+
+def test_without_patience_nothing_is_chosen_and_the_last_weights_are_judged(
+    pretrained: Path, tmp_path: Path
+) -> None:
+    records = finetuned(pretrained, tmp_path / "ft", "patience=null", "optimiser.learning_rate=1e-30")
+    assert sorted(accuracies(records, "validation")) == [0, 2, 4, 6, 8, 10, 12]
+    [tested] = [each for each in records if each.get("split") == "test"]
+    assert (tested["step"], "best_step" in tested) == (12, False)
+    assert not (tmp_path / "ft/best").exists()
+
+
 def test_from_scratch_is_the_same_recipe_at_the_rate_of_pre_training(pretrained: Path) -> None:
     tuned, scratch = begin(str(pretrained)).recipe, begin("igpt.digits_bert").recipe
     assert begin("igpt.digits_bert").origin is None

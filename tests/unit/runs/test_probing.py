@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -45,6 +47,12 @@ def test_the_raw_pixels_control_is_a_probe_of_the_pixels(data: ImageSet) -> None
     pixels = Splits(*(Split(raw_pixels(part.images), part.labels) for part in parts))
     expected = probe(pixels, QUICK, device=CPU)
     assert evidence(loaded(trained=True), data).controls["raw pixels"] == expected
+
+
+def test_without_validation_images_nothing_is_chosen_by_those_of_the_test(data: ImageSet) -> None:
+    bare = replace(data, validation=data.validation.first(0))
+    with pytest.raises(ValueError, match=r"^a layer is chosen by validation images, and data set 'digits'"):
+        evidence(loaded(trained=True), bare)
 
 
 def test_stream_pool_and_precision_reach_every_reading(

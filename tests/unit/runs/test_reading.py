@@ -131,7 +131,7 @@ def test_features_depend_on_all_that_their_folder_is_named_by(data: ImageSet, mo
         replace(states(SGD), precision="bf16"),
     ]
     assert len({source.identity() for source in sources}) == len(sources)
-    assert states(SGD).identity() == states(replace(SGD, seed=3, refit=True, layers="best5")).identity()
+    assert states(SGD).identity() == states(replace(SGD, seed=3, fold_back=True, layers="best5")).identity()
     stored_splits(Pixels(), data, lambda count: None, print)
     few = replace(data, test=data.test.first(10))
     stored_splits(Pixels(), few, lambda count: None, print)

@@ -55,14 +55,6 @@ def test_the_number_is_chosen_on_validation_and_never_above_the_images():
     assert (record.score.strength, record.score.objective, record.warnings) == (None, None, ())
 
 
-def test_refit_lets_validation_images_vote():
-    splits = cut(*clusters(300, 6, 3, spread=2.0))
-    refitted = probe(splits, replace(QUICK, refit=True), device=CPU).score
-    assert refitted.neighbours is not None
-    one = replace(QUICK, method=Knn(neighbours=(refitted.neighbours,)))
-    assert refitted.test == probe(splits.folded(), one, device=CPU).score.test
-
-
 def test_neighbours_on_the_way_are_those_of_the_probe():
     images, labels = digits()
     features = torch.cat([raw_pixels(images)[..., :64], raw_pixels(images)[..., 64:128]])

@@ -84,16 +84,6 @@ def test_a_class_that_train_never_shows_is_never_right():
     assert run(unseen).score.test == 0
 
 
-def test_refit_learns_from_validation_too():
-    splits = easy()
-    record = run(splits, replace(QUICK, refit=True))
-    chosen = record.score.strength
-    folded = run(splits.folded(), replace(QUICK, strengths=(chosen,)))
-    assert record.score.test == folded.score.test
-    assert record.score.objective == pytest.approx(folded.score.objective, rel=1e-9)
-    assert record.score.validation == run(splits).score.validation
-
-
 def test_train_has_mean_zero_and_deviation_one():
     features, labels = clusters(300, 4, 3)
     train = standardised(cut(features * 50 + 1000, labels)).train.features
@@ -167,17 +157,6 @@ def test_an_unconverged_fit_is_refused(monkeypatch):
     start = r"^layer 0: the fit with strength 0.001 did not converge; "
     with pytest.raises(RuntimeError, match=start + r"its gradient is \S+ after 1 steps, allowed: \S+$"):
         run(easy(), replace(QUICK, strengths=(1e-3,)))
-
-
-def test_an_unconverged_refit_is_refused(monkeypatch):
-    def hasty(features, labels, strengths, *, classes):
-        limit = 1 if strengths.shape[1] == 1 else logistic.LIMIT  # the refit has one strength a layer
-        return whole(features, labels, strengths, classes=classes, limit=limit)
-
-    whole = logistic.fit
-    monkeypatch.setattr(logistic, "fit", hasty)
-    with pytest.raises(RuntimeError, match="did not converge"):
-        run(easy(), replace(QUICK, refit=True))
 
 
 @pytest.mark.parametrize("name", ["train", "validation", "test"])

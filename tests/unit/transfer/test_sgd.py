@@ -100,14 +100,6 @@ def test_the_order_is_a_function_of_the_seed():
     assert run(easy()).score.objective != run(easy(), replace(QUICK, seed=1)).score.objective
 
 
-def test_refit_learns_from_validation_too_at_the_same_rate():
-    splits = easy()
-    plain, refitted = run(splits).score, run(splits, replace(QUICK, refit=True)).score
-    assert (refitted.rate, refitted.validation) == (plain.rate, plain.validation)
-    one = replace(QUICK, method=replace(QUICK.method, rates=(plain.rate,)))
-    assert refitted.objective == pytest.approx(run(splits.folded(), one).score.objective, rel=1e-5)
-
-
 def test_classes_need_not_be_counted_from_zero_nor_be_known():
     splits = easy()
     odd = splits.map(lambda split: replace(split, labels=split.labels * 7 + 3))

@@ -41,8 +41,7 @@ def test_a_scale_of_blocks_is_that_of_the_whole(monkeypatch, block):
     features, labels = clusters(300, 6, 3)
     features = features * 3 + 1e3
     monkeypatch.setattr(splitting, "BLOCK", block)
-    parts = [Split(features[:, :100], labels[:100]), Split(features[:, 100:], labels[100:])]
-    standard = Standard.of(parts)
+    standard = Standard.of(Split(features, labels))
     whole = features.double()
     torch.testing.assert_close(standard.centre, whole.mean(1, keepdim=True), rtol=1e-12, atol=0)
     scale = 1 / whole.std(1, keepdim=True, correction=0)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from isopix.runs.best import Best, nothing_learnt
+from isopix.train.best import Best, best, nothing_learnt
 
 
 def record(step: int, accuracy: float, split: str = "validation") -> dict[str, object]:
@@ -22,6 +22,21 @@ def test_the_test_split_and_training_lines_say_nothing() -> None:
     best = Best(patience=1)
     best.recall([record(0, 0.2), record(1, 0.9, "test"), {"kind": "train", "step": 2, "loss_nats": 1.0}])
     assert (best.accuracy, best.waited) == (0.2, 0)
+
+
+def test_the_best_of_a_log_is_what_one_finds_who_sees_it_line_by_line() -> None:
+    records = [
+        record(0, 0.1),
+        record(2, 0.3),
+        record(4, 0.9, "test"),
+        record(6, 0.3),
+        {"kind": "note", "step": 7},
+    ]
+    seen = Best(patience=9)
+    seen.recall(records)
+    assert best(records) == records[1]
+    assert (seen.step, seen.accuracy) == (2, 0.3)
+    assert best(records[2:3]) is None
 
 
 @pytest.mark.parametrize(("right", "silent"), [(50, False), (59, False), (61, True)])

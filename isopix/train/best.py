@@ -1,4 +1,4 @@
-"""Best: which evaluation of a fine-tuning run was best so far, and whether there was anything to it."""
+"""Best: which evaluation of a fine-tuning run is best, and whether there was anything to it."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -13,8 +13,18 @@ CAUSES = (
 )
 
 
+def judged(record: Mapping[str, Any]) -> bool:
+    """Whether it is an evaluation on validation images that tells an accuracy."""
+    return record["kind"] == "evaluation" and record["split"] == "validation" and "accuracy" in record
+
+
+def best(records: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """The evaluation with the highest validation accuracy, the first of equals; None where there is none."""
+    return max(filter(judged, records), key=lambda record: float(record["accuracy"]), default=None)
+
+
 class Best:
-    """The highest validation accuracy, the first of equals; `waited` counts evaluations since."""
+    """The best of the evaluations seen so far; `waited` counts those since."""
 
     def __init__(self, patience: int):
         self.patience = patience
@@ -22,7 +32,7 @@ class Best:
 
     def see(self, record: Mapping[str, Any]) -> bool:
         """Whether this record is an evaluation that beats all before it."""
-        if record["kind"] != "evaluation" or record["split"] != "validation":
+        if not judged(record):
             return False
         better = bool(record["accuracy"] > self.accuracy)
         if better:

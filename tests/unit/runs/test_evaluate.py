@@ -1,0 +1,169 @@
+"""Judging a fine-tuned run: its best weights, its own classes, and masks that are known by their number."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from isopix.core.random import generator
+from isopix.data.images import Data, ImageSet
+from isopix.data.images import load as load_images
+from isopix.recipes import catalogue
+from isopix.runs import evaluate as evaluating
+from isopix.runs.evaluate import Tuned, answers, evaluate, load_tuned, usual_masks
+from isopix.runs.finetune import begin
+from isopix.runs.run import Watch, start
+from isopix.train import log
+from isopix.transfer.evidence import Ensemble
+from isopix.transfer.features import draw_masks
+
+CPU = torch.device("cpu")
+WORDS = ["depth=1", "width=16", "batch=16", "steps=60", "evaluate_every=20", "data.augment=none"]
+WORDS += ["data.limit=150", "optimiser.learning_rate=0.03", "generative_weight=0.1"]
+
+
+def tuned(folder: Path, name: str, *words: str) -> Path:
+    recipe = begin(name, assignments=[*WORDS, *words]).recipe
+    start(recipe, folder, device=CPU, watch=Watch())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def causal(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tuned(tmp_path_factory.mktemp("ar") / "ft", "igpt.digits")
+
+
+@pytest.fixture(scope="module")
+def masked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tuned(tmp_path_factory.mktemp("bert") / "ft", "igpt.digits_bert")
+
+
+@pytest.fixture(scope="module")
+def data() -> ImageSet:
+    return load_images(Data(source="digits", rows=8, cols=8, limit=150))
+
+
+def verdict(run: Path, data: ImageSet, masks: int, seed: int = 0) -> evaluating.Verdict:
+    return evaluate(load_tuned(run, device=CPU), data, masks=masks, seed=seed, precision="fp32")
+
+
+def test_an_autoregressive_run_is_judged_as_its_own_log_has_it(causal: Path, data: ImageSet) -> None:
+    [tested] = [each for each in log.read(causal / "log.jsonl") if each.get("split") == "test"]
+    found = verdict(causal, data, 0)
+    assert load_tuned(causal, device=CPU).loaded.step == tested["best_step"]
+    assert found.images == tested["images"]
+    assert found.accuracy == pytest.approx(tested["accuracy"])
+    assert found.class_nats == pytest.approx(tested["class_nats"], rel=1e-5)
+    assert tested["best_step"] > 0
+
+
+def test_one_mask_is_the_single_prediction(masked: Path, data: ImageSet) -> None:
+    made = load_tuned(masked, device=CPU)
+    found, images = verdict(masked, data, 1), data.test.images
+    hidden = draw_masks(made.classifier.network, images, seed=0, purpose="evaluate.mask.0")
+    with torch.no_grad():
+        right = made.classifier.answer(images, hidden).argmax(-1) == data.test.labels
+    assert found.accuracy == right.double().mean().item()
+    assert found.ensemble == Ensemble(found.accuracy, found.accuracy)
+
+
+def seen_masks(run: Path, data: ImageSet, monkeypatch: pytest.MonkeyPatch, masks: int, seed: int = 0) -> list:
+    """What was hidden at each reading."""
+    seen = []
+
+    def spy(classifier, images, hidden, **rest):
+        seen.append(hidden)
+        return answers(classifier, images, hidden, **rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(evaluating, "answers", spy)
+        verdict(run, data, masks, seed)
+    return seen
+
+
+def test_masks_are_a_function_of_the_seed_and_their_number(
+    masked: Path, data: ImageSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    three, two = (seen_masks(masked, data, monkeypatch, count) for count in (3, 2))
+    assert all(torch.equal(*pair) for pair in zip(three[:2], two, strict=True))
+    assert not torch.equal(three[0], three[1])
+    assert not torch.equal(three[0], seen_masks(masked, data, monkeypatch, 1, seed=1)[0])
+    assert seen_masks(masked, data, monkeypatch, 0) == [None]
+
+
+def test_several_masks_are_the_vote_of_each_alone(masked: Path, data: ImageSet) -> None:
+    found = verdict(masked, data, 4)
+    made, images = load_tuned(masked, device=CPU), data.test.images
+    alone = []
+    for number in range(4):
+        hidden = draw_masks(made.classifier.network, images, seed=0, purpose=f"evaluate.mask.{number}")
+        logits = answers(made.classifier, images, hidden, precision="fp32")
+        alone.append((logits.argmax(-1) == data.test.labels).double().mean().item())
+    assert found.ensemble.single == pytest.approx(sum(alone) / 4)
+    assert found == verdict(masked, data, 4)
+
+
+@pytest.mark.parametrize(("settings", "usual"), [("masked=true", 1), ("masked=false", 0)])
+def test_without_a_number_the_run_says_whether_it_is_judged_under_masks(
+    tmp_path: Path, settings: str, usual: int
+) -> None:
+    run = tuned(tmp_path / "ft", "igpt.digits_bert", settings, "steps=1", "evaluate_every=1")
+    assert usual_masks(load_tuned(run, device=CPU)) == usual
+
+
+def test_an_autoregressive_run_has_no_masks(causal: Path, data: ImageSet) -> None:
+    assert usual_masks(load_tuned(causal, device=CPU)) == 0
+    with pytest.raises(ValueError, match="masks is 2, but an autoregressive model hides nothing; allowed: 0"):
+        verdict(causal, data, 2)
+    with pytest.raises(ValueError, match="masks is -1; allowed: 0 or more"):
+        verdict(causal, data, -1)
+
+
+def test_the_answers_do_not_depend_on_how_many_are_read_at_once(
+    masked: Path, data: ImageSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = load_tuned(masked, device=CPU).classifier
+    hidden = torch.rand(150, 64, 1, generator=generator(0, "test")) < 0.15
+    whole = answers(made, data.test.images, hidden, precision="fp32")
+    monkeypatch.setattr(evaluating, "images_a_pass", lambda backbone: 7)
+    counts: list[int] = []
+    parts = answers(made, data.test.images, hidden, precision="fp32", progress=counts.append)
+    torch.testing.assert_close(parts, whole)
+    assert (counts[0], counts[-1]) == (7, 150)
+
+
+def test_a_run_that_is_not_fine_tuned_is_refused(tmp_path: Path) -> None:
+    words = ["depth=1", "width=16", "steps=1", "data.limit=20"]
+    recipe = catalogue.resolve("igpt.digits", assignments=words).recipe
+    start(recipe, tmp_path / "pre", device=CPU, watch=Watch())
+    with pytest.raises(ValueError, match=r"no classifier.*isopix finetune \S+/pre --out OUT makes"):
+        load_tuned(tmp_path / "pre", device=CPU)
+
+
+@pytest.mark.parametrize(
+    ("classes", "difference"),
+    [
+        (tuple("012345678"), "it lacks 9$"),
+        (tuple("0123456789abcdefg"), "the run does not know a, b, c, d, e ...$"),
+        (tuple("012345678x"), "it lacks 9 and the run does not know x$"),
+        (tuple("1023456789"), "they come in another order, 1, 0, 2, 3, 4 ...$"),
+    ],
+)
+def test_other_classes_are_refused_by_name(
+    causal: Path, data: ImageSet, classes: tuple[str, ...], difference: str
+) -> None:
+    made: Tuned = load_tuned(causal, device=CPU)
+    with pytest.raises(ValueError, match=f"data set 'digits' has other classes than the run: {difference}"):
+        evaluate(made, replace(data, classes=classes), masks=0, seed=0, precision="fp32")
+
+
+def test_other_images_of_the_same_classes_are_judged(causal: Path, tmp_path: Path) -> None:
+    labels, draw = np.arange(40) % 10, np.random.default_rng(0)
+    pixels = draw.integers(0, 255, (40, 12, 12, 3)).astype(np.uint8)
+    np.savez(tmp_path / "set.npz", x_train=pixels, y_train=labels, x_test=pixels[:30], y_test=labels[:30])
+    other = load_images(Data(source=str(tmp_path / "set.npz"), rows=8, cols=8))
+    assert verdict(causal, other, 0).images == 30
+    with pytest.raises(ValueError, match="data set 'set' has no test images to be judged on"):
+        verdict(causal, replace(other, test=other.test.first(0)), 0)
