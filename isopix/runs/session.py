@@ -168,7 +168,7 @@ class Session:
         self.watch.record(record)
         if self.best and self.best.see(record):
             self._write(self.run.best, record["step"], {})
-        if self.classifier and self._is_due(record):
+        if self.classifier and self.classifier.settings.classifies and self._is_due(record):
             self._complain(record)
 
     def _is_due(self, record: Record) -> bool:
