@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from isopix.cli.console import Device, Json, Limit, Seed, say, show_json, show_table
+from isopix.cli.console import Device, Json, Limit, say, show_json, show_table
 from isopix.cli.drawing import data_for, images_for, network_of, record, tag
 from isopix.cli.progress import counting
 from isopix.core import device as devices
@@ -37,7 +37,6 @@ def lowdata(
     limit: Limit = None,
     finetune: int = 0,
     precision: Precision | None = None,
-    seed: Seed = 0,
     device: Device = "auto",
     json: Json = False,
 ) -> None:
@@ -56,7 +55,7 @@ def lowdata(
     settings
         Of fine-tuning, as path=value: those of `isopix finetune`.
     subsets
-        How many random subsets of each number.
+        How many random subsets of each number, drawn by the run's seed.
     data
         Other labelled images than the run's own: a folder, an .npz file, Parquet, or a name.
     finetune
@@ -78,12 +77,17 @@ def lowdata(
             images,
             question,
             precision=precision or loaded.recipe.precision,
-            protocol=Protocol(seed=seed, strengths=STRONGER, weaker=()),
+            protocol=Protocol(strengths=STRONGER, weaker=()),
             progress=done,
         )
     if how:
         results["fine-tuned"] = by_finetuning(how, question, Watch() if json else Watch(_tell))
-    facts: dict[str, Any] = {"data": images.name, "limit": limit, "seed": seed, "subsets": subsets}
+    facts: dict[str, Any] = {
+        "data": images.name,
+        "limit": limit,
+        "seed": loaded.recipe.seed,
+        "subsets": subsets,
+    }
     if how:
         facts |= {"finetune": finetune, "settings": settings}
     values = {"kind": "lowdata", "step": loaded.step, **facts, "results": _told(results)}
