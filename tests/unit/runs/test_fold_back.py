@@ -154,7 +154,7 @@ def test_a_chosen_step_of_none_at_all_is_refused_and_test_stays_unseen(
                 pretrained,
                 tmp_path / "ft",
                 "generative_weight=0",
-                "optimiser.learning_rate=1e-30",
+                "optimiser.learning_rate=1e-60",
                 "patience=2",
             )
     assert not (tmp_path / "ft/log.jsonl").exists()
