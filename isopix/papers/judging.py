@@ -26,10 +26,14 @@ class Part(NamedTuple):
         return spread(self.values).mean if self.values else None
 
     @property
+    def deviation(self) -> float | None:
+        """Of one seed from another; None for fewer than two."""
+        return spread(self.values).deviation if len(self.values) > 1 else None
+
+    @property
     def error(self) -> float | None:
         """The standard error of the mean; None for fewer than two seeds."""
-        count = len(self.values)
-        return spread(self.values).deviation / math.sqrt(count) if count > 1 else None
+        return None if self.deviation is None else self.deviation / math.sqrt(len(self.values))
 
     @property
     def verdict(self) -> Verdict:

@@ -122,6 +122,11 @@ class Study:
             for kind in sorted(self.plan.cells, key=self._cost, reverse=True)
         ]
 
+    def missing(self, planned: Plan) -> list[Task]:
+        """Those of the plan's cells that are not done; a failed one is not."""
+        names = {_named(kind, seed) for kind in planned.cells for seed in range(planned.seeds)}
+        return [task for task in self.tasks() if task.name in names and task.read().state != "done"]
+
     def outcomes(self) -> dict[str, Outcome]:
         """What is known of every cell, by its name, in the order of the plan."""
         tasks = {task.name: task for task in self.tasks()}

@@ -1,0 +1,75 @@
+"""Write-up: the numbers of a study's folder become its cells.json, claims.json, figures and page."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from isopix.core.device import environment
+from isopix.papers.isotropic import findings
+from isopix.papers.judging import Finding
+from isopix.report.study import render
+from isopix.runs.cell import Outcome
+from isopix.runs.study import FILE, Study
+from isopix.train.disk import read_json, room_for, write, write_json
+
+
+class Written(NamedTuple):
+    """What was found, and the page that tells it."""
+
+    findings: list[Finding]
+    cells: list[dict[str, Any]]
+    page: Path
+
+
+def write_up(study: Study) -> Written:
+    """Judge the claims, draw the figures and write the page, from whatever cells are done."""
+    outcomes = study.outcomes()
+    kinds = {task.name: (*task.kind, task.recipe.seed) for task in study.tasks()}
+    rows = [_row(name, kinds[name], outcome) for name, outcome in outcomes.items()]
+    cells = [outcome.cell for outcome in outcomes.values() if outcome.cell is not None]
+    measured = {
+        (outcome.cell.kind, outcome.cell.seed): outcome.found["measured"]
+        for outcome in outcomes.values()
+        if outcome.cell is not None
+    }
+    found = findings(cells, measured)
+    told = [each.told() for each in found]
+    write_json(study.path / "cells.json", {"kind": "cells", "cells": rows})
+    write_json(study.path / "claims.json", {"kind": "claims", "claims": told})
+    page = study.path / "report.html"
+    text = render(
+        read_json(study.path / FILE), rows, told, figures=[], environment=environment(torch.device("cpu"))
+    )
+    with room_for(f"report {page}", study.path):
+        write(page, text.encode())
+    return Written(found, rows, page)
+
+
+def _row(name: str, kind: tuple[str, str, int, int], outcome: Outcome) -> dict[str, Any]:
+    """All that is known of a cell, as a line of the table."""
+    block, encoding, depth, seed = kind
+    last = outcome.rungs[-1] if outcome.rungs else None
+    row: dict[str, Any] = {
+        "name": name,
+        "block": block,
+        "encoding": encoding,
+        "depth": depth,
+        "seed": seed,
+        "state": outcome.state,
+        "reason": outcome.reason,
+        "run": outcome.run,
+        "rate": None if last is None else last.rate,
+        "died": [rung.rate for rung in outcome.rungs if rung.loss is None],
+        "training_seconds": outcome.training_seconds,
+        "probing_seconds": outcome.probing_seconds,
+    }
+    cell = outcome.cell
+    return row if cell is None else row | _numbers(outcome.found) | {"accuracy": cell.accuracy}
+
+
+def _numbers(found: Mapping[str, Any]) -> dict[str, Any]:
+    cell = found["cell"]
+    more = {name: each for name, each in found.items() if name != "cell"}
+    return {"loss": cell["loss"], "best": cell["best"], "accuracies": cell["accuracies"], **more}
