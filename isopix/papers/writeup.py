@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import torch
 
 from isopix.core.device import environment
+from isopix.papers.figures import draw
 from isopix.papers.isotropic import findings
 from isopix.papers.judging import Finding
 from isopix.report.study import render
@@ -38,10 +39,14 @@ def write_up(study: Study) -> Written:
     told = [each.told() for each in found]
     write_json(study.path / "cells.json", {"kind": "cells", "cells": rows})
     write_json(study.path / "claims.json", {"kind": "claims", "claims": told})
-    page = study.path / "report.html"
-    text = render(
-        read_json(study.path / FILE), rows, told, figures=[], environment=environment(torch.device("cpu"))
-    )
+    runs = {
+        study.path / "cells" / outcome.run: outcome.cell
+        for outcome in outcomes.values()
+        if outcome.cell is not None
+    }
+    figures = draw(runs, study.path / "figures")
+    page, plan = study.path / "report.html", read_json(study.path / FILE)
+    text = render(plan, rows, told, figures=figures, environment=environment(torch.device("cpu")))
     with room_for(f"report {page}", study.path):
         write(page, text.encode())
     return Written(found, rows, page)
