@@ -159,15 +159,15 @@ class _Album:
 
     def depths(self, there: Sequence[Group]) -> None:
         caption = (
-            "Figure 6. The same points by depth, and the test accuracy of every layer of the convolutions: mean "
-            "and deviation over seeds."
+            "Figure 6. The same points by depth, and the test accuracy of every layer of the convolutions: "
+            "mean and deviation over seeds."
         )
         self.add("Depth", "figure-6", study.by_depth(there), _points(there), caption)
 
     def layers(self, there: Sequence[Group], blocks: Sequence[str]) -> None:
         caption = (
-            "Figure 7. Test accuracy of every layer of the deepest networks of a block: mean and deviation over "
-            "seeds."
+            "Figure 7. Test accuracy of every layer of the deepest networks of a block: mean and deviation "
+            "over seeds."
         )
         drawn = study.by_layer(there, blocks)
         self.add("Layers by encoding", "figure-7", drawn, _points(there), caption)
