@@ -92,12 +92,11 @@ def headline(claims: Sequence[Values], done: Sequence[Values]) -> str:
     if not done:
         return "No network of this study is done yet."
     verdicts = [claim["verdict"] for claim in claims]
-    right, wrong, open_ = (verdicts.count(each) for each in ("holds", "does not hold", "not decided"))
-    verb = "holds" if right == 1 else "hold"
-    first = f"{COUNTS[right]} of the paper’s {COUNTS[len(claims)]} claims {verb} here"
-    second = f"{COUNTS[wrong]} {'does' if wrong == 1 else 'do'} not"
-    third = f"{COUNTS[open_]} {'is' if open_ == 1 else 'are'} not decided"
-    return f"{first[0].upper()}{first[1:]}, {second}, {third}."
+    told = {"holds": ("holds", "hold"), "does not hold": ("does not", "do not")}
+    told["not decided"] = ("is not decided", "are not decided")
+    counts = {each: verdicts.count(each) for each in told}
+    phrases = [f"{COUNTS[count]} {told[each][count != 1]}" for each, count in counts.items() if count]
+    return f"Of the paper’s {COUNTS[len(claims)]} claims, {listed(phrases)}."
 
 
 def lead(done: Sequence[Values]) -> str:
