@@ -152,11 +152,11 @@ class Study:
             outcome=self.path / "outcomes" / f"{called}.json",
         )
 
-    def _cost(self, kind: Kind) -> float:
+    def _cost(self, kind: Kind) -> int:
         return cost(self._task(kind, 0))
 
 
-def cost(task: Task) -> float:
+def cost(task: Task) -> int:
     """FLOPs of a cell's training: what its time is roughly proportional to."""
     recipe = task.recipe
     return of_recipe(recipe).training_flops * recipe.steps * recipe.batch

@@ -5,8 +5,9 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from multiprocessing.context import ForkServerProcess
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -14,6 +15,7 @@ T_contra = TypeVar("T_contra", contravariant=True)
 PAUSE = 0.1  # seconds between two looks at those that are at work
 
 
+@runtime_checkable
 class Job(Protocol):
     """A task at work."""
 
@@ -27,6 +29,7 @@ class Job(Protocol):
         """End it at once."""
 
 
+@runtime_checkable
 class Crew(Protocol[T_contra]):
     """Where tasks are done, so many at a time."""
 
@@ -91,7 +94,8 @@ class ProcessJob:
         self.process.kill()
 
 
-class Watch(NamedTuple, Generic[T]):
+@dataclass(frozen=True)
+class Watch(Generic[T]):
     """Who looks on: `ended` is told of each task that ended, and how it died if it did; `stop` is asked, and
     `look` told which tasks are at work, now and then.
     """
