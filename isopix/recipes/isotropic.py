@@ -97,13 +97,13 @@ def tiny(block: str, encoding: str, depth: int) -> Recipe:
         name=f"isotropic.tiny-{block}-{encoding}-{depth}",
         data=replace(recipe.data, limit=10_000),
         width=32,
-        steps=320,
+        steps=240,
         batch=64,
         precision="fp32",
         evaluate_every=80,
         evaluate_images=512,
         test_images=1000,
-        checkpoint_every=160,
+        checkpoint_every=120,
     )
 
 
@@ -128,7 +128,7 @@ SCALES = {
         tuple(product(("conv", "mixer", "transformer-1"), ENCODINGS, (1, 3))),
         seeds=3,
         protocol=_QUICK,
-        probed={"train": 5000, "validation": 2000, "test": 4000},
+        probed={"train": 3000, "validation": 1000, "test": 3000},
     ),
     "small": Scale(
         "isotropic.small-",

@@ -84,7 +84,7 @@ def test_asked_to_stop_it_saves_and_the_same_command_goes_on(
 ) -> None:
     monkeypatch.setattr(writeup, "draw", no_figures)
     words = [*STUDY, "--data", "digits", "--cells", "conv-pix2vec-1", "--seeds", "2", "--jobs", "1", *WORDS]
-    words = [*[word for word in words if word != "steps=8"], "steps=200"]
+    words = [*[word for word in words if word != "steps=8"], "steps=80"]
     command = [sys.executable, "-m", "isopix.cli.main", *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 100
@@ -101,7 +101,7 @@ def test_asked_to_stop_it_saves_and_the_same_command_goes_on(
     notes = Path("bias/cells/conv-pix2vec-1-seed-0/log.jsonl").read_text().splitlines()
     steps = [json.loads(line)["step"] for line in notes if json.loads(line)["kind"] == "train"]
     assert steps == sorted(set(steps))
-    assert steps[-1] == 200
+    assert steps[-1] == 80
 
 
 def test_mistakes_are_told_and_nothing_is_made(isopix: Run) -> None:
