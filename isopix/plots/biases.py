@@ -84,7 +84,7 @@ def maps(last: Mapping[str, Reach]) -> Figure:
             extent=(-right - 0.5, right + 0.5, down + 0.5, -down - 0.5),
             interpolation="none",
         )
-        axes.set_title(named(name).replace(", ", ",\n"), fontsize=9)  # panels are narrow
+        axes.set_title(style.narrow(named(name)), fontsize=9)
         axes.set(xticks=[-right, 0, right], yticks=[-down, 0, down])
         axes.grid(visible=False)
     assert shown is not None, "at least one network"

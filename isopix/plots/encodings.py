@@ -12,7 +12,7 @@ from isopix.plots import style
 
 ACROSS = 4  # pictures in a line
 MAP = "RdBu_r"  # -1 blue, 0 white, 1 red: told apart with any colour vision, and nothing alike stays blank
-HEAD = 0.55  # inches above a picture and below it: its name, and two numbers
+HEAD = 0.75  # inches above a picture and below it: its name, and two numbers
 
 
 @style.paper()
@@ -33,8 +33,8 @@ def similarities(encodings: Mapping[str, Encoding]) -> Figure:
         name, encoding = item
         last = len(encoding.similarity) - 1
         shown = axes.imshow(encoding.similarity, cmap=MAP, vmin=-1, vmax=1, interpolation="none")
-        axes.set_title(name, fontsize=9)
-        axes.set_xlabel(f"distance kept {encoding.preservation:.2f}, rank {encoding.rank:.0f}", fontsize=7.5)
+        axes.set_title(style.narrow(name), fontsize=9)
+        axes.set_xlabel(f"distance kept {encoding.preservation:.2f}\nrank {encoding.rank:.0f}", fontsize=8)
         axes.set(xticks=[0, last], yticks=[0, last])
         axes.grid(visible=False)
     assert shown is not None, "at least one encoding"

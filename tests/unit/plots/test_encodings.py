@@ -12,8 +12,8 @@ def test_every_encoding_is_drawn_with_its_numbers() -> None:
     named = {"one-hot": similarity.one_hot(), "continuous": similarity.continuous()}
     one, other, scale = encodings.similarities(named).axes
     assert (one.get_title("left"), other.get_title("left")) == ("one-hot", "continuous")
-    assert one.get_xlabel() == "distance kept 0.00, rank 256"
-    assert other.get_xlabel() == "distance kept 1.00, rank 1"
+    assert one.get_xlabel() == "distance kept 0.00\nrank 256"
+    assert other.get_xlabel() == "distance kept 1.00\nrank 1"
     assert scale.get_ylabel() == "similarity"
     for axes, encoding in zip((one, other), named.values(), strict=True):
         assert np.array_equal(axes.images[0].get_array(), encoding.similarity)
