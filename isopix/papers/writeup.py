@@ -1,12 +1,9 @@
 """Write-up: the numbers of a study's folder become its cells.json, claims.json, figures and page."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
-
-from isopix.core.device import environment
 from isopix.papers.figures import draw
 from isopix.papers.isotropic import findings
 from isopix.papers.judging import Finding
@@ -14,6 +11,9 @@ from isopix.report.study import render
 from isopix.runs.cell import Outcome
 from isopix.runs.study import FILE, Study
 from isopix.train.disk import read_json, room_for, write, write_json
+from isopix.train.run_folder import RunFolder
+
+MADE_WITH = ("isopix", "commit", "device", "threads", "torch", "pillow", "python", "platform")
 
 
 class Written(NamedTuple):
@@ -45,11 +45,17 @@ def write_up(study: Study) -> Written:
         if outcome.cell is not None
     }
     figures = draw(runs, study.path / "figures")
-    page, plan = study.path / "report.html", read_json(study.path / FILE)
-    text = render(plan, rows, told, figures=figures, environment=environment(torch.device("cpu")))
+    page, plan = study.path / "report.html", {**read_json(study.path / FILE), "path": str(study.path)}
+    text = render(plan, rows, told, figures=figures, environment=_surroundings(list(runs)))
     with room_for(f"report {page}", study.path):
         write(page, text.encode())
     return Written(found, rows, page)
+
+
+def _surroundings(runs: Sequence[Path]) -> dict[str, Any]:
+    """What the first of the runs was made with; nothing without any."""
+    found = read_json(RunFolder(runs[0]).environment) if runs else {}
+    return {name: found[name] for name in MADE_WITH if name in found}
 
 
 def _row(name: str, kind: tuple[str, str, int, int], outcome: Outcome) -> dict[str, Any]:

@@ -24,8 +24,8 @@ RULE = (
 )
 GRID_RULE = (
     "Mean ± deviation over seeds. Loss is that of held-out images at the end of training, accuracy that of "
-    "test images by the layer that validation images chose; untrained is the best layer of the same network "
-    "before its first step. A rate below the first is one that followed where the first diverged."
+    "test images by the layer that validation images chose; untrained is the same of the network before "
+    "its first step. A rate below the first is one that followed where the first diverged."
 )
 BIASES_RULE = (
     "Of the last layer, and means over seeds. Shifted images, permuted pixels: how far the features are from "
@@ -61,8 +61,8 @@ def render(
     figures: Sequence[Shown],
     environment: Values,
 ) -> str:
-    """The page. `study` is its plan, `cells` are in the plan's order, with what is known of each; `claims`
-    carry their parts, judged.
+    """The page. `study` is its plan and path, `cells` are in the plan's order, with what is known of each;
+    `claims` carry their parts, judged.
     """
     done = [cell for cell in cells if cell["state"] == "done"]
     return template.render(
@@ -83,7 +83,9 @@ def render(
         failures=[f"{cell['name']}: {cell['reason']}" for cell in cells if cell["state"] == "failed"],
         environment=[(name, str(value)) for name, value in environment.items()],
         commands=[f"cd {shlex.quote(str(study['folder']))}", shlex.join(study["command"])],
-        report_command=shlex.join(["isopix", "study", "inductive-bias", "--report-only"]),
+        report_command=shlex.join(
+            ["isopix", "study", "inductive-bias", "--out", study["path"], "--report-only"]
+        ),
     )
 
 
@@ -112,7 +114,7 @@ def lead(done: Sequence[Values]) -> str:
         name = BLOCKS.get(block, block)
         loss, accuracy = mean(c["loss"] for c in own), mean(c["accuracy"] for c in own)
         told.append(f"{name} {loss:.2f} nats and {100 * accuracy:.1f} %")
-    untrained = mean(max(cell["untrained"]) for cell in done)
+    untrained = mean(map(_untrained, done))
     text = f"On average {listed(told)}, where untrained networks have 5.55 nats and {100 * untrained:.1f} %."
     return text.replace(" %", "\u00a0%")
 
@@ -166,7 +168,7 @@ def _kind(cells: Sequence[Values]) -> Row:
         _spread([cell["loss"] for cell in done], 3),
         _spread([100 * cell["accuracy"] for cell in done], 1),
         ", ".join(str(cell["best"]) for cell in done) or NOTHING,
-        _spread([100 * max(cell["untrained"]) for cell in done], 1),
+        _spread([100 * _untrained(cell) for cell in done], 1),
         ", ".join(dict.fromkeys(_rate(cell) for cell in done)) or NOTHING,
         _time(mean(cell["training_seconds"] + cell["probing_seconds"] for cell in done)) if done else NOTHING,
         f"{len(done)} of {len(cells)}",
@@ -179,6 +181,11 @@ def _cell(cell: Values) -> Row:
         return Row(cell["name"], [cell["state"], *[NOTHING] * 3, _rate(cell), NOTHING])
     numbers = [f"{cell['loss']:.4f}", str(cell["best"]), f"{100 * cell['accuracy']:.1f} %", _rate(cell)]
     return Row(cell["name"], ["done", *numbers, _time(cell["training_seconds"] + cell["probing_seconds"])])
+
+
+def _untrained(cell: Values) -> float:
+    """The accuracy of the untrained network by the layer that validation chose of it."""
+    return float(cell["untrained"][cell["untrained_best"]])
 
 
 def _rate(cell: Values) -> str:

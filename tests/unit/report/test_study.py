@@ -14,6 +14,7 @@ STUDY = {
     "written": "2026-01-02T03:04:05",
     "folder": "/a b",
 }
+STUDY["path"] = "/a b/bias"
 STUDY["command"] = ["isopix", "study", "inductive-bias"]
 
 
@@ -28,7 +29,7 @@ def cell(block: str, seed: int, **more: Any) -> dict[str, Any]:
         "colours": {"whole": 0.1, "palette": 0.06, "misplaced": 0.4, "exact": 0.02},
     }
     done = {"state": "done", "reason": "", "rate": 0.01, "died": [], "loss": 4.0 + 0.1 * seed, "best": 1}
-    numbers = {"accuracy": 0.3, "untrained": [0.1, 0.2], "measured": measured}
+    numbers = {"accuracy": 0.3, "untrained": [0.1, 0.2], "untrained_best": 1, "measured": measured}
     name = f"{block}-pix2vec-1-seed-{seed}"
     kind = {"name": name, "block": block, "encoding": "pix2vec", "depth": 1, "seed": seed}
     return {**kind, **done, **numbers, "training_seconds": 50.0, "probing_seconds": 15.0, **more}

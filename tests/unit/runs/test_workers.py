@@ -64,7 +64,7 @@ def test_without_submitit_slurm_says_what_to_install(tmp_path: Path) -> None:
 def test_jobs_of_submitit_end_as_processes_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On this machine, by submitit's own stand-in for a cluster."""
     pytest.importorskip("submitit")
-    path = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    path = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path))  # where a job finds this file
     ends: dict[str, str] = {}
     watch = Watch[Path](lambda task, fate: ends.update({task.name: fate}), lambda: False)
