@@ -2,11 +2,8 @@
 numbers.
 """
 
-import hashlib
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -18,6 +15,7 @@ from isopix.core.types import Images
 from isopix.data.images import Data, ImageSet
 from isopix.data.images import load as load_image_set
 from isopix.runs.load import Loaded, load
+from isopix.runs.surroundings import record, tag
 from isopix.train.disk import write_json
 from isopix.train.run_folder import RunFolder
 
@@ -87,17 +85,6 @@ def first_images(data: ImageSet, split: SplitName, count: int) -> Images:
     if not 1 <= count <= len(images):
         raise ValueError(f"{count} images asked for; {data.name} has {len(images)} in its {split} split")
     return images[:count]
-
-
-def record(numbers: Mapping[str, Any]) -> dict[str, Any]:
-    """The numbers, when they were written, and the command as typed, with its working directory."""
-    written = datetime.now(UTC).isoformat(timespec="seconds")
-    return {**numbers, "written": written, "folder": str(Path.cwd()), "command": ["isopix", *sys.argv[1:]]}
-
-
-def tag(numbers: Mapping[str, Any]) -> str:
-    """Six letters of a hash: files of equal settings replace one another, others stand side by side."""
-    return hashlib.sha256(repr(sorted(numbers.items())).encode()).hexdigest()[:6]
 
 
 def keep(run: RunFolder, name: str, picture: Any, numbers: Mapping[str, Any], *, json: bool) -> Path:

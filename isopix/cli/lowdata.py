@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from isopix.cli.console import Device, Json, Limit, say, show_json, show_table
-from isopix.cli.drawing import data_for, images_for, network_of, record, tag
+from isopix.cli.drawing import data_for, images_for, network_of
 from isopix.cli.progress import counting
 from isopix.core import device as devices
 from isopix.core.device import Precision
@@ -15,6 +15,7 @@ from isopix.data.images import ImageSet
 from isopix.papers.igpt import LOW_DATA, LowData
 from isopix.runs.lowdata import Question, by_features, by_finetuning, tuning
 from isopix.runs.run import Watch
+from isopix.runs.surroundings import record, tag
 from isopix.train.disk import write_json
 from isopix.train.loop import Record
 from isopix.train.run_folder import RunFolder

@@ -41,6 +41,7 @@ VERBS = {
     "convert": ("isopix.cli.convert:app", "Other people's Image GPTs in, ours out."),
     "publish": ("isopix.cli.publish:publish", "Put the model of a run on the Hugging Face hub."),
     "verify": ("isopix.cli.verify:verify", "Check a model's files, and its loss beside the published one."),
+    "study": ("isopix.cli.study:app", "Train, probe and compare many networks that differ in one thing."),
     "report": ("isopix.cli.report:report", "One self-contained HTML page about a run."),
 }
 

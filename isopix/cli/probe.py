@@ -7,15 +7,14 @@ from typing import Annotated, Literal, cast
 from cyclopts import Parameter
 
 from isopix.cli.console import Device, Json, Limit, Seed, percent, say, show_json, show_table, warn
-from isopix.cli.drawing import images_for, network_of, record, tag
+from isopix.cli.drawing import images_for, network_of
 from isopix.cli.progress import counting
 from isopix.core.device import Precision
 from isopix.data.images import ImageSet, digest
 from isopix.model.backbone import Stream
 from isopix.model.pool import Pool
 from isopix.runs.load import Loaded
-from isopix.runs.probing import evidence
-from isopix.train.disk import write_json
+from isopix.runs.probing import evidence, keep
 from isopix.train.run_folder import RunFolder
 from isopix.transfer.evidence import TITLES, Evidence, Joined, Layers, LayerScore, Method, Protocol, Reading
 from isopix.transfer.knn import Knn
@@ -132,16 +131,6 @@ def _evidence(loaded: Loaded, images: ImageSet, protocol: Protocol, precision: P
             progress=lambda whose, read: done(before[whose] + read) if whose in before else None,
             note=warn,
         )
-
-
-def keep(run: RunFolder, step: int, found: Evidence, facts: dict[str, object]) -> Path:
-    """Write the evidence into the run folder, and return where."""
-    run.probes.mkdir(exist_ok=True)
-    values = {"kind": "probe", "step": step, **facts, **found.to_dict()}
-    settings = {"protocol": found.protocol, **facts}
-    path = run.probes / f"probe-{step:08d}-{facts['data']}-{tag(settings)}.json"
-    write_json(path, record(values))
-    return path
 
 
 def show(found: Evidence) -> None:

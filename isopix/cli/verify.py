@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from isopix.cli.console import Device, Json, Limit, Seed, say, show_json, show_table
-from isopix.cli.drawing import images_for, network_of, record, tag
+from isopix.cli.drawing import images_for, network_of
 from isopix.cli.progress import counting
 from isopix.codecs.palette_file import OPENAI_FINGERPRINT
 from isopix.core.device import Precision
 from isopix.papers.claim import Claim, matching
 from isopix.papers.igpt import TEST_LOSSES
 from isopix.runs.load import Loaded, newest
+from isopix.runs.surroundings import record, tag
 from isopix.train import checkpoint
 from isopix.train.disk import write_json
 from isopix.train.evaluate import held_out

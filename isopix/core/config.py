@@ -11,6 +11,7 @@ import json
 import math
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from types import UnionType
 from typing import Any, TypeVar, Union, cast, dataclass_transform, get_args, get_origin, get_type_hints
@@ -30,7 +31,7 @@ def spec(cls: type[T]) -> type[T]:
 
 def to_dict(settings: object) -> dict[str, Any]:
     """Plain nested values, ready for JSON."""
-    return cast("dict[str, Any]", TypeAdapter(type(settings)).dump_python(settings, mode="json"))
+    return cast("dict[str, Any]", _adapter(cast("Any", type(settings))).dump_python(settings, mode="json"))
 
 
 def from_dict(kind: type[T], values: Mapping[str, Any]) -> T:
@@ -39,9 +40,15 @@ def from_dict(kind: type[T], values: Mapping[str, Any]) -> T:
     Where one of several kinds is expected, its name alone stands for it with its defaults.
     """
     try:
-        return TypeAdapter(kind).validate_python(_walk(kind, values, ()))
+        return _adapter(cast("Any", kind)).validate_python(_walk(kind, values, ()))
     except ValidationError as error:
         raise ValueError(_first(error)) from None
+
+
+@cache
+def _adapter(kind: Any) -> Any:
+    """pydantic's checker of a kind, whose making takes far longer than its use."""
+    return TypeAdapter(kind)
 
 
 def read_values(path: Path) -> dict[str, Any]:

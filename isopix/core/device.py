@@ -42,6 +42,22 @@ def pick(name: str = "auto") -> torch.device:
     return torch.device(name)
 
 
+def every(name: str = "auto") -> list[torch.device]:
+    """All devices that a word means, to work side by side: every GPU for `cuda` and for `auto` where there
+    are some, else the one that `pick` gives. Raises what it raises.
+    """
+    picked = pick(name)
+    if picked.type == "cuda" and picked.index is None:
+        return [torch.device("cuda", number) for number in range(torch.cuda.device_count())]
+    return [picked]
+
+
+def cores() -> int:
+    """How many CPU cores this process may use."""
+    allowed = getattr(os, "sched_getaffinity", None)  # a batch system gives a process its share; macOS cannot
+    return len(allowed(0)) if allowed else os.cpu_count() or 1
+
+
 def describe(device: torch.device) -> str:
     """The device in words, for records: its kind and its maker's name."""
     if device.type == "cuda":

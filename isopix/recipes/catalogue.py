@@ -29,7 +29,11 @@ SINGLE: dict[str, Make] = {
     )
 }
 # Families of one recipe for each block, encoding and depth, by what stands before these three in the name.
-FAMILIES = {"isotropic.tiny-": isotropic.tiny, "isotropic.": isotropic.paper}
+FAMILIES = {
+    "isotropic.tiny-": isotropic.tiny,
+    "isotropic.small-": isotropic.small,
+    "isotropic.": isotropic.paper,
+}
 RECIPES: dict[str, Make] = SINGLE | {
     f"{prefix}{block}-{encoding}-{depth}": partial(family, block, encoding, depth)
     for prefix, family in FAMILIES.items()

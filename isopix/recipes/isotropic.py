@@ -17,6 +17,7 @@ sees colours alone, so that ours learns them, as Image GPT does. `positions=none
 
 from dataclasses import replace
 from itertools import product
+from typing import NamedTuple
 
 from isopix.codecs.pixel import ByteChannels
 from isopix.data.images import Data
@@ -27,6 +28,8 @@ from isopix.model.stems import Codes, Continuous, Fourier, Stem
 from isopix.objectives.masked import Masked
 from isopix.recipes.recipe import Recipe
 from isopix.train.optim import Adam
+from isopix.transfer.evidence import Protocol
+from isopix.transfer.penalised import Ridge
 
 EPOCH = 352  # steps: 45,000 of CIFAR-10's training images in batches of 128
 
@@ -44,6 +47,7 @@ BLOCKS: dict[str, Block] = {
 ENCODINGS: dict[str, Stem] = {"pix2vec": Codes(), "fourier": Fourier(), "continuous": Continuous()}
 DEPTHS = (1, 3, 6, 12)
 CELLS = list(product(BLOCKS, ENCODINGS, DEPTHS))
+Kind = tuple[str, str, int]  # block, encoding, depth
 
 
 def paper(block: str, encoding: str, depth: int) -> Recipe:
@@ -67,22 +71,71 @@ def paper(block: str, encoding: str, depth: int) -> Recipe:
     )
 
 
+def small(block: str, encoding: str, depth: int) -> Recipe:
+    """The same cell at 16x16 and width 64, 6 epochs of CIFAR-10: for a GPU, or a laptop with an evening."""
+    recipe = paper(block, encoding, depth)
+    return replace(
+        recipe,
+        name=f"isotropic.small-{block}-{encoding}-{depth}",
+        data=replace(recipe.data, rows=16, cols=16),
+        width=64,
+        steps=6 * EPOCH,
+        evaluate_images=2000,
+        test_images=2000,
+        checkpoint_every=EPOCH,
+    )
+
+
 def tiny(block: str, encoding: str, depth: int) -> Recipe:
     """A cell of the study of inductive biases, for two CPU cores: 16x16, width 32, a part of CIFAR-10. BLOCK
     is conv, mixer, transformer-1 or transformer-4 (heads); ENCODING is pix2vec, fourier or continuous; DEPTH
     is 1, 3, 6 or 12.
     """
-    recipe = paper(block, encoding, depth)
+    recipe = small(block, encoding, depth)
     return replace(
         recipe,
         name=f"isotropic.tiny-{block}-{encoding}-{depth}",
-        data=replace(recipe.data, rows=16, cols=16, limit=4000),
+        data=replace(recipe.data, limit=10_000),
         width=32,
-        steps=320,
+        steps=240,
         batch=64,
         precision="fp32",
         evaluate_every=80,
         evaluate_images=512,
         test_images=1000,
-        checkpoint_every=160,
+        checkpoint_every=120,
     )
+
+
+class Scale(NamedTuple):
+    """How much of the study is run: recipes by what stands before BLOCK-ENCODING-DEPTH in their names, which
+    cells, over how many seeds; how every layer is probed, on at most so many images of each split.
+    """
+
+    family: str
+    cells: tuple[Kind, ...]
+    seeds: int
+    protocol: Protocol
+    probed: dict[str, int]
+
+
+# Exact and at once; the strengths are those among which validation chose for the tiny cells.
+_QUICK = Protocol(method=Ridge(), strengths=(1e-4, 1e-3, 1e-2, 1e-1), weaker=(), resamples=200)
+_WHOLE = {"train": 50_000, "validation": 50_000, "test": 50_000}
+SCALES = {
+    "tiny": Scale(
+        "isotropic.tiny-",
+        tuple(product(("conv", "mixer", "transformer-1"), ENCODINGS, (1, 3))),
+        seeds=3,
+        protocol=_QUICK,
+        probed={"train": 3000, "validation": 1000, "test": 3000},
+    ),
+    "small": Scale(
+        "isotropic.small-",
+        tuple(product(BLOCKS, ENCODINGS, (1, 3, 6))),
+        seeds=3,
+        protocol=_QUICK,
+        probed=_WHOLE,
+    ),
+    "paper": Scale("isotropic.", tuple(CELLS), seeds=1, protocol=Protocol(), probed=_WHOLE),
+}

@@ -7,16 +7,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from jaxtyping import Float, UInt8
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from PIL import Image
 from torch import Tensor
 
-from isopix import __version__
 from isopix.core.config import flatten
 from isopix.plots import curves, web
 from isopix.plots.palette import arrange, oklab
-from isopix.report import finding, probes, words
+from isopix.report import finding, probes, template, words
 from isopix.report.along import Chart, chart
 from isopix.report.finding import best, listed, percent
 from isopix.report.gallery import Gallery, Picture, embed, galleries, instead
@@ -72,22 +70,8 @@ def read(runs: Sequence[RunFolder]) -> dict[str, Gathered]:
 def render(gathered: Mapping[str, Gathered]) -> str:
     """The page about what was read."""
     views = [_view(name, number, run) for number, (name, run) in enumerate(gathered.items())]
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "percent": percent,
-        "thousands": "{:,}".format,
-        "best": best,
-        "how": probes.how,
-        "joined": probes.joined,
-        "folded": probes.folded,
-    }
-    return environment.get_template("page.html.j2").render(
+    return template.render(
+        "page.html.j2",
         title=listed(list(gathered)),
         headline=finding.headline(gathered),
         summary=summary(gathered),
@@ -98,7 +82,6 @@ def render(gathered: Mapping[str, Gathered]) -> str:
         unit=" or ".join(dict.fromkeys(words.graded(run.recipe) for run in gathered.values())),
         date=str(views[0].run.environment.get("started", ""))[:10],
         report_command=shlex.join(["isopix", "report", *(str(run.path) for run in gathered.values())]),
-        version=__version__,
     )
 
 

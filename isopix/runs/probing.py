@@ -2,12 +2,16 @@
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from isopix.core.device import Precision
 from isopix.data.images import ImageSet
 from isopix.objectives.network import Network
 from isopix.runs.load import Loaded
 from isopix.runs.reading import Note, Pixels, Source, States, splits, stored_splits
+from isopix.runs.surroundings import record, tag
+from isopix.train.disk import write_json
+from isopix.train.run_folder import RunFolder
 from isopix.transfer.controls import examine
 from isopix.transfer.evidence import Evidence, Protocol
 from isopix.transfer.splits import Splits
@@ -51,6 +55,16 @@ def evidence(
         protocol=protocol,
         device=network.device,
     )
+
+
+def keep(run: RunFolder, step: int, found: Evidence, facts: dict[str, object]) -> Path:
+    """Write the evidence into the run folder, and return where; `facts` tell which images it is of."""
+    run.probes.mkdir(exist_ok=True)
+    values = {"kind": "probe", "step": step, **facts, **found.to_dict()}
+    settings = {"protocol": found.protocol, **facts}
+    path = run.probes / f"probe-{step:08d}-{facts['data']}-{tag(settings)}.json"
+    write_json(path, record(values))
+    return path
 
 
 def _refuse(network: Network, protocol: Protocol) -> None:

@@ -1,7 +1,9 @@
-"""Surroundings: where, with what and by which command a run is made, as its folder tells it."""
+"""Surroundings: where, with what and by which command a run, or a file in it, is made, as it tells itself."""
 
+import hashlib
 import subprocess
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,17 @@ def surroundings(device: torch.device) -> dict[str, Any]:
         "folder": str(Path.cwd()),
         "command": ["isopix", *sys.argv[1:]],
     }
+
+
+def record(numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers, when they were written, and the command as typed, with its working directory."""
+    written = datetime.now(UTC).isoformat(timespec="seconds")
+    return {**numbers, "written": written, "folder": str(Path.cwd()), "command": ["isopix", *sys.argv[1:]]}
+
+
+def tag(numbers: Mapping[str, Any]) -> str:
+    """Six letters of a hash: files of equal settings replace one another, others stand side by side."""
+    return hashlib.sha256(repr(sorted(numbers.items())).encode()).hexdigest()[:6]
 
 
 def commit(checkout: Path) -> str | None:

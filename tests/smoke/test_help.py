@@ -12,6 +12,7 @@ SUB = {
     "palette": ["fit", "import", "show"],
     "recipe": ["list", "show"],
     "convert": ["huggingface", "openai", "to-huggingface"],
+    "study": ["inductive-bias"],
 }
 PAGES = [[verb, *([sub] if sub else [])] for verb in VERBS for sub in ["", *SUB.get(verb, [])]]
 

@@ -1,0 +1,94 @@
+"""Judging: claims that one kind of network is better than another, by differences that each have a spread."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from isopix.analysis.cells import Cell, spread
+
+Verdict = Literal["holds", "does not hold", "not decided"]
+Kind = tuple[str, str, int]
+Measured = Mapping[tuple[Kind, int], Mapping[str, Any]]  # by the kind and the seed of a cell
+
+CLEAR = 2.0  # standard errors over seeds that a difference must be away from zero
+
+
+class Part(NamedTuple):
+    """A number in `unit` that the claim says is above `least`, for each seed that has the cells for it."""
+
+    text: str
+    unit: str
+    values: tuple[float, ...]
+    least: float = 0.0
+
+    @property
+    def mean(self) -> float | None:
+        return spread(self.values).mean if self.values else None
+
+    @property
+    def deviation(self) -> float | None:
+        """Of one seed from another; None for fewer than two."""
+        return spread(self.values).deviation if len(self.values) > 1 else None
+
+    @property
+    def error(self) -> float | None:
+        """The standard error of the mean; None for fewer than two seeds."""
+        return None if self.deviation is None else self.deviation / math.sqrt(len(self.values))
+
+    @property
+    def verdict(self) -> Verdict:
+        """By the side of `least` on which the mean lies, if it is two standard errors away or more."""
+        mean, error = self.mean, self.error
+        if mean is None or error is None or mean == self.least or abs(mean - self.least) < CLEAR * error:
+            return "not decided"
+        return "holds" if mean > self.least else "does not hold"
+
+
+class Finding(NamedTuple):
+    """What a study says of a claim, part by part."""
+
+    letter: str
+    claim: str
+    source: str
+    parts: tuple[Part, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """It holds if every part does, and does not if any part clearly does not."""
+        verdicts = {part.verdict for part in self.parts}
+        if "does not hold" in verdicts:
+            return "does not hold"
+        return "holds" if verdicts == {"holds"} else "not decided"
+
+    def told(self) -> dict[str, Any]:
+        """Plain values, with the mean and the standard error of every part."""
+        parts = [
+            {**part._asdict(), "mean": part.mean, "error": part.error, "verdict": part.verdict}
+            for part in self.parts
+        ]
+        return {**self._asdict(), "verdict": self.verdict, "parts": parts}
+
+
+class Evidence(NamedTuple):
+    """What claims are judged by: cells that are done, and what else was measured of them."""
+
+    cells: Sequence[Cell]
+    measured: Measured
+
+    @property
+    def seeds(self) -> list[int]:
+        return sorted({cell.seed for cell in self.cells})
+
+    def of(self, seed: int) -> dict[Kind, Cell]:
+        """The cells of a seed by their kinds."""
+        return {cell.kind: cell for cell in self.cells if cell.seed == seed}
+
+    def number(self, cell: Cell, name: str) -> Any:
+        """What was measured of a cell under that name; None where it was not."""
+        return self.measured.get((cell.kind, cell.seed), {}).get(name)
+
+    def deepest(self, block: str, most: int) -> int:
+        """The depth of the deepest cells of a block, `most` at most; `most` where there are none."""
+        return max(
+            (cell.depth for cell in self.cells if cell.block == block and cell.depth <= most), default=most
+        )

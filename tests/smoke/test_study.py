@@ -1,0 +1,116 @@
+"""`isopix study inductive-bias` as a user calls it."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from isopix.papers import writeup
+from tests.smoke.conftest import Run
+
+WORDS = ["width=8", "batch=16", "data.rows=8", "data.cols=8", "data.limit=150", "log_every=2", "steps=8"]
+WORDS += ["evaluate_every=8", "checkpoint_every=4", "evaluate_images=32"]
+STUDY = ["study", "inductive-bias", "--out", "bias"]
+MICRO = [*STUDY, "--data", "digits", "--cells", "*-pix2vec-1", "--seeds", "1", "--jobs", "2", *WORDS]
+
+
+def no_figures(*given: object) -> list[object]:
+    """In place of seconds of drawing, where figures are not what a test is about."""
+    return []
+
+
+def test_a_study_ends_with_verdicts_figures_and_a_page(isopix: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out, err = isopix(*MICRO)
+    assert code == 0, err
+    assert "3/3  " in out
+    for told in ("conv-pix2vec-1-seed-0: ", "not decided", "wrote "):
+        assert told in out
+    page = Path("bias/report.html").read_text()
+    assert "Of the paper’s ten claims, ten are not decided." in page
+    for number in range(1, 8):
+        assert f"Figure {number}. " in page
+        assert Path(f"bias/figures/figure-{number}.json").is_file()
+    claims = json.loads(Path("bias/claims.json").read_text())["claims"]
+    assert [claim["letter"] for claim in claims] == list("abcdefghij")
+    cells = json.loads(Path("bias/cells.json").read_text())["cells"]
+    assert {cell["state"] for cell in cells} == {"done"}
+    assert Path("bias/cells/mixer-pix2vec-1-seed-0/recipe.json").is_file()
+
+    monkeypatch.setattr(writeup, "draw", no_figures)
+    Path("bias/report.html").unlink()
+    code, numbers, err = isopix(*STUDY, "--report-only", "--json")
+    assert code == 0, err
+    assert json.loads(numbers)["claims"] == claims
+    assert Path("bias/report.html").is_file()
+
+
+def test_a_cell_that_fails_is_told_and_does_not_stop_the_rest(
+    isopix: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writeup, "draw", no_figures)
+    Path("bias/cells/mixer-pix2vec-1-seed-0").mkdir(parents=True)
+    Path("bias/cells/mixer-pix2vec-1-seed-0/letter.txt").write_text("in the way")
+    Path("bias/study.json").write_text(
+        json.dumps(
+            {
+                "scale": "tiny",
+                "cells": [["conv", "pix2vec", 1]],
+                "seeds": 1,
+                "data": "digits",
+                "settings": WORDS,
+            }
+        )
+    )
+    Path("bias/outcomes").mkdir()
+    code, out, err = isopix(*MICRO)
+    assert code == 1
+    assert "mixer-pix2vec-1-seed-0: failed: folder" in out
+    assert err.startswith("isopix: 1 of 3 cells failed; to try them again: isopix study inductive-bias")
+    cells = json.loads(Path("bias/cells.json").read_text())["cells"]
+    assert sorted(cell["state"] for cell in cells) == ["done", "done", "failed"]
+    assert "is not empty" in Path("bias/report.html").read_text()
+    Path("bias/cells/mixer-pix2vec-1-seed-0/letter.txt").unlink()
+    code, out, err = isopix(*MICRO)
+    assert code == 0, err
+    assert "1/1  mixer-pix2vec-1-seed-0: " in out
+
+
+def test_asked_to_stop_it_saves_and_the_same_command_goes_on(
+    workplace: Path, isopix: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writeup, "draw", no_figures)
+    words = [*STUDY, "--data", "digits", "--cells", "conv-pix2vec-1", "--seeds", "2", "--jobs", "1", *WORDS]
+    words = [*[word for word in words if word != "steps=8"], "steps=80"]
+    command = [sys.executable, "-m", "isopix.cli.main", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 100
+        while not list(Path("bias").glob("cells/*-0/checkpoints/step-*4")) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate()
+    assert process.returncode == 75
+    assert "stopped and saved; go on with: isopix study inductive-bias" in out
+    assert not Path("bias/report.html").exists()
+    code, out, err = isopix(*words)
+    assert code == 0, err
+    assert "2/2  conv-pix2vec-1-seed-1: " in out
+    notes = Path("bias/cells/conv-pix2vec-1-seed-0/log.jsonl").read_text().splitlines()
+    steps = [json.loads(line)["step"] for line in notes if json.loads(line)["kind"] == "train"]
+    assert steps == sorted(set(steps))
+    assert steps[-1] == 80
+
+
+def test_mistakes_are_told_and_nothing_is_made(isopix: Run) -> None:
+    for words, told in (
+        ([*STUDY, "--cells", "axial-*"], "no cell of scale 'tiny' is named like 'axial-*'"),
+        ([*STUDY, "--report-only"], "bias holds no study; isopix study makes one"),
+        ([*STUDY, "stepps=3"], "unknown setting 'stepps'"),
+        ([*STUDY, "--scale", "huge"], "--scale is 'huge'; allowed: tiny, small, paper"),
+    ):
+        code, _, err = isopix(*words)
+        assert (code, told in err) == (2, True), err
+        assert not Path("bias").exists()
