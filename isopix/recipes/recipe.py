@@ -2,8 +2,8 @@
 
 from dataclasses import field
 
+from isopix.codecs import CodecSpec, PaletteColours
 from isopix.codecs.base import Codec
-from isopix.codecs.pixel import CodecSpec, PaletteColours
 from isopix.core.config import spec
 from isopix.core.device import Precision
 from isopix.core.random import generator
@@ -79,10 +79,14 @@ class Recipe:
                 raise ValueError(f"{name} {getattr(self, name)} must be at least 0")
         if self.batch % self.accumulate:
             raise ValueError(f"batch {self.batch} is not a multiple of accumulate {self.accumulate}")
+        if self.data.rows % self.codec.cell or self.data.cols % self.codec.cell:
+            sides, cell = f"{self.data.rows} x {self.data.cols}", self.codec.cell
+            raise ValueError(f"images of {sides} pixels cannot be cut into patches of {cell} x {cell}")
 
     @property
     def grid(self) -> Grid:
-        return Grid(self.data.rows, self.data.cols)
+        """Of positions: pixels, or patches."""
+        return Grid(self.data.rows // self.codec.cell, self.data.cols // self.codec.cell)
 
     def build(self, codec: Codec) -> Network:
         """The network as it is before its first step; every weight is a function of `seed`.
