@@ -49,15 +49,15 @@ def tiny() -> Recipe:
     return replace(
         whole,
         data=Data(source="stl10", rows=64, cols=64),
-        steps=2000,
+        steps=1000,
         batch=32,
         optimiser=Adam(learning_rate=1e-3, beta2=0.999),
         schedule=WarmupCosine(),
         precision="fp32",
-        evaluate_every=250,
+        evaluate_every=100,
         evaluate_images=256,
         test_images=1000,
-        checkpoint_every=250,
+        checkpoint_every=100,
     )
 
 
