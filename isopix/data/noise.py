@@ -115,12 +115,13 @@ def coloured(pixels: Cells, colour: Colour) -> Cells:
     pixels = pixels + _wide(colour.brightness)
     mean = pixels.mean((2, 3), keepdim=True)
     pixels = mean + _wide(colour.contrast) * (pixels - mean)
-    to = torch.tensor(YIQ, device=pixels.device)
+    to = torch.tensor(YIQ)
+    back, to = (matrix.to(pixels.device) for matrix in (torch.linalg.inv(to), to))
     angle = 2 * math.pi * colour.hue
     cosine, sine = colour.saturation * angle.cos(), colour.saturation * angle.sin()
     one, none = torch.ones_like(angle), torch.zeros_like(angle)
     turn = torch.stack([one, none, none, none, cosine, -sine, none, sine, cosine], 1).view(-1, 3, 3)
-    return torch.einsum("nij, njhw -> nihw", torch.linalg.inv(to) @ turn @ to, pixels).clamp(0, 255)
+    return torch.einsum("nij, njhw -> nihw", back @ turn @ to, pixels).clamp(0, 255)
 
 
 def quantised(pixels: Cells, bits: Lots) -> Cells:

@@ -10,7 +10,9 @@ import torch
 
 from isopix.core.config import change, flatten, parse, read_values
 from isopix.data.augment import PadCropFlip
+from isopix.model.resolution import at_grid
 from isopix.objectives.classify import Classify
+from isopix.objectives.network import Network
 from isopix.recipes import catalogue
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import Loaded, load
@@ -32,7 +34,6 @@ NETWORK = (
     "share_blocks",
     "head",
     "objective",
-    "grid",
 )
 OWN = tuple(each.name for each in fields(Classify))
 
@@ -54,8 +55,8 @@ def begin(
     """Fine-tuning of the run folder `source`, or from scratch of the recipe of that name.
 
     Settings of `Classify` may go by their own names (`generative_weight`) or whole paths
-    (`classify.generative_weight`). Raises ValueError for what is neither folder nor recipe, and for wrong
-    settings.
+    (`classify.generative_weight`). With other `data.rows` or `data.cols` positions are interpolated. Raises
+    ValueError for what is neither folder nor recipe, and for wrong settings.
     """
     loaded = load(Path(source), device=torch.device("cpu")) if Path(source).exists() else None
     recipe = finetuned(loaded.recipe if loaded else catalogue.find(source), scratch=loaded is None)
@@ -65,7 +66,7 @@ def begin(
     if loaded is None:
         return Beginning(recipe, None)
     _refuse_other_network(recipe, loaded.recipe)
-    return Beginning(recipe, Origin(loaded.network, _facts(Path(source), loaded)))
+    return Beginning(recipe, Origin(_at_grid_of(recipe, loaded), _facts(Path(source), loaded)))
 
 
 def finetuned(recipe: Recipe, *, scratch: bool) -> Recipe:
@@ -108,6 +109,19 @@ def _refuse_other_network(recipe: Recipe, own: Recipe) -> None:
                 f"{name} cannot be changed: the pre-trained network has {getattr(own, name)}; "
                 "fine-tune a recipe by its name to start from scratch"
             )
+
+
+def _at_grid_of(recipe: Recipe, loaded: Loaded) -> Network:
+    """The network, or with another resolution one with its weights and its positions interpolated (ViT
+    section 3.2). Raises ValueError if a block has weights for each position.
+    """
+    if recipe.grid == loaded.recipe.grid:
+        return loaded.network
+    tensors = at_grid(loaded.network.tensors(), loaded.recipe.grid, recipe.grid)
+    with torch.device("meta"):
+        network = recipe.assemble(recipe.codec.restore(tensors, recipe.grid))
+    network.load(tensors)
+    return network
 
 
 def _facts(source: Path, loaded: Loaded) -> dict[str, Any]:
