@@ -10,6 +10,7 @@ import torch
 
 from isopix.core.config import change, flatten, parse, read_values
 from isopix.data.augment import PadCropFlip
+from isopix.data.noise import NoNoise
 from isopix.model.resolution import at_grid
 from isopix.objectives.classify import Classify
 from isopix.objectives.network import Network
@@ -76,7 +77,7 @@ def finetuned(recipe: Recipe, *, scratch: bool) -> Recipe:
     peak = recipe.optimiser.learning_rate
     return replace(
         recipe,
-        data=replace(recipe.data, augment=PadCropFlip(), fold_back=False, limit=None),
+        data=replace(recipe.data, augment=PadCropFlip(), noise=NoNoise(), fold_back=False, limit=None),
         classify=Classify(pool="first" if recipe.class_token else "mean"),
         steps=STEPS,
         optimiser=replace(_plain(recipe.optimiser), learning_rate=peak if scratch else SLOWER * peak),

@@ -66,7 +66,10 @@ class Session:
         self.learner: Pretraining | Finetuning = Pretraining(self.network, recipe.data.noise)
         if recipe.classify is not None:
             self.classifier = Classifier(self.network, recipe.width, len(data.classes), recipe.classify)
-            self.learner, self.best = Finetuning(self.classifier), Best(recipe.classify.patience)
+            self.learner, self.best = (
+                Finetuning(self.classifier, recipe.data.noise),
+                Best(recipe.classify.patience),
+            )
         if recipe.compile:
             network.codec.prepare()
         self.sinks: list[Sink] = []
