@@ -15,6 +15,7 @@ SAYINGS: dict[str, dict[str | None, str]] = {
         "transformer": "transformer blocks of width {width:,} with {block.heads} attention heads",
         "convolution": "convolution blocks of width {width:,}",
         "mixer": "mixer blocks of width {width:,}",
+        "axial": "axial blocks of width {width:,} with {block.heads} attention heads",
     },
     "block.norm": {
         "root_mean_square": "norms that subtract no mean and have no bias",
@@ -25,11 +26,24 @@ SAYINGS: dict[str, dict[str | None, str]] = {
         "fourier": "{stem.frequencies:,} random Fourier frequencies (σ {stem.sigma:g}) of each of its"
         " channels, through a learned matrix,",
         "continuous": "its three channels as numbers, through a learned matrix,",
+        "patches": "its pixels, through a learned matrix,",
+        "convolved_patches": "its pixels, through convolutions of its own,",
+        "resnet": "its pixels, through a residual network of its own,",
     },
-    "positions": {"learned": "a learned vector for its place", "none": "nothing for its place"},
+    "positions": {
+        "learned": "a learned vector for its place",
+        "factorised": "learned vectors for its row and its column",
+        "none": "nothing for its place",
+    },
     "codec": {
         "palette": "Each pixel is named by the nearest of {codec.colours:,} colours",
         "bytes": "Each pixel is named by its red, green and blue level of 256, its three sub-pixels",
+        "mean_colour": "Each patch of {codec.patch} × {codec.patch} pixels is named by its mean colour, in"
+        " {codec.bits} bits a channel",
+        "downsampled_colour": "Each patch of {codec.patch} × {codec.patch} pixels is named by"
+        " {codec.side} × {codec.side} colours, in {codec.bits} bits a channel",
+        "grey_thumbnail": "Each patch of {codec.patch} × {codec.patch} pixels is named by the greys of 8 × 8"
+        " of them, in {codec.bits} bits",
     },
     "codec.source": {None: "fitted to the training images by k-means"},
     "objective": {
@@ -40,8 +54,20 @@ SAYINGS: dict[str, dict[str | None, str]] = {
     "objective.mask": {
         "independent": "{objective.mask.ratio:.0%} of all positions are hidden, each by its own chance",
         "subpixel": "{objective.mask.ratio:.0%} of all {code}s are hidden, each by its own chance",
+        "blocks": "{objective.mask.ratio:.0%} of all positions are hidden, in squares of"
+        " {objective.mask.side} × {objective.mask.side}",
     },
-    "initial": {"openai": "as in OpenAI's code", "keras": "as Keras does it"},
+    "objective.masking": {
+        "mask_token": "In the place of what is hidden stands a learned vector; {objective.swapped:.0%} of"
+        " what is asked shows another position, and {objective.kept:.0%} itself",
+        "drop": "What is hidden is left out",
+    },
+    "data.noise": {"patch": "In training, colours and places of the pixels shown are disturbed at random"},
+    "initial": {
+        "openai": "as in OpenAI's code",
+        "keras": "as Keras does it",
+        "vit": "as in the Vision Transformer's code",
+    },
     "data.augment": {
         "none": "taken as they are",
         "pad_crop_flip": "padded by {data.augment.pad} reflected pixels, cropped back at random and mirrored"
@@ -50,7 +76,9 @@ SAYINGS: dict[str, dict[str | None, str]] = {
     },
     "optimiser": {
         "adam": "Adam (β₁ {optimiser.beta1:g}, β₂ {optimiser.beta2:g}) at a peak rate of"
-        " {optimiser.learning_rate:g}"
+        " {optimiser.learning_rate:g}",
+        "adamw": "AdamW (β₁ {optimiser.beta1:g}, β₂ {optimiser.beta2:g}, decay {optimiser.weight_decay:g}) at"
+        " a peak rate of {optimiser.learning_rate:g}",
     },
     "schedule": {
         "warmup_cosine": "after a {schedule.warmup_epochs:g}-epoch warm-up, at most"
@@ -69,7 +97,13 @@ NEUTRAL = {
     "schedule": "the schedule of the rate is {}",
 }
 # kind of codec: what one code stands for, and all codes of a position
-CODES = {"palette": ("pixel", "its colour"), "bytes": ("sub-pixel", "each of its channels")}
+CODES = {
+    "palette": ("pixel", "its colour"),
+    "bytes": ("sub-pixel", "each of its channels"),
+    "mean_colour": ("mean colour", "its mean colour"),
+    "downsampled_colour": ("patch colour", "each of its colours"),
+    "grey_thumbnail": ("grey pixel", "each of its greys"),
+}
 LEAST_EPOCHS = 0.01
 NETWORK = (
     "Images of <data.rows> × <data.cols> pixels go through <depth> <block>.",
@@ -81,7 +115,9 @@ SENTENCES = (
     "The colours are <codec.source>.",
     "<objective>.",
     "<objective.mask>.",
+    "<objective.masking>.",
     "The images are <data.source>, <data.augment>.",
+    "<data.noise>.",
     "Of each split only the first <data.limit> images are used.",
     "The weights start <initial>.",
     "<optimiser>, in <precision>; <schedule>.",
@@ -147,6 +183,9 @@ def _applies(sentence: str, values: Values) -> bool:
         return "objective.mask.kind" in values
     if "<initial>" in sentence:
         return "initial" in values
+    for path in ("objective.masking", "data.noise"):  # what most recipes leave as it is goes without saying
+        if f"<{path}>" in sentence:
+            return values.get(f"{path}.kind") in SAYINGS[path]
     return "<data.limit>" not in sentence or values.get("data.limit") is not None
 
 

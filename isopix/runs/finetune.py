@@ -10,16 +10,32 @@ import torch
 
 from isopix.core.config import change, flatten, parse, read_values
 from isopix.data.augment import PadCropFlip
+from isopix.data.noise import NoNoise
+from isopix.model.resolution import at_grid
 from isopix.objectives.classify import Classify
+from isopix.objectives.network import Network
 from isopix.recipes import catalogue
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import Loaded, load
 from isopix.runs.run import Origin
-from isopix.train.optim import Adam
+from isopix.train.optim import Adam, Optimiser
 from isopix.train.schedule import Constant
 
 STEPS, EVERY = 1000, 50
 SLOWER = 0.1  # iGPT section 4.4: the best rate is often a tenth of pre-training's
+# What the weights have decided.
+NETWORK = (
+    "codec",
+    "stem",
+    "positions",
+    "class_token",
+    "block",
+    "depth",
+    "width",
+    "share_blocks",
+    "head",
+    "objective",
+)
 OWN = tuple(each.name for each in fields(Classify))
 
 
@@ -40,8 +56,8 @@ def begin(
     """Fine-tuning of the run folder `source`, or from scratch of the recipe of that name.
 
     Settings of `Classify` may go by their own names (`generative_weight`) or whole paths
-    (`classify.generative_weight`). Raises ValueError for what is neither folder nor recipe, and for wrong
-    settings.
+    (`classify.generative_weight`). With other `data.rows` or `data.cols` positions are interpolated. Raises
+    ValueError for what is neither folder nor recipe, and for wrong settings.
     """
     loaded = load(Path(source), device=torch.device("cpu")) if Path(source).exists() else None
     recipe = finetuned(loaded.recipe if loaded else catalogue.find(source), scratch=loaded is None)
@@ -51,25 +67,32 @@ def begin(
     if loaded is None:
         return Beginning(recipe, None)
     _refuse_other_network(recipe, loaded.recipe)
-    return Beginning(recipe, Origin(loaded.network, _facts(Path(source), loaded)))
+    return Beginning(recipe, Origin(_at_grid_of(recipe, loaded), _facts(Path(source), loaded)))
 
 
 def finetuned(recipe: Recipe, *, scratch: bool) -> Recipe:
     """The recipe of a fine-tuning run (iGPT section 2.3): constant rate, a tenth of pre-training's unless
-    from scratch, reflect-padded crops and flips.
+    from scratch, reflect-padded crops and flips. A class token, if there is one, is what is classified.
     """
     peak = recipe.optimiser.learning_rate
     return replace(
         recipe,
-        data=replace(recipe.data, augment=PadCropFlip(), fold_back=False, limit=None),
-        classify=Classify(),
+        data=replace(recipe.data, augment=PadCropFlip(), noise=NoNoise(), fold_back=False, limit=None),
+        classify=Classify(pool="first" if recipe.class_token else "mean"),
         steps=STEPS,
-        optimiser=Adam(learning_rate=peak if scratch else SLOWER * peak),
+        optimiser=replace(_plain(recipe.optimiser), learning_rate=peak if scratch else SLOWER * peak),
         schedule=Constant(),
         evaluate_every=EVERY,
         evaluate_images=max(recipe.evaluate_images, 1000),
         checkpoint_every=EVERY,
     )
+
+
+def _plain(optimiser: Optimiser) -> Optimiser:
+    """iGPT's own Adam for whatever Adam there was; another optimiser stays as it is (PatchFormer section
+    2.2).
+    """
+    return Adam() if isinstance(optimiser, Adam) else optimiser
 
 
 def _whole(path: str) -> str:
@@ -81,12 +104,25 @@ def _whole(path: str) -> str:
 
 def _refuse_other_network(recipe: Recipe, own: Recipe) -> None:
     """Raises ValueError for a setting that the weights have decided already."""
-    for name in ("codec", "stem", "positions", "block", "depth", "width", "objective", "grid"):
+    for name in NETWORK:
         if getattr(recipe, name) != getattr(own, name):
             raise ValueError(
                 f"{name} cannot be changed: the pre-trained network has {getattr(own, name)}; "
                 "fine-tune a recipe by its name to start from scratch"
             )
+
+
+def _at_grid_of(recipe: Recipe, loaded: Loaded) -> Network:
+    """The network, or with another resolution one with its weights and its positions interpolated (ViT
+    section 3.2). Raises ValueError if a block has weights for each position.
+    """
+    if recipe.grid == loaded.recipe.grid:
+        return loaded.network
+    tensors = at_grid(loaded.network.tensors(), loaded.recipe.grid, recipe.grid)
+    with torch.device("meta"):
+        network = recipe.assemble(recipe.codec.restore(tensors, recipe.grid))
+    network.load(tensors)
+    return network
 
 
 def _facts(source: Path, loaded: Loaded) -> dict[str, Any]:

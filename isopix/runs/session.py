@@ -64,10 +64,10 @@ class Session:
         self.online = Neighbours(self.network, recipe, data)
         self.classifier: Classifier | None = None
         self.best: Best | None = None
-        self.learner: Pretraining | Finetuning = Pretraining(self.network)
+        self.learner: Pretraining | Finetuning = Pretraining(self.network, recipe.data.noise)
         if recipe.classify is not None:
             self.classifier = Classifier(self.network, recipe.width, len(data.classes), recipe.classify)
-            self.learner = Finetuning(self.classifier)
+            self.learner = Finetuning(self.classifier, recipe.data.noise)
             patience = recipe.classify.patience if recipe.classify.classifies else None
             self.best = None if patience is None else Best(patience)
         if recipe.compile:

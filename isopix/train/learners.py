@@ -9,10 +9,12 @@ import torch
 from torch import nn
 
 from isopix.core.types import Images, Labels, Scalar
+from isopix.data.noise import Noise, NoNoise
 from isopix.objectives.base import Problem
 from isopix.objectives.classify import Classifier, Lesson
 from isopix.objectives.network import Network
 
+NO_NOISE = NoNoise()
 Grades = Mapping[str, Scalar]
 
 
@@ -32,27 +34,42 @@ class Learner(Protocol):
 
 
 class Pretraining:
-    """The network's own objective; labels are not looked at."""
+    """The network's own objective; labels are not looked at. In training `noise` is done to what it is
+    shown.
+    """
 
-    def __init__(self, network: Network):
-        self.module = network
+    def __init__(self, network: Network, noise: Noise = NO_NOISE):
+        self.module, self.noise = network, noise
 
     def prepare(self, images: Images, labels: Labels | None, generator: torch.Generator) -> Problem:
-        return self.module.prepare(images, generator)
+        return _disturbed(self.module.prepare(images, generator), self.noise, self.module, generator)
 
     def grade(self, images: Images, labels: Labels | None, generator: torch.Generator) -> Grades:
-        return {"loss_nats": self.module(self.prepare(images, labels, generator).to(images.device))}
+        problem = self.module.prepare(images, generator).to(images.device)
+        return {"loss_nats": self.module.nats(problem)}
 
 
 class Finetuning:
-    """The joint loss of codes and classes; every image has a label."""
+    """The joint loss of codes and classes; every image has a label. In training `noise` is done to what the
+    network is shown.
+    """
 
-    def __init__(self, classifier: Classifier):
-        self.module = classifier
+    def __init__(self, classifier: Classifier, noise: Noise = NO_NOISE):
+        self.module, self.noise = classifier, noise
 
     def prepare(self, images: Images, labels: Labels | None, generator: torch.Generator) -> Lesson:
+        lesson = self._lesson(images, labels, generator)
+        problem = _disturbed(lesson.problem, self.noise, self.module.network, generator)
+        return lesson._replace(problem=problem)
+
+    def grade(self, images: Images, labels: Labels | None, generator: torch.Generator) -> Grades:
+        return self.module.grade(self._lesson(images, labels, generator).to(images.device))
+
+    def _lesson(self, images: Images, labels: Labels | None, generator: torch.Generator) -> Lesson:
         assert labels is not None, "require_labels has seen to it"
         return self.module.prepare(images, labels, generator)
 
-    def grade(self, images: Images, labels: Labels | None, generator: torch.Generator) -> Grades:
-        return self.module.grade(self.prepare(images, labels, generator).to(images.device))
+
+def _disturbed(problem: Problem, noise: Noise, network: Network, generator: torch.Generator) -> Problem:
+    """The problem with noise in what is shown, and not in what is asked."""
+    return problem._replace(images=noise.disturb(problem.images, network.codec.cell, generator))

@@ -26,6 +26,7 @@ SMALL = [
     "checkpoint_every=4",
     "data.limit=50",
 ]
+DIGITS_IN_PATCHES = ["data.source=digits", "data.rows=32", "data.cols=32"]
 SETTINGS = {
     "ar": ("igpt.digits", []),
     "bert": ("igpt.digits_bert", []),
@@ -34,6 +35,7 @@ SETTINGS = {
     "fine-tuned": ("igpt.digits", ["classify.dropout=0.2", "evaluate_every=2", "data.limit=100"]),
     "fine-tuned, classes alone": ("igpt.digits_bert", ["classify.generative_weight=0", "classify.layer=0"]),
     "bytes": ("isotropic.tiny-conv-fourier-1", ["data.source=digits", "data.rows=8", "data.cols=8"]),
+    "patches": ("patchformer.tiny", [*DIGITS_IN_PATCHES, "head.channels=8", "stem.channels=4"]),
     "augmented": ("igpt.digits", ["data.augment.kind=pad_crop_flip", "data.rows=16", "data.cols=16"]),
 }
 

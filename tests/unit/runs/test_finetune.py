@@ -159,7 +159,7 @@ def test_from_scratch_is_the_same_recipe_at_the_rate_of_pre_training(pretrained:
     [
         (["width=32"], "width cannot be changed: the pre-trained network has 16; "),
         (["objective=autoregressive"], "objective cannot be changed"),
-        (["data.rows=16"], "grid cannot be changed"),
+        (["class_token=true"], "class_token cannot be changed"),
         (["generative_wieght=1"], "did you mean 'classify.generative_weight'"),
     ],
 )

@@ -39,11 +39,12 @@ class Spy(Pretraining):
 
     def prepare(self, images, labels, generator):
         problem = super().prepare(images, labels, generator)
-        if self.module.training:
-            self.problems.append(problem)
-        else:
-            self.graded.append(images)
+        self.problems.append(problem)
         return problem
+
+    def grade(self, images, labels, generator):
+        self.graded.append(images)
+        return super().grade(images, labels, generator)
 
 
 class Run:

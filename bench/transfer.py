@@ -1,0 +1,140 @@
+"""What small networks know after pre-training: probes, fine-tuning, few labels; of three seeds each.
+
+python bench/transfer.py --data cifar10 --out runs/transfer              # trains and measures what is missing
+python bench/transfer.py --data cifar10 --out runs/transfer --only ar    # one recipe; several may run at once
+python bench/transfer.py --out runs/transfer --collect                   # keeps the numbers in bench/results
+
+Every number comes from run folders that `isopix` made; an interrupted call goes on where it was.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from isopix.core.shell import command
+from isopix.train import log
+
+RESULT = Path(__file__).parent / "results" / "transfer-cifar10.json"
+SIDE = ("data.rows=16", "data.cols=16", "evaluate_images=1000")
+GPT = (*SIDE, "steps=1500", "evaluate_every=500")
+CONV = (*SIDE, "width=64", "data.limit=null", "steps=1500", "evaluate_every=500")
+PRETRAINING = {
+    "ar": ("igpt.tiny", GPT),
+    "bert": ("igpt.tiny_bert", GPT),
+    "conv": ("isotropic.tiny-conv-pix2vec-3", CONV),
+}
+TUNING = ("steps=240", "batch=64", "evaluate_every=40", "test_images=10000")
+SEEDS = range(3)
+
+
+def main() -> None:
+    """Make what is missing, or collect what is there."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--only", choices=sorted(PRETRAINING))
+    parser.add_argument("--collect", action="store_true")
+    options = parser.parse_args()
+    if options.collect:
+        RESULT.write_text(json.dumps(collected(options.out), indent=2) + "\n")
+        return
+    for seed in SEEDS:
+        for name in [options.only] if options.only else PRETRAINING:
+            measure(name, seed, data=options.data, out=options.out)
+
+
+def measure(name: str, seed: int, *, data: str, out: Path) -> None:
+    """Pre-train, probe, fine-tune, train from scratch; with the first seed, few labels too."""
+    recipe, settings = PRETRAINING[name]
+    run, tuned, scratch = (out / f"{name}-{seed}{suffix}" for suffix in ("", "-tuned", "-scratch"))
+    common = ("--data", data, "--seed", str(seed))
+    trained(run, "pretrain", recipe, *settings, *common)
+    once(run / "probes", "probe", str(run), "--limit", "5000", "--layers", "best5")
+    trained(tuned, "finetune", str(run), *TUNING, *common)
+    trained(scratch, "finetune", recipe, *settings, *TUNING, *common)
+    if seed == 0:
+        once(run / "lowdata", "lowdata", str(run), "--labels", "4", "25", "400", "--subsets", "5")
+
+
+def trained(run: Path, *words: str) -> None:
+    """Start the run, or go on with it."""
+    begun = any(run.glob("checkpoints/step-*"))
+    isopix("resume", str(run)) if begun else isopix(*words, "--out", str(run))
+
+
+def once(folder: Path, *words: str) -> None:
+    """Run the command unless its record is there."""
+    if not any(folder.glob("*.json")):
+        isopix(*words)
+
+
+def isopix(*words: str) -> None:
+    """One command, as a user types it."""
+    sys.stderr.write(f"$ {command(*words)}\n")
+    subprocess.run([sys.executable, "-m", "isopix.cli.main", *words], check=True)
+
+
+def collected(out: Path) -> dict[str, Any]:
+    """The numbers of every recipe, by seed, and on what machine they were made."""
+    done = {name: [out / f"{name}-{seed}" for seed in SEEDS] for name in PRETRAINING}
+    found = {name: [numbers(run) for run in runs if finished(run)] for name, runs in done.items()}
+    first = out / f"{next(iter(PRETRAINING))}-0"
+    environment = json.loads((first / "environment.json").read_text())
+    kept = ("device", "threads", "torch", "python", "isopix", "images")
+    few = {name: lowdata(out / f"{name}-0") for name in PRETRAINING}
+    return {**{key: environment[key] for key in kept}, "runs": found, "few_labels": few}
+
+
+def finished(run: Path) -> bool:
+    """Whether all of a seed is there; the network from scratch is the last."""
+    scratch = run.with_name(f"{run.name}-scratch")
+    return scratch.is_dir() and any(each.get("split") == "test" for each in log.read(scratch / "log.jsonl"))
+
+
+def numbers(run: Path) -> dict[str, Any]:
+    """Of one pre-trained network and what was made of it."""
+    [path] = (run / "probes").glob("*.json")
+    probe = json.loads(path.read_text())
+    layers, joined = probe["network"]["layers"], probe["network"]["joined"]
+    controls = {key: control["layers"][control["best"]]["test"] for key, control in probe["controls"].items()}
+    return {
+        "recipe": json.loads((run / "recipe.json").read_text())["name"],
+        "loss_nats": tested(run)["loss_nats"],
+        "images_seen": seen(run),
+        "probe_images": probe["network"]["images"],
+        "best_layer": layers[probe["network"]["best"]]["layer"],
+        "best": layers[probe["network"]["best"]]["test"],
+        "last": layers[-1]["test"],
+        "joined": {"layers": joined["layers"], "test": joined["score"]["test"]},
+        "controls": controls,
+        **{end: tuned(run.with_name(f"{run.name}-{end}")) for end in ("tuned", "scratch")},
+    }
+
+
+def tuned(run: Path) -> dict[str, Any]:
+    """Of a fine-tuned run: how many of how many test images it answers, and what that took."""
+    found = tested(run)
+    return {key: found[key] for key in ("accuracy", "images", "best_step")} | {"images_seen": seen(run)}
+
+
+def tested(run: Path) -> dict[str, Any]:
+    """The last evaluation on the test images."""
+    return next(each for each in reversed(log.read(run / "log.jsonl")) if each.get("split") == "test")
+
+
+def seen(run: Path) -> int:
+    """Images that the run was trained on, with repetition."""
+    return max(each["images"] for each in log.read(run / "log.jsonl") if each["kind"] == "train")
+
+
+def lowdata(run: Path) -> dict[str, Any]:
+    """The results of few labels."""
+    [path] = (run / "lowdata").glob("*.json")
+    return json.loads(path.read_text())["results"]
+
+
+if __name__ == "__main__":
+    main()

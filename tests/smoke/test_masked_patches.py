@@ -1,0 +1,42 @@
+"""Every verb that a masked run has, on photographs in patches."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.smoke.conftest import Run
+
+SMALL = ["--data", "photos", "data.rows=32", "data.cols=32", "depth=1", "width=16", "steps=2", "batch=8"]
+SHORT = ["log_every=1", "evaluate_images=6", "test_images=6"]
+STEM = {"patchformer.tiny": ["head.channels=8", "stem.channels=4"], "vit.tiny_hybrid": ["stem.channels=4"]}
+
+
+@pytest.mark.parametrize("name", ["patchformer.tiny", "vit.tiny", "vit.tiny_axial", "vit.tiny_hybrid"])
+def test_a_patch_run_serves_the_verbs_of_a_masked_one(isopix: Run, workplace: Path, name: str) -> None:
+    code, out, err = isopix("pretrain", name, *SMALL, *SHORT, *STEM.get(name, []), "--out", "run")
+    assert (code, err) == (0, "")
+    assert f"validation loss {1.3863 if 'former' in name else 6.2383} nats" in out
+    tune = ["finetune", "run", "--labels", "50%", "--out", "ft", "steps=2", "batch=4", *SHORT]
+    for words in (["reconstruct", "run", "-n", "2"], tune, ["report", "run"]):
+        code, _, err = isopix(*words)
+        assert (code, err) == (0, ""), words
+    [told] = (workplace / "run" / "samples").glob("reconstructions-*.json")
+    assert 0 <= json.loads(told.read_text())["accuracy"] <= 1
+
+
+@pytest.mark.usefixtures("quick_probes")
+def test_a_patch_run_is_probed(isopix: Run) -> None:
+    words = [*SMALL, *SHORT, *STEM["patchformer.tiny"]]
+    assert isopix("pretrain", "patchformer.tiny", *words, "--out", "run")[0] == 0
+    code, _, err = isopix("probe", "run", "--limit", "20")
+    assert (code, err) == (0, "")
+
+
+def test_higher_resolution_is_one_setting(isopix: Run) -> None:
+    """ViT section 3.2: positions are interpolated, and all else is as it was."""
+    assert isopix("pretrain", "vit.tiny", *SMALL, *SHORT, "--out", "run")[0] == 0
+    larger = ["data.rows=48", "data.cols=40", "steps=2", "batch=4", *SHORT]
+    code, _, err = isopix("finetune", "run", "--out", "ft", *larger)
+    assert (code, err) == (0, "")
+    assert isopix("reconstruct", "ft", "-n", "2")[0] == 0
