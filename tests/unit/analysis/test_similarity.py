@@ -1,4 +1,4 @@
-"""Similarities have the closed forms of the paper; preservation and rank are what they are for known cases."""
+"""Similarities have the closed forms of the paper; preservation and rank are those of known cases."""
 
 import math
 
