@@ -98,7 +98,9 @@ def distance_by_head(
         raise ValueError("there are no images to look at")
     grid, parts, count = backbone.grid, [], 0
     device = next(backbone.parameters()).device
-    for part in images.split(max(1, ENTRIES // grid.positions**2)):
+    batch = max(1, ENTRIES // grid.positions**2)
+    for start in range(0, len(images), batch):
+        part = images[start : start + batch]
         found = [
             distance(weights, grid, cell=cell, renormalise=renormalise)
             for weights in backbone.attention(part.to(device))

@@ -7,9 +7,13 @@ from typing import NamedTuple
 import torch
 from einops import rearrange
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
-from isopix.model.stems.base import Filters, Vectors
+from isopix.model.masking import whole
+from isopix.model.stems.base import Vectors
+
+LINEAR = 1e-3  # of the whole, by which a sum of parts may miss it for rounding's sake
+Filters = Float[Tensor, "D 3 side side"]  # what every channel of a token weighs the pixels of its patch by
 
 COMPONENTS = 28  # shown of a patch embedding (Vision Transformer, figure 7, left)
 
@@ -39,11 +43,31 @@ def components(rows: Float[Tensor, "rows F"], count: int) -> Components:
     return Components(directions.float(), explained.float(), (centred @ directions.T).float())
 
 
-def of_filters(filters: Filters, count: int = COMPONENTS) -> Components:
+@torch.no_grad()
+def filters(stem: nn.Module, side: int) -> Filters | None:
+    """What each pixel of a patch of that side adds to its token, from black to white; None for a stem that is
+    not linear in its pixels, for which there is no such thing.
+
+    They are asked for pixel by pixel, so that it does not matter how a stem keeps its matrix. It is linear if
+    a white patch is the sum of them all.
+    """
+    size = 3 * side * side
+    lit = torch.cat([torch.eye(size), torch.zeros(1, size), torch.ones(1, size)]).byte() * 255
+    device = next(stem.parameters()).device
+    patches = rearrange(lit, "n (c h w) -> n c h w", c=3, h=side).to(device)
+    answers = whole(stem(patches))[:, 0].double().cpu()
+    black, white = answers[-2], answers[-1]
+    each = answers[:-2] - black
+    if (each.sum(0) - (white - black)).norm() > LINEAR * each.norm():
+        return None
+    return rearrange(each, "(c h w) d -> d c h w", c=3, h=side)
+
+
+def of_filters(given: Filters, count: int = COMPONENTS) -> Components:
     """Of the D filters of a patch embedding: each direction is a patch again, [channel row column] in one
     (`patches` makes pictures of it).
     """
-    return components(rearrange(filters, "d c h w -> d (c h w)"), count)
+    return components(rearrange(given, "d c h w -> d (c h w)"), count)
 
 
 def of_values(vectors: Vectors, count: int) -> list[Components]:

@@ -110,6 +110,11 @@ class RunFolder:
         return self.probes / "along"
 
     @property
+    def analysis(self) -> Path:
+        """What `isopix analyse` found: numbers and their figures."""
+        return self.path / "analysis"
+
+    @property
     def report(self) -> Path:
         return self.path / "report.html"
 

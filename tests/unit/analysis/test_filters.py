@@ -2,10 +2,12 @@
 
 import pytest
 import torch
+from einops import rearrange
 from sklearn.decomposition import PCA
 
 from isopix.analysis import filters
 from isopix.core.random import generator
+from torch import nn
 
 
 def drawn(*shape: int) -> torch.Tensor:
@@ -55,3 +57,26 @@ def test_values_of_each_channel_have_components_of_their_own() -> None:
     assert len(found) == 3
     assert found[1].along.shape == (256, 2)
     torch.testing.assert_close(found[1].directions, filters.components(vectors[1], 2).directions)
+
+
+class PatchStem(nn.Module):
+    """A matrix over the pixels of a patch, in [-1, 1], behind something else or not."""
+
+    def __init__(self, before: nn.Module, size: int):
+        super().__init__()
+        self.before, self.project = before, nn.Linear(size, 6)
+
+    def forward(self, images: torch.Tensor) -> list[torch.Tensor]:
+        cells = rearrange(images, "b c (h p) (w q) -> b (h w) (c p q)", p=4, q=4).float() / 127.5 - 1
+        return [self.project(self.before(cells))]
+
+
+def test_filters_are_the_matrix_of_a_linear_stem_however_it_keeps_it() -> None:
+    stem = PatchStem(nn.Identity(), 48)
+    found = filters.filters(stem, 4)
+    expected = 2 * stem.project.weight.detach().double()  # from -1 to 1
+    torch.testing.assert_close(found.flatten(1), expected, rtol=0, atol=1e-5)
+
+
+def test_a_stem_that_is_not_linear_has_none() -> None:
+    assert filters.filters(PatchStem(nn.Sequential(nn.Linear(48, 48), nn.ReLU()), 48), 4) is None
