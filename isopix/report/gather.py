@@ -14,6 +14,8 @@ from torch import Tensor
 
 from isopix.codecs.nearest import ONE
 from isopix.model.init import FIXED
+from isopix.plots.analyses import DRAW
+from isopix.report.captions import caption
 from isopix.train import checkpoint, log
 from isopix.train.checkpoint import Checkpoint
 from isopix.train.run_folder import RunFolder
@@ -43,6 +45,16 @@ class Drawing:
 
 
 @dataclass(frozen=True)
+class Analysis:
+    """One of `isopix analyse`: its numbers, and these drawn and told."""
+
+    name: str
+    numbers: Values
+    figure: Any
+    caption: str
+
+
+@dataclass(frozen=True)
 class Weights:
     """What the newest intact checkpoint holds."""
 
@@ -65,6 +77,7 @@ class Gathered:
     drawings: list[Drawing] = field(default_factory=list)
     probes: list[Values] = field(default_factory=list)
     verifications: list[Values] = field(default_factory=list)
+    analyses: list[Analysis] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
 
     @property
@@ -93,6 +106,7 @@ def gather(run: RunFolder) -> Gathered:
     probed = sorted(set(run.probes.glob("*.json")) - set(verified))
     probes = [reader.read(path, _probe) for path in probed]
     verifications = [reader.read(path, _verification) for path in verified]
+    analyses = [reader.read(run.analysis / f"{name}.json", _analysis) for name in DRAW]
     return Gathered(
         path=run.path,
         recipe=recipe,
@@ -102,6 +116,7 @@ def gather(run: RunFolder) -> Gathered:
         drawings=sorted((each for each in drawings if each), key=lambda each: _age(each.facts)),
         probes=sorted((each for each in probes if each), key=_age),
         verifications=sorted((each for each in verifications if each), key=_age),
+        analyses=[each for each in analyses if each],
         unreadable=reader.unreadable,
     )
 
@@ -196,6 +211,11 @@ def _verification(path: Path) -> Values:
     values = _json(path)
     facts = {"loss_nats": float(values["loss_nats"]), "images": int(values["images"])}
     return values | facts | {"data": str(values["data"])}
+
+
+def _analysis(path: Path) -> Analysis:
+    values = _json(path)
+    return Analysis(path.stem, values, DRAW[path.stem](values), caption(path.stem, values))
 
 
 def _weights(checkpoints: Path) -> Weights | None:
