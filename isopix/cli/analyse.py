@@ -50,18 +50,18 @@ def analyse(
     data
         Other images than the run's own: a folder, an .npz file, Parquet, or a name.
     image
-        Number of the image that maps are drawn over, from 0.
+        Number of the image, from 0, that maps are drawn over; one of those that --limit takes.
     renormalise
         Without it, what is given to a class token counts as distance 0, as in much published code.
     """
     folder, loaded = RunFolder.open(run), network_of(run, device)
     places = tuple(place_of(word) for word in position or ())
-    source, taken = split_to_draw(loaded, data, split, max(limit, image + 1))
-    images = getattr(source, taken).images
+    source, taken = split_to_draw(loaded, data, split, limit)
+    images = getattr(source, taken).images[:limit]
     found: dict[str, Numbers] = {}
     reasons: dict[str, str] = {}
-    with counting("attention", limit) as done:
-        subject = Subject(loaded, images[: max(limit, image + 1)], image, places, renormalise, done)
+    with counting("attention", len(images)) as done:
+        subject = Subject(loaded, images, image, places, renormalise, done)
         for name, answer in analyses(subject):
             if isinstance(answer, DoesNotApplyError):
                 reasons[name] = str(answer)

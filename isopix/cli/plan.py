@@ -1,8 +1,11 @@
 """`isopix plan`: what a recipe costs, before anything starts."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 import torch
+from cyclopts import Parameter
 
 from isopix.analysis import cost
 from isopix.cli.console import Device, Json, say, show_json, show_table
@@ -11,13 +14,26 @@ from isopix.core import device as devices
 from isopix.recipes import catalogue
 from isopix.recipes.cost import of_recipe
 
+Hours = Annotated[
+    list[str] | None,
+    Parameter(consume_multiple=True, help="devices to tell the cost on, as in A100 V100; all without it"),
+]
+
 
 def plan(
-    recipe: str, *settings: str, file: Path | None = None, device: Device = "auto", json: Json = False
+    recipe: str,
+    *settings: str,
+    file: Path | None = None,
+    device: Device = "auto",
+    device_hours: Hours = None,
+    price: float | None = None,
+    utilisation: float = cost.UTILISATION,
+    json: Json = False,
 ) -> None:
-    """Parameters, FLOPs an image, memory and estimated time of a recipe; writes nothing.
+    """Parameters, FLOPs an image, memory and estimated time of a recipe, here and in hours of devices to
+    rent; writes nothing.
 
-    Example: isopix plan igpt.s
+    Example: isopix plan igpt.s --device-hours A100 H100 --price 2.5
 
     Parameters
     ----------
@@ -27,12 +43,23 @@ def plan(
         Changes, as path=value.
     file
         Changes in a .yaml, .toml or .json file; words on the command line win over it.
+    price
+        Of an hour of one such device, in any money.
+    utilisation
+        Share of a device's data-sheet peak that is reached.
     """
     settled = catalogue.resolve(recipe, file=file, assignments=settings).recipe
     costs, where = of_recipe(settled), devices.pick(device)
     rate = cost.speed(where, settled.precision, settled.width) / costs.training_flops
     images = settled.steps * settled.batch
     piece = settled.batch // settled.accumulate
+    rents = cost.rents(
+        images * costs.training_flops,
+        settled.precision,
+        devices=device_hours or (),
+        utilisation=utilisation,
+        price=price,
+    )
     numbers = {
         "recipe": settled.name,
         "positions": settled.grid.positions,
@@ -44,6 +71,8 @@ def plan(
         "threads": torch.get_num_threads(),
         "images_per_second": rate,
         "seconds": images / rate,
+        "utilisation": utilisation,
+        "device_hours": [rent._asdict() for rent in rents],
     }
     if json:
         show_json(numbers)
@@ -63,6 +92,23 @@ def plan(
     show_table(title, ["", ""], rows)
     share = f"{cost.UTILISATION:.0%} of what {devices.describe(where)} multiplies"
     say(f"The time assumes {share}. Nothing was written.")
+    show_rents(rents, settled.precision, utilisation)
+
+
+def show_rents(rents: Sequence[cost.Rent], precision: str, utilisation: float) -> None:
+    """What the whole training takes of devices that are not here."""
+    money = [] if rents[0].money is None else ["money"]
+    rows = []
+    for name, peak, *spent in rents:
+        amounts = [amount(each) for each in spent if each is not None]
+        rows.append((name, f"{peak / 1e12:,.1f}", *amounts))
+    title = f"The whole training on one device, at {utilisation:.0%} of its {precision} peak"
+    show_table(title, ["", "peak, TFLOP/s", "hours", *money], rows)
+
+
+def amount(count: float) -> str:
+    """Hours or money: whole ones, or of few three digits."""
+    return f"{count:,.0f}" if count >= 100 else f"{count:.3g}" if count >= 0.01 else "< 0.01"
 
 
 def size(count: int | float) -> str:

@@ -83,7 +83,7 @@ def rollout(numbers: Numbers) -> Figure:
     it; above its 99 % quantile it is all one shade.
     """
     queries = numbers["queries"]
-    drawn, cell = _sheet(len(queries), 3, numbers, captions=0)
+    drawn, cell = _sheet(len(queries), 3, numbers, captions=0.0)
     picture = _picture(numbers["image"])
     for row, query in enumerate(queries):
         flow, position = np.array(query["rollout"], dtype=float), query["position"]
@@ -156,7 +156,7 @@ def _image(axes: Axes, picture: Any, position: Place, cell: int) -> None:
     _mark(axes, *((place + 0.5) * cell - 0.5 for place in position))
 
 
-def _mark(axes: Axes, row: float, col: float) -> None:
+def _mark(axes: Axes, row: int | float, col: int | float) -> None:
     axes.plot(
         *(col, row, "s"),
         markersize=4.5,

@@ -4,10 +4,10 @@ import pytest
 import torch
 from einops import rearrange
 from sklearn.decomposition import PCA
+from torch import nn
 
 from isopix.analysis import filters
 from isopix.core.random import generator
-from torch import nn
 
 
 def drawn(*shape: int) -> torch.Tensor:
