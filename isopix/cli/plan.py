@@ -1,8 +1,8 @@
 """`isopix plan`: what a recipe costs, before anything starts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 from cyclopts import Parameter
@@ -13,6 +13,7 @@ from isopix.cli.progress import clock
 from isopix.core import device as devices
 from isopix.recipes import catalogue
 from isopix.recipes.cost import of_recipe
+from isopix.recipes.recipe import Recipe
 
 Hours = Annotated[
     list[str] | None,
@@ -52,7 +53,6 @@ def plan(
     costs, where = of_recipe(settled), devices.pick(device)
     rate = cost.speed(where, settled.precision, settled.width) / costs.training_flops
     images = settled.steps * settled.batch
-    piece = settled.batch // settled.accumulate
     rents = cost.rents(
         images * costs.training_flops,
         settled.precision,
@@ -64,7 +64,7 @@ def plan(
         "recipe": settled.name,
         "positions": settled.grid.positions,
         **costs._asdict(),
-        "step_bytes": costs.bytes(piece),
+        "step_bytes": costs.bytes(settled.batch // settled.accumulate),
         "free_bytes": devices.memory_free(where),
         "images": images,
         "device": devices.describe(where),
@@ -77,22 +77,28 @@ def plan(
     if json:
         show_json(numbers)
         return
-    title = f"{settled.name}: {settled.depth} x {settled.width} over {settled.grid.positions} positions"
+    show_here(settled, numbers)
+    show_rents(rents, settled.precision, utilisation)
+
+
+def show_here(settled: Recipe, numbers: Mapping[str, Any]) -> None:
+    """What the recipe is, and what it takes of this machine."""
+    title = f"{settled.name}: {settled.depth} x {settled.width} over {numbers['positions']} positions"
+    piece = settled.batch // settled.accumulate
     rows = [
-        ("parameters", f"{costs.parameters:,}"),
-        ("FLOPs an image, forward", f"{costs.forward_flops:.3g}"),
-        ("FLOPs an image, training", f"{costs.training_flops:.3g}"),
-        ("memory for weights, gradients and Adam", size(costs.weight_bytes)),
-        (f"memory of a step of {piece} images", size(costs.bytes(piece))),
-        (f"free on {where}", size(devices.memory_free(where))),
-        (f"{settled.steps:,} steps of {settled.batch}", f"{images:,} images"),
-        ("estimated rate here", f"{rate:.3g} images/s"),
-        ("estimated time here", clock(images / rate)),
+        ("parameters", f"{numbers['parameters']:,}"),
+        ("FLOPs an image, forward", f"{numbers['forward_flops']:.3g}"),
+        ("FLOPs an image, training", f"{numbers['training_flops']:.3g}"),
+        ("memory for weights, gradients and Adam", size(numbers["weight_bytes"])),
+        (f"memory of a step of {piece} images", size(numbers["step_bytes"])),
+        ("free here", size(numbers["free_bytes"])),
+        (f"{settled.steps:,} steps of {settled.batch}", f"{numbers['images']:,} images"),
+        ("estimated rate here", f"{numbers['images_per_second']:.3g} images/s"),
+        ("estimated time here", clock(numbers["seconds"])),
     ]
     show_table(title, ["", ""], rows)
-    share = f"{cost.UTILISATION:.0%} of what {devices.describe(where)} multiplies"
+    share = f"{cost.UTILISATION:.0%} of what {numbers['device']} multiplies"
     say(f"The time assumes {share}. Nothing was written.")
-    show_rents(rents, settled.precision, utilisation)
 
 
 def show_rents(rents: Sequence[cost.Rent], precision: str, utilisation: float) -> None:

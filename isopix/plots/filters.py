@@ -46,7 +46,7 @@ def values(numbers: Numbers) -> Figure:
         along, explained = np.array(tables[0]["along"], dtype=float), tables[0]["explained"]
         pairs = min(2, along.shape[1] // 2)  # a palette of two or three colours has no four components
         plots = drawn.subplots(1, pairs + 1, width_ratios=(*[1] * pairs, 0.8))
-        for axes, first in zip(plots, (0, 2), strict=False):
+        for axes, first in zip(plots[:pairs], (0, 2), strict=False):
             _scatter(axes, along[:, first : first + 2], colours, explained[first : first + 2], first)
         _explained(plots[-1], [explained], [style.QUIET])
         return drawn
