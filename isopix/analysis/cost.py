@@ -65,21 +65,39 @@ def rents(
     ]
 
 
-def cost(network: Network, *, block_flops: int, depth: int, width: int, precision: Precision) -> Cost:
-    """Counts of a network of `depth` blocks of `block_flops` each, forward, an image.
+class Work(NamedTuple):
+    """FLOPs of one image's forward pass, and what is kept of it: a multiply-add is two FLOPs.
 
-    A multiply-add is two FLOPs; training is three times the forward pass; the head is counted at the
-    positions that the objective grades. Memory is an estimate: 16 bytes a parameter in float32 with Adam, and
-    16 values of width D that a block keeps for each position.
+    `seen` is how many positions the blocks run over.
+    """
+
+    stem: int
+    block: int
+    head: int
+    depth: int
+    width: int
+    seen: int
+
+
+def cost(network: Network, work: Work, precision: Precision) -> Cost:
+    """Counts of a network that does this work an image.
+
+    Training is three times the forward pass. Memory is an estimate: 16 bytes a parameter in float32 with
+    Adam, 16 values of width D that a block keeps for each position that it sees, and float32 logits with
+    their gradient; what a stem keeps is not counted.
     """
     count = sum(parameter.numel() for parameter in network.parameters())
-    codec, grid = network.codec, network.codec.grid
-    logits = codec.codes * codec.levels
-    decoded = round(grid.positions * network.objective.decoded(codec.codes))
-    forward = depth * block_flops + 2 * width * logits * decoded
+    logits = network.codec.codes * network.codec.levels
+    forward = work.stem + work.depth * work.block + work.head
     size = 2 if precision == "bf16" else 4
-    saved = grid.positions * depth * SAVED_PER_POSITION * width * size + 8 * logits * decoded
+    saved = work.seen * work.depth * SAVED_PER_POSITION * work.width * size + 8 * logits * decoded(network)
     return Cost(count, forward, 3 * forward, BYTES_PER_PARAMETER * count, saved)
+
+
+def decoded(network: Network) -> int:
+    """How many positions of an image have something graded, on average: those that the head decodes."""
+    positions = network.codec.grid.positions
+    return round(positions * network.objective.decoded(positions, network.codec.codes))
 
 
 def matrix_rate(device: torch.device, precision: Precision, width: int, seconds: float = 0.4) -> float:

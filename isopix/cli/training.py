@@ -66,7 +66,7 @@ def conclude(recipe: Recipe, outcome: Outcome, again: str, *, json: bool) -> Non
         told = {name: values for name, values in newest.items() if values or name == "loss_nats"}
         show_json({"run": str(path), "step": outcome.step, "finished": outcome.finished, **told})
     elif outcome.finished:
-        picture = "sample" if recipe.objective.causal else "reconstruct"
+        picture = "sample" if recipe.objective.paints else "reconstruct"
         say(f"done: {path}")
         verbs = [*(["probe"] if outcome.labelled else []), picture, "report"]
         say(f"next: {' ; '.join(command(verb, path) for verb in verbs)}")

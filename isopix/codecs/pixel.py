@@ -1,8 +1,4 @@
-"""Pixel codecs: one position is one pixel, named by the nearest colour of a palette or by its three bytes.
-
-A codec's spec says all that a run asks of it: the task of making it, the codec of some images, the same one
-from a checkpoint, and one of its size for counting.
-"""
+"""Pixel codecs: one position is one pixel, named by the nearest colour of a palette or by its three bytes."""
 
 import hashlib
 from collections.abc import Mapping
@@ -17,11 +13,12 @@ from torch import Tensor
 
 from isopix.codecs import kmeans, nearest, palette_file
 from isopix.codecs.base import Codec
+from isopix.codecs.fixed import Fixed
 from isopix.codecs.palette import Palette
 from isopix.core.config import spec
 from isopix.core.types import Codes, Grid, Images
 
-__all__ = ["ByteChannels", "Bytes", "CodecSpec", "Palette", "PaletteColours"]
+__all__ = ["ByteChannels", "Bytes", "Palette", "PaletteColours"]
 
 
 class Bytes(Codec):
@@ -61,6 +58,11 @@ class PaletteColours:
             raise ValueError(
                 f"a palette of {self.colours} colours is not possible; allowed: 2 to {nearest.MOST}"
             )
+
+    @property
+    def cell(self) -> int:
+        """Side in pixels of one position."""
+        return 1
 
     def build(self, grid: Grid, colours: Float[Tensor, "K 3"]) -> Palette:
         """Raises ValueError if these are not as many colours as the settings say."""
@@ -105,35 +107,14 @@ class PaletteColours:
 
 
 @spec
-class ByteChannels:
+class ByteChannels(Fixed):
     """The three channels as they are: nothing is chosen, fitted or kept."""
 
     kind: Literal["bytes"] = "bytes"
 
     @property
-    def task(self) -> str:
-        """Nothing takes time."""
-        return ""
+    def cell(self) -> int:
+        return 1
 
-    def fit(self, images: Images, grid: Grid, seed: int) -> Bytes:
-        """The codec, whatever the images."""
+    def build(self, grid: Grid) -> Bytes:
         return Bytes(grid)
-
-    def restore(self, tensors: Mapping[str, Tensor], grid: Grid) -> Bytes:
-        """The codec, whatever the checkpoint."""
-        return Bytes(grid)
-
-    def example(self, grid: Grid) -> Bytes:
-        """The codec."""
-        return Bytes(grid)
-
-    def anchored(self) -> "ByteChannels":
-        """The same: no path is in it."""
-        return self
-
-    def origin(self) -> dict[str, Any]:
-        """Nothing."""
-        return {}
-
-
-CodecSpec = PaletteColours | ByteChannels

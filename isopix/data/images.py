@@ -14,6 +14,7 @@ from isopix.core.random import generator
 from isopix.data.augment import Augmentation, Plain
 from isopix.data.cache import BadFile, Stored, stored
 from isopix.data.hub import WAYS_ROUND
+from isopix.data.noise import Noise, NoNoise
 from isopix.data.prepare import Preparation
 from isopix.data.readers import NAMES, open_source
 from isopix.data.resize import Resample
@@ -34,7 +35,8 @@ class Data:
     images, an .npz file, a Parquet file or folder. The shorter side is made to fit, then `crop` takes the
     centre or a random box, drawn once an image. `holdout` None is the paper's: 0.1, and 0.04 for imagenet-1k.
     `limit` takes the first images of each split. `labels` then leaves so many images of each class in train,
-    or a share of each (`10%`), drawn at random; `subset` numbers the draws.
+    or a share of each (`10%`), drawn at random; `subset` numbers the draws. `augment` is how training images
+    are drawn; `noise` is done to what of them the network is shown, and not to what it must name.
     """
 
     source: str = "digits"
@@ -48,6 +50,7 @@ class Data:
     labels: int | str | None = None
     subset: int = 0
     augment: Augmentation = Plain()
+    noise: Noise = NoNoise()
 
     def __post_init__(self) -> None:
         if not self.source:

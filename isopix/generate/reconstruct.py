@@ -40,7 +40,7 @@ def reconstruct(network: Network, images: Images, *, generator: torch.Generator)
 
 def require_masked(network: Network) -> None:
     """Raises ValueError for a network that sees what stands before alone, and says what it can do instead."""
-    if network.objective.causal:
+    if network.objective.paints:
         raise ValueError(
             "this model was trained with the autoregressive objective, and hides nothing to reconstruct; "
             "it can draw images (isopix sample) and complete them from their first rows (isopix complete)"

@@ -141,7 +141,7 @@ def sample(
 
 def require_causal(network: Network) -> None:
     """Raises ValueError for a network that sees all sides, and says what it can do instead."""
-    if not network.objective.causal:
+    if not network.objective.paints:
         raise ValueError(
             "this model was trained with the masked objective and cannot paint pixel by pixel; "
             "it can fill in hidden pixels (isopix reconstruct) and be probed (isopix probe)"

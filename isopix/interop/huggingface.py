@@ -199,7 +199,7 @@ def _translated(stored: Weights, described: Described) -> tuple[dict[str, Tensor
 
 
 def _refuse_others(network: Network) -> None:
-    if not network.objective.causal:
+    if not network.objective.paints:
         raise ValueError(
             "a masked network cannot be an ImageGPT of Hugging Face's, whose attention is causal"
         )

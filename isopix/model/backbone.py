@@ -4,50 +4,67 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, Literal
 
-from torch import nn
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from isopix.core.types import Grid, Hidden, Images, Tokens
 from isopix.model.attention import Attentive, Weights
 from isopix.model.cache import Cache
+from isopix.model.dropping import Visible, alike, strips
 from isopix.model.masking import whole
 
 Stream = Literal["n", "h"]
+States = Float[Tensor, "B _ D"]  # of all positions or of some, with a class token before them or without
 
 
 class Backbone(nn.Module):
     """Images to states 0..L: what enters the first block, and what leaves each of the L blocks.
 
     `n` of a layer is its state after the *next* block's first norm (the last norm for l = L); the paper
-    probes n.
+    probes n. A class token, if there is one, stands before the positions in every state: what attention has
+    pooled of them.
     """
 
-    def __init__(self, grid: Grid, parts: Sequence[nn.Module], blocks: Sequence[nn.Module], norm: nn.Module):
-        """`parts` are stem, masking and positions, in this order."""
+    def __init__(
+        self,
+        grid: Grid,
+        parts: Sequence[nn.Module],
+        blocks: Sequence[nn.Module],
+        norm: nn.Module,
+        token: nn.Parameter | None = None,
+    ):
+        """`parts` are stem, masking and positions, in this order; `token` is the class token [D]."""
         super().__init__()
         self.grid = grid
-        self.stem, self.masking, self.positions = parts
+        self.stem, self.masking = parts[:2]
+        self.positions: Any = parts[2]
         self.blocks: Any = nn.ModuleList(blocks)  # of one union; torch's own type forgets their methods
-        self.norm = norm
+        self.norm, self.token = norm, token
 
     @property
     def depth(self) -> int:
         return len(self.blocks)
 
-    def enter(self, images: Images, hidden: Hidden | None = None) -> Tokens:
+    def enter(self, images: Images, hidden: Hidden | None = None) -> States:
         """State 0."""
-        return self.positions(self.masking(self.stem(images), hidden))
+        return next(self.states(images, hidden))
 
-    def states(self, images: Images, hidden: Hidden | None = None) -> Iterator[Tokens]:
+    def states(self, images: Images, hidden: Hidden | None = None) -> Iterator[States]:
         """The L+1 states, one after another."""
-        tokens = self.enter(images, hidden)
-        yield tokens
-        for block in self.blocks:
-            tokens = block(tokens)
-            yield tokens
+        if hidden is None or not self.masking.drops:
+            tokens = self.positions(self.masking(self.stem(images), hidden))
+            yield from self._through(self._led(tokens))
+            return
+        runs = alike(hidden)
+        order = torch.cat([run.images for run in runs]).argsort()
+        each = [self._without(images[run.images], run.places) for run in runs]
+        for states in zip(*each, strict=True):
+            yield torch.cat(states)[order]
 
     def features(
         self, images: Images, hidden: Hidden | None = None, *, stream: Stream = "n"
-    ) -> Iterator[Tokens]:
+    ) -> Iterator[States]:
         """Tokens of every layer 0..L as the probes read them: normed (`n`, iGPT section 2.4) or raw (`h`)."""
         for norm, state in zip(self._norms(), self.states(images, hidden), strict=True):
             yield norm(state) if stream == "n" else state
@@ -65,7 +82,7 @@ class Backbone(nn.Module):
         for block, state in zip(self.blocks, self.states(images, hidden), strict=False):  # the last: unread
             yield from block.weights(state)
 
-    def some(self, layers: Sequence[int], images: Images, hidden: Hidden | None = None) -> list[Tokens]:
+    def some(self, layers: Sequence[int], images: Images, hidden: Hidden | None = None) -> list[States]:
         """n of these layers alone; no block behind the last of them is run."""
         norms, states = self._norms(), self.states(images, hidden)
         found = {
@@ -80,14 +97,46 @@ class Backbone(nn.Module):
         layer's.
         """
         parts = [self.stem, self.masking, self.positions]
-        return Backbone(self.grid, parts, list(self.blocks)[:layer], self._norms()[layer])
+        return Backbone(self.grid, parts, list(self.blocks)[:layer], self._norms()[layer], self.token)
 
     def forward(self, images: Images, hidden: Hidden | None = None) -> Tokens:
-        """n of the last layer: what the head reads."""
-        tokens = self.enter(images, hidden)
+        """n of the last layer at every position: what the head reads."""
+        for tokens in self.states(images, hidden):  # noqa: B007
+            pass
+        return self.placed(self.norm(tokens))
+
+    def placed(self, tokens: States) -> States:
+        """The tokens of positions alone."""
+        return tokens if self.token is None else tokens[:, 1:]
+
+    def _led(self, tokens: States) -> States:
+        """The tokens, the class token before them."""
+        if self.token is None:
+            return tokens
+        return torch.cat([self.token.to(tokens.dtype).expand(len(tokens), 1, -1), tokens], 1)
+
+    def _through(self, tokens: States) -> Iterator[States]:
+        yield tokens
         for block in self.blocks:
             tokens = block(tokens)
-        return self.norm(tokens)
+            yield tokens
+
+    def _without(self, images: Images, places: Visible) -> Iterator[States]:
+        """The states of images of which these places alone are there, as many of each."""
+        tokens = whole(self.stem(strips(images, places, self.grid)))
+        for state in self._through(self._led(self.positions.at(tokens, places))):
+            yield self._scattered(state, places)
+
+    def _scattered(self, state: States, places: Visible) -> States:
+        """Every position again: at the others stands the pooled vector with the vector of the place, from
+        which PatchFormer decodes (section 2.1): the class token, or without one the mean.
+        """
+        seen = self.placed(state)
+        pooled = seen.sum(1) / max(1, seen.shape[1]) if self.token is None else state[:, 0]
+        everywhere = torch.arange(self.grid.positions, device=state.device).expand(len(state), -1)
+        asked = self.positions.at(pooled[:, None].expand(-1, self.grid.positions, -1), everywhere)
+        full = asked.to(seen.dtype).scatter(1, places[..., None].expand_as(seen), seen)
+        return full if self.token is None else torch.cat([state[:, :1], full], 1)
 
     def _norms(self) -> list[nn.Module]:
         """The norm that n of each layer 0..L is behind: the next block's first, the last one's own."""

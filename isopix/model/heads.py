@@ -1,11 +1,54 @@
 """Heads: tokens to logits; zero-initialised, so that an untrained model is exactly uniform."""
 
+from itertools import pairwise
+from math import isqrt
+from typing import Literal
+
 import torch
-from einops import rearrange
+from einops import rearrange, repeat
 from torch import Tensor, nn
 
 from isopix.codecs.base import Codec
+from isopix.core.config import spec
 from isopix.core.types import Logits, Tokens
+from isopix.model.convolution import Pixels, Rectified, Standardised
+from isopix.model.counting import counted
+
+
+@spec
+class Linear:
+    """One untied matrix without bias (iGPT's `wtet`)."""
+
+    kind: Literal["linear"] = "linear"
+
+    def build(self, codec: Codec, width: int) -> "LinearHead":
+        return LinearHead(codec, width)
+
+    def flops(self, codec: Codec, width: int) -> int:
+        """Multiply-adds counted as two, of one position."""
+        return 2 * width * codec.codes * codec.levels
+
+
+@spec
+class Upsampling:
+    """A residual decoder from a vector to a thumbnail: 2 x 2 pixels of `channels` channels, doubled in side
+    and halved in channels until there is one pixel a code (PatchFormer section 2.1, which tells no more).
+    """
+
+    kind: Literal["upsampling"] = "upsampling"
+    channels: int = 256
+
+    def __post_init__(self) -> None:
+        if self.channels < 1:
+            raise ValueError(f"channels {self.channels} must be at least 1")
+
+    def build(self, codec: Codec, width: int) -> "UpsamplingHead":
+        """Raises ValueError unless the codes of a position are a square of 4 x 4, 8 x 8, and so on."""
+        return UpsamplingHead(self, codec, width)
+
+    def flops(self, codec: Codec, width: int) -> int:
+        """Multiply-adds counted as two, of one position."""
+        return counted(lambda: self.build(codec, width), (1, 1, width), torch.float32)
 
 
 def at_least_float32(logits: Tensor) -> Tensor:
@@ -14,7 +57,7 @@ def at_least_float32(logits: Tensor) -> Tensor:
 
 
 class LinearHead(nn.Module):
-    """One untied matrix [Q*K D] without bias (iGPT's `wtet`); logits are float32 or wider."""
+    """A matrix [Q*K D]; logits are float32 or wider."""
 
     def __init__(self, codec: Codec, width: int):
         super().__init__()
@@ -23,3 +66,51 @@ class LinearHead(nn.Module):
 
     def forward(self, tokens: Tokens) -> Logits:
         return rearrange(at_least_float32(self.project(tokens)), "b n (q k) -> b n q k", q=self.codes)
+
+
+FIRST = 2  # side of the picture that a vector is spread to
+
+
+class UpsamplingHead(nn.Module):
+    def __init__(self, spec: Upsampling, codec: Codec, width: int):
+        super().__init__()
+        side, channels = isqrt(codec.codes), spec.channels
+        doublings = (side // FIRST).bit_length() - 1
+        if doublings < 1 or codec.codes != (FIRST << doublings) ** 2:
+            raise ValueError(
+                f"an upsampling head draws 4 x 4, 8 x 8, 16 x 16 .. codes; this codec has {codec.codes}"
+            )
+        self.spread = nn.Linear(width, channels * FIRST**2)
+        inputs = [max(1, channels >> step) for step in range(doublings + 1)]
+        steps = [Doubled(*pair) for pair in pairwise(inputs)]
+        self.steps = nn.Sequential(*steps, Rectified(inputs[-1]))
+        self.project = nn.Linear(inputs[-1], codec.levels, bias=False)
+
+    def forward(self, tokens: Tokens) -> Logits:
+        spread = rearrange(self.spread(tokens), "b n (c h w) -> (b n) c h w", h=FIRST, w=FIRST)
+        pixels = rearrange(self.steps(spread), "(b n) c h w -> b n (h w) c", b=len(tokens))
+        return at_least_float32(self.project(pixels))
+
+
+class Doubled(nn.Module):
+    """conv0(u) + conv2(f(conv1(u f(x)))): u doubles the side, f is a norm and a ReLU; conv0 is 1 x 1, the
+    others 3 x 3.
+    """
+
+    def __init__(self, inputs: int, outputs: int):
+        super().__init__()
+        self.first, self.second = Rectified(inputs), Rectified(outputs)
+        self.conv0 = Standardised(inputs, outputs, 1)
+        self.conv1 = Standardised(inputs, outputs, 3)
+        self.conv2 = Standardised(outputs, outputs, 3)
+
+    def forward(self, pixels: Pixels) -> Pixels:
+        inner = self.second(self.conv1(_doubled(self.first(pixels))))
+        return self.conv0(_doubled(pixels)) + self.conv2(inner)
+
+
+def _doubled(pixels: Pixels) -> Pixels:
+    return repeat(pixels, "b c h w -> b c (h two) (w too)", two=2, too=2)
+
+
+Head = Linear | Upsampling

@@ -4,12 +4,12 @@ import math
 import re
 from collections.abc import Callable
 from itertools import chain
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
-Initial = Literal["openai", "keras"]
+Initial = Literal["openai", "keras", "vit"]
 Draw = Callable[[torch.Size, int, int, torch.Generator], Tensor]  # shape, width D, depth L
 
 
@@ -42,28 +42,36 @@ def glorot(shape: torch.Size, width: int, depth: int, generator: torch.Generator
 
 zeros, ones = constant(0.0), constant(1.0)
 small, table = normal(lambda width, depth: 0.02), uniform(lambda width: 0.05)
+fans_of_d = uniform(lambda width: math.sqrt(3 / width))  # query, key and value are a matrix each
+normals = normal(lambda width, depth: 1.0)
 # `openai`: the released code of Image GPT, where only the attention's output is scaled by depth; matrices
 # that it does not have are Glorot's. `keras`: what Keras does unless told otherwise; the study of inductive
-# biases names no start and was written in it, so that this one is inferred. Query, key and value are a matrix
-# each. The head's zeros are ours in both: an untrained network is exactly uniform.
-RULES: tuple[tuple[str, Draw, Draw], ...] = (
-    # parameter, openai, keras
-    (r"norm\d?\.weight$", ones, ones),
-    (r"\.bias$", zeros, zeros),
-    (r"head\.project\.weight$", zeros, zeros),
+# biases names no start and was written in it, so that this one is inferred. `vit`: the released code of the
+# Vision Transformer; PatchFormer names no start and gets it too. The head's zeros are ours in all: an
+# untrained network is exactly uniform.
+RULES: tuple[tuple[str, Draw, Draw, Draw], ...] = (
+    # parameter, openai, keras, vit
+    (r"norm\d?\.weight$", ones, ones, ones),
+    (r"(?<!mlp\.up)(?<!mlp\.down)\.bias$", zeros, zeros, zeros),
+    (r"mlp\.(up|down)\.bias$", zeros, zeros, normal(lambda width, depth: 1e-6)),
+    (r"head\.project\.weight$", zeros, zeros, zeros),
+    (r"attention\.qkv\.weight$", normal(lambda width, depth: 1 / math.sqrt(width)), fans_of_d, fans_of_d),
     (
-        r"attention\.qkv\.weight$",
-        normal(lambda width, depth: 1 / math.sqrt(width)),
-        uniform(lambda width: math.sqrt(3 / width)),
+        r"attention\.out\.weight$",
+        normal(lambda width, depth: 1 / math.sqrt(width * depth)),
+        glorot,
+        glorot,
     ),
-    (r"attention\.out\.weight$", normal(lambda width, depth: 1 / math.sqrt(width * depth)), glorot),
-    (r"mlp\.(up|down)\.weight$", small, glorot),
-    (r"conv\d\.weight$", glorot, glorot),
-    (r"stem\.tables\.\d+\.weight$", small, table),
-    (r"stem\.project\.weight$", glorot, glorot),
-    (r"stem\.features\.normals$", normal(lambda width, depth: 1.0), normal(lambda width, depth: 1.0)),
-    (r"masking\.start$", small, table),
-    (r"positions\.table$", normal(lambda width, depth: 0.01), table),
+    (r"mlp\.(up|down)\.weight$", small, glorot, glorot),
+    (r"conv\d\.weight$", glorot, glorot, glorot),
+    (r"stem\.tables\.\d+\.weight$", small, table, small),
+    (r"stem\.project\.weight$", glorot, glorot, glorot),
+    (r"stem\.features\.\d+\.weight$", glorot, glorot, glorot),
+    (r"stem\.features\.normals$", normals, normals, normals),
+    (r"head\.spread\.weight$", glorot, glorot, glorot),
+    (r"masking\.start$", small, table, small),
+    (r"(masking|backbone)\.token$", small, table, small),
+    (r"positions\.(table|rows|cols)$", normal(lambda width, depth: 0.01), table, small),
 )
 FIXED = r"stem\.features\.normals$"  # drawn once and saved, but not learnt
 
@@ -79,5 +87,5 @@ def initialise(
     for name, tensor in chain(sorted(network.named_parameters()), sorted(fixed)):
         found = [rules for pattern, *rules in RULES if re.search(pattern, name)]
         assert len(found) == 1, f"{len(found)} initialisation rules for {name}"
-        draw = found[0][0 if initial == "openai" else 1]
+        draw = found[0][get_args(Initial).index(initial)]
         tensor.copy_(draw(tensor.shape, width, depth, generator))

@@ -1,7 +1,7 @@
 """Masking: what of each position the blocks may see. (parts, hidden) -> tokens; an objective says which."""
 
 from functools import reduce
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import nn
@@ -36,7 +36,31 @@ class ZeroOut:
         return Zero()
 
 
+@spec
+class MaskToken:
+    """A hidden position becomes a learned vector, before positions are added (ViT, appendix B.1.2)."""
+
+    kind: Literal["mask_token"] = "mask_token"
+
+    def build(self, width: int) -> "Token":
+        return Token(width)
+
+
+@spec
+class Drop:
+    """Hidden positions are not there: stem and blocks run over the visible ones alone (PatchFormer section
+    2.1). What answers for a hidden position is the pooled vector and the vector of its place.
+    """
+
+    kind: Literal["drop"] = "drop"
+
+    def build(self, width: int) -> "Dropped":
+        return Dropped()
+
+
 class Shift(nn.Module):
+    drops: ClassVar = False
+
     def __init__(self, width: int):
         super().__init__()
         self.start = nn.Parameter(torch.zeros(width))
@@ -49,6 +73,8 @@ class Shift(nn.Module):
 
 
 class Zero(nn.Module):
+    drops: ClassVar = False
+
     def forward(self, parts: Parts, hidden: Hidden | None) -> Tokens:
         if hidden is None:
             return whole(parts)
@@ -58,7 +84,30 @@ class Zero(nn.Module):
         return whole([part.masked_fill(veil, 0.0) for part, veil in zip(parts, veils, strict=True)])
 
 
-Masking = ShiftRight | ZeroOut
+class Token(nn.Module):
+    drops: ClassVar = False
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.token = nn.Parameter(torch.zeros(width))
+
+    def forward(self, parts: Parts, hidden: Hidden | None) -> Tokens:
+        tokens = whole(parts)
+        return tokens if hidden is None else torch.where(hidden, self.token.to(tokens.dtype), tokens)
+
+
+class Dropped(nn.Module):
+    """The backbone calls it where nothing is hidden, and leaves out itself what is."""
+
+    drops: ClassVar = True
+
+    def forward(self, parts: Parts, hidden: Hidden | None) -> Tokens:
+        assert hidden is None, "the backbone has left out what is hidden"
+        return whole(parts)
+
+
+Hiding = ZeroOut | MaskToken | Drop  # what an objective that hides positions may choose
+Masking = ShiftRight | Hiding
 
 
 def whole(parts: Parts) -> Tokens:

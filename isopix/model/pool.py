@@ -8,12 +8,12 @@ from torch import Tensor
 
 from isopix.core.types import Tokens
 
-Pool = Literal["mean", "last", "max"]
+Pool = Literal["mean", "last", "max", "first"]
 Pooled = Float[Tensor, "B D"]
 
 
 def mean(tokens: Tokens) -> Pooled:
-    """The mean over positions (iGPT section 2.4), in float32."""
+    """The mean over positions (iGPT section 2.4) and the class token, if there is one, in float32."""
     return tokens.float().mean(1)
 
 
@@ -27,4 +27,11 @@ def maximum(tokens: Tokens) -> Pooled:
     return tokens.float().amax(1)
 
 
-POOLS: dict[Pool, Callable[[Tokens], Pooled]] = {"mean": mean, "last": last, "max": maximum}
+def first(tokens: Tokens) -> Pooled:
+    """The first token, which is the class token where there is one, in float32: what attention has pooled
+    (ViT, equation 4; PatchFormer section 2.1).
+    """
+    return tokens[:, 0].float()
+
+
+POOLS: dict[Pool, Callable[[Tokens], Pooled]] = {"mean": mean, "last": last, "max": maximum, "first": first}

@@ -3,10 +3,15 @@
 from typing import Literal
 
 import torch
-from torch import nn
+from einops import rearrange
+from jaxtyping import Float, Int
+from torch import Tensor, nn
 
 from isopix.core.config import spec
 from isopix.core.types import Grid, Tokens
+
+Vectors = Float[Tensor, "positions D"]
+Places = Int[Tensor, "B N"]  # numbers of positions in raster order
 
 
 @spec
@@ -28,6 +33,41 @@ class LearnedPositions(nn.Module):
         """Add the vectors of the positions from `start` on."""
         return tokens + self.table[start : start + tokens.shape[1]]
 
+    def at(self, tokens: Tokens, places: Places) -> Tokens:
+        """Add the vectors of these places."""
+        return tokens + self.table[places]
+
+
+@spec
+class Factorised:
+    """One free vector for each row and one for each column; a position has the sum of its two (PatchFormer
+    section 2.1).
+    """
+
+    kind: Literal["factorised"] = "factorised"
+
+    def build(self, grid: Grid, width: int) -> "FactorisedPositions":
+        return FactorisedPositions(grid, width)
+
+
+class FactorisedPositions(nn.Module):
+    def __init__(self, grid: Grid, width: int):
+        super().__init__()
+        self.rows = nn.Parameter(torch.zeros(grid.rows, width))
+        self.cols = nn.Parameter(torch.zeros(grid.cols, width))
+
+    def vectors(self) -> Vectors:
+        """Those of all positions."""
+        return rearrange(self.rows[:, None] + self.cols, "h w d -> (h w) d")
+
+    def forward(self, tokens: Tokens, start: int = 0) -> Tokens:
+        """Add the vectors of the positions from `start` on."""
+        return tokens + self.vectors()[start : start + tokens.shape[1]]
+
+    def at(self, tokens: Tokens, places: Places) -> Tokens:
+        """Add the vectors of these places."""
+        return tokens + self.vectors()[places]
+
 
 @spec
 class NoPositions:
@@ -44,5 +84,9 @@ class Unplaced(nn.Module):
         """The tokens as they are."""
         return tokens
 
+    def at(self, tokens: Tokens, places: Places) -> Tokens:
+        """The tokens as they are."""
+        return tokens
 
-Positions = Learned | NoPositions
+
+Positions = Learned | Factorised | NoPositions

@@ -7,7 +7,7 @@ from torch import nn
 
 from isopix.codecs.base import Codec
 from isopix.core.config import spec
-from isopix.core.types import Images, Tokens
+from isopix.core.types import Grid, Images, Tokens
 from isopix.model.masking import ShiftRight
 from isopix.objectives.base import Loss, Problem, nll, pose
 
@@ -25,10 +25,21 @@ class Autoregressive:
         return True
 
     @property
+    def paints(self) -> bool:
+        return True
+
+    @property
+    def single_codes(self) -> bool:
+        return False
+
+    def require(self, grid: Grid) -> None:
+        pass
+
+    @property
     def masking(self) -> ShiftRight:
         return ShiftRight()
 
-    def decoded(self, codes: int) -> float:
+    def decoded(self, positions: int, codes: int) -> float:
         return 1.0
 
     def prepare(self, images: Images, codec: Codec, generator: torch.Generator) -> Problem:
@@ -38,3 +49,6 @@ class Autoregressive:
 
     def loss(self, tokens: Tokens, problem: Problem, head: nn.Module) -> Loss:
         return nll(tokens, problem, head)
+
+    def nats(self, tokens: Tokens, problem: Problem, head: nn.Module) -> Loss:
+        return self.loss(tokens, problem, head)

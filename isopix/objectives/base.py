@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from isopix.codecs.base import Codec
-from isopix.core.types import Codes, Graded, Hidden, Images, Logits, Scalar, Tokens
+from isopix.core.types import Codes, Graded, Grid, Hidden, Images, Logits, Scalar, Tokens
 from isopix.model.masking import Masking
 
 Loss = Scalar  # mean nats per graded code: a mean within each image, then over images
@@ -19,6 +19,8 @@ Loss = Scalar  # mean nats per graded code: a mean within each image, then over 
 class Problem(NamedTuple):
     """What the backbone is shown, what it must name, and what counts.
 
+    `images` are what stems read, with whatever has been done to them; `answers` are of the images as they
+    were. `hidden` the backbone may not see, `graded` counts in the loss: neither implies the other.
     `share` is each image's part of the loss; the shares of a whole batch sum to one, so that the losses of
     its pieces add up to its loss.
     """
@@ -48,17 +50,31 @@ class Objective(Protocol):
         """Whether a position may only look at those before it."""
 
     @property
+    def paints(self) -> bool:
+        """Whether it names every code from those before it, so that pictures can be drawn."""
+
+    @property
+    def single_codes(self) -> bool:
+        """Whether it may hide single codes of a position."""
+
+    def require(self, grid: Grid) -> None:
+        """Raises ValueError for a grid on which no problem can be posed."""
+
+    @property
     def masking(self) -> Masking:
         """What of a hidden position the blocks may see."""
 
-    def decoded(self, codes: int) -> float:
-        """The share of positions with something graded, hence decoded, on average, at `codes` a position."""
+    def decoded(self, positions: int, codes: int) -> float:
+        """The share of so many positions with something graded, hence decoded, on average."""
 
     def prepare(self, images: Images, codec: Codec, generator: torch.Generator) -> Problem:
         """A problem made of a batch; chance comes from `generator` alone."""
 
     def loss(self, tokens: Tokens, problem: Problem, head: nn.Module) -> Loss:
-        """The grade of the backbone's answer `tokens`."""
+        """What training makes small, of the backbone's answer `tokens`."""
+
+    def nats(self, tokens: Tokens, problem: Problem, head: nn.Module) -> Loss:
+        """-ln p(answer), of the same; most objectives train it as it is."""
 
 
 def pose(images: Images, hidden: Hidden | None, answers: Codes, graded: Graded) -> Problem:
@@ -67,9 +83,11 @@ def pose(images: Images, hidden: Hidden | None, answers: Codes, graded: Graded) 
     return Problem(images, hidden, answers, graded, counted / counted.sum().clamp(min=1))
 
 
-def nll(tokens: Tokens, problem: Problem, head: nn.Module, most: int | None = None) -> Loss:
+def nll(
+    tokens: Tokens, problem: Problem, head: nn.Module, most: int | None = None, *, smoothing: float = 0.0
+) -> Loss:
     """-ln p(answer) by the problem's shares (iGPT section 2.1), in nats; at most `most` positions are
-    decoded.
+    decoded. With `smoothing` s it is against soft labels: 1 - s for the answer, and s shared by all K levels.
 
     With `most`, the head sees only positions with something graded, gathered over the batch into a block of
     this fixed size, so that compiled code keeps one shape and hidden pixels alone cost memory.
@@ -84,7 +102,7 @@ def nll(tokens: Tokens, problem: Problem, head: nn.Module, most: int | None = No
         rows = torch.nonzero_static(touched, size=most, fill_value=0)[:, 0]
         real = torch.arange(most, device=rows.device) < touched.sum()
         tokens, answers, weight = tokens[:, rows], answers[:, rows], weight[:, rows] * real[:, None]
-    return (_each(head(tokens), answers) * weight).sum()
+    return (_each(head(tokens), answers, smoothing) * weight).sum()
 
 
 def nll_by_image(tokens: Tokens, problem: Problem, head: nn.Module) -> Float[Tensor, " B"]:
@@ -98,7 +116,9 @@ def nll_by_image(tokens: Tokens, problem: Problem, head: nn.Module) -> Float[Ten
     return sums / graded.sum((1, 2)).clamp(min=1)
 
 
-def _each(logits: Logits, answers: Codes) -> Float[Tensor, "B N Q"]:
+def _each(logits: Logits, answers: Codes, smoothing: float = 0.0) -> Float[Tensor, "B N Q"]:
     """-ln p(answer) of each code."""
-    losses = F.cross_entropy(logits.flatten(0, 2), answers.flatten(), reduction="none")
+    losses = F.cross_entropy(
+        logits.flatten(0, 2), answers.flatten(), reduction="none", label_smoothing=smoothing
+    )
     return losses.view(answers.shape)

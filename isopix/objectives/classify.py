@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from isopix.core.config import spec
 from isopix.core.types import Hidden, Images, Labels, Scalar, Tokens
+from isopix.model.backbone import States
 from isopix.model.heads import at_least_float32
 from isopix.model.pool import POOLS, Pool
 from isopix.objectives.base import Loss, Problem
@@ -120,7 +121,7 @@ class Classifier(nn.Module):
         unmasked = problem.hidden is not None and not self.settings.masked
         logits = self.answer(problem.images) if unmasked else self.head_of(at)
         return {
-            "loss_nats": self.network.objective.loss(last, problem, self.network.head),
+            "loss_nats": self.network.objective.nats(last, problem, self.network.head),
             "class_nats": self._class_loss(logits, lesson),
             "accuracy": (logits.argmax(1) == lesson.labels).float().mean(),
         }
@@ -138,10 +139,11 @@ class Classifier(nn.Module):
     def _class_loss(self, logits: ClassLogits, lesson: Lesson) -> Scalar:
         return (F.cross_entropy(logits, lesson.labels, reduction="none") * lesson.share).sum()
 
-    def _states(self, problem: Problem) -> list[Tokens]:
-        """n of the head's layer and n of the last."""
+    def _states(self, problem: Problem) -> list[States]:
+        """n of the head's layer, and n of the last at every position."""
         backbone = self.network.backbone
-        return backbone.some([self.layer, backbone.depth], problem.images, problem.hidden)
+        at, last = backbone.some([self.layer, backbone.depth], problem.images, problem.hidden)
+        return [at, backbone.placed(last)]
 
     def _freeze(self) -> None:
         """What has no part in the loss is not trained, and needs no memory of the optimiser."""

@@ -8,9 +8,10 @@ from torch import nn
 
 from isopix.codecs.base import Codec
 from isopix.core.config import spec
-from isopix.core.types import Images, Tokens
-from isopix.model.masking import ZeroOut
+from isopix.core.types import Grid, Images, Tokens
+from isopix.model.masking import Hiding, ZeroOut
 from isopix.objectives.base import Loss, Problem, nll, pose
+from isopix.objectives.corruption import Corruption, of_content, spared, stacked, untouched
 from isopix.objectives.masks import Independent, Mask, bound
 
 
@@ -19,27 +20,75 @@ class Masked:
     """L_BERT = E over masks M of the mean over i in M of -ln p(x_i | x outside M) (iGPT section 2.1).
 
     The paper writes a sum over M; the released code, and we, take the mean within an image, then over images.
+    `masking` is what of a hidden position is seen. Of the positions in M a share `swapped` shows the pixels
+    of another one, and a share `kept` its own; all are graded. With `static` the mask of an image is a
+    function of its pixels, the same whenever it is seen. `smoothing` shares so much of each label among all
+    levels while training; evaluations are without. With `causal` a position sees those before it and itself
+    alone.
     """
 
     kind: Literal["masked"] = "masked"
     mask: Mask = field(default_factory=Independent)
+    masking: Hiding = field(default_factory=ZeroOut)
+    swapped: float = 0.0
+    kept: float = 0.0
+    static: bool = False
+    smoothing: float = 0.0
+    causal: bool = False
+
+    def __post_init__(self) -> None:
+        if not (self.swapped >= 0 and self.kept >= 0 and self.swapped + self.kept <= 1):
+            raise ValueError(f"swapped {self.swapped} and kept {self.kept} must be shares of one whole")
+        if not 0 <= self.smoothing < 1:
+            raise ValueError(f"smoothing {self.smoothing} must lie in [0, 1)")
+        if self.mask.single_codes and self.masking.kind != "zero_out":
+            raise ValueError(
+                f"mask {self.mask.kind} hides single codes, which masking {self.masking.kind} cannot; "
+                "take objective.masking=zero_out"
+            )
 
     @property
-    def causal(self) -> bool:
+    def paints(self) -> bool:
         return False
 
     @property
-    def masking(self) -> ZeroOut:
-        return ZeroOut()
+    def single_codes(self) -> bool:
+        return self.mask.single_codes
 
-    def decoded(self, codes: int) -> float:
-        return self.mask.touched(codes)
+    def require(self, grid: Grid) -> None:
+        self.mask.require(grid)
+
+    def decoded(self, positions: int, codes: int) -> float:
+        return self.mask.touched(positions, codes)
 
     def prepare(self, images: Images, codec: Codec, generator: torch.Generator) -> Problem:
-        """Hide and grade the same codes; an image with nothing hidden does not count."""
-        hidden = self.mask.draw(len(images), codec.grid, codec.codes, generator).to(images.device)
-        return pose(images, hidden, codec.encode(images), hidden)
+        """Hide and grade the same codes, but for what is swapped or kept; an image with nothing graded does
+        not count.
+        """
+        drawn = self._drawn(images, codec, generator)
+        shown = drawn.shown(images, codec.grid) if self.swapped else images
+        graded, hidden = drawn.graded.to(images.device), drawn.hidden.to(images.device)
+        return pose(shown, hidden, codec.encode(images), graded)
 
     def loss(self, tokens: Tokens, problem: Problem, head: nn.Module) -> Loss:
-        positions = problem.answers[..., 0].numel()
-        return nll(tokens, problem, head, bound(positions, self.decoded(problem.answers.shape[-1])))
+        return nll(tokens, problem, head, self._most(problem), smoothing=self.smoothing)
+
+    def nats(self, tokens: Tokens, problem: Problem, head: nn.Module) -> Loss:
+        return nll(tokens, problem, head, self._most(problem))
+
+    def _most(self, problem: Problem) -> int:
+        """How many positions of a batch are graded, at most; equal images have equal static masks."""
+        images, positions, codes = problem.answers.shape
+        share = self.decoded(positions, codes)
+        return images * positions if self.static else bound(images * positions, share)
+
+    def _drawn(self, images: Images, codec: Codec, generator: torch.Generator) -> Corruption:
+        if not self.static:
+            return self._one(len(images), codec, generator)
+        return stacked(self._one(1, codec, each) for each in of_content(images))
+
+    def _one(self, batch: int, codec: Codec, generator: torch.Generator) -> Corruption:
+        chosen = self.mask.draw(batch, codec.grid, codec.codes, generator)
+        if not (self.swapped or self.kept):
+            return untouched(chosen)
+        return spared(chosen, swapped=self.swapped, kept=self.kept, draw=generator)

@@ -4,6 +4,7 @@ import math
 from typing import Literal
 
 import torch
+from einops import repeat
 
 from isopix.core.config import spec
 from isopix.core.types import Grid, Hidden
@@ -23,7 +24,15 @@ class Independent:
         """True where hidden: drawn on the CPU, so that every device hides the same positions."""
         return torch.rand(batch, grid.positions, 1, generator=generator) < self.ratio
 
-    def touched(self, codes: int) -> float:
+    @property
+    def single_codes(self) -> bool:
+        """Whether single codes of a position may be hidden."""
+        return False
+
+    def require(self, grid: Grid) -> None:
+        """It can be drawn on every grid."""
+
+    def touched(self, positions: int, codes: int) -> float:
         """The share of positions of which something is hidden, on average."""
         return self.ratio
 
@@ -44,12 +53,80 @@ class Subpixel:
         """True where hidden: drawn on the CPU, so that every device hides the same codes."""
         return torch.rand(batch, grid.positions, codes, generator=generator) < self.ratio
 
-    def touched(self, codes: int) -> float:
+    @property
+    def single_codes(self) -> bool:
+        """Whether single codes of a position may be hidden."""
+        return True
+
+    def require(self, grid: Grid) -> None:
+        """It can be drawn on every grid."""
+
+    def touched(self, positions: int, codes: int) -> float:
         """The share of positions of which something is hidden, on average."""
         return 1 - (1 - self.ratio) ** codes
 
 
-Mask = Independent | Subpixel
+@spec
+class Blocks:
+    """Squares of `side` x `side` positions hidden whole, as many of them in every image: the mask is drawn on
+    a grid that is so many times coarser, and enlarged (PatchFormer section 2.1).
+
+    Of 14 x 14 patches round(0.6 * 7 * 7) = 29 squares are 116, 59.2 %. The paper counts 118 hidden patches,
+    which squares of four cannot make: with `exact_count` 118 as many single ones are hidden, anywhere.
+    """
+
+    kind: Literal["blocks"] = "blocks"
+    ratio: float = 0.6
+    side: int = 2
+    exact_count: int | None = None
+
+    def __post_init__(self) -> None:
+        _check(self.ratio)
+        if self.side < 1 or (self.exact_count is not None and self.exact_count < 1):
+            raise ValueError(f"side {self.side} and exact_count {self.exact_count} must be at least 1")
+
+    @property
+    def single_codes(self) -> bool:
+        """Whether single codes of a position may be hidden."""
+        return False
+
+    def draw(self, batch: int, grid: Grid, codes: int, generator: torch.Generator) -> Hidden:
+        """True where hidden: drawn on the CPU, so that every device hides the same positions."""
+        self.require(grid)
+        side = 1 if self.exact_count else self.side
+        rows, cols = grid.rows // side, grid.cols // side
+        count = self._count(grid.positions) // side**2
+        order = torch.rand(batch, rows * cols, generator=generator).argsort(1)
+        coarse = torch.zeros(batch, rows * cols, dtype=torch.bool).scatter(1, order[:, :count], True)
+        return repeat(coarse, "b (h w) -> b (h p w q) 1", h=rows, p=side, q=side)
+
+    def require(self, grid: Grid) -> None:
+        """Raises ValueError if the grid cannot be cut into squares, or has too few of them."""
+        side = 1 if self.exact_count else self.side
+        if grid.rows % side or grid.cols % side:
+            raise ValueError(
+                f"{grid.rows} x {grid.cols} positions cannot be cut into squares of {side} x {side}; "
+                "choose another objective.mask.side"
+            )
+        self._count(grid.positions)
+
+    def touched(self, positions: int, codes: int) -> float:
+        """The share of positions of which something is hidden, in every image."""
+        return self._count(positions) / positions
+
+    def _count(self, positions: int) -> int:
+        """How many positions are hidden of so many. Raises ValueError for none, and for all."""
+        square = self.side**2
+        count = self.exact_count or round(self.ratio * positions / square) * square
+        if not 0 < count < positions:
+            raise ValueError(
+                f"{count} of {positions} positions would be hidden; some must be, and some be left: "
+                "choose another objective.mask.ratio or side"
+            )
+        return count
+
+
+Mask = Independent | Subpixel | Blocks
 
 
 def bound(total: int, share: float) -> int:

@@ -34,12 +34,15 @@ class Network(nn.Module):
         return self.objective.prepare(images, self.codec, generator)
 
     def forward(self, problem: Problem) -> Loss:
-        """Mean nats per graded code; exactly ln K before training."""
-        tokens = self.backbone(problem.images, problem.hidden)
-        return self.objective.loss(tokens, problem, self.head)
+        """What training makes small: mean nats per graded code; exactly ln K before training."""
+        return self.objective.loss(self.backbone(problem.images, problem.hidden), problem, self.head)
+
+    def nats(self, problem: Problem) -> Loss:
+        """Mean nats per graded code, of hard labels whatever the training's are."""
+        return self.objective.nats(self.backbone(problem.images, problem.hidden), problem, self.head)
 
     def nll(self, problem: Problem) -> Float[Tensor, " B"]:
-        """Mean nats per graded code of each image alone; their mean is `forward`'s."""
+        """Mean nats per graded code of each image alone; their mean is `nats`."""
         return nll_by_image(self.backbone(problem.images, problem.hidden), problem, self.head)
 
     def logits(self, images: Images, hidden: Hidden | None = None) -> Logits:

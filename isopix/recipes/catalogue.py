@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from isopix.core.config import change, flatten, parse, read_values, to_dict
-from isopix.recipes import igpt, isotropic, tiny
+from isopix.recipes import igpt, isotropic, patchformer, tiny, vit
 from isopix.recipes.recipe import Recipe
 
 Make = Callable[[], Recipe]
 
-SINGLE: dict[str, Make] = {
-    f"igpt.{function.__name__}": function
-    for function in (
+# Who made it, by what stands before the dot; the function's name stands behind it.
+GROUPS: dict[str, tuple[Make, ...]] = {
+    "igpt": (
         tiny.digits,
         tiny.digits_bert,
         tiny.tiny,
@@ -26,7 +26,12 @@ SINGLE: dict[str, Make] = {
         igpt.l,
         igpt.l_bert,
         igpt.xl,
-    )
+    ),
+    "patchformer": (patchformer.tiny, patchformer.base),
+    "vit": (vit.tiny, vit.tiny_axial, vit.tiny_hybrid, vit.b16, vit.l16, vit.h14),
+}
+SINGLE: dict[str, Make] = {
+    f"{group}.{make.__name__}": make for group, makes in GROUPS.items() for make in makes
 }
 # Families of one recipe for each block, encoding and depth, by what stands before these three in the name.
 FAMILIES = {"isotropic.tiny-": isotropic.tiny, "isotropic.": isotropic.paper}

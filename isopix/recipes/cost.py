@@ -2,7 +2,9 @@
 
 import torch
 
-from isopix.analysis.cost import Cost, cost
+from isopix.analysis.cost import Cost, Work, cost, decoded
+from isopix.core.types import Grid
+from isopix.objectives.network import Network
 from isopix.recipes.recipe import Recipe
 
 
@@ -11,7 +13,21 @@ def of_recipe(recipe: Recipe) -> Cost:
     codec = recipe.codec.example(recipe.grid)
     with torch.device("meta"):
         network = recipe.assemble(codec)
-    block = recipe.block.flops(recipe.grid, recipe.width, recipe.objective.causal)
-    return cost(
-        network, block_flops=block, depth=recipe.depth, width=recipe.width, precision=recipe.precision
+    return cost(network, _work(recipe, network), recipe.precision)
+
+
+def _work(recipe: Recipe, network: Network) -> Work:
+    """The head's at graded positions alone; the stem's and the blocks' where nothing has been dropped."""
+    codec, width, grid = network.codec, recipe.width, recipe.grid
+    named = decoded(network)
+    shown = grid.positions - named if network.backbone.masking.drops else grid.positions
+    seen = shown + recipe.class_token
+    over = grid if seen == grid.positions else Grid(1, seen)
+    return Work(
+        stem=shown * recipe.stem.flops(codec, width),
+        block=recipe.block.flops(over, width, recipe.objective.causal),
+        head=named * recipe.head.flops(codec, width),
+        depth=recipe.depth,
+        width=width,
+        seen=seen,
     )

@@ -2,8 +2,11 @@
 
 from dataclasses import field
 
+import torch
+from torch import nn
+
+from isopix.codecs import CodecSpec, PaletteColours
 from isopix.codecs.base import Codec
-from isopix.codecs.pixel import CodecSpec, PaletteColours
 from isopix.core.config import spec
 from isopix.core.device import Precision
 from isopix.core.random import generator
@@ -11,7 +14,7 @@ from isopix.core.types import Grid
 from isopix.data.images import Data
 from isopix.model.backbone import Backbone
 from isopix.model.blocks import Block, Transformer
-from isopix.model.heads import LinearHead
+from isopix.model.heads import Head, Linear
 from isopix.model.init import Initial, initialise
 from isopix.model.positions import Learned, Positions
 from isopix.model.stems import Codes, Stem
@@ -29,9 +32,10 @@ class Recipe:
 
     `batch` images a step make one update, in `accumulate` pieces; `*_every` count steps; `evaluate_images` is
     how many validation images an evaluation during training reads, and `test_images` how many test images are
-    graded at its end. With `classify` the classes of the images are learnt beside their codes. With
-    `probe_every` 0 the run is not probed while it trains; with `neighbours`, an evaluation also looks up the
-    nearest of so many training images.
+    graded at its end. With `class_token` a learned vector goes with the positions through all blocks, and
+    with `share_blocks` all blocks are one, run `depth` times (ALBERT). With `classify` the classes of the
+    images are learnt beside their codes. With `probe_every` 0 the run is not probed while it trains; with
+    `neighbours`, an evaluation also looks up the nearest of so many training images.
     """
 
     name: str
@@ -39,9 +43,12 @@ class Recipe:
     codec: CodecSpec = field(default_factory=PaletteColours)
     stem: Stem = field(default_factory=Codes)
     positions: Positions = field(default_factory=Learned)
+    class_token: bool = False
     block: Block = field(default_factory=Transformer)
     depth: int
     width: int
+    share_blocks: bool = False
+    head: Head = field(default_factory=Linear)
     initial: Initial = "openai"
     objective: ObjectiveSpec = field(default_factory=Autoregressive)
     classify: Classify | None = None
@@ -79,10 +86,14 @@ class Recipe:
                 raise ValueError(f"{name} {getattr(self, name)} must be at least 0")
         if self.batch % self.accumulate:
             raise ValueError(f"batch {self.batch} is not a multiple of accumulate {self.accumulate}")
+        if self.data.rows % self.codec.cell or self.data.cols % self.codec.cell:
+            sides, cell = f"{self.data.rows} x {self.data.cols}", self.codec.cell
+            raise ValueError(f"images of {sides} pixels cannot be cut into patches of {cell} x {cell}")
 
     @property
     def grid(self) -> Grid:
-        return Grid(self.data.rows, self.data.cols)
+        """Of positions: pixels, or patches."""
+        return Grid(self.data.rows // self.codec.cell, self.data.cols // self.codec.cell)
 
     def build(self, codec: Codec) -> Network:
         """The network as it is before its first step; every weight is a function of `seed`.
@@ -97,11 +108,32 @@ class Recipe:
     def assemble(self, codec: Codec) -> Network:
         """The same network before any weight is drawn; under `torch.device("meta")` it takes no memory."""
         grid, width, causal = codec.grid, self.width, self.objective.causal
+        self._check_parts(codec)
         parts = [
             self.stem.build(codec, width),
             self.objective.masking.build(width),
             self.positions.build(grid, width),
         ]
-        blocks = [self.block.build(grid, width, causal) for _ in range(self.depth)]
-        backbone = Backbone(grid, parts, blocks, self.block.norm.build(width))
-        return Network(codec, backbone, LinearHead(codec, width), self.objective)
+        own, turns = (1, self.depth) if self.share_blocks else (self.depth, 1)
+        blocks = [self.block.build(grid, width, causal) for _ in range(own)] * turns
+        token = nn.Parameter(torch.zeros(width)) if self.class_token else None
+        backbone = Backbone(grid, parts, blocks, self.block.norm.build(width), token)
+        return Network(codec, backbone, self.head.build(codec, width), self.objective)
+
+    def _check_parts(self, codec: Codec) -> None:
+        """Raises ValueError for parts of which each is possible, and which do not go together."""
+        drops = self.objective.masking.kind == "drop"
+        if self.class_token and self.objective.causal:
+            raise ValueError("class_token does not go with a causal network, in which it would see nothing")
+        if (self.class_token or drops) and not self.block.anywhere:
+            what = "class_token" if self.class_token else "objective.masking=drop"
+            raise ValueError(f"{what} does not go with block {self.block.kind}, which needs the whole grid")
+        if self.compile and drops:
+            raise ValueError("compile=true does not go with objective.masking=drop")
+        self.objective.require(codec.grid)
+        parts = self.stem.parts(codec)
+        if self.objective.single_codes and codec.codes not in (1, parts):
+            raise ValueError(
+                f"a mask of single codes needs a stem with one part for each of {codec.codes} codes; "
+                f"{self.stem.kind} has {parts}"
+            )

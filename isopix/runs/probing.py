@@ -53,7 +53,7 @@ def evidence(
 
 
 def _refuse(network: Network, protocol: Protocol) -> None:
-    if protocol.masks and network.objective.causal:
+    if protocol.masks and network.objective.paints:
         raise ValueError(f"masks is {protocol.masks}, but an autoregressive model hides nothing; allowed: 0")
     depth = network.backbone.depth
     if isinstance(protocol.layers, int) and protocol.layers > depth:

@@ -63,7 +63,7 @@ class Session:
         self.network = network.to(device)
         self.online = Neighbours(self.network, recipe, data)
         self.classifier, self.best = None, None
-        self.learner: Pretraining | Finetuning = Pretraining(self.network)
+        self.learner: Pretraining | Finetuning = Pretraining(self.network, recipe.data.noise)
         if recipe.classify is not None:
             self.classifier = Classifier(self.network, recipe.width, len(data.classes), recipe.classify)
             self.learner, self.best = Finetuning(self.classifier), Best(recipe.classify.patience)

@@ -9,10 +9,12 @@ import torch
 from torch import nn
 
 from isopix.core.types import Images, Labels, Scalar
+from isopix.data.noise import Noise, NoNoise
 from isopix.objectives.base import Problem
 from isopix.objectives.classify import Classifier, Lesson
 from isopix.objectives.network import Network
 
+NO_NOISE = NoNoise()
 Grades = Mapping[str, Scalar]
 
 
@@ -32,16 +34,21 @@ class Learner(Protocol):
 
 
 class Pretraining:
-    """The network's own objective; labels are not looked at."""
+    """The network's own objective; labels are not looked at. In training `noise` is done to what it is
+    shown.
+    """
 
-    def __init__(self, network: Network):
-        self.module = network
+    def __init__(self, network: Network, noise: Noise = NO_NOISE):
+        self.module, self.noise = network, noise
 
     def prepare(self, images: Images, labels: Labels | None, generator: torch.Generator) -> Problem:
-        return self.module.prepare(images, generator)
+        problem = self.module.prepare(images, generator)
+        shown = self.noise.disturb(problem.images, self.module.codec.cell, generator)
+        return problem._replace(images=shown)
 
     def grade(self, images: Images, labels: Labels | None, generator: torch.Generator) -> Grades:
-        return {"loss_nats": self.module(self.prepare(images, labels, generator).to(images.device))}
+        problem = self.module.prepare(images, generator).to(images.device)
+        return {"loss_nats": self.module.nats(problem)}
 
 
 class Finetuning:

@@ -23,11 +23,7 @@ class Adam:
     epsilon: float = 1e-8
 
     def __post_init__(self) -> None:
-        for name in ("learning_rate", "epsilon"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ValueError(f"{name} {getattr(self, name)} must be a number greater than 0")
-        if not (0 <= self.beta1 < 1 and 0 <= self.beta2 < 1):
-            raise ValueError(f"beta1 {self.beta1} and beta2 {self.beta2} must lie in [0, 1)")
+        _check(self)
 
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         """The fused form: one kernel, and an update that can be withheld without asking the device."""
@@ -35,7 +31,44 @@ class Adam:
         return torch.optim.Adam(parameters, self.learning_rate, betas, self.epsilon, fused=True)
 
 
-Optimiser = Adam
+@spec
+class AdamW:
+    """Adam whose decay shrinks weights directly, by `learning_rate` times `weight_decay` a step, and not
+    norms and biases (BERT's AdamWeightDecayOptimizer; PatchFormer section 2.1: 2e-4 and 0.001).
+    """
+
+    kind: Literal["adamw"] = "adamw"
+    learning_rate: float = 2e-4
+    weight_decay: float = 0.001
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+
+    def __post_init__(self) -> None:
+        _check(self)
+        if not 0 <= self.weight_decay < math.inf:
+            raise ValueError(f"weight_decay {self.weight_decay} must be a number of at least 0")
+
+    def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+        """The fused form: one kernel, and an update that can be withheld without asking the device."""
+        every = list(parameters)
+        groups = [
+            {"params": [each for each in every if each.ndim > 1], "weight_decay": self.weight_decay},
+            {"params": [each for each in every if each.ndim <= 1], "weight_decay": 0.0},
+        ]
+        betas = (self.beta1, self.beta2)
+        return torch.optim.AdamW(groups, self.learning_rate, betas, self.epsilon, fused=True)
+
+
+Optimiser = Adam | AdamW
+
+
+def _check(spec: Optimiser) -> None:
+    for name in ("learning_rate", "epsilon"):
+        if not 0 < getattr(spec, name) < math.inf:
+            raise ValueError(f"{name} {getattr(spec, name)} must be a number greater than 0")
+    if not (0 <= spec.beta1 < 1 and 0 <= spec.beta2 < 1):
+        raise ValueError(f"beta1 {spec.beta1} and beta2 {spec.beta2} must lie in [0, 1)")
 
 
 def state_tensors(

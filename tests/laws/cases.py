@@ -5,23 +5,26 @@ every two of different kinds meet.
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations, product
+from math import isqrt
 from typing import Any
 
 import torch
-from einops import rearrange
+from einops import repeat
 
+from isopix.codecs import ByteChannels, DownsampledColour, GreyThumbnail, MeanColour, PaletteColours
 from isopix.codecs.base import Codec
-from isopix.codecs.pixel import ByteChannels, PaletteColours
 from isopix.core.random import generator
 from isopix.core.types import Hidden, Images
 from isopix.data.images import Data
-from isopix.model.blocks import Convolution, Mixer, Transformer
+from isopix.model.blocks import Axial, Convolution, Mixer, Transformer
+from isopix.model.heads import Linear, Upsampling
+from isopix.model.masking import Drop, MaskToken
 from isopix.model.norms import Layer, RootMeanSquare
-from isopix.model.positions import Learned, NoPositions
-from isopix.model.stems import Codes, Continuous, Fourier
+from isopix.model.positions import Factorised, Learned, NoPositions
+from isopix.model.stems import Codes, Continuous, ConvolvedPatches, Fourier, Patches, ResNet
 from isopix.objectives.autoregressive import Autoregressive
 from isopix.objectives.masked import Masked
-from isopix.objectives.masks import Independent, Subpixel
+from isopix.objectives.masks import Blocks, Independent, Subpixel
 from isopix.objectives.network import Network
 from isopix.recipes.recipe import Recipe
 
@@ -39,6 +42,32 @@ CHOICES: dict[str, list[Any]] = {
     "data": DATA,
     "initial": ["keras", "openai"],
 }
+HALF = Independent(ratio=0.5)
+PATCHES: dict[str, list[Any]] = {
+    "objective": [
+        Masked(mask=HALF, masking=MaskToken(), swapped=0.2, kept=0.2),
+        Masked(mask=Blocks(ratio=0.5), masking=Drop(), smoothing=0.01),
+        Masked(mask=HALF, masking=Drop(), static=True),
+        Masked(mask=HALF, masking=MaskToken(), causal=True),
+    ],
+    "block": [WIDE, Axial(heads=2), Convolution()],
+    "stem": [Patches(), ConvolvedPatches(channels=4), ResNet(stages=(1, 1), channels=4), Codes()],
+    "codec": [MeanColour(patch=8), DownsampledColour(patch=8), GreyThumbnail(patch=8)],
+    "head": [Linear(), Upsampling(channels=8)],
+    "positions": [Factorised(), Learned()],
+    "class_token": [True, False],
+    "share_blocks": [True, False],
+    "data": [Data(rows=16, cols=32)],
+    "initial": ["vit"],
+}
+PAINTED: dict[str, Any] = {
+    "objective": Autoregressive(),
+    "block": WIDE,
+    "stem": Patches(),
+    "codec": MeanColour(patch=2),
+    "data": Data(rows=8, cols=8),
+    "share_blocks": True,
+}
 
 
 def image_gpt() -> Iterator[dict[str, Any]]:
@@ -47,14 +76,32 @@ def image_gpt() -> Iterator[dict[str, Any]]:
         yield {"data": data, "codec": codec, "block": block, "objective": objective}
 
 
-def covering() -> Iterator[dict[str, Any]]:
-    """Combinations in which each two choices of different kinds meet: each time that with most new pairs."""
-    everything = [dict(zip(CHOICES, each, strict=True)) for each in product(*CHOICES.values())]
-    met: set[str] = set()
-    while len(met) < len(set().union(*map(pairs, everything))):
-        best = max(everything, key=lambda each: len(pairs(each) - met))
-        met |= pairs(best)
-        yield best
+def covering(choices: dict[str, list[Any]]) -> Iterator[dict[str, Any]]:
+    """Combinations in which each two choices of different kinds meet, if they may: each time that with most
+    new pairs.
+    """
+    legal = [
+        parts for each in product(*choices.values()) if fits(parts := dict(zip(choices, each, strict=True)))
+    ]
+    meetings = [pairs(parts) for parts in legal]
+    missing: set[str] = set().union(*meetings)
+    while missing:
+        best = max(range(len(legal)), key=lambda number: len(meetings[number] & missing))
+        missing -= meetings[best]
+        yield legal[best]
+
+
+def fits(parts: dict[str, Any]) -> bool:
+    """Whether these go together, said in other words than the package's; what does not is refused."""
+    objective, codec = parts["objective"], parts["codec"]
+    drops = objective.masking == Drop()
+    grown = parts.get("class_token", False)
+    return (
+        not (grown and objective.causal)
+        and not ((grown or drops) and not isinstance(parts["block"], Transformer))
+        and not (objective.causal and isinstance(parts["block"], Axial))
+        and not (isinstance(parts.get("head"), Upsampling) and isinstance(codec, MeanColour))
+    )
 
 
 def pairs(parts: dict[str, Any]) -> set[str]:
@@ -63,21 +110,26 @@ def pairs(parts: dict[str, Any]) -> set[str]:
 
 
 COMMON = {"name": "law", "depth": 2, "width": 16, "precision": "fp32"}
-CASES = [Recipe(**COMMON, **parts) for parts in (*image_gpt(), *covering())]
+COMBINATIONS = (*image_gpt(), *covering(CHOICES), *covering(PATCHES), PAINTED)
+CASES = [Recipe(**COMMON, **parts) for parts in COMBINATIONS]
 
 
 def title(recipe: Recipe) -> str:
     """What stands in the name of a test."""
-    mask = getattr(recipe.objective, "mask", None)
+    objective = recipe.objective
+    mask = getattr(objective, "mask", None)
     what = f"{mask.kind}{mask.ratio}" if mask else "ar"
     block = f"{recipe.block.kind}-{recipe.block.norm.kind}"
     names = [recipe.codec.kind, recipe.stem.kind, recipe.positions.kind, block, what]
+    if recipe.codec.cell > 1:
+        more = {"token": recipe.class_token, "shared": recipe.share_blocks, "causal": objective.causal}
+        names += [objective.masking.kind, recipe.head.kind, *(name for name, given in more.items() if given)]
     return f"{recipe.data.rows}x{recipe.data.cols}-{getattr(recipe.codec, 'colours', '')}{'-'.join(names)}"
 
 
 def codec(recipe: Recipe) -> Codec:
-    """Bytes, or well separated colours: the corners, edges and middles of a coarse lattice."""
-    if isinstance(recipe.codec, ByteChannels):
+    """Well separated colours: corners, edges and middles of a coarse lattice; or what needs no colours."""
+    if not isinstance(recipe.codec, PaletteColours):
         return recipe.codec.example(recipe.grid)
     count = recipe.codec.colours
     axis = torch.tensor([0.0, 85.0, 170.0, 255.0])
@@ -110,17 +162,19 @@ def images(recipe: Recipe, count: int = 3) -> Images:
 
 def flipped(images: Images, hidden: Hidden) -> Images:
     """The images with every bit of what is hidden turned, and nothing else."""
+    cell = isqrt(images[0, 0].numel() // hidden.shape[1])
     channels = hidden.expand(*hidden.shape[:2], 3)
-    where = rearrange(channels, "b (h w) c -> b c h w", h=images.shape[2])
+    rows = images.shape[2] // cell
+    where = repeat(channels, "b (h w) c -> b c (h p) (w q)", h=rows, p=cell, q=cell)
     return torch.where(where, images ^ 0xFF, images)
 
 
 def autoregressive() -> list[Recipe]:
-    return [case for case in CASES if case.objective.causal]
+    return [case for case in CASES if case.objective.paints]
 
 
 def masked() -> list[Recipe]:
-    return [case for case in CASES if not case.objective.causal]
+    return [case for case in CASES if not case.objective.paints]
 
 
 def attentive() -> list[Recipe]:

@@ -64,12 +64,12 @@ def test_masked_loss_is_the_mean_within_images_then_over_images(recipe: Recipe) 
     hidden = problem.hidden.clone()
     hidden[1] = False
     answers = net.codec.encode(x)
-    chances = net.logits(x, hidden).log_softmax(-1).gather(-1, answers[..., None])[..., 0]
+    chances = net.logits(problem.images, hidden).log_softmax(-1).gather(-1, answers[..., None])[..., 0]
     counted = hidden.expand_as(answers)
     means = [-chances[b][counted[b]].mean() for b in (0, 2)]
     share = torch.tensor([0.5, 0.0, 0.5])
     problem = problem._replace(hidden=hidden, graded=hidden, share=share)
-    torch.testing.assert_close(net(problem), sum(means) / 2, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(net.nats(problem), sum(means) / 2, rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(net.nll(problem)[[0, 2]], torch.stack(means), rtol=1e-5, atol=1e-6)
     assert net.nll(problem)[1] == 0
 

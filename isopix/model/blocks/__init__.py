@@ -6,11 +6,12 @@ at a time. A new block is one file with a spec and a module, and its name in the
 the package changes.
 """
 
+from isopix.model.blocks.axial import Axial
 from isopix.model.blocks.convolution import Convolution
 from isopix.model.blocks.mixer import Mixer
 from isopix.model.blocks.mlp import ACTIVATIONS, Activation, quick_gelu
 from isopix.model.blocks.transformer import Transformer
 
-__all__ = ["ACTIVATIONS", "Activation", "Block", "Convolution", "Mixer", "Transformer", "quick_gelu"]
+__all__ = ["ACTIVATIONS", "Activation", "Axial", "Block", "Convolution", "Mixer", "Transformer", "quick_gelu"]
 
-Block = Transformer | Convolution | Mixer
+Block = Transformer | Convolution | Mixer | Axial

@@ -30,6 +30,11 @@ class Convolution:
     kind: Literal["convolution"] = "convolution"
     norm: Norm = field(default_factory=Layer)
 
+    @property
+    def anywhere(self) -> bool:
+        """Whether it takes any set of positions, instead of the whole grid in raster order."""
+        return False
+
     def build(self, grid: Grid, width: int, causal: bool) -> "ConvolutionBlock":
         """One block."""
         return ConvolutionBlock(self, grid, width, causal)

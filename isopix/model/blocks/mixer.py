@@ -34,6 +34,11 @@ class Mixer:
         if self.expansion < 1 or (self.units is not None and self.units < 1):
             raise ValueError(f"units {self.units} and expansion {self.expansion} must be at least 1")
 
+    @property
+    def anywhere(self) -> bool:
+        """Whether it takes any set of positions, instead of the whole grid in raster order."""
+        return False
+
     def build(self, grid: Grid, width: int, causal: bool) -> "MixerBlock":
         """One block."""
         return MixerBlock(self, grid, width, causal)

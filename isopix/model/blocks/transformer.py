@@ -35,6 +35,11 @@ class Transformer:
                 f"activation '{self.activation}' is unknown; known: {', '.join(get_args(Activation))}"
             )
 
+    @property
+    def anywhere(self) -> bool:
+        """Whether it takes any set of positions, instead of the whole grid in raster order."""
+        return True
+
     def build(self, grid: Grid, width: int, causal: bool) -> "TransformerBlock":
         """One block; attention knows nothing of the grid, so `grid` is not used. Raises ValueError if
         heads do not divide width.

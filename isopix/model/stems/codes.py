@@ -22,6 +22,14 @@ class Codes:
     def build(self, codec: Codec, width: int) -> "CodeEmbedding":
         return CodeEmbedding(codec, width)
 
+    def parts(self, codec: Codec) -> int:
+        """How many vectors make up a position."""
+        return codec.codes
+
+    def flops(self, codec: Codec, width: int) -> int:
+        """None: looking up is no arithmetic."""
+        return 0
+
 
 class CodeEmbedding(nn.Module):
     """parts_iq = table_q[code_iq]."""

@@ -47,6 +47,14 @@ class Fourier:
         """Raises ValueError if a position is more than a pixel."""
         return ValueEmbedding(FourierFeatures(self), 2 * self.frequencies, codec, width)
 
+    def parts(self, codec: Codec) -> int:
+        """How many vectors make up a position."""
+        return CHANNELS
+
+    def flops(self, codec: Codec, width: int) -> int:
+        """None: each value is embedded once, and looked up."""
+        return 0
+
 
 @spec
 class Continuous:
@@ -59,6 +67,14 @@ class Continuous:
     def build(self, codec: Codec, width: int) -> "ValueEmbedding":
         """Raises ValueError if a position is more than a pixel."""
         return ValueEmbedding(ScaledFeatures(), 1, codec, width)
+
+    def parts(self, codec: Codec) -> int:
+        """How many vectors make up a position."""
+        return CHANNELS
+
+    def flops(self, codec: Codec, width: int) -> int:
+        """None: each value is embedded once, and looked up."""
+        return 0
 
 
 class FourierFeatures(nn.Module):

@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from isopix.codecs import CodecSpec
 from isopix.codecs import palette as palette_module
-from isopix.codecs.pixel import ByteChannels, Bytes, CodecSpec, Palette, PaletteColours
+from isopix.codecs.pixel import ByteChannels, Bytes, Palette, PaletteColours
 from isopix.core.config import from_dict, to_dict
 from isopix.core.random import generator
 from isopix.core.types import Grid

@@ -35,14 +35,14 @@ def test_codes_of_a_position_are_hidden_together_or_independently() -> None:
 @pytest.mark.parametrize(("mask", "share"), [(Independent(), 0.15), (Subpixel(), 1 - 0.85**3)])
 def test_the_share_of_positions_touched_is_known(mask: Mask, share: float) -> None:
     touched = mask.draw(256, GRID, 3, generator(0, "masks")).any(-1)
-    assert mask.touched(3) == pytest.approx(share)
+    assert mask.touched(GRID.positions, 3) == pytest.approx(share)
     assert float(touched.float().mean()) == pytest.approx(share, abs=0.003)
 
 
 @pytest.mark.parametrize("mask", [Independent(), Subpixel()])
 def test_the_bound_on_touched_positions_is_never_passed(mask: Mask) -> None:
     for batch, grid in ((1, Grid(2, 2)), (4, Grid(8, 8)), (32, GRID)):
-        most = bound(batch * grid.positions, mask.touched(3))
+        most = bound(batch * grid.positions, mask.touched(GRID.positions, 3))
         drawn = [
             int(mask.draw(batch, grid, 3, generator(0, "masks", step)).any(-1).sum()) for step in range(200)
         ]

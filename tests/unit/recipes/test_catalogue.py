@@ -102,7 +102,7 @@ def test_words_mean_what_they_say(words: list[str], path: str, value: object) ->
             "block.hedas=4",
             "unknown setting 'block.hedas'; did you mean 'block.heads'? settings of block: kind, heads",
         ),
-        ("block.kind=mixr", "'block.kind' is 'mixr'; known: convolution, mixer, transformer"),
+        ("block.kind=mixr", "'block.kind' is 'mixr'; known: axial, convolution, mixer, transformer"),
         ("depth", "'depth' is not a setting; write path=value, as in depth=4 or block.heads=2"),
         (
             "depth=zero",

@@ -1,0 +1,74 @@
+"""PatchFormer (ICLR 2020 submission): name the greys of hidden patches from the patches that are left.
+
+    isopix pretrain patchformer.base --data imagenet-1k --out runs/patchformer
+
+The paper trains 300,000 steps of 128 images, and names no schedule: ours is constant. What else it does not
+say, and we chose, stands at `ResNet`, `Upsampling` and `PatchNoise`; the start is ViT's. Attention pools into
+a class token, u, h' = Transformer(u0, h_1 .. h_n), as in Selfie, whose positions it also has; a hidden patch
+is decoded from u and the vectors of its row and column, behind the last norm.
+"""
+
+from dataclasses import replace
+
+from isopix.codecs import GreyThumbnail
+from isopix.data.images import Data
+from isopix.data.noise import PatchNoise
+from isopix.model.blocks import Transformer
+from isopix.model.heads import Upsampling
+from isopix.model.masking import Drop
+from isopix.model.norms import Layer
+from isopix.model.positions import Factorised
+from isopix.model.stems import ResNet
+from isopix.objectives.masked import Masked
+from isopix.objectives.masks import Blocks
+from isopix.recipes.recipe import Recipe
+from isopix.train.optim import AdamW
+from isopix.train.schedule import Constant
+
+
+def base() -> Recipe:
+    """PatchFormer, 224x224: a ResNet-41 of each visible 16x16 patch, 10 blocks of width 1024, and 8x8 greys
+    of 2 bits for the 116 of 196 that are hidden.
+    """
+    return Recipe(
+        name="patchformer.base",
+        data=Data(source="imagenet-1k", rows=224, cols=224, noise=PatchNoise()),
+        codec=GreyThumbnail(),
+        stem=ResNet(),
+        positions=Factorised(),
+        class_token=True,
+        block=Transformer(heads=16, norm=Layer(), activation="gelu", bias=True),
+        depth=10,
+        width=1024,
+        head=Upsampling(),
+        initial="vit",
+        objective=Masked(mask=Blocks(), masking=Drop(), smoothing=0.01),
+        steps=300_000,
+        batch=128,
+        optimiser=AdamW(),
+        schedule=Constant(),
+        checkpoint_every=5000,
+    )
+
+
+def tiny() -> Recipe:
+    """PatchFormer, 64x64 in patches of 8x8, for two CPU cores: 4 blocks of width 128, and a small ResNet."""
+    return replace(
+        base(),
+        name="patchformer.tiny",
+        data=Data(source="stl10", rows=64, cols=64, noise=PatchNoise()),
+        codec=GreyThumbnail(patch=8),
+        stem=ResNet(stages=(1, 1), channels=16),
+        block=Transformer(heads=4, norm=Layer(), activation="gelu", bias=True),
+        depth=4,
+        width=128,
+        head=Upsampling(channels=64),
+        steps=2000,
+        batch=32,
+        optimiser=AdamW(learning_rate=1e-3),
+        precision="fp32",
+        evaluate_every=250,
+        evaluate_images=256,
+        test_images=1000,
+        checkpoint_every=250,
+    )

@@ -1,0 +1,91 @@
+"""Vision Transformers trained by masked patch prediction (Dosovitskiy et al. 2021, appendix B.1.2).
+
+    isopix pretrain vit.b16 --data imagenet-1k --out runs/vit-b16
+
+Half of the patches are corrupted, 80 % to a mask token, 10 % to another patch of the image and 10 % not at
+all, and the mean colour of each is named in 3 bits a channel. The paper trains B/16 so: Adam at 2e-4, 10,000
+steps of warm-up of a million, batches of 4096 of JFT, random crops and flips. L/16 and H/14 are its sizes
+under the same objective; `tiny` and its kin are for two CPU cores. What it names as alternatives are settings:
+`codec=downsampled_colour`, `class_token=false`, `stem=resnet`, `block=axial`.
+"""
+
+from dataclasses import replace
+
+from isopix.codecs import MeanColour
+from isopix.data.augment import ScaleCrop
+from isopix.data.images import Data
+from isopix.model.blocks import Axial, Transformer
+from isopix.model.masking import MaskToken
+from isopix.model.norms import Layer
+from isopix.model.stems import Patches, ResNet
+from isopix.objectives.masked import Masked
+from isopix.objectives.masks import Independent
+from isopix.recipes.recipe import Recipe
+from isopix.train.optim import Adam
+from isopix.train.schedule import WarmupCosine
+
+EPSILON = 1e-6  # of the layer norms of the released code
+
+
+def b16() -> Recipe:
+    """ViT-B/16, 224x224: 12 blocks of width 768 over 14x14 patches; 86 million parameters."""
+    return _vit("vit.b16", patch=16, depth=12, width=768, heads=12)
+
+
+def l16() -> Recipe:
+    """ViT-L/16, 224x224: 24 blocks of width 1024 over 14x14 patches; 304 million parameters."""
+    return _vit("vit.l16", patch=16, depth=24, width=1024, heads=16)
+
+
+def h14() -> Recipe:
+    """ViT-H/14, 224x224: 32 blocks of width 1280 over 16x16 patches; 632 million parameters."""
+    return _vit("vit.h14", patch=14, depth=32, width=1280, heads=16)
+
+
+def tiny() -> Recipe:
+    """A ViT, 64x64 in patches of 8x8, for two CPU cores: 4 blocks of width 128 and a class token."""
+    whole = _vit("vit.tiny", patch=8, depth=4, width=128, heads=4)
+    return replace(
+        whole,
+        data=Data(source="stl10", rows=64, cols=64),
+        steps=2000,
+        batch=32,
+        optimiser=Adam(learning_rate=1e-3, beta2=0.999),
+        schedule=WarmupCosine(),
+        precision="fp32",
+        evaluate_every=250,
+        evaluate_images=256,
+        test_images=1000,
+        checkpoint_every=250,
+    )
+
+
+def tiny_axial() -> Recipe:
+    """The same with attention along rows, then along columns, and no class token, which has no place there."""
+    block = Axial(heads=4, norm=Layer(epsilon=EPSILON))
+    return replace(tiny(), name="vit.tiny_axial", block=block, class_token=False)
+
+
+def tiny_hybrid() -> Recipe:
+    """The same with a small ResNet of each patch in the place of one matrix."""
+    return replace(tiny(), name="vit.tiny_hybrid", stem=ResNet(stages=(1, 1), channels=16))
+
+
+def _vit(name: str, *, patch: int, depth: int, width: int, heads: int) -> Recipe:
+    return Recipe(
+        name=name,
+        data=Data(source="imagenet-1k", rows=224, cols=224, augment=ScaleCrop()),
+        codec=MeanColour(patch=patch),
+        stem=Patches(),
+        class_token=True,
+        block=Transformer(heads=heads, norm=Layer(epsilon=EPSILON), activation="gelu", bias=True),
+        depth=depth,
+        width=width,
+        initial="vit",
+        objective=Masked(mask=Independent(ratio=0.5), masking=MaskToken(), swapped=0.1, kept=0.1),
+        steps=1_000_000,
+        batch=4096,
+        optimiser=Adam(learning_rate=2e-4, beta2=0.999),
+        schedule=WarmupCosine(warmup_epochs=1000, warmup_most=0.01),  # 1 % of all steps
+        checkpoint_every=5000,
+    )
