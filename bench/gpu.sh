@@ -14,13 +14,15 @@ from isopix.train.learners import Pretraining
 from isopix.train.optim import Adam
 from isopix.train.stepper import Stepper
 
-for name in ("igpt.digits", "igpt.digits_bert"):
+CELLS = [f"isotropic.tiny-{block}-3" for block in ("conv-pix2vec", "mixer-fourier", "transformer-4-continuous")]
+for name in ("igpt.digits", "igpt.digits_bert", *CELLS):
     recipe = catalogue.find(name)
     grey = torch.arange(17).float()[:, None].expand(17, 3) * 15
-    images = torch.randint(0, 256, (64, 3, 8, 8), dtype=torch.uint8, generator=generator(0, "gpu"))
+    images = torch.randint(0, 256, (64, 3, *recipe.grid), dtype=torch.uint8, generator=generator(0, "gpu"))
     losses = {}
     for device, compiled in (("cpu", False), ("cuda", False), ("cuda", True)):
-        network = recipe.build(recipe.codec.build(recipe.grid, grey)).to(device)
+        codec = recipe.codec.example(recipe.grid) if name in CELLS else recipe.codec.build(recipe.grid, grey)
+        network = recipe.build(codec).to(device)
         network.codec.prepare()
         one = Stepper(Pretraining(network), Adam(), accumulate=1, precision="fp32", compiled=compiled)
         losses[device, compiled] = [
@@ -38,6 +40,10 @@ for compiled in "" "--compile"; do
     > "$out/speed-gpu-train-s${compiled#-}.json"
 done
 python bench/train_step.py --recipe igpt.m --device cuda --batch 32 --repeats 10 --compile > "$out/speed-gpu-train-m.json"
+for compiled in "" "--compile"; do
+  python bench/isotropic.py --depth 6 --device cuda --batch 128 --repeats 20 $compiled \
+    > "$out/speed-gpu-isotropic${compiled#-}.json"
+done
 python bench/sample.py --recipe igpt.s --device cuda --batch 128 --repeats 3 --precision bf16 > "$out/speed-gpu-sample-s.json"
 python bench/probe.py --device cuda --layers 25 --images 20000 --width 512 --repeats 3 > "$out/speed-gpu-probe.json"
 cat "$out"/speed-gpu-*.json

@@ -5,7 +5,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from isopix.plots import attention, biases, filters, positions
+from isopix.plots import attention, filters, granted, positions
 
 DRAW: dict[str, Callable[[Mapping[str, Any]], Figure]] = {
     "attention-distance": attention.distance_by_layer,
@@ -13,5 +13,5 @@ DRAW: dict[str, Callable[[Mapping[str, Any]], Figure]] = {
     "rollout": attention.rollout,
     "positions": positions.maps,
     "embedding": filters.draw,
-    "biases": biases.by_layer,
+    "biases": granted.by_layer,
 }

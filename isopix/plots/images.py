@@ -1,7 +1,7 @@
 """Walls of images: every pixel is a square of whole screen pixels; thin transparent gutters lie between."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -62,8 +62,18 @@ def reconstructions(
     """For every image the original, what was shown of it, and what the model put where it saw nothing; a
     pixel of which a single channel was hidden is veiled too.
     """
-    blocks = _across(len(shown), 3)
-    scale = scale or _fit(shown, blocks * 3)
+    return compared(shown, hidden, {"filled in": answer}, scale=scale)
+
+
+def compared(
+    shown: Images, hidden: Hidden, answers: Mapping[str, Images], *, scale: int | None = None
+) -> Image.Image:
+    """The same with the answers of several models, by name (inductive biases of small isotropic nets,
+    figure 1).
+    """
+    columns = 2 + len(answers)
+    blocks = _across(len(shown), columns)
+    scale = scale or _fit(shown, blocks * columns)
     rows, cols = shown.shape[2:]
     cell = math.isqrt(rows * cols // hidden.shape[1])  # pixels of a position's side
     unseen = rearrange(hidden.any(-1), "b (h w) -> b h w", h=rows // cell)
@@ -72,7 +82,7 @@ def reconstructions(
     groups = [
         Group("original", [whole]),
         Group("shown", [_veil(whole, unseen, scale)]),
-        Group("filled in", [_enlarge(answer, scale)]),
+        *(Group(name, [_enlarge(answer, scale)]) for name, answer in answers.items()),
     ]
     return _wall(groups, blocks=blocks)
 

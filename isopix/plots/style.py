@@ -80,6 +80,11 @@ def figure(height: float = 0.6 * WIDTH, width: float = WIDTH) -> Figure:
     return drawn
 
 
+def narrow(title: str) -> str:
+    """The title of a panel that is not wide: broken after each comma."""
+    return title.replace(", ", ",\n")
+
+
 @paper()
 def save(drawn: Figure, stem: Path, numbers: Mapping[str, Any]) -> tuple[Path, Path, Path]:
     """Write `stem` + .png, .svg and, with the numbers that it shows, .json; raises ValueError on nan."""

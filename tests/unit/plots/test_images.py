@@ -99,3 +99,12 @@ def test_a_hidden_patch_is_veiled_whole() -> None:
 def test_a_picture_of_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one image"):
         images.samples(draw(0))
+
+
+def test_several_models_answers_stand_beside_what_they_were_shown() -> None:
+    shown = torch.full((2, 3, 4, 4), 10, dtype=torch.uint8)
+    hidden = torch.zeros(2, 16, 1, dtype=torch.bool)
+    answers = {name: torch.full_like(shown, level) for name, level in (("one", 20), ("other", 30))}
+    drawn = np.asarray(images.compared(shown, hidden, answers, scale=8))
+    last = drawn[-1, drawn[-1, :, 3] == 255, 0]
+    assert last.tolist() == [level for level in (10, 10, 20, 30) for _ in range(32)] * (len(last) // 128)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from isopix.plots import biases, filters, positions
+from isopix.plots import filters, granted, positions
 from isopix.plots.analyses import DRAW
 from isopix.report.captions import CAPTIONS, TITLES
 from isopix.runs.analyses import ANALYSES
@@ -56,7 +56,7 @@ def test_levels_of_each_channel_have_a_panel() -> None:
 
 def test_biases_are_a_panel_each_beside_their_level() -> None:
     layers = [{"layer": i, "translation": 0.1 * i, "order": 0.5, "reach": 2.0 + i} for i in range(3)]
-    drawn = biases.by_layer({"layers": layers, "even_reach": 6.5})
+    drawn = granted.by_layer({"layers": layers, "even_reach": 6.5})
     assert [list(axes.lines[0].get_ydata()) for axes in drawn.axes] == [
         pytest.approx([0, 0.1, 0.2]),
         [0.5] * 3,

@@ -1,0 +1,154 @@
+"""The plain peer: the networks of the study of inductive biases as one writes them in PyTorch on a first
+afternoon.
+
+Pixels stay an image for convolutions; every position gets its logits, and those that were hidden count.
+"""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from isopix.objectives.network import Network
+from isopix.recipes.recipe import Recipe
+
+
+class Conv(nn.Module):
+    """U = X + GELU(Conv(LN X)); Y = U + GELU(Conv(LN U))."""
+
+    def __init__(self, recipe: Recipe):
+        super().__init__()
+        self.rows = recipe.grid.rows
+        self.norm1, self.norm2 = nn.LayerNorm(recipe.width), nn.LayerNorm(recipe.width)
+        self.conv1 = nn.Conv2d(recipe.width, recipe.width, 3, padding="same")
+        self.conv2 = nn.Conv2d(recipe.width, recipe.width, 3, padding="same")
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + F.gelu(self.convolve(self.conv1, self.norm1(x)))
+        return x + F.gelu(self.convolve(self.conv2, self.norm2(x)))
+
+    def convolve(self, conv: nn.Conv2d, x: Tensor) -> Tensor:
+        batch, count, width = x.shape
+        image = x.transpose(1, 2).reshape(batch, width, self.rows, count // self.rows)
+        return conv(image).flatten(2).transpose(1, 2)
+
+
+class Mixer(nn.Module):
+    """U = X + W2 GELU(W1 LN X); Y = (U' + W4 GELU(W3 (LN U)'))'."""
+
+    def __init__(self, recipe: Recipe):
+        super().__init__()
+        count, width = recipe.grid.positions, recipe.width
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.positions = nn.Sequential(nn.Linear(count, count), nn.GELU(), nn.Linear(count, count))
+        self.channels = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.positions(self.norm1(x).transpose(1, 2)).transpose(1, 2)
+        return x + self.channels(self.norm2(x))
+
+
+class Transformer(nn.Module):
+    """U = X + MHA(LN X); Y = (U' + W2 GELU(W1 (LN U)'))'."""
+
+    def __init__(self, recipe: Recipe):
+        super().__init__()
+        width = recipe.width
+        self.heads = getattr(recipe.block, "heads", 1)
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.channels = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch, count, width = x.shape
+        qkv = self.qkv(self.norm1(x)).view(batch, count, 3, self.heads, width // self.heads)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        attended = F.scaled_dot_product_attention(q, k, v)
+        x = x + self.out(attended.transpose(1, 2).reshape(batch, count, width))
+        return x + self.channels(self.norm2(x))
+
+
+class Encoding(nn.Module):
+    """Three channels of levels to one vector a pixel."""
+
+    def __init__(self, recipe: Recipe):
+        super().__init__()
+        self.kind, width = recipe.stem.kind, recipe.width
+        frequencies = getattr(recipe.stem, "frequencies", 0)
+        if self.kind == "codes":
+            self.tables = nn.ModuleList(nn.Embedding(256, width) for _ in range(3))
+        else:
+            self.linear = nn.Linear(3 * max(1, 2 * frequencies), width)
+        self.register_buffer("frequencies", torch.zeros(3, frequencies))
+
+    def forward(self, levels: Tensor) -> Tensor:
+        if self.kind == "codes":
+            return sum(table(levels[..., i]) for i, table in enumerate(self.tables))
+        values = (levels - 127.5) / 127.5
+        if self.kind == "fourier":
+            turns = 2 * math.pi * values[..., None] * self.frequencies
+            values = torch.stack([turns.sin(), turns.cos()], -1).flatten(2)
+        return self.linear(values)
+
+
+BLOCKS: dict[str, Any] = {"convolution": Conv, "mixer": Mixer, "transformer": Transformer}
+
+
+class Plain(nn.Module):
+    """Images and a mask to the mean loss, over hidden pixels of an image, then over images."""
+
+    def __init__(self, recipe: Recipe):
+        super().__init__()
+        self.encoding = Encoding(recipe)
+        placed = recipe.positions.kind == "learned"
+        self.places = nn.Parameter(torch.zeros(recipe.grid.positions, recipe.width)) if placed else None
+        self.blocks = nn.Sequential(*(BLOCKS[recipe.block.kind](recipe) for _ in range(recipe.depth)))
+        self.norm = nn.LayerNorm(recipe.width)
+        self.head = nn.Linear(recipe.width, 3 * 256, bias=False)
+
+    def forward(self, images: Tensor, hidden: Tensor) -> Tensor:
+        levels = images.flatten(2).transpose(1, 2).long()
+        x = self.encoding(levels) * ~hidden
+        if self.places is not None:
+            x = x + self.places
+        logits = self.head(self.norm(self.blocks(x)))
+        losses = F.cross_entropy(logits.view(-1, 256), levels.reshape(-1), reduction="none")
+        losses = losses.view(levels.shape) * hidden
+        return (losses.sum((1, 2)) / (3 * hidden.sum((1, 2)))).mean()
+
+
+# Their names for ours, in the order in which they replace one another.
+NAMES = (
+    ("encoding.tables", "backbone.stem.tables"),
+    ("encoding.linear.weight", "backbone.stem.project.weight"),
+    ("places", "backbone.positions.table"),
+    ("blocks.", "backbone.blocks."),
+    ("positions.0", "position_mlp.up"),
+    ("positions.2", "position_mlp.down"),
+    ("channels.0", "mlp.up"),
+    ("channels.2", "mlp.down"),
+    (".qkv", ".attention.qkv"),
+    (".out.", ".attention.out."),
+    ("head.", "head.project."),
+)
+
+
+def twin(network: Network, recipe: Recipe) -> Plain:
+    """The plain network with the same weights, on the same device."""
+    plain, ours = Plain(recipe), dict(network.named_parameters()) | dict(network.named_buffers())
+    with torch.no_grad():
+        for name, theirs in plain.state_dict().items():
+            theirs.copy_(_ours(name, ours).view_as(theirs))
+    return plain.to(network.device)
+
+
+def _ours(name: str, ours: dict[str, Tensor]) -> Tensor:
+    if name == "encoding.frequencies":
+        return ours.get("backbone.stem.features.normals", torch.zeros(3, 0))
+    if name == "encoding.linear.bias":
+        return ours["backbone.stem.bias"].sum(0)
+    for theirs, own in NAMES:
+        name = name.replace(theirs, own)
+    return ours[f"backbone.{name}" if name.startswith("norm") else name]
