@@ -73,11 +73,11 @@ def _scatter(axes: Axes, places: Any, colours: Any, explained: Any, first: int) 
 def _levels(axes: Axes, along: Any, explained: Any, name: str) -> None:
     for number, (line, share) in enumerate(zip(along.T, explained, strict=False), start=1):
         colour = style.LINES[(0, 1, 3)[number - 1]]
-        axes.plot(line, color=colour, linewidth=1.2, label=f"{number}: {_percent(share)}")
+        axes.plot(line, color=colour, linewidth=0.8, label=_percent(share))
     axes.set_title(name)
-    axes.set(xlabel="level", xticks=[0, 128, 255])
-    axes.legend(loc="upper center", fontsize=7, handlelength=1.2)
-    axes.margins(y=0.3)
+    axes.set(xlabel="level", xticks=[0, 128, 255], yticks=[])
+    below: Any = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.24), "ncols": 3}
+    axes.legend(**below, fontsize=6.5, handlelength=0.9, handletextpad=0.4, columnspacing=0.8)
 
 
 def _explained(axes: Axes, shares: list[Any], colours: list[str]) -> None:
