@@ -215,7 +215,8 @@ def _choose(specs: list[Any], values: Any, path: tuple[str, ...]) -> Any:
 
 def _first(error: ValidationError) -> str:
     """The first complaint in one line: where, what was given, what is allowed."""
-    problem = error.errors()[0]
+    # Of a union, pydantic complains about every member; those of other kinds were never meant.
+    problem = next((each for each in error.errors() if each["loc"][-1:] != ("kind",)), error.errors()[0])
     words = [str(part) for part in problem["loc"]]
     path = ".".join(word for word in words if not word[:1].isupper())
     message = problem["msg"].removeprefix("Value error, ")

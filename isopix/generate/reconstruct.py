@@ -29,13 +29,13 @@ def reconstruct(network: Network, images: Images, *, generator: torch.Generator)
     """
     require_masked(network)
     problem = network.prepare(images, generator)
-    assert problem.hidden is not None
-    logits: Logits = network.logits(problem.images, problem.hidden)
+    hidden = problem.graded  # all of it, also what training leaves in sight or shows as another
+    logits: Logits = network.logits(images, hidden)
     named = logits.argmax(-1)
-    answer = torch.where(problem.hidden, named, problem.answers)
-    right = (named == problem.answers)[problem.hidden.expand_as(named)].float().mean()
+    answer = torch.where(hidden, named, problem.answers)
+    right = (named == problem.answers)[hidden.expand_as(named)].float().mean()
     decode = network.codec.decode
-    return Reconstruction(decode(problem.answers), problem.hidden, decode(answer), float(right))
+    return Reconstruction(decode(problem.answers), hidden, decode(answer), float(right))
 
 
 def require_masked(network: Network) -> None:

@@ -5,8 +5,8 @@
 Half of the patches are corrupted, 80 % to a mask token, 10 % to another patch of the image and 10 % not at
 all, and the mean colour of each is named in 3 bits a channel. The paper trains B/16 so: Adam at 2e-4, 10,000
 steps of warm-up of a million, batches of 4096 of JFT, random crops and flips. L/16 and H/14 are its sizes
-under the same objective; `tiny` and its kin are for two CPU cores. What it names as alternatives are settings:
-`codec=downsampled_colour`, `class_token=false`, `stem=resnet`, `block=axial`.
+under the same objective; `tiny` and its kin are for two CPU cores. What it names as alternatives are
+settings: `codec=downsampled_colour`, `class_token=false`, `stem=resnet`, `block=axial`.
 """
 
 from dataclasses import replace
@@ -25,6 +25,7 @@ from isopix.train.optim import Adam
 from isopix.train.schedule import WarmupCosine
 
 EPSILON = 1e-6  # of the layer norms of the released code
+WARMUP = WarmupCosine(warmup_epochs=1000.0, warmup_most=0.01)  # 1 % of the steps, however long an epoch is
 
 
 def b16() -> Recipe:
@@ -61,7 +62,7 @@ def tiny() -> Recipe:
 
 
 def tiny_axial() -> Recipe:
-    """The same with attention along rows, then along columns, and no class token, which has no place there."""
+    """The same with attention along rows, then columns, and no class token, which has no place there."""
     block = Axial(heads=4, norm=Layer(epsilon=EPSILON))
     return replace(tiny(), name="vit.tiny_axial", block=block, class_token=False)
 
@@ -86,6 +87,6 @@ def _vit(name: str, *, patch: int, depth: int, width: int, heads: int) -> Recipe
         steps=1_000_000,
         batch=4096,
         optimiser=Adam(learning_rate=2e-4, beta2=0.999),
-        schedule=WarmupCosine(warmup_epochs=1000, warmup_most=0.01),  # 1 % of all steps
+        schedule=WARMUP,
         checkpoint_every=5000,
     )

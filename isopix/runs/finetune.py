@@ -15,11 +15,25 @@ from isopix.recipes import catalogue
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import Loaded, load
 from isopix.runs.run import Origin
-from isopix.train.optim import Adam
+from isopix.train.optim import Adam, Optimiser
 from isopix.train.schedule import Constant
 
 STEPS, EVERY = 1000, 50
 SLOWER = 0.1  # iGPT section 4.4: the best rate is often a tenth of pre-training's
+# What the weights have decided.
+NETWORK = (
+    "codec",
+    "stem",
+    "positions",
+    "class_token",
+    "block",
+    "depth",
+    "width",
+    "share_blocks",
+    "head",
+    "objective",
+    "grid",
+)
 OWN = tuple(each.name for each in fields(Classify))
 
 
@@ -56,20 +70,27 @@ def begin(
 
 def finetuned(recipe: Recipe, *, scratch: bool) -> Recipe:
     """The recipe of a fine-tuning run (iGPT section 2.3): constant rate, a tenth of pre-training's unless
-    from scratch, reflect-padded crops and flips.
+    from scratch, reflect-padded crops and flips. A class token, if there is one, is what is classified.
     """
     peak = recipe.optimiser.learning_rate
     return replace(
         recipe,
         data=replace(recipe.data, augment=PadCropFlip(), fold_back=False, limit=None),
-        classify=Classify(),
+        classify=Classify(pool="first" if recipe.class_token else "mean"),
         steps=STEPS,
-        optimiser=Adam(learning_rate=peak if scratch else SLOWER * peak),
+        optimiser=replace(_plain(recipe.optimiser), learning_rate=peak if scratch else SLOWER * peak),
         schedule=Constant(),
         evaluate_every=EVERY,
         evaluate_images=max(recipe.evaluate_images, 1000),
         checkpoint_every=EVERY,
     )
+
+
+def _plain(optimiser: Optimiser) -> Optimiser:
+    """iGPT's own Adam for whatever Adam there was; another optimiser stays as it is (PatchFormer section
+    2.2).
+    """
+    return Adam() if isinstance(optimiser, Adam) else optimiser
 
 
 def _whole(path: str) -> str:
@@ -81,7 +102,7 @@ def _whole(path: str) -> str:
 
 def _refuse_other_network(recipe: Recipe, own: Recipe) -> None:
     """Raises ValueError for a setting that the weights have decided already."""
-    for name in ("codec", "stem", "positions", "block", "depth", "width", "objective", "grid"):
+    for name in NETWORK:
         if getattr(recipe, name) != getattr(own, name):
             raise ValueError(
                 f"{name} cannot be changed: the pre-trained network has {getattr(own, name)}; "

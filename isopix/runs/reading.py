@@ -26,7 +26,17 @@ from isopix.transfer.stored import stored
 LAYOUT = 1  # to be raised whenever the same network and images would give other features
 PIXELS = 1024  # images whose pixels are read at once
 # Of a recipe: what features depend on beside the weights.
-PARTS = ("codec", "stem", "positions", "block", "depth", "width", "objective")
+PARTS = (
+    "codec",
+    "stem",
+    "positions",
+    "class_token",
+    "block",
+    "depth",
+    "width",
+    "share_blocks",
+    "objective",
+)
 
 Note = Callable[[str], None]
 Done = Callable[[int], None]  # told how many images have been read

@@ -1,0 +1,67 @@
+"""Dropping hidden positions is full attention that is told not to look at them."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from isopix.core.random import generator
+from isopix.core.types import Hidden
+from isopix.model.masking import Drop
+from isopix.objectives.masked import Masked
+from isopix.objectives.masks import Blocks, Independent
+from tests.laws import cases
+
+CASES = [each for each in cases.masked() if each.objective.masking == Drop()]
+
+
+def restricted(block: nn.Module, tokens: Tensor, seen: Tensor) -> Tensor:
+    """One pre-norm transformer block in plain arithmetic, its softmax over the seen positions alone."""
+    heads = block.attention.heads
+    q, k, v = (
+        each.view(*tokens.shape[:2], heads, -1).transpose(1, 2)
+        for each in block.attention.qkv(block.norm1(tokens)).chunk(3, -1)
+    )
+    scores = q @ k.transpose(2, 3) / math.sqrt(q.shape[-1])
+    scores = scores.masked_fill(~seen[:, None, None, :], -torch.inf)
+    mixed = (scores.softmax(-1) @ v).transpose(1, 2).flatten(2)
+    tokens = tokens + block.attention.out(mixed)
+    return tokens + block.mlp(block.norm2(tokens))
+
+
+def reference(net: nn.Module, x: Tensor, hidden: Hidden) -> Tensor:
+    """All positions go through all blocks; nobody looks at the hidden ones."""
+    backbone = net.backbone
+    tokens, seen = backbone.enter(x), ~hidden[..., 0]
+    if backbone.token is not None:
+        seen = torch.cat([torch.ones(len(x), 1, dtype=torch.bool), seen], 1)
+    for block in backbone.blocks:
+        tokens = restricted(block, tokens, seen)
+    pooled = tokens[:, :1] if backbone.token is not None else _mean(tokens, seen)
+    places = backbone.positions(torch.zeros(1, backbone.grid.positions, tokens.shape[-1]).to(tokens))
+    full = torch.where(hidden, pooled + places, backbone.placed(tokens))
+    return net.head(backbone.norm(full))
+
+
+def _mean(tokens: Tensor, seen: Tensor) -> Tensor:
+    return (tokens * seen[..., None]).sum(1, keepdim=True) / seen.sum(1)[:, None, None]
+
+
+@pytest.mark.parametrize("recipe", CASES, ids=cases.title)
+@pytest.mark.parametrize("mask", [Blocks(ratio=0.5), Independent(ratio=0.4)], ids=["as many", "ragged"])
+def test_dropping_equals_attention_restricted_to_the_visible(recipe, mask) -> None:
+    net = cases.busy(recipe).double()
+    x = cases.images(recipe, 4)
+    hidden = mask.draw(4, recipe.grid, recipe.codec.build(recipe.grid).codes, generator(1, "mask"))
+    torch.testing.assert_close(net.logits(x, hidden), reference(net, x, hidden), rtol=1e-8, atol=1e-8)
+
+
+def test_hidden_patches_cost_the_blocks_nothing() -> None:
+    recipe = next(each for each in CASES if isinstance(each.objective.mask, Blocks) and each.class_token)
+    assert isinstance(recipe.objective, Masked)
+    net, x = cases.network(recipe), cases.images(recipe)
+    lengths = []
+    net.backbone.blocks[0].register_forward_pre_hook(lambda block, given: lengths.append(given[0].shape[1]))
+    net(net.prepare(x, generator(0, "mask")))
+    assert set(lengths) == {1 + recipe.grid.positions // 2}

@@ -1,0 +1,132 @@
+"""PatchFormer and the Vision Transformers against their papers."""
+
+import math
+
+import pytest
+
+from isopix.core.random import generator
+from isopix.recipes import catalogue
+from isopix.recipes.cost import of_recipe
+from isopix.recipes.recipe import Recipe
+from tests.laws import cases
+
+TINY = {"patchformer.tiny": 4, "vit.tiny": 512, "vit.tiny_axial": 512, "vit.tiny_hybrid": 512}
+
+
+def resolved(name: str, *words: str) -> Recipe:
+    return catalogue.resolve(name, assignments=words).recipe
+
+
+@pytest.mark.parametrize(
+    ("name", "millions", "tolerance"),
+    [("vit.b16", 86, 0.01), ("vit.l16", 304, 0.02), ("vit.h14", 632, 0.01)],
+)
+def test_parameters_are_the_papers(name: str, millions: float, tolerance: float) -> None:
+    """Table 1, without the classes' head; L's 307 there is 304 when it is counted."""
+    assert of_recipe(catalogue.find(name)).parameters / 1e6 == pytest.approx(millions, rel=tolerance)
+
+
+def test_parameters_of_b_are_counted_to_the_last_one() -> None:
+    d = 768
+    block = 12 * d * d + 13 * d
+    stem, places, tokens = 768 * d + d, 196 * d, 2 * d
+    assert of_recipe(catalogue.find("vit.b16")).parameters == (
+        12 * block + stem + places + tokens + 2 * d + 512 * d
+    )
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_an_untrained_network_is_uniform(name: str) -> None:
+    recipe = resolved(name)
+    net = recipe.build(recipe.codec.build(recipe.grid))
+    problem = net.prepare(cases.images(recipe, 2), generator(0, "problem"))
+    assert net(problem).item() == pytest.approx(math.log(TINY[name]), rel=1e-6)
+
+
+def test_patchformer_hides_116_of_196_patches_and_sees_80() -> None:
+    recipe = catalogue.find("patchformer.base")
+    hidden = recipe.objective.mask.draw(1, recipe.grid, 64, generator(0, "mask"))
+    assert (recipe.grid.positions, int(hidden.sum())) == (196, 116)
+
+
+def test_patchformers_training_is_the_papers() -> None:
+    recipe = catalogue.find("patchformer.base")
+    assert (recipe.steps, recipe.batch, recipe.depth, recipe.width) == (300_000, 128, 10, 1024)
+    assert (recipe.block.heads, recipe.block.expansion, recipe.objective.smoothing) == (16, 4, 0.01)
+    assert (recipe.optimiser.learning_rate, recipe.optimiser.weight_decay) == (2e-4, 0.001)
+    assert recipe.schedule.factor(299_999, steps=300_000, epoch=10_009) == 1.0
+
+
+def test_vits_warm_up_is_ten_thousand_steps_of_a_million() -> None:
+    recipe = catalogue.find("vit.b16")
+    factor = recipe.schedule.factor
+    assert factor(9_999, steps=recipe.steps, epoch=301) == 1.0
+    assert factor(4_999, steps=recipe.steps, epoch=301) == pytest.approx(0.5)
+
+
+def test_dropping_saves_what_is_hidden() -> None:
+    """Of blocks and stem; the positions seen are the visible ones and the class token."""
+    whole = of_recipe(resolved("patchformer.base", "objective.masking=mask_token"))
+    dropped = of_recipe(catalogue.find("patchformer.base"))
+    assert dropped.parameters + 1024 == whole.parameters
+    assert dropped.forward_flops / whole.forward_flops == pytest.approx(80 / 196, abs=0.05)
+
+
+def test_shared_blocks_are_counted_once_and_run_every_time() -> None:
+    one, each = resolved("vit.tiny", "share_blocks=true"), resolved("vit.tiny")
+    block = 12 * 128**2 + 13 * 128
+    assert of_recipe(each).parameters - of_recipe(one).parameters == 3 * block
+    assert of_recipe(each).forward_flops == of_recipe(one).forward_flops
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["class_token=true", "objective.causal=true"], "class_token does not go with a causal network"),
+        (["block=axial"], "class_token does not go with block axial, which needs the whole grid"),
+        (
+            ["class_token=false", "block=mixer", "objective.masking=drop"],
+            "objective.masking=drop does not go with block mixer, which needs the whole grid",
+        ),
+        (["compile=true", "objective.masking=drop"], "compile=true does not go with objective.masking=drop"),
+        (["objective.swapped=2"], "objective: swapped 2.0 and kept 0.1 must be shares of one whole"),
+        (
+            ["objective.mask=subpixel"],
+            "objective: mask subpixel hides single codes, which masking mask_token",
+        ),
+        (["data.rows=60"], "images of 60 x 64 pixels cannot be cut into patches of 8 x 8"),
+        (["stem=fourier"], "a position of 8 x 8 pixels has no single value a channel"),
+        (["objective.mask=blocks", "data.rows=56"], "7 x 8 positions cannot be cut into squares of 2 x 2"),
+        (
+            [
+                "codec=downsampled_colour",
+                "codec.patch=8",
+                "objective.mask=subpixel",
+                "objective.masking=zero_out",
+            ],
+            "a mask of single codes needs a stem with one part for each of 16 codes; patches has 1",
+        ),
+        (["class_token=false", "block=axial", "objective.causal=true"], "an axial block has no causal form"),
+    ],
+)
+def test_parts_that_do_not_go_together_are_refused(words: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        of_recipe(resolved("vit.tiny", *words))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["class_token=false"],
+        ["share_blocks=true"],
+        ["class_token=false", "objective.causal=true"],
+        ["objective.static=true"],
+        ["codec=downsampled_colour", "codec.patch=8"],
+        ["codec.patch=16"],
+        ["stem=convolved_patches"],
+        ["positions=factorised", "objective.mask=blocks", "objective.masking=drop"],
+    ],
+    ids=" ".join,
+)
+def test_the_reviews_open_questions_are_settings(words: list[str]) -> None:
+    assert of_recipe(resolved("vit.tiny", *words)).parameters > 0
