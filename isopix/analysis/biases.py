@@ -186,9 +186,10 @@ def _mismatch(backbone: Backbone, images: Images, orders: Index, inside: Tensor,
 
 
 def _pairs(backbone: Backbone, one: Images, other: Images) -> Iterator[tuple[Tokens, Tokens]]:
-    """The features of both, layer by layer."""
+    """The features of both at every position, layer by layer."""
     device = next(backbone.parameters()).device
-    yield from zip(backbone.features(one.to(device)), backbone.features(other.to(device)), strict=True)
+    for pair in zip(backbone.features(one.to(device)), backbone.features(other.to(device)), strict=True):
+        yield backbone.placed(pair[0]), backbone.placed(pair[1])
 
 
 def _cells(images: Images, grid: Grid) -> Tensor:

@@ -1,11 +1,12 @@
 """Cost of a network before anything starts: parameters, FLOPs, memory, time."""
 
 import time
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 
-from isopix.core.device import Precision, peak_flops, synchronise
+from isopix.core.device import Precision, peak_flops, sheets, synchronise
 from isopix.objectives.network import Network
 
 BYTES_PER_PARAMETER = 16  # float32 weight, gradient, and Adam's two moments
@@ -25,6 +26,43 @@ class Cost(NamedTuple):
     def bytes(self, images: int) -> int:
         """Memory of one step over this many images at once."""
         return self.weight_bytes + images * self.activation_bytes
+
+
+class Rent(NamedTuple):
+    """What a training takes of one device: hours, and money at the price of an hour, if that is given."""
+
+    device: str
+    peak_flops: float
+    hours: float
+    money: float | None
+
+
+def rents(
+    flops: int | float,
+    precision: Precision,
+    *,
+    devices: Sequence[str] = (),
+    utilisation: float = UTILISATION,
+    price: float | None = None,
+) -> list[Rent]:
+    """hours = FLOPs / (data sheet's peak at this precision x utilisation) / 3600 of each of these devices, or
+    of all that are known; money = hours x `price`, the price of an hour of one device.
+
+    Several devices take as many device-hours, if they lose nothing to one another. Raises ValueError for an
+    unknown device, one that states no peak at this precision, and numbers that make no sense.
+    """
+    if not 0 < utilisation <= 1:
+        raise ValueError(f"utilisation {utilisation} must lie in (0, 1]")
+    if price is not None and not 0 <= price < float("inf"):
+        raise ValueError(f"price {price} must be a number of at least 0")
+    peaks = sheets(precision)
+    for name in devices:
+        if name not in peaks:
+            raise ValueError(f"no {precision} peak of device '{name}' is known; known: {', '.join(peaks)}")
+    hours = {name: flops / (peaks[name] * utilisation) / 3600 for name in devices or peaks}
+    return [
+        Rent(name, peaks[name], each, None if price is None else each * price) for name, each in hours.items()
+    ]
 
 
 class Work(NamedTuple):

@@ -26,6 +26,10 @@ VERBS = {
     "resume": ("isopix.cli.resume:resume", "Go on with an interrupted run, bit for bit."),
     "search-lr": ("isopix.cli.search_lr:search_lr", "Search for a learning rate, from large to small."),
     "probe": ("isopix.cli.probe:probe", "Tell classes by every layer, with controls."),
+    "analyse": (
+        "isopix.cli.analyse:analyse",
+        "What a network looks at: attention, positions, filters, inductive biases.",
+    ),
     "finetune": (
         "isopix.cli.finetune:finetune",
         "Train a run on labelled images, classes and pixels together.",

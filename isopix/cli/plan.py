@@ -1,6 +1,10 @@
 """`isopix plan`: what a recipe costs, before anything starts."""
 
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
 import torch
+from cyclopts import Parameter
 
 from isopix.analysis import cost
 from isopix.cli.console import Device, Json, SettingsFile, say, show_json, show_table
@@ -8,14 +12,28 @@ from isopix.cli.progress import clock
 from isopix.core import device as devices
 from isopix.recipes import catalogue
 from isopix.recipes.cost import of_recipe
+from isopix.recipes.recipe import Recipe
+
+Hours = Annotated[
+    list[str] | None,
+    Parameter(consume_multiple=True, help="devices to tell the cost on, as in A100 V100; all without it"),
+]
 
 
 def plan(
-    recipe: str, *settings: str, file: SettingsFile = None, device: Device = "auto", json: Json = False
+    recipe: str,
+    *settings: str,
+    file: SettingsFile = None,
+    device: Device = "auto",
+    device_hours: Hours = None,
+    price: float | None = None,
+    utilisation: float = cost.UTILISATION,
+    json: Json = False,
 ) -> None:
-    """Parameters, FLOPs an image, memory and estimated time of a recipe; writes nothing.
+    """Parameters, FLOPs an image, memory and estimated time of a recipe, here and in hours of devices to
+    rent; writes nothing.
 
-    Example: isopix plan igpt.s
+    Example: isopix plan igpt.s --device-hours A100 H100 --price 2.5
 
     Parameters
     ----------
@@ -23,42 +41,77 @@ def plan(
         A name from `isopix recipe list`.
     settings
         Changes, as path=value.
+    price
+        Of an hour of one such device, in any money.
+    utilisation
+        Share of a device's data-sheet peak that is reached.
     """
     settled = catalogue.resolve(recipe, file=file, assignments=settings).recipe
     costs, where = of_recipe(settled), devices.pick(device)
     rate = cost.speed(where, settled.precision, settled.width) / costs.training_flops
     images = settled.steps * settled.batch
-    piece = settled.batch // settled.accumulate
+    rents = cost.rents(
+        images * costs.training_flops,
+        settled.precision,
+        devices=device_hours or (),
+        utilisation=utilisation,
+        price=price,
+    )
     numbers = {
         "recipe": settled.name,
         "positions": settled.grid.positions,
         **costs._asdict(),
-        "step_bytes": costs.bytes(piece),
+        "step_bytes": costs.bytes(settled.batch // settled.accumulate),
         "free_bytes": devices.memory_free(where),
         "images": images,
         "device": devices.describe(where),
         "threads": torch.get_num_threads(),
         "images_per_second": rate,
         "seconds": images / rate,
+        "utilisation": utilisation,
+        "device_hours": [rent._asdict() for rent in rents],
     }
     if json:
         show_json(numbers)
         return
-    title = f"{settled.name}: {settled.depth} x {settled.width} over {settled.grid.positions} positions"
+    show_here(settled, numbers)
+    show_rents(rents, settled.precision, utilisation)
+
+
+def show_here(settled: Recipe, numbers: Mapping[str, Any]) -> None:
+    """What the recipe is, and what it takes of this machine."""
+    title = f"{settled.name}: {settled.depth} x {settled.width} over {numbers['positions']} positions"
+    piece = settled.batch // settled.accumulate
     rows = [
-        ("parameters", f"{costs.parameters:,}"),
-        ("FLOPs an image, forward", f"{costs.forward_flops:.3g}"),
-        ("FLOPs an image, training", f"{costs.training_flops:.3g}"),
-        ("memory for weights, gradients and Adam", size(costs.weight_bytes)),
-        (f"memory of a step of {piece} images", size(costs.bytes(piece))),
-        (f"free on {where}", size(devices.memory_free(where))),
-        (f"{settled.steps:,} steps of {settled.batch}", f"{images:,} images"),
-        ("estimated rate here", f"{rate:.3g} images/s"),
-        ("estimated time here", clock(images / rate)),
+        ("parameters", f"{numbers['parameters']:,}"),
+        ("FLOPs an image, forward", f"{numbers['forward_flops']:.3g}"),
+        ("FLOPs an image, training", f"{numbers['training_flops']:.3g}"),
+        ("memory for weights, gradients and Adam", size(numbers["weight_bytes"])),
+        (f"memory of a step of {piece} images", size(numbers["step_bytes"])),
+        ("free here", size(numbers["free_bytes"])),
+        (f"{settled.steps:,} steps of {settled.batch}", f"{numbers['images']:,} images"),
+        ("estimated rate here", f"{numbers['images_per_second']:.3g} images/s"),
+        ("estimated time here", clock(numbers["seconds"])),
     ]
     show_table(title, ["", ""], rows)
-    share = f"{cost.UTILISATION:.0%} of what {devices.describe(where)} multiplies"
+    share = f"{cost.UTILISATION:.0%} of what {numbers['device']} multiplies"
     say(f"The time assumes {share}. Nothing was written.")
+
+
+def show_rents(rents: Sequence[cost.Rent], precision: str, utilisation: float) -> None:
+    """What the whole training takes of devices that are not here."""
+    money = [] if rents[0].money is None else ["money"]
+    rows = []
+    for name, peak, *spent in rents:
+        amounts = [amount(each) for each in spent if each is not None]
+        rows.append((name, f"{peak / 1e12:,.1f}", *amounts))
+    title = f"The whole training on one device, at {utilisation:.0%} of its {precision} peak"
+    show_table(title, ["", "peak, TFLOP/s", "hours", *money], rows)
+
+
+def amount(count: float) -> str:
+    """Hours or money: whole ones, or of few three digits."""
+    return f"{count:,.0f}" if count >= 100 else f"{count:.3g}" if count >= 0.01 else "< 0.01"
 
 
 def size(count: int | float) -> str:

@@ -4,25 +4,44 @@ import os
 import platform
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import PIL
 import torch
 
 Precision = Literal["fp32", "bf16"]
 
-# Dense bf16 peaks in FLOP/s, from the vendors' data sheets, by the whole name that the driver gives: one form
-# of a chip is slower than another. Other devices print no utilisation.
-PEAK_FLOPS = {
-    "NVIDIA H200": 989e12,
-    "NVIDIA H100 80GB HBM3": 989e12,
-    "NVIDIA H100 PCIe": 756e12,
-    "NVIDIA A100-SXM4-40GB": 312e12,
-    "NVIDIA A100-SXM4-80GB": 312e12,
-    "NVIDIA A100-PCIE-40GB": 312e12,
-    "NVIDIA A100 80GB PCIe": 312e12,
-    "NVIDIA L4": 121e12,
-    "NVIDIA GeForce RTX 4090": 165e12,
+
+class Sheet(NamedTuple):
+    """Dense peaks in FLOP/s as the vendor's data sheet has them; None for what it does not state."""
+
+    bf16: float
+    fp32: float | None
+
+
+# By the name under which they are rented. A V100 has fp16 in the place of bf16; a TPU's core is half a chip.
+SHEETS = {
+    "H200": Sheet(989e12, 67e12),
+    "H100": Sheet(989e12, 67e12),
+    "H100 PCIe": Sheet(756e12, 51e12),
+    "A100": Sheet(312e12, 19.5e12),
+    "V100": Sheet(125e12, 15.7e12),
+    "L4": Sheet(121e12, 30.3e12),
+    "RTX 4090": Sheet(165e12, 82.6e12),
+    "TPUv3 core": Sheet(61.5e12, None),
+}
+# By the whole name that the driver gives: one form of a chip is slower than another. Other devices print no
+# utilisation.
+DRIVERS = {
+    "NVIDIA H200": "H200",
+    "NVIDIA H100 80GB HBM3": "H100",
+    "NVIDIA H100 PCIe": "H100 PCIe",
+    "NVIDIA A100-SXM4-40GB": "A100",
+    "NVIDIA A100-SXM4-80GB": "A100",
+    "NVIDIA A100-PCIE-40GB": "A100",
+    "NVIDIA A100 80GB PCIe": "A100",
+    "NVIDIA L4": "L4",
+    "NVIDIA GeForce RTX 4090": "RTX 4090",
 }
 
 
@@ -69,7 +88,14 @@ def peak_flops(device: torch.device, precision: Precision) -> float | None:
     """The data sheet's FLOP/s of this device, or None where it is not known, as in fp32."""
     if device.type != "cuda" or precision != "bf16":
         return None
-    return PEAK_FLOPS.get(torch.cuda.get_device_name(device))
+    known = DRIVERS.get(torch.cuda.get_device_name(device))
+    return SHEETS[known].bf16 if known else None
+
+
+def sheets(precision: Precision) -> dict[str, float]:
+    """The data sheet's FLOP/s at this precision of every device that states it, by name."""
+    peaks = {name: sheet.bf16 if precision == "bf16" else sheet.fp32 for name, sheet in SHEETS.items()}
+    return {name: peak for name, peak in peaks.items() if peak is not None}
 
 
 def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[object]:

@@ -1,5 +1,10 @@
-"""Multi-head self-attention, whole or one position at a time from a cache."""
+"""Multi-head self-attention, whole or one position at a time from a cache, and its weights to look at."""
 
+import math
+from collections.abc import Iterator
+from typing import Protocol, runtime_checkable
+
+import torch
 from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -9,6 +14,15 @@ from isopix.core.types import Tokens
 from isopix.model.cache import Pair
 
 Heads = Float[Tensor, "B heads _ size"]
+Weights = Float[Tensor, "B heads N N"]  # row: who looks; column: at whom; a row sums to 1
+
+
+@runtime_checkable
+class Attentive(Protocol):
+    """A block that attends; `Backbone.attention` asks those that do, and no others."""
+
+    def weights(self, tokens: Tokens) -> Iterator[Weights]:
+        """Of each of its attentions, in their order, as they are when `tokens` enter the block."""
 
 
 class Attention(nn.Module):
@@ -29,6 +43,18 @@ class Attention(nn.Module):
     def forward(self, tokens: Tokens) -> Tokens:
         q, k, v = self._project(tokens)
         return self._merge(F.scaled_dot_product_attention(q, k, v, is_causal=self.causal))
+
+    def weights(self, tokens: Tokens) -> Weights:
+        """softmax(q kT / sqrt(e)) itself, which `forward` never holds: in float32 or wider, 0 at what is not
+        to be seen.
+        """
+        q, k, _ = self._project(tokens)
+        wide = torch.promote_types(q.dtype, torch.float32)
+        scores = q.to(wide) @ k.to(wide).mT / math.sqrt(q.shape[-1])
+        if self.causal:
+            later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
+            scores = scores.masked_fill(later, -math.inf)
+        return scores.softmax(-1)
 
     def step(self, tokens: Tokens, cache: Pair) -> Tokens:
         """The same answers for the next positions only: a first stretch of any length, then one at a time.

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from isopix.core.types import Grid, Hidden, Images, Tokens
+from isopix.model.attention import Attentive, Weights
 from isopix.model.cache import Cache
 from isopix.model.dropping import Visible, alike, strips
 from isopix.model.masking import whole
@@ -67,6 +68,19 @@ class Backbone(nn.Module):
         """Tokens of every layer 0..L as the probes read them: normed (`n`, iGPT section 2.4) or raw (`h`)."""
         for norm, state in zip(self._norms(), self.states(images, hidden), strict=True):
             yield norm(state) if stream == "n" else state
+
+    @property
+    def attends(self) -> bool:
+        """Whether every block has attention weights to look at."""
+        return all(isinstance(block, Attentive) for block in self.blocks)
+
+    def attention(self, images: Images, hidden: Hidden | None = None) -> Iterator[Weights]:
+        """The weights of every attention, first to last, one held at a time. Blocks must attend.
+
+        Tokens that stand for no position (a class token) come first: N is then more than the grid's.
+        """
+        for block, state in zip(self.blocks, self.states(images, hidden), strict=False):  # the last: unread
+            yield from block.weights(state)
 
     def some(self, layers: Sequence[int], images: Images, hidden: Hidden | None = None) -> list[States]:
         """n of these layers alone; no block behind the last of them is run."""

@@ -9,6 +9,7 @@ from typing import Any
 import matplotlib as mpl
 from cycler import cycler
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 WIDTH = 7.0  # inches: a page's text width
@@ -18,6 +19,12 @@ FAINT = "#E4E7EB"  # grid lines
 PAPER = "#FFFFFF"
 # Paul Tol's bright scheme, in the order in which neighbours differ most; told apart with any colour vision.
 LINES = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#BBBBBB")
+
+# For maps: from nothing to all, with what cannot be in grey; and from -1 over 0 to 1.
+SHADES = LinearSegmentedColormap.from_list("shades", [PAPER, "#9DBEDD", LINES[0], "#1D3557"]).with_extremes(
+    bad=FAINT
+)
+APART = LinearSegmentedColormap.from_list("apart", ["#8C2D3B", LINES[1], PAPER, LINES[0], "#1D3557"])
 
 _SETTINGS: Any = {  # matplotlib's own names
     "axes.axisbelow": True,

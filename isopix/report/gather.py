@@ -14,6 +14,8 @@ from torch import Tensor
 
 from isopix.codecs.nearest import ONE
 from isopix.model.init import FIXED
+from isopix.plots.analyses import DRAW
+from isopix.report.captions import caption
 from isopix.train import checkpoint, log
 from isopix.train.checkpoint import Checkpoint
 from isopix.train.run_folder import RunFolder
@@ -44,6 +46,16 @@ class Drawing:
 
 
 @dataclass(frozen=True)
+class Analysis:
+    """One of `isopix analyse`: its numbers, and these drawn and told."""
+
+    name: str
+    numbers: Values
+    figure: Any
+    caption: str
+
+
+@dataclass(frozen=True)
 class Weights:
     """What the newest intact checkpoint holds."""
 
@@ -67,6 +79,7 @@ class Gathered:
     probes: list[Values] = field(default_factory=list)
     verifications: list[Values] = field(default_factory=list)
     evaluations: list[Values] = field(default_factory=list)
+    analyses: list[Analysis] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
 
     @property
@@ -96,6 +109,7 @@ def gather(run: RunFolder) -> Gathered:
     probes = [reader.read(path, _probe) for path in probed]
     verifications = [reader.read(path, _verification) for path in verified]
     evaluations = [reader.read(path, _evaluation) for path in sorted(run.evaluations.glob("*.json"))]
+    analyses = [reader.read(run.analysis / f"{name}.json", _analysis) for name in DRAW]
     return Gathered(
         path=run.path,
         recipe=recipe,
@@ -106,6 +120,7 @@ def gather(run: RunFolder) -> Gathered:
         probes=sorted((each for each in probes if each), key=_age),
         verifications=sorted((each for each in verifications if each), key=_age),
         evaluations=sorted((each for each in evaluations if each), key=_age),
+        analyses=[each for each in analyses if each],
         unreadable=reader.unreadable,
     )
 
@@ -213,6 +228,11 @@ def _evaluation(path: Path) -> Values:
     _require(VERDICT, values)
     _require({"single", "mean_probability"}, values["ensemble"])
     return values
+
+
+def _analysis(path: Path) -> Analysis:
+    values = _json(path)
+    return Analysis(path.stem, values, DRAW[path.stem](values), caption(path.stem, values))
 
 
 def _weights(checkpoints: Path) -> Weights | None:

@@ -16,9 +16,10 @@ from isopix.plots import curves, web
 from isopix.plots.palette import arrange, oklab
 from isopix.report import finding, probes, template, words
 from isopix.report.along import Chart, chart
+from isopix.report.captions import TITLES
 from isopix.report.finding import best, listed, percent
 from isopix.report.gallery import Gallery, Picture, embed, galleries, instead
-from isopix.report.gather import Gathered, gather
+from isopix.report.gather import Analysis, Gathered, gather
 from isopix.report.summary import summary
 from isopix.report.tuned import Tuned, is_tuned, tuned
 from isopix.train.run_folder import RunFolder
@@ -46,6 +47,7 @@ class View(NamedTuple):
     loss: Markup | None
     along: Chart | None
     tuned: Tuned | None
+    analyses: list[tuple[str, Chart]]
     held_out: finding.HeldOut | None
     palette: Picture | None
     sentences: list[str]
@@ -115,6 +117,7 @@ def _view(name: str, number: int, run: Gathered) -> View:
         loss=_loss(run, graded, f"l{number}"),
         along=chart({name: run}, f"r{number}"),
         tuned=tuned(run, f"t{number}"),
+        analyses=[_analysis(each, f"n{number}-{i}") for i, each in enumerate(run.analyses)],
         held_out=finding.held_out(run),
         palette=_palette(run),
         sentences=finding.sentences(run),
@@ -165,6 +168,11 @@ def _accuracy(shown: Mapping[str, Values], name: str) -> Markup:
     return web.markup(curves.accuracy_by_layer(shown), name, f"Test accuracy by layer. {'; '.join(found)}.")
 
 
+def _analysis(found: Analysis, name: str) -> tuple[str, Chart]:
+    title = TITLES[found.name]
+    return title, Chart(web.markup(found.figure, name, f"{title}. {found.caption}"), found.caption)
+
+
 def _loss(run: Gathered, graded: str, name: str) -> Markup | None:
     count, loss = finding.levels(run), finding.held_out(run)
     if count is None or not any("loss_nats" in each for each in run.records):
@@ -200,7 +208,8 @@ def _png(pixels: UInt8[Tensor, "rows cols 3"]) -> str:
 
 def _commands(run: Gathered) -> list[str]:
     """What made all that is shown, each command once and in its folder: training, probes, pictures."""
-    made = [run.environment, *run.probes, *run.evaluations, *(drawing.facts for drawing in run.drawings)]
+    kept = [*(drawing.facts for drawing in run.drawings), *(each.numbers for each in run.analyses)]
+    made = [run.environment, *run.probes, *run.evaluations, *kept]
     lines, here = _before(run.environment), None
     for command, folder in dict.fromkeys(
         (_text(each["command"]), each.get("folder")) for each in made if each.get("command")

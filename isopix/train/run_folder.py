@@ -134,6 +134,11 @@ class RunFolder:
         return self.path / "evaluations"
 
     @property
+    def analysis(self) -> Path:
+        """What `isopix analyse` found: numbers and their figures."""
+        return self.path / "analysis"
+
+    @property
     def report(self) -> Path:
         return self.path / "report.html"
 

@@ -1,13 +1,16 @@
 """Axial block: a transformer block along each row, then one along each column."""
 
+from collections.abc import Iterator
 from dataclasses import field
 from typing import Literal
 
+import torch
 from einops import rearrange
 from torch import nn
 
 from isopix.core.config import spec
 from isopix.core.types import Grid, Tokens
+from isopix.model.attention import Weights
 from isopix.model.blocks.mlp import Activation
 from isopix.model.blocks.transformer import Transformer, TransformerBlock
 from isopix.model.norms import Layer, Norm
@@ -75,3 +78,17 @@ class AxialBlock(nn.Module):
         tokens = self.rows(rearrange(tokens, "b (h w) d -> (b h) w d", h=height))
         tokens = self.cols(rearrange(tokens, "(b h) w d -> (b w) h d", h=height))
         return rearrange(tokens, "(b w) h d -> b (h w) d", w=width)
+
+    def weights(self, tokens: Tokens) -> Iterator[Weights]:
+        """Of its rows, then of its columns, as weights of all positions, 0 beyond the own row or column."""
+        height, width = self.grid
+        rows = rearrange(tokens, "b (h w) d -> (b h) w d", h=height)
+        for along in self.rows.weights(rows):
+            own = rearrange(along, "(b h) a w v -> b a h w v", h=height)
+            everywhere = torch.einsum("bahwv,hg->bahwgv", own, torch.eye(height).to(own))
+            yield rearrange(everywhere, "b a h w g v -> b a (h w) (g v)")
+        cols = rearrange(self.rows(rows), "(b h) w d -> (b w) h d", h=height)
+        for along in self.cols.weights(cols):
+            own = rearrange(along, "(b w) a h g -> b a h w g", w=width)
+            everywhere = torch.einsum("bahwg,wv->bahwgv", own, torch.eye(width).to(own))
+            yield rearrange(everywhere, "b a h w g v -> b a (h w) (g v)")

@@ -1,5 +1,6 @@
 """Transformer block: attention over all positions, then an MLP at each."""
 
+from collections.abc import Iterator
 from dataclasses import field
 from typing import Literal, get_args
 
@@ -7,7 +8,7 @@ from torch import nn
 
 from isopix.core.config import spec
 from isopix.core.types import Grid, Tokens
-from isopix.model.attention import Attention
+from isopix.model.attention import Attention, Weights
 from isopix.model.blocks.mlp import MLP, Activation
 from isopix.model.cache import Pair, Seen
 from isopix.model.norms import Norm, RootMeanSquare
@@ -65,6 +66,10 @@ class TransformerBlock(nn.Module):
     def forward(self, tokens: Tokens) -> Tokens:
         tokens = tokens + self.attention(self.norm1(tokens))
         return tokens + self.mlp(self.norm2(tokens))
+
+    def weights(self, tokens: Tokens) -> Iterator[Weights]:
+        """Of its one attention."""
+        yield self.attention.weights(self.norm1(tokens))
 
     def cache(self, positions: int) -> Pair:
         return Pair(Seen(positions), Seen(positions))

@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from isopix.analysis import cost
+from isopix.core import device
 from isopix.recipes import catalogue
 from isopix.recipes.cost import of_recipe
 
@@ -56,3 +57,30 @@ def test_a_matrix_product_is_counted_as_two_flops_a_multiply_add(monkeypatch: py
     clock = iter([0.0, 0.0, 1.0, 2.0])
     monkeypatch.setattr(cost.time, "perf_counter", lambda: next(clock))
     assert cost.matrix_rate(CPU, "fp32", 8) == pytest.approx(2 * 2048 * 8 * 32 / 2)
+
+
+def test_device_hours_are_flops_by_peak_and_utilisation() -> None:
+    [a100] = cost.rents(312e12 * 3600 * 100, "bf16", devices=["A100"], utilisation=0.5, price=2.5)
+    assert a100 == cost.Rent("A100", 312e12, pytest.approx(200), pytest.approx(500))
+    [v100] = cost.rents(15.7e12 * 3600, "fp32", devices=["V100"], utilisation=1.0)
+    assert (v100.hours, v100.money) == (pytest.approx(1), None)
+
+
+def test_without_names_every_device_with_a_peak_is_told() -> None:
+    assert [rent.device for rent in cost.rents(1e18, "bf16")] == list(device.SHEETS)
+    assert "TPUv3 core" not in [rent.device for rent in cost.rents(1e18, "fp32")]
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"devices": ["TPUv3 core"]}, "no fp32 peak of device 'TPUv3 core' is known; known: H200"),
+        ({"devices": ["A200"]}, "device 'A200'"),
+        ({"utilisation": 0.0}, "utilisation 0.0 must lie in"),
+        ({"utilisation": 1.1}, "utilisation 1.1 must lie in"),
+        ({"price": -1.0}, "price -1.0 must be"),
+    ],
+)
+def test_what_cannot_be_reckoned_is_refused(asked: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        cost.rents(1e18, "fp32", **asked)

@@ -9,6 +9,7 @@ import pytest
 
 from isopix.report.gather import as_paper, gather
 from isopix.report.probes import aside
+from isopix.train.run_folder import RunFolder
 from isopix.transfer.evidence import Protocol
 from isopix.transfer.knn import Knn
 from isopix.transfer.penalised import Ridge
@@ -126,3 +127,35 @@ def test_a_run_without_a_readable_recipe_is_refused(tmp_path: Path) -> None:
     run.recipe.write_text("{")
     with pytest.raises(ValueError, match=r"recipe\.json cannot be read"):
         gather(run)
+
+
+def analysed(run: RunFolder, **changes: Any) -> None:
+    """A run of which the inductive biases were measured."""
+    layers = [{"layer": i, "translation": 0.1, "order": 0.5, "reach": 2.0} for i in range(3)]
+    numbers = {
+        "step": 100,
+        "images": 8,
+        "even_reach": 5.0,
+        "layers": layers,
+        "command": ["isopix", "analyse"],
+    }
+    run.analysis.mkdir()
+    (run.analysis / "biases.json").write_text(json.dumps(numbers | changes))
+
+
+def test_analyses_are_read_and_told(tmp_path: Path) -> None:
+    run = whole(tmp_path / "run")
+    analysed(run)
+    [found] = gather(run).analyses
+    assert found.name == "biases"
+    assert "At the last layer 0.10, 0.50 and 2.0, on 8 images" in found.caption
+    assert len(found.figure.axes) == 3
+
+
+@pytest.mark.parametrize("damage", [{"layers": []}, {"layers": 3}, {"step": None}, {"images": "many"}])
+def test_an_analysis_that_cannot_be_drawn_or_told_is_named(tmp_path: Path, damage: dict[str, Any]) -> None:
+    run = whole(tmp_path / "run")
+    analysed(run, **damage)
+    found = gather(run)
+    assert found.analyses == []
+    assert [line.split(":")[0] for line in found.unreadable] == ["biases.json"]

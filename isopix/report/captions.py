@@ -1,0 +1,108 @@
+"""What stands below the figure of each analysis: its numbers in a sentence or two."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+Numbers = Mapping[str, Any]
+
+TITLES = {
+    "attention-distance": "How far heads look",
+    "attention-maps": "Where heads look",
+    "rollout": "What reaches a position",
+    "positions": "Which positions are alike",
+    "embedding": "What the embedding knows",
+    "biases": "What is taken for granted about places",
+}
+
+
+def caption(name: str, numbers: Numbers) -> str:
+    """Raises KeyError, TypeError or ValueError where numbers are not what `isopix analyse` keeps."""
+    return f"{CAPTIONS[name](numbers)} Step {numbers['step']:,}."
+
+
+def _distance(numbers: Numbers) -> str:
+    shares = [head["of_even"] for layer in numbers["layers"] for head in layer["heads"]]
+    masked = " (over what the mask allows)" if numbers["causal"] else ""
+    leading = "" if numbers["renormalised"] else " What is given to leading tokens counts as distance 0."
+    return (
+        f"Attention distance: the mean distance in pixels from a position to what it looks at, weighted by"
+        f" its attention. A dot is a head, its bar one deviation over {numbers['images']:,}"
+        f" images{_of(numbers)}; the broken line is attention that looks everywhere alike{masked}, of which"
+        f" heads reach {min(shares):.0%} to {max(shares):.0%}.{leading}"
+    )
+
+
+def _maps(numbers: Numbers) -> str:
+    grey = "; grey is what a causal network may not see" if numbers["causal"] else ""
+    return (
+        f"Attention from the marked {_positions(numbers)} of an image{_of(numbers)}, of every head (rows)"
+        f" and layer (columns). Darker is more, as the root of the share of each map’s largest"
+        f" weight{grey}."
+    )
+
+
+def _rollout(numbers: Numbers) -> str:
+    return (
+        f"Attention rollout of the marked {_positions(numbers)}: layers multiplied, heads averaged, half of"
+        f" each layer left to the residual stream. It says what can flow through attention, not what is"
+        f" used."
+    )
+
+
+def _places(numbers: Numbers) -> str:
+    shown = "Cosine similarity of position embeddings: each small map is of the position at which it stands."
+    if "plane" not in numbers:
+        return shown
+    own, other, chance = (numbers[key] for key in ("plane", "untrained", "shuffled"))
+    return (
+        f"{shown} It follows nearness in the plane, beyond what raster order explains, with a rank"
+        f" correlation of {own['planar']:.2f}; untrained {other['planar']:.2f}, at shuffled places"
+        f" {chance['mean']:.2f} ± {chance['deviation']:.2f}. It follows raster order, beyond the plane,"
+        f" with {own['raster']:.2f}."
+    )
+
+
+def _embedding(numbers: Numbers) -> str:
+    if numbers["of"] == "filters":
+        count, share = len(numbers["explained"]), sum(numbers["explained"])
+        return (
+            f"The {count} widest principal components of the patch embedding’s filters, each with the share"
+            f" of variance that it explains; together {share:.0%}. Grey is zero."
+        )
+    what = "Every colour of the palette" if "colours" in numbers else "Every level of each channel"
+    explained = ", ".join(f"{sum(table['explained'][:3]):.0%}" for table in numbers["tables"])
+    return (
+        f"{what} where the principal components of its vectors put it; the first three explain {explained}."
+    )
+
+
+def _biases(numbers: Numbers) -> str:
+    last = numbers["layers"][-1]
+    return (
+        f"Left: how far features of a shifted image are from the shifted features; middle: the same for"
+        f" positions in random order. 0 is equality, 1 no better than chance. Right: how far a change of"
+        f" one position shows, on average; the broken line is a change that shows everywhere alike. At the"
+        f" last layer {last['translation']:.2f}, {last['order']:.2f} and {last['reach']:.1f}, on"
+        f" {numbers['images']:,} images{_of(numbers)}."
+    )
+
+
+CAPTIONS: dict[str, Callable[[Numbers], str]] = {
+    "attention-distance": _distance,
+    "attention-maps": _maps,
+    "rollout": _rollout,
+    "positions": _places,
+    "embedding": _embedding,
+    "biases": _biases,
+}
+
+
+def _positions(numbers: Numbers) -> str:
+    return "position" if len(numbers["queries"]) == 1 else "positions"
+
+
+def _of(numbers: Numbers) -> str:
+    """Where images come from, if that is known."""
+    data, split = numbers.get("data"), numbers.get("split")
+    return f" of {Path(str(data)).name} ({split})" if data else ""

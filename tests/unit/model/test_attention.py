@@ -1,0 +1,83 @@
+"""The weights that are shown are those that the fast path multiplies the values by."""
+
+import pytest
+import torch
+
+from isopix.core.random import generator
+from isopix.core.types import Grid
+from isopix.model.attention import Attention
+from isopix.model.blocks import Axial
+from tests.laws import cases
+
+
+def drawn(causal: bool) -> tuple[Attention, torch.Tensor]:
+    attention = Attention(12, 3, causal, True).double()
+    draw = generator(0, "test.attention")
+    with torch.no_grad():
+        for parameter in attention.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=draw))
+    return attention, torch.randn(2, 7, 12, generator=draw, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_weights_times_values_are_the_answer(causal: bool) -> None:
+    """By a loop over images, heads and positions that knows nothing of the module but its matrices."""
+    attention, tokens = drawn(causal)
+    weights, size = attention.weights(tokens), 12 // 3
+    values = (tokens @ attention.qkv.weight[24:].T + attention.qkv.bias[24:]).unflatten(-1, (3, size))
+    answer = torch.zeros(2, 7, 12, dtype=torch.float64)
+    for b in range(2):
+        for h in range(3):
+            for i in range(7):
+                for j in range(7):
+                    answer[b, i, h * size : (h + 1) * size] += weights[b, h, i, j] * values[b, j, h]
+    expected = answer @ attention.out.weight.T + attention.out.bias
+    torch.testing.assert_close(attention(tokens), expected)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_rows_sum_to_one_and_nothing_later_is_looked_at_causally(causal: bool) -> None:
+    attention, tokens = drawn(causal)
+    weights = attention.weights(tokens)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(2, 3, 7, dtype=torch.float64))
+    assert bool((weights.triu(1) == 0).all()) == causal
+
+
+def test_weights_of_rounded_tokens_are_not_rounded() -> None:
+    attention, tokens = drawn(causal=False)
+    assert attention.bfloat16().weights(tokens.bfloat16()).dtype == torch.float32
+
+
+@pytest.mark.parametrize("case", cases.CASES[::7], ids=cases.title)
+def test_a_backbone_has_weights_of_every_block_that_attends(case: cases.Recipe) -> None:
+    backbone = cases.busy(case).backbone
+    assert backbone.attends == (case.block.kind in ("transformer", "axial"))
+    if case.block.kind == "transformer":
+        images = cases.images(case)
+        found = list(backbone.attention(images))
+        assert len(found) == case.depth
+        for block, state, weights in zip(backbone.blocks, backbone.states(images), found, strict=False):
+            torch.testing.assert_close(weights, block.attention.weights(block.norm1(state)))
+
+
+def test_axial_weights_are_those_of_rows_then_of_columns() -> None:
+    grid = Grid(3, 4)
+    block = Axial(heads=2).build(grid, 6, causal=False).double()
+    draw = generator(0, "test.axial")
+    with torch.no_grad():
+        for parameter in block.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=draw))
+    tokens = torch.randn(2, 12, 6, generator=draw, dtype=torch.float64)
+    rows, cols = block.weights(tokens)
+    place = torch.arange(12)
+    same_row = place[:, None] // 4 == place // 4
+    same_col = place[:, None] % 4 == place % 4
+    assert (rows[..., ~same_row] == 0).all()
+    assert (cols[..., ~same_col] == 0).all()
+    for weights in (rows, cols):
+        torch.testing.assert_close(weights.sum(-1), torch.ones(2, 2, 12, dtype=torch.float64))
+    [second] = block.rows.weights(tokens[:, 4:8])
+    torch.testing.assert_close(rows[:, :, 4:8, 4:8], second)
+    halfway = torch.cat([block.rows(row) for row in tokens.split(4, 1)], 1)
+    [third] = block.cols.weights(halfway[:, 2::4])
+    torch.testing.assert_close(cols[:, :, 2::4, 2::4], third)
