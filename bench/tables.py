@@ -7,7 +7,9 @@ python bench/tables.py --check    # exits with 1 if a page differs from its file
 import argparse
 import json
 import re
+import statistics
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +102,62 @@ def speed() -> str:
     return "\n".join(rows) + "\n"
 
 
-TABLES = {"evidence": evidence, "speed": speed}
+def transfer() -> str:
+    """What three kinds of networks know after pre-training, and their errors with few labels."""
+    found = read("transfer-cifar10.json")
+    titles = [f"{KINDS[name]}, {len(runs)} seeds" for name, runs in found["runs"].items()]
+    rows = [f"| test accuracy | {' | '.join(titles)} |", "|---|" + "---|" * len(titles)]
+    for what, pick in ACCURACIES.items():
+        each = [spread([pick(run) for run in runs]) for runs in found["runs"].values()]
+        rows.append(f"| {what} | {' | '.join(each)} |")
+    few = found["few_labels"]
+    counts = [f"{each['images']:,}" for each in few["ar"]["trained"]]
+    errors = [f"| error with so many labels | {' | '.join(counts)} |", "|---|" + "---|" * len(counts)]
+    for name, results in few.items():
+        errors += [f"| {KINDS[name]} | {wrong(results['trained'])} |"]
+        errors += [f"| &nbsp;&nbsp;untrained | {wrong(results['untrained'])} |"]
+    errors.append(f"| raw pixels | {wrong(few['ar']['raw pixels'])} |")
+    return "\n".join([*rows, "", taught(found), "", *errors]) + "\n"
+
+
+def taught(found: dict[str, Any]) -> str:
+    """What the networks saw, and how they were judged."""
+    first = {KINDS[name]: runs[0] for name, runs in found["runs"].items()}
+    shown = ", ".join(f"{title} {run['images_seen']:,}" for title, run in first.items())
+    each = next(iter(first.values()))
+    tuned, probed = each["tuned"], ", ".join(f"{n:,} {name}" for name, n in each["probe_images"].items())
+    subsets = len(found["few_labels"]["ar"]["trained"][0]["errors"])
+    return (
+        f"CIFAR-10 at 16×16. Accuracies: mean ± deviation (n − 1) over seeds, each from pre-training on. "
+        f"Images shown in pre-training: {shown}; in fine-tuning, and from scratch, "
+        f"{tuned['images_seen']:,}. Probes: {probed} images; fine-tuned networks: {tuned['images']:,} test "
+        f"images. Errors below: mean ± deviation of {subsets} balanced subsets, one seed, "
+        f"{found['images']['test']:,} test images. Made on {found['device']}."
+    )
+
+
+def spread(values: list[float]) -> str:
+    """`41.2% ± 0.6%`."""
+    return f"{statistics.mean(values):.1%} ± {statistics.stdev(values):.1%}"
+
+
+def wrong(results: list[dict[str, Any]]) -> str:
+    """A cell for each number of labels: mean error and deviation of a subset."""
+    return " | ".join(f"{each['mean']:.1%} ± {each['deviation']:.1%}" for each in results)
+
+
+KINDS = {"ar": "autoregressive", "bert": "masked (BERT)", "conv": "convolutions, masked"}
+ACCURACIES: dict[str, Callable[[dict[str, Any]], float]] = {
+    "raw pixels": lambda run: run["controls"]["raw pixels"],
+    "untrained, its best layer": lambda run: run["controls"]["untrained"],
+    "pre-trained, last layer": lambda run: run["last"],
+    "pre-trained, best layer": lambda run: run["best"],
+    "the five layers around it": lambda run: run["joined"]["test"],
+    "fine-tuned": lambda run: run["tuned"]["accuracy"],
+    "the same from scratch": lambda run: run["scratch"]["accuracy"],
+}
+
+TABLES = {"evidence": evidence, "speed": speed, "transfer": transfer}
 
 if __name__ == "__main__":
     main()
