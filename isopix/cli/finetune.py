@@ -49,8 +49,8 @@ def finetune(
     source
         The run folder of a pre-trained network, or the name of a recipe.
     settings
-        Changes, as path=value; generative_weight, layer, pool, dropout, patience and masked are those of
-        fine-tuning.
+        Changes, as path=value; generative_weight, layer, pool, residual_block, dropout, smoothing, patience,
+        hide and masked are those of fine-tuning.
     out
         The run folder; it must be new or empty.
     labels

@@ -6,13 +6,19 @@ from typing import Literal
 
 import torch
 from einops import rearrange, repeat
+from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from isopix.codecs.base import Codec
 from isopix.core.config import spec
 from isopix.core.types import Logits, Tokens
 from isopix.model.convolution import Pixels, Rectified, Standardised
 from isopix.model.counting import counted
+from isopix.model.pool import Pooled
+from isopix.model.stems.resnet import WIDER, Bottleneck
+
+ClassLogits = Float[Tensor, "B C"]
 
 
 @spec
@@ -111,6 +117,30 @@ class Doubled(nn.Module):
 
 def _doubled(pixels: Pixels) -> Pixels:
     return repeat(pixels, "b c h w -> b c (h two) (w too)", two=2, too=2)
+
+
+class ClassHead(nn.Module):
+    """Pooled vectors to classes: one matrix [C D] without bias, zero at first, as the released code of Image
+    GPT has it. With `residual_block` a bottleneck, as ResNet stems have, stands before it (PatchFormer
+    section 2.2).
+
+    Raises ValueError for a width that the block cannot have.
+    """
+
+    def __init__(self, width: int, classes: int, *, residual_block: bool):
+        super().__init__()
+        if residual_block and width % WIDER:
+            raise ValueError(
+                f"classify.residual_block needs a width that is a multiple of {WIDER}, not {width}"
+            )
+        self.weight = nn.Parameter(torch.zeros(classes, width))
+        self.block = Bottleneck(width, width // WIDER, side=1) if residual_block else None
+
+    def forward(self, pooled: Pooled, kept: Pooled | None = None) -> ClassLogits:
+        """The logits [B C]; `kept` is what dropout multiplies each feature by."""
+        if self.block is not None:
+            pooled = rearrange(self.block(rearrange(pooled, "b d -> b d 1 1")), "b d 1 1 -> b d")
+        return at_least_float32(F.linear(pooled if kept is None else pooled * kept, self.weight))
 
 
 Head = Linear | Upsampling

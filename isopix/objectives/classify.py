@@ -1,6 +1,7 @@
 """Classification beside the objective: one pass, two losses of the same states."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import torch
@@ -9,14 +10,16 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from isopix.core.config import spec
+from isopix.core.random import generator as seeded
 from isopix.core.types import Hidden, Images, Labels, Scalar, Tokens
 from isopix.model.backbone import States
-from isopix.model.heads import at_least_float32
+from isopix.model.heads import ClassHead, ClassLogits
+from isopix.model.init import initialise
 from isopix.model.pool import POOLS, Pool
 from isopix.objectives.base import Loss, Problem
+from isopix.objectives.masked import Masked
+from isopix.objectives.masks import scattered
 from isopix.objectives.network import Network
-
-ClassLogits = Float[Tensor, "B C"]
 
 
 @spec
@@ -24,24 +27,32 @@ class Classify:
     """Fine-tuning: generative_weight * L_GEN + L_CLF (iGPT sections 2.3 and 2.4; weight 1 there).
 
     `generative_weight` 0 leaves L_CLF alone, `inf` leaves L_GEN alone. The class head reads the pooled states
-    of `layer`, None the last; `dropout` leaves out features of that vector while training. `patience` ends
-    the run after so many evaluations without a better validation accuracy; with None, and where L_GEN is
+    of `layer`, None the last; with `residual_block` they go through one first. `dropout` leaves out features
+    of that vector while training, and `smoothing` shares so much of each label among all classes. `patience`
+    ends the run after so many evaluations without a better validation accuracy; with None, and where L_GEN is
     alone, nothing is chosen: it goes to its last step, and those weights are judged. A masked network is
-    trained with its masks on; `masked` says whether it is also judged with them (the released code does).
+    trained with its masks on, or with `hide` with masks of so large a share of single positions; `masked`
+    says whether it is also judged with them (the released code does).
     """
 
     generative_weight: float | Literal["inf"] = 1.0
     layer: int | None = None
     pool: Pool = "mean"
+    residual_block: bool = False
     dropout: float = 0.0
+    smoothing: float = 0.0
     patience: int | None = 10
+    hide: float | None = None
     masked: bool = True
 
     def __post_init__(self) -> None:
         if not float(self.generative_weight) >= 0:
             raise ValueError(f"generative_weight {self.generative_weight} must be at least 0")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout {self.dropout} must lie in [0, 1)")
+        for name in ("dropout", "smoothing"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} {getattr(self, name)} must lie in [0, 1)")
+        if self.hide is not None and not 0 < self.hide < 1:
+            raise ValueError(f"hide {self.hide} must lie between 0 and 1, both excluded")
         if self.patience is not None and self.patience < 1:
             raise ValueError(f"patience {self.patience} must be at least 1")
 
@@ -82,26 +93,26 @@ class Lesson(NamedTuple):
 
 
 class Classifier(nn.Module):
-    """A network with a head for classes, which is zero at first: exactly ln C before training.
-
-    The head is one matrix [C D] without bias, as the released code has it.
+    """A network with a head for classes, which is zero at first: exactly ln C before training. Its residual
+    block, if it has one, starts as `seed` says.
     """
 
-    def __init__(self, network: Network, width: int, classes: int, settings: Classify):
+    def __init__(self, network: Network, width: int, classes: int, settings: Classify, *, seed: int = 0):
         super().__init__()
         depth = network.backbone.depth
         if settings.layer is not None and not 0 <= settings.layer <= depth:
             raise ValueError(f"classify.layer {settings.layer} does not exist; allowed: 0 to {depth}")
-        self.network, self.settings = network, settings
+        self.network, self.settings = _hiding(network, settings.hide), settings
         self.layer = depth if settings.layer is None else settings.layer
-        self.head = nn.Linear(width, classes, bias=False, device=network.device)
-        nn.init.zeros_(self.head.weight)
+        self.head = ClassHead(width, classes, residual_block=settings.residual_block).to(network.device)
+        if self.head.block is not None:
+            initialise(self.head.block, width=width, depth=depth, generator=seeded(seed, "classifier"))
         self._freeze()
 
     def prepare(self, images: Images, labels: Labels, generator: torch.Generator) -> Lesson:
         """The network's own problem, the classes, and what dropout leaves."""
         problem = self.network.prepare(images, generator)
-        kept = torch.ones(len(images), self.head.in_features)
+        kept = torch.ones(len(images), self.head.weight.shape[1])
         if self.settings.dropout:
             left = 1 - self.settings.dropout
             kept = (torch.rand(kept.shape, generator=generator) < left).float() / left
@@ -114,18 +125,19 @@ class Classifier(nn.Module):
             return self.network(problem)
         if not settings.generates:
             [at] = self.network.backbone.some([self.layer], problem.images, problem.hidden)
-            return self._class_loss(self.head_of(at, lesson.kept), lesson)
+            return self._trained(at, lesson)
         at, last = self._states(problem)
-        chosen = self._class_loss(self.head_of(at, lesson.kept), lesson)
         generative = self.network.objective.loss(last, problem, self.network.head)
-        return float(settings.generative_weight) * generative + chosen
+        return float(settings.generative_weight) * generative + self._trained(at, lesson)
 
-    def grade(self, lesson: Lesson) -> dict[str, Scalar]:
-        """Nats a graded code, nats an image, and the share of images whose class is answered."""
+    def grade(self, lesson: Lesson, images: Images) -> dict[str, Scalar]:
+        """Nats a graded code, nats an image, and the share of images whose class is answered; `images` are
+        those of the lesson as they are, which is what is judged without masks.
+        """
         problem = lesson.problem
         at, last = self._states(problem)
         unmasked = problem.hidden is not None and not self.settings.masked
-        logits = self.answer(problem.images) if unmasked else self.head_of(at)
+        logits = self.answer(images) if unmasked else self.head_of(at)
         return {
             "loss_nats": self.network.objective.nats(last, problem, self.network.head),
             "class_nats": self._class_loss(logits, lesson),
@@ -140,10 +152,15 @@ class Classifier(nn.Module):
     def head_of(self, tokens: Tokens, kept: Float[Tensor, "B D"] | None = None) -> ClassLogits:
         """The class logits that pooled tokens give."""
         pooled = POOLS[self.settings.pool](tokens)
-        return at_least_float32(self.head(pooled if kept is None else pooled * kept))
+        return self.head(pooled, kept)
 
-    def _class_loss(self, logits: ClassLogits, lesson: Lesson) -> Scalar:
-        return (F.cross_entropy(logits, lesson.labels, reduction="none") * lesson.share).sum()
+    def _trained(self, at: States, lesson: Lesson) -> Loss:
+        """L_CLF as training has it: of the features that are kept, against soft labels."""
+        return self._class_loss(self.head_of(at, lesson.kept), lesson, self.settings.smoothing)
+
+    def _class_loss(self, logits: ClassLogits, lesson: Lesson, smoothing: float = 0.0) -> Scalar:
+        losses = F.cross_entropy(logits, lesson.labels, reduction="none", label_smoothing=smoothing)
+        return (losses * lesson.share).sum()
 
     def _states(self, problem: Problem) -> list[States]:
         """n of the head's layer, and n of the last at every position."""
@@ -160,3 +177,18 @@ class Classifier(nn.Module):
             idle = set(self.head.parameters())
         for parameter in idle:
             parameter.requires_grad_(False)
+
+
+def _hiding(network: Network, share: float | None) -> Network:
+    """The network itself, posed problems in which so large a share of single positions is hidden. Raises
+    ValueError for one that hides nothing, and for a grid too small.
+    """
+    if share is None:
+        return network
+    objective = network.objective
+    if not isinstance(objective, Masked):
+        raise ValueError(
+            f"classify.hide {share} does not go with objective {objective.kind}, which hides nothing"
+        )
+    mask = scattered(share, network.backbone.grid.positions)
+    return Network(network.codec, network.backbone, network.head, replace(objective, mask=mask))

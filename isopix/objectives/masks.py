@@ -129,6 +129,18 @@ class Blocks:
 Mask = Independent | Subpixel | Blocks
 
 
+def scattered(ratio: float, positions: int) -> Blocks:
+    """The mask that hides so large a share of single positions in every image, rounded to whole ones. Raises
+    ValueError if none would be hidden, or all.
+    """
+    if not 0 < round(ratio * positions) < positions:
+        raise ValueError(
+            f"hiding a share of {ratio} would hide {round(ratio * positions)} of {positions} positions; "
+            "some must be, and some be left"
+        )
+    return Blocks(ratio=ratio, side=1)
+
+
 def bound(total: int, share: float) -> int:
     """So many of `total` independent positions are never touched if each is with the chance `share`: the mean
     and eight deviations (passed once in 10^15 draws).

@@ -11,7 +11,8 @@ from isopix.core.device import Precision, autocast
 from isopix.core.shell import command
 from isopix.core.types import Hidden, Images
 from isopix.data.images import ImageSet
-from isopix.objectives.classify import Classifier, ClassLogits
+from isopix.model.heads import ClassLogits
+from isopix.objectives.classify import Classifier
 from isopix.runs.load import Loaded, best_or_newest, find, recipe_of, revive
 from isopix.transfer.features import draw_masks, images_a_pass
 from isopix.transfer.verdict import Verdict, judge

@@ -11,6 +11,7 @@ import torch
 from isopix.core.config import change, flatten, parse, read_values
 from isopix.data.augment import PadCropFlip
 from isopix.data.noise import NoNoise
+from isopix.model.pool import Pool
 from isopix.model.resolution import at_grid
 from isopix.objectives.classify import Classify
 from isopix.objectives.network import Network
@@ -23,6 +24,7 @@ from isopix.train.schedule import Constant
 
 STEPS, EVERY = 1000, 50
 SLOWER = 0.1  # iGPT section 4.4: the best rate is often a tenth of pre-training's
+DROPOUT = 0.1  # PatchFormer section 2.2 has dropout, and does not tell how much
 # What the weights have decided.
 NETWORK = (
     "codec",
@@ -78,13 +80,31 @@ def finetuned(recipe: Recipe, *, scratch: bool) -> Recipe:
     return replace(
         recipe,
         data=replace(recipe.data, augment=PadCropFlip(), noise=NoNoise(), fold_back=False, limit=None),
-        classify=Classify(pool="first" if recipe.class_token else "mean"),
+        classify=_classified(recipe),
         steps=STEPS,
         optimiser=replace(_plain(recipe.optimiser), learning_rate=peak if scratch else SLOWER * peak),
         schedule=Constant(),
         evaluate_every=EVERY,
         evaluate_images=max(recipe.evaluate_images, 1000),
         checkpoint_every=EVERY,
+    )
+
+
+def _classified(recipe: Recipe) -> Classify:
+    """Classes and codes together (iGPT section 2.4); a network whose blocks never see hidden positions, and
+    decode them apart, leaves the decoder behind (PatchFormer section 2.2).
+    """
+    pool: Pool = "first" if recipe.class_token else "mean"
+    if recipe.objective.masking.kind != "drop":
+        return Classify(pool=pool)
+    return Classify(
+        generative_weight=0.0,
+        pool=pool,
+        residual_block=True,
+        dropout=DROPOUT,
+        smoothing=0.01,
+        hide=0.1,
+        masked=False,
     )
 
 

@@ -66,7 +66,9 @@ class Session:
         self.best: Best | None = None
         self.learner: Pretraining | Finetuning = Pretraining(self.network, recipe.data.noise)
         if recipe.classify is not None:
-            self.classifier = Classifier(self.network, recipe.width, len(data.classes), recipe.classify)
+            self.classifier = Classifier(
+                self.network, recipe.width, len(data.classes), recipe.classify, seed=recipe.seed
+            )
             self.learner = Finetuning(self.classifier, recipe.data.noise)
             patience = recipe.classify.patience if recipe.classify.classifies else None
             self.best = None if patience is None else Best(patience)

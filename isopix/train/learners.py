@@ -63,7 +63,8 @@ class Finetuning:
         return lesson._replace(problem=problem)
 
     def grade(self, images: Images, labels: Labels | None, generator: torch.Generator) -> Grades:
-        return self.module.grade(self._lesson(images, labels, generator).to(images.device))
+        lesson = self._lesson(images, labels, generator)
+        return self.module.grade(lesson.to(images.device), images)
 
     def _lesson(self, images: Images, labels: Labels | None, generator: torch.Generator) -> Lesson:
         assert labels is not None, "require_labels has seen to it"

@@ -58,14 +58,15 @@ class Bottleneck(nn.Module):
     """x + conv3(f(conv2(f(conv1(f(x)))))), f a norm and a ReLU; conv2 is 3 x 3, the others 1 x 1.
 
     Where the shape changes, f(x) through a 1 x 1 convolution of its own stands in for x (BiT's ResNet v2).
+    Of a picture of one pixel a 3 x 3 convolution has only its middle to look through: `side` is 1 there.
     """
 
-    def __init__(self, inputs: int, inner: int, stride: int):
+    def __init__(self, inputs: int, inner: int, stride: int = 1, *, side: int = 3):
         super().__init__()
         outputs = WIDER * inner
         self.first, self.second, self.third = Rectified(inputs), Rectified(inner), Rectified(inner)
         self.conv1 = Standardised(inputs, inner, 1)
-        self.conv2 = Standardised(inner, inner, 3, stride)
+        self.conv2 = Standardised(inner, inner, side, stride)
         self.conv3 = Standardised(inner, outputs, 1)
         self.conv0 = Standardised(inputs, outputs, 1, stride) if stride > 1 or inputs != outputs else None
 

@@ -1,18 +1,22 @@
 """Joint fine-tuning is the sum of its two losses, each with its gradient."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from torch.nn import functional as F
 
 from isopix.core.random import generator
+from isopix.model.masking import Drop
 from isopix.objectives.classify import Classifier, Classify, Lesson
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases
 
 CLASSES = 4
 AR, BERT = cases.autoregressive()[0], cases.masked()[0]
+DROPS = next(case for case in cases.masked() if case.objective.masking == Drop())
+SWAPS = next(case for case in cases.masked() if case.objective.swapped)
 both = pytest.mark.parametrize("recipe", [AR, BERT], ids=["ar", "bert"])
 
 
@@ -92,7 +96,8 @@ def test_dropout_is_drawn_with_the_lesson_and_keeps_the_mean() -> None:
     assert one.mean().item() == pytest.approx(1, abs=0.02)
     posed = lesson(made, AR)
     assert made(posed) != without(lesson(without, AR))
-    assert made.grade(posed) == without.grade(posed), "held-out images are judged with all features"
+    images = posed.problem.images
+    assert made.grade(posed, images) == without.grade(posed, images), "held out, all features are there"
 
 
 @pytest.mark.parametrize("masked", [True, False])
@@ -101,10 +106,108 @@ def test_a_masked_network_is_judged_with_its_masks_or_without(masked: bool) -> N
     posed = lesson(made, BERT)
     hidden = posed.problem.hidden if masked else None
     logits = made.answer(posed.problem.images, hidden)
-    grades = made.grade(posed)
+    grades = made.grade(posed, posed.problem.images)
     torch.testing.assert_close(grades["class_nats"], F.cross_entropy(logits, posed.labels))
     assert grades["accuracy"] == (logits.argmax(1) == posed.labels).float().mean()
     torch.testing.assert_close(grades["loss_nats"], made.network(posed.problem))
+
+
+def test_without_masks_the_images_are_judged_as_they_are() -> None:
+    """Where patches have been swapped, the problem shows others."""
+    made = classifier(SWAPS, masked=False)
+    images, posed = cases.images(SWAPS, 6), lesson(made, SWAPS)
+    assert not torch.equal(posed.problem.images, images)
+    found = made.grade(posed, images)["class_nats"]
+    torch.testing.assert_close(found, F.cross_entropy(made.answer(images), posed.labels))
+
+
+def test_soft_labels_are_trained_and_hard_ones_graded() -> None:
+    """Of C classes the answer has 1 - s + s / C, and each other one s / C."""
+    made = classifier(AR, generative_weight=0.0, smoothing=0.2)
+    posed = lesson(made, AR)
+    logs = made.answer(posed.problem.images).double().log_softmax(1)
+    answered = logs[torch.arange(6), posed.labels].mean()
+    torch.testing.assert_close(made(posed).double(), -0.8 * answered - 0.2 * logs.mean())
+    torch.testing.assert_close(made.grade(posed, posed.problem.images)["class_nats"].double(), -answered)
+
+
+@pytest.mark.parametrize("recipe", [BERT, DROPS, SWAPS], ids=["zero", "drop", "token"])
+def test_a_share_of_single_positions_is_hidden_in_place_of_the_objective_s_mask(recipe: Recipe) -> None:
+    plain, made = classifier(recipe), classifier(recipe, hide=0.25)
+    images, positions = cases.images(recipe, 4), recipe.grid.positions
+    posed = made.prepare(images, torch.zeros(4, dtype=torch.long), generator(0, "lesson")).problem
+    assert posed.graded.sum((1, 2)).tolist() == [round(0.25 * positions)] * 4
+    assert made.network.objective.masking == recipe.objective.masking
+    assert plain.network.objective == recipe.objective
+    assert set(dict(made.named_parameters())) == set(dict(plain.named_parameters()))
+
+
+def test_classes_are_learnt_from_what_is_not_hidden_and_judged_from_all() -> None:
+    made = classifier(DROPS, generative_weight=0.0, hide=0.25, masked=False)
+    images = cases.images(DROPS, 6)
+    posed = made.prepare(images, torch.arange(6) % CLASSES, generator(0, "lesson"))
+    veiled = posed.problem._replace(images=cases.flipped(images, posed.problem.hidden))
+    assert torch.equal(made(posed._replace(problem=veiled)), made(posed))
+    expected = F.cross_entropy(made.answer(images), posed.labels)
+    torch.testing.assert_close(made.grade(posed, images)["class_nats"], expected)
+
+
+def test_the_residual_block_is_a_bottleneck_of_each_vector_alone() -> None:
+    """x + W3 f(W2 f(W1 f(x))), f a ReLU behind a norm over groups, W of standardised rows; in float64."""
+    made = classifier(AR, generative_weight=0.0, residual_block=True).double()
+    pooled = torch.randn(5, AR.width, generator=generator(0, "pooled"), dtype=torch.float64)
+    block = made.head.block
+
+    def rectified(x: torch.Tensor, groups: int) -> torch.Tensor:
+        grouped = x.view(len(x), groups, -1)
+        spread = (grouped.var(2, correction=0, keepdim=True) + 1e-5).sqrt()
+        return ((grouped - grouped.mean(2, keepdim=True)) / spread).view_as(x).clamp(min=0)
+
+    def matrix(weight: torch.Tensor) -> torch.Tensor:
+        rows = weight.flatten(1) - weight.flatten(1).mean(1, keepdim=True)
+        return rows / rows.norm(dim=1, keepdim=True)
+
+    inner = pooled
+    for groups, conv in ((4, block.conv1), (1, block.conv2), (1, block.conv3)):
+        inner = rectified(inner, groups) @ matrix(conv.weight).T
+    torch.testing.assert_close(made.head(pooled), (pooled + inner) @ made.head.weight.T)
+
+
+@both
+def test_with_a_residual_block_every_class_is_still_equally_likely_at_first(recipe: Recipe) -> None:
+    settings = Classify(generative_weight=0.0, residual_block=True, smoothing=0.1)
+    made = Classifier(cases.network(recipe), recipe.width, CLASSES, settings, seed=1)
+    assert made(lesson(made, recipe)).item() == pytest.approx(math.log(CLASSES), rel=1e-6)
+    same, other = (
+        Classifier(cases.network(recipe), recipe.width, CLASSES, settings, seed=seed) for seed in (1, 2)
+    )
+    assert torch.equal(made.head.block.conv1.weight, same.head.block.conv1.weight)
+    assert not torch.equal(made.head.block.conv1.weight, other.head.block.conv1.weight)
+
+
+def test_the_residual_block_is_trained() -> None:
+    made = classifier(DROPS, generative_weight=0.0, residual_block=True, hide=0.25)
+    made(lesson(made, DROPS)).backward()
+    assert all(bool(each.grad.any()) for each in made.head.parameters())
+
+
+@pytest.mark.parametrize(
+    ("recipe", "settings", "message"),
+    [
+        (AR, {"hide": 0.1}, r"classify.hide 0.1 does not go with objective autoregressive, which hides"),
+        (
+            DROPS,
+            {"hide": 0.01},
+            r"a share of 0.01 would hide 0 of 8 positions; some must be",
+        ),
+        (replace(AR, width=18), {"residual_block": True}, r"a width that is a multiple of 4, not 18"),
+    ],
+)
+def test_what_does_not_go_with_the_network_is_refused(
+    recipe: Recipe, settings: dict[str, float], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        classifier(recipe, **settings)
 
 
 @pytest.mark.parametrize(
@@ -113,6 +216,8 @@ def test_a_masked_network_is_judged_with_its_masks_or_without(masked: bool) -> N
         ({"layer": 3}, r"classify.layer 3 does not exist; allowed: 0 to 2"),
         ({"generative_weight": -1.0}, r"generative_weight -1.0 must be at least 0"),
         ({"dropout": 1.0}, r"dropout 1.0 must lie in \[0, 1\)"),
+        ({"smoothing": 1.0}, r"smoothing 1.0 must lie in \[0, 1\)"),
+        ({"hide": 0.0}, r"hide 0.0 must lie between 0 and 1"),
         ({"patience": 0}, r"patience 0 must be at least 1"),
     ],
 )

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from isopix.objectives.classify import Classify
 from isopix.recipes import catalogue
 from isopix.runs.finetune import begin
 from isopix.runs.load import load
@@ -171,3 +172,11 @@ def test_the_network_is_that_of_the_run(pretrained: Path, words: list[str], mess
 def test_names_of_fine_tuning_go_with_or_without_their_path() -> None:
     one, other = (begin("igpt.digits", assignments=[word]) for word in ("layer=1", "classify.layer=1"))
     assert one == other
+
+
+def test_a_network_that_drops_what_is_hidden_leaves_its_decoder_behind() -> None:
+    """PatchFormer section 2.2; it is judged with nothing hidden."""
+    taken = begin("patchformer.tiny").recipe.classify
+    assert (taken.generative_weight, taken.pool, taken.residual_block) == (0.0, "first", True)
+    assert (taken.hide, taken.smoothing, taken.masked) == (0.1, 0.01, False)
+    assert begin("vit.tiny").recipe.classify == Classify(pool="first")
