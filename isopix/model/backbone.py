@@ -33,14 +33,17 @@ class Backbone(nn.Module):
         blocks: Sequence[nn.Module],
         norm: nn.Module,
         token: nn.Parameter | None = None,
+        place_norm: nn.Module | None = None,
     ):
-        """`parts` are stem, masking and positions, in this order; `token` is the class token [D]."""
+        """`parts` are stem, masking and positions, in this order; `token` is the class token [D], and
+        `place_norm` the norm of the vectors of places that are decoded without ever having been there.
+        """
         super().__init__()
         self.grid = grid
         self.stem, self.masking = parts[:2]
         self.positions: Any = parts[2]
         self.blocks: Any = nn.ModuleList(blocks)  # of one union; torch's own type forgets their methods
-        self.norm, self.token = norm, token
+        self.norm, self.token, self.place_norm = norm, token, place_norm
 
     @property
     def depth(self) -> int:
@@ -100,10 +103,23 @@ class Backbone(nn.Module):
         return Backbone(self.grid, parts, list(self.blocks)[:layer], self._norms()[layer], self.token)
 
     def forward(self, images: Images, hidden: Hidden | None = None) -> Tokens:
-        """n of the last layer at every position: what the head reads."""
+        """What the head reads of every position."""
         for tokens in self.states(images, hidden):  # noqa: B007
             pass
-        return self.placed(self.norm(tokens))
+        return self.read(self.norm(tokens), hidden)
+
+    def read(self, tokens: States, hidden: Hidden | None) -> Tokens:
+        """What the head reads, of n of the last layer: n itself, but norm(u) + norm'(place) at positions that
+        have been dropped, u being the pooled vector (PatchFormer section 2.1).
+
+        The stream grows to a hundred times the length of a place's vector, so that behind one norm of their
+        sum the place is lost, and the same is drawn everywhere.
+        """
+        tokens = self.placed(tokens)
+        if hidden is None or self.place_norm is None:
+            return tokens
+        places = self.place_norm(self.positions(torch.zeros_like(tokens[:1])))
+        return torch.where(hidden.any(-1, keepdim=True), tokens + places, tokens)
 
     def placed(self, tokens: States) -> States:
         """The tokens of positions alone."""
@@ -128,14 +144,13 @@ class Backbone(nn.Module):
             yield self._scattered(state, places)
 
     def _scattered(self, state: States, places: Visible) -> States:
-        """Every position again: at the others stands the pooled vector with the vector of the place, from
-        which PatchFormer decodes (section 2.1): the class token, or without one the mean.
+        """Every position again: at the others stands the pooled vector: the class token, or without one the
+        mean.
         """
         seen = self.placed(state)
         pooled = seen.sum(1) / max(1, seen.shape[1]) if self.token is None else state[:, 0]
-        everywhere = torch.arange(self.grid.positions, device=state.device).expand(len(state), -1)
-        asked = self.positions.at(pooled[:, None].expand(-1, self.grid.positions, -1), everywhere)
-        full = asked.to(seen.dtype).scatter(1, places[..., None].expand_as(seen), seen)
+        everywhere = pooled[:, None].expand(-1, self.grid.positions, -1)
+        full = everywhere.scatter(1, places[..., None].expand_as(seen), seen)
         return full if self.token is None else torch.cat([state[:, :1], full], 1)
 
     def _norms(self) -> list[nn.Module]:

@@ -49,7 +49,7 @@ class MaskToken:
 @spec
 class Drop:
     """Hidden positions are not there: stem and blocks run over the visible ones alone (PatchFormer section
-    2.1). What answers for a hidden position is the pooled vector and the vector of its place.
+    2.1). What answers for a hidden position is the pooled vector and the vector of its place, each normed.
     """
 
     kind: Literal["drop"] = "drop"

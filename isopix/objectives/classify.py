@@ -163,10 +163,10 @@ class Classifier(nn.Module):
         return (losses * lesson.share).sum()
 
     def _states(self, problem: Problem) -> list[States]:
-        """n of the head's layer, and n of the last at every position."""
+        """n of the layer that is classified, and what the head of codes reads."""
         backbone = self.network.backbone
         at, last = backbone.some([self.layer, backbone.depth], problem.images, problem.hidden)
-        return [at, backbone.placed(last)]
+        return [at, backbone.read(last, problem.hidden)]
 
     def _freeze(self) -> None:
         """What has no part in the loss is not trained, and needs no memory of the optimiser."""

@@ -5,7 +5,7 @@
 The paper trains 300,000 steps of 128 images, and names no schedule: ours is constant. What else it does not
 say, and we chose, stands at `ResNet`, `Upsampling` and `PatchNoise`; the start is ViT's. Attention pools into
 a class token, u, h' = Transformer(u0, h_1 .. h_n), as in Selfie, whose positions it also has; a hidden patch
-is decoded from u and the vectors of its row and column, behind the last norm.
+is decoded from u + X[row] + Y[column], each behind a norm: norm(u) + norm'(X[row] + Y[column]).
 """
 
 from dataclasses import replace

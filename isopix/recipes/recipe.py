@@ -117,7 +117,8 @@ class Recipe:
         own, turns = (1, self.depth) if self.share_blocks else (self.depth, 1)
         blocks = [self.block.build(grid, width, causal) for _ in range(own)] * turns
         token = nn.Parameter(torch.zeros(width)) if self.class_token else None
-        backbone = Backbone(grid, parts, blocks, self.block.norm.build(width), token)
+        place_norm = self.block.norm.build(width) if self.objective.masking.kind == "drop" else None
+        backbone = Backbone(grid, parts, blocks, self.block.norm.build(width), token, place_norm)
         return Network(codec, backbone, self.head.build(codec, width), self.objective)
 
     def _check_parts(self, codec: Codec) -> None:

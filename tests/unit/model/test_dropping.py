@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from isopix.core.random import generator
 from isopix.core.types import Hidden
 from isopix.model.masking import Drop
+from isopix.model.positions import Factorised
 from isopix.objectives.masked import Masked
 from isopix.objectives.masks import Blocks, Independent
 from tests.laws import cases
@@ -40,8 +41,8 @@ def reference(net: nn.Module, x: Tensor, hidden: Hidden) -> Tensor:
         tokens = restricted(block, tokens, seen)
     pooled = tokens[:, :1] if backbone.token is not None else _mean(tokens, seen)
     places = backbone.positions(torch.zeros(1, backbone.grid.positions, tokens.shape[-1]).to(tokens))
-    full = torch.where(hidden, pooled + places, backbone.placed(tokens))
-    return net.head(backbone.norm(full))
+    asked = backbone.norm(pooled) + backbone.place_norm(places)
+    return net.head(torch.where(hidden, asked, backbone.norm(backbone.placed(tokens))))
 
 
 def _mean(tokens: Tensor, seen: Tensor) -> Tensor:
@@ -65,3 +66,13 @@ def test_hidden_patches_cost_the_blocks_nothing() -> None:
     net.backbone.blocks[0].register_forward_pre_hook(lambda block, given: lengths.append(given[0].shape[1]))
     net(net.prepare(x, generator(0, "mask")))
     assert set(lengths) == {1 + recipe.grid.positions // 2}
+
+
+def test_the_place_is_not_lost_however_long_the_pooled_vector_is() -> None:
+    """Behind one norm of the sum, what is decoded would be the same at every place."""
+    recipe = next(each for each in CASES if each.class_token and each.positions == Factorised())
+    net, x = cases.network(recipe).double(), cases.images(recipe, 1)
+    torch.nn.init.normal_(net.backbone.token, std=1000.0, generator=generator(0, "token"))
+    hidden = Blocks(ratio=0.5).draw(1, recipe.grid, 1, generator(1, "mask"))
+    one, other = net.backbone(x, hidden)[hidden.expand(-1, -1, recipe.width)].view(-1, recipe.width)[[0, -1]]
+    assert (one - other).norm() > 0.3 * one.norm()
