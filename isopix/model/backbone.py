@@ -149,7 +149,7 @@ class Backbone(nn.Module):
         """
         seen = self.placed(state)
         pooled = seen.sum(1) / max(1, seen.shape[1]) if self.token is None else state[:, 0]
-        everywhere = pooled[:, None].expand(-1, self.grid.positions, -1)
+        everywhere = pooled[:, None].expand(-1, self.grid.positions, -1).to(seen.dtype)
         full = everywhere.scatter(1, places[..., None].expand_as(seen), seen)
         return full if self.token is None else torch.cat([state[:, :1], full], 1)
 
