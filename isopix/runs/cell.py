@@ -49,8 +49,9 @@ class Outcome:
         """The numbers of a cell that is done."""
         if not self.found:
             return None
-        told = {name: self.found["cell"][name] for name in Cell._fields}
-        return Cell(**{**told, "accuracies": tuple(told["accuracies"])})
+        told = self.found["cell"]
+        layers = {name: tuple(told[name]) for name in ("accuracies", "validations")}
+        return Cell(**{**told, **layers})
 
 
 class Task(NamedTuple):
@@ -170,6 +171,7 @@ def _findings(task: Task, rung: Rung, found: Evidence, loaded: Loaded, data: Ima
         seed=loaded.recipe.seed,
         loss=float(rung.loss or 0.0),
         accuracies=tuple(score.test for score in network.layers),
+        validations=tuple(score.validation for score in network.layers),
         best=network.best,
     )
     return {

@@ -5,10 +5,10 @@ import pytest
 from isopix.analysis.cells import Cell, groups, spread
 
 CELLS = [
-    Cell("conv", "pix2vec", 1, 0, 2.0, (0.2, 0.4), 1),
-    Cell("mixer", "pix2vec", 1, 0, 3.0, (0.1, 0.3), 1),
-    Cell("conv", "pix2vec", 1, 1, 2.5, (0.3, 0.2), 0),
-    Cell("conv", "pix2vec", 3, 0, 1.0, (0.3, 0.4, 0.5, 0.4), 2),
+    Cell("conv", "pix2vec", 1, 0, 2.0, (0.2, 0.4), (0.2, 0.5), 1),
+    Cell("mixer", "pix2vec", 1, 0, 3.0, (0.1, 0.3), (0.1, 0.3), 1),
+    Cell("conv", "pix2vec", 1, 1, 2.5, (0.3, 0.2), (0.3, 0.2), 0),
+    Cell("conv", "pix2vec", 3, 0, 1.0, (0.3, 0.4, 0.5, 0.4), (0.3, 0.4, 0.5, 0.4), 2),
 ]
 
 

@@ -20,7 +20,8 @@ def make(tmp_path: Path) -> Callable[..., Task]:
     def task(name: str, *settings: str) -> Task:
         words = [*SMALL, "checkpoint_every=4", *settings]
         planned = plan("tiny", data="digits", pattern="conv-pix2vec-1", seeds=1, settings=words)
-        (made,) = Study.create(tmp_path / name, planned).tasks()
+        with Study.create(tmp_path / name, planned) as study:
+            (made,) = study.tasks()
         return made._replace(probed={"train": 200, "validation": 100, "test": 100})
 
     return task
