@@ -176,4 +176,4 @@ def test_every_layer_is_judged_for_itself() -> None:
         f"layer {layer} of mixer-6" for layer in range(7)
     ]
     assert min(part.mean for part in layers) < 0
-    assert {part.verdict for part in layers} == {"not decided"}
+    assert "does not hold" not in {part.verdict for part in layers}
