@@ -58,7 +58,7 @@ def _equal_loss(evidence: Evidence) -> Iterable[Part]:
 
 def _best(evidence: Evidence) -> Iterable[Part]:
     losses, accuracies = [], []
-    for seed in evidence.seeds:
+    for seed in evidence.whole:
         cells = evidence.of(seed).values()
         own = [cell for cell in cells if cell.encoding == "pix2vec"]
         others = [cell for cell in cells if cell.encoding != "pix2vec"]
@@ -183,20 +183,20 @@ def _difference(evidence: Evidence, text: str, blocks: tuple[str, str], value: V
 
 
 def _means(evidence: Evidence, wanted: Callable[[Cell], bool], value: Value) -> tuple[float, ...]:
-    """For each seed the mean of `value` over the cells that are wanted and have one; seeds of none are left
-    out.
+    """For each seed the mean of `value` over the cells that are wanted and have one; seeds with fewer of them
+    than others are left out.
     """
     found = []
     for seed in evidence.seeds:
         values = (value(cell) for cell in evidence.of(seed).values() if wanted(cell))
-        known = [each for each in values if each is not None]
-        found += [mean(known)] if known else []
-    return tuple(found)
+        found.append([each for each in values if each is not None])
+    most = max(map(len, found), default=0)
+    return tuple(mean(values) for values in found if values and len(values) == most)
 
 
 def _by_seed(evidence: Evidence) -> list[list[Group]]:
-    """The cells of each seed, as groups of one."""
-    return [groups(list(evidence.of(seed).values())) for seed in evidence.seeds]
+    """The cells of each whole seed, as groups of one."""
+    return [groups(list(evidence.of(seed).values())) for seed in evidence.whole]
 
 
 def _at_layers(

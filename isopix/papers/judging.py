@@ -85,6 +85,14 @@ class Evidence(NamedTuple):
     def seeds(self) -> list[int]:
         return sorted({cell.seed for cell in self.cells})
 
+    @property
+    def whole(self) -> list[int]:
+        """The seeds that have every kind of cell that any has: the best of all, or a fit to all, is another
+        number where some are missing.
+        """
+        kinds = {cell.kind for cell in self.cells}
+        return [seed for seed in self.seeds if self.of(seed).keys() == kinds]
+
     def of(self, seed: int) -> dict[Kind, Cell]:
         """The cells of a seed by their kinds."""
         return {cell.kind: cell for cell in self.cells if cell.seed == seed}

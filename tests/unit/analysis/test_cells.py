@@ -27,5 +27,10 @@ def test_a_group_is_mean_and_deviation_over_its_seeds() -> None:
     assert [layer.mean for layer in first.layers] == [pytest.approx(0.25), pytest.approx(0.3)]
 
 
+def test_a_spread_is_mean_and_deviation() -> None:
+    values = [1.0, 2.0, 6.0]
+    assert spread(values) == (3.0, pytest.approx(statistics.stdev(values)), 3)
+
+
 def test_one_seed_has_no_deviation() -> None:
     assert spread([0.5]) == (0.5, 0.0, 1)

@@ -177,3 +177,13 @@ def test_every_layer_is_judged_for_itself() -> None:
     ]
     assert min(part.mean for part in layers) < 0
     assert "does not hold" not in {part.verdict for part in layers}
+
+
+@pytest.mark.parametrize("letter", LETTERS)
+def test_a_seed_that_has_only_begun_changes_no_number(letter: str) -> None:
+    found = world()
+    before = found.judge()[letter]
+    begun = [cell._replace(seed=3, loss=1.0) for cell in found.cells if cell.seed == 0 and cell.depth == 1]
+    found.cells = [*found.cells, *begun]
+    found.measured |= {(cell.kind, 3): found.measured[cell.kind, 0] for cell in begun}
+    assert found.judge()[letter] == before
