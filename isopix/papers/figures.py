@@ -136,7 +136,7 @@ class _Album:
         swept = {f"σ = {sigma:g}": similarity.fourier(sigma * draws) for sigma in SIGMAS}
         caption = (
             "Figure 3. Fourier features of the same draws times σ: a small σ keeps all distances and adds "
-            "hardly a dimension, a large one tells all levels apart and knows no distance."
+            "hardly a dimension, a large one tells all levels apart and keeps the distance of near ones."
         )
         self.add("Fourier features", "figure-3", encodings.similarities(swept), _told(swept), caption)
 

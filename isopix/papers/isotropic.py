@@ -46,7 +46,7 @@ def _blocks(evidence: Evidence) -> Iterable[Part]:
 def _correlation(evidence: Evidence) -> Iterable[Part]:
     found = [loss_and_accuracy(each) for each in _by_seed(evidence)]
     rho = tuple(-each.spearman.rho for each in found if each is not None)
-    yield Part(f"minus the rank correlation of loss and accuracy above {STRONG:g}", "", rho, STRONG)
+    yield Part(f"rank correlation with the loss, turned, above {STRONG:g}", "", rho, STRONG)
 
 
 def _equal_loss(evidence: Evidence) -> Iterable[Part]:
@@ -103,12 +103,12 @@ def _mixers(evidence: Evidence) -> Iterable[Part]:
     yield from _at_layers(evidence, ("mixer", depth), ("fourier", "continuous"), range(depth + 1))
     pairs = _pairs(evidence, ("mixer", depth), ("fourier", "pix2vec"))
     yield Part(
-        f"accuracy of fourier above pix2vec of mixer-{depth}",
+        f"mixer-{depth}, best layers: fourier above pix2vec",
         "points",
         tuple(_points(one) - _points(other) for one, other in pairs),
     )
     yield Part(
-        f"range over layers of fourier above that of pix2vec of mixer-{depth}",
+        f"mixer-{depth}, range over layers: fourier above pix2vec",
         "points",
         tuple(_range(one) - _range(other) for one, other in pairs),
     )
@@ -129,7 +129,7 @@ def _preservation(evidence: Evidence) -> Iterable[Part]:
         return channels[0] if of_it else None
 
     for better, worse in (("conv", "mixer"), ("mixer", "transformer-1")):
-        text = f"distance kept by pix2vec of {better}-{depth} above {worse}-{depth}, red"
+        text = f"distance kept of red: {better}-{depth} above {worse}-{depth}"
         yield _difference(evidence, text, (better, worse), red, "")
 
 
@@ -142,16 +142,16 @@ def _reconstructions(evidence: Evidence) -> Iterable[Part]:
         return value
 
     pairs = (
-        ("error of mixer above conv", ("mixer", "conv"), "whole", "% of the range"),
-        ("error of transformer-1 above mixer", ("transformer-1", "mixer"), "whole", "% of the range"),
+        ("error of mixer above conv", ("mixer", "conv"), "whole", "% of range"),
+        ("error of transformer-1 above mixer", ("transformer-1", "mixer"), "whole", "% of range"),
         (
             "palette error of transformer-1 above mixer",
             ("transformer-1", "mixer"),
             "palette",
-            "% of the range",
+            "% of range",
         ),
         (
-            "misplaced share of the error of mixer above transformer-1",
+            "misplaced share of mixer above transformer-1",
             ("mixer", "transformer-1"),
             "misplaced",
             "%",
@@ -208,7 +208,7 @@ def _at_layers(
     pairs = _pairs(evidence, network, encodings)
     for layer in layers:
         yield Part(
-            f"accuracy of {encodings[0]} above {encodings[1]} at layer {layer} of {network[0]}-{network[1]}",
+            f"{network[0]}-{network[1]}, layer {layer}: {encodings[0]} above {encodings[1]}",
             "points",
             tuple(100 * (one.accuracies[layer] - other.accuracies[layer]) for one, other in pairs),
         )

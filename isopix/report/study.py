@@ -21,10 +21,11 @@ RULE = (
     "computed for each seed; the mark is the mean over seeds, the bar its 95 % interval by Student’s t, wide "
     "for few seeds; the words tell mean and deviation over seeds. A number decides where its bar does not "
     "touch the line. A claim holds if all its numbers decide for it, and does not hold if one decides "
-    "against it. Words such as “by far” are not judged: the numbers tell how far."
+    "against it. Words such as “by far” are not judged: the numbers tell how far. "
+    "Points are percentage points of test accuracy."
 )
 GRID_RULE = (
-    "Mean ± deviation over seeds. Loss is that of held-out images at the end of training, accuracy that of "
+    "Mean ± deviation over seeds. Loss is that of validation images at the end of training, accuracy that of "
     "test images by the layer that validation images chose; untrained is the same of the network before "
     "its first step. A rate below the first is one that followed where the first diverged."
 )
@@ -193,11 +194,11 @@ def _untrained(cell: Values) -> float:
 
 
 def _rate(cell: Values) -> str:
-    """The rate, and those that diverged before it."""
-    if cell["rate"] is None:
-        return NOTHING
-    died = f" ({listed([f'{rate:g}' for rate in cell['died']])} diverged)" if cell["died"] else ""
-    return f"{cell['rate']:g}{died}"
+    """The rate, and those that diverged before it, or all that did."""
+    died = f"{listed([f'{rate:g}' for rate in cell['died']])} diverged" if cell["died"] else ""
+    if cell["rate"] is None or cell["rate"] in cell["died"]:
+        return died or NOTHING
+    return f"{cell['rate']:g} ({died})" if died else f"{cell['rate']:g}"
 
 
 def _bias(cells: Sequence[Values]) -> Row:

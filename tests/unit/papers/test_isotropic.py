@@ -171,9 +171,9 @@ def test_every_layer_is_judged_for_itself() -> None:
         return cell._replace(accuracies=tuple(map(float, 0.5 + noise)))
 
     found.cells = [shaken(cell) for cell in found.cells]
-    layers = [part for part in found.judge()["g"].parts if "at layer" in part.text]
-    assert [part.text.partition("at ")[2] for part in layers] == [
-        f"layer {layer} of mixer-6" for layer in range(7)
+    layers = [part for part in found.judge()["g"].parts if ", layer " in part.text]
+    assert [part.text.partition(":")[0] for part in layers] == [
+        f"mixer-6, layer {layer}" for layer in range(7)
     ]
     assert min(part.mean for part in layers) < 0
     assert "does not hold" not in {part.verdict for part in layers}

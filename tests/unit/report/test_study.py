@@ -58,6 +58,7 @@ CELLS = [
     cell("conv", 1, rate=0.003, died=[0.01]),
     cell("mixer", 0, state="failed", reason="killed by <SIGKILL>"),
     cell("mixer", 1, state="not yet", rate=None),
+    cell("mixer", 2, state="failed", rate=0.003, died=[0.01, 0.003]),
 ]
 CLAIMS = [
     claim("a", "holds"),
@@ -101,7 +102,8 @@ def test_blocks_are_compared_over_what_all_of_them_have() -> None:
         "0.01, 0.003 (0.01 diverged)",
         "1 min 5 s",
         "2 of 2",
-        "0 of 2",
+        "0 of 3",
+        ">0.01 and 0.003 diverged<",
         "mixer-pix2vec-1-seed-0: killed by &lt;SIGKILL&gt;",
         "+2 nats",
         "± 1.4",
