@@ -168,9 +168,9 @@ def study() -> str:
     images = ", ".join(f"{count:,} {split}" for split, count in found["cells"][0]["images"].items())
     minutes = sum(cell["training_seconds"] + cell["probing_seconds"] for cell in found["cells"]) / 60
     told = (
-        f"{found['seeds']} seeds; mean ± deviation (n − 1), of claims ± half the 95 % interval. Probes: {images} "
-        f"images; raw pixels reach {pixels:.1%}. {minutes:.0f} minutes of one core, on {found['device']} with "
-        f"torch {found['torch']}."
+        f"{found['seeds']} seeds; mean ± deviation (n − 1), of claims ± half the 95 % interval. "
+        f"Probes: {images} images; raw pixels reach {pixels:.1%}. {minutes:.0f} minutes of one core, "
+        f"on {found['device']} with torch {found['torch']}."
     )
     return "\n".join([*rows, "", told, "", *cells]) + "\n"
 
