@@ -17,7 +17,7 @@ from isopix.train.run_folder import RunFolder
 RESULTS = Path(__file__).parent / "results"
 KEPT = ("device", "threads", "torch", "python", "isopix")
 CELL = (
-    *("block", "encoding", "depth", "seed", "rate", "loss", "best", "accuracies", "accuracy"),
+    *("block", "encoding", "depth", "seed", "rate", "loss", "best", "accuracies", "validations", "accuracy"),
     *(
         "untrained",
         "untrained_best",

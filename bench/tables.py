@@ -168,19 +168,19 @@ def study() -> str:
     images = ", ".join(f"{count:,} {split}" for split, count in found["cells"][0]["images"].items())
     minutes = sum(cell["training_seconds"] + cell["probing_seconds"] for cell in found["cells"]) / 60
     told = (
-        f"{found['seeds']} seeds; mean ± deviation (n − 1), of claims ± standard error. Probes: {images} "
-        f"images; raw pixels reach {pixels:.1%}. {minutes:.0f} minutes of one core, {found['device']}, "
-        f"torch {found['torch']}."
+        f"{found['seeds']} seeds; mean ± deviation (n − 1), of claims ± half the 95 % interval. "
+        f"Probes: {images} images; raw pixels reach {pixels:.1%}. {minutes:.0f} minutes of one core, "
+        f"on {found['device']} with torch {found['torch']}."
     )
     return "\n".join([*rows, "", told, "", *cells]) + "\n"
 
 
 def judged(part: dict[str, Any]) -> str:
-    """`+2.3 ± 0.4 points`; how the number came out over seeds."""
+    """`+2.3 ± 0.4 points`: the mean over seeds, and half its 95 % interval."""
     if part["mean"] is None:
         return "not measured"
-    error = "" if part["error"] is None else f" ± {part['error']:.2g}"
-    return f"{part['mean']:+.3g}{error} {part['unit']}".strip()
+    half = "" if part["half"] is None else f" ± {part['half']:.2g}"
+    return f"{part['mean']:+.3g}{half} {part['unit']}".strip()
 
 
 KINDS = {"ar": "autoregressive", "bert": "masked (BERT)", "conv": "convolutions, masked"}
