@@ -45,6 +45,12 @@ class Classify:
         if self.patience is not None and self.patience < 1:
             raise ValueError(f"patience {self.patience} must be at least 1")
 
+    def place(self, depth: int) -> int:
+        """The layer that the class head reads of so many. Raises ValueError for one that is not there."""
+        if self.layer is not None and not 0 <= self.layer <= depth:
+            raise ValueError(f"classify.layer {self.layer} does not exist; allowed: 0 to {depth}")
+        return depth if self.layer is None else self.layer
+
     @property
     def chooses(self) -> bool:
         """Whether validation chooses the step whose weights are judged."""
@@ -89,11 +95,8 @@ class Classifier(nn.Module):
 
     def __init__(self, network: Network, width: int, classes: int, settings: Classify):
         super().__init__()
-        depth = network.backbone.depth
-        if settings.layer is not None and not 0 <= settings.layer <= depth:
-            raise ValueError(f"classify.layer {settings.layer} does not exist; allowed: 0 to {depth}")
         self.network, self.settings = network, settings
-        self.layer = depth if settings.layer is None else settings.layer
+        self.layer = settings.place(network.backbone.depth)
         self.head = nn.Linear(width, classes, bias=False, device=network.device)
         nn.init.zeros_(self.head.weight)
         self._freeze()
