@@ -1,6 +1,7 @@
-"""Keeps the numbers of a run folder under `bench/results`, for the tables of the documentation.
+"""Keeps the numbers of a run folder, or of a study, under `bench/results`, for the tables of the docs.
 
 python bench/collect.py runs/ar cifar10-tiny-ar
+python bench/collect.py studies/bias study-tiny
 """
 
 import json
@@ -10,16 +11,48 @@ from typing import Any
 
 from isopix.report.gather import gather
 from isopix.train import log
+from isopix.train.disk import read_json
 from isopix.train.run_folder import RunFolder
 
 RESULTS = Path(__file__).parent / "results"
+KEPT = ("device", "threads", "torch", "python", "isopix")
+CELL = (
+    *("block", "encoding", "depth", "seed", "rate", "loss", "best", "accuracies", "validations", "accuracy"),
+    *(
+        "untrained",
+        "untrained_best",
+        "raw_pixels",
+        "images",
+        "measured",
+        "training_seconds",
+        "probing_seconds",
+    ),
+)
 
 
 def main() -> None:
-    """Write `bench/results/NAME.json` from the run folder and the probe that speaks for it."""
-    run, name = Path(sys.argv[1]), sys.argv[2]
+    """Write `bench/results/NAME.json` from the run folder, and the probe that speaks for it, or the study."""
+    folder, name = Path(sys.argv[1]), sys.argv[2]
+    found = study(folder) if (folder / "study.json").is_file() else numbers(folder)
     RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"{name}.json").write_text(json.dumps(numbers(run), indent=2) + "\n")
+    (RESULTS / f"{name}.json").write_text(json.dumps(found, indent=2) + "\n")
+
+
+def study(folder: Path) -> dict[str, Any]:
+    """The claims and the cells of a study, and what it was made with."""
+    plan, claims, cells = (read_json(folder / f"{each}.json") for each in ("study", "claims", "cells"))
+    done = [{key: each[key] for key in CELL} for each in cells["cells"] if each["state"] == "done"]
+    first = next(each["run"] for each in cells["cells"] if each["run"])
+    environment = read_json(folder / "cells" / first / "environment.json")
+    return {
+        "scale": plan["scale"],
+        "seeds": plan["seeds"],
+        "settings": plan["settings"],
+        **{key: environment[key] for key in KEPT},
+        "unfinished": len(cells["cells"]) - len(done),
+        "claims": claims["claims"],
+        "cells": done,
+    }
 
 
 def numbers(run: Path) -> dict[str, Any]:
@@ -29,12 +62,11 @@ def numbers(run: Path) -> dict[str, Any]:
     losses = [record for record in records if record["kind"] == "evaluation"]
     environment = json.loads((run / "environment.json").read_text())
     probe = gather(RunFolder.open(run)).probe
-    kept = ("device", "threads", "torch", "python", "isopix")
     recipe = json.loads((run / "recipe.json").read_text())
     recipe["data"]["source"] = Path(recipe["data"]["source"]).name
     return {
         "recipe": recipe,
-        **{key: environment[key] for key in kept},
+        **{key: environment[key] for key in KEPT},
         "images_seen": training[-1]["images"],
         "training_seconds": training[-1]["seconds"],
         "untrained_loss_nats": losses[0]["loss_nats"],

@@ -14,14 +14,20 @@ class Cell(NamedTuple):
     encoding: str  # pix2vec, fourier, continuous
     depth: int
     seed: int
-    loss: float  # at the end, on held-out images, none of whose labels is used
+    loss: float  # at the end, on validation images; nothing is chosen by it
     accuracies: tuple[float, ...]  # of a probe of every layer 0..L, on test images
+    validations: tuple[float, ...]  # the same on validation images, by which alone anything is chosen
     best: int  # the layer that validation chose
 
     @property
     def accuracy(self) -> float:
         """Of the layer that validation chose."""
         return self.accuracies[self.best]
+
+    @property
+    def validation(self) -> float:
+        """Of the same layer, on the images that chose it."""
+        return self.validations[self.best]
 
     @property
     def kind(self) -> tuple[str, str, int]:

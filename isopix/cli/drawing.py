@@ -64,6 +64,23 @@ def data_for(loaded: Loaded, source: str | None, limit: int | None = None) -> Da
     return settings
 
 
+def learnt_before(own: Data, source: str | None) -> tuple[str, ...]:
+    """A sentence for a choice by validation images that a run with these data has learnt from; none for
+    images of another source.
+    """
+    if not own.fold_back or not (source is None or _is_own(own, source)):
+        return ()
+    return (
+        "validation was folded back into what the run learnt from, so the choice by it favours what the run "
+        "knows by heart, and validation accuracies are too high; the test images are unseen",
+    )
+
+
+def _is_own(own: Data, source: str) -> bool:
+    """Whether it is the source of these data."""
+    return source == own.source or str(Path(source).resolve()) == own.source
+
+
 def split_to_draw(
     loaded: Loaded, source: str | None, split: SplitName | None, limit: int | None
 ) -> tuple[ImageSet, SplitName]:
@@ -71,8 +88,7 @@ def split_to_draw(
 
     Of the run's own images the test split is held out, as in training; of others nothing need be.
     """
-    own = loaded.recipe.data.source
-    if source is None or source == own or str(Path(source).resolve()) == own:
+    if source is None or _is_own(loaded.recipe.data, source):
         return images_for(loaded, source, limit), split or "test"
     settings = replace(loaded.recipe.data, source=source, limit=limit, fold_back=False, holdout=0.0)
     images = load_images(settings, loaded.recipe.seed)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from isopix.cli.console import Device, Json, Limit, say, show_json, show_table
-from isopix.cli.drawing import data_for, images_for, network_of
+from isopix.cli.drawing import data_for, images_for, learnt_before, network_of
 from isopix.cli.progress import counting
 from isopix.core import device as devices
 from isopix.core.device import Precision
@@ -97,6 +97,8 @@ def lowdata(
         show_json({**values, "record": str(path)})
     else:
         _show(results, images)
+        for text in learnt_before(loaded.recipe.data, data):
+            say(f"note: {text}")
         say(f"wrote {path}")
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, cast
 from cyclopts import Parameter
 
 from isopix.cli.console import Device, Json, Limit, Seed, percent, say, show_json, show_table, warn
-from isopix.cli.drawing import images_for, network_of
+from isopix.cli.drawing import images_for, learnt_before, network_of
 from isopix.cli.progress import counting
 from isopix.core.device import Precision
 from isopix.data.images import ImageSet, digest
@@ -90,6 +90,8 @@ def probe(
     )
     images = images_for(loaded, data, limit)
     found = _evidence(loaded, images, protocol, precision or loaded.recipe.precision)
+    warnings = (*found.network.warnings, *learnt_before(loaded.recipe.data, data))
+    found = replace(found, network=replace(found.network, warnings=warnings))
     facts: dict[str, object] = {"data": images.name, "limit": limit, "images_digest": digest(images)}
     path = keep(folder, loaded.step, found, facts)
     if json:

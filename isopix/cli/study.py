@@ -20,7 +20,6 @@ from isopix.runs.cell import Outcome, Task, fail, work
 from isopix.runs.slurm import Slurm
 from isopix.runs.study import Study, cost, plan
 from isopix.runs.workers import Crew, Place, Processes, Watch, side_by_side
-from isopix.train.lock import sole_writer
 from isopix.train.signals import stop_requested
 
 app = App(
@@ -83,11 +82,13 @@ def inductive_bias(
         study = Study.open(out)
     else:
         planned = plan(scale, data=data, pattern=cells, seeds=seeds, settings=settings)
-        study = Study.create(out, planned)
-        with sole_writer(study.path, "study"), going_on(study.path, again):
-            missing = study.missing(planned)
-            crew = _crew(study, missing, jobs=jobs, device=device, slurm=slurm)
-            stopped = _make(missing, crew, say=warn if json else say)
+        study = Study.of(out, planned)
+        missing = len(study.missing(planned))
+        crew = _crew(study, missing, jobs=jobs, device=device, slurm=slurm)
+        if missing:
+            study.require_images()
+        with Study.create(out, planned) as study, going_on(study.path, again):
+            stopped = _make(study.missing(planned), crew, say=warn if json else say)
         if stopped:
             (warn if json else say)(f"stopped and saved; go on with: {again}")
             raise SystemExit(INTERRUPTED)
@@ -102,18 +103,16 @@ def inductive_bias(
         raise RuntimeError(f"{len(failed)} of {len(written.cells)} cells failed; to try them again: {again}")
 
 
-def _crew(
-    study: Study, tasks: Sequence[Task], *, jobs: int | None, device: str, slurm: list[str] | None
-) -> Crew[Task]:
-    """Who makes the cells. Raises ValueError for what cannot be."""
+def _crew(study: Study, count: int, *, jobs: int | None, device: str, slurm: list[str] | None) -> Crew[Task]:
+    """Who makes so many cells. Raises ValueError for what cannot be."""
     if jobs is not None and jobs < 1:
         raise ValueError(f"--jobs is {jobs}; allowed: 1 or more")
     if slurm is not None:
-        return Slurm(work, study.path / "slurm", parse(slurm), size=jobs or max(1, len(tasks)))
+        return Slurm(work, study.path / "slurm", parse(slurm), size=jobs or max(1, count))
     there, cores = devices.every(device), devices.cores()
-    count = jobs or (cores if there[0].type == "cpu" else len(there))
-    threads = max(1, cores // count)
-    places = [Place(str(there[number % len(there)]), threads) for number in range(count)]
+    size = jobs or (cores if there[0].type == "cpu" else len(there))
+    threads = max(1, cores // size)
+    places = [Place(str(there[number % len(there)]), threads) for number in range(size)]
     return Processes(work, places, modules=["isopix.runs.cell"])
 
 

@@ -68,7 +68,7 @@ def conclude(recipe: Recipe, outcome: Outcome, again: str, *, json: bool) -> Non
     elif outcome.finished:
         picture = "sample" if recipe.objective.paints else "reconstruct"
         say(f"done: {path}")
-        verbs = [*(["probe"] if outcome.labelled else []), picture, "report"]
+        verbs = [*(["probe"] if outcome.probeable else []), picture, "report"]
         say(f"next: {' ; '.join(command(verb, path) for verb in verbs)}")
     else:
         say(f"stopped at step {outcome.step} and saved; go on with: {again}")

@@ -56,6 +56,12 @@ class Classify:
         if self.patience is not None and self.patience < 1:
             raise ValueError(f"patience {self.patience} must be at least 1")
 
+    def place(self, depth: int) -> int:
+        """The layer that the class head reads of so many. Raises ValueError for one that is not there."""
+        if self.layer is not None and not 0 <= self.layer <= depth:
+            raise ValueError(f"classify.layer {self.layer} does not exist; allowed: 0 to {depth}")
+        return depth if self.layer is None else self.layer
+
     @property
     def chooses(self) -> bool:
         """Whether validation chooses the step whose weights are judged."""
@@ -99,11 +105,9 @@ class Classifier(nn.Module):
 
     def __init__(self, network: Network, width: int, classes: int, settings: Classify, *, seed: int = 0):
         super().__init__()
-        depth = network.backbone.depth
-        if settings.layer is not None and not 0 <= settings.layer <= depth:
-            raise ValueError(f"classify.layer {settings.layer} does not exist; allowed: 0 to {depth}")
         self.network, self.settings = _hiding(network, settings.hide), settings
-        self.layer = depth if settings.layer is None else settings.layer
+        depth = network.backbone.depth
+        self.layer = settings.place(depth)
         self.head = ClassHead(width, classes, residual_block=settings.residual_block).to(network.device)
         if self.head.block is not None:
             initialise(self.head.block, width=width, depth=depth, generator=seeded(seed, "classifier"))

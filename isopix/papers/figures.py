@@ -26,6 +26,7 @@ from isopix.train.disk import write_json
 
 SIGMAS = (0.1, 0.3, 1.0, 3.0)
 DEPTH = 3  # blocks of the networks that are shown (the paper's figure 5)
+LAYERED = 6  # blocks of those whose layers are shown by encoding, at most (the paper's figure 7)
 PICTURED = 6  # images
 
 
@@ -54,9 +55,10 @@ def draw(cells: Mapping[Path, Cell], out: Path) -> list[Shown]:
         album.learnt(shown)
     if any(group.block == "conv" for group in there):
         album.depths(there)
-    blocks = [block for block in ("mixer", "transformer-1") if any(each.block == block for each in there)]
+    layered = [group for group in there if group.depth <= LAYERED]
+    blocks = [block for block in ("mixer", "transformer-1") if any(each.block == block for each in layered)]
     if blocks:
-        album.layers(there, blocks)
+        album.layers(layered, blocks)
     if shown:
         album.biases(shown)
     return album.shown
@@ -134,7 +136,7 @@ class _Album:
         swept = {f"σ = {sigma:g}": similarity.fourier(sigma * draws) for sigma in SIGMAS}
         caption = (
             "Figure 3. Fourier features of the same draws times σ: a small σ keeps all distances and adds "
-            "hardly a dimension, a large one tells all levels apart and knows no distance."
+            "hardly a dimension, a large one tells all levels apart and keeps the distance of near ones."
         )
         self.add("Fourier features", "figure-3", encodings.similarities(swept), _told(swept), caption)
 
@@ -166,8 +168,8 @@ class _Album:
 
     def layers(self, there: Sequence[Group], blocks: Sequence[str]) -> None:
         caption = (
-            "Figure 7. Test accuracy of every layer of the deepest networks of a block: mean and deviation "
-            "over seeds."
+            "Figure 7. Test accuracy of every layer of the deepest networks of a block, up to "
+            f"{LAYERED}: mean and deviation over seeds."
         )
         drawn = study.by_layer(there, blocks)
         self.add("Layers by encoding", "figure-7", drawn, _points(there), caption)

@@ -2,8 +2,9 @@
 
 The paper prints no table: its claims are the shapes of scatter plots. Each is taken apart into numbers that
 ought to be positive, computed for each seed on its own between networks that are equal in all else; the
-spread of a number is that over seeds. Where a study has no network of the paper's depth, its deepest stands
-for it, and the text says so.
+spread of a number is that over seeds. Which layer or network is the best is chosen by validation images and
+told by test images. Words such as "by far" are not judged. Where a study has no network of the paper's depth,
+its deepest stands for it, and the text says so.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -12,7 +13,7 @@ from typing import NamedTuple
 
 from isopix.analysis.cells import Cell, Group, groups
 from isopix.analysis.contrasts import at_fixed_loss, loss_and_accuracy, of_doubling
-from isopix.papers.judging import Evidence, Finding, Kind, Measured, Part
+from isopix.papers.judging import Evidence, Finding, Measured, Part
 
 STRONG = 0.7  # a rank correlation that is called strong
 Value = Callable[[Cell], float | None]
@@ -45,7 +46,7 @@ def _blocks(evidence: Evidence) -> Iterable[Part]:
 def _correlation(evidence: Evidence) -> Iterable[Part]:
     found = [loss_and_accuracy(each) for each in _by_seed(evidence)]
     rho = tuple(-each.spearman.rho for each in found if each is not None)
-    yield Part(f"minus the rank correlation of loss and accuracy above {STRONG:g}", "", rho, STRONG)
+    yield Part(f"rank correlation with the loss, turned, above {STRONG:g}", "", rho, STRONG)
 
 
 def _equal_loss(evidence: Evidence) -> Iterable[Part]:
@@ -57,15 +58,16 @@ def _equal_loss(evidence: Evidence) -> Iterable[Part]:
 
 def _best(evidence: Evidence) -> Iterable[Part]:
     losses, accuracies = [], []
-    for seed in evidence.seeds:
+    for seed in evidence.whole:
         cells = evidence.of(seed).values()
         own = [cell for cell in cells if cell.encoding == "pix2vec"]
         others = [cell for cell in cells if cell.encoding != "pix2vec"]
         if own and others:
             losses.append(min(cell.loss for cell in others) - min(cell.loss for cell in own))
-            accuracies.append(max(map(_points, own)) - max(map(_points, others)))
+            best, other = (max(those, key=lambda cell: cell.validation) for those in (own, others))
+            accuracies.append(_points(best) - _points(other))
     yield Part("lowest loss without pix2vec above that with it", "nats", tuple(losses))
-    yield Part("highest accuracy with pix2vec above that without it", "points", tuple(accuracies))
+    yield Part("accuracy of the best with pix2vec above that without it", "points", tuple(accuracies))
 
 
 def _depth(evidence: Evidence) -> Iterable[Part]:
@@ -86,8 +88,8 @@ def _middle(evidence: Evidence) -> Iterable[Part]:
 
     def above(end: int) -> Value:
         def value(cell: Cell) -> float | None:
-            inner = cell.accuracies[1:-1]
-            return 100 * (max(inner) - cell.accuracies[end]) if inner else None
+            best = max(range(1, cell.depth), key=cell.validations.__getitem__, default=None)
+            return None if best is None else 100 * (cell.accuracies[best] - cell.accuracies[end])
 
         return value
 
@@ -98,40 +100,24 @@ def _middle(evidence: Evidence) -> Iterable[Part]:
 
 def _mixers(evidence: Evidence) -> Iterable[Part]:
     depth = evidence.deepest("mixer", 6)
-    curves = [_layers(cells, "mixer", depth) for cells in map(evidence.of, evidence.seeds)]
-    whole = [each for each in curves if len(each) == 3]
-    told = f"of mixer-{depth}"
+    yield from _at_layers(evidence, ("mixer", depth), ("fourier", "continuous"), range(depth + 1))
+    pairs = _pairs(evidence, ("mixer", depth), ("fourier", "pix2vec"))
     yield Part(
-        f"least advantage over layers of fourier over continuous {told}",
+        f"mixer-{depth}, best layers: fourier above pix2vec",
         "points",
-        tuple(min(_minus(each["fourier"], each["continuous"])) for each in whole),
+        tuple(_points(one) - _points(other) for one, other in pairs),
     )
     yield Part(
-        f"best layer of fourier above that of pix2vec {told}",
+        f"mixer-{depth}, range over layers: fourier above pix2vec",
         "points",
-        tuple(max(each["fourier"]) - max(each["pix2vec"]) for each in whole),
-    )
-    yield Part(
-        f"range over layers of fourier above that of pix2vec {told}",
-        "points",
-        tuple(_range(each["fourier"]) - _range(each["pix2vec"]) for each in whole),
+        tuple(_range(one) - _range(other) for one, other in pairs),
     )
 
 
 def _transformers(evidence: Evidence) -> Iterable[Part]:
     depth = evidence.deepest("transformer-1", 6)
-    curves = [_layers(cells, "transformer-1", depth) for cells in map(evidence.of, evidence.seeds)]
-    values = tuple(
-        min(
-            advantage
-            for other in ("fourier", "continuous")
-            for advantage in _minus(each["pix2vec"], each[other])[:-1]
-        )
-        for each in curves
-        if len(each) == 3
-    )
-    text = f"least advantage of pix2vec over layers but the last of transformer-1-{depth}"
-    yield Part(text, "points", values)
+    for other in ("fourier", "continuous"):
+        yield from _at_layers(evidence, ("transformer-1", depth), ("pix2vec", other), range(depth))
 
 
 def _preservation(evidence: Evidence) -> Iterable[Part]:
@@ -143,7 +129,7 @@ def _preservation(evidence: Evidence) -> Iterable[Part]:
         return channels[0] if of_it else None
 
     for better, worse in (("conv", "mixer"), ("mixer", "transformer-1")):
-        text = f"distance kept by pix2vec of {better}-{depth} above {worse}-{depth}, red"
+        text = f"distance kept of red: {better}-{depth} above {worse}-{depth}"
         yield _difference(evidence, text, (better, worse), red, "")
 
 
@@ -156,16 +142,16 @@ def _reconstructions(evidence: Evidence) -> Iterable[Part]:
         return value
 
     pairs = (
-        ("error of mixer above conv", ("mixer", "conv"), "whole", "% of the range"),
-        ("error of transformer-1 above mixer", ("transformer-1", "mixer"), "whole", "% of the range"),
+        ("error of mixer above conv", ("mixer", "conv"), "whole", "% of range"),
+        ("error of transformer-1 above mixer", ("transformer-1", "mixer"), "whole", "% of range"),
         (
             "palette error of transformer-1 above mixer",
             ("transformer-1", "mixer"),
             "palette",
-            "% of the range",
+            "% of range",
         ),
         (
-            "misplaced share of the error of mixer above transformer-1",
+            "misplaced share of mixer above transformer-1",
             ("mixer", "transformer-1"),
             "misplaced",
             "%",
@@ -197,37 +183,52 @@ def _difference(evidence: Evidence, text: str, blocks: tuple[str, str], value: V
 
 
 def _means(evidence: Evidence, wanted: Callable[[Cell], bool], value: Value) -> tuple[float, ...]:
-    """For each seed the mean of `value` over the cells that are wanted and have one; seeds of none are left
-    out.
+    """For each seed the mean of `value` over the cells that are wanted and have one; seeds with fewer of them
+    than others are left out.
     """
     found = []
     for seed in evidence.seeds:
         values = (value(cell) for cell in evidence.of(seed).values() if wanted(cell))
-        known = [each for each in values if each is not None]
-        found += [mean(known)] if known else []
-    return tuple(found)
+        found.append([each for each in values if each is not None])
+    most = max(map(len, found), default=0)
+    return tuple(mean(values) for values in found if values and len(values) == most)
 
 
 def _by_seed(evidence: Evidence) -> list[list[Group]]:
-    """The cells of each seed, as groups of one."""
-    return [groups(list(evidence.of(seed).values())) for seed in evidence.seeds]
+    """The cells of each whole seed, as groups of one."""
+    return [groups(list(evidence.of(seed).values())) for seed in evidence.whole]
 
 
-def _layers(cells: dict[Kind, Cell], block: str, depth: int) -> dict[str, list[float]]:
-    """Accuracies by layer in per cent, by encoding."""
-    return {
-        cell.encoding: [100 * share for share in cell.accuracies]
-        for cell in cells.values()
-        if cell.block == block and cell.depth == depth
-    }
+def _at_layers(
+    evidence: Evidence, network: tuple[str, int], encodings: tuple[str, str], layers: Iterable[int]
+) -> Iterable[Part]:
+    """How much more accurate a layer is with the first encoding, a part for each layer: the least of several
+    uncertain numbers is negative sooner than any of them.
+    """
+    pairs = _pairs(evidence, network, encodings)
+    for layer in layers:
+        yield Part(
+            f"{network[0]}-{network[1]}, layer {layer}: {encodings[0]} above {encodings[1]}",
+            "points",
+            tuple(100 * (one.accuracies[layer] - other.accuracies[layer]) for one, other in pairs),
+        )
 
 
-def _minus(one: Sequence[float], other: Sequence[float]) -> list[float]:
-    return [first - second for first, second in zip(one, other, strict=True)]
+def _pairs(
+    evidence: Evidence, network: tuple[str, int], encodings: tuple[str, str]
+) -> list[tuple[Cell, Cell]]:
+    """For each seed that has both, the networks of that block and depth with either encoding."""
+    (block, depth), found = network, list[tuple[Cell, Cell]]()
+    for cells in map(evidence.of, evidence.seeds):
+        one, other = (cells.get((block, encoding, depth)) for encoding in encodings)
+        if one is not None and other is not None:
+            found.append((one, other))
+    return found
 
 
-def _range(values: Sequence[float]) -> float:
-    return max(values) - min(values)
+def _range(cell: Cell) -> float:
+    """Of the accuracies of all layers, in per cent."""
+    return 100 * (max(cell.accuracies) - min(cell.accuracies))
 
 
 CLAIMS = (

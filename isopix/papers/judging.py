@@ -4,13 +4,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+from scipy.stats import t as student
+
 from isopix.analysis.cells import Cell, spread
+from isopix.transfer.bootstrap import LEVEL
 
 Verdict = Literal["holds", "does not hold", "not decided"]
 Kind = tuple[str, str, int]
 Measured = Mapping[tuple[Kind, int], Mapping[str, Any]]  # by the kind and the seed of a cell
-
-CLEAR = 2.0  # standard errors over seeds that a difference must be away from zero
 
 
 class Part(NamedTuple):
@@ -31,15 +32,20 @@ class Part(NamedTuple):
         return spread(self.values).deviation if len(self.values) > 1 else None
 
     @property
-    def error(self) -> float | None:
-        """The standard error of the mean; None for fewer than two seeds."""
-        return None if self.deviation is None else self.deviation / math.sqrt(len(self.values))
+    def half(self) -> float | None:
+        """Half the width of the mean's 95 % interval, by Student's t, for a deviation of three numbers is
+        itself uncertain; None for fewer than two seeds.
+        """
+        count = len(self.values)
+        if self.deviation is None:
+            return None
+        return float(student.ppf((1 + LEVEL) / 2, count - 1)) * self.deviation / math.sqrt(count)
 
     @property
     def verdict(self) -> Verdict:
-        """By the side of `least` on which the mean lies, if it is two standard errors away or more."""
-        mean, error = self.mean, self.error
-        if mean is None or error is None or mean == self.least or abs(mean - self.least) < CLEAR * error:
+        """By the side of `least` on which the mean's whole interval lies."""
+        mean, half = self.mean, self.half
+        if mean is None or half is None or mean == self.least or abs(mean - self.least) < half:
             return "not decided"
         return "holds" if mean > self.least else "does not hold"
 
@@ -61,9 +67,9 @@ class Finding(NamedTuple):
         return "holds" if verdicts == {"holds"} else "not decided"
 
     def told(self) -> dict[str, Any]:
-        """Plain values, with the mean and the standard error of every part."""
+        """Plain values, with the mean of every part and half the width of its interval."""
         parts = [
-            {**part._asdict(), "mean": part.mean, "error": part.error, "verdict": part.verdict}
+            {**part._asdict(), "mean": part.mean, "half": part.half, "verdict": part.verdict}
             for part in self.parts
         ]
         return {**self._asdict(), "verdict": self.verdict, "parts": parts}
@@ -78,6 +84,14 @@ class Evidence(NamedTuple):
     @property
     def seeds(self) -> list[int]:
         return sorted({cell.seed for cell in self.cells})
+
+    @property
+    def whole(self) -> list[int]:
+        """The seeds that have every kind of cell that any has: the best of all, or a fit to all, is another
+        number where some are missing.
+        """
+        kinds = {cell.kind for cell in self.cells}
+        return [seed for seed in self.seeds if self.of(seed).keys() == kinds]
 
     def of(self, seed: int) -> dict[Kind, Cell]:
         """The cells of a seed by their kinds."""

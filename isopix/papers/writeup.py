@@ -83,4 +83,4 @@ def _row(name: str, kind: tuple[str, str, int, int], outcome: Outcome) -> dict[s
 def _numbers(found: Mapping[str, Any]) -> dict[str, Any]:
     cell = found["cell"]
     more = {name: each for name, each in found.items() if name != "cell"}
-    return {"loss": cell["loss"], "best": cell["best"], "accuracies": cell["accuracies"], **more}
+    return {name: cell[name] for name in ("loss", "best", "accuracies", "validations")} | more

@@ -8,23 +8,29 @@ from matplotlib.ticker import FuncFormatter
 
 from isopix.plots import style
 from isopix.plots.curves import HEIGHT, WIDTH, Label, annotate
-from isopix.train.best import best
 
 Record = Mapping[str, Any]  # a line of a run's log
 
 
 @style.paper()
-def accuracy_by_step(records: Sequence[Record], chance: float | None) -> Figure:
-    """Validation accuracy with its best ringed, test accuracy, and the share of the most frequent class."""
+def accuracy_by_step(
+    records: Sequence[Record], chance: float | None, *, chosen: Record | None = None
+) -> Figure:
+    """Validation accuracy with the chosen step ringed, test accuracy, and the share of the most frequent
+    class.
+    """
     drawn = style.figure(HEIGHT, WIDTH)
     axes = drawn.add_subplot()
     seen = [(each["step"], each["accuracy"]) for each in records if each["split"] == "validation"]
     labels = []
-    if chosen := best(records):
-        colour, reached = style.LINES[1], chosen["accuracy"]
+    if seen:
+        colour, last = style.LINES[1], seen[-1][1]
         axes.plot(*zip(*seen, strict=True), color=colour, marker="o")
-        axes.plot(chosen["step"], reached, "o", color=colour, markersize=11, markerfacecolor="none")
-        labels.append(Label(seen[-1][1], f"validation {100 * reached:.1f} %", colour))
+        told = last if chosen is None else chosen["accuracy"]
+        labels.append(Label(last, f"validation {100 * told:.1f} %", colour))
+    if chosen:
+        place = chosen["step"], chosen["accuracy"]
+        axes.plot(*place, "o", color=colour, markersize=11, markerfacecolor="none")
     for each in records:
         if each["split"] == "test":
             place = each.get("best_step", each["step"])

@@ -198,7 +198,7 @@ def _probe(path: Path) -> Values:
     """Evidence in which every record has what a table needs."""
     values = _json(path)
     for record in (values["network"], *values["controls"].values()):
-        joined = record.get("joined")
+        joined = record.setdefault("joined", None)  # earlier versions joined nothing
         _require(RECORD, record)
         for score in (*record["layers"], *([joined["score"]] if joined else [])):
             _require(SCORE, score)

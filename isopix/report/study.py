@@ -18,12 +18,14 @@ NOTHING = "–"
 COUNTS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 RULE = (
     "Each claim is taken apart into numbers that ought to be to the right of the upright line. A number is "
-    "computed for each seed; the point is the mean over seeds, the bar two standard errors to either side; "
-    "the words tell mean and deviation over seeds. A number decides where its bar does not touch the line. "
-    "A claim holds if all its numbers lie right, and does not hold if one lies clearly left."
+    "computed for each seed; the mark is the mean over seeds, the bar its 95 % interval by Student’s t, wide "
+    "for few seeds; the words tell mean and deviation over seeds. A number decides where its bar does not "
+    "touch the line. A claim holds if all its numbers decide for it, and does not hold if one decides "
+    "against it. Words such as “by far” are not judged: the numbers tell how far. "
+    "Points are percentage points of test accuracy."
 )
 GRID_RULE = (
-    "Mean ± deviation over seeds. Loss is that of held-out images at the end of training, accuracy that of "
+    "Mean ± deviation over seeds. Loss is that of validation images at the end of training, accuracy that of "
     "test images by the layer that validation images chose; untrained is the same of the network before "
     "its first step. A rate below the first is one that followed where the first diverged."
 )
@@ -114,8 +116,11 @@ def lead(done: Sequence[Values]) -> str:
         name = BLOCKS.get(block, block)
         loss, accuracy = mean(c["loss"] for c in own), mean(c["accuracy"] for c in own)
         told.append(f"{name} {loss:.2f} nats and {100 * accuracy:.1f} %")
-    untrained = mean(map(_untrained, done))
-    text = f"On average {listed(told)}, where untrained networks have 5.55 nats and {100 * untrained:.1f} %."
+    untrained, pixels = mean(map(_untrained, done)), mean(cell["raw_pixels"] for cell in done)
+    text = (
+        f"On average {listed(told)}, where untrained networks have 5.55 nats and {100 * untrained:.1f} %, "
+        f"and the raw pixels, of which there are more than features, {100 * pixels:.1f} %."
+    )
     return text.replace(" %", "\u00a0%")
 
 
@@ -137,17 +142,17 @@ def _claim(claim: Values) -> dict[str, Any]:
 
 def _part(part: Values) -> dict[str, Any]:
     """A part as it is drawn, from -100 to 100 around what it must be above."""
-    centre, error, values = part["mean"], part["error"], part["values"]
+    centre, half, values = part["mean"], part["half"] or 0.0, part["values"]
     told: dict[str, Any] = {**part, "point": None, "whisker": None, "spread": "", "number": NOTHING}
     if centre is None:
         return {**told, "spread": "cells are missing"}
-    off, half = centre - part["least"], 2 * (error or 0.0)
+    off = centre - part["least"]
     scale = 95 / max(abs(off) + half, 1e-12)
     number = f"{centre:+.3g} {part['unit']}".replace("-", "−").strip()
     return {
         **told,
         "point": scale * off,
-        "whisker": (scale * (off - half), scale * (off + half)) if error is not None else None,
+        "whisker": (scale * (off - half), scale * (off + half)) if len(values) > 1 else None,
         "number": number,
         "spread": f"± {stdev(values):.2g}" if len(values) > 1 else "one seed",
     }
@@ -189,11 +194,11 @@ def _untrained(cell: Values) -> float:
 
 
 def _rate(cell: Values) -> str:
-    """The rate, and those that diverged before it."""
-    if cell["rate"] is None:
-        return NOTHING
-    died = f" ({listed([f'{rate:g}' for rate in cell['died']])} diverged)" if cell["died"] else ""
-    return f"{cell['rate']:g}{died}"
+    """The rate, and those that diverged before it, or all that did."""
+    died = f"{listed([f'{rate:g}' for rate in cell['died']])} diverged" if cell["died"] else ""
+    if cell["rate"] is None or cell["rate"] in cell["died"]:
+        return died or NOTHING
+    return f"{cell['rate']:g} ({died})" if died else f"{cell['rate']:g}"
 
 
 def _bias(cells: Sequence[Values]) -> Row:

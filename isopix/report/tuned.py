@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
+from isopix.core.config import from_dict
+from isopix.objectives.classify import Classify
 from isopix.plots import tuning, web
 from isopix.report.gather import Gathered
 from isopix.train.best import best
@@ -55,11 +57,16 @@ def tuned(run: Gathered, name: str) -> Tuned | None:
         return None
     found = accuracy(run)
     test, low, high, images = found or (None, None, None, 0)
-    chosen = best(seen)
+    chosen = best(seen) if _chooses(run) else None
     chance = run.environment.get("majority")
-    drawn = tuning.accuracy_by_step(seen, chance)
+    drawn = tuning.accuracy_by_step(seen, chance, chosen=chosen)
     chart = web.markup(drawn, name, _alt(chosen))
     return Tuned(test, low, high, images, chart, _caption(run, chosen), _judged(run))
+
+
+def _chooses(run: Gathered) -> bool:
+    """Whether validation chose the step whose weights are judged."""
+    return from_dict(Classify, run.recipe["classify"]).chooses
 
 
 def _alt(chosen: Values | None) -> str:
@@ -76,7 +83,8 @@ def _judged(run: Gathered) -> str:
         return "The test images are left alone, as by a run that chooses the number of steps of another."
     choice = run.environment.get("chosen")
     if not choice:
-        return "by the weights that validation chose"
+        which = "that validation chose" if _chooses(run) else "of the last step, as nothing was chosen"
+        return f"by the weights {which}"
     return (
         f"by a network that learnt from the training and the validation images together for "
         f"{choice['step']:,} steps, as many as validation had chosen before, with an accuracy of "

@@ -23,6 +23,7 @@ from isopix.runs.run import Watch
 from isopix.runs.search import climb, pretraining
 from isopix.train.descent import Rung
 from isopix.train.disk import read_json, write_json
+from isopix.train.lock import sole_writer
 from isopix.train.run_folder import RunFolder
 from isopix.transfer.evidence import Evidence, Protocol
 
@@ -49,8 +50,9 @@ class Outcome:
         """The numbers of a cell that is done."""
         if not self.found:
             return None
-        told = {name: self.found["cell"][name] for name in Cell._fields}
-        return Cell(**{**told, "accuracies": tuple(told["accuracies"])})
+        told = self.found["cell"]
+        layers = {name: tuple(told[name]) for name in ("accuracies", "validations")}
+        return Cell(**{**told, **layers})
 
 
 class Task(NamedTuple):
@@ -70,11 +72,19 @@ class Task(NamedTuple):
     outcome: Path
 
     def read(self) -> Outcome:
-        """What is known of it. Raises ValueError for a damaged file."""
+        """What is known of it. Raises ValueError for a file that is damaged, or of another version."""
         if not self.outcome.is_file():
             return Outcome()
-        values = read_json(self.outcome)
-        return from_dict(Outcome, {name: each for name, each in values.items() if name != "kind"})
+        try:
+            values = read_json(self.outcome)
+            read = from_dict(Outcome, {name: each for name, each in values.items() if name != "kind"})
+            absent = [name for name in Cell._fields if read.found and name not in read.found["cell"]]
+            if absent:
+                raise ValueError(f"it has no {absent[0]}")
+        except ValueError as error:
+            told = f"{self.outcome} cannot be read: {error}"
+            raise ValueError(f"{told}; without it, its cell is probed again from its run") from None
+        return read
 
     def write(self, outcome: Outcome) -> None:
         """Replace what is known of it."""
@@ -89,13 +99,15 @@ class Task(NamedTuple):
 def work(task: Task, device: str, threads: int | None) -> None:
     """Make a cell from where it is, and write down its outcome; what fails is such an outcome.
 
-    A cell that is asked to stop, or whose study has ended, saves and has no outcome yet. On a CPU with as
-    many threads the numbers are the same however often it was stopped.
+    A cell that is asked to stop, or whose study has ended, saves and has no outcome yet. One that a process
+    of a study that was killed is still saving fails. On a CPU with as many threads the numbers are the same
+    however often it was stopped.
     """
     if threads is not None:
         torch.set_num_threads(threads)
     try:
-        outcome = _made(task, pick(device))
+        with sole_writer(task.outcome.parent, f"cell {task.name} in", name=f"{task.name}.lock"):
+            outcome = _made(task, pick(device))
     except KeyboardInterrupt:
         return
     except Exception as error:
@@ -170,6 +182,7 @@ def _findings(task: Task, rung: Rung, found: Evidence, loaded: Loaded, data: Ima
         seed=loaded.recipe.seed,
         loss=float(rung.loss or 0.0),
         accuracies=tuple(score.test for score in network.layers),
+        validations=tuple(score.validation for score in network.layers),
         best=network.best,
     )
     return {

@@ -39,6 +39,8 @@ def load_tuned(run: Path, *, device: torch.device) -> Tuned:
     if recipe.classify is None:
         tuning = command("finetune", run, "--out", "OUT")
         raise ValueError(f"run {run} has no classifier, as it is not fine-tuned; {tuning} makes one of it")
+    if not recipe.classify.classifies:
+        raise ValueError(f"run {run} has learnt codes alone (generative_weight=inf) and knows no classes")
     state = found.records["state"]
     classes = tuple(map(str, state["classes"]))
     network = revive(found).to(device)

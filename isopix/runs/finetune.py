@@ -66,6 +66,8 @@ def begin(
     given = {path: value for path, value in (options or {}).items() if value is not None}
     for changes in (flatten(read_values(file)) if file else {}, given, parse(assignments)):
         recipe = change(recipe, {_whole(path): value for path, value in changes.items()})
+    if recipe.classify is not None:
+        recipe.classify.place(recipe.depth)
     if loaded is None:
         return Beginning(recipe, None)
     _refuse_other_network(recipe, loaded.recipe)
@@ -74,15 +76,18 @@ def begin(
 
 def finetuned(recipe: Recipe, *, scratch: bool) -> Recipe:
     """The recipe of a fine-tuning run (iGPT section 2.3): constant rate, a tenth of pre-training's unless
-    from scratch, reflect-padded crops and flips. A class token, if there is one, is what is classified.
+    from scratch or fine-tuned before, reflect-padded crops and flips, all labels. A class token, if there is
+    one, is what is classified.
     """
     peak = recipe.optimiser.learning_rate
+    same = scratch or recipe.classify is not None
+    whole = replace(recipe.data, fold_back=False, limit=None, labels=None, subset=0)
     return replace(
         recipe,
-        data=replace(recipe.data, augment=PadCropFlip(), noise=NoNoise(), fold_back=False, limit=None),
+        data=replace(whole, augment=PadCropFlip(), noise=NoNoise()),
         classify=_classified(recipe),
         steps=STEPS,
-        optimiser=replace(_plain(recipe.optimiser), learning_rate=peak if scratch else SLOWER * peak),
+        optimiser=replace(_plain(recipe.optimiser), learning_rate=peak if same else SLOWER * peak),
         schedule=Constant(),
         evaluate_every=EVERY,
         evaluate_images=max(recipe.evaluate_images, 1000),

@@ -20,7 +20,7 @@ from isopix.recipes.recipe import Recipe
 from isopix.runs.finetune import begin
 from isopix.runs.load import Loaded
 from isopix.runs.reading import Pixels, Source, States, splits
-from isopix.runs.run import Origin, Watch, anchored, resume, start
+from isopix.runs.run import STEP, Origin, Watch, anchored, require_evaluations, resume, start
 from isopix.train import log
 from isopix.train.disk import read_json
 from isopix.train.loop import Record
@@ -129,6 +129,8 @@ def tuning(
             )
     recipe, origin = begin(str(source), options={"test_images": tested}, assignments=settings)
     assert origin is not None, "the source is a run"
+    if recipe.classify is not None and recipe.classify.chooses:
+        require_evaluations(recipe, STEP)
     return Tuning(replace(recipe, data=replace(images, augment=recipe.data.augment)), origin, out, device)
 
 

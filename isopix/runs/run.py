@@ -25,6 +25,8 @@ from isopix.train.stepper import require_compiler
 
 __all__ = ["Origin", "Outcome", "Watch", "anchored", "resume", "start"]
 
+STEP = "the step of the weights that are kept"  # what validation chooses while fine-tuning
+
 
 class Origin(NamedTuple):
     """A network that is trained already, and what the run folder shall tell of it."""
@@ -56,8 +58,8 @@ def start(
         data = load_images(recipe.data, seed=recipe.seed)
         if recipe.classify is not None:
             data.require_labels("finetune")
-            if recipe.classify.patience is not None:
-                require_validation(recipe, data, "the step of the weights that are kept")
+            if recipe.classify.chooses:
+                require_validation(recipe, data, STEP)
         if recipe.probe_every:
             along.require(data)
         if origin is None:
@@ -70,7 +72,7 @@ def start(
             if data.report:
                 shutil.copy(data.report, run.path / "bad-files.csv")
             session = Session(run, anchored(recipe), origin.network, data, device)
-            return session.go(watch, None, origin.notes)
+            return session.go(watch, None, (*origin.notes, *_unjudged(recipe, data)))
     except BaseException:
         run.clear_unless_saved()
         raise
@@ -107,6 +109,11 @@ def resume(out: Path, *, device: torch.device, watch: Watch) -> Outcome:
 def require_validation(recipe: Recipe, data: ImageSet, choice: str) -> None:
     """Raises ValueError unless the run reads validation images, by which `choice` can be made."""
     data.require_validation(choice)
+    require_evaluations(recipe, choice)
+
+
+def require_evaluations(recipe: Recipe, choice: str) -> None:
+    """Raises ValueError for settings under which no validation image is read."""
     if recipe.evaluate_images == 0:
         raise ValueError(f"{choice} is chosen by validation images; it needs evaluate_images above 0")
 
@@ -146,6 +153,18 @@ def _facts(data: ImageSet, tested: int) -> dict[str, Any]:
     if labels is not None and len(labels):
         told["majority"] = labels.bincount().max().item() / len(labels)
     return told
+
+
+def _unjudged(recipe: Recipe, data: ImageSet) -> list[str]:
+    """A line for a run that learns classes and has no test images to show it by."""
+    if recipe.classify is None or not recipe.classify.classifies or len(data.test):
+        return []
+    blind = not len(data.validation)
+    kind, splits = ("", "validation and no test") if blind else ("test ", "test")
+    return [
+        f"no {kind}accuracy will be told: data set '{data.name}' has no {splits} images; it needs "
+        f"data.holdout above 0, or {'such splits' if blind else 'a test split'} of its own"
+    ]
 
 
 def _differences(found: Checkpoint, device: torch.device) -> list[str]:

@@ -50,7 +50,7 @@ class Outcome(NamedTuple):
     run: RunFolder
     step: int
     finished: bool
-    labelled: bool  # its images have two classes or more, so that it can be probed
+    probeable: bool  # its images have two classes or more, and some to choose a layer by
 
 
 class Session:
@@ -101,7 +101,11 @@ class Session:
             finished = reached == self.recipe.steps or self._exhausted()
             if finished:
                 self._test(reached)
-            return Outcome(self.run, reached, finished, len(self.data.classes) > 1)
+            return Outcome(self.run, reached, finished, self._probeable())
+
+    def _probeable(self) -> bool:
+        """A probe leaves validation images that were folded back out of train again."""
+        return len(self.data.classes) > 1 and (len(self.data.validation) > 0 or self.recipe.data.fold_back)
 
     def _train(self, found: Checkpoint | None, step: int) -> int:
         recipe, train_images = self.recipe, self.data.train

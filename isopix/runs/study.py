@@ -1,6 +1,7 @@
 """Study: a folder of many networks that differ in one thing at a time; whatever is missing can be made."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -8,15 +9,16 @@ from typing import Any
 
 from isopix.analysis.cells import Cell
 from isopix.core.config import from_dict
+from isopix.data.images import load as load_images
 from isopix.recipes import catalogue
 from isopix.recipes.cost import of_recipe
 from isopix.recipes.isotropic import SCALES, Kind
 from isopix.runs.cell import Outcome, Task
-from isopix.runs.run import anchored
+from isopix.runs.run import anchored, require_validation
 from isopix.runs.surroundings import record
 from isopix.train.descent import ladder
 from isopix.train.disk import read_json, write_json
-from isopix.train.lock import LOCK
+from isopix.train.lock import LOCK, sole_writer
 
 FILE = "study.json"
 SMALLEST = 0.0001  # the last rate that is tried where larger ones diverge
@@ -83,9 +85,10 @@ class Study:
         self.path, self.plan = path, planned
 
     @classmethod
-    def create(cls, path: Path, planned: Plan) -> "Study":
-        """The study of that plan, new or grown by the plan's cells and seeds. Raises ValueError for a folder
-        of something else, of a study with other settings, and for settings that cannot be.
+    def of(cls, path: Path, planned: Plan) -> "Study":
+        """The study of that plan, new or grown by the plan's cells and seeds; nothing is written. Raises
+        ValueError for a folder of something else, of a study with other settings, and for settings that
+        cannot be.
         """
         if (path / FILE).is_file():
             whole = cls.open(path).plan.joined(planned)
@@ -94,11 +97,23 @@ class Study:
                 raise ValueError(f"{path} is no study, and not empty; choose another --out")
             whole = planned
         study = cls(path.resolve(), whole)
-        study.tasks()  # raises ValueError before anything is written
-        for folder in (study.path / "cells", study.path / "outcomes"):
-            folder.mkdir(parents=True, exist_ok=True)
-        write_json(study.path / FILE, record({"kind": "study", **asdict(whole)}))
+        study.tasks()
         return study
+
+    @classmethod
+    @contextmanager
+    def create(cls, path: Path, planned: Plan) -> Iterator["Study"]:
+        """The same, written down, for the one process that works on it. Raises ValueError as `of` does, and
+        while another process does so.
+        """
+        cls.of(path, planned)
+        path.mkdir(parents=True, exist_ok=True)
+        with sole_writer(path, "study"):
+            study = cls.of(path, planned)  # what another has written since counts
+            for folder in (study.path / "cells", study.path / "outcomes"):
+                folder.mkdir(exist_ok=True)
+            write_json(study.path / FILE, record({"kind": "study", **asdict(study.plan)}))
+            yield study
 
     @classmethod
     def open(cls, path: Path) -> "Study":
@@ -111,6 +126,15 @@ class Study:
         except KeyError as missing:
             raise ValueError(f"{path / FILE} has no {missing}") from None
         return cls(path.resolve(), planned)
+
+    def require_images(self) -> None:
+        """Raises ValueError unless its images are there, with classes, and some to choose by: what every
+        cell would find out for itself, some of it after its training. What is prepared once is ready for all.
+        """
+        recipe = self._task(self.plan.cells[0], 0).recipe
+        data = load_images(recipe.data, seed=recipe.seed)
+        data.require_labels("study")
+        require_validation(recipe, data, "a layer")
 
     def tasks(self) -> list[Task]:
         """Every cell, all of one seed before the next, the costliest first, so that none is left alone at

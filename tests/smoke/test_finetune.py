@@ -1,9 +1,6 @@
 """Fine-tuning and few labels as commands."""
 
 import json
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -65,32 +62,14 @@ def test_validation_is_folded_back_and_the_run_serves_every_verb(trained: Run) -
     assert Path("ft/log.jsonl").read_text() == log
     told = json.loads(trained(*words, "--json")[1])
     assert (told["run"], set(told["accuracy"])) == ("ft", {"test"})
-
-
-def test_after_kills_the_same_command_goes_on(workplace: Path, trained: Run) -> None:
-    """Once while it chooses, before that run has saved anything, and once in the run itself."""
-    words = [*TUNE, "steps=40", "evaluate_every=5", "checkpoint_every=5", "generative_weight=0.1"]
-    words = ["finetune", "run", "--limit", "100", "--fold-back", "optimiser.learning_rate=0.05", *words]
-    assert trained(*words, "--out", "whole")[0] == 0
-    for seen in ("ft/choice/recipe.json", "ft/log.jsonl"):
-        command = [sys.executable, "-m", "isopix.cli.main", *words, "--out", "ft"]
-        with subprocess.Popen(command, cwd=workplace, stdout=subprocess.DEVNULL) as process:
-            while not Path(seen).exists():
-                assert process.poll() is None
-                time.sleep(0.01)
-            process.kill()
-    code, _, err = trained(*words, "--out", "ft")
-    assert (code, err) == (0, "")
-    ends = [sorted(Path(out, "checkpoints").glob("step-*"))[-1] for out in ("whole", "ft")]
-    assert ends[0].name == ends[1].name
-    for name in ("model", "classifier", "optimiser"):
-        one, other = ((end / f"{name}.safetensors").read_bytes() for end in ends)
-        assert one == other
+    known = "validation was folded back into what the run learnt from"
+    assert known in Path("ft/report.html").read_text()
 
 
 def test_a_fold_back_that_waits_says_how_to_go_on(trained: Run) -> None:
     words = ["finetune", "run", "--limit", "100", "--out", "ft", "--fold-back", *TUNE]
-    assert trained(*words, "generative_weight=inf")[0] == 1  # no step is better than none
+    nothing = ["generative_weight=0", "optimiser.learning_rate=1e-60"]
+    assert trained(*words, *nothing)[0] == 1  # no step is better than none
     for verb in ("resume", "probe", "report", "evaluate"):
         code, out, err = trained(verb, "ft")
         assert (code, out) == (2, "")

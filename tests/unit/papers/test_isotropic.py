@@ -51,7 +51,8 @@ def world(sign: float = 1.0, seeds: int = 3, noise: float = 1e-4) -> World:
             value = sign * loss + noise * draw.normal()
             shares = 0.5 + sign * (accuracies - 0.5) + noise * draw.normal(size=depth + 1)
             best = int(np.argmax(shares))
-            cells.append(Cell(block, encoding, depth, seed, value, tuple(map(float, shares)), best))
+            layers = tuple(map(float, shares))
+            cells.append(Cell(block, encoding, depth, seed, value, layers, layers, best))
             measured[(block, encoding, depth), seed] = {
                 "preservation": [sign * KEPT[block] + noise * draw.normal()] * 3,
                 "colours": {
@@ -85,7 +86,8 @@ def test_at_equal_loss_encodings_are_compared_at_equal_loss() -> None:
         for block, encoding, depth in CELLS:
             loss = LOSS[block] - 0.1 * depth - 0.3 * (encoding == "pix2vec") + 0.01 * draw.normal()
             accuracy = float(0.9 - 0.1 * loss + ENCODING[encoding] + 1e-4 * draw.normal())
-            cells.append(Cell(block, encoding, depth, seed, float(loss), (accuracy,) * (depth + 1), 0))
+            layers = (accuracy,) * (depth + 1)
+            cells.append(Cell(block, encoding, depth, seed, float(loss), layers, layers, 0))
     found = World(cells, {}).judge()["c"]
     assert found.verdict == "holds"
     assert [part.mean for part in found.parts] == pytest.approx([1.5, 1.5], abs=0.05)
@@ -132,3 +134,56 @@ def test_where_the_papers_depth_is_missing_the_deepest_stands_for_it_and_is_name
     found = world()
     found.cells = [cell for cell in found.cells if cell.depth <= 3]
     assert "mixer-3" in found.judge()["g"].parts[0].text
+
+
+def test_test_images_choose_no_layer_and_no_network() -> None:
+    """Validation says layer 4 and the shallowest; test images are the best elsewhere."""
+    found = world()
+    own = {"conv": (0.0, 0.1, 0.1, 0.1, 0.5, 0.1, 0.1), "others": (0.3, 0.9, 0.2, 0.2, 0.4, 0.2, 0.1)}
+    cells = [cell for cell in found.cells if cell.block == "conv" and cell.depth in (1, 6)]
+    deep = [
+        cell._replace(validations=own["conv"], accuracies=own["others"], best=4)
+        for cell in cells
+        if cell.depth == 6
+    ]
+    flat = [
+        cell._replace(
+            validations=(0.6, 0.6), accuracies=(0.2 + 0.1 * (cell.encoding == "pix2vec"),) * 2, best=0
+        )
+        for cell in cells
+        if cell.depth == 1
+    ]
+    found.cells = [*deep, *flat]
+    last, first = found.judge()["f"].parts
+    assert last.values == pytest.approx([30, 30, 30])
+    assert first.values == pytest.approx([10, 10, 10])
+    assert found.judge()["d"].parts[1].values == pytest.approx([10, 10, 10])
+
+
+def test_every_layer_is_judged_for_itself() -> None:
+    """Layers that are alike but for noise contradict no claim, though the least of them is negative."""
+    found, draw = world(), np.random.default_rng(0)
+
+    def shaken(cell: Cell) -> Cell:
+        if cell.encoding == "pix2vec":
+            return cell
+        noise = draw.normal(scale=0.01, size=cell.depth + 1)
+        return cell._replace(accuracies=tuple(map(float, 0.5 + noise)))
+
+    found.cells = [shaken(cell) for cell in found.cells]
+    layers = [part for part in found.judge()["g"].parts if ", layer " in part.text]
+    assert [part.text.partition(":")[0] for part in layers] == [
+        f"mixer-6, layer {layer}" for layer in range(7)
+    ]
+    assert min(part.mean for part in layers) < 0
+    assert "does not hold" not in {part.verdict for part in layers}
+
+
+@pytest.mark.parametrize("letter", LETTERS)
+def test_a_seed_that_has_only_begun_changes_no_number(letter: str) -> None:
+    found = world()
+    before = found.judge()[letter]
+    begun = [cell._replace(seed=3, loss=1.0) for cell in found.cells if cell.seed == 0 and cell.depth == 1]
+    found.cells = [*found.cells, *begun]
+    found.measured |= {(cell.kind, 3): found.measured[cell.kind, 0] for cell in begun}
+    assert found.judge()[letter] == before

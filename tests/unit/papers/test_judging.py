@@ -1,9 +1,8 @@
-"""Verdicts: by what is two standard errors away from where it must be above, and by nothing else."""
-
-import math
+"""Verdicts: by an interval over seeds that lies on one side of what a number must be above."""
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from isopix.papers.judging import Finding, Part
 
@@ -19,15 +18,22 @@ from isopix.papers.judging import Finding, Part
         ((0.0, 0.0), "not decided"),
     ],
 )
-def test_a_sign_within_two_standard_errors_decides_nothing(values: tuple[float, ...], verdict: str) -> None:
+def test_a_sign_within_its_interval_decides_nothing(values: tuple[float, ...], verdict: str) -> None:
     assert Part("", "", values).verdict == verdict
 
 
 @pytest.mark.parametrize(("factor", "verdict"), [(0.99, "not decided"), (1.01, "holds")])
-def test_the_border_is_two_standard_errors(factor: float, verdict: str) -> None:
+def test_the_border_is_that_of_students_test(factor: float, verdict: str) -> None:
     noise = np.array([-1.0, 0.0, 1.0])
-    error = noise.std(ddof=1) / math.sqrt(3)
-    assert Part("", "", tuple(noise + 2 * error * factor)).verdict == verdict
+    half = stats.t.interval(0.95, 2, scale=stats.sem(noise))[1]
+    assert Part("", "", tuple(noise + half * factor)).verdict == verdict
+
+
+@pytest.mark.parametrize("seeds", [2, 3, 5])
+def test_of_no_difference_one_in_twenty_is_decided(seeds: int) -> None:
+    draws = np.random.default_rng(seeds).normal(size=(4000, seeds))
+    decided = [Part("", "", tuple(draw)).verdict != "not decided" for draw in draws]
+    assert np.mean(decided) == pytest.approx(0.05, abs=0.012)
 
 
 def test_a_number_must_be_above_its_least() -> None:

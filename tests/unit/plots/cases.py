@@ -13,5 +13,5 @@ def study(seeds: int = 2) -> list[Group]:
     kinds = product(BLOCKS, ENCODINGS, DEPTHS, range(seeds))
     for place, (block, encoding, depth, seed) in enumerate(kinds):
         layers = tuple(0.2 + 0.01 * layer + 0.001 * place for layer in range(depth + 1))
-        cells.append(Cell(block, encoding, depth, seed, 4 - 0.02 * place, layers, depth))
+        cells.append(Cell(block, encoding, depth, seed, 4 - 0.02 * place, layers, layers, depth))
     return groups(cells)

@@ -208,6 +208,19 @@ def test_the_page_says_how_a_probe_was_made(tmp_path: Path) -> None:
     assert "1 validation folded back61.0 %" in text
 
 
+def test_records_of_versions_that_joined_and_folded_nothing_are_read(tmp_path: Path) -> None:
+    run = whole(tmp_path / "run")
+    [path] = run.probes.glob("*.json")
+    values = json.loads(path.read_text())
+    for part in (values["network"], *values["controls"].values()):
+        del part["joined"]
+    del values["folded"], values["protocol"]["fold_back"], values["protocol"]["layers"]
+    path.write_text(json.dumps(values))
+    text = page.build([run])
+    assert "untrained" in text
+    assert "could not be read" not in text
+
+
 def test_the_page_names_method_masks_and_joined_layers(tmp_path: Path) -> None:
     run, found = whole(tmp_path / "run"), evidence()
     joined = Joined((0, 1, 2), replace(found.network.score, test=0.77))

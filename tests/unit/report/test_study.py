@@ -29,14 +29,20 @@ def cell(block: str, seed: int, **more: Any) -> dict[str, Any]:
         "colours": {"whole": 0.1, "palette": 0.06, "misplaced": 0.4, "exact": 0.02},
     }
     done = {"state": "done", "reason": "", "rate": 0.01, "died": [], "loss": 4.0 + 0.1 * seed, "best": 1}
-    numbers = {"accuracy": 0.3, "untrained": [0.1, 0.2], "untrained_best": 1, "measured": measured}
+    numbers = {
+        "accuracy": 0.3,
+        "raw_pixels": 0.36,
+        "untrained": [0.1, 0.2],
+        "untrained_best": 1,
+        "measured": measured,
+    }
     name = f"{block}-pix2vec-1-seed-{seed}"
     kind = {"name": name, "block": block, "encoding": "pix2vec", "depth": 1, "seed": seed}
     return {**kind, **done, **numbers, "training_seconds": 50.0, "probing_seconds": 15.0, **more}
 
 
 def claim(letter: str, verdict: str, **part: Any) -> dict[str, Any]:
-    own = {"text": "more", "unit": "nats", "values": [1.0, 3.0], "least": 0.0, "mean": 2.0, "error": 1.0}
+    own = {"text": "more", "unit": "nats", "values": [1.0, 3.0], "least": 0.0, "mean": 2.0, "half": 2.0}
     parts = [{**own, "verdict": verdict, **part}]
     return {
         "letter": letter,
@@ -52,6 +58,7 @@ CELLS = [
     cell("conv", 1, rate=0.003, died=[0.01]),
     cell("mixer", 0, state="failed", reason="killed by <SIGKILL>"),
     cell("mixer", 1, state="not yet", rate=None),
+    cell("mixer", 2, state="failed", rate=0.003, died=[0.01, 0.003]),
 ]
 CLAIMS = [
     claim("a", "holds"),
@@ -85,6 +92,7 @@ def test_blocks_are_compared_over_what_all_of_them_have() -> None:
     own = [cell("conv", 0), cell("mixer", 0, loss=5.0), cell("mixer", 0, loss=1.0, depth=3)]
     assert "convolutions 4.00 nats and 30.0\u00a0%" in lead(own)
     assert "mixers 5.00 nats" in lead(own)
+    assert "raw pixels, of which there are more than features, 36.0\u00a0%" in lead(own)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +102,8 @@ def test_blocks_are_compared_over_what_all_of_them_have() -> None:
         "0.01, 0.003 (0.01 diverged)",
         "1 min 5 s",
         "2 of 2",
-        "0 of 2",
+        "0 of 3",
+        ">0.01 and 0.003 diverged<",
         "mixer-pix2vec-1-seed-0: killed by &lt;SIGKILL&gt;",
         "+2 nats",
         "± 1.4",
@@ -108,7 +117,7 @@ def test_every_number_is_told(told: str) -> None:
     assert told in page()
 
 
-def test_the_bar_of_a_number_is_two_standard_errors_around_it() -> None:
+def test_the_bar_of_a_number_is_its_interval() -> None:
     (mark,) = re.findall(r'whisker" d="M(\S+) 4H(\S+)"/><path class="point" d="M(\S+) 0V8', page())[:1]
     low, high, point = map(float, mark)
     assert (low, point, high) == pytest.approx((0, 47.5, 95))  # 2 - 2 to 2 + 2

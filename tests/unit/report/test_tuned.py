@@ -19,9 +19,11 @@ from isopix.train.run_folder import RunFolder
 from isopix.transfer.verdict import judge
 from tests.unit.report.cases import bare, records
 
+JOINT = Classify(generative_weight=0.5, layer=2)
 
-def fine_tuned(path: Path, *, tested: bool = True) -> RunFolder:
-    run = bare(path, replace(tiny.digits(), classify=Classify(generative_weight=0.5, layer=2)))
+
+def fine_tuned(path: Path, *, tested: bool = True, classify: Classify = JOINT) -> RunFolder:
+    run = bare(path, replace(tiny.digits(), classify=classify))
     pretrained = {"run": "runs/pre", "step": 400}
     write_json(run.environment, {"pretrained": pretrained, "majority": 0.125, "command": ["isopix"]})
     written = log.Log(run.log)
@@ -49,6 +51,15 @@ def test_the_page_tells_the_accuracy_and_where_it_started(tmp_path: Path) -> Non
     assert "tell the class of 60.0\u00a0% of test images" in text
     assert "one class 12.5 %" in text
     assert ">training</text>" not in text, "the joint loss is no loss of a pixel"
+
+
+@pytest.mark.parametrize("classify", [Classify(patience=None), Classify(generative_weight="inf")])
+def test_a_run_that_chose_nothing_shows_no_choice(tmp_path: Path, classify: Classify) -> None:
+    text = page.build([fine_tuned(tmp_path / "ft", classify=classify)])
+    assert "The ring is the step" not in text
+    assert "The best validation accuracy" not in text
+    assert "by the weights of the last step, as nothing was chosen" in text
+    assert "that validation chose" not in text.partition(">Classes<")[2].partition("</section>")[0]
 
 
 def test_before_its_end_the_page_says_how_to_get_there(tmp_path: Path) -> None:

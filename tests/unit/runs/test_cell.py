@@ -8,6 +8,7 @@ import pytest
 from isopix.runs import cell
 from isopix.runs.cell import Task, work
 from isopix.runs.study import Study, plan
+from isopix.train.lock import sole_writer
 from isopix.train.run_folder import RunFolder
 
 SMALL = ["steps=12", "width=8", "data.rows=8", "data.cols=8", "batch=16", "evaluate_every=12", "log_every=1"]
@@ -20,7 +21,8 @@ def make(tmp_path: Path) -> Callable[..., Task]:
     def task(name: str, *settings: str) -> Task:
         words = [*SMALL, "checkpoint_every=4", *settings]
         planned = plan("tiny", data="digits", pattern="conv-pix2vec-1", seeds=1, settings=words)
-        (made,) = Study.create(tmp_path / name, planned).tasks()
+        with Study.create(tmp_path / name, planned) as study:
+            (made,) = study.tasks()
         return made._replace(probed={"train": 200, "validation": 100, "test": 100})
 
     return task
@@ -93,3 +95,26 @@ def test_a_failure_is_written_down_and_tried_again(
     monkeypatch.undo()
     work(task, "cpu", 1)
     assert (task.read().state, task.read().reason) == ("done", "")
+
+
+def test_a_cell_that_another_process_still_saves_is_left_alone(make: Callable[..., Task]) -> None:
+    task = make("taken")
+    task.folder.mkdir()
+    begun = task.folder / "log.jsonl"
+    begun.touch()
+    with sole_writer(task.outcome.parent, "cell", name=f"{task.name}.lock"):
+        work(task, "cpu", 1)
+    assert "is in use by process" in task.read().reason
+    assert begun.exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "told"), [("garbage", "is no JSON"), ('{"found": {"cell": {}}}', "it has no block")]
+)
+def test_an_outcome_that_cannot_be_read_is_told_with_what_to_do(
+    make: Callable[..., Task], content: str, told: str
+) -> None:
+    task = make("damaged")
+    task.outcome.write_text(content)
+    with pytest.raises(ValueError, match=f"{task.outcome} cannot be read: .*{told}.*; without it"):
+        task.read()

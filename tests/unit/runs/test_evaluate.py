@@ -142,6 +142,12 @@ def test_a_run_that_is_not_fine_tuned_is_refused(tmp_path: Path) -> None:
         load_tuned(tmp_path / "pre", device=CPU)
 
 
+def test_a_run_that_has_learnt_codes_alone_is_refused(tmp_path: Path) -> None:
+    run = tuned(tmp_path / "ft", "igpt.digits", "generative_weight=inf", "steps=1")
+    with pytest.raises(ValueError, match=r"learnt codes alone .* and knows no classes"):
+        load_tuned(run, device=CPU)
+
+
 @pytest.mark.parametrize(
     ("classes", "difference"),
     [

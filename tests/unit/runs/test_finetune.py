@@ -155,9 +155,42 @@ def test_from_scratch_is_the_same_recipe_at_the_rate_of_pre_training(pretrained:
     assert tuned.schedule == scratch.schedule == Constant()
 
 
+def test_a_fine_tuned_run_is_tuned_on_at_its_own_rate_with_all_labels(
+    pretrained: Path, tmp_path: Path
+) -> None:
+    finetuned(pretrained, tmp_path / "ft", "data.labels=4", "data.subset=1")
+    first, second = begin(str(pretrained)).recipe, begin(str(tmp_path / "ft")).recipe
+    assert first.optimiser.learning_rate == pytest.approx(0.0003)
+    assert second.optimiser.learning_rate == 0.01
+    assert (second.data.labels, second.data.subset) == (None, 0)
+
+
+@pytest.mark.parametrize(
+    ("word", "text"),
+    [
+        ("generative_weight=1", "no accuracy will be told: data set 'digits' has no validation and no test"),
+        ("generative_weight=inf", ""),
+    ],
+)
+def test_without_images_to_judge_by_a_run_says_what_is_missing(
+    pretrained: Path, tmp_path: Path, word: str, text: str
+) -> None:
+    words = ("data.holdout=0", "patience=null", "steps=1", word)
+    notes = [each["text"] for each in finetuned(pretrained, tmp_path / "ft", *words) if "text" in each]
+    assert len(notes) == bool(text)
+    assert all(text in note for note in notes)
+
+
+def test_where_codes_alone_are_learnt_nothing_is_chosen_and_nothing_is_needed_for_it(
+    pretrained: Path, tmp_path: Path
+) -> None:
+    finetuned(pretrained, tmp_path / "ft", "generative_weight=inf", "evaluate_images=0", "steps=1")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["layer=3"], "classify.layer 3 does not exist; allowed: 0 to 2"),
         (["width=32"], "width cannot be changed: the pre-trained network has 16; "),
         (["objective=autoregressive"], "objective cannot be changed"),
         (["class_token=true"], "class_token cannot be changed"),

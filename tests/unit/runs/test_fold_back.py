@@ -1,7 +1,8 @@
 """Folding back: the step is chosen without the test images, and the run itself goes as far with all."""
 
 import json
-from collections.abc import Callable, Iterator
+import shutil
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -12,16 +13,19 @@ import torch
 
 from isopix.recipes import catalogue
 from isopix.recipes.recipe import Recipe
+from isopix.runs import run as running
 from isopix.runs.finetune import begin
 from isopix.runs.fold_back import fold_back
 from isopix.runs.load import load
 from isopix.runs.run import Outcome, Watch, resume, start
 from isopix.train import checkpoint, log
+from isopix.train.disk import write_json
 from isopix.train.run_folder import RunFolder
 
 CPU = torch.device("cpu")
 SMALL = ["depth=1", "width=16", "batch=16", "log_every=1", "evaluate_images=60", "test_images=60"]
 QUICK = ["steps=12", "evaluate_every=2", "checkpoint_every=2", "data.augment=none", "data.limit=100"]
+SILENT = Watch()
 WORDS = [*QUICK, "optimiser.learning_rate=0.03", "generative_weight=0.1"]
 
 
@@ -33,10 +37,10 @@ def pretrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def fold(source: object, out: Path, *words: str, stop: Callable[[], bool] = lambda: False) -> Outcome:
+def fold(source: object, out: Path, *words: str, watch: Watch = SILENT) -> Outcome:
     @contextmanager
     def watching(recipe: Recipe) -> Iterator[Watch]:
-        yield Watch(stop=stop)
+        yield watch
 
     beginning = partial(begin, str(source), assignments=[*WORDS, *words])
     return fold_back(beginning, out, device=CPU, watching=watching)
@@ -116,7 +120,7 @@ def test_stopped_at_any_step_the_same_call_goes_on_to_the_same_weights(
     pretrained: Path, whole: Path, tmp_path: Path
 ) -> None:
     out, calls = tmp_path / "ft", 1
-    while not fold(pretrained, out, stop=After(4)).finished:
+    while not fold(pretrained, out, watch=Watch(stop=After(4))).finished:
         calls += 1
     assert calls > 3
     assert same(out, whole)
@@ -124,11 +128,47 @@ def test_stopped_at_any_step_the_same_call_goes_on_to_the_same_weights(
     assert of_test(out) == of_test(whole)
 
 
+def moments(pretrained: Path, out: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """What a kill would leave of the folder at every line of a log and around each of the files before it."""
+    found: list[Path] = []
+
+    def keep(*ignored: object) -> None:
+        found.append(shutil.copytree(out, kept / str(len(found))))
+
+    def written(path: Path, values: dict[str, object]) -> None:
+        write_json(path, values)
+        keep()
+
+    monkeypatch.setattr(running, "write_json", written)
+    assert fold(pretrained, out, watch=Watch(record=keep)).finished
+    monkeypatch.undo()
+    return found
+
+
+def test_killed_at_any_moment_the_same_call_goes_on_to_the_same_weights(
+    pretrained: Path, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "ft"
+    found = moments(pretrained, out, tmp_path, monkeypatch)
+    bare = [each for each in found if not RunFolder(each / "choice").saved]
+    own = [each for each in found if (each / "recipe.json").is_file()]
+    unsaved = [each for each in own if not RunFolder(each).saved]
+    assert bare
+    assert unsaved
+    for left in (bare[0], found[len(found) // 2], unsaved[0], own[-1]):
+        shutil.rmtree(out)
+        shutil.copytree(left, out)
+        assert fold(pretrained, out).finished
+        assert same(out, whole)
+        assert same(out / "choice", whole / "choice")
+        assert of_test(out) == of_test(whole)
+
+
 def test_before_the_run_itself_exists_every_verb_names_the_command(
     pretrained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.argv", ["isopix", "finetune", "pre", "--out", "my run", "--fold-back"])
-    fold(pretrained, tmp_path / "ft", stop=lambda: True)
+    fold(pretrained, tmp_path / "ft", watch=Watch(stop=lambda: True))
     with pytest.raises(ValueError, match=r"no run of its own yet.* finetune pre --out 'my run' --fold-back$"):
         resume(tmp_path / "ft", device=CPU, watch=Watch())
 

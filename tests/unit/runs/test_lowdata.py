@@ -108,7 +108,23 @@ def test_every_subset_starts_from_the_weights_of_the_run(run: Path, loaded: Load
         assert all(torch.equal(first[name], tensor) for name, tensor in weights.items())
 
 
-@pytest.mark.parametrize("word", ["seed=1", "data.limit=20", "data.holdout=0.2", "data={source: cifar10}"])
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("evaluate_images=0", "is chosen by validation images; it needs evaluate_images above 0"),
+        ("layer=2", "classify.layer 2 does not exist"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused_before_anything_is_read(
+    run: Path, loaded: Loaded, tmp_path: Path, word: str, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        tuned(run, loaded, tmp_path, word)
+
+
+@pytest.mark.parametrize(
+    "word", ["seed=1", "data.limit=20", "data.holdout=0.2", "data.fold_back=true", "data={source: cifar10}"]
+)
 def test_the_images_are_those_that_are_probed(run: Path, loaded: Loaded, tmp_path: Path, word: str) -> None:
     with pytest.raises(ValueError, match="cannot be set here: fine-tuning is judged on the images"):
         tuned(run, loaded, tmp_path, word)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from isopix.recipes.isotropic import BLOCKS, CELLS, DEPTHS, ENCODINGS, SCALES
 from isopix.runs.study import Study, name, plan
@@ -68,23 +69,58 @@ def test_settings_reach_every_recipe_and_the_rate_is_the_first_rung() -> None:
 
 def test_a_study_grows_by_cells_and_seeds_and_by_nothing_else(tmp_path: Path) -> None:
     out = tmp_path / "study"
-    Study.create(out, digits("conv-*-1").plan)
-    grown = Study.create(out, digits("mixer-pix2vec-1", seeds=2).plan)
-    assert len(grown.tasks()) == 8
+    with Study.create(out, digits("conv-*-1").plan):
+        pass
+    with Study.create(out, digits("mixer-pix2vec-1", seeds=2).plan) as grown:
+        assert len(grown.tasks()) == 8
     assert Study.open(out).plan == grown.plan
     with pytest.raises(ValueError, match=r"the study has settings steps=2 .*, and steps=3 is asked for"):
-        Study.create(out, plan("tiny", data="digits", settings=["steps=3"]))
+        Study.of(out, plan("tiny", data="digits", settings=["steps=3"]))
+
+
+def test_a_study_in_use_stays_as_it_was_planned(tmp_path: Path) -> None:
+    with Study.create(tmp_path, digits("conv-*-1").plan) as study:
+        with (
+            pytest.raises(ValueError, match=r"study .* is in use by process"),
+            Study.create(tmp_path, digits("mixer-*-1").plan),
+        ):
+            pass
+        assert Study.open(tmp_path).plan == study.plan
+
+
+@pytest.mark.parametrize(
+    ("data", "words", "told"),
+    [
+        ("nowhere", (), "unknown data set 'nowhere'"),
+        ("digits", ("data.holdout=0",), "a layer is chosen by validation images"),
+        ("digits", ("evaluate_images=0",), "it needs evaluate_images above 0"),
+    ],
+)
+def test_images_that_no_cell_could_be_made_of_are_refused_at_once(
+    data: str, words: tuple[str, ...], told: str
+) -> None:
+    study = Study(Path("nowhere"), plan("tiny", data=data, seeds=1, settings=(*SMALL, *words)))
+    with pytest.raises(ValueError, match=told):
+        study.require_images()
+
+
+def test_images_without_classes_are_refused_before_anything_is_trained(tmp_path: Path) -> None:
+    for number in range(12):
+        Image.new("RGB", (8, 8), (number, 0, 0)).save(tmp_path / f"{number}.png")
+    study = Study(Path("nowhere"), plan("tiny", data=str(tmp_path), seeds=1, settings=SMALL))
+    with pytest.raises(ValueError, match="study needs labels"):
+        study.require_images()
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("dear")
     with pytest.raises(ValueError, match="is no study, and not empty"):
-        Study.create(tmp_path, digits().plan)
+        Study.of(tmp_path, digits().plan)
     with pytest.raises(ValueError, match="holds no study"):
         Study.open(tmp_path)
 
 
 def test_a_mistake_in_the_settings_writes_nothing(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="unknown setting 'stepps'"):
-        Study.create(tmp_path / "study", plan("tiny", data="digits", settings=["stepps=3"]))
+        Study.of(tmp_path / "study", plan("tiny", data="digits", settings=["stepps=3"]))
     assert not (tmp_path / "study").exists()

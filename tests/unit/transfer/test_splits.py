@@ -17,6 +17,15 @@ def three() -> Splits:
     return splits.map(lambda split: replace(split, features=split.features + layers))
 
 
+def test_folding_back_moves_validation_behind_train_and_keeps_all_else():
+    frame = Frame(torch.rand(1, 1, 6), torch.rand(1, 1, 6))
+    splits = replace(easy(), frame=frame, first=2)
+    folded = splits.folded()
+    assert folded.train.features.equal(torch.cat([splits.train.features, splits.validation.features], 1))
+    assert folded.train.labels.equal(torch.cat([splits.train.labels, splits.validation.labels]))
+    assert replace(folded, train=splits.train) == splits
+
+
 def test_layers_keep_their_numbers_and_their_frame():
     frame = Frame(torch.arange(3.0)[:, None, None].expand(3, 1, 6), torch.ones(3, 1, 6))
     some = replace(three(), frame=frame).layers(1, 3)
