@@ -169,7 +169,7 @@ def study() -> str:
     minutes = sum(cell["training_seconds"] + cell["probing_seconds"] for cell in found["cells"]) / 60
     told = (
         f"{found['seeds']} seeds; mean ± deviation (n − 1), of claims ± half the 95 % interval. "
-        f"Probes: {images} images; raw pixels reach {pixels:.1%}. {minutes:.0f} minutes of one core, "
+        f"Probes: {images} images; raw pixels reach {pixels:.1%}. {minutes:.0f} minutes of work in all, "
         f"on {found['device']} with torch {found['torch']}."
     )
     return "\n".join([*rows, "", told, "", *cells]) + "\n"
