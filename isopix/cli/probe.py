@@ -29,7 +29,7 @@ How = Annotated[
 
 MethodName = Annotated[
     Literal["lbfgs", "sgd", "ridge", "knn"],
-    Parameter(help="; ".join(f"{name}: {title}" for name, title in TITLES.items())),
+    Parameter(help=", ".join(TITLES.values())),
 ]
 METHODS: dict[str, Method] = {"lbfgs": Lbfgs(), "sgd": Sgd(), "ridge": Ridge(), "knn": Knn()}
 

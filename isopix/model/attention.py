@@ -68,7 +68,9 @@ class Attention(nn.Module):
         return self._merge(F.scaled_dot_product_attention(q, k, v, is_causal=first))
 
     def _project(self, tokens: Tokens) -> tuple[Heads, Heads, Heads]:
-        q, k, v = rearrange(self.qkv(tokens), "b n (three h e) -> three b h n e", three=3, h=self.heads)
+        parts = rearrange(self.qkv(tokens), "b n (three h e) -> three b h n e", three=3, h=self.heads)
+        # A CPU reads heads that lie apart more slowly than it copies them; a GPU does not mind.
+        q, k, v = parts.contiguous() if parts.is_cpu else parts
         return q, k, v
 
     def _merge(self, heads: Heads) -> Tokens:
