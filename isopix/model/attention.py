@@ -41,7 +41,8 @@ class Attention(nn.Module):
         self.out = nn.Linear(width, width, bias=bias)
 
     def forward(self, tokens: Tokens) -> Tokens:
-        q, k, v = self._project(tokens)
+        # A CPU reads heads that lie apart more slowly than it copies them; a GPU does not mind.
+        q, k, v = (part.contiguous() if part.is_cpu else part for part in self._project(tokens))
         return self._merge(F.scaled_dot_product_attention(q, k, v, is_causal=self.causal))
 
     def weights(self, tokens: Tokens) -> Weights:
@@ -68,9 +69,7 @@ class Attention(nn.Module):
         return self._merge(F.scaled_dot_product_attention(q, k, v, is_causal=first))
 
     def _project(self, tokens: Tokens) -> tuple[Heads, Heads, Heads]:
-        parts = rearrange(self.qkv(tokens), "b n (three h e) -> three b h n e", three=3, h=self.heads)
-        # A CPU reads heads that lie apart more slowly than it copies them; a GPU does not mind.
-        q, k, v = parts.contiguous() if parts.is_cpu else parts
+        q, k, v = rearrange(self.qkv(tokens), "b n (three h e) -> three b h n e", three=3, h=self.heads)
         return q, k, v
 
     def _merge(self, heads: Heads) -> Tokens:
