@@ -24,6 +24,20 @@ from isopix.objectives.network import Network, ObjectiveSpec
 from isopix.train.optim import Adam, Optimiser
 from isopix.train.schedule import Schedule, WarmupCosine
 
+# Of a recipe, what is decided once there are weights.
+NETWORK = (
+    "codec",
+    "stem",
+    "positions",
+    "class_token",
+    "block",
+    "depth",
+    "width",
+    "share_blocks",
+    "head",
+    "objective",
+)
+
 
 @spec
 class Recipe:

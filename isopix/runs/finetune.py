@@ -16,7 +16,7 @@ from isopix.model.resolution import at_grid
 from isopix.objectives.classify import Classify
 from isopix.objectives.network import Network
 from isopix.recipes import catalogue
-from isopix.recipes.recipe import Recipe
+from isopix.recipes.recipe import NETWORK, Recipe
 from isopix.runs.load import Loaded, load
 from isopix.runs.run import Origin
 from isopix.train.optim import Adam, Optimiser
@@ -25,19 +25,6 @@ from isopix.train.schedule import Constant
 STEPS, EVERY = 1000, 50
 SLOWER = 0.1  # iGPT section 4.4: the best rate is often a tenth of pre-training's
 DROPOUT = 0.1  # PatchFormer section 2.2 has dropout, and does not tell how much
-# What the weights have decided.
-NETWORK = (
-    "codec",
-    "stem",
-    "positions",
-    "class_token",
-    "block",
-    "depth",
-    "width",
-    "share_blocks",
-    "head",
-    "objective",
-)
 OWN = tuple(each.name for each in fields(Classify))
 
 

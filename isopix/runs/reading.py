@@ -17,7 +17,7 @@ from isopix.data.source import digest_of
 from isopix.interop.huggingface import unshifted
 from isopix.model.backbone import Backbone
 from isopix.objectives.network import Network
-from isopix.recipes.recipe import Recipe
+from isopix.recipes.recipe import NETWORK, Recipe
 from isopix.transfer.evidence import Protocol
 from isopix.transfer.features import Features, blocks, draw_masks, gather, raw_pixels
 from isopix.transfer.splits import Split, Splits
@@ -26,17 +26,7 @@ from isopix.transfer.stored import stored
 LAYOUT = 1  # to be raised whenever the same network and images would give other features
 PIXELS = 1024  # images whose pixels are read at once
 # Of a recipe: what features depend on beside the weights.
-PARTS = (
-    "codec",
-    "stem",
-    "positions",
-    "class_token",
-    "block",
-    "depth",
-    "width",
-    "share_blocks",
-    "objective",
-)
+PARTS = tuple(name for name in NETWORK if name != "head")
 
 Note = Callable[[str], None]
 Done = Callable[[int], None]  # told how many images have been read
