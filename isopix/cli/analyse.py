@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from isopix.cli.console import Device, Json, say, show_json, show_table
+from isopix.cli.console import Device, Json, OtherImages, say, show_json, show_table
 from isopix.cli.drawing import Positive, Split, network_of, split_to_draw
 from isopix.cli.progress import counting
 from isopix.plots import style
@@ -30,7 +30,7 @@ BULKY = ("image", "queries", "maps", "tables", "components", "colours", "explain
 def analyse(
     run: Path,
     *,
-    data: str | None = None,
+    data: OtherImages = None,
     split: Split = None,
     limit: Images = 128,
     image: int = 0,
@@ -48,8 +48,6 @@ def analyse(
     ----------
     run
         The run folder.
-    data
-        Other images than the run's own: a folder, an .npz file, Parquet, or a name.
     image
         Number of the image, from 0, that maps are drawn over; one of those that --limit takes.
     renormalise

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isopix.cli.console import Device, Json, Limit, Seed
+from isopix.cli.console import Device, Json, Limit, OtherImages, Seed
 from isopix.cli.drawing import (
     Count,
     Positive,
@@ -32,7 +32,7 @@ Each = Annotated[int, Parameter(validator=Positive, help="completions of each im
 def complete(
     run: Path,
     *,
-    data: str | None = None,
+    data: OtherImages = None,
     split: Split = None,
     count: Count = 8,
     rows: Rows = None,
@@ -54,8 +54,6 @@ def complete(
     ----------
     run
         The run folder.
-    data
-        Other images than the run's own: a folder, an .npz file, Parquet, or a name.
     """
     folder, loaded = RunFolder.open(run), network_of(run, device)
     require_causal(loaded.network)

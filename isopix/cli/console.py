@@ -22,6 +22,14 @@ Source = Annotated[
         help="a folder of images, an .npz file, a Parquet file or folder, or a name (digits, cifar10, ...)"
     ),
 ]
+OtherImages = Annotated[
+    str | None,
+    Parameter(help="Other images than the run's own: a folder, an .npz file, Parquet, or a name."),
+]
+OtherLabelled = Annotated[
+    str | None,
+    Parameter(help="Other labelled images than the run's own: a folder, an .npz file, Parquet, or a name."),
+]
 PaletteFile = Annotated[
     Path | None,
     Parameter(help="a palette file; without one, colours are fitted to the training images"),

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from isopix.cli.console import Device, Json, Limit, say, show_json, show_table
+from isopix.cli.console import Device, Json, Limit, OtherLabelled, say, show_json, show_table
 from isopix.cli.drawing import data_for, images_for, learnt_before, network_of
 from isopix.cli.progress import counting
 from isopix.core import device as devices
@@ -34,7 +34,7 @@ def lowdata(
     *settings: str,
     labels: Labels | None = None,
     subsets: int = 5,
-    data: str | None = None,
+    data: OtherLabelled = None,
     limit: Limit = None,
     finetune: int = 0,
     precision: Precision | None = None,
@@ -57,8 +57,6 @@ def lowdata(
         Of fine-tuning, as path=value: those of `isopix finetune`.
     subsets
         How many random subsets of each number, drawn by the run's seed.
-    data
-        Other labelled images than the run's own: a folder, an .npz file, Parquet, or a name.
     finetune
         Also fine-tune the run on every subset, for so many steps at most.
     precision

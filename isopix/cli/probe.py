@@ -6,7 +6,18 @@ from typing import Annotated, Literal, cast
 
 from cyclopts import Parameter
 
-from isopix.cli.console import Device, Json, Limit, Seed, percent, say, show_json, show_table, warn
+from isopix.cli.console import (
+    Device,
+    Json,
+    Limit,
+    OtherLabelled,
+    Seed,
+    percent,
+    say,
+    show_json,
+    show_table,
+    warn,
+)
 from isopix.cli.drawing import images_for, learnt_before, network_of
 from isopix.cli.progress import counting
 from isopix.core.device import Precision
@@ -37,7 +48,7 @@ METHODS: dict[str, Method] = {"lbfgs": Lbfgs(), "sgd": Sgd(), "ridge": Ridge(), 
 def probe(
     run: Path,
     *,
-    data: str | None = None,
+    data: OtherLabelled = None,
     limit: Limit = None,
     stream: Which = "n",
     pool: Pooling = "mean",
@@ -64,8 +75,6 @@ def probe(
     ----------
     run
         The run folder.
-    data
-        Other labelled images than the run's own: a folder, an .npz file, Parquet, or a name.
     iterations
         Steps of sgd at every rate.
     layers

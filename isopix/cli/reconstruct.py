@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from isopix.cli.console import Device, Json, Limit, Seed
+from isopix.cli.console import Device, Json, Limit, OtherImages, Seed
 from isopix.cli.drawing import Count, Split, first_images, keep, network_of, split_to_draw
 from isopix.core.random import generator
 from isopix.generate import reconstruct as reconstruction
@@ -13,7 +13,7 @@ from isopix.train.run_folder import RunFolder
 def reconstruct(
     run: Path,
     *,
-    data: str | None = None,
+    data: OtherImages = None,
     split: Split = None,
     count: Count = 8,
     limit: Limit = None,
@@ -29,8 +29,6 @@ def reconstruct(
     ----------
     run
         The run folder.
-    data
-        Other images than the run's own: a folder, an .npz file, Parquet, or a name.
     """
     folder, loaded = RunFolder.open(run), network_of(run, device)
     reconstruction.require_masked(loaded.network)

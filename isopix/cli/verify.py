@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from isopix.cli.console import Device, Json, Limit, Seed, say, show_json, show_table
+from isopix.cli.console import Device, Json, Limit, OtherImages, Seed, say, show_json, show_table
 from isopix.cli.drawing import images_for, network_of
 from isopix.cli.progress import counting
 from isopix.codecs.palette_file import OPENAI_FINGERPRINT
@@ -25,7 +25,7 @@ Values = dict[str, Any]
 def verify(
     run: Path,
     *,
-    data: str | None = None,
+    data: OtherImages = None,
     limit: Limit = None,
     precision: Precision = "fp32",
     seed: Seed = 0,
@@ -44,8 +44,6 @@ def verify(
     ----------
     run
         The run folder, or a checkpoint folder.
-    data
-        Other images than the run's own: a folder, an .npz file, Parquet, or a name.
     precision
         Of the network's arithmetic.
     """
