@@ -9,12 +9,11 @@ Every number comes from run folders that `isopix` made; an interrupted call goes
 
 import argparse
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-from isopix.core.shell import command
+from commands import environment, once, seen, tested, trained, tuned
+
 from isopix.train import log
 
 RESULT = Path(__file__).parent / "results" / "transfer-cifar10.json"
@@ -64,33 +63,12 @@ def measure(name: str, seed: int, *, data: str, out: Path) -> None:
         once(run / "lowdata", "lowdata", str(run), "--labels", "4", "25", "400", "--subsets", "5")
 
 
-def trained(run: Path, *words: str) -> None:
-    """Start the run, or go on with it."""
-    begun = any(run.glob("checkpoints/step-*"))
-    isopix("resume", str(run)) if begun else isopix(*words, "--out", str(run))
-
-
-def once(folder: Path, *words: str) -> None:
-    """Run the command unless its record is there."""
-    if not any(folder.glob("*.json")):
-        isopix(*words)
-
-
-def isopix(*words: str) -> None:
-    """One command, as a user types it."""
-    sys.stderr.write(f"$ {command(*words)}\n")
-    subprocess.run([sys.executable, "-m", "isopix.cli.main", *words], check=True)
-
-
 def collected(out: Path) -> dict[str, Any]:
     """The numbers of every recipe, by seed, and on what machine they were made."""
     done = {name: [out / f"{name}-{seed}" for seed in SEEDS] for name in PRETRAINING}
     found = {name: [numbers(run) for run in runs if finished(run)] for name, runs in done.items()}
-    first = out / f"{next(iter(PRETRAINING))}-0"
-    environment = json.loads((first / "environment.json").read_text())
-    kept = ("device", "threads", "torch", "python", "isopix", "images")
     few = {name: lowdata(out / f"{name}-0") for name in PRETRAINING}
-    return {**{key: environment[key] for key in kept}, "runs": found, "few_labels": few}
+    return {**environment(out / f"{next(iter(PRETRAINING))}-0"), "runs": found, "few_labels": few}
 
 
 def finished(run: Path) -> bool:
@@ -117,22 +95,6 @@ def numbers(run: Path) -> dict[str, Any]:
         "controls": controls,
         **{end: tuned(run.with_name(f"{run.name}-{end}")) for end in ("tuned", "scratch")},
     }
-
-
-def tuned(run: Path) -> dict[str, Any]:
-    """Of a fine-tuned run: how many of how many test images it answers, and what that took."""
-    found = tested(run)
-    return {key: found[key] for key in ("accuracy", "images", "best_step")} | {"images_seen": seen(run)}
-
-
-def tested(run: Path) -> dict[str, Any]:
-    """The last evaluation on the test images."""
-    return next(each for each in reversed(log.read(run / "log.jsonl")) if each.get("split") == "test")
-
-
-def seen(run: Path) -> int:
-    """Images that the run was trained on, with repetition."""
-    return max(each["images"] for each in log.read(run / "log.jsonl") if each["kind"] == "train")
 
 
 def lowdata(run: Path) -> dict[str, Any]:

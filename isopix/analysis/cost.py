@@ -84,7 +84,8 @@ def cost(network: Network, work: Work, precision: Precision) -> Cost:
 
     Training is three times the forward pass. Memory is an estimate: 16 bytes a parameter in float32 with
     Adam, 16 values of width D that a block keeps for each position that it sees, and float32 logits with
-    their gradient; what a stem keeps is not counted.
+    their gradient; what a stem keeps is not counted. Every block is counted whole, though a masked objective
+    asks the last transformer block of graded positions alone.
     """
     count = sum(parameter.numel() for parameter in network.parameters())
     logits = network.codec.codes * network.codec.levels

@@ -1,7 +1,7 @@
 """Array types and the grid.
 
 Letters, with one meaning in the whole package: B images, N positions, D width, Q codes per position, K levels
-per code, L depth, H W pixels.
+per code, L depth, H W pixels, M some of the positions.
 """
 
 from typing import NamedTuple
@@ -16,6 +16,8 @@ Tokens = Float[Tensor, "B N D"]
 Hidden = Bool[Tensor, "B N #Q"]  # True: the blocks may not see it; [B N 1] hides whole positions
 Graded = Bool[Tensor, "B N #Q"]  # True: it counts in the loss
 Logits = Float[Tensor, "B N Q K"]
+Places = Int[Tensor, "B M"]  # numbers of positions in raster order, of each image its own
+Asked = Float[Tensor, "B M D"]  # tokens of such places
 Scalar = Float[Tensor, ""]
 
 

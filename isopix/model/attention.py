@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from isopix.core.types import Tokens
+from isopix.core.types import Asked, Places, Tokens
 from isopix.model.cache import Pair
 
 Heads = Float[Tensor, "B heads _ size"]
@@ -41,9 +41,16 @@ class Attention(nn.Module):
         self.out = nn.Linear(width, width, bias=bias)
 
     def forward(self, tokens: Tokens) -> Tokens:
-        # A CPU reads heads that lie apart more slowly than it copies them; a GPU does not mind.
-        q, k, v = (part.contiguous() if part.is_cpu else part for part in self._project(tokens))
-        return self._merge(F.scaled_dot_product_attention(q, k, v, is_causal=self.causal))
+        return self._merge(_attended(*self._project(tokens), causal=self.causal))
+
+    def asked(self, tokens: Tokens, places: Places) -> Asked:
+        """What `forward` answers at these places alone; not for causal attention."""
+        width, weight, bias = tokens.shape[-1], self.qkv.weight, self.qkv.bias
+        own = torch.take_along_dim(tokens, places[..., None], 1)
+        q = F.linear(own, weight[:width], None if bias is None else bias[:width])
+        k, v = F.linear(tokens, weight[width:], None if bias is None else bias[width:]).chunk(2, -1)
+        split = (rearrange(part, "b n (h e) -> b h n e", h=self.heads) for part in (q, k, v))
+        return self._merge(_attended(*split, causal=False))
 
     def weights(self, tokens: Tokens) -> Weights:
         """softmax(q kT / sqrt(e)) itself, which `forward` never holds: in float32 or wider, 0 at what is not
@@ -74,3 +81,9 @@ class Attention(nn.Module):
 
     def _merge(self, heads: Heads) -> Tokens:
         return self.out(rearrange(heads, "b h n e -> b n (h e)"))
+
+
+def _attended(q: Heads, k: Heads, v: Heads, *, causal: bool) -> Heads:
+    # A CPU reads heads that lie apart more slowly than it copies them; a GPU does not mind.
+    q, k, v = (part.contiguous() if part.is_cpu else part for part in (q, k, v))
+    return F.scaled_dot_product_attention(q, k, v, is_causal=causal)

@@ -7,9 +7,7 @@ from einops import rearrange
 from jaxtyping import Int, UInt8
 from torch import Tensor
 
-from isopix.core.types import Grid, Hidden, Images
-
-Visible = Int[Tensor, "B V"]  # numbers of positions in raster order
+from isopix.core.types import Grid, Hidden, Images, Places
 
 Strips = UInt8[Tensor, "B 3 cell along"]  # cells side by side, which a stem reads as it reads an image
 
@@ -18,7 +16,7 @@ class Alike(NamedTuple):
     """Images of a batch with the same number of visible positions, and which these are, in raster order."""
 
     images: Int[Tensor, " B"]
-    places: Visible
+    places: Places
 
 
 def alike(hidden: Hidden) -> list[Alike]:
@@ -36,7 +34,7 @@ def alike(hidden: Hidden) -> list[Alike]:
     return runs
 
 
-def strips(images: Images, places: Visible, grid: Grid) -> Strips:
+def strips(images: Images, places: Places, grid: Grid) -> Strips:
     """The cells at these places."""
     cell = images.shape[2] // grid.rows
     cells = rearrange(images, "b c (h p) (w q) -> b (h w) c p q", p=cell, q=cell)

@@ -4,14 +4,13 @@ from typing import Literal
 
 import torch
 from einops import rearrange
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from isopix.core.config import spec
-from isopix.core.types import Grid, Tokens
+from isopix.core.types import Grid, Places, Tokens
 
 Vectors = Float[Tensor, "positions D"]
-Places = Int[Tensor, "B N"]  # numbers of positions in raster order
 
 
 @spec

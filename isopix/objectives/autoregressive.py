@@ -7,7 +7,7 @@ from torch import nn
 
 from isopix.codecs.base import Codec
 from isopix.core.config import spec
-from isopix.core.types import Grid, Images, Tokens
+from isopix.core.types import Grid, Images, Places, Tokens
 from isopix.model.masking import ShiftRight
 from isopix.objectives.base import Loss, Problem, nll, pose
 
@@ -47,8 +47,11 @@ class Autoregressive:
         answers = codec.encode(images)
         return pose(images, None, answers, torch.ones_like(answers[..., :1], dtype=torch.bool))
 
-    def loss(self, tokens: Tokens, problem: Problem, head: nn.Module) -> Loss:
-        return nll(tokens, problem, head)
+    def places(self, problem: Problem) -> None:
+        """Everywhere."""
 
-    def nats(self, tokens: Tokens, problem: Problem, head: nn.Module) -> Loss:
-        return self.loss(tokens, problem, head)
+    def loss(self, tokens: Tokens, problem: Problem, head: nn.Module, places: Places | None = None) -> Loss:
+        return nll(tokens, problem, head, places=places)
+
+    def nats(self, tokens: Tokens, problem: Problem, head: nn.Module, places: Places | None = None) -> Loss:
+        return self.loss(tokens, problem, head, places)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from isopix.codecs.base import Codec
-from isopix.core.types import Codes, Graded, Grid, Hidden, Images, Logits, Scalar, Tokens
+from isopix.core.types import Codes, Graded, Grid, Hidden, Images, Logits, Places, Scalar, Tokens
 from isopix.model.masking import Masking
 
 Loss = Scalar  # mean nats per graded code: a mean within each image, then over images
@@ -70,10 +70,13 @@ class Objective(Protocol):
     def prepare(self, images: Images, codec: Codec, generator: torch.Generator) -> Problem:
         """A problem made of a batch; chance comes from `generator` alone."""
 
-    def loss(self, tokens: Tokens, problem: Problem, head: nn.Module) -> Loss:
-        """What training makes small, of the backbone's answer `tokens`."""
+    def places(self, problem: Problem) -> Places | None:
+        """Of each image places with all that is graded among them; None for every position."""
 
-    def nats(self, tokens: Tokens, problem: Problem, head: nn.Module) -> Loss:
+    def loss(self, tokens: Tokens, problem: Problem, head: nn.Module, places: Places | None = None) -> Loss:
+        """What training makes small, of the backbone's answer `tokens` everywhere or at these places."""
+
+    def nats(self, tokens: Tokens, problem: Problem, head: nn.Module, places: Places | None = None) -> Loss:
         """-ln p(answer), of the same; most objectives train it as it is."""
 
 
@@ -84,21 +87,31 @@ def pose(images: Images, hidden: Hidden | None, answers: Codes, graded: Graded) 
 
 
 def nll(
-    tokens: Tokens, problem: Problem, head: nn.Module, most: int | None = None, *, smoothing: float = 0.0
+    tokens: Tokens,
+    problem: Problem,
+    head: nn.Module,
+    most: int | None = None,
+    *,
+    places: Places | None = None,
+    smoothing: float = 0.0,
 ) -> Loss:
     """-ln p(answer) by the problem's shares (iGPT section 2.1), in nats; at most `most` positions are
-    decoded. With `smoothing` s it is against soft labels: 1 - s for the answer, and s shared by all K levels.
+    decoded. `tokens` are of all positions, or of these `places`, with all that is graded among them. With
+    `smoothing` s it is against soft labels: 1 - s for the answer, and s shared by all K levels.
 
     With `most`, the head sees only positions with something graded, gathered over the batch into a block of
     this fixed size, so that compiled code keeps one shape and hidden pixels alone cost memory.
     """
     graded = problem.graded.expand_as(problem.answers)
     weight = graded * (problem.share / graded.sum((1, 2)).clamp(min=1))[:, None, None]
-    tokens, answers, weight = (
-        rearrange(x, "b n ... -> 1 (b n) ...") for x in (tokens, problem.answers, weight)
-    )
+    touched, answers = problem.graded.any(-1, keepdim=True), problem.answers
+    if places is not None:
+        touched, answers, weight = (
+            torch.take_along_dim(x, places[..., None], 1) for x in (touched, answers, weight)
+        )
+    tokens, answers, weight = (rearrange(x, "b n ... -> 1 (b n) ...") for x in (tokens, answers, weight))
     if most is not None:
-        touched = problem.graded.any(-1).flatten()
+        touched = touched.flatten()
         rows = torch.nonzero_static(touched, size=most, fill_value=0)[:, 0]
         real = torch.arange(most, device=rows.device) < touched.sum()
         tokens, answers, weight = tokens[:, rows], answers[:, rows], weight[:, rows] * real[:, None]

@@ -8,7 +8,7 @@ from torch import nn
 
 from isopix.codecs.base import Codec
 from isopix.core.config import spec
-from isopix.core.types import Grid, Images, Tokens
+from isopix.core.types import Grid, Images, Places, Tokens
 from isopix.model.masking import Hiding, ZeroOut
 from isopix.objectives.base import Loss, Problem, nll, pose
 from isopix.objectives.corruption import Corruption, of_content, spared, stacked, untouched
@@ -70,11 +70,19 @@ class Masked:
         graded, hidden = drawn.graded.to(images.device), drawn.hidden.to(images.device)
         return pose(shown, hidden, codec.encode(images), graded)
 
-    def loss(self, tokens: Tokens, problem: Problem, head: nn.Module) -> Loss:
-        return nll(tokens, problem, head, self._most(problem), smoothing=self.smoothing)
+    def places(self, problem: Problem) -> Places | None:
+        """As many of each image as any is ever graded at, the graded first; None for every position."""
+        _, positions, codes = problem.answers.shape
+        most = bound(positions, self.decoded(positions, codes))
+        if most == positions:
+            return None
+        return problem.graded.any(-1).to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :most]
 
-    def nats(self, tokens: Tokens, problem: Problem, head: nn.Module) -> Loss:
-        return nll(tokens, problem, head, self._most(problem))
+    def loss(self, tokens: Tokens, problem: Problem, head: nn.Module, places: Places | None = None) -> Loss:
+        return nll(tokens, problem, head, self._most(problem), places=places, smoothing=self.smoothing)
+
+    def nats(self, tokens: Tokens, problem: Problem, head: nn.Module, places: Places | None = None) -> Loss:
+        return nll(tokens, problem, head, self._most(problem), places=places)
 
     def _most(self, problem: Problem) -> int:
         """How many positions of a batch are graded, at most; equal images have equal static masks."""

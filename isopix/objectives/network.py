@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from isopix.codecs.base import Codec
-from isopix.core.types import Hidden, Images, Logits
+from isopix.core.types import Hidden, Images, Logits, Places, Tokens
 from isopix.model.backbone import Backbone
 from isopix.objectives.autoregressive import Autoregressive
 from isopix.objectives.base import Loss, Problem, nll_by_image
@@ -35,11 +35,13 @@ class Network(nn.Module):
 
     def forward(self, problem: Problem) -> Loss:
         """What training makes small: mean nats per graded code; exactly ln K before training."""
-        return self.objective.loss(self.backbone(problem.images, problem.hidden), problem, self.head)
+        tokens, places = self._answer(problem)
+        return self.objective.loss(tokens, problem, self.head, places)
 
     def nats(self, problem: Problem) -> Loss:
         """Mean nats per graded code, of hard labels whatever the training's are."""
-        return self.objective.nats(self.backbone(problem.images, problem.hidden), problem, self.head)
+        tokens, places = self._answer(problem)
+        return self.objective.nats(tokens, problem, self.head, places)
 
     def nll(self, problem: Problem) -> Float[Tensor, " B"]:
         """Mean nats per graded code of each image alone; their mean is `nats`."""
@@ -48,6 +50,13 @@ class Network(nn.Module):
     def logits(self, images: Images, hidden: Hidden | None = None) -> Logits:
         """Logits [B N Q K] of every position."""
         return self.head(self.backbone(images, hidden))
+
+    def _answer(self, problem: Problem) -> tuple[Tokens, Places | None]:
+        """What the head reads, at the places that it was asked for or everywhere."""
+        places = self.objective.places(problem) if self.backbone.selects else None
+        if places is None:
+            return self.backbone(problem.images, problem.hidden), None
+        return self.backbone.asked(problem.images, problem.hidden, places), places
 
     def tensors(self) -> dict[str, Tensor]:
         """Weights and saved buffers by name, each tensor once (a stem may share the codec)."""

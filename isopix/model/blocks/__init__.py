@@ -2,8 +2,9 @@
 
 A block is a spec, `build(grid, width, causal)`, and a module whose first norm is called `norm1` (the probes
 read it). A block with a causal form also has `cache` and `step`, by which pictures are painted one position
-at a time. A new block is one file with a spec and a module, and its name in the union here: nothing else in
-the package changes.
+at a time; one that can answer at some places without answering everywhere has `asked`, and `selects` to say
+whether it can as it was built. A new block is one file with a spec and a module, and its name in the union
+here: nothing else in the package changes.
 """
 
 from isopix.model.blocks.axial import Axial

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from dataclasses import field
 from typing import Literal, get_args
 
+import torch
 from torch import nn
 
 from isopix.core.config import spec
-from isopix.core.types import Grid, Tokens
+from isopix.core.types import Asked, Grid, Places, Tokens
 from isopix.model.attention import Attention, Weights
 from isopix.model.blocks.mlp import MLP, Activation
 from isopix.model.cache import Pair, Seen
@@ -66,6 +67,17 @@ class TransformerBlock(nn.Module):
     def forward(self, tokens: Tokens) -> Tokens:
         tokens = tokens + self.attention(self.norm1(tokens))
         return tokens + self.mlp(self.norm2(tokens))
+
+    @property
+    def selects(self) -> bool:
+        """Whether it can be `asked`."""
+        return not self.attention.causal
+
+    def asked(self, tokens: Tokens, places: Places) -> Asked:
+        """What `forward` answers at these places alone, at less cost."""
+        own = torch.take_along_dim(tokens, places[..., None], 1)
+        own = own + self.attention.asked(self.norm1(tokens), places)
+        return own + self.mlp(self.norm2(own))
 
     def weights(self, tokens: Tokens) -> Iterator[Weights]:
         """Of its one attention."""

@@ -1,0 +1,88 @@
+"""What ten minutes of photographs teach a tiny PatchFormer and a tiny ViT: pictures, analyses, a probe,
+and fine-tuning with a tenth of the labels beside the same network from scratch, on three draws of them.
+
+python bench/patches.py --data flowers5 --out runs/patches              # trains and measures what is missing
+python bench/patches.py --data flowers5 --out runs/patches --only vit   # one recipe; both may run at once
+python bench/patches.py --out runs/patches --collect                    # keeps the numbers in bench/results
+
+Every number comes from run folders that `isopix` made; an interrupted call goes on where it was.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from commands import environment, isopix, once, seen, tested, trained, tuned
+
+from isopix.train import log
+
+RESULT = Path(__file__).parent / "results" / "patches-flowers5.json"
+RECIPES = {"patchformer": "patchformer.tiny", "vit": "vit.tiny"}
+SUBSETS = range(3)
+# PatchFormer's defaults, at a rate of its paper's grid; from scratch it is the same.
+TUNING = (
+    *("steps=300", "batch=32", "evaluate_every=20", "test_images=10000", "optimiser.learning_rate=2e-4"),
+    *("generative_weight=0", "hide=0.1", "masked=false", "dropout=0.1", "smoothing=0.01"),
+)
+
+
+def main() -> None:
+    """Make what is missing, or collect what is there."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--only", choices=sorted(RECIPES))
+    parser.add_argument("--collect", action="store_true")
+    options = parser.parse_args()
+    if options.collect:
+        RESULT.write_text(json.dumps(collected(options.out), indent=2) + "\n")
+        return
+    for name in [options.only] if options.only else RECIPES:
+        measure(name, data=options.data, out=options.out)
+
+
+def measure(name: str, *, data: str, out: Path) -> None:
+    """Pre-train, look, probe; fine-tune and train from scratch on each draw of the labels."""
+    run, recipe = out / name, RECIPES[name]
+    trained(run, "pretrain", recipe, "--data", data)
+    if not any(run.glob("reconstructions/*")):
+        isopix("reconstruct", str(run), "-n", "8")
+    if not (run / "analyses").is_dir():
+        isopix("analyse", str(run))
+    once(run / "probes", "probe", str(run))
+    for subset in SUBSETS:
+        labels = ("--labels", "10%", "--subset", str(subset))
+        trained(out / f"{name}-tuned-{subset}", "finetune", str(run), *TUNING, *labels)
+        scratch = ("--data", data, "--seed", str(subset))
+        trained(out / f"{name}-scratch-{subset}", "finetune", recipe, *TUNING, *labels, *scratch)
+
+
+def collected(out: Path) -> dict[str, Any]:
+    """The numbers of both recipes, and on what machine they were made."""
+    first = out / next(iter(RECIPES))
+    return {**environment(first), "runs": {name: numbers(out, name) for name in RECIPES}}
+
+
+def numbers(out: Path, name: str) -> dict[str, Any]:
+    """Of one pre-trained network and what was made of it."""
+    run = out / name
+    [path] = (run / "probes").glob("*.json")
+    probe = json.loads(path.read_text())
+    layers = probe["network"]["layers"]
+    controls = {key: control["layers"][control["best"]]["test"] for key, control in probe["controls"].items()}
+    return {
+        "recipe": RECIPES[name],
+        "loss_nats": tested(run)["loss_nats"],
+        "images_seen": seen(run),
+        "training_seconds": max(each["seconds"] for each in log.read(run / "log.jsonl") if "seconds" in each),
+        "probe_images": probe["network"]["images"],
+        "best_layer": layers[probe["network"]["best"]]["layer"],
+        "best": layers[probe["network"]["best"]]["test"],
+        "controls": controls,
+        **{end: [tuned(out / f"{name}-{end}-{each}") for each in SUBSETS] for end in ("tuned", "scratch")},
+    }
+
+
+if __name__ == "__main__":
+    main()
