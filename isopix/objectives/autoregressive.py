@@ -3,11 +3,11 @@
 from typing import Literal
 
 import torch
-from torch import nn
 
 from isopix.codecs.base import Codec
 from isopix.core.config import spec
 from isopix.core.types import Grid, Images, Tokens
+from isopix.model.decoding import Decoder
 from isopix.model.masking import ShiftRight
 from isopix.objectives.base import Loss, Problem, nll, pose
 
@@ -32,6 +32,10 @@ class Autoregressive:
     def single_codes(self) -> bool:
         return False
 
+    @property
+    def smoothing(self) -> float:
+        return 0.0
+
     def require(self, grid: Grid) -> None:
         pass
 
@@ -47,8 +51,8 @@ class Autoregressive:
         answers = codec.encode(images)
         return pose(images, None, answers, torch.ones_like(answers[..., :1], dtype=torch.bool))
 
-    def loss(self, tokens: Tokens, problem: Problem, head: nn.Module) -> Loss:
+    def loss(self, tokens: Tokens, problem: Problem, head: Decoder) -> Loss:
         return nll(tokens, problem, head)
 
-    def nats(self, tokens: Tokens, problem: Problem, head: nn.Module) -> Loss:
+    def nats(self, tokens: Tokens, problem: Problem, head: Decoder) -> Loss:
         return self.loss(tokens, problem, head)

@@ -4,11 +4,11 @@ from dataclasses import field
 from typing import Literal
 
 import torch
-from torch import nn
 
 from isopix.codecs.base import Codec
 from isopix.core.config import spec
 from isopix.core.types import Grid, Images, Tokens
+from isopix.model.decoding import Decoder
 from isopix.model.masking import Hiding, ZeroOut
 from isopix.objectives.base import Loss, Problem, nll, pose
 from isopix.objectives.corruption import Corruption, of_content, spared, stacked, untouched
@@ -70,10 +70,10 @@ class Masked:
         graded, hidden = drawn.graded.to(images.device), drawn.hidden.to(images.device)
         return pose(shown, hidden, codec.encode(images), graded)
 
-    def loss(self, tokens: Tokens, problem: Problem, head: nn.Module) -> Loss:
+    def loss(self, tokens: Tokens, problem: Problem, head: Decoder) -> Loss:
         return nll(tokens, problem, head, self._most(problem), smoothing=self.smoothing)
 
-    def nats(self, tokens: Tokens, problem: Problem, head: nn.Module) -> Loss:
+    def nats(self, tokens: Tokens, problem: Problem, head: Decoder) -> Loss:
         return nll(tokens, problem, head, self._most(problem))
 
     def _most(self, problem: Problem) -> int:
