@@ -68,7 +68,8 @@ def rents(
 class Work(NamedTuple):
     """FLOPs of one image's forward pass, and what is kept of it: a multiply-add is two FLOPs.
 
-    `seen` is how many positions the blocks run over.
+    `seen` is how many positions the blocks run over, and `numbers` how many the head gives for each that it
+    decodes.
     """
 
     stem: int
@@ -77,21 +78,22 @@ class Work(NamedTuple):
     depth: int
     width: int
     seen: int
+    numbers: int
 
 
 def cost(network: Network, work: Work, precision: Precision) -> Cost:
     """Counts of a network that does this work an image.
 
     Training is three times the forward pass. Memory is an estimate: 16 bytes a parameter in float32 with
-    Adam, 16 values of width D that a block keeps for each position that it sees, and float32 logits with
-    their gradient; what a stem keeps is not counted. Every block is counted whole, though a masked objective
-    asks the last transformer block of graded positions alone.
+    Adam, 16 values of width D that a block keeps for each position that it sees, and the head's float32
+    numbers with their gradient; what a stem keeps is not counted. Every block is counted whole, though a
+    masked objective asks the last transformer block of graded positions alone.
     """
     count = sum(parameter.numel() for parameter in network.parameters())
-    logits = network.codec.codes * network.codec.levels
     forward = work.stem + work.depth * work.block + work.head
     size = 2 if precision == "bf16" else 4
-    saved = work.seen * work.depth * SAVED_PER_POSITION * work.width * size + 8 * logits * decoded(network)
+    saved = work.seen * work.depth * SAVED_PER_POSITION * work.width * size
+    saved += 8 * work.numbers * decoded(network)
     return Cost(count, forward, 3 * forward, BYTES_PER_PARAMETER * count, saved)
 
 

@@ -87,7 +87,7 @@ def _values(loaded: Loaded, nats: float, claim: Claim | None) -> Values:
         "palette": fingerprint,
         "palette_is_openais": fingerprint == OPENAI_FINGERPRINT,
         "loss_nats": nats,
-        "uniform_nats": math.log(loaded.network.codec.levels),
+        "uniform_nats": math.log(loaded.network.codec.levels) if loaded.recipe.head.categorical else None,
         "published": published,
     }
 
@@ -100,7 +100,9 @@ def _show(values: Values, claim: Claim | None) -> None:
     whose = "OpenAI's" if values["palette_is_openais"] else "not OpenAI's"
     say(f"palette {values['palette'][:12]}, {whose}")
     named = f"{values['images']:,} test images of {values['data']}"
-    rows = [(f"this model, {named}", values["loss_nats"]), ("all codes alike", values["uniform_nats"])]
+    rows = [(f"this model, {named}", values["loss_nats"])]
+    if values["uniform_nats"] is not None:
+        rows.append(("all codes alike", values["uniform_nats"]))
     if claim is not None:
         rows.insert(1, (f"published ({claim.source}): {claim.protocol}", claim.value))
     bits = [(what, f"{nats:.4f}", f"{nats / math.log(2):.4f}") for what, nats in rows]

@@ -4,9 +4,17 @@ A codec's spec says all that a run asks of it: the side of a position in pixels,
 that of some images, the same one from a checkpoint, and one of its size for counting.
 """
 
-from isopix.codecs.patch import DownsampledColour, GreyThumbnail, MeanColour
+from isopix.codecs.patch import DownsampledColour, GreyThumbnail, MeanColour, WholePatch
 from isopix.codecs.pixel import ByteChannels, PaletteColours
 
-__all__ = ["ByteChannels", "CodecSpec", "DownsampledColour", "GreyThumbnail", "MeanColour", "PaletteColours"]
+__all__ = [
+    "ByteChannels",
+    "CodecSpec",
+    "DownsampledColour",
+    "GreyThumbnail",
+    "MeanColour",
+    "PaletteColours",
+    "WholePatch",
+]
 
-CodecSpec = PaletteColours | ByteChannels | MeanColour | DownsampledColour | GreyThumbnail
+CodecSpec = PaletteColours | ByteChannels | MeanColour | DownsampledColour | GreyThumbnail | WholePatch

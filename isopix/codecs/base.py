@@ -13,6 +13,7 @@ class Codec(nn.Module, abc.ABC):
     grid: Grid  # of the images that the model reads
     codes: int  # Q
     levels: int  # K
+    ordered: bool = False  # whether codes are levels from dark to light, of which near ones look alike
     cell: int  # side in pixels of one position: 1 for pixels, the patch for patches
 
     @abc.abstractmethod

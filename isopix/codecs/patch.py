@@ -1,5 +1,5 @@
 """Patch codecs: one position is a square patch, named by what little of it is left: a mean colour, a few
-colours, or a small picture in greys.
+colours, or a small picture in greys; or by all of it.
 
 All is whole numbers, so that every device finds the same codes, and a code is drawn as the middle of what it
 stands for, so that drawing it and reading it again gives it back.
@@ -15,6 +15,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from isopix.codecs.base import Codec
+from isopix.codecs.exact import Bytes
 from isopix.codecs.fixed import Fixed
 from isopix.core.config import spec
 from isopix.core.types import Codes, Grid, Images
@@ -96,6 +97,26 @@ class GreyThumbnail(Fixed):
         return GreyPixels(grid, self)
 
 
+@spec
+class WholePatch(Fixed):
+    """Every pixel of the patch as it is: 256 times three levels of 256, for a regression (ViT, appendix
+    B.1.2).
+    """
+
+    kind: Literal["whole_patch"] = "whole_patch"
+    patch: int = 16
+
+    def __post_init__(self) -> None:
+        _check_side(self.patch)
+
+    @property
+    def cell(self) -> int:
+        return self.patch
+
+    def build(self, grid: Grid) -> Bytes:
+        return Bytes(grid, self.patch)
+
+
 class ColourThumbnail(Codec):
     """The mean colour of each of side x side parts: red, green and blue bits, in this order."""
 
@@ -131,6 +152,7 @@ class GreyPixels(Codec):
     """The grey level of each pixel of an 8 x 8 thumbnail, in raster order."""
 
     codes = THUMBNAIL**2
+    ordered = True
 
     def __init__(self, grid: Grid, spec: GreyThumbnail):
         super().__init__()
@@ -190,7 +212,11 @@ def _placed(colours: Tensor, grid: Grid) -> Tensor:
 
 
 def _check(patch: int, bits: int, most: int) -> None:
-    if patch < 1:
-        raise ValueError(f"patch {patch} must be at least 1")
+    _check_side(patch)
     if not 1 <= bits <= most:
         raise ValueError(f"bits {bits}; allowed: 1 to {most}")
+
+
+def _check_side(patch: int) -> None:
+    if patch < 1:
+        raise ValueError(f"patch {patch} must be at least 1")

@@ -1,48 +1,22 @@
 """Pixel codecs: one position is one pixel, named by the nearest colour of a palette or by its three bytes."""
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
 from isopix.codecs import kmeans, nearest, palette_file
-from isopix.codecs.base import Codec
+from isopix.codecs.exact import Bytes
 from isopix.codecs.fixed import Fixed
 from isopix.codecs.palette import Palette
 from isopix.core.config import spec
-from isopix.core.types import Codes, Grid, Images
+from isopix.core.types import Grid, Images
 
 __all__ = ["ByteChannels", "Bytes", "Palette", "PaletteColours"]
-
-
-class Bytes(Codec):
-    """Each pixel is named by its red, green and blue level: three codes of 256, nothing rounded."""
-
-    codes = 3
-    levels = 256
-    cell = 1
-
-    def __init__(self, grid: Grid):
-        super().__init__()
-        self.grid = grid
-
-    def encode(self, images: Images) -> Codes:
-        return rearrange(images, "b c h w -> b (h w) c").long()
-
-    def decode(self, codes: Codes, grid: Grid | None = None) -> Images:
-        """The levels as they are."""
-        rows = (grid or self.grid).rows
-        return rearrange(codes.to(torch.uint8), "b (h w) c -> b c h w", h=rows).contiguous()
-
-    def fingerprint(self) -> str:
-        """SHA-256 of what the codes mean."""
-        return hashlib.sha256(b"red, green and blue bytes").hexdigest()
 
 
 @spec

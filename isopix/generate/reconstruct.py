@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import torch
 
-from isopix.core.types import Hidden, Images, Logits
+from isopix.core.types import Hidden, Images
 from isopix.objectives.network import Network
 
 
@@ -30,8 +30,7 @@ def reconstruct(network: Network, images: Images, *, generator: torch.Generator)
     require_masked(network)
     problem = network.prepare(images, generator)
     hidden = problem.graded  # all of it, also what training leaves in sight or shows as another
-    logits: Logits = network.logits(images, hidden)
-    named = logits.argmax(-1)
+    named = network.likeliest(images, hidden)
     answer = torch.where(hidden, named, problem.answers)
     right = (named == problem.answers)[hidden.expand_as(named)].float().mean()
     decode = network.codec.decode

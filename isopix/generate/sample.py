@@ -95,7 +95,7 @@ def strokes(
         for cache in caches:
             cache.repeat(each)
     for position in range(start, backbone.grid.positions):
-        logits = network.head(tokens)[:, 0]
+        logits = network.head.logits(tokens)[:, 0]
         codes = sampling.draw(logits, generator)
         yield Stroke(position, codes, logits)
         if position + 1 < backbone.grid.positions:

@@ -1,4 +1,6 @@
-"""Heads: tokens to logits; zero-initialised, so that an untrained model is exactly uniform."""
+"""Heads: tokens to logits, or to means; zero-initialised, so that an untrained model is exactly uniform, or
+expects the middle of all levels.
+"""
 
 from itertools import pairwise
 from math import isqrt
@@ -12,13 +14,15 @@ from torch.nn import functional as F
 
 from isopix.codecs.base import Codec
 from isopix.core.config import spec
-from isopix.core.types import Logits, Tokens
+from isopix.core.types import Codes, Logits, Tokens
 from isopix.model.convolution import Pixels, Rectified, Standardised
 from isopix.model.counting import counted
+from isopix.model.decoding import Categorical, Decoder, Nats, at_least_float32
 from isopix.model.pool import Pooled
 from isopix.model.stems.resnet import WIDER, Bottleneck
 
 ClassLogits = Float[Tensor, "B C"]
+Means = Float[Tensor, "B N Q"]  # levels 0..K-1 scaled to [-1, 1]
 
 
 @spec
@@ -26,6 +30,11 @@ class Linear:
     """One untied matrix without bias (iGPT's `wtet`)."""
 
     kind: Literal["linear"] = "linear"
+
+    @property
+    def categorical(self) -> bool:
+        """Whether each level has a chance, so that codes can be drawn and labels be smoothed."""
+        return True
 
     def build(self, codec: Codec, width: int) -> "LinearHead":
         return LinearHead(codec, width)
@@ -48,6 +57,10 @@ class Upsampling:
         if self.channels < 1:
             raise ValueError(f"channels {self.channels} must be at least 1")
 
+    @property
+    def categorical(self) -> bool:
+        return True
+
     def build(self, codec: Codec, width: int) -> "UpsamplingHead":
         """Raises ValueError unless the codes of a position are a square of 4 x 4, 8 x 8, and so on."""
         return UpsamplingHead(self, codec, width)
@@ -57,12 +70,28 @@ class Upsampling:
         return counted(lambda: self.build(codec, width), (1, 1, width), torch.float32)
 
 
-def at_least_float32(logits: Tensor) -> Tensor:
-    """No loss is taken of rounder numbers; a float64 reference keeps its own."""
-    return logits.to(torch.promote_types(logits.dtype, torch.float32))
+@spec
+class Regression:
+    """A mean for each code, by one matrix without bias, and the squared error of it: "regression on the full
+    patch using L2" (ViT, appendix B.1.2).
+    """
+
+    kind: Literal["regression"] = "regression"
+
+    @property
+    def categorical(self) -> bool:
+        return False
+
+    def build(self, codec: Codec, width: int) -> "RegressionHead":
+        """Raises ValueError for codes that are names and not levels, among which no mean can be taken."""
+        return RegressionHead(codec, width)
+
+    def flops(self, codec: Codec, width: int) -> int:
+        """Multiply-adds counted as two, of one position."""
+        return 2 * width * codec.codes
 
 
-class LinearHead(nn.Module):
+class LinearHead(Categorical):
     """A matrix [Q*K D]; logits are float32 or wider."""
 
     def __init__(self, codec: Codec, width: int):
@@ -77,7 +106,7 @@ class LinearHead(nn.Module):
 FIRST = 2  # side of the picture that a vector is spread to
 
 
-class UpsamplingHead(nn.Module):
+class UpsamplingHead(Categorical):
     def __init__(self, spec: Upsampling, codec: Codec, width: int):
         super().__init__()
         side, channels = isqrt(codec.codes), spec.channels
@@ -119,6 +148,45 @@ def _doubled(pixels: Pixels) -> Pixels:
     return repeat(pixels, "b c h w -> b c (h two) (w too)", two=2, too=2)
 
 
+class RegressionHead(Decoder):
+    """A matrix [Q D] to the means of Gaussians of unit variance, over levels k as x = 2 k / (K - 1) - 1.
+
+    Nats are those above a perfect answer, (x - mean)^2 / 2: -ln p(x) less its constant, ln(2 pi) / 2. So the
+    mean squared error is twice the nats, and in levels (K - 1)^2 / 2 times the nats: for bytes a loss of 0.02
+    nats is a root mean squared error of 127.5 sqrt(0.04) = 25.5 levels.
+    """
+
+    def __init__(self, codec: Codec, width: int):
+        super().__init__()
+        if not codec.ordered:
+            raise ValueError(
+                f"head regression needs codes that are levels of brightness, not the {codec.levels} names of "
+                "this codec; take codec whole_patch, bytes or grey_thumbnail"
+            )
+        self.unit = (codec.levels - 1) / 2  # levels
+        self.project = nn.Linear(width, codec.codes, bias=False)
+
+    def forward(self, tokens: Tokens) -> Means:
+        return at_least_float32(self.project(tokens))
+
+    def grade(self, tokens: Tokens, answers: Codes, smoothing: float = 0.0) -> Nats:
+        """Half the squared error of each code; there is nothing to smooth."""
+        assert not smoothing, "a mean has no soft labels"
+        means = self(tokens)
+        return (means - (answers.to(means.dtype) / self.unit - 1)).square() / 2
+
+    def likeliest(self, tokens: Tokens) -> Codes:
+        """The level nearest to each mean."""
+        levels = (self(tokens) + 1) * self.unit
+        return levels.round().clamp(0, 2 * self.unit).long()
+
+    def logits(self, tokens: Tokens) -> Logits:
+        raise ValueError(
+            "this model's head is a regression: it gives a mean for each code and no logits; "
+            "it can be graded (nll) and fill in what is hidden (reconstruct)"
+        )
+
+
 class ClassHead(nn.Module):
     """Pooled vectors to classes: one matrix [C D] without bias, zero at first, as the released code of Image
     GPT has it. With `residual_block` a bottleneck, as ResNet stems have, stands before it (PatchFormer
@@ -143,4 +211,4 @@ class ClassHead(nn.Module):
         return at_least_float32(F.linear(pooled if kept is None else pooled * kept, self.weight))
 
 
-Head = Linear | Upsampling
+Head = Linear | Upsampling | Regression

@@ -48,7 +48,7 @@ normals = normal(lambda width, depth: 1.0)
 # that it does not have are Glorot's. `keras`: what Keras does unless told otherwise; the study of inductive
 # biases names no start and was written in it, so that this one is inferred. `vit`: the released code of the
 # Vision Transformer; PatchFormer names no start and gets it too. The head's zeros are ours in all: an
-# untrained network is exactly uniform.
+# untrained network is exactly uniform, or, of means, grey.
 RULES: tuple[tuple[str, Draw, Draw, Draw], ...] = (
     # parameter, openai, keras, vit
     (r"norm\d?\.weight$", ones, ones, ones),

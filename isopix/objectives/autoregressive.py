@@ -3,11 +3,11 @@
 from typing import Literal
 
 import torch
-from torch import nn
 
 from isopix.codecs.base import Codec
 from isopix.core.config import spec
 from isopix.core.types import Grid, Images, Places, Tokens
+from isopix.model.decoding import Decoder
 from isopix.model.masking import ShiftRight
 from isopix.objectives.base import Loss, Problem, nll, pose
 
@@ -32,6 +32,10 @@ class Autoregressive:
     def single_codes(self) -> bool:
         return False
 
+    @property
+    def smoothing(self) -> float:
+        return 0.0
+
     def require(self, grid: Grid) -> None:
         pass
 
@@ -50,8 +54,8 @@ class Autoregressive:
     def places(self, problem: Problem) -> None:
         """Everywhere."""
 
-    def loss(self, tokens: Tokens, problem: Problem, head: nn.Module, places: Places | None = None) -> Loss:
+    def loss(self, tokens: Tokens, problem: Problem, head: Decoder, places: Places | None = None) -> Loss:
         return nll(tokens, problem, head, places=places)
 
-    def nats(self, tokens: Tokens, problem: Problem, head: nn.Module, places: Places | None = None) -> Loss:
+    def nats(self, tokens: Tokens, problem: Problem, head: Decoder, places: Places | None = None) -> Loss:
         return self.loss(tokens, problem, head, places)

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import torch
 from einops import rearrange
 from jaxtyping import Float
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import Tensor
 
 from isopix.codecs.base import Codec
-from isopix.core.types import Codes, Graded, Grid, Hidden, Images, Logits, Places, Scalar, Tokens
+from isopix.core.types import Codes, Graded, Grid, Hidden, Images, Places, Scalar, Tokens
+from isopix.model.decoding import Decoder
 from isopix.model.masking import Masking
 
 Loss = Scalar  # mean nats per graded code: a mean within each image, then over images
@@ -61,6 +61,10 @@ class Objective(Protocol):
         """Raises ValueError for a grid on which no problem can be posed."""
 
     @property
+    def smoothing(self) -> float:
+        """How much of each label all levels share in training."""
+
+    @property
     def masking(self) -> Masking:
         """What of a hidden position the blocks may see."""
 
@@ -73,10 +77,10 @@ class Objective(Protocol):
     def places(self, problem: Problem) -> Places | None:
         """Of each image places with all that is graded among them; None for every position."""
 
-    def loss(self, tokens: Tokens, problem: Problem, head: nn.Module, places: Places | None = None) -> Loss:
+    def loss(self, tokens: Tokens, problem: Problem, head: Decoder, places: Places | None = None) -> Loss:
         """What training makes small, of the backbone's answer `tokens` everywhere or at these places."""
 
-    def nats(self, tokens: Tokens, problem: Problem, head: nn.Module, places: Places | None = None) -> Loss:
+    def nats(self, tokens: Tokens, problem: Problem, head: Decoder, places: Places | None = None) -> Loss:
         """-ln p(answer), of the same; most objectives train it as it is."""
 
 
@@ -89,7 +93,7 @@ def pose(images: Images, hidden: Hidden | None, answers: Codes, graded: Graded) 
 def nll(
     tokens: Tokens,
     problem: Problem,
-    head: nn.Module,
+    head: Decoder,
     most: int | None = None,
     *,
     places: Places | None = None,
@@ -97,7 +101,7 @@ def nll(
 ) -> Loss:
     """-ln p(answer) by the problem's shares (iGPT section 2.1), in nats; at most `most` positions are
     decoded. `tokens` are of all positions, or of these `places`, with all that is graded among them. With
-    `smoothing` s it is against soft labels: 1 - s for the answer, and s shared by all K levels.
+    `smoothing` it is against soft labels.
 
     With `most`, the head sees only positions with something graded, gathered over the batch into a block of
     this fixed size, so that compiled code keeps one shape and hidden pixels alone cost memory.
@@ -115,23 +119,15 @@ def nll(
         rows = torch.nonzero_static(touched, size=most, fill_value=0)[:, 0]
         real = torch.arange(most, device=rows.device) < touched.sum()
         tokens, answers, weight = tokens[:, rows], answers[:, rows], weight[:, rows] * real[:, None]
-    return (_each(head(tokens), answers, smoothing) * weight).sum()
+    return (head.grade(tokens, answers, smoothing) * weight).sum()
 
 
-def nll_by_image(tokens: Tokens, problem: Problem, head: nn.Module) -> Float[Tensor, " B"]:
+def nll_by_image(tokens: Tokens, problem: Problem, head: Decoder) -> Float[Tensor, " B"]:
     """The mean of -ln p(answer) over each image's own graded codes, in nats; 0 where nothing is graded. Only
     positions with something graded are decoded.
     """
     graded = problem.graded.expand_as(problem.answers)
     image, position = problem.graded.any(-1).nonzero(as_tuple=True)
-    losses = _each(head(tokens[None, image, position]), problem.answers[None, image, position])[0]
+    losses = head.grade(tokens[None, image, position], problem.answers[None, image, position])[0]
     sums = losses.new_zeros(len(graded)).index_add(0, image, (losses * graded[image, position]).sum(-1))
     return sums / graded.sum((1, 2)).clamp(min=1)
-
-
-def _each(logits: Logits, answers: Codes, smoothing: float = 0.0) -> Float[Tensor, "B N Q"]:
-    """-ln p(answer) of each code."""
-    losses = F.cross_entropy(
-        logits.flatten(0, 2), answers.flatten(), reduction="none", label_smoothing=smoothing
-    )
-    return losses.view(answers.shape)

@@ -4,11 +4,11 @@ from dataclasses import field
 from typing import Literal
 
 import torch
-from torch import nn
 
 from isopix.codecs.base import Codec
 from isopix.core.config import spec
 from isopix.core.types import Grid, Images, Places, Tokens
+from isopix.model.decoding import Decoder
 from isopix.model.masking import Hiding, ZeroOut
 from isopix.objectives.base import Loss, Problem, nll, pose
 from isopix.objectives.corruption import Corruption, of_content, spared, stacked, untouched
@@ -78,10 +78,10 @@ class Masked:
             return None
         return problem.graded.any(-1).to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :most]
 
-    def loss(self, tokens: Tokens, problem: Problem, head: nn.Module, places: Places | None = None) -> Loss:
+    def loss(self, tokens: Tokens, problem: Problem, head: Decoder, places: Places | None = None) -> Loss:
         return nll(tokens, problem, head, self._most(problem), places=places, smoothing=self.smoothing)
 
-    def nats(self, tokens: Tokens, problem: Problem, head: nn.Module, places: Places | None = None) -> Loss:
+    def nats(self, tokens: Tokens, problem: Problem, head: Decoder, places: Places | None = None) -> Loss:
         return nll(tokens, problem, head, self._most(problem), places=places)
 
     def _most(self, problem: Problem) -> int:

@@ -9,8 +9,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from isopix.codecs.base import Codec
-from isopix.core.types import Hidden, Images, Logits, Places, Tokens
+from isopix.core.types import Codes, Hidden, Images, Logits, Places, Tokens
 from isopix.model.backbone import Backbone
+from isopix.model.decoding import Decoder
 from isopix.objectives.autoregressive import Autoregressive
 from isopix.objectives.base import Loss, Problem, nll_by_image
 from isopix.objectives.masked import Masked
@@ -21,7 +22,7 @@ ObjectiveSpec = Autoregressive | Masked
 class Network(nn.Module):
     """Images to a problem to a loss; `logits` for looking at answers."""
 
-    def __init__(self, codec: Codec, backbone: Backbone, head: nn.Module, objective: ObjectiveSpec):
+    def __init__(self, codec: Codec, backbone: Backbone, head: Decoder, objective: ObjectiveSpec):
         super().__init__()
         self.codec, self.backbone, self.head, self.objective = codec, backbone, head, objective
 
@@ -34,7 +35,9 @@ class Network(nn.Module):
         return self.objective.prepare(images, self.codec, generator)
 
     def forward(self, problem: Problem) -> Loss:
-        """What training makes small: mean nats per graded code; exactly ln K before training."""
+        """What training makes small: mean nats per graded code; before training exactly ln K, or of a
+        regression half the mean square of the answers.
+        """
         tokens, places = self._answer(problem)
         return self.objective.loss(tokens, problem, self.head, places)
 
@@ -48,8 +51,12 @@ class Network(nn.Module):
         return nll_by_image(self.backbone(problem.images, problem.hidden), problem, self.head)
 
     def logits(self, images: Images, hidden: Hidden | None = None) -> Logits:
-        """Logits [B N Q K] of every position."""
-        return self.head(self.backbone(images, hidden))
+        """Logits [B N Q K] of every position. Raises ValueError for a head that gives none."""
+        return self.head.logits(self.backbone(images, hidden))
+
+    def likeliest(self, images: Images, hidden: Hidden | None = None) -> Codes:
+        """The likeliest codes of every position."""
+        return self.head.likeliest(self.backbone(images, hidden))
 
     def _answer(self, problem: Problem) -> tuple[Tokens, Places | None]:
         """What the head reads, at the places that it was asked for or everywhere."""

@@ -33,14 +33,14 @@ class Label(NamedTuple):
 
 
 @style.paper()
-def loss(records: Sequence[Record], levels: int, *, code: str = "code") -> Figure:
-    """Training, validation and test loss in nats (left) and bits (right) a `code`; untrained it is ln K."""
+def loss(records: Sequence[Record], levels: int | None, *, code: str = "code") -> Figure:
+    """Training, validation and test loss in nats (left) and bits (right) a `code`; untrained it is ln K where
+    K `levels` then have the same chance.
+    """
     drawn = style.figure(HEIGHT, WIDTH)
     axes = drawn.add_subplot()
-    chance = math.log(levels)
-    axes.axhline(chance, color=style.QUIET, linewidth=1, linestyle=(0, (1, 2)))
-    words, place = f"untrained: ln {levels} = {chance:.2f}", axes.get_yaxis_transform()
-    axes.text(0.99, chance, words, transform=place, color=style.QUIET, fontsize=8.5, ha="right", va="bottom")
+    if levels is not None:
+        _chance(axes, levels)
     train = _points(records, "train")
     if len(train):
         axes.plot(*train.T, color=style.LINES[0], linewidth=0.6, alpha=0.4)
@@ -58,6 +58,13 @@ def loss(records: Sequence[Record], levels: int, *, code: str = "code") -> Figur
     if axes.get_legend_handles_labels()[0]:
         axes.legend(loc="upper right", bbox_to_anchor=(1, 0.9))
     return drawn
+
+
+def _chance(axes: Axes, levels: int) -> None:
+    nats = math.log(levels)
+    axes.axhline(nats, color=style.QUIET, linewidth=1, linestyle=(0, (1, 2)))
+    words, place = f"untrained: ln {levels} = {nats:.2f}", axes.get_yaxis_transform()
+    axes.text(0.99, nats, words, transform=place, color=style.QUIET, fontsize=8.5, ha="right", va="bottom")
 
 
 @style.paper()

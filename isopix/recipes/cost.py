@@ -30,4 +30,5 @@ def _work(recipe: Recipe, network: Network) -> Work:
         depth=recipe.depth,
         width=width,
         seen=seen,
+        numbers=codec.codes * (codec.levels if recipe.head.categorical else 1),
     )

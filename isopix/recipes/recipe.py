@@ -145,10 +145,26 @@ class Recipe:
             raise ValueError(f"{what} does not go with block {self.block.kind}, which needs the whole grid")
         if self.compile and drops:
             raise ValueError("compile=true does not go with objective.masking=drop")
+        self._check_head()
         self.objective.require(codec.grid)
         parts = self.stem.parts(codec)
         if self.objective.single_codes and codec.codes not in (1, parts):
             raise ValueError(
                 f"a mask of single codes needs a stem with one part for each of {codec.codes} codes; "
                 f"{self.stem.kind} has {parts}"
+            )
+
+    def _check_head(self) -> None:
+        """Raises ValueError for an objective that asks chances of levels from a head without any."""
+        if self.head.categorical:
+            return
+        if self.objective.paints:
+            raise ValueError(
+                f"head {self.head.kind} does not go with objective {self.objective.kind}, which draws codes "
+                "by their chances; take objective=masked"
+            )
+        if self.objective.smoothing:
+            raise ValueError(
+                f"head {self.head.kind} has no labels to smooth; objective.smoothing "
+                f"{self.objective.smoothing} must be 0"
             )

@@ -6,7 +6,8 @@ Half of the patches are corrupted, 80 % to a mask token, 10 % to another patch o
 all, and the mean colour of each is named in 3 bits a channel. The paper trains B/16 so: Adam at 2e-4, 10,000
 steps of warm-up of a million, batches of 4096 of JFT, random crops and flips. L/16 and H/14 are its sizes
 under the same objective; `tiny` and its kin are for two CPU cores. What it names as alternatives are
-settings: `codec=downsampled_colour`, `class_token=false`, `stem=resnet`, `block=axial`.
+settings: `codec=downsampled_colour`, `codec=whole_patch` with `head=regression`, `class_token=false`,
+`stem=resnet`, `block=axial`.
 """
 
 from dataclasses import replace

@@ -90,7 +90,7 @@ def _what(run: Gathered) -> Iterator[str]:
 
 
 def _numbers(run: Gathered, name: str) -> Iterator[str]:
-    loss, graded, count = finding.held_out(run), words.graded(run.recipe), finding.levels(run)
+    loss, graded, count = finding.held_out(run), words.graded(run.recipe), finding.uniform(run)
     if loss:
         chance = f" A network that has learnt nothing has {math.log(count):.3f}." if count else ""
         yield (

@@ -52,12 +52,21 @@ def best(record: Values) -> Values:
     return record["layers"][record["best"]]
 
 
+def uniform(run: Gathered) -> int | None:
+    """K of a network that gives all levels the same chance before it has learnt anything; None where none is
+    known, and of a regression, whose first loss is that of its images.
+    """
+    head = run.recipe.get("head")
+    regresses = isinstance(head, Mapping) and head.get("kind") == "regression"
+    return None if regresses else levels(run)
+
+
 def levels(run: Gathered) -> int | None:
     """K: the levels of a byte, or the colours of the palette or the recipe; None where none is known."""
     if run.weights is not None and run.weights.colours is not None:
         return len(run.weights.colours)
     codec = run.recipe.get("codec")
-    if isinstance(codec, Mapping) and codec.get("kind") == "bytes":
+    if isinstance(codec, Mapping) and codec.get("kind") in ("bytes", "whole_patch"):
         return BYTE
     colours = codec.get("colours") if isinstance(codec, Mapping) else None
     return colours if isinstance(colours, int) and colours > 0 else None
@@ -146,7 +155,7 @@ def _of_one(run: Gathered) -> str:
     if answered := tuned.accuracy(run):
         return f"{start} of fine-tuning, tell the class of {percent(answered[0])} of test images."
     if loss:
-        count = levels(run)
+        count = uniform(run)
         chance = f"; untrained {math.log(count):.2f}" if count else ""
         return f"{start}, name every {graded} of {loss.split} images at {loss.nats:.2f} nats{chance}."
     return f"{start}, have not been measured yet."
@@ -187,7 +196,7 @@ def _training(run: Gathered) -> str:
     """That the run had not come far: a loss near chance, or one that was still falling."""
     if run.imported:  # nobody knows
         return ""
-    loss, count = held_out(run), levels(run)
+    loss, count = held_out(run), uniform(run)
     train = (run.environment.get("images") or {}).get("train")
     shown = f"{seen(run):,} images" + (f", {words.epochs(seen(run) / train)} epochs" if train else "")
     if loss and count and loss.nats > NEAR_CHANCE * math.log(count):

@@ -105,7 +105,7 @@ def _view(name: str, number: int, run: Gathered) -> View:
         run=run,
         path=shlex.quote(str(run.path)),
         graded=graded,
-        levels=finding.levels(run),
+        levels=finding.uniform(run),
         headline=finding.headline({name: run}),
         why=finding.why(run),
         facts=_facts(run),
@@ -174,8 +174,8 @@ def _analysis(found: Analysis, name: str) -> tuple[str, Chart]:
 
 
 def _loss(run: Gathered, graded: str, name: str) -> Markup | None:
-    count, loss = finding.levels(run), finding.held_out(run)
-    if count is None or not any("loss_nats" in each for each in run.records):
+    count, loss = finding.uniform(run), finding.held_out(run)
+    if not any("loss_nats" in each for each in run.records):
         return None
     # What a fine-tuned run is trained by is the sum of two losses, and not comparable with one.
     records = [each for each in run.records if each["kind"] != "train" or not is_tuned(run)]

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from isopix.report import tuned, words
-from isopix.report.finding import best, held_out, levels
+from isopix.report.finding import best, held_out, uniform
 from isopix.report.gather import Gathered
 from isopix.report.probes import aside, differences, speaking
 
@@ -48,7 +48,7 @@ def summary(runs: Mapping[str, Gathered]) -> list[Row]:
 
 
 def _run(name: str, run: Gathered) -> Iterator[Row]:
-    loss, count = held_out(run), levels(run)
+    loss, count = held_out(run), uniform(run)
     probe = run.probe
     what = words.objective(run.recipe) + (aside(probe) if probe else "")
     row = Row(name, kind="run", what=what, nats=loss and loss.nats)

@@ -44,6 +44,12 @@ SAYINGS: dict[str, dict[str | None, str]] = {
         " {codec.side} × {codec.side} colours, in {codec.bits} bits a channel",
         "grey_thumbnail": "Each patch of {codec.patch} × {codec.patch} pixels is named by the greys of 8 × 8"
         " of them, in {codec.bits} bits",
+        "whole_patch": "Each patch of {codec.patch} × {codec.patch} pixels is named by the red, green and"
+        " blue level of 256 of each of them, its sub-pixels",
+    },
+    "head": {
+        "regression": "No level is chosen: each {code} is given a mean, and its loss is half the squared"
+        " error of levels scaled to −1 to 1",
     },
     "codec.source": {None: "fitted to the training images by k-means"},
     "objective": {
@@ -103,6 +109,7 @@ CODES = {
     "mean_colour": ("mean colour", "its mean colour"),
     "downsampled_colour": ("patch colour", "each of its colours"),
     "grey_thumbnail": ("grey pixel", "each of its greys"),
+    "whole_patch": ("sub-pixel", "each of its sub-pixels"),
 }
 LEAST_EPOCHS = 0.01
 NETWORK = (
@@ -116,6 +123,7 @@ SENTENCES = (
     "<objective>.",
     "<objective.mask>.",
     "<objective.masking>.",
+    "<head>.",
     "The images are <data.source>, <data.augment>.",
     "<data.noise>.",
     "Of each split only the first <data.limit> images are used.",
@@ -183,7 +191,8 @@ def _applies(sentence: str, values: Values) -> bool:
         return "objective.mask.kind" in values
     if "<initial>" in sentence:
         return "initial" in values
-    for path in ("objective.masking", "data.noise"):  # what most recipes leave as it is goes without saying
+    # What most recipes leave as it is goes without saying.
+    for path in ("objective.masking", "head", "data.noise"):
         if f"<{path}>" in sentence:
             return values.get(f"{path}.kind") in SAYINGS[path]
     return "<data.limit>" not in sentence or values.get("data.limit") is not None

@@ -5,24 +5,35 @@ every two of different kinds meet.
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations, product
-from math import isqrt
+from math import isqrt, log
 from typing import Any
 
 import torch
 from einops import repeat
+from torch import Tensor
+from torch.distributions import Normal
 
-from isopix.codecs import ByteChannels, DownsampledColour, GreyThumbnail, MeanColour, PaletteColours
+from isopix.codecs import (
+    ByteChannels,
+    DownsampledColour,
+    GreyThumbnail,
+    MeanColour,
+    PaletteColours,
+    WholePatch,
+)
 from isopix.codecs.base import Codec
 from isopix.core.random import generator
+from isopix.core.types import Codes as Answers
 from isopix.core.types import Hidden, Images
 from isopix.data.images import Data
 from isopix.model.blocks import Axial, Convolution, Mixer, Transformer
-from isopix.model.heads import Linear, Upsampling
+from isopix.model.heads import Linear, Regression, Upsampling
 from isopix.model.masking import Drop, MaskToken
 from isopix.model.norms import Layer, RootMeanSquare
 from isopix.model.positions import Factorised, Learned, NoPositions
 from isopix.model.stems import Codes, Continuous, ConvolvedPatches, Fourier, Patches, ResNet
 from isopix.objectives.autoregressive import Autoregressive
+from isopix.objectives.base import Problem
 from isopix.objectives.masked import Masked
 from isopix.objectives.masks import Blocks, Independent, Subpixel
 from isopix.objectives.network import Network
@@ -52,8 +63,8 @@ PATCHES: dict[str, list[Any]] = {
     ],
     "block": [WIDE, Axial(heads=2), Convolution()],
     "stem": [Patches(), ConvolvedPatches(channels=4), ResNet(stages=(1, 1), channels=4), Codes()],
-    "codec": [MeanColour(patch=8), DownsampledColour(patch=8), GreyThumbnail(patch=8)],
-    "head": [Linear(), Upsampling(channels=8)],
+    "codec": [MeanColour(patch=8), DownsampledColour(patch=8), GreyThumbnail(patch=8), WholePatch(patch=8)],
+    "head": [Linear(), Upsampling(channels=8), Regression()],
     "positions": [Factorised(), Learned()],
     "class_token": [True, False],
     "share_blocks": [True, False],
@@ -96,12 +107,17 @@ def fits(parts: dict[str, Any]) -> bool:
     objective, codec = parts["objective"], parts["codec"]
     drops = objective.masking == Drop()
     grown = parts.get("class_token", False)
+    head, smoothed = parts.get("head"), getattr(objective, "smoothing", 0)
     return (
         not (grown and objective.causal)
         and not ((grown or drops) and not isinstance(parts["block"], Transformer))
         and not (objective.causal and isinstance(parts["block"], Axial))
-        and not (isinstance(parts.get("head"), Upsampling) and isinstance(codec, MeanColour))
+        and not (isinstance(head, Upsampling) and isinstance(codec, MeanColour | WholePatch))
+        and not (isinstance(head, Regression) and (smoothed or isinstance(codec, COLOURS)))
     )
+
+
+COLOURS = MeanColour | DownsampledColour  # their codes are names, without an order
 
 
 def pairs(parts: dict[str, Any]) -> set[str]:
@@ -167,6 +183,31 @@ def flipped(images: Images, hidden: Hidden) -> Images:
     rows = images.shape[2] // cell
     where = repeat(channels, "b (h w) c -> b c (h p) (w q)", h=rows, p=cell, q=cell)
     return torch.where(where, images ^ 0xFF, images)
+
+
+def numbers(net: Network, images: Images, hidden: Hidden | None = None) -> Tensor:
+    """What the head gives: logits, or means."""
+    return net.head(net.backbone(images, hidden))
+
+
+def nats(net: Network, images: Images, hidden: Hidden | None, answers: Answers) -> Tensor:
+    """-ln p of each code, less what a regression's perfect answer has."""
+    given = numbers(net, images, hidden)
+    if given.shape != answers.shape:
+        return -given.log_softmax(-1).gather(-1, answers[..., None])[..., 0]
+    scaled = torch.linspace(-1, 1, net.codec.levels)[answers]
+    perfect = Normal(scaled, 1).log_prob(scaled)
+    return perfect - Normal(given, 1).log_prob(scaled)
+
+
+def start(recipe: Recipe, net: Network, problem: Problem) -> float:
+    """The loss before training: ln K, or half the mean square of levels scaled to [-1, 1]."""
+    if not isinstance(recipe.head, Regression):
+        return log(net.codec.levels)
+    squares = torch.linspace(-1, 1, net.codec.levels).square()[problem.answers]
+    graded = problem.graded.expand_as(squares)
+    means = [own[counted].mean() for own, counted in zip(squares, graded, strict=True)]
+    return float(torch.stack(means).mean()) / 2
 
 
 def autoregressive() -> list[Recipe]:

@@ -48,11 +48,12 @@ def test_a_pixel_reaches_only_what_comes_after_it(recipe: Recipe) -> None:
 
 
 @pytest.mark.parametrize("recipe", cases.masked(), ids=cases.title)
-def test_hidden_pixels_never_reach_any_logit(recipe: Recipe) -> None:
+def test_hidden_pixels_never_reach_any_answer(recipe: Recipe) -> None:
     net = cases.busy(recipe)
     x = cases.images(recipe, 2)
     hidden = net.prepare(x, generator(0, "law")).hidden
-    assert torch.equal(net.logits(x, hidden), net.logits(cases.flipped(x, hidden), hidden))
+    other = cases.flipped(x, hidden)
+    assert torch.equal(cases.numbers(net, x, hidden), cases.numbers(net, other, hidden))
 
 
 @pytest.mark.parametrize("recipe", cases.masked(), ids=cases.title)
@@ -73,18 +74,18 @@ def test_what_is_not_hidden_is_seen(recipe: Recipe) -> None:
 
 
 def permuted(recipe: Recipe) -> tuple[Tensor, Tensor]:
-    """Logits before and after permuting pixels and position vectors together, in the same order."""
+    """Answers before and after permuting pixels and position vectors together, in the same order."""
     net = cases.busy(recipe)
     x = cases.images(recipe, 2)
     order = torch.randperm(recipe.grid.positions, generator=torch.Generator().manual_seed(5))
-    before = net.logits(x)
+    before = cases.numbers(net, x)
     cell = recipe.codec.cell
     cells = rearrange(x, "b c (h p) (w q) -> b (h w) c p q", p=cell, q=cell)[:, order]
     shuffled = rearrange(cells, "b (h w) c p q -> b c (h p) (w q)", h=recipe.grid.rows)
     with torch.no_grad():
         for vectors in net.backbone.positions.parameters():
             vectors.copy_(vectors[order])
-    return before[:, order], net.logits(shuffled)
+    return before[:, order], cases.numbers(net, shuffled)
 
 
 def of(recipes: list[Recipe]) -> list[Recipe]:

@@ -25,6 +25,25 @@ def test_a_patch_run_serves_the_verbs_of_a_masked_one(isopix: Run, workplace: Pa
     assert 0 <= json.loads(told.read_text())["accuracy"] <= 1
 
 
+def test_a_regression_of_whole_patches_serves_the_same_verbs(isopix: Run) -> None:
+    target = ["codec=whole_patch", "codec.patch=8", "head=regression"]
+    assert isopix("pretrain", "vit.tiny", *SMALL, *SHORT, *target, "--out", "run")[0] == 0
+    tune = ["finetune", "run", "--labels", "50%", "--out", "ft", "steps=2", "batch=4", *SHORT]
+    for words in (
+        ["reconstruct", "run", "-n", "2"],
+        tune,
+        ["report", "run"],
+        ["analyse", "run", "--limit", "4"],
+    ):
+        code, _, err = isopix(*words)
+        assert (code, err) == (0, ""), words
+    code, out, err = isopix("verify", "run")
+    assert (code, err) == (0, "")
+    assert "all codes alike" not in out
+    code, _, err = isopix("sample", "run")
+    assert (code, err.count("\n")) == (2, 1)
+
+
 @pytest.mark.usefixtures("quick_probes")
 def test_a_patch_run_is_probed(isopix: Run) -> None:
     words = [*SMALL, *SHORT, *STEM["patchformer.tiny"]]

@@ -7,7 +7,7 @@ from einops import rearrange
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isopix.codecs import CodecSpec, DownsampledColour, GreyThumbnail, MeanColour
+from isopix.codecs import ByteChannels, CodecSpec, DownsampledColour, GreyThumbnail, MeanColour, WholePatch
 from isopix.core.config import from_dict
 from isopix.core.random import generator
 from isopix.core.types import Grid
@@ -21,6 +21,8 @@ SETTINGS = [
     GreyThumbnail(),
     GreyThumbnail(target="subsample8"),
     GreyThumbnail(patch=8, bits=8),
+    WholePatch(patch=5),
+    WholePatch(patch=1),
 ]
 every = pytest.mark.parametrize("settings", SETTINGS, ids=str)
 
@@ -79,6 +81,25 @@ def test_a_mean_colour_of_three_bits_has_512_levels_and_one_code() -> None:
     assert codec.encode(white * 0).unique().tolist() == [0]
 
 
+def test_a_whole_patch_is_each_channel_of_each_of_its_pixels() -> None:
+    images = draw(WholePatch(patch=4))
+    codec = WholePatch(patch=4).build(GRID)
+    codes = codec.encode(images)
+    assert codes.shape == (2, 6, 48)
+    for position in range(6):
+        patch = patch_of(images, 1, position, 4)
+        listed = [patch[channel, row, col] for row in range(4) for col in range(4) for channel in range(3)]
+        assert codes[1, position].tolist() == listed
+    assert torch.equal(codec.decode(codes), images)
+
+
+def test_patches_of_one_pixel_are_bytes() -> None:
+    one, other = WholePatch(patch=1).build(GRID), ByteChannels().build(GRID)
+    images = draw(WholePatch(patch=1))
+    assert torch.equal(one.encode(images), other.encode(images))
+    assert one.fingerprint() == other.fingerprint()
+
+
 @pytest.mark.parametrize(
     ("target", "taken"), [("center_crop8", range(4, 12)), ("subsample8", range(0, 16, 2))]
 )
@@ -119,6 +140,7 @@ def test_fingerprints_differ_as_the_maps_do() -> None:
 @pytest.mark.parametrize(
     ("kind", "values", "message"),
     [
+        (WholePatch, {"patch": 0}, "patch 0 must be at least 1"),
         (MeanColour, {"patch": 0}, "patch 0 must be at least 1"),
         (MeanColour, {"bits": 6}, "bits 6; allowed: 1 to 5"),
         (GreyThumbnail, {"bits": 9}, "bits 9; allowed: 1 to 8"),

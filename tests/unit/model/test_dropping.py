@@ -55,7 +55,7 @@ def test_dropping_equals_attention_restricted_to_the_visible(recipe, mask) -> No
     net = cases.busy(recipe).double()
     x = cases.images(recipe, 4)
     hidden = mask.draw(4, recipe.grid, recipe.codec.build(recipe.grid).codes, generator(1, "mask"))
-    torch.testing.assert_close(net.logits(x, hidden), reference(net, x, hidden), rtol=1e-8, atol=1e-8)
+    torch.testing.assert_close(cases.numbers(net, x, hidden), reference(net, x, hidden), rtol=1e-8, atol=1e-8)
 
 
 def test_hidden_patches_cost_the_blocks_nothing() -> None:

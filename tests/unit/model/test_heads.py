@@ -1,13 +1,40 @@
+"""What heads give, what their losses are, and what they name."""
+
+import math
+
 import pytest
 import torch
+from torch import Tensor
+from torch.distributions import Normal
+from torch.nn import functional as F
 
-from isopix.codecs import GreyThumbnail, MeanColour
+from isopix.codecs import DownsampledColour, GreyThumbnail, MeanColour, PaletteColours, WholePatch
+from isopix.codecs.base import Codec
 from isopix.core.random import generator
 from isopix.core.types import Grid
-from isopix.model.heads import Linear, Upsampling
+from isopix.model.decoding import Decoder
+from isopix.model.heads import Head, Linear, Regression, Upsampling
 
 GRID = Grid(2, 3)
 GREY = GreyThumbnail(patch=8).build(GRID)
+PATCH = WholePatch(patch=4).build(GRID)
+EXACT = {"rtol": 1e-12, "atol": 1e-12}
+ORDERED = [PATCH, GREY]
+
+
+def tokens(count: int = 5) -> Tensor:
+    return torch.randn(2, count, 12, generator=generator(0, "tokens"), dtype=torch.float64)
+
+
+def answers(codec: Codec, count: int = 5) -> Tensor:
+    return torch.randint(codec.levels, (2, count, codec.codes), generator=generator(0, "answers"))
+
+
+def drawn(head: Head, codec: Codec) -> Decoder:
+    """With matrices that are not zero."""
+    built = head.build(codec, 12).double()
+    torch.nn.init.normal_(built.project.weight, generator=generator(0, "weights"))
+    return built
 
 
 def test_an_upsampling_head_names_every_pixel_of_a_thumbnail() -> None:
@@ -33,3 +60,64 @@ def test_flops_are_of_one_position() -> None:
     first = 16 * 4 * 12
     doubled = [16 * (16 * 8 + 9 * (16 * 8 + 8 * 8)), 64 * (8 * 4 + 9 * (8 * 4 + 4 * 4))]
     assert Upsampling(channels=16).flops(GREY, 12) == 2 * (first + sum(doubled) + 64 * 4 * 4)
+    assert Regression().flops(PATCH, 12) == 2 * 12 * 48
+
+
+@pytest.mark.parametrize("head", [Linear(), Upsampling(channels=16)], ids=["linear", "upsampling"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_chances_are_graded_by_the_cross_entropy_with_soft_labels(head: Head, smoothing: float) -> None:
+    built, given = drawn(head, GREY), answers(GREY)
+    soft = F.one_hot(given, 4).double() * (1 - smoothing) + smoothing / 4
+    chances = built(tokens()).log_softmax(-1)
+    torch.testing.assert_close(built.grade(tokens(), given, smoothing), -(soft * chances).sum(-1), **EXACT)
+    assert torch.equal(built.likeliest(tokens()), built(tokens()).max(-1).indices)
+
+
+@pytest.mark.parametrize("codec", ORDERED, ids=["bytes", "greys"])
+def test_a_mean_is_graded_by_a_gaussian_of_unit_variance_up_to_its_constant(codec: Codec) -> None:
+    built, given = drawn(Regression(), codec), answers(codec)
+    scaled = 2 * given.double() / (codec.levels - 1) - 1
+    expected = -Normal(built(tokens()), 1.0).log_prob(scaled) - math.log(2 * math.pi) / 2
+    torch.testing.assert_close(built.grade(tokens(), given), expected, **EXACT)
+
+
+@pytest.mark.parametrize("codec", ORDERED, ids=["bytes", "greys"])
+def test_twice_its_nats_are_the_mean_squared_error_and_so_is_its_gradient(codec: Codec) -> None:
+    built, given = drawn(Regression(), codec), answers(codec)
+    scaled = torch.linspace(-1, 1, codec.levels, dtype=torch.float64)[given]
+    error = F.mse_loss(built(tokens()), scaled)
+    nats = built.grade(tokens(), given).mean()
+    torch.testing.assert_close(2 * nats, error, **EXACT)
+    weights = list(built.parameters())
+    for ours, theirs in zip(
+        torch.autograd.grad(2 * nats, weights), torch.autograd.grad(error, weights), strict=True
+    ):
+        torch.testing.assert_close(ours, theirs, **EXACT)
+    levels = (built(tokens()) + 1) * (codec.levels - 1) / 2
+    error = F.mse_loss(levels, given.double())
+    torch.testing.assert_close((codec.levels - 1) ** 2 / 2 * nats, error, **EXACT)
+
+
+@pytest.mark.parametrize("codec", ORDERED, ids=["bytes", "greys"])
+def test_the_level_nearest_to_a_mean_is_named_and_none_beyond_the_last(codec: Codec) -> None:
+    """No other level has a smaller loss."""
+    built = drawn(Regression(), codec)
+    named, means = built.likeliest(tokens()), built(tokens())
+    distances = (torch.linspace(-1, 1, codec.levels, dtype=torch.float64) - means[..., None]).abs()
+    assert torch.equal(named, distances.argmin(-1))
+    assert {0, codec.levels - 1} <= set(named.flatten().tolist())
+
+
+def test_a_mean_gives_no_logits() -> None:
+    with pytest.raises(ValueError, match="this model's head is a regression: it gives a mean for each code"):
+        drawn(Regression(), PATCH).logits(tokens())
+
+
+@pytest.mark.parametrize(
+    "codec",
+    [MeanColour(patch=8).build(GRID), DownsampledColour().build(GRID), PaletteColours().example(GRID)],
+    ids=["mean colour", "colours", "palette"],
+)
+def test_names_without_an_order_have_no_mean(codec: Codec) -> None:
+    with pytest.raises(ValueError, match="codes that are levels of brightness, not the 512 names"):
+        Regression().build(codec, 12)

@@ -28,6 +28,12 @@ def test_the_untrained_loss_is_drawn_and_named() -> None:
     assert "untrained: ln 17 = 2.83" in texts(drawn)
 
 
+def test_no_untrained_loss_is_drawn_where_none_is_known() -> None:
+    drawn = curves.loss(records(), None)
+    assert not any("untrained" in text for text in texts(drawn))
+    assert len(heights(drawn)) == len(heights(curves.loss(records(), 17))) - 1
+
+
 def test_a_log_without_losses_is_drawn() -> None:
     assert curves.loss([], 512).axes
 

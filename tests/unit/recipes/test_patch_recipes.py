@@ -11,6 +11,7 @@ from isopix.recipes.recipe import Recipe
 from tests.laws import cases
 
 TINY = {"patchformer.tiny": 4, "vit.tiny": 512, "vit.tiny_axial": 512, "vit.tiny_hybrid": 512}
+WHOLE = ["codec=whole_patch", "codec.patch=8", "head=regression"]
 
 
 def resolved(name: str, *words: str) -> Recipe:
@@ -107,6 +108,16 @@ def test_shared_blocks_are_counted_once_and_run_every_time() -> None:
             "a mask of single codes needs a stem with one part for each of 16 codes; patches has 1",
         ),
         (["class_token=false", "block=axial", "objective.causal=true"], "an axial block has no causal form"),
+        (["head=regression"], "head regression needs codes that are levels of brightness, not the 512 names"),
+        (
+            [*WHOLE, "objective.smoothing=0.01"],
+            "head regression has no labels to smooth; objective.smoothing 0.01 must be 0",
+        ),
+        (
+            [*WHOLE, "class_token=false", "objective=autoregressive"],
+            "head regression does not go with objective autoregressive, which draws codes by their chances",
+        ),
+        ([*WHOLE, "head=upsampling"], "an upsampling head draws 4 x 4, 8 x 8, 16 x 16 .. codes"),
     ],
 )
 def test_parts_that_do_not_go_together_are_refused(words: list[str], message: str) -> None:
@@ -122,6 +133,8 @@ def test_parts_that_do_not_go_together_are_refused(words: list[str], message: st
         ["class_token=false", "objective.causal=true"],
         ["objective.static=true"],
         ["codec=downsampled_colour", "codec.patch=8"],
+        WHOLE,
+        [*WHOLE, "head=linear"],
         ["codec.patch=16"],
         ["stem=convolved_patches"],
         ["positions=factorised", "objective.mask=blocks", "objective.masking=drop"],
@@ -130,3 +143,22 @@ def test_parts_that_do_not_go_together_are_refused(words: list[str], message: st
 )
 def test_the_reviews_open_questions_are_settings(words: list[str]) -> None:
     assert of_recipe(resolved("vit.tiny", *words)).parameters > 0
+
+
+def test_a_regressions_cost_is_that_of_one_number_a_code() -> None:
+    """Of 64 patches 32 are decoded, to 192 means in place of 192 times 256 logits, each with its gradient."""
+    means = of_recipe(resolved("vit.tiny", *WHOLE))
+    logits = of_recipe(resolved("vit.tiny", *WHOLE, "head=linear"))
+    more = 192 * 255
+    assert logits.parameters - means.parameters == 128 * more
+    assert logits.forward_flops - means.forward_flops == 32 * 2 * 128 * more
+    assert logits.activation_bytes - means.activation_bytes == 32 * 8 * more
+
+
+def test_an_untrained_regression_is_grey_everywhere() -> None:
+    recipe = resolved("vit.tiny", *WHOLE)
+    net = recipe.build(recipe.codec.build(recipe.grid))
+    images = cases.images(recipe, 2)
+    problem = net.prepare(images, generator(0, "problem"))
+    assert net(problem).item() == pytest.approx(cases.start(recipe, net, problem), rel=1e-6)
+    assert net.likeliest(images).unique().tolist() == [128]

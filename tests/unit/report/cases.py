@@ -2,14 +2,18 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from PIL import Image
 
+from isopix.codecs import WholePatch
 from isopix.codecs.nearest import ONE
 from isopix.core.config import to_dict
+from isopix.model.heads import Regression
+from isopix.model.stems import Patches
 from isopix.recipes import tiny
 from isopix.recipes.recipe import Recipe
 from isopix.train import checkpoint
@@ -69,6 +73,11 @@ def records() -> list[dict[str, Any]]:
         {**held_out, "step": 100, "split": "validation", "loss_nats": 1.9},
         {**held_out, "step": 100, "split": "test", "loss_nats": 1.8},
     ]
+
+
+def regression() -> Recipe:
+    """A network that is not uniform before it has learnt anything."""
+    return replace(tiny.digits_bert(), codec=WholePatch(patch=2), stem=Patches(), head=Regression())
 
 
 def bare(path: Path, recipe: Recipe | None = None) -> RunFolder:

@@ -18,7 +18,7 @@ from isopix.report.card import Library, card
 from isopix.report.gather import Gathered, gather
 from isopix.runs.run import Watch, start
 from isopix.train.run_folder import RunFolder
-from tests.unit.report.cases import bare, evidence, probe, whole
+from tests.unit.report.cases import bare, evidence, probe, regression, whole
 
 
 def written(
@@ -159,3 +159,9 @@ def test_only_an_image_gpt_is_tagged_as_one(tmp_path: Path) -> None:
     other = gather(bare(tmp_path / "other", catalogue.find("isotropic.tiny-conv-pix2vec-1")))
     assert "- imagegpt\n" not in written(tmp_path, other, library="isopix")
     assert "16 × 16 pixels in 256 levels a code" in written(tmp_path, other, library="isopix")
+
+
+def test_a_regressions_card_names_no_loss_of_a_network_that_has_learnt_nothing(tmp_path: Path) -> None:
+    text = written(tmp_path, gather(whole(tmp_path / "other", regression())), library="isopix")
+    assert "nats a hidden sub-pixel" in text
+    assert "A network that has learnt nothing" not in text

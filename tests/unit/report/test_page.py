@@ -14,7 +14,7 @@ from isopix.report import page
 from isopix.report.summary import summary
 from isopix.transfer.evidence import Joined, Protocol
 from isopix.transfer.penalised import Ridge
-from tests.unit.report.cases import bare, drawing, evidence, probe, records, score, whole
+from tests.unit.report.cases import bare, drawing, evidence, probe, records, regression, score, whole
 
 VOID = {"meta", "img", "link", "br", "use"}
 
@@ -162,6 +162,12 @@ def test_a_run_over_bytes_has_a_page_without_a_palette(tmp_path: Path) -> None:
     assert "all 256 values of a hidden sub-pixel the same chance: ln 256 nats" in text
     assert "the likeliest value of each hidden sub-pixel" in text
     assert "alette" not in text
+
+
+def test_a_regressions_page_promises_no_first_loss(tmp_path: Path) -> None:
+    text = words(page.build([whole(tmp_path / "run", regression())]))
+    assert "nats a hidden sub-pixel" in text
+    assert "the same chance" not in text
 
 
 def test_commands_are_told_once_each(tmp_path: Path) -> None:

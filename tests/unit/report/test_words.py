@@ -14,6 +14,7 @@ from isopix.model.blocks import Transformer
 from isopix.recipes import catalogue, tiny
 from isopix.recipes.recipe import Recipe
 from isopix.report import words
+from tests.unit.report.cases import regression
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
@@ -42,6 +43,15 @@ def test_the_sentences_hold_the_settings() -> None:
         "492 images",
     ):
         assert said in text
+
+
+def test_a_regressions_sentences_tell_what_its_loss_is() -> None:
+    text = " ".join(words.sentences(to_dict(regression())))
+    assert (
+        "Each patch of 2 × 2 pixels is named by the red, green and blue level of 256 of each of them" in text
+    )
+    assert "each sub-pixel is given a mean, and its loss is half the squared error" in text
+    assert "given a mean" not in " ".join(words.sentences(to_dict(tiny.digits_bert())))
 
 
 def test_epochs_are_told_where_the_number_of_images_is_known() -> None:

@@ -101,6 +101,15 @@ def test_logits_of_a_masked_model_hide_what_they_are_told_to(masked: Pretrained)
     assert not torch.allclose(expected, masked.logits(x))
 
 
+def test_a_regression_has_nats_and_reconstructions_and_no_logits() -> None:
+    means = next(case for case in cases.masked() if case.head.kind == "regression")
+    model_of_means = model(means)
+    x = images(model_of_means)
+    assert model_of_means.nll(x).shape == (3,)
+    assert model_of_means.reconstruct(x).answer.shape == x.shape
+    assert "a regression: it gives a mean for each code and no logits" in refusal(model_of_means.logits, x)
+
+
 @pytest.mark.parametrize("stream", ["n", "h"])
 def test_features_are_the_probes(pretrained: Pretrained, stream: str) -> None:
     x = images(pretrained)

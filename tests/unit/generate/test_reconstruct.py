@@ -1,0 +1,87 @@
+"""Reconstruction names what is likeliest, whatever the head."""
+
+import pytest
+import torch
+
+from isopix.codecs import GreyThumbnail, WholePatch
+from isopix.core.random import generator
+from isopix.core.types import Images
+from isopix.data.images import Data
+from isopix.generate.reconstruct import Reconstruction, reconstruct
+from isopix.model.blocks import Transformer
+from isopix.model.heads import Head, Linear, Regression
+from isopix.model.masking import MaskToken
+from isopix.model.norms import Layer
+from isopix.model.stems import Patches
+from isopix.objectives.masked import Masked
+from isopix.objectives.masks import Independent
+from isopix.objectives.network import Network
+from isopix.recipes.recipe import Recipe
+
+PATCH, SIDE = 8, 32
+
+
+def network(head: Head, codec: WholePatch | GreyThumbnail) -> Network:
+    recipe = Recipe(
+        name="reconstruct",
+        data=Data(rows=SIDE, cols=SIDE),
+        codec=codec,
+        stem=Patches(),
+        block=Transformer(heads=2, norm=Layer(), activation="gelu", bias=True),
+        depth=1,
+        width=64,
+        head=head,
+        initial="vit",
+        objective=Masked(mask=Independent(ratio=0.5), masking=MaskToken()),
+    )
+    return recipe.build(recipe.codec.build(recipe.grid))
+
+
+def picture() -> Images:
+    """A smooth ramp in each channel, and a square in it."""
+    ramp = torch.linspace(0, 255, SIDE)
+    image = torch.stack(
+        [ramp.expand(SIDE, SIDE), ramp[:, None].expand(SIDE, SIDE), torch.full((SIDE, SIDE), 90.0)]
+    )
+    image[:, 5:12, 9:20] = torch.tensor([250.0, 20.0, 200.0])[:, None, None]
+    return image.round().to(torch.uint8)[None]
+
+
+def overfitted(net: Network, steps: int = 250) -> Network:
+    optimiser = torch.optim.Adam(net.parameters(), 3e-3)
+    for step in range(steps):
+        optimiser.zero_grad()
+        net(net.prepare(picture().expand(8, -1, -1, -1), generator(0, "mask", step))).backward()
+        optimiser.step()
+    return net
+
+
+def error(found: Reconstruction, images: Images) -> float:
+    """The root mean squared error of what was hidden, in levels."""
+    rows = found.hidden[0, :, 0].view(SIDE // PATCH, SIDE // PATCH)
+    where = rows.repeat_interleave(PATCH, 0).repeat_interleave(PATCH, 1).expand(3, -1, -1)
+    return float((found.answer[0].float() - images[0].float())[where].square().mean().sqrt())
+
+
+def test_a_regression_that_has_learnt_one_image_gives_it_back() -> None:
+    net = network(Regression(), WholePatch(patch=PATCH))
+    before = reconstruct(net, picture(), generator=generator(0, "hide"))
+    after = reconstruct(overfitted(net), picture(), generator=generator(0, "hide"))
+    assert error(before, picture()) > 60  # grey everywhere
+    assert error(after, picture()) < 6
+    assert torch.equal(after.shown, picture())
+    assert not torch.equal(after.answer, picture())
+
+
+@pytest.mark.parametrize("head", [Linear(), Regression()], ids=["linear", "regression"])
+def test_what_is_not_hidden_stays_and_what_is_becomes_the_likeliest_code(head: Head) -> None:
+    net = network(head, GreyThumbnail(patch=PATCH))
+    torch.nn.init.normal_(net.head.project.weight, generator=generator(0, "weights"))
+    found = reconstruct(net, picture(), generator=generator(0, "hide"))
+    hidden = found.hidden.clone()
+    named = net.likeliest(picture(), hidden)
+    assert torch.equal(
+        net.codec.encode(found.answer), torch.where(hidden, named, net.codec.encode(picture()))
+    )
+    right = (named == net.codec.encode(picture()))[hidden.expand_as(named)]
+    assert found.accuracy == pytest.approx(right.double().mean().item())
