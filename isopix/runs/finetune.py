@@ -83,11 +83,14 @@ def finetuned(recipe: Recipe, *, scratch: bool) -> Recipe:
 
 
 def _classified(recipe: Recipe) -> Classify:
-    """Classes and codes together (iGPT section 2.4); a network whose blocks never see hidden positions, and
-    decode them apart, leaves the decoder behind (PatchFormer section 2.2).
+    """Classes and codes together (iGPT section 2.4). Patches leave the decoder behind: of ViT's nothing is
+    hidden (section 3.2), and of a network that never sees hidden ones a tenth (PatchFormer section 2.2).
     """
     pool: Pool = "first" if recipe.class_token else "mean"
-    if recipe.objective.masking.kind != "drop":
+    masking = recipe.objective.masking.kind
+    if masking == "mask_token":
+        return Classify(generative_weight=0.0, pool=pool, hide=0.0, masked=False)
+    if masking != "drop":
         return Classify(pool=pool)
     return Classify(
         generative_weight=0.0,

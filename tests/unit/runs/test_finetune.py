@@ -212,4 +212,9 @@ def test_a_network_that_drops_what_is_hidden_leaves_its_decoder_behind() -> None
     taken = begin("patchformer.tiny").recipe.classify
     assert (taken.generative_weight, taken.pool, taken.residual_block) == (0.0, "first", True)
     assert (taken.hide, taken.smoothing, taken.masked) == (0.1, 0.01, False)
-    assert begin("vit.tiny").recipe.classify == Classify(pool="first")
+
+
+def test_of_a_vision_transformer_nothing_is_hidden_in_fine_tuning() -> None:
+    """ViT section 3.2; its decoder is left behind, and its images are judged whole."""
+    expected = Classify(generative_weight=0.0, pool="first", hide=0.0, masked=False)
+    assert begin("vit.tiny").recipe.classify == expected
