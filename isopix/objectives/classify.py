@@ -16,6 +16,7 @@ from isopix.model.backbone import States
 from isopix.model.heads import ClassHead, ClassLogits
 from isopix.model.init import initialise
 from isopix.model.pool import POOLS, Pool
+from isopix.model.resolution import Interpolation
 from isopix.objectives.base import Loss, Problem, pose
 from isopix.objectives.masked import Masked
 from isopix.objectives.masks import scattered
@@ -32,7 +33,8 @@ class Classify:
     ends the run after so many evaluations without a better validation accuracy; with None, and where L_GEN is
     alone, nothing is chosen: it goes to its last step, and those weights are judged. A masked network is
     trained with its masks on, or with `hide` with masks of so large a share of single positions, of which 0
-    leaves nothing to L_GEN; `masked` says whether it is also judged with them (the released code does).
+    leaves nothing to L_GEN; `masked` says whether it is also judged with them (the released code does). `interpolation`
+    is how positions come from pre-training's, where images have another size.
     """
 
     generative_weight: float | Literal["inf"] = 1.0
@@ -44,6 +46,7 @@ class Classify:
     patience: int | None = 10
     hide: float | None = None
     masked: bool = True
+    interpolation: Interpolation = "bilinear"
 
     def __post_init__(self) -> None:
         if not float(self.generative_weight) >= 0:
