@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from isopix.core.config import spec
 from isopix.core.random import generator as seeded
-from isopix.core.types import Hidden, Images, Labels, Scalar, Tokens
+from isopix.core.types import Hidden, Images, Labels, Scalar
 from isopix.model.backbone import States
 from isopix.model.heads import ClassHead, ClassLogits
 from isopix.model.init import initialise
@@ -153,9 +153,9 @@ class Classifier(nn.Module):
         [at] = self.network.backbone.some([self.layer], images, hidden)
         return self.head_of(at)
 
-    def head_of(self, tokens: Tokens, kept: Float[Tensor, "B D"] | None = None) -> ClassLogits:
+    def head_of(self, tokens: States, kept: Float[Tensor, "B D"] | None = None) -> ClassLogits:
         """The class logits that pooled tokens give."""
-        pooled = POOLS[self.settings.pool](tokens)
+        pooled = POOLS[self.settings.pool](tokens, self.network.backbone.leading)
         return self.head(pooled, kept)
 
     def _trained(self, at: States, lesson: Lesson) -> Loss:
