@@ -135,18 +135,18 @@ class Classifier(nn.Module):
         return float(settings.generative_weight) * generative + self._trained(at, lesson)
 
     def grade(self, lesson: Lesson, images: Images) -> dict[str, Scalar]:
-        """Nats a graded code, nats an image, and the share of images whose class is answered; `images` are
-        those of the lesson as they are, which is what is judged without masks.
+        """Nats a graded code where codes are learnt, nats an image, and the share of images whose class is
+        answered; `images` are those of the lesson as they are, which is what is judged without masks.
         """
         problem = lesson.problem
-        at, last = self._states(problem)
         unmasked = problem.hidden is not None and not self.settings.masked
+        if not self.settings.generates:
+            seen = (images, None) if unmasked else (problem.images, problem.hidden)
+            return self._judged(self.answer(*seen), lesson)
+        at, last = self._states(problem)
+        codes = self.network.objective.nats(last, problem, self.network.head)
         logits = self.answer(images) if unmasked else self.head_of(at)
-        return {
-            "loss_nats": self.network.objective.nats(last, problem, self.network.head),
-            "class_nats": self._class_loss(logits, lesson),
-            "accuracy": (logits.argmax(1) == lesson.labels).float().mean(),
-        }
+        return {"loss_nats": codes, **self._judged(logits, lesson)}
 
     def answer(self, images: Images, hidden: Hidden | None = None) -> ClassLogits:
         """Logits [B C] of the classes."""
@@ -157,6 +157,10 @@ class Classifier(nn.Module):
         """The class logits that pooled tokens give."""
         pooled = POOLS[self.settings.pool](tokens, self.network.backbone.leading)
         return self.head(pooled, kept)
+
+    def _judged(self, logits: ClassLogits, lesson: Lesson) -> dict[str, Scalar]:
+        right = (logits.argmax(1) == lesson.labels).float().mean()
+        return {"class_nats": self._class_loss(logits, lesson), "accuracy": right}
 
     def _trained(self, at: States, lesson: Lesson) -> Loss:
         """L_CLF as training has it: of the features that are kept, against soft labels."""
