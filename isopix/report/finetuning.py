@@ -62,7 +62,8 @@ def told(recipe: Values, code: str) -> Told:
     hidden = _hidden(settings, values) if masked and settings.hide is not None else None
     classes = _classes(settings, values, masked=masked) if settings.classifies else ()
     loss = _loss(settings, values, code)
-    return Told(not settings.generates, loss, hidden, (*_labels(values), *classes), settings.hide != 0)
+    labels = _labels(values, needed=settings.classifies)
+    return Told(not settings.generates, loss, hidden, (*labels, *classes), settings.hide != 0)
 
 
 def _loss(settings: Classify, values: Values, code: str) -> tuple[str, ...]:
@@ -71,17 +72,17 @@ def _loss(settings: Classify, values: Values, code: str) -> tuple[str, ...]:
     if settings.generates:
         weight = float(settings.generative_weight)
         loss = "L_GEN + L_CLF" if weight == 1 else f"{weight:g} · L_GEN + L_CLF"
-        return (f"At once it learns the classes of the images: the loss is {loss}.",)
+        return (f"At the same time it learns their classes: the loss is {loss}.",)
     causal = values.get("objective.kind") == "autoregressive" or values.get("objective.causal") is True
     back = ("No position looks at a later one.",) if causal else ()
     left = f"what names {code}s is left behind"
     return (f"The network learns the classes of images alone (L_CLF); {left}.", *back)
 
 
-def _labels(values: Values) -> tuple[str, ...]:
+def _labels(values: Values, *, needed: bool) -> tuple[str, ...]:
     wanted, subset = values.get("data.labels"), values.get("data.subset", 0)
     if wanted is None:
-        return ("All labels of the training images are used.",)
+        return ("All labels of the training images are used.",) if needed else ()
     many = str(wanted)
     whose = f"Of each class it learns from {many} training images" if many.isdigit() else ""
     share = f"Of the training images of each class it learns from {many.replace('%', PERCENT)}"
