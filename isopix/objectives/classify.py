@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from isopix.core.config import spec
 from isopix.core.random import generator as seeded
-from isopix.core.types import Hidden, Images, Labels, Scalar, Tokens
+from isopix.core.types import Hidden, Images, Labels, Scalar
 from isopix.model.backbone import States
 from isopix.model.heads import ClassHead, ClassLogits
 from isopix.model.init import initialise
@@ -33,8 +33,8 @@ class Classify:
     ends the run after so many evaluations without a better validation accuracy; with None, and where L_GEN is
     alone, nothing is chosen: it goes to its last step, and those weights are judged. A masked network is
     trained with its masks on, or with `hide` with masks of so large a share of single positions, of which 0
-    leaves nothing to L_GEN; `masked` says whether it is also judged with them (the released code does). `interpolation`
-    is how positions come from pre-training's, where images have another size.
+    leaves nothing to L_GEN; `masked` says whether it is also judged with them (the released code does).
+    `interpolation` is how positions come from pre-training's, where images have another size.
     """
 
     generative_weight: float | Literal["inf"] = 1.0
@@ -146,28 +146,32 @@ class Classifier(nn.Module):
         return float(settings.generative_weight) * generative + self._trained(at, lesson)
 
     def grade(self, lesson: Lesson, images: Images) -> dict[str, Scalar]:
-        """Nats a graded code, nats an image, and the share of images whose class is answered; `images` are
-        those of the lesson as they are, which is what is judged without masks.
+        """Nats a graded code where codes are learnt, nats an image, and the share of images whose class is
+        answered; `images` are those of the lesson as they are, which is what is judged without masks.
         """
         problem = lesson.problem
-        at, last = self._states(problem)
         unmasked = problem.hidden is not None and not self.settings.masked
+        if not self.settings.generates:
+            seen = (images, None) if unmasked else (problem.images, problem.hidden)
+            return self._judged(self.answer(*seen), lesson)
+        at, last = self._states(problem)
+        codes = self.network.objective.nats(last, problem, self.network.head)
         logits = self.answer(images) if unmasked else self.head_of(at)
-        return {
-            "loss_nats": self.network.objective.nats(last, problem, self.network.head),
-            "class_nats": self._class_loss(logits, lesson),
-            "accuracy": (logits.argmax(1) == lesson.labels).float().mean(),
-        }
+        return {"loss_nats": codes, **self._judged(logits, lesson)}
 
     def answer(self, images: Images, hidden: Hidden | None = None) -> ClassLogits:
         """Logits [B C] of the classes."""
         [at] = self.network.backbone.some([self.layer], images, hidden)
         return self.head_of(at)
 
-    def head_of(self, tokens: Tokens, kept: Float[Tensor, "B D"] | None = None) -> ClassLogits:
+    def head_of(self, tokens: States, kept: Float[Tensor, "B D"] | None = None) -> ClassLogits:
         """The class logits that pooled tokens give."""
-        pooled = POOLS[self.settings.pool](tokens)
+        pooled = POOLS[self.settings.pool](tokens, self.network.backbone.leading)
         return self.head(pooled, kept)
+
+    def _judged(self, logits: ClassLogits, lesson: Lesson) -> dict[str, Scalar]:
+        right = (logits.argmax(1) == lesson.labels).float().mean()
+        return {"class_nats": self._class_loss(logits, lesson), "accuracy": right}
 
     def _trained(self, at: States, lesson: Lesson) -> Loss:
         """L_CLF as training has it: of the features that are kept, against soft labels."""

@@ -112,6 +112,18 @@ def test_a_masked_network_is_judged_with_its_masks_or_without(masked: bool) -> N
     torch.testing.assert_close(grades["loss_nats"], made.network(posed.problem))
 
 
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize("recipe", [AR, BERT, DROPS, SWAPS], ids=["ar", "zero", "drop", "token"])
+def test_where_codes_are_left_behind_classes_alone_are_graded_and_alike(recipe: Recipe, masked: bool) -> None:
+    joint, alone = (
+        classifier(recipe, generative_weight=weight, masked=masked, layer=1) for weight in (1.0, 0.0)
+    )
+    posed, images = lesson(joint, recipe), cases.images(recipe, 6)
+    both, one = joint.grade(posed, images), alone.grade(posed, images)
+    assert set(both) - set(one) == {"loss_nats"}
+    torch.testing.assert_close(one, {name: both[name] for name in one})
+
+
 def test_without_masks_the_images_are_judged_as_they_are() -> None:
     """Where patches have been swapped, the problem shows others."""
     made = classifier(SWAPS, masked=False)
