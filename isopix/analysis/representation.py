@@ -19,12 +19,12 @@ class Point(NamedTuple):
 
 
 def points(records: Iterable[Mapping[str, Any]]) -> list[Point]:
-    """The steps at which a run's log has both a validation loss and a probe, in order."""
+    """The steps at which a run's log has both a validation loss of codes and a probe, in order."""
     losses: dict[int, float] = {}
     found: dict[int, Point] = {}
     for record in records:
         step = record["step"]
-        if record["kind"] == "evaluation" and record.get("split") == "validation":
+        if record.get("split") == "validation" and "loss_nats" in record:
             losses[step] = record["loss_nats"]
         elif record["kind"] == "probe" and step in losses:
             found[step] = Point(step, losses[step], *(record[name] for name in ("accuracy", "low", "high")))

@@ -58,9 +58,9 @@ def pretrain(
     settled = catalogue.resolve(recipe, file=file, options=options, assignments=settings).recipe
     where = devices.pick(device)
     work = f"{settled.data.source}, {settled.steps} steps of {settled.batch}"
-    if not json:
-        say(f"{settled.name} on {work}, {devices.describe(where)}")
     again = again or command("resume", out)
     with going_on(out, again), watching(settled, where, tensorboard=tensorboard, json=json) as watch:
+        if not json:
+            say(f"{settled.name} on {work}, {devices.describe(where)}")
         outcome = start(settled, out, device=where, watch=watch)
     conclude(settled, outcome, again, json=json)

@@ -39,8 +39,7 @@ class TrainingLine:
         if record["kind"] == "train":
             self._training(record)
         elif record["kind"] == "evaluation":
-            loss = f"{record['split']} loss {record['loss_nats']:.4f} nats"
-            say(f"step {record['step']}  {loss}{_beside(record)}")
+            say(f"step {record['step']}  {record['split']} {_loss(record)}{_beside(record)}")
         elif record["kind"] == "probe":
             say(f"step {record['step']}  probe {record['accuracy']:.1%} at layer {record['layer']}")
         else:
@@ -57,6 +56,13 @@ class TrainingLine:
         elif time.monotonic() - self.said > EVERY or record["step"] == self.steps:
             self.said = time.monotonic()
             say(f"{step}  {text}")
+
+
+def _loss(record: dict[str, Any]) -> str:
+    """That of codes; where they are not learnt, that of classes."""
+    if "loss_nats" in record:
+        return f"loss {record['loss_nats']:.4f} nats"
+    return f"loss of classes {record['class_nats']:.4f} nats"
 
 
 def _beside(record: dict[str, Any]) -> str:

@@ -26,7 +26,9 @@ INTERRUPTED = 75  # what batch systems read as: run me again
 
 @contextmanager
 def watching(recipe: Recipe, device: torch.device, *, tensorboard: bool, json: bool) -> Iterator[Watch]:
-    """The live line; if only JSON is asked for, the notes alone, beside it."""
+    """The live line; if only JSON is asked for, the notes alone, beside it. Raises ValueError for parts that
+    do not go together.
+    """
     flops, peak = of_recipe(recipe).training_flops, devices.peak_flops(device, recipe.precision)
     if json:
         yield Watch(_note, tensorboard=tensorboard)
@@ -52,6 +54,18 @@ def going_on(run: Path, again: str) -> Iterator[None]:
         ) from None
 
 
+def _verbs(recipe: Recipe, outcome: Outcome) -> list[str]:
+    """What makes sense of a finished run."""
+    picture = "sample" if recipe.objective.paints else "reconstruct"
+    offered = {
+        "evaluate": outcome.judgeable,
+        "probe": outcome.probeable,
+        picture: recipe.learns_codes,
+        "report": True,
+    }
+    return [verb for verb, sensible in offered.items() if sensible]
+
+
 def conclude(recipe: Recipe, outcome: Outcome, again: str, *, json: bool) -> None:
     """Say what there is now, and what can be done with it; exits with 75 for a run that was asked to stop,
     which `again` goes on with.
@@ -59,17 +73,16 @@ def conclude(recipe: Recipe, outcome: Outcome, again: str, *, json: bool) -> Non
     path = outcome.run.path
     if json:
         records = [record for record in read(outcome.run.log) if record["kind"] == "evaluation"]
+        loss = "loss_nats" if recipe.learns_codes else "class_nats"
         newest = {
             name: {record["split"]: record[name] for record in records if name in record}
-            for name in ("loss_nats", "accuracy")
+            for name in (loss, "accuracy")
         }
-        told = {name: values for name, values in newest.items() if values or name == "loss_nats"}
+        told = {name: values for name, values in newest.items() if values or name == loss}
         show_json({"run": str(path), "step": outcome.step, "finished": outcome.finished, **told})
     elif outcome.finished:
-        picture = "sample" if recipe.objective.paints else "reconstruct"
         say(f"done: {path}")
-        verbs = [*(["probe"] if outcome.probeable else []), picture, "report"]
-        say(f"next: {' ; '.join(command(verb, path) for verb in verbs)}")
+        say(f"next: {' ; '.join(command(verb, path) for verb in _verbs(recipe, outcome))}")
     else:
         say(f"stopped at step {outcome.step} and saved; go on with: {again}")
     if not outcome.finished:

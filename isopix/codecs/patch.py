@@ -76,7 +76,8 @@ class GreyThumbnail(Fixed):
 
     `center_crop8` takes the pixels in the middle, the sentence of the paper that names the ground truth;
     `subsample8` every so many pixels of the whole patch, as its other sentences have it. Grey is 0.299 red,
-    0.587 green and 0.114 blue.
+    0.587 green and 0.114 blue. A crop needs a patch of 8 pixels or more, and of an odd side one row and
+    column less is left out above and before it than behind; for `subsample8` the side is a multiple of 8.
     """
 
     kind: Literal["grey_thumbnail"] = "grey_thumbnail"
@@ -86,8 +87,13 @@ class GreyThumbnail(Fixed):
 
     def __post_init__(self) -> None:
         _check(self.patch, self.bits, 8)
-        if self.patch % THUMBNAIL:
-            raise ValueError(f"patch {self.patch} is not a multiple of {THUMBNAIL}, the side of a thumbnail")
+        if self.patch < THUMBNAIL:
+            raise ValueError(f"patch {self.patch} is smaller than {THUMBNAIL}, the side of a thumbnail")
+        if self.target == "subsample8" and self.patch % THUMBNAIL:
+            raise ValueError(
+                f"patch {self.patch} is not a multiple of {THUMBNAIL}, as target subsample8 needs it; "
+                "take target center_crop8"
+            )
 
     @property
     def cell(self) -> int:

@@ -49,6 +49,11 @@ class Backbone(nn.Module):
     def depth(self) -> int:
         return len(self.blocks)
 
+    @property
+    def leading(self) -> int:
+        """How many tokens stand before the positions, for none of them."""
+        return int(self.token is not None)
+
     def enter(self, images: Images, hidden: Hidden | None = None) -> States:
         """State 0."""
         return next(self.states(images, hidden))
@@ -118,7 +123,7 @@ class Backbone(nn.Module):
         less cost.
         """
         before = next(islice(self.states(images, hidden), self.depth - 1, None))
-        return self.norm(self.blocks[-1].asked(before, places + (self.token is not None)))
+        return self.norm(self.blocks[-1].asked(before, places + self.leading))
 
     def read(self, tokens: States, hidden: Hidden | None) -> Tokens:
         """What the head reads, of n of the last layer: n itself, but norm(u) + norm'(place) at positions that
@@ -135,7 +140,7 @@ class Backbone(nn.Module):
 
     def placed(self, tokens: States) -> States:
         """The tokens of positions alone."""
-        return tokens if self.token is None else tokens[:, 1:]
+        return tokens[:, self.leading :]
 
     def _led(self, tokens: States) -> States:
         """The tokens, the class token before them."""

@@ -6,32 +6,36 @@ from typing import Literal
 from jaxtyping import Float
 from torch import Tensor
 
-from isopix.core.types import Tokens
-
 Pool = Literal["mean", "last", "max", "first"]
+Led = Float[Tensor, "B _ D"]  # of all positions in raster order, behind the `leading` that stand for none
 Pooled = Float[Tensor, "B D"]
 
 
-def mean(tokens: Tokens) -> Pooled:
-    """The mean over positions (iGPT section 2.4) and the class token, if there is one, in float32."""
-    return tokens.float().mean(1)
+def mean(tokens: Led, leading: int) -> Pooled:
+    """The mean over positions (iGPT section 2.4), a class token left out (ViT, appendix D.3), in float32."""
+    return tokens[:, leading:].float().mean(1)
 
 
-def last(tokens: Tokens) -> Pooled:
+def last(tokens: Led, leading: int) -> Pooled:
     """The last position in raster order, in float32."""
     return tokens[:, -1].float()
 
 
-def maximum(tokens: Tokens) -> Pooled:
-    """Each channel's largest value over positions, in float32."""
-    return tokens.float().amax(1)
+def maximum(tokens: Led, leading: int) -> Pooled:
+    """Each channel's largest value over positions, a class token left out, in float32."""
+    return tokens[:, leading:].float().amax(1)
 
 
-def first(tokens: Tokens) -> Pooled:
+def first(tokens: Led, leading: int) -> Pooled:
     """The first token, which is the class token where there is one, in float32: what attention has pooled
     (ViT, equation 4; PatchFormer section 2.1).
     """
     return tokens[:, 0].float()
 
 
-POOLS: dict[Pool, Callable[[Tokens], Pooled]] = {"mean": mean, "last": last, "max": maximum, "first": first}
+POOLS: dict[Pool, Callable[[Led, int], Pooled]] = {
+    "mean": mean,
+    "last": last,
+    "max": maximum,
+    "first": first,
+}

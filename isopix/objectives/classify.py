@@ -11,13 +11,13 @@ from torch.nn import functional as F
 
 from isopix.core.config import spec
 from isopix.core.random import generator as seeded
-from isopix.core.types import Hidden, Images, Labels, Scalar, Tokens
+from isopix.core.types import Hidden, Images, Labels, Scalar
 from isopix.model.backbone import States
 from isopix.model.heads import ClassHead, ClassLogits
 from isopix.model.init import initialise
 from isopix.model.pool import POOLS, Pool
 from isopix.model.resolution import Interpolation
-from isopix.objectives.base import Loss, Problem
+from isopix.objectives.base import Loss, Problem, pose
 from isopix.objectives.masked import Masked
 from isopix.objectives.masks import scattered
 from isopix.objectives.network import Network
@@ -32,9 +32,9 @@ class Classify:
     of that vector while training, and `smoothing` shares so much of each label among all classes. `patience`
     ends the run after so many evaluations without a better validation accuracy; with None, and where L_GEN is
     alone, nothing is chosen: it goes to its last step, and those weights are judged. A masked network is
-    trained with its masks on, or with `hide` with masks of so large a share of single positions; `masked`
-    says whether it is also judged with them (the released code does). `interpolation` is how positions come
-    from pre-training's, where images have another size.
+    trained with its masks on, or with `hide` with masks of so large a share of single positions, of which 0
+    leaves nothing to L_GEN; `masked` says whether it is also judged with them (the released code does).
+    `interpolation` is how positions come from pre-training's, where images have another size.
     """
 
     generative_weight: float | Literal["inf"] = 1.0
@@ -54,8 +54,10 @@ class Classify:
         for name in ("dropout", "smoothing"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} {getattr(self, name)} must lie in [0, 1)")
-        if self.hide is not None and not 0 < self.hide < 1:
-            raise ValueError(f"hide {self.hide} must lie between 0 and 1, both excluded")
+        if self.hide is not None and not 0 <= self.hide < 1:
+            raise ValueError(f"hide {self.hide} must lie in [0, 1)")
+        if self.hide == 0 and self.generates:
+            raise ValueError("hide 0 leaves no codes to name; it goes with generative_weight 0 alone")
         if self.patience is not None and self.patience < 1:
             raise ValueError(f"patience {self.patience} must be at least 1")
 
@@ -117,13 +119,19 @@ class Classifier(nn.Module):
         self._freeze()
 
     def prepare(self, images: Images, labels: Labels, generator: torch.Generator) -> Lesson:
-        """The network's own problem, the classes, and what dropout leaves."""
-        problem = self.network.prepare(images, generator)
+        """The network's own problem, or one with nothing hidden; the classes, and what dropout leaves."""
+        problem = self._problem(images, generator)
         kept = torch.ones(len(images), self.head.weight.shape[1])
         if self.settings.dropout:
             left = 1 - self.settings.dropout
             kept = (torch.rand(kept.shape, generator=generator) < left).float() / left
         return Lesson(problem, labels, kept, torch.full((len(images),), 1 / len(images)))
+
+    def _problem(self, images: Images, generator: torch.Generator) -> Problem:
+        if self.settings.hide != 0:
+            return self.network.prepare(images, generator)
+        answers = self.network.codec.encode(images)
+        return pose(images, None, answers, torch.zeros_like(answers[..., :1], dtype=torch.bool))
 
     def forward(self, lesson: Lesson) -> Loss:
         """The joint loss."""
@@ -138,28 +146,32 @@ class Classifier(nn.Module):
         return float(settings.generative_weight) * generative + self._trained(at, lesson)
 
     def grade(self, lesson: Lesson, images: Images) -> dict[str, Scalar]:
-        """Nats a graded code, nats an image, and the share of images whose class is answered; `images` are
-        those of the lesson as they are, which is what is judged without masks.
+        """Nats a graded code where codes are learnt, nats an image, and the share of images whose class is
+        answered; `images` are those of the lesson as they are, which is what is judged without masks.
         """
         problem = lesson.problem
-        at, last = self._states(problem)
         unmasked = problem.hidden is not None and not self.settings.masked
+        if not self.settings.generates:
+            seen = (images, None) if unmasked else (problem.images, problem.hidden)
+            return self._judged(self.answer(*seen), lesson)
+        at, last = self._states(problem)
+        codes = self.network.objective.nats(last, problem, self.network.head)
         logits = self.answer(images) if unmasked else self.head_of(at)
-        return {
-            "loss_nats": self.network.objective.nats(last, problem, self.network.head),
-            "class_nats": self._class_loss(logits, lesson),
-            "accuracy": (logits.argmax(1) == lesson.labels).float().mean(),
-        }
+        return {"loss_nats": codes, **self._judged(logits, lesson)}
 
     def answer(self, images: Images, hidden: Hidden | None = None) -> ClassLogits:
         """Logits [B C] of the classes."""
         [at] = self.network.backbone.some([self.layer], images, hidden)
         return self.head_of(at)
 
-    def head_of(self, tokens: Tokens, kept: Float[Tensor, "B D"] | None = None) -> ClassLogits:
+    def head_of(self, tokens: States, kept: Float[Tensor, "B D"] | None = None) -> ClassLogits:
         """The class logits that pooled tokens give."""
-        pooled = POOLS[self.settings.pool](tokens)
+        pooled = POOLS[self.settings.pool](tokens, self.network.backbone.leading)
         return self.head(pooled, kept)
+
+    def _judged(self, logits: ClassLogits, lesson: Lesson) -> dict[str, Scalar]:
+        right = (logits.argmax(1) == lesson.labels).float().mean()
+        return {"class_nats": self._class_loss(logits, lesson), "accuracy": right}
 
     def _trained(self, at: States, lesson: Lesson) -> Loss:
         """L_CLF as training has it: of the features that are kept, against soft labels."""
@@ -178,8 +190,11 @@ class Classifier(nn.Module):
     def _freeze(self) -> None:
         """What has no part in the loss is not trained, and needs no memory of the optimiser."""
         idle: set[nn.Parameter] = set()
+        backbone = self.network.backbone
         if not self.settings.generates:
-            idle = set(self.network.parameters()) - set(self.network.backbone.upto(self.layer).parameters())
+            idle = set(self.network.parameters()) - set(backbone.upto(self.layer).parameters())
+        if self.settings.hide == 0:
+            idle |= set(backbone.masking.parameters())
         if not self.settings.classifies:
             idle = set(self.head.parameters())
         for parameter in idle:
@@ -197,5 +212,7 @@ def _hiding(network: Network, share: float | None) -> Network:
         raise ValueError(
             f"classify.hide {share} does not go with objective {objective.kind}, which hides nothing"
         )
+    if share == 0:
+        return network
     mask = scattered(share, network.backbone.grid.positions)
     return Network(network.codec, network.backbone, network.head, replace(objective, mask=mask))

@@ -119,9 +119,10 @@ class Blocks:
         square = self.side**2
         count = self.exact_count or round(self.ratio * positions / square) * square
         if not 0 < count < positions:
+            setting = "exact_count" if self.exact_count else "ratio or side"
             raise ValueError(
                 f"{count} of {positions} positions would be hidden; some must be, and some be left: "
-                "choose another objective.mask.ratio or side"
+                f"choose another objective.mask.{setting}"
             )
         return count
 

@@ -33,9 +33,11 @@ class Label(NamedTuple):
 
 
 @style.paper()
-def loss(records: Sequence[Record], levels: int | None, *, code: str = "code") -> Figure:
+def loss(
+    records: Sequence[Record], levels: int | None, *, code: str = "code", graded: str = "loss_nats"
+) -> Figure:
     """Training, validation and test loss in nats (left) and bits (right) a `code`; untrained it is ln K where
-    K `levels` then have the same chance.
+    K `levels` then have the same chance. `graded` is what evaluations call it.
     """
     drawn = style.figure(HEIGHT, WIDTH)
     axes = drawn.add_subplot()
@@ -46,7 +48,7 @@ def loss(records: Sequence[Record], levels: int | None, *, code: str = "code") -
         axes.plot(*train.T, color=style.LINES[0], linewidth=0.6, alpha=0.4)
         axes.plot(train[:, 0], smooth(train[:, 1]), color=style.LINES[0], label="training")
     for split, colour, mark in (("validation", style.LINES[1], "o"), ("test", style.INK, "D")):
-        points = _points(records, "evaluation", split)
+        points = _points(records, "evaluation", split, graded)
         if len(points):
             name = f"{split} {points[-1, 1]:.2f}"
             axes.plot(*points.T, mark, color=colour, ls="-", lw=0.8, clip_on=False, zorder=3, label=name)
@@ -139,9 +141,13 @@ def _centre(places: Sequence[float], crowd: Sequence[int]) -> float:
     return sum(places[i] for i in crowd) / len(crowd)
 
 
-def _points(records: Sequence[Record], kind: str, split: str | None = None) -> Float[np.ndarray, "n 2"]:
-    chosen = [record for record in records if record["kind"] == kind and record.get("split") == split]
-    return np.array([(record["step"], record["loss_nats"]) for record in chosen], dtype=float).reshape(-1, 2)
+def _points(
+    records: Sequence[Record], kind: str, split: str | None = None, name: str = "loss_nats"
+) -> Float[np.ndarray, "n 2"]:
+    """Each at the step of the weights that it is of."""
+    found = [each for each in records if each["kind"] == kind and each.get("split") == split and name in each]
+    points = [(each.get("best_step", each["step"]), each[name]) for each in found]
+    return np.array(points, dtype=float).reshape(-1, 2)
 
 
 def _trained(axes: Axes, record: Record, name: str, colour: str) -> Label:

@@ -109,6 +109,11 @@ class Recipe:
         """Of positions: pixels, or patches."""
         return Grid(self.data.rows // self.codec.cell, self.data.cols // self.codec.cell)
 
+    @property
+    def learns_codes(self) -> bool:
+        """Whether what names codes is trained, and not left behind by fine-tuning."""
+        return self.classify is None or self.classify.generates
+
     def build(self, codec: Codec) -> Network:
         """The network as it is before its first step; every weight is a function of `seed`.
 

@@ -5,11 +5,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from isopix.report import probes, tuned, words
+from isopix.report.finetuning import classes_alone
 from isopix.report.gather import Gathered
 
 Values = Mapping[str, Any]
 
 BYTE = 256  # levels
+CHANNELS = {"grey_thumbnail": 1, "mean_colour": 3, "downsampled_colour": 3}  # that share the bits of a code
 NEAR_CHANCE = 0.95  # of ln K, the loss of a network that has learnt nothing
 FALLING = 0.99  # a quarter of the steps took off more than one per cent
 SEPARABLE = 0.9  # the accuracy of raw pixels that leaves little to learn
@@ -37,13 +39,28 @@ class HeldOut(NamedTuple):
 
 
 def held_out(run: Gathered) -> HeldOut | None:
-    """The test loss, or else the newest validation loss, or else the newest loss that was verified."""
-    for split in ("test", "validation"):
-        found = [each for each in run.records if each["kind"] == "evaluation" and each.get("split") == split]
-        if found:
-            return HeldOut(float(found[-1]["loss_nats"]), int(found[-1]["images"]), split)
+    """The test loss of codes, or else the newest validation loss, or else the newest loss that was verified;
+    None of a run that learns no codes.
+    """
+    if classes_alone(run.recipe):
+        return None
+    if graded := _graded(run, "loss_nats"):
+        return graded
     for verified in reversed(run.verifications):
         return HeldOut(verified["loss_nats"], verified["images"], "test", verified["data"])
+    return None
+
+
+def class_loss(run: Gathered) -> HeldOut | None:
+    """The test loss of classes, or else the newest validation loss."""
+    return _graded(run, "class_nats")
+
+
+def _graded(run: Gathered, name: str) -> HeldOut | None:
+    for split in ("test", "validation"):
+        found = [each for each in run.records if each.get("split") == split and name in each]
+        if found:
+            return HeldOut(float(found[-1][name]), int(found[-1]["images"]), split)
     return None
 
 
@@ -54,20 +71,25 @@ def best(record: Values) -> Values:
 
 def uniform(run: Gathered) -> int | None:
     """K of a network that gives all levels the same chance before it has learnt anything; None where none is
-    known, and of a regression, whose first loss is that of its images.
+    known, of a regression, whose first loss is that of its images, and where no codes are learnt.
     """
     head = run.recipe.get("head")
     regresses = isinstance(head, Mapping) and head.get("kind") == "regression"
-    return None if regresses else levels(run)
+    return None if regresses or classes_alone(run.recipe) else levels(run)
 
 
 def levels(run: Gathered) -> int | None:
-    """K: the levels of a byte, or the colours of the palette or the recipe; None where none is known."""
+    """K: the levels of a byte, those of so many bits, or the colours of the palette or the recipe; None where
+    none is known.
+    """
     if run.weights is not None and run.weights.colours is not None:
         return len(run.weights.colours)
     codec = run.recipe.get("codec")
     if isinstance(codec, Mapping) and codec.get("kind") in ("bytes", "whole_patch"):
         return BYTE
+    if isinstance(codec, Mapping) and codec.get("kind") in CHANNELS:
+        bits = codec.get("bits")
+        return 2 ** (CHANNELS[codec["kind"]] * bits) if isinstance(bits, int) and 1 <= bits <= 8 else None
     colours = codec.get("colours") if isinstance(codec, Mapping) else None
     return colours if isinstance(colours, int) and colours > 0 else None
 
@@ -90,7 +112,7 @@ def sentences(run: Gathered) -> list[str]:
     if run.imported:
         step = run.weights.step if run.weights else 0
         return words.imported(run.recipe, run.imported, step, run.environment.get("trained_on"))
-    return words.sentences(run.recipe, run.environment.get("images"))
+    return words.sentences(run.recipe, run.environment.get("images"), run.environment.get("pretrained"))
 
 
 def headline(runs: Mapping[str, Gathered]) -> str:

@@ -62,6 +62,7 @@ class Weights:
     step: int
     parameters: int
     colours: Float[Tensor, "K 3"] | None  # levels of 0..255; None for a codec without a palette
+    classes: int = 0  # of a fine-tuned run
 
 
 @dataclass(frozen=True)
@@ -249,4 +250,5 @@ def _weights_of(found: Checkpoint) -> Weights:
         step=int(found.records["state"]["step"]),
         parameters=sum(tensor.numel() for tensor in learnt),
         colours=fixed[0] / ONE if fixed else None,
+        classes=len(found.records["state"].get("classes", ())),
     )

@@ -18,6 +18,7 @@ from isopix.report import finding, probes, template, words
 from isopix.report.along import Chart, chart
 from isopix.report.captions import TITLES
 from isopix.report.finding import best, listed, percent
+from isopix.report.finetuning import classes_alone
 from isopix.report.gallery import Gallery, Picture, embed, galleries, instead
 from isopix.report.gather import Analysis, Gathered, gather
 from isopix.report.summary import summary
@@ -81,10 +82,16 @@ def render(gathered: Mapping[str, Gathered]) -> str:
         together=_together(gathered),
         along=chart(gathered, "along"),
         views=views,
-        unit=" or ".join(dict.fromkeys(words.graded(run.recipe) for run in gathered.values())),
+        unit=_unit(gathered),
         date=str(views[0].run.environment.get("started", ""))[:10],
         report_command=shlex.join(["isopix", "report", *(str(run.path) for run in gathered.values())]),
     )
+
+
+def _unit(runs: Mapping[str, Gathered]) -> str:
+    """What the losses of codes in the summary are the mean of."""
+    learnt = [run.recipe for run in runs.values() if not classes_alone(run.recipe)]
+    return " or ".join(dict.fromkeys(map(words.graded, learnt))) or "code"
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
@@ -99,26 +106,27 @@ def _names(paths: Sequence[Path]) -> list[str]:
 
 
 def _view(name: str, number: int, run: Gathered) -> View:
-    graded = words.graded(run.recipe)
+    graded, levels, held_out = _measured(run)
+    pictures, others = _pictures(run)
     return View(
         name=name,
         run=run,
         path=shlex.quote(str(run.path)),
         graded=graded,
-        levels=finding.uniform(run),
+        levels=levels,
         headline=finding.headline({name: run}),
         why=finding.why(run),
         facts=_facts(run),
-        galleries=galleries(run),
-        instead=instead(run),
+        galleries=pictures,
+        instead=others,
         probes=[
             (_accuracy({"trained": probe}, f"a{number}-{i}"), probe) for i, probe in enumerate(run.probes)
         ],
-        loss=_loss(run, graded, f"l{number}"),
+        loss=_loss(run, f"l{number}"),
         along=chart({name: run}, f"r{number}"),
         tuned=tuned(run, f"t{number}"),
         analyses=[_analysis(each, f"n{number}-{i}") for i, each in enumerate(run.analyses)],
-        held_out=finding.held_out(run),
+        held_out=held_out,
         palette=_palette(run),
         sentences=finding.sentences(run),
         settings=_settings(run),
@@ -126,6 +134,23 @@ def _view(name: str, number: int, run: Gathered) -> View:
         commands=_commands(run),
         notes=[str(each.get("text", "")) for each in run.records if each["kind"] == "note"],
     )
+
+
+def _measured(run: Gathered) -> tuple[str, int | None, finding.HeldOut | None]:
+    """What a loss is of, how many values that has, and the loss: of classes, where they alone are learnt."""
+    if not classes_alone(run.recipe):
+        return words.graded(run.recipe), finding.uniform(run), finding.held_out(run)
+    classes = run.weights.classes if run.weights else 0
+    return "label", classes or None, finding.class_loss(run)
+
+
+def _pictures(run: Gathered) -> tuple[list[Gallery], str]:
+    """Galleries, and what cannot be drawn; without a decoder there is none to be made, but any that is
+    there.
+    """
+    if not classes_alone(run.recipe):
+        return galleries(run), instead(run)
+    return [gallery for gallery in galleries(run) if gallery.pictures], ""
 
 
 def _settings(run: Gathered) -> Values:
@@ -138,8 +163,10 @@ def _facts(run: Gathered) -> list[tuple[str, str]]:
     seconds = max((each["seconds"] for each in run.records if each["kind"] == "train"), default=0.0)
     hours, minutes = divmod(round(seconds / 60), 60)
     took = f"{hours} h {minutes} min" if hours else f"{minutes} min" if minutes else f"{seconds:.0f} s"
-    facts = [("objective", words.objective(run.recipe))]
-    if run.weights:
+    facts = [("objective", words.learns(run.recipe))]
+    if trained := run.environment.get("trained_parameters"):
+        facts.append(("parameters trained", f"{trained:,}"))
+    elif run.weights:
         facts.append(("parameters", f"{run.weights.parameters:,}"))
     if run.imported:
         step = run.weights.step if run.weights else 0
@@ -173,14 +200,16 @@ def _analysis(found: Analysis, name: str) -> tuple[str, Chart]:
     return title, Chart(web.markup(found.figure, name, f"{title}. {found.caption}"), found.caption)
 
 
-def _loss(run: Gathered, graded: str, name: str) -> Markup | None:
-    count, loss = finding.uniform(run), finding.held_out(run)
+def _loss(run: Gathered, name: str) -> Markup | None:
+    graded, count, loss = _measured(run)
     if not any("loss_nats" in each for each in run.records):
         return None
-    # What a fine-tuned run is trained by is the sum of two losses, and not comparable with one.
-    records = [each for each in run.records if each["kind"] != "train" or not is_tuned(run)]
+    alone = classes_alone(run.recipe)
+    # What joint fine-tuning is trained by is the sum of two losses, and not comparable with one.
+    records = [each for each in run.records if each["kind"] != "train" or alone or not is_tuned(run)]
     reached = f", {loss.nats:.2f} nats a {graded} on {loss.graded}" if loss else ""
-    return web.markup(curves.loss(records, count, code=graded), name, f"Loss by step{reached}.")
+    drawn = curves.loss(records, count, code=graded, graded="class_nats" if alone else "loss_nats")
+    return web.markup(drawn, name, f"Loss by step{reached}.")
 
 
 def _palette(run: Gathered) -> Picture | None:

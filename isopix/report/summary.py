@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from isopix.report import tuned, words
 from isopix.report.finding import best, held_out, uniform
+from isopix.report.finetuning import classes_alone
 from isopix.report.gather import Gathered
 from isopix.report.probes import aside, differences, speaking
 
@@ -50,7 +51,7 @@ def summary(runs: Mapping[str, Gathered]) -> list[Row]:
 def _run(name: str, run: Gathered) -> Iterator[Row]:
     loss, count = held_out(run), uniform(run)
     probe = run.probe
-    what = words.objective(run.recipe) + (aside(probe) if probe else "")
+    what = words.learns(run.recipe) + (aside(probe) if probe else "")
     row = Row(name, kind="run", what=what, nats=loss and loss.nats)
     yield _scored(row, probe["network"]) if probe else row
     if answered := tuned.accuracy(run):
@@ -58,7 +59,10 @@ def _run(name: str, run: Gathered) -> Iterator[Row]:
         yield Row("fine-tuned", what="its own classes", test=test, low=low, high=high)
     chance = Row("untrained", what="the same network", nats=math.log(count) if count else None)
     controls = probe["controls"] if probe else {}
-    yield _scored(chance, controls["untrained"]) if "untrained" in controls else chance
+    if "untrained" in controls:
+        yield _scored(chance, controls["untrained"])
+    elif not classes_alone(run.recipe):
+        yield chance
     for control, record in controls.items():
         if control not in ("untrained", "raw pixels"):
             yield _scored(Row(control, what="the best layer"), record)

@@ -6,9 +6,8 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from isopix.core.config import from_dict
-from isopix.objectives.classify import Classify
 from isopix.plots import tuning, web
+from isopix.report.finetuning import settings_of
 from isopix.report.gather import Gathered
 from isopix.train.best import best
 from isopix.transfer.bootstrap import REACH
@@ -66,7 +65,8 @@ def tuned(run: Gathered, name: str) -> Tuned | None:
 
 def _chooses(run: Gathered) -> bool:
     """Whether validation chose the step whose weights are judged."""
-    return from_dict(Classify, run.recipe["classify"]).chooses
+    settings = settings_of(run.recipe)
+    return settings is not None and settings.chooses
 
 
 def _alt(chosen: Values | None) -> str:

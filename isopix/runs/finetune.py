@@ -1,5 +1,6 @@
 """Fine-tuning: the settings and the weights that it starts from, whether a run or a recipe is named."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from difflib import get_close_matches
@@ -8,12 +9,12 @@ from typing import Any, NamedTuple
 
 import torch
 
-from isopix.core.config import change, flatten, parse, read_values
+from isopix.core.config import change, flatten, parse, read_values, to_dict
 from isopix.data.augment import PadCropFlip
 from isopix.data.noise import NoNoise
 from isopix.model.pool import Pool
 from isopix.model.resolution import at_grid
-from isopix.objectives.classify import Classify
+from isopix.objectives.classify import Classifier, Classify
 from isopix.objectives.network import Network
 from isopix.recipes import catalogue
 from isopix.recipes.recipe import NETWORK, Recipe
@@ -54,11 +55,11 @@ def begin(
     given = {path: value for path, value in (options or {}).items() if value is not None}
     for changes in (flatten(read_values(file)) if file else {}, given, parse(assignments)):
         recipe = change(recipe, {_whole(path): value for path, value in catalogue.sized(changes).items()})
-    if recipe.classify is not None:
-        recipe.classify.place(recipe.depth)
+    if loaded is not None:
+        _refuse_other_network(recipe, loaded.recipe)
+    _refuse_impossible(recipe)
     if loaded is None:
         return Beginning(recipe, None)
-    _refuse_other_network(recipe, loaded.recipe)
     return Beginning(recipe, Origin(_at_grid_of(recipe, loaded), _facts(Path(source), loaded)))
 
 
@@ -85,11 +86,14 @@ def finetuned(recipe: Recipe, *, scratch: bool) -> Recipe:
 
 
 def _classified(recipe: Recipe) -> Classify:
-    """Classes and codes together (iGPT section 2.4); a network whose blocks never see hidden positions, and
-    decode them apart, leaves the decoder behind (PatchFormer section 2.2).
+    """Classes and codes together (iGPT section 2.4). Patches leave the decoder behind: of ViT's nothing is
+    hidden (section 3.2), and of a network that never sees hidden ones a tenth (PatchFormer section 2.2).
     """
     pool: Pool = "first" if recipe.class_token else "mean"
-    if recipe.objective.masking.kind != "drop":
+    masking = recipe.objective.masking.kind
+    if masking == "mask_token":
+        return Classify(generative_weight=0.0, pool=pool, hide=0.0, masked=False)
+    if masking != "drop":
         return Classify(pool=pool)
     return Classify(
         generative_weight=0.0,
@@ -118,12 +122,22 @@ def _whole(path: str) -> str:
 
 def _refuse_other_network(recipe: Recipe, own: Recipe) -> None:
     """Raises ValueError for a setting that the weights have decided already."""
-    for name in NETWORK:
-        if getattr(recipe, name) != getattr(own, name):
+    asked = flatten(to_dict(recipe))
+    for path, value in flatten(to_dict(own)).items():
+        if path.partition(".")[0] in NETWORK and asked.get(path) != value:
             raise ValueError(
-                f"{name} cannot be changed: the pre-trained network has {getattr(own, name)}; "
-                "fine-tune a recipe by its name to start from scratch"
+                f"{path.removesuffix('.kind')} cannot be changed: the pre-trained network has "
+                f"{json.dumps(value)}; fine-tune a recipe by its name to start from scratch"
             )
+
+
+def _refuse_impossible(recipe: Recipe) -> None:
+    """Raises ValueError for parts that do not go together, those of fine-tuning among them."""
+    codec = recipe.codec.example(recipe.grid)
+    with torch.device("meta"):
+        network = recipe.assemble(codec)
+    if recipe.classify is not None:
+        Classifier(network, recipe.width, 2, recipe.classify)
 
 
 def _at_grid_of(recipe: Recipe, loaded: Loaded) -> Network:

@@ -23,7 +23,7 @@ from isopix.transfer.features import Features, blocks, draw_masks, gather, raw_p
 from isopix.transfer.splits import Split, Splits
 from isopix.transfer.stored import stored
 
-LAYOUT = 1  # to be raised whenever the same network and images would give other features
+LAYOUT = 2  # to be raised whenever the same network and images would give other features
 PIXELS = 1024  # images whose pixels are read at once
 # Of a recipe: what features depend on beside the weights.
 PARTS = tuple(name for name in NETWORK if name != "head")

@@ -64,14 +64,12 @@ def start(
             along.require(data)
         if origin is None:
             origin = _from_scratch(recipe, data, watch)
+        session = Session(run, anchored(recipe), origin.network, data, device)
         with run.lock():
             write_json(run.recipe, to_dict(anchored(recipe)))
-            write_json(
-                run.environment, {**surroundings(device), **_facts(data, recipe.test_images), **origin.facts}
-            )
+            write_json(run.environment, {**surroundings(device), **_facts(session), **origin.facts})
             if data.report:
                 shutil.copy(data.report, run.path / "bad-files.csv")
-            session = Session(run, anchored(recipe), origin.network, data, device)
             return session.go(watch, None, (*origin.notes, *_unjudged(recipe, data)))
     except BaseException:
         run.clear_unless_saved()
@@ -145,13 +143,18 @@ def _from_scratch(recipe: Recipe, data: ImageSet, watch: Watch) -> Origin:
     return Origin(recipe.build(codec), recipe.codec.origin())
 
 
-def _facts(data: ImageSet, tested: int) -> dict[str, Any]:
-    """Which images, how many in each split, and the most frequent class's share of those `tested`."""
+def _facts(session: Session) -> dict[str, Any]:
+    """Which images, how many in each split, and the most frequent class's share of those that are tested; of
+    fine-tuning, how many parameters it trains.
+    """
+    data = session.data
     counts = {"train": len(data.train), "validation": len(data.validation), "test": len(data.test)}
     told: dict[str, Any] = {"data": data.fingerprint, "images": counts}
-    labels = data.test.first(tested).labels
+    labels = data.test.first(session.recipe.test_images).labels
     if labels is not None and len(labels):
         told["majority"] = labels.bincount().max().item() / len(labels)
+    if session.classifier is not None:
+        told["trained_parameters"] = session.parameters
     return told
 
 

@@ -51,6 +51,7 @@ class Outcome(NamedTuple):
     step: int
     finished: bool
     probeable: bool  # its images have two classes or more, and some to choose a layer by
+    judgeable: bool  # it has learnt classes, and there are test images to judge it by
 
 
 class Session:
@@ -101,7 +102,16 @@ class Session:
             finished = reached == self.recipe.steps or self._exhausted()
             if finished:
                 self._test(reached)
-            return Outcome(self.run, reached, finished, self._probeable())
+            return Outcome(self.run, reached, finished, self._probeable(), self._judgeable())
+
+    @property
+    def parameters(self) -> int:
+        """How many are trained."""
+        return sum(each.numel() for each in self.learner.module.parameters() if each.requires_grad)
+
+    def _judgeable(self) -> bool:
+        classifies = self.classifier is not None and self.classifier.settings.classifies
+        return classifies and len(self.data.test) > 0
 
     def _probeable(self) -> bool:
         """A probe leaves validation images that were folded back out of train again."""

@@ -22,8 +22,7 @@ def held_out(
     precision: Precision,
     progress: Callable[[int], None] = lambda done: None,
 ) -> dict[str, float]:
-    """The learner's grades, each the mean over these images; `loss_nats`, nats per graded code, is always
-    among them.
+    """The learner's grades, each the mean over these images.
 
     Whatever is drawn depends on `seed` and the batch's place alone. `progress` is told how many images are
     done.

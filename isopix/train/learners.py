@@ -30,7 +30,9 @@ class Learner(Protocol):
         """All that chance decides, for a whole batch at once: a problem with `to` and `pieces`."""
 
     def grade(self, images: Images, labels: Labels | None, generator: torch.Generator) -> Grades:
-        """How good it is on these held-out images, by name, each a mean over them; `loss_nats` is one."""
+        """How good it is on these held-out images, by name, each a mean over them; `loss_nats` is that of
+        codes, where they are learnt.
+        """
 
 
 class Pretraining:

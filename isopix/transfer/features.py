@@ -46,7 +46,7 @@ def blocks(
         veil = None if hidden is None else hidden[start : start + batch].to(device)
         with torch.no_grad(), autocast(device, precision):
             layers = backbone.features(part, veil, stream=stream)
-            pooled = torch.stack([POOLS[pool](tokens) for tokens in layers])
+            pooled = torch.stack([POOLS[pool](tokens, backbone.leading) for tokens in layers])
         yield pooled.cpu()
 
 

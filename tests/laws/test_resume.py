@@ -65,7 +65,11 @@ def final(out: Path) -> dict[str, Tensor]:
 
 def losses(out: Path) -> list[tuple[str, int, float]]:
     records = log.read(out / "log.jsonl")
-    return [(r["kind"], r["step"], r["loss_nats"]) for r in records if r["kind"] != "note"]
+    return [
+        (r["kind"], r["step"], r.get("loss_nats", r.get("class_nats")))
+        for r in records
+        if r["kind"] != "note"
+    ]
 
 
 @pytest.mark.parametrize("case", SETTINGS)

@@ -49,6 +49,24 @@ def test_unknown_field(isopix: Run) -> None:
     refused(isopix("pretrain", "igpt.digits", "--out", "r", "block.hedas=2"), message)
 
 
+@pytest.mark.parametrize(
+    ("verb", "setting", "message"),
+    [
+        ("pretrain", "class_token=true", "class_token does not go with a causal network, in which it would"),
+        ("finetune", "class_token=true", "class_token does not go with a causal network, in which it would"),
+        ("finetune", "hide=0.1", "classify.hide 0.1 does not go with objective autoregressive, which hides"),
+        ("finetune", "layer=9", "classify.layer 9 does not exist; allowed: 0 to 4"),
+    ],
+)
+def test_parts_that_do_not_go_together_are_refused_before_anything_is_said(
+    isopix: Run, verb: str, setting: str, message: str
+) -> None:
+    code, out, err = isopix(verb, "igpt.digits", "--out", "r", setting)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"isopix: {message}")
+    assert err.count("\n") == 1
+
+
 def test_unknown_data_set(isopix: Run) -> None:
     answer = isopix("pretrain", "igpt.digits", "--data", "cifar11", "--out", "r")
     refused(answer, f"unknown data set 'cifar11'; give {SOURCES}, or one of: {NAMES}")

@@ -44,6 +44,23 @@ def test_a_regression_of_whole_patches_serves_the_same_verbs(isopix: Run) -> Non
     assert (code, err.count("\n")) == (2, 1)
 
 
+def test_a_fine_tuned_patchformer_tells_of_classes_alone(isopix: Run, workplace: Path) -> None:
+    words = [*SMALL, *SHORT, *STEM["patchformer.tiny"]]
+    assert isopix("pretrain", "patchformer.tiny", *words, "--out", "run")[0] == 0
+    tune = ["finetune", "run", "--labels", "50%", "steps=2", "batch=4", *SHORT, "--out"]
+    code, out, err = isopix(*tune, "ft")
+    assert (code, err) == (0, "")
+    assert "validation loss of classes 0.6931 nats" in out, "two classes"
+    assert "next: isopix evaluate ft ; isopix probe ft ; isopix report ft" in " ".join(out.split())
+    told = json.loads(isopix(*tune, "again", "--json")[1])
+    assert set(told) == {"run", "step", "finished", "class_nats", "accuracy"}
+    assert isopix("report", "ft")[0] == 0
+    page = (workplace / "ft" / "report.html").read_text()
+    assert "what names grey pixels is left behind" in page
+    assert "nats a label" in page
+    assert "isopix reconstruct" not in page
+
+
 @pytest.mark.usefixtures("quick_probes")
 def test_a_patch_run_is_probed(isopix: Run) -> None:
     words = [*SMALL, *SHORT, *STEM["patchformer.tiny"]]

@@ -65,6 +65,8 @@ def test_points_are_the_steps_that_have_both() -> None:
         {"kind": "train", "step": 3, "loss_nats": 2.0},
         *(loss(5, 2.5), loss(10, 2.2), probe(10, 0.4), loss(10, 9.9, "test")),
         {"kind": "note", "step": 12, "text": "no probe at step 12"},
+        {"kind": "evaluation", "step": 15, "split": "validation", "images": 4, "class_nats": 1.0},
+        probe(15, 0.5),
     ]
     found = points(records)
     assert [(point.step, point.loss, point.accuracy) for point in found] == [(0, 2.8, 0.2), (10, 2.2, 0.4)]

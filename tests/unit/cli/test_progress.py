@@ -34,6 +34,25 @@ def test_lines_in_quick_succession_are_left_out_but_for_the_last(said: list[str]
 
 
 @pytest.mark.parametrize(
+    ("grades", "text"),
+    [
+        ({"loss_nats": 1.25}, "validation loss 1.2500 nats"),
+        (
+            {"loss_nats": 1.25, "class_nats": 0.5, "accuracy": 0.75},
+            "validation loss 1.2500 nats  accuracy 75.0%",
+        ),
+        ({"class_nats": 0.5, "accuracy": 0.75}, "validation loss of classes 0.5000 nats  accuracy 75.0%"),
+    ],
+)
+def test_an_evaluation_tells_the_loss_of_codes_or_else_that_of_classes(
+    said: list[str], grades: dict[str, float], text: str
+) -> None:
+    with progress.TrainingLine(12, flops=1000, peak=None) as line:
+        line.show({"kind": "evaluation", "step": 10, "split": "validation", "images": 8, **grades})
+    assert said == [f"step 10  {text}"]
+
+
+@pytest.mark.parametrize(
     ("seconds", "text"),
     [
         (0, "0:00"),

@@ -21,6 +21,9 @@ SETTINGS = [
     GreyThumbnail(),
     GreyThumbnail(target="subsample8"),
     GreyThumbnail(patch=8, bits=8),
+    GreyThumbnail(patch=12),
+    GreyThumbnail(patch=13),
+    GreyThumbnail(patch=24, target="subsample8"),
     WholePatch(patch=5),
     WholePatch(patch=1),
 ]
@@ -101,16 +104,25 @@ def test_patches_of_one_pixel_are_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "taken"), [("center_crop8", range(4, 12)), ("subsample8", range(0, 16, 2))]
+    ("patch", "target", "taken"),
+    [
+        (16, "center_crop8", range(4, 12)),
+        (14, "center_crop8", range(3, 11)),
+        (13, "center_crop8", range(2, 10)),
+        (8, "center_crop8", range(8)),
+        (16, "subsample8", range(0, 16, 2)),
+        (24, "subsample8", range(0, 24, 3)),
+        (8, "subsample8", range(8)),
+    ],
 )
-def test_a_thumbnail_is_the_grey_of_its_pixels_over_64(target: str, taken: range) -> None:
-    settings = from_dict(GreyThumbnail, {"target": target})
+def test_a_thumbnail_is_the_grey_of_its_pixels_over_64(patch: int, target: str, taken: range) -> None:
+    settings = from_dict(GreyThumbnail, {"patch": patch, "target": target})
     images = draw(settings)
     codes = settings.build(GRID).encode(images)
     assert (codes.shape, settings.build(GRID).levels) == ((2, 6, 64), 4)
     for position in range(6):
-        patch = patch_of(images, 0, position, 16)
-        grey = np.tensordot([0.299, 0.587, 0.114], patch, 1)[np.ix_(taken, taken)]
+        pixels = patch_of(images, 0, position, patch)
+        grey = np.tensordot([0.299, 0.587, 0.114], pixels, 1)[np.ix_(taken, taken)]
         assert codes[0, position].tolist() == np.floor(grey / 64).astype(int).flatten().tolist()
 
 
@@ -144,7 +156,12 @@ def test_fingerprints_differ_as_the_maps_do() -> None:
         (MeanColour, {"patch": 0}, "patch 0 must be at least 1"),
         (MeanColour, {"bits": 6}, "bits 6; allowed: 1 to 5"),
         (GreyThumbnail, {"bits": 9}, "bits 9; allowed: 1 to 8"),
-        (GreyThumbnail, {"patch": 12}, "patch 12 is not a multiple of 8, the side of a thumbnail"),
+        (GreyThumbnail, {"patch": 7}, "patch 7 is smaller than 8, the side of a thumbnail"),
+        (
+            GreyThumbnail,
+            {"patch": 12, "target": "subsample8"},
+            "patch 12 is not a multiple of 8, as target subsample8 needs it; take target center_crop8",
+        ),
         (DownsampledColour, {"side": 3}, "patch 16 cannot be cut into 3 x 3 equal parts"),
     ],
 )

@@ -106,7 +106,14 @@ def test_static_masks_are_a_function_of_the_pixels_alone(static: bool, alike: bo
         (lambda: Blocks(side=0), "side 0 and exact_count None must be at least 1"),
         (lambda: Blocks().require(Grid(7, 7)), "7 x 7 positions cannot be cut into squares of 2 x 2"),
         (lambda: Blocks().require(Grid(2, 2)), "4 of 4 positions would be hidden; some must be"),
-        (lambda: Blocks(exact_count=196).require(GRID), "196 of 196 positions would be hidden"),
+        (
+            lambda: Blocks(exact_count=196).require(GRID),
+            "196 of 196 positions would be hidden.* choose another objective.mask.exact_count$",
+        ),
+        (
+            lambda: Blocks(ratio=0.999).require(GRID),
+            "196 of 196 positions would be hidden.* choose another objective.mask.ratio or side$",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(make, message: str) -> None:

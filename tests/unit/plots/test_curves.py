@@ -34,6 +34,24 @@ def test_no_untrained_loss_is_drawn_where_none_is_known() -> None:
     assert len(heights(drawn)) == len(heights(curves.loss(records(), 17))) - 1
 
 
+def test_evaluations_are_drawn_by_the_grade_that_is_named() -> None:
+    both = [{**each, "class_nats": 0.25} if each["kind"] == "evaluation" else each for each in records()]
+    classes = [{name: each[name] for name in each if name != "loss_nats"} for each in both if "split" in each]
+    alone = curves.loss(
+        [*classes, *(each for each in both if each["kind"] == "train")], 5, graded="class_nats"
+    )
+    _, train, _, validation, test = heights(alone)
+    assert train.tolist() == [each["loss_nats"] for each in records() if each["kind"] == "train"]
+    assert (validation.tolist(), test.tolist()) == ([0.25, 0.25], [0.25])
+    assert len(heights(curves.loss(classes, 5))) == 1, "no other grade stands in for it"
+
+
+def test_the_test_loss_stands_at_the_step_of_the_weights_that_were_chosen() -> None:
+    *before, test = records()
+    drawn = curves.loss([*before, {**test, "best_step": 60}], 17)
+    assert np.asarray(drawn.axes[0].lines[-1].get_xdata()).tolist() == [60]
+
+
 def test_a_log_without_losses_is_drawn() -> None:
     assert curves.loss([], 512).axes
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from isopix.recipes import tiny
+from isopix.recipes import catalogue, tiny
 from isopix.report import finding
 from isopix.report.gather import gather
 from isopix.transfer.evidence import Protocol
@@ -153,3 +153,10 @@ def test_an_unmeasured_run_claims_nothing(tmp_path: Path) -> None:
 
 def test_the_test_loss_goes_before_the_validation_loss(tmp_path: Path) -> None:
     assert finding.held_out(gather(whole(tmp_path / "run"))) == finding.HeldOut(1.8, 64, "test")
+
+
+@pytest.mark.parametrize(
+    ("name", "levels"), [("patchformer.tiny", 4), ("vit.tiny", 512), ("igpt.tiny", 512), ("igpt.digits", 17)]
+)
+def test_an_untrained_network_knows_every_level_alike(tmp_path: Path, name: str, levels: int) -> None:
+    assert finding.uniform(gather(bare(tmp_path / "run", catalogue.find(name)))) == levels

@@ -1,5 +1,6 @@
 """Fine-tuned runs on the page: their accuracy with its interval, and no loss that is a sum of two."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from isopix.recipes import tiny
 from isopix.report import page
 from isopix.report.summary import summary
 from isopix.report.tuned import wilson
-from isopix.train import log
+from isopix.train import checkpoint, log
 from isopix.train.disk import write_json
 from isopix.train.run_folder import RunFolder
 from isopix.transfer.verdict import judge
@@ -60,6 +61,28 @@ def test_a_run_that_chose_nothing_shows_no_choice(tmp_path: Path, classify: Clas
     assert "The best validation accuracy" not in text
     assert "by the weights of the last step, as nothing was chosen" in text
     assert "that validation chose" not in text.partition(">Classes<")[2].partition("</section>")[0]
+
+
+def test_where_codes_are_left_behind_the_page_tells_of_classes_alone(tmp_path: Path) -> None:
+    """Whatever an earlier version logged of codes."""
+    alone = Classify(generative_weight=0.0)
+    run = fine_tuned(tmp_path / "ft", classify=alone)
+    lines = [{**each, "class_nats": 1.25} if "split" in each else each for each in log.read(run.log)]
+    run.log.write_text("".join(json.dumps(each) + "\n" for each in lines))
+    write_json(run.environment, {"trained_parameters": 12345})
+    state = {"state": {"step": 100, "classes": ["a", "b", "c"]}}
+    checkpoint.save(checkpoint.step_folder(run.checkpoints, 100), {"model": {"x": torch.zeros(4)}}, state)
+    text = page.build([run])
+    assert "1.250 nats, which is 1.803 bits, is the mean loss of a label over 64 test images" in text
+    assert "Before its first step the network gives all 3 values of a label the same chance" in text
+    for said in ("nats a label", ">training</text>", "<dt>parameters trained</dt><dd>12,345</dd>"):
+        assert said in text
+    assert "<dt>objective</dt><dd>classes</dd>" in text
+    for left in ("1.800", "1.80 nats", "a pixel", "isopix sample", "isopix complete", "ln 17"):
+        assert left not in text
+    rows = summary(page.read([run]))
+    assert [row.name for row in rows] == ["ft", "fine-tuned"]
+    assert {row.nats for row in rows} == {None}
 
 
 def test_before_its_end_the_page_says_how_to_get_there(tmp_path: Path) -> None:

@@ -45,6 +45,51 @@ def test_the_sentences_hold_the_settings() -> None:
         assert said in text
 
 
+@pytest.mark.parametrize(
+    ("name", "settings", "said"),
+    [
+        ("vit.tiny", [], "With the positions goes one learned vector more, the class token."),
+        ("vit.tiny", ["share_blocks=true"], "All blocks are one and the same, run 4 times over."),
+        ("vit.tiny", ["objective.static=true"], "Of an image as it is shown the same is hidden every time."),
+        (
+            "vit.tiny",
+            ["class_token=false", "objective.causal=true"],
+            "learns to name hidden mean colours from what is left before each (masked, as BERT).",
+        ),
+        ("vit.tiny", [], "from all that is left (masked, as BERT)."),
+        ("patchformer.tiny", [], "; in training 1 % of each label is shared among all levels."),
+        ("patchformer.tiny", [], "40 of 64 positions (62.5 %) are hidden, in squares of 2 × 2."),
+        ("patchformer.base", [], "116 of 196 positions (59.2 %) are hidden, in squares of 2 × 2."),
+        (
+            "patchformer.base",
+            ["objective.mask.exact_count=118"],
+            "118 of 196 positions (60.2 %) are hidden, single ones, anywhere.",
+        ),
+        ("igpt.digits_bert", ["objective.mask=blocks"], "40 of 64 positions (62.5 %) are hidden, in squares"),
+    ],
+)
+def test_what_few_recipes_have_is_told_where_they_have_it(name: str, settings: list[str], said: str) -> None:
+    def told(*words_: str) -> str:
+        recipe = catalogue.resolve(name, assignments=words_).recipe
+        return " ".join(words.sentences(to_dict(recipe))).replace("\u00a0", " ")
+
+    assert said in told(*settings)
+    if settings:
+        assert said not in told()
+
+
+def test_a_plain_recipe_is_told_none_of_it() -> None:
+    text = " ".join(words.sentences(to_dict(tiny.digits_bert())))
+    for word in ("class token", "one and the same", "every time", "shared among", "single ones"):
+        assert word not in text
+
+
+def test_a_mask_that_cannot_be_counted_goes_by_its_name() -> None:
+    recipe = to_dict(catalogue.find("patchformer.tiny"))
+    recipe["objective"]["mask"]["ratio"] = 2.0
+    assert "Positions are hidden by “blocks”." in words.sentences(recipe)
+
+
 def test_a_regressions_sentences_tell_what_its_loss_is() -> None:
     text = " ".join(words.sentences(to_dict(regression())))
     assert (

@@ -1,5 +1,6 @@
 """Fine-tuning: where it starts, when it stops, and which weights are judged."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,27 @@ def test_a_run_that_learns_nothing_says_so(pretrained: Path, tmp_path: Path) -> 
     records = finetuned(pretrained, tmp_path / "ft", "optimiser.learning_rate=1e-30", "generative_weight=0")
     notes = [(each["step"], each["text"]) for each in records if each["kind"] == "note"]
     assert [step for step, text in notes if text.startswith("nothing learnt yet")] == [12]
+
+
+@pytest.mark.parametrize(("weight", "layer"), [("0", "null"), ("0", "1"), ("1", "null")])
+def test_where_codes_are_left_behind_no_loss_of_them_is_told_and_what_is_trained_is_counted(
+    pretrained: Path, tmp_path: Path, weight: str, layer: str
+) -> None:
+    words = (f"generative_weight={weight}", f"layer={layer}", "steps=3", "checkpoint_every=3")
+    evaluations = [each for each in finetuned(pretrained, tmp_path / "ft", *words) if "split" in each]
+    assert all("class_nats" in each and "accuracy" in each for each in evaluations)
+    assert {"loss_nats" in each for each in evaluations} == {weight == "1"}
+    before, after = (
+        checkpoint.load(tmp_path / f"ft/checkpoints/step-0000000{step}").tensors for step in (0, 3)
+    )
+    moved = sum(
+        tensor.numel()
+        for group in ("model", "classifier")
+        for name, tensor in after[group].items()
+        if not torch.equal(tensor, before[group][name])
+    )
+    told = json.loads((tmp_path / "ft/environment.json").read_text())
+    assert told["trained_parameters"] == moved
 
 
 def test_it_says_so_once_an_epoch_is_over_and_not_again(pretrained: Path, tmp_path: Path) -> None:
@@ -196,7 +218,9 @@ def test_where_codes_alone_are_learnt_nothing_is_chosen_and_nothing_is_needed_fo
         (["layer=3"], "classify.layer 3 does not exist; allowed: 0 to 2"),
         (["width=32"], "width cannot be changed: the pre-trained network has 16; "),
         (["objective=autoregressive"], "objective cannot be changed"),
-        (["class_token=true"], "class_token cannot be changed"),
+        (["class_token=true"], "class_token cannot be changed: the pre-trained network has false; fine"),
+        (["codec.colours=8"], "codec.colours cannot be changed: the pre-trained network has 17; fine-tune a"),
+        (["block=axial"], 'block cannot be changed: the pre-trained network has "transformer"; fine-tune a'),
         (["generative_wieght=1"], "did you mean 'classify.generative_weight'"),
     ],
 )
@@ -215,7 +239,12 @@ def test_a_network_that_drops_what_is_hidden_leaves_its_decoder_behind() -> None
     taken = begin("patchformer.tiny").recipe.classify
     assert (taken.generative_weight, taken.pool, taken.residual_block) == (0.0, "first", True)
     assert (taken.hide, taken.smoothing, taken.masked) == (0.1, 0.01, False)
-    assert begin("vit.tiny").recipe.classify == Classify(pool="first")
+
+
+def test_of_a_vision_transformer_nothing_is_hidden_in_fine_tuning() -> None:
+    """ViT section 3.2; its decoder is left behind, and its images are judged whole."""
+    expected = Classify(generative_weight=0.0, pool="first", hide=0.0, masked=False)
+    assert begin("vit.tiny").recipe.classify == expected
 
 
 PATCHES = ["data.source=digits", "data.size=32", "depth=1", "width=16", "steps=1", "batch=8"]

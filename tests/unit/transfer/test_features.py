@@ -14,7 +14,7 @@ def test_every_layer_is_the_pool_of_its_tokens(stream, name):
     network, images = backbone(), digits()[0][:5]
     with torch.no_grad():
         tokens = list(network.features(images, stream=stream))
-    expected = torch.stack([pool.POOLS[name](layer) for layer in tokens])
+    expected = torch.stack([pool.POOLS[name](layer, 0) for layer in tokens])
     assert torch.equal(extract(network, images, stream=stream, pool=name), expected)
 
 

@@ -1,0 +1,42 @@
+"""A pool is of positions alone, whatever stands before them; only the first token may stand for none."""
+
+import pytest
+import torch
+
+from isopix.core.random import generator
+from isopix.model.pool import POOLS, Pool
+from isopix.transfer.features import extract
+from tests.laws import cases
+
+LED = next(case for case in cases.masked() if case.class_token)
+BARE = next(case for case in cases.masked() if not case.class_token)
+TOKENS = torch.randn(3, 6, 4, generator=generator(0, "tokens"))
+
+
+def by_hand(name: Pool, image: list[list[float]], leading: int) -> list[float]:
+    """The pool of the tokens of one image, channel by channel."""
+    if name in ("first", "last"):
+        return image[0] if name == "first" else image[-1]
+    channels = zip(*image[leading:], strict=True)
+    return [max(each) if name == "max" else sum(each) / len(each) for each in channels]
+
+
+@pytest.mark.parametrize("leading", [0, 1])
+@pytest.mark.parametrize("name", POOLS)
+def test_a_pool_is_what_its_name_says(name: Pool, leading: int) -> None:
+    expected = [by_hand(name, image, leading) for image in TOKENS.double().tolist()]
+    torch.testing.assert_close(POOLS[name](TOKENS, leading), torch.tensor(expected))
+
+
+@pytest.mark.parametrize("name", POOLS)
+@pytest.mark.parametrize("recipe", [LED, BARE], ids=["class token", "without"])
+def test_features_leave_the_class_token_to_the_first_pool(recipe: cases.Recipe, name: Pool) -> None:
+    network, images = cases.busy(recipe), cases.images(recipe)
+    with torch.no_grad():
+        layers = list(network.backbone.features(images))
+    assert layers[0].shape[1] == recipe.grid.positions + recipe.class_token
+    expected = [
+        [by_hand(name, image, int(recipe.class_token)) for image in layer.double().tolist()]
+        for layer in layers
+    ]
+    torch.testing.assert_close(extract(network.backbone, images, pool=name), torch.tensor(expected))
