@@ -25,6 +25,7 @@ from isopix.train.schedule import Constant
 
 STEPS, EVERY = 1000, 50
 SLOWER = 0.1  # iGPT section 4.4: the best rate is often a tenth of pre-training's
+PATCHFORMERS = 2e-4  # rate, of the four that PatchFormer section 2.2 tries; its pre-training's
 DROPOUT = 0.1  # PatchFormer section 2.2 has dropout, and does not tell how much
 OWN = tuple(each.name for each in fields(Classify))
 
@@ -63,21 +64,20 @@ def begin(
 
 
 def finetuned(recipe: Recipe, *, scratch: bool) -> Recipe:
-    """The recipe of a fine-tuning run (iGPT section 2.3): constant rate, a tenth of pre-training's unless
-    from scratch, fine-tuned before, or a PatchFormer, reflect-padded crops and flips, all labels. A class
-    token, if there is one, is what is classified.
+    """The recipe of a fine-tuning run (iGPT section 2.3): constant rate, a tenth of pre-training's, or a
+    PatchFormer's own, unless from scratch or fine-tuned before; reflect-padded crops and flips, all labels. A
+    class token, if there is one, is what is classified.
     """
     peak = recipe.optimiser.learning_rate
-    # PatchFormer keeps its optimiser (section 2.2): its rates, 2e-4 and tiny's 1e-3, are two of the paper's
-    # four for fine-tuning; a tenth of them is none.
-    same = scratch or recipe.classify is not None or recipe.objective.masking.kind == "drop"
+    tuned = PATCHFORMERS if recipe.objective.masking.kind == "drop" else SLOWER * peak
+    same = scratch or recipe.classify is not None
     whole = replace(recipe.data, fold_back=False, limit=None, labels=None, subset=0)
     return replace(
         recipe,
         data=replace(whole, augment=PadCropFlip(), noise=NoNoise()),
         classify=_classified(recipe),
         steps=STEPS,
-        optimiser=replace(_plain(recipe.optimiser), learning_rate=peak if same else SLOWER * peak),
+        optimiser=replace(_plain(recipe.optimiser), learning_rate=peak if same else tuned),
         schedule=Constant(),
         evaluate_every=EVERY,
         evaluate_images=max(recipe.evaluate_images, 1000),
