@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # All that wants a GPU, in one go: checks first, then every benchmark at the paper's sizes. Keeps JSON in bench/results.
+# With DATA=<CIFAR-10> it then trains cells of the study at the paper's size for SECONDS_OF_CELLS (1200), and goes on
+# with them in STUDY when called again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PYTHONPATH="$PWD:$PWD/bench"
@@ -46,4 +48,12 @@ for compiled in "" "--compile"; do
 done
 python bench/sample.py --recipe igpt.s --device cuda --batch 128 --repeats 3 --precision bf16 > "$out/speed-gpu-sample-s.json"
 python bench/probe.py --device cuda --layers 25 --images 20000 --width 512 --repeats 3 > "$out/speed-gpu-probe.json"
+python bench/visible.py --device cuda --batch 128 --repeats 20 > "$out/speed-gpu-patchformer.json"
 cat "$out"/speed-gpu-*.json
+if [ -n "${DATA:-}" ]; then
+  study=${STUDY:-studies/paper}
+  timeout --signal=INT "${SECONDS_OF_CELLS:-1200}" python -m isopix.cli.main study inductive-bias \
+    --data "$DATA" --out "$study" --scale paper --seeds 1 --device cuda || true
+  python -m isopix.cli.main study inductive-bias --data "$DATA" --out "$study" --scale paper --seeds 1 --report-only
+  python bench/collect.py "$study" study-paper
+fi

@@ -13,7 +13,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from commands import environment, isopix, once, seen, tested, trained, tuned
+from commands import environment, once, seen, tested, trained, tuned
 
 from isopix.train import log
 
@@ -46,10 +46,8 @@ def measure(name: str, *, data: str, out: Path) -> None:
     """Pre-train, look, probe; fine-tune and train from scratch on each draw of the labels."""
     run, recipe = out / name, RECIPES[name]
     trained(run, "pretrain", recipe, "--data", data)
-    if not any(run.glob("reconstructions/*")):
-        isopix("reconstruct", str(run), "-n", "8")
-    if not (run / "analyses").is_dir():
-        isopix("analyse", str(run))
+    once(run / "samples", "reconstruct", str(run), "-n", "8")
+    once(run / "analysis", "analyse", str(run))
     once(run / "probes", "probe", str(run))
     for subset in SUBSETS:
         labels = ("--labels", "10%", "--subset", str(subset))

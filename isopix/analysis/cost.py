@@ -6,26 +6,36 @@ from typing import NamedTuple
 
 import torch
 
-from isopix.core.device import Precision, peak_flops, sheets, synchronise
+from isopix.core.device import Precision, autocast, peak_flops, sheets, synchronise
+from isopix.core.random import generator
+from isopix.model.counting import kept
 from isopix.objectives.network import Network
 
 BYTES_PER_PARAMETER = 16  # float32 weight, gradient, and Adam's two moments
-SAVED_PER_POSITION = 16  # values of width D that a transformer block keeps for the backward pass
+FEW, MORE = 8, 16  # images of the two steps whose difference is what one of them needs
 UTILISATION = 0.4  # of a device's peak; what well-kept code reaches at these widths
 
 
 class Cost(NamedTuple):
-    """What one recipe costs; FLOPs and bytes are of one image, and of the weights."""
+    """What one recipe costs; FLOPs are of one image."""
 
     parameters: int
     forward_flops: int
     training_flops: int
+
+
+class Memory(NamedTuple):
+    """Bytes that training takes: of the weights with their gradients and moments; of what a step makes of the
+    weights alone, as copies in 16 bits; and of each image.
+    """
+
     weight_bytes: int
+    copy_bytes: int
     activation_bytes: int
 
     def bytes(self, images: int) -> int:
         """Memory of one step over this many images at once."""
-        return self.weight_bytes + images * self.activation_bytes
+        return self.weight_bytes + self.copy_bytes + images * self.activation_bytes
 
 
 class Rent(NamedTuple):
@@ -66,35 +76,53 @@ def rents(
 
 
 class Work(NamedTuple):
-    """FLOPs of one image's forward pass, and what is kept of it: a multiply-add is two FLOPs.
-
-    `seen` is how many positions the blocks run over, and `numbers` how many the head gives for each that it
-    decodes.
-    """
+    """FLOPs of one image's forward pass: a multiply-add is two FLOPs."""
 
     stem: int
     block: int
     head: int
     depth: int
-    width: int
-    seen: int
-    numbers: int
 
 
-def cost(network: Network, work: Work, precision: Precision) -> Cost:
+def cost(network: Network, work: Work) -> Cost:
     """Counts of a network that does this work an image.
 
-    Training is three times the forward pass. Memory is an estimate: 16 bytes a parameter in float32 with
-    Adam, 16 values of width D that a block keeps for each position that it sees, and the head's float32
-    numbers with their gradient; what a stem keeps is not counted. Every block is counted whole, though a
-    masked objective asks the last transformer block of graded positions alone.
+    Training is three times the forward pass. Every block is counted whole, though a masked objective asks the
+    last transformer block of graded positions alone.
     """
-    count = sum(parameter.numel() for parameter in network.parameters())
     forward = work.stem + work.depth * work.block + work.head
-    size = 2 if precision == "bf16" else 4
-    saved = work.seen * work.depth * SAVED_PER_POSITION * work.width * size
-    saved += 8 * work.numbers * decoded(network)
-    return Cost(count, forward, 3 * forward, BYTES_PER_PARAMETER * count, saved)
+    return Cost(parameters(network), forward, 3 * forward)
+
+
+def parameters(network: Network) -> int:
+    """How many parameters there are."""
+    return sum(parameter.numel() for parameter in network.parameters())
+
+
+def memory(network: Network, precision: Precision, *, numbers: int) -> Memory:
+    """What training takes: 16 bytes a parameter in float32 with Adam; all that a step's forward pass keeps
+    for the backward one; and the gradient of the head's float32 numbers, so many for each position that it
+    decodes, which comes while all is kept.
+
+    The network may be one whose tensors have shapes and no numbers (torch's `FakeTensorMode`): nothing is
+    computed but masks and codes. The step is a CPU's: what a GPU's kernels, or the compiler's, keep differs.
+    Gradients of other layers, and what an allocator wastes, come on top.
+    """
+    few, more = (_kept(network, precision, images) for images in (FEW, MORE))
+    each = (more - few) // (MORE - FEW)
+    gradient = 4 * numbers * decoded(network)
+    return Memory(BYTES_PER_PARAMETER * parameters(network), max(0, few - FEW * each), each + gradient)
+
+
+def _kept(network: Network, precision: Precision, images: int) -> int:
+    """Bytes that a step over so many black images keeps beside the weights."""
+    codec = network.codec
+    black = torch.zeros(
+        images, 3, codec.grid.rows * codec.cell, codec.grid.cols * codec.cell, dtype=torch.uint8
+    )
+    problem = network.prepare(black, generator(0, "memory"))
+    with autocast(black.device, precision):
+        return kept(lambda: network(problem), apart_from=network.tensors().values())
 
 
 def decoded(network: Network) -> int:

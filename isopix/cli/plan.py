@@ -10,8 +10,9 @@ from isopix.analysis import cost
 from isopix.cli.console import Device, Json, SettingsFile, say, show_json, show_table
 from isopix.cli.progress import clock
 from isopix.core import device as devices
+from isopix.papers import vit
 from isopix.recipes import catalogue
-from isopix.recipes.cost import of_recipe
+from isopix.recipes.cost import memory_of, of_recipe
 from isopix.recipes.recipe import Recipe
 
 Hours = Annotated[
@@ -19,15 +20,23 @@ Hours = Annotated[
     Parameter(consume_multiple=True, help="devices to tell the cost on, as in A100 V100; all without it"),
 ]
 
+Review = Annotated[
+    bool,
+    Parameter(
+        negative="", help="in place of a recipe: what the review of the Vision Transformer reckons, corrected"
+    ),
+]
+
 
 def plan(
-    recipe: str,
+    recipe: str | None = None,
     *settings: str,
     file: SettingsFile = None,
     device: Device = "auto",
     device_hours: Hours = None,
     price: float | None = None,
     utilisation: float = cost.UTILISATION,
+    review: Review = False,
     json: Json = False,
 ) -> None:
     """Parameters, FLOPs an image, memory and estimated time of a recipe, here and in hours of devices to
@@ -46,36 +55,46 @@ def plan(
     utilisation
         Share of a device's data-sheet peak that is reached.
     """
+    if review:
+        show_review(json=json)
+        return
+    if recipe is None:
+        raise ValueError("plan needs a recipe, as in `isopix plan igpt.s`, or --review")
     settled = catalogue.resolve(recipe, file=file, assignments=settings).recipe
-    costs, where = of_recipe(settled), devices.pick(device)
-    rate = cost.speed(where, settled.precision, settled.width) / costs.training_flops
-    images = settled.steps * settled.batch
+    numbers = reckoned(settled, devices.pick(device))
     rents = cost.rents(
-        images * costs.training_flops,
+        numbers["images"] * numbers["training_flops"],
         settled.precision,
         devices=device_hours or (),
         utilisation=utilisation,
         price=price,
     )
-    numbers = {
+    numbers |= {"utilisation": utilisation, "device_hours": [rent._asdict() for rent in rents]}
+    if json:
+        show_json(numbers)
+        return
+    show_here(settled, numbers)
+    show_rents(rents, settled.precision, utilisation)
+
+
+def reckoned(settled: Recipe, where: torch.device) -> dict[str, Any]:
+    """What the recipe takes, and how long on this device."""
+    costs, memory = of_recipe(settled), memory_of(settled)
+    rate = cost.speed(where, settled.precision, settled.width) / costs.training_flops
+    images = settled.steps * settled.batch
+    return {
         "recipe": settled.name,
         "positions": settled.grid.positions,
         **costs._asdict(),
-        "step_bytes": costs.bytes(settled.batch // settled.accumulate),
+        **memory._asdict(),
+        "step_bytes": memory.bytes(settled.batch // settled.accumulate),
         "free_bytes": devices.memory_free(where),
         "images": images,
         "device": devices.describe(where),
         "threads": torch.get_num_threads(),
         "images_per_second": rate,
         "seconds": images / rate,
-        "utilisation": utilisation,
-        "device_hours": [rent._asdict() for rent in rents],
     }
-    if json:
-        show_json(numbers)
-        return
-    show_here(settled, numbers)
-    show_rents(rents, settled.precision, utilisation)
 
 
 def show_here(settled: Recipe, numbers: Mapping[str, Any]) -> None:
@@ -107,6 +126,29 @@ def show_rents(rents: Sequence[cost.Rent], precision: str, utilisation: float) -
         rows.append((name, f"{peak / 1e12:,.1f}", *amounts))
     title = f"The whole training on one device, at {utilisation:.0%} of its {precision} peak"
     show_table(title, ["", "peak, TFLOP/s", "hours", *money], rows)
+
+
+def show_review(*, json: bool) -> None:
+    """The review's cost table to the dollar, its own words and what is wrong in them beside it."""
+    bills = [(vit.bill(each), each.words) for each in vit.TRAININGS]
+    if json:
+        networks = [{**found._asdict(), "review": words} for found, words in bills]
+        show_json({"networks": networks, "corrections": list(vit.CORRECTIONS)})
+        return
+    rows = [
+        (
+            found.network,
+            f"{found.tpu_hours:,.0f}",
+            f"${found.dollars:,.0f}",
+            words or "–",
+            f"{found.v100_days:,.1f}",
+        )
+        for found, words in bills
+    ]
+    columns = ["", "TPUv3-hours", "at $2.495", "the review", "days of four V100s"]
+    show_table("What pre-training costs, after the review of the Vision Transformer", columns, rows)
+    for correction in vit.CORRECTIONS:
+        say(correction)
 
 
 def amount(count: float) -> str:

@@ -38,8 +38,9 @@ class PadCropFlip:
     flip: float = 0.5
 
     def __post_init__(self) -> None:
-        if self.pad < 0 or not 0 <= self.flip <= 1:
-            raise ValueError(f"pad {self.pad}, flip {self.flip}; allowed: pad 0 or more, flip from 0 to 1")
+        if self.pad < 0:
+            raise ValueError(f"pad {self.pad}; allowed: 0 or more")
+        _check_flip(self.flip)
 
     def stored_side(self, rows: int, cols: int) -> None:
         """No whole pictures are needed. Raises ValueError if a side is too short to be reflected."""
@@ -54,7 +55,8 @@ class PadCropFlip:
 
 @spec
 class ScaleCrop:
-    """Shorter side uniform in [shortest, longest], random square crop, input resolution (iGPT section 3.1).
+    """Shorter side uniform in [shortest, longest], random square crop, input resolution (iGPT section 3.1,
+    which has no flip); then mirrored with probability `flip`.
 
     A crop of `crop` pixels from a picture whose shorter side is r is a box of crop/r of that side: it is cut
     at a uniform place from the whole picture and area-averaged to rows x cols in one step. The whole pictures
@@ -67,12 +69,14 @@ class ScaleCrop:
     shortest: int = 256
     longest: int = 384
     crop: int = 224
+    flip: float = 0.0
 
     def __post_init__(self) -> None:
         if not 0 < self.crop <= self.shortest <= self.longest:
             raise ValueError(
                 f"crop {self.crop}, shortest {self.shortest}, longest {self.longest} are not in rising order"
             )
+        _check_flip(self.flip)
 
     def stored_side(self, rows: int, cols: int) -> int:
         """Shorter side in pixels of the whole pictures to keep."""
@@ -84,7 +88,8 @@ class ScaleCrop:
         rows, cols = split.images.shape[2:]
         wide = split.wide.take(index)
         boxes = random_boxes(wide, rows, cols, scale=self.crop / sides, generator=generator)
-        return average_boxes(wide, boxes, rows, cols)
+        images = average_boxes(wide, boxes, rows, cols)
+        return pad_crop_flip(images, pad=0, flip=self.flip, generator=generator) if self.flip else images
 
 
 Augmentation = Plain | PadCropFlip | ScaleCrop
@@ -147,6 +152,11 @@ def gather(wide: Wide, row: Int[Tensor, "B h"], col: Int[Tensor, "B w"]) -> Imag
     places = (rearrange(plane, "b c -> b c 1 1"), lines, columns)
     plane, line, col = (place.to(wide.pixels.device, non_blocking=True) for place in places)
     return wide.pixels[plane + line + col]
+
+
+def _check_flip(flip: float) -> None:
+    if not 0 <= flip <= 1:
+        raise ValueError(f"flip {flip}; allowed: from 0 to 1")
 
 
 def _images(split: Split, index: Index) -> Images:

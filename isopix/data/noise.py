@@ -120,7 +120,8 @@ def coloured(pixels: Cells, colour: Colour) -> Cells:
     angle = 2 * math.pi * colour.hue
     cosine, sine = colour.saturation * angle.cos(), colour.saturation * angle.sin()
     one, none = torch.ones_like(angle), torch.zeros_like(angle)
-    turn = torch.stack([one, none, none, none, cosine, -sine, none, sine, cosine], 1).view(-1, 3, 3)
+    turns = [one, none, none, none, cosine, -sine, none, sine, cosine]
+    turn = rearrange(turns, "(i j) n -> n i j", i=3)
     return torch.einsum("nij, njhw -> nihw", back @ turn @ to, pixels).clamp(0, 255)
 
 

@@ -36,7 +36,7 @@ class Backbone(nn.Module):
         place_norm: nn.Module | None = None,
     ):
         """`parts` are stem, masking and positions, in this order; `token` is the class token [D], and
-        `place_norm` the norm of the vectors of places that are decoded without ever having been there.
+        `place_norm` what the vectors of places go through that are decoded without ever having been there.
         """
         super().__init__()
         self.grid = grid
@@ -127,7 +127,7 @@ class Backbone(nn.Module):
 
     def read(self, tokens: States, hidden: Hidden | None) -> Tokens:
         """What the head reads, of n of the last layer: n itself, but norm(u) + norm'(place) at positions that
-        have been dropped, u being the pooled vector (PatchFormer section 2.1).
+        have been dropped, u being the pooled vector (PatchFormer section 2.1), norm' perhaps the identity.
 
         The stream grows to a hundred times the length of a place's vector, so that behind one norm of their
         sum the place is lost, and the same is drawn everywhere.

@@ -36,7 +36,12 @@ def alike(hidden: Hidden) -> list[Alike]:
 
 def strips(images: Images, places: Places, grid: Grid) -> Strips:
     """The cells at these places."""
+    return rearrange(cells_at(images, places, grid), "b n c p q -> b c p (n q)")
+
+
+def cells_at(images: Images, places: Places, grid: Grid) -> UInt8[Tensor, "B places 3 cell cell"]:
+    """The pixels of each image's positions that are named, in the order in which they are."""
     cell = images.shape[2] // grid.rows
     cells = rearrange(images, "b c (h p) (w q) -> b (h w) c p q", p=cell, q=cell)
     image = torch.arange(len(images), device=images.device)[:, None]
-    return rearrange(cells[image, places], "b n c p q -> b c p (n q)")
+    return cells[image, places]

@@ -49,10 +49,12 @@ class MaskToken:
 @spec
 class Drop:
     """Hidden positions are not there: stem and blocks run over the visible ones alone (PatchFormer section
-    2.1). What answers for a hidden position is the pooled vector and the vector of its place, each normed.
+    2.1). What answers for a hidden position is norm(u) + norm'(X + Y) of the pooled vector u and the vectors
+    of its row and column; without `norm_places` it is norm(u) + X + Y, the paper's plain sum of them.
     """
 
     kind: Literal["drop"] = "drop"
+    norm_places: bool = True
 
     def build(self, width: int) -> "Dropped":
         return Dropped()

@@ -16,7 +16,8 @@ from isopix.model.backbone import States
 from isopix.model.heads import ClassHead, ClassLogits
 from isopix.model.init import initialise
 from isopix.model.pool import POOLS, Pool
-from isopix.objectives.base import Loss, Problem
+from isopix.model.resolution import Interpolation
+from isopix.objectives.base import Loss, Problem, pose
 from isopix.objectives.masked import Masked
 from isopix.objectives.masks import scattered
 from isopix.objectives.network import Network
@@ -31,8 +32,9 @@ class Classify:
     of that vector while training, and `smoothing` shares so much of each label among all classes. `patience`
     ends the run after so many evaluations without a better validation accuracy; with None, and where L_GEN is
     alone, nothing is chosen: it goes to its last step, and those weights are judged. A masked network is
-    trained with its masks on, or with `hide` with masks of so large a share of single positions; `masked`
-    says whether it is also judged with them (the released code does).
+    trained with its masks on, or with `hide` with masks of so large a share of single positions, of which 0
+    leaves nothing to L_GEN; `masked` says whether it is also judged with them (the released code does).
+    `interpolation` is how positions come from pre-training's, where images have another size.
     """
 
     generative_weight: float | Literal["inf"] = 1.0
@@ -44,6 +46,7 @@ class Classify:
     patience: int | None = 10
     hide: float | None = None
     masked: bool = True
+    interpolation: Interpolation = "bilinear"
 
     def __post_init__(self) -> None:
         if not float(self.generative_weight) >= 0:
@@ -51,8 +54,10 @@ class Classify:
         for name in ("dropout", "smoothing"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} {getattr(self, name)} must lie in [0, 1)")
-        if self.hide is not None and not 0 < self.hide < 1:
-            raise ValueError(f"hide {self.hide} must lie between 0 and 1, both excluded")
+        if self.hide is not None and not 0 <= self.hide < 1:
+            raise ValueError(f"hide {self.hide} must lie in [0, 1)")
+        if self.hide == 0 and self.generates:
+            raise ValueError("hide 0 leaves no codes to name; it goes with generative_weight 0 alone")
         if self.patience is not None and self.patience < 1:
             raise ValueError(f"patience {self.patience} must be at least 1")
 
@@ -114,13 +119,19 @@ class Classifier(nn.Module):
         self._freeze()
 
     def prepare(self, images: Images, labels: Labels, generator: torch.Generator) -> Lesson:
-        """The network's own problem, the classes, and what dropout leaves."""
-        problem = self.network.prepare(images, generator)
+        """The network's own problem, or one with nothing hidden; the classes, and what dropout leaves."""
+        problem = self._problem(images, generator)
         kept = torch.ones(len(images), self.head.weight.shape[1])
         if self.settings.dropout:
             left = 1 - self.settings.dropout
             kept = (torch.rand(kept.shape, generator=generator) < left).float() / left
         return Lesson(problem, labels, kept, torch.full((len(images),), 1 / len(images)))
+
+    def _problem(self, images: Images, generator: torch.Generator) -> Problem:
+        if self.settings.hide != 0:
+            return self.network.prepare(images, generator)
+        answers = self.network.codec.encode(images)
+        return pose(images, None, answers, torch.zeros_like(answers[..., :1], dtype=torch.bool))
 
     def forward(self, lesson: Lesson) -> Loss:
         """The joint loss."""
@@ -179,8 +190,11 @@ class Classifier(nn.Module):
     def _freeze(self) -> None:
         """What has no part in the loss is not trained, and needs no memory of the optimiser."""
         idle: set[nn.Parameter] = set()
+        backbone = self.network.backbone
         if not self.settings.generates:
-            idle = set(self.network.parameters()) - set(self.network.backbone.upto(self.layer).parameters())
+            idle = set(self.network.parameters()) - set(backbone.upto(self.layer).parameters())
+        if self.settings.hide == 0:
+            idle |= set(backbone.masking.parameters())
         if not self.settings.classifies:
             idle = set(self.head.parameters())
         for parameter in idle:
@@ -198,5 +212,7 @@ def _hiding(network: Network, share: float | None) -> Network:
         raise ValueError(
             f"classify.hide {share} does not go with objective {objective.kind}, which hides nothing"
         )
+    if share == 0:
+        return network
     mask = scattered(share, network.backbone.grid.positions)
     return Network(network.codec, network.backbone, network.head, replace(objective, mask=mask))

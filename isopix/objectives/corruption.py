@@ -11,6 +11,7 @@ from torch import Tensor
 
 from isopix.core.random import generator
 from isopix.core.types import Graded, Grid, Hidden, Images
+from isopix.model.dropping import cells_at
 
 
 class Corruption(NamedTuple):
@@ -24,10 +25,7 @@ class Corruption(NamedTuple):
         """The images with each position's pixels taken from its source; stems are local, so that this moves
         embeddings.
         """
-        cell = images.shape[2] // grid.rows
-        cells = rearrange(images, "b c (h p) (w q) -> b (h w) c p q", p=cell, q=cell)
-        image = torch.arange(len(images), device=images.device)[:, None]
-        taken = cells[image, self.source.to(images.device)]
+        taken = cells_at(images, self.source.to(images.device), grid)
         return rearrange(taken, "b (h w) c p q -> b c (h p) (w q)", h=grid.rows)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from isopix.codecs.base import Codec
-from isopix.recipes.recipe import Recipe
+from isopix.recipes.recipe import NETWORK, Recipe
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,5 @@ def matching(claims: Iterable[Claim], recipe: Recipe, codec: Codec) -> Claim | N
 
 
 def _network(recipe: Recipe) -> tuple[object, ...]:
-    """What makes two networks the same function of their weights."""
-    parts = (recipe.stem, recipe.positions, recipe.block, recipe.objective)
-    return (*parts, recipe.depth, recipe.width, recipe.grid)
+    """What makes two networks the same function of their weights; their codecs are compared by themselves."""
+    return (*(getattr(recipe, name) for name in NETWORK if name != "codec"), recipe.grid)

@@ -1,11 +1,16 @@
 """The Vision Transformer and a review of it: what pre-training costs, as the review reckons, corrected.
 
 The review ("Them Numbers be Shocking") prices the TPU-days of the Vision Transformer's table 2 and compares a
-server of four V100s. Not all of its numbers follow from what it assumes: 680 / 6.08 is 111.8 days, where it
-says 110, and nothing in it supports its $8K for these days.
+server of four V100s.
 """
 
 from typing import NamedTuple
+
+# What does not follow from what the review itself assumes.
+CORRECTIONS = (
+    "The review says 110 days of four V100s for ViT-L/16; 680 / 6.08 is 111.8.",
+    "It says $8K for these days; nothing that it states supports that.",
+)
 
 # The review's prices of an hour, in dollars: a virtual machine (n1-standard-2), a preemptible TPUv3.
 MACHINE, TPU = 0.095, 2.40

@@ -1,7 +1,7 @@
 """Catalogue: every recipe by its name, and changed settings with the origin of each."""
 
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +11,7 @@ from isopix.recipes import igpt, isotropic, patchformer, tiny, vit
 from isopix.recipes.recipe import Recipe
 
 Make = Callable[[], Recipe]
+SIZE, SIDES = "data.size", ("data.rows", "data.cols")
 
 # Who made it, by what stands before the dot; the function's name stands behind it.
 GROUPS: dict[str, tuple[Make, ...]] = {
@@ -83,6 +84,7 @@ def resolve(
         ("option", {path: value for path, value in (options or {}).items() if value is not None}),
         ("command line", parse(assignments)),
     ]
+    layers = [(origin, sized(changes)) for origin, changes in layers]
     recipe = find(name)
     origins: dict[str, str] = {}
     for origin, changes in layers:
@@ -93,6 +95,12 @@ def resolve(
         if not any(each.startswith(f"{path}.") for each in left):
             raise ValueError(f"'{path}' of the {origins[path]} does not go with what was set after it")
     return Resolved(recipe, origins)
+
+
+def sized(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The changes with rows and columns for a `data.size`, the side of square images; either may differ."""
+    rest = {path: value for path, value in changes.items() if path != SIZE}
+    return rest if SIZE not in changes else dict.fromkeys(SIDES, changes[SIZE]) | rest
 
 
 def settings(resolved: Resolved) -> list[tuple[str, Any, str]]:

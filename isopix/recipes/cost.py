@@ -1,19 +1,29 @@
 """What a recipe costs, counted on a network that takes no memory."""
 
 import torch
+from torch._subclasses import FakeTensorMode
 
-from isopix.analysis.cost import Cost, Work, cost, decoded
+from isopix.analysis.cost import Cost, Memory, Work, cost, decoded, memory
 from isopix.core.types import Grid
 from isopix.objectives.network import Network
 from isopix.recipes.recipe import Recipe
 
 
 def of_recipe(recipe: Recipe) -> Cost:
-    """Parameters, FLOPs and bytes; no weight is drawn and no image is read."""
+    """Parameters and FLOPs; no weight is drawn and no image is read."""
     codec = recipe.codec.example(recipe.grid)
     with torch.device("meta"):
         network = recipe.assemble(codec)
-    return cost(network, _work(recipe, network), recipe.precision)
+    return cost(network, _work(recipe, network))
+
+
+def memory_of(recipe: Recipe) -> Memory:
+    """The bytes that training it takes, found without taking them."""
+    codec = recipe.codec.example(recipe.grid)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        network = recipe.assemble(codec)
+    numbers = codec.codes * (codec.levels if recipe.head.categorical else 1)
+    return memory(network, recipe.precision, numbers=numbers)
 
 
 def _work(recipe: Recipe, network: Network) -> Work:
@@ -28,7 +38,4 @@ def _work(recipe: Recipe, network: Network) -> Work:
         block=recipe.block.flops(over, width, recipe.objective.causal),
         head=named * recipe.head.flops(codec, width),
         depth=recipe.depth,
-        width=width,
-        seen=seen,
-        numbers=codec.codes * (codec.levels if recipe.head.categorical else 1),
     )

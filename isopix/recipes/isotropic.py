@@ -97,13 +97,13 @@ def tiny(block: str, encoding: str, depth: int) -> Recipe:
         name=f"isotropic.tiny-{block}-{encoding}-{depth}",
         data=replace(recipe.data, limit=10_000),
         width=32,
-        steps=240,
+        steps=216,
         batch=64,
         precision="fp32",
-        evaluate_every=80,
+        evaluate_every=72,
         evaluate_images=512,
         test_images=1000,
-        checkpoint_every=120,
+        checkpoint_every=108,
     )
 
 

@@ -136,9 +136,15 @@ class Recipe:
         own, turns = (1, self.depth) if self.share_blocks else (self.depth, 1)
         blocks = [self.block.build(grid, width, causal) for _ in range(own)] * turns
         token = nn.Parameter(torch.zeros(width)) if self.class_token else None
-        place_norm = self.block.norm.build(width) if self.objective.masking.kind == "drop" else None
-        backbone = Backbone(grid, parts, blocks, self.block.norm.build(width), token, place_norm)
+        backbone = Backbone(grid, parts, blocks, self.block.norm.build(width), token, self._place_norm())
         return Network(codec, backbone, self.head.build(codec, width), self.objective)
+
+    def _place_norm(self) -> nn.Module | None:
+        """What vectors of places go through where they are decoded on their own."""
+        masking = self.objective.masking
+        if masking.kind != "drop":
+            return None
+        return self.block.norm.build(self.width) if masking.norm_places else nn.Identity()
 
     def _check_parts(self, codec: Codec) -> None:
         """Raises ValueError for parts of which each is possible, and which do not go together."""

@@ -4,10 +4,10 @@
 
 Half of the patches are corrupted, 80 % to a mask token, 10 % to another patch of the image and 10 % not at
 all, and the mean colour of each is named in 3 bits a channel. The paper trains B/16 so: Adam at 2e-4, 10,000
-steps of warm-up of a million, batches of 4096 of JFT, random crops and flips. L/16 and H/14 are its sizes
-under the same objective; `tiny` and its kin are for two CPU cores. What it names as alternatives are
-settings: `codec=downsampled_colour`, `codec=whole_patch` with `head=regression`, `class_token=false`,
-`stem=resnet`, `block=axial`.
+steps of warm-up of a million, batches of 4096 of JFT, random flips, and Inception's crops, in whose place
+ours are Image GPT's. L/16 and H/14 are its sizes under the same objective; `tiny` and its kin are for two CPU
+cores. What it names as alternatives are settings: `codec=downsampled_colour`, `codec=whole_patch` with
+`head=regression`, `class_token=false`, `stem=resnet`, `block=axial`.
 """
 
 from dataclasses import replace
@@ -76,7 +76,7 @@ def tiny_hybrid() -> Recipe:
 def _vit(name: str, *, patch: int, depth: int, width: int, heads: int) -> Recipe:
     return Recipe(
         name=name,
-        data=Data(source="imagenet-1k", rows=224, cols=224, augment=ScaleCrop()),
+        data=Data(source="imagenet-1k", rows=224, cols=224, augment=ScaleCrop(flip=0.5)),
         codec=MeanColour(patch=patch),
         stem=Patches(),
         class_token=True,

@@ -46,14 +46,14 @@ def begin(
     """Fine-tuning of the run folder `source`, or from scratch of the recipe of that name.
 
     Settings of `Classify` may go by their own names (`generative_weight`) or whole paths
-    (`classify.generative_weight`). With other `data.rows` or `data.cols` positions are interpolated. Raises
+    (`classify.generative_weight`). With another `data.size` positions are interpolated. Raises
     ValueError for what is neither folder nor recipe, and for wrong settings.
     """
     loaded = load(Path(source), device=torch.device("cpu")) if Path(source).exists() else None
     recipe = finetuned(loaded.recipe if loaded else catalogue.find(source), scratch=loaded is None)
     given = {path: value for path, value in (options or {}).items() if value is not None}
     for changes in (flatten(read_values(file)) if file else {}, given, parse(assignments)):
-        recipe = change(recipe, {_whole(path): value for path, value in changes.items()})
+        recipe = change(recipe, {_whole(path): value for path, value in catalogue.sized(changes).items()})
     if loaded is not None:
         _refuse_other_network(recipe, loaded.recipe)
     _refuse_impossible(recipe)
@@ -64,11 +64,13 @@ def begin(
 
 def finetuned(recipe: Recipe, *, scratch: bool) -> Recipe:
     """The recipe of a fine-tuning run (iGPT section 2.3): constant rate, a tenth of pre-training's unless
-    from scratch or fine-tuned before, reflect-padded crops and flips, all labels. A class token, if there is
-    one, is what is classified.
+    from scratch, fine-tuned before, or a PatchFormer, reflect-padded crops and flips, all labels. A class
+    token, if there is one, is what is classified.
     """
     peak = recipe.optimiser.learning_rate
-    same = scratch or recipe.classify is not None
+    # PatchFormer keeps its optimiser (section 2.2): its rates, 2e-4 and tiny's 1e-3, are two of the paper's
+    # four for fine-tuning; a tenth of them is none.
+    same = scratch or recipe.classify is not None or recipe.objective.masking.kind == "drop"
     whole = replace(recipe.data, fold_back=False, limit=None, labels=None, subset=0)
     return replace(
         recipe,
@@ -84,11 +86,14 @@ def finetuned(recipe: Recipe, *, scratch: bool) -> Recipe:
 
 
 def _classified(recipe: Recipe) -> Classify:
-    """Classes and codes together (iGPT section 2.4); a network whose blocks never see hidden positions, and
-    decode them apart, leaves the decoder behind (PatchFormer section 2.2).
+    """Classes and codes together (iGPT section 2.4). Patches leave the decoder behind: of ViT's nothing is
+    hidden (section 3.2), and of a network that never sees hidden ones a tenth (PatchFormer section 2.2).
     """
     pool: Pool = "first" if recipe.class_token else "mean"
-    if recipe.objective.masking.kind != "drop":
+    masking = recipe.objective.masking.kind
+    if masking == "mask_token":
+        return Classify(generative_weight=0.0, pool=pool, hide=0.0, masked=False)
+    if masking != "drop":
         return Classify(pool=pool)
     return Classify(
         generative_weight=0.0,
@@ -141,7 +146,8 @@ def _at_grid_of(recipe: Recipe, loaded: Loaded) -> Network:
     """
     if recipe.grid == loaded.recipe.grid:
         return loaded.network
-    tensors = at_grid(loaded.network.tensors(), loaded.recipe.grid, recipe.grid)
+    mode = (recipe.classify or Classify()).interpolation
+    tensors = at_grid(loaded.network.tensors(), loaded.recipe.grid, recipe.grid, mode)
     with torch.device("meta"):
         network = recipe.assemble(recipe.codec.restore(tensors, recipe.grid))
     network.load(tensors)

@@ -58,7 +58,7 @@ PATCHES: dict[str, list[Any]] = {
     "objective": [
         Masked(mask=HALF, masking=MaskToken(), swapped=0.2, kept=0.2),
         Masked(mask=Blocks(ratio=0.5), masking=Drop(), smoothing=0.01),
-        Masked(mask=HALF, masking=Drop(), static=True),
+        Masked(mask=HALF, masking=Drop(norm_places=False), static=True),
         Masked(mask=HALF, masking=MaskToken(), causal=True),
     ],
     "block": [WIDE, Axial(heads=2), Convolution()],
@@ -105,7 +105,7 @@ def covering(choices: dict[str, list[Any]]) -> Iterator[dict[str, Any]]:
 def fits(parts: dict[str, Any]) -> bool:
     """Whether these go together, said in other words than the package's; what does not is refused."""
     objective, codec = parts["objective"], parts["codec"]
-    drops = objective.masking == Drop()
+    drops = isinstance(objective.masking, Drop)
     grown = parts.get("class_token", False)
     head, smoothed = parts.get("head"), getattr(objective, "smoothing", 0)
     return (
@@ -139,6 +139,7 @@ def title(recipe: Recipe) -> str:
     names = [recipe.codec.kind, recipe.stem.kind, recipe.positions.kind, block, what]
     if recipe.codec.cell > 1:
         more = {"token": recipe.class_token, "shared": recipe.share_blocks, "causal": objective.causal}
+        more["sum"] = not getattr(objective.masking, "norm_places", True)
         names += [objective.masking.kind, recipe.head.kind, *(name for name, given in more.items() if given)]
     return f"{recipe.data.rows}x{recipe.data.cols}-{getattr(recipe.codec, 'colours', '')}{'-'.join(names)}"
 

@@ -82,3 +82,23 @@ def test_a_plan_tells_what_rented_devices_cost(isopix: Run) -> None:
     assert a100["money"] == 2.5 * a100["hours"]
     code, out, _ = isopix("plan", "igpt.s", "--device-hours", "A100", "--price", "2.5")
     assert "155     387" in out
+
+
+def test_a_plan_reproduces_the_reviews_table_to_the_dollar(isopix: Run) -> None:
+    code, out, err = isopix("plan", "--review")
+    assert (code, err) == (0, "")
+    for words in ("$149,700", "$40,718", "$592,812", "$736,524", "$41K", "111.8", "$8K"):
+        assert words in out
+    code, out, _ = isopix("plan", "--review", "--json")
+    assert [round(each["dollars"]) for each in json.loads(out)["networks"]] == [
+        149_700,
+        40_718,
+        592_812,
+        736_524,
+    ]
+
+
+def test_a_plan_of_nothing_says_what_to_name(isopix: Run) -> None:
+    code, out, err = isopix("plan")
+    assert (code, out) == (2, "")
+    assert "plan needs a recipe, as in `isopix plan igpt.s`, or --review" in err

@@ -72,7 +72,7 @@ def test_a_patch_run_is_probed(isopix: Run) -> None:
 def test_higher_resolution_is_one_setting(isopix: Run) -> None:
     """ViT section 3.2: positions are interpolated, and all else is as it was."""
     assert isopix("pretrain", "vit.tiny", *SMALL, *SHORT, "--out", "run")[0] == 0
-    larger = ["data.rows=48", "data.cols=40", "steps=2", "batch=4", *SHORT]
-    code, _, err = isopix("finetune", "run", "--out", "ft", *larger)
-    assert (code, err) == (0, "")
-    assert isopix("reconstruct", "ft", "-n", "2")[0] == 0
+    for name, words in {"larger": ["data.size=48"], "longer": ["data.rows=48", "data.cols=40"]}.items():
+        code, _, err = isopix("finetune", "run", "--out", name, *words, "steps=2", "batch=4", *SHORT)
+        assert (code, err) == (0, "")
+        assert isopix("reconstruct", name, "-n", "2")[0] == 0

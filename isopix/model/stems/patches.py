@@ -1,6 +1,6 @@
 """Patch stems: each patch through the same network, on its own, so that no patch sees another."""
 
-from collections.abc import Callable
+import abc
 from typing import Literal
 
 import torch
@@ -17,14 +17,12 @@ from isopix.model.stems.base import Parts
 CHANNELS = 3
 
 
-@spec
-class Patches:
-    """All pixels of a patch through one matrix (ViT, equation 1)."""
+class EachPatch(abc.ABC):
+    """A spec of a stem that makes one vector of each patch's pixels."""
 
-    kind: Literal["patches"] = "patches"
-
+    @abc.abstractmethod
     def build(self, codec: Codec, width: int) -> "PatchStem":
-        return PatchStem(nn.Flatten(), CHANNELS * codec.cell**2, codec, width)
+        """The stem."""
 
     def parts(self, codec: Codec) -> int:
         """How many vectors make up a position."""
@@ -32,11 +30,22 @@ class Patches:
 
     def flops(self, codec: Codec, width: int) -> int:
         """Multiply-adds counted as two, of one position."""
-        return flops(self.build, codec, width)
+        cell = (1, CHANNELS, codec.cell, codec.cell)
+        return counted(lambda: self.build(codec, width), cell, torch.uint8)
 
 
 @spec
-class ConvolvedPatches:
+class Patches(EachPatch):
+    """All pixels of a patch through one matrix (ViT, equation 1)."""
+
+    kind: Literal["patches"] = "patches"
+
+    def build(self, codec: Codec, width: int) -> "PatchStem":
+        return PatchStem(nn.Flatten(), CHANNELS * codec.cell**2, codec, width)
+
+
+@spec
+class ConvolvedPatches(EachPatch):
     """3 x 3 convolutions of stride 2, each before a norm and a ReLU, until a patch has `last` pixels a side;
     then one matrix. The first has `channels` channels, and each next one twice as many.
     """
@@ -58,14 +67,6 @@ class ConvolvedPatches:
             side, inputs = -(-side // 2), outputs
         return PatchStem(nn.Sequential(*layers, nn.Flatten()), inputs * side * side, codec, width)
 
-    def parts(self, codec: Codec) -> int:
-        """How many vectors make up a position."""
-        return 1
-
-    def flops(self, codec: Codec, width: int) -> int:
-        """Multiply-adds counted as two, of one position."""
-        return flops(self.build, codec, width)
-
 
 class PatchStem(nn.Module):
     """One part: W f(patch) + b, with f of each patch alone, in [-1, 1]."""
@@ -80,9 +81,3 @@ class PatchStem(nn.Module):
         cells = rearrange(images, "b c (h p) (w q) -> (b h w) c p q", p=self.cell, q=self.cell)
         pixels: Pixels = cells.to(self.project.weight.dtype) / 127.5 - 1
         return [rearrange(self.project(self.features(pixels)), "(b n) d -> b n d", b=len(images))]
-
-
-def flops(build: Callable[[Codec, int], nn.Module], codec: Codec, width: int) -> int:
-    """Those of one position of such a stem."""
-    cell = (1, CHANNELS, codec.cell, codec.cell)
-    return counted(lambda: build(codec, width), cell, torch.uint8)

@@ -7,13 +7,13 @@ from torch import nn
 from isopix.codecs.base import Codec
 from isopix.core.config import spec
 from isopix.model.convolution import Mean, Pixels, Rectified, Standardised
-from isopix.model.stems.patches import CHANNELS, PatchStem, flops
+from isopix.model.stems.patches import CHANNELS, EachPatch, PatchStem
 
 WIDER = 4  # times as many channels leave a bottleneck as are inside
 
 
 @spec
-class ResNet:
+class ResNet(EachPatch):
     """A residual network of each patch: a 3 x 3 convolution, stages of bottleneck blocks, the mean over the
     patch, and one matrix.
 
@@ -44,14 +44,6 @@ class ResNet:
                 layers.append(Bottleneck(inputs, inner, stride))
                 inputs = WIDER * inner
         return PatchStem(nn.Sequential(*layers, Rectified(inputs), Mean()), inputs, codec, width)
-
-    def parts(self, codec: Codec) -> int:
-        """How many vectors make up a position."""
-        return 1
-
-    def flops(self, codec: Codec, width: int) -> int:
-        """Multiply-adds counted as two, of one position."""
-        return flops(self.build, codec, width)
 
 
 class Bottleneck(nn.Module):

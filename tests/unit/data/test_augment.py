@@ -132,6 +132,18 @@ def test_scale_crop_gives_the_resolution_of_the_images() -> None:
     assert not torch.equal(draws[0], draws[2])
 
 
+def test_a_crop_is_flipped_with_the_chance_that_is_given_and_is_the_same_crop() -> None:
+    split = Split(torch.zeros(200, 3, 6, 9, dtype=torch.uint8), None, _wide(*([_noise(60, 90)] * 200)))
+    plain, half, sure = (
+        ScaleCrop(flip=flip).take(split, torch.arange(200), generator(0, "augment"))
+        for flip in (0.0, 0.5, 1.0)
+    )
+    assert torch.equal(sure, plain.flip(3))
+    flipped = (half == sure).flatten(1).all(1)
+    assert torch.equal(~flipped, (half == plain).flatten(1).all(1))
+    assert float(flipped.float().mean()) == pytest.approx(0.5, abs=0.1)
+
+
 def test_shorter_sides_are_drawn_from_the_range_of_the_paper() -> None:
     ramp = np.broadcast_to(np.arange(200, dtype=np.uint8)[None, :, None], (200, 200, 3))
     split = Split(torch.zeros(500, 3, 10, 10, dtype=torch.uint8), None, _wide(*([ramp] * 500)))
@@ -164,7 +176,7 @@ def test_a_box_far_along_a_long_picture_is_the_exact_mean() -> None:
     assert np.abs(average_boxes(_wide(picture), boxes, 32, 32)[0].numpy() - cells).max() <= 0.5 + 1e-3
 
 
-@pytest.mark.parametrize("augmentation", [Plain(), PadCropFlip(), ScaleCrop()])
+@pytest.mark.parametrize("augmentation", [Plain(), PadCropFlip(), ScaleCrop(), ScaleCrop(flip=0.5)])
 def test_a_batch_is_drawn_without_asking_the_device_for_a_number(augmentation: Augmentation) -> None:
     split = Split(IMAGES[:2], None, _wide(_noise(60, 90), _noise(110, 70))).to(torch.device("meta"))
     images = augmentation.take(split, torch.tensor([1, 0, 1]), generator(0, "augment"))
@@ -173,6 +185,11 @@ def test_a_batch_is_drawn_without_asking_the_device_for_a_number(augmentation: A
 
 def test_the_tightest_crop_still_averages_two_pixels_into_one() -> None:
     assert ScaleCrop().stored_side(32, 48) * 224 / 384 >= 2 * 48
+
+
+@pytest.mark.parametrize("augmentation", [PadCropFlip, ScaleCrop])
+def test_an_impossible_chance_of_a_flip_is_refused(augmentation: type) -> None:
+    assert refusal(lambda: augmentation(flip=1.5)) == "flip 1.5; allowed: from 0 to 1"
 
 
 def test_a_crop_larger_than_the_picture_is_refused() -> None:

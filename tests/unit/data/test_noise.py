@@ -1,6 +1,9 @@
 """Noise of patches against plain definitions, and what it must not reach."""
 
+import cmath
 import colorsys
+import math
+import statistics
 
 import pytest
 import torch
@@ -47,11 +50,68 @@ def test_patches_are_disturbed_each_by_itself() -> None:
 
 def test_a_fifth_of_the_patches_is_mirrored() -> None:
     x = images(16, 64)
-    shown = from_dict(PatchNoise, {**vars(STILL), "flip": 0.2}).disturb(x, 8, generator(0, "noise"))
+    shown = lone(flip=0.2).disturb(x, 8, generator(0, "noise"))
     cells, before = (each.view(16, 3, 8, 8, 8, 8).permute(0, 2, 4, 1, 3, 5) for each in (shown, x))
     flipped = (cells == before.flip(5)).flatten(3).all(3)
     assert torch.equal(flipped, ~(cells == before).flatten(3).all(3))
     assert float(flipped.float().mean()) == pytest.approx(0.2, abs=0.04)
+
+
+def lone(**changes: object) -> PatchNoise:
+    """One kind of noise, and none of the others."""
+    return from_dict(PatchNoise, {**vars(STILL), **changes})
+
+
+def test_a_fifth_of_the_patches_is_blended_with_its_grey_by_any_share() -> None:
+    red = torch.tensor([200, 40, 40], dtype=torch.uint8).view(1, 3, 1, 1).expand(1, 3, 320, 320)
+    shown = lone(grey=0.2).disturb(red, 8, generator(0, "noise"))[0, 0, ::8, ::8].flatten().float()
+    luma = 40 + 0.299 * 160
+    shares = (200 - shown[shown < 200]) / (200 - luma)
+    assert len(shares) / 1600 == pytest.approx(0.2, abs=0.03)
+    assert (float(shares.min()), float(shares.max())) == pytest.approx((0, 1), abs=0.03)
+    assert float(shares.mean()) == pytest.approx(0.5, abs=0.06)
+
+
+def test_every_number_of_bits_from_two_to_eight_is_as_frequent() -> None:
+    """A patch of 16 x 16 pixels with every level once has as many levels left as its bits tell apart."""
+    every = torch.arange(256, dtype=torch.uint8).view(1, 1, 16, 16).expand(1, 3, 16, 16).tile(1, 1, 30, 30)
+    shown = lone(fewest_bits=2).disturb(every, 16, generator(0, "noise"))[0, 0]
+    cells = shown.view(30, 16, 30, 16).transpose(1, 2).reshape(900, 256)
+    bits = torch.tensor([len(cell.unique()) for cell in cells]).log2()
+    values, counts = bits.unique(return_counts=True)
+    assert values.tolist() == [2, 3, 4, 5, 6, 7, 8]
+    assert counts.div(900).tolist() == pytest.approx([1 / 7] * 7, abs=0.04)
+
+
+def test_colours_are_moved_by_as_much_as_inceptions() -> None:
+    """Brightness by up to 32 levels, saturation by half to one and a half, hue by up to a fifth of a turn:
+    each drawn evenly, seen on patches of one colour, in the axes of NTSC.
+    """
+    start = (150, 100, 110)
+    flat = torch.tensor(start, dtype=torch.uint8).view(1, 3, 1, 1).expand(1, 3, 320, 320)
+    shown = lone(strength=1.0).disturb(flat, 8, generator(0, "noise"))[0, :, ::8, ::8].flatten(1).T
+    y, i, q = colorsys.rgb_to_yiq(*start)
+    found = [colorsys.rgb_to_yiq(*each) for each in shown.tolist()]
+    before = complex(i, q)
+    turns = [complex(i, q) / before for _, i, q in found]
+    amounts = {
+        "brightness": [each[0] - y for each in found],
+        "saturation": [abs(turn) for turn in turns],
+        "hue": [cmath.phase(turn) / math.tau for turn in turns],
+    }
+    ranges = {"brightness": (-32, 32), "saturation": (0.5, 1.5), "hue": (-0.2, 0.2)}
+    for name, (low, high) in ranges.items():
+        near = 0.06 * (high - low)
+        assert (min(amounts[name]), max(amounts[name])) == pytest.approx((low, high), abs=near), name
+        assert statistics.mean(amounts[name]) == pytest.approx((low + high) / 2, abs=near), name
+
+
+def test_contrast_is_moved_by_half_to_one_and_a_half() -> None:
+    checks = torch.tensor([[100, 140], [140, 100]], dtype=torch.uint8).expand(1, 3, 2, 2).tile(1, 1, 160, 160)
+    shown = lone(strength=1.0).disturb(checks, 8, generator(0, "noise"))[0, 0].float()
+    factors = (shown[::8, 1::8] - shown[::8, ::8]) / 40
+    assert (float(factors.min()), float(factors.max())) == pytest.approx((0.5, 1.5), abs=0.06)
+    assert float(factors.mean()) == pytest.approx(1, abs=0.06)
 
 
 def test_a_crop_is_taken_at_a_whole_place_and_enlarged() -> None:

@@ -164,6 +164,22 @@ def test_classes_are_learnt_from_what_is_not_hidden_and_judged_from_all() -> Non
     torch.testing.assert_close(made.grade(posed, images)["class_nats"], expected)
 
 
+def test_with_nothing_hidden_classes_are_learnt_and_judged_from_whole_images() -> None:
+    """Not from swapped patches either; the vector that stands for hidden ones has no part in it."""
+    made = classifier(SWAPS, generative_weight=0.0, hide=0.0)
+    images = cases.images(SWAPS, 6)
+    posed = made.prepare(images, torch.arange(6) % CLASSES, generator(0, "lesson"))
+    assert posed.problem.hidden is None
+    assert torch.equal(posed.problem.images, images)
+    expected = F.cross_entropy(made.answer(images), posed.labels)
+    torch.testing.assert_close(made(posed), expected)
+    torch.testing.assert_close(made.grade(posed, images)["class_nats"], expected)
+    made(posed).backward()
+    trained = {name for name, parameter in made.named_parameters() if parameter.requires_grad}
+    assert trained == {name for name, parameter in made.named_parameters() if parameter.grad is not None}
+    assert "network.backbone.masking.token" not in trained
+
+
 def test_the_residual_block_is_a_bottleneck_of_each_vector_alone() -> None:
     """x + W3 f(W2 f(W1 f(x))), f a ReLU behind a norm over groups, W of standardised rows; in float64."""
     made = classifier(AR, generative_weight=0.0, residual_block=True).double()
@@ -215,6 +231,7 @@ def test_where_patches_are_dropped_too_what_is_trained_is_what_the_loss_depends_
             {"hide": 0.01},
             r"a share of 0.01 would hide 0 of 8 positions; some must be",
         ),
+        (AR, {"hide": 0.0, "generative_weight": 0.0}, r"classify.hide 0.0 does not go with objective auto"),
         (replace(AR, width=18), {"residual_block": True}, r"a width that is a multiple of 4, not 18"),
     ],
 )
@@ -232,7 +249,8 @@ def test_what_does_not_go_with_the_network_is_refused(
         ({"generative_weight": -1.0}, r"generative_weight -1.0 must be at least 0"),
         ({"dropout": 1.0}, r"dropout 1.0 must lie in \[0, 1\)"),
         ({"smoothing": 1.0}, r"smoothing 1.0 must lie in \[0, 1\)"),
-        ({"hide": 0.0}, r"hide 0.0 must lie between 0 and 1"),
+        ({"hide": 1.0}, r"hide 1.0 must lie in \[0, 1\)"),
+        ({"hide": 0.0}, r"hide 0 leaves no codes to name; it goes with generative_weight 0 alone"),
         ({"patience": 0}, r"patience 0 must be at least 1"),
     ],
 )

@@ -47,6 +47,18 @@ def test_what_is_shown_elsewhere_was_not_chosen() -> None:
     )
 
 
+def test_any_patch_that_was_not_chosen_is_shown_as_often() -> None:
+    """Whichever lot a swapped position has drawn: early and late ones among those that are free."""
+    chosen = Independent(ratio=0.5).draw(400, GRID, 1, generator(0, "mask"))
+    found = spared(chosen, swapped=0.1, kept=0.1, draw=generator(1, "mask"))
+    moved = found.source != torch.arange(196)
+    free = ~chosen[..., 0]
+    rank = (free.cumsum(1) - 1) / free.sum(1, keepdim=True)  # of each free one, in [0, 1)
+    ranks = rank.gather(1, found.source)[moved]
+    tenths = torch.histc(ranks, 10, 0, 1) / len(ranks)
+    assert tenths.tolist() == pytest.approx([0.1] * 10, abs=0.02)
+
+
 def test_swapped_patches_change_what_is_shown_and_not_what_is_asked() -> None:
     x, codec = images(), MeanColour(patch=2).build(GRID)
     problem = VIT.prepare(x, codec, generator(0, "problem"))

@@ -69,6 +69,18 @@ def test_later_layers_win_and_say_so(tmp_path) -> None:
     assert origins["data.limit"] == origins["steps"] == "recipe"
 
 
+def test_a_size_is_rows_and_columns_of_which_either_may_differ(tmp_path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("data: {size: 48}\n")
+    both = catalogue.resolve("vit.tiny", assignments=["data.size=96"])
+    assert (both.recipe.data.rows, both.recipe.data.cols) == (96, 96)
+    assert both.origins == {"data.rows": "command line", "data.cols": "command line"}
+    wide = catalogue.resolve("vit.tiny", file=file, assignments=["data.cols=80"]).recipe.data
+    assert (wide.rows, wide.cols) == (48, 80)
+    with pytest.raises(ValueError, match="image side 0 is impossible"):
+        catalogue.resolve("vit.tiny", assignments=["data.size=0"])
+
+
 def test_a_mapping_on_the_command_line_merges_as_a_file_does(tmp_path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("data: {rows: 16}\n")

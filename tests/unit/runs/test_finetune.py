@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from isopix.core.types import Grid
+from isopix.model.resolution import interpolated
 from isopix.objectives.classify import Classify
 from isopix.recipes import catalogue
+from isopix.runs import finetune
 from isopix.runs.finetune import begin
 from isopix.runs.load import load
 from isopix.runs.run import Watch, resume, start
@@ -236,4 +239,57 @@ def test_a_network_that_drops_what_is_hidden_leaves_its_decoder_behind() -> None
     taken = begin("patchformer.tiny").recipe.classify
     assert (taken.generative_weight, taken.pool, taken.residual_block) == (0.0, "first", True)
     assert (taken.hide, taken.smoothing, taken.masked) == (0.1, 0.01, False)
-    assert begin("vit.tiny").recipe.classify == Classify(pool="first")
+
+
+def test_of_a_vision_transformer_nothing_is_hidden_in_fine_tuning() -> None:
+    """ViT section 3.2; its decoder is left behind, and its images are judged whole."""
+    expected = Classify(generative_weight=0.0, pool="first", hide=0.0, masked=False)
+    assert begin("vit.tiny").recipe.classify == expected
+
+
+PATCHES = ["data.source=digits", "data.size=32", "depth=1", "width=16", "steps=1", "batch=8"]
+UNSEEN = ["evaluate_images=8", "test_images=0", "data.limit=60"]
+
+
+def in_patches(name: str, out: Path, *words: str) -> str:
+    """A run of one step."""
+    start(
+        catalogue.resolve(name, assignments=[*PATCHES, *UNSEEN, *words]).recipe,
+        out,
+        device=CPU,
+        watch=Watch(),
+    )
+    return str(out)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_positions_are_interpolated_as_the_recipe_says_and_it_keeps_saying_so(
+    mode: str, tmp_path: Path
+) -> None:
+    run = in_patches("vit.tiny", tmp_path / "pre")
+    words = ["data.size=48", f"interpolation={mode}", "data.limit=60", "steps=1", "batch=8"]
+    recipe, origin = begin(run, assignments=[*words, *UNSEEN[:2]])
+    name = "backbone.positions.table"
+    small = load(Path(run), device=CPU).network.tensors()[name]
+    large = interpolated(small, Grid(4, 4), Grid(6, 6), mode)
+    assert torch.equal(origin.network.tensors()[name], large)
+    assert not torch.equal(large, interpolated(small, Grid(4, 4), Grid(6, 6), other(mode)))
+    start(recipe, tmp_path / "ft", device=CPU, watch=Watch(), origin=origin)
+    again = load(tmp_path / "ft", device=CPU)
+    assert (again.recipe.classify.interpolation, again.recipe.grid) == (mode, Grid(6, 6))
+
+
+def other(mode: str) -> str:
+    return "bicubic" if mode == "bilinear" else "bilinear"
+
+
+def test_a_patchformer_is_fine_tuned_at_its_own_rate_which_the_paper_tries(tmp_path: Path) -> None:
+    """Section 2.2: 3e-5, 2e-4, 4e-4, 1e-3; a ViT's is a tenth of pre-training's."""
+    small = ["head.channels=8", "stem.channels=4"]
+    tuned = begin(in_patches("patchformer.tiny", tmp_path / "pf", *small)).recipe.optimiser
+    assert (tuned.kind, tuned.learning_rate) == ("adamw", 1e-3)
+    base = finetune.finetuned(catalogue.find("patchformer.base"), scratch=False)
+    assert base.optimiser.learning_rate == 2e-4
+    assert begin(in_patches("vit.tiny", tmp_path / "vit")).recipe.optimiser.learning_rate == pytest.approx(
+        1e-4
+    )

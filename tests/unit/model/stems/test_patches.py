@@ -43,6 +43,17 @@ def test_a_patch_alone_is_what_it_is_among_others(stem: Stem) -> None:
     torch.testing.assert_close(alone[0, 0], whole[1, 5])
 
 
+def test_each_stage_of_a_resnet_but_the_first_halves_the_side() -> None:
+    """PatchFormer's 16 pixels become 4, and 64 channels 1024."""
+    built = ResNet(channels=4).build(MeanColour(patch=16).build(GRID), WIDTH)
+    pixels = torch.randn(2, 3, 16, 16, generator=generator(0, "pixels"))
+    shapes = []
+    for layer in built.features[:-1]:
+        pixels = layer(pixels)
+        shapes.append((pixels.shape[1], pixels.shape[2]))
+    assert shapes == [(4, 16), *[(16, 16)] * 3, *[(32, 8)] * 4, *[(64, 4)] * 6, (64, 4)]
+
+
 def test_linear_patches_are_one_matrix_over_all_pixels() -> None:
     built, x = Patches().build(CODEC, WIDTH), images()
     pixels = x[1, :, CELL:, CELL : 2 * CELL].float().flatten() / 127.5 - 1
