@@ -30,7 +30,8 @@ def test_a_patchformer_is_told_as_it_is_fine_tuned() -> None:
 
 
 def test_a_joint_run_is_told_with_both_losses() -> None:
-    text = told("vit.tiny", "generative_weight=0.5", "layer=2", "pool=mean", "patience=1", "data.labels=1")
+    both = ("generative_weight=0.5", "hide=null", "masked=true")
+    text = told("vit.tiny", *both, "layer=2", "pool=mean", "patience=1", "data.labels=1")
     for said in (
         "learns to name hidden mean colours from all that is left",
         "At the same time it learns their classes: the loss is 0.5 · L_GEN + L_CLF.",
@@ -42,6 +43,13 @@ def test_a_joint_run_is_told_with_both_losses() -> None:
     ):
         assert said in text
     assert "is left out" not in text
+
+
+def test_where_nothing_is_hidden_nothing_else_is_said_of_hiding() -> None:
+    text = told("vit.tiny")
+    assert "what names mean colours is left behind. Nothing is hidden. All labels" in text
+    for other in ("Judging", "In the place of", "all positions"):
+        assert other not in text
 
 
 def test_codes_alone_are_told_without_classes() -> None:
@@ -78,7 +86,7 @@ def test_weights_of_another_run_are_not_said_to_be_drawn() -> None:
 )
 def test_what_is_learnt_in_a_word(weight: float | str, learnt: str, alone: bool) -> None:
     recipe = begin("vit.tiny").recipe
-    values = to_dict(change(recipe, {"classify.generative_weight": weight}))
+    values = to_dict(change(recipe, {"classify.generative_weight": weight, "classify.hide": None}))
     assert words.learns(values) == learnt
     assert finetuning.classes_alone(values) == alone
     assert words.learns(values | {"classify": None}) == "masked"
