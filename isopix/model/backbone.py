@@ -40,9 +40,10 @@ class Backbone(nn.Module):
         """
         super().__init__()
         self.grid = grid
-        self.stem, self.masking = parts[:2]
+        self.stem: Any = parts[0]  # torch's own type forgets its methods, and those of the others
+        self.masking = parts[1]
         self.positions: Any = parts[2]
-        self.blocks: Any = nn.ModuleList(blocks)  # of one union; torch's own type forgets their methods
+        self.blocks: Any = nn.ModuleList(blocks)  # of one union
         self.norm, self.token, self.place_norm = norm, token, place_norm
 
     @property
