@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from isopix.core.types import Asked, Grid, Hidden, Images, Places, Tokens
-from isopix.model.attention import Attentive, Weights
+from isopix.model.attention import Attentive, Span, Weights
 from isopix.model.cache import Cache
 from isopix.model.dropping import alike, strips
 from isopix.model.masking import whole
@@ -74,6 +74,11 @@ class Backbone(nn.Module):
             yield norm(state) if stream == "n" else state
 
     @property
+    def leading(self) -> int:
+        """How many tokens come before those of positions: the class token, or none."""
+        return int(self.token is not None)
+
+    @property
     def attends(self) -> bool:
         """Whether every block has attention weights to look at."""
         return all(isinstance(block, Attentive) for block in self.blocks)
@@ -85,6 +90,12 @@ class Backbone(nn.Module):
         """
         for block, state in zip(self.blocks, self.states(images, hidden), strict=False):  # the last: unread
             yield from block.weights(state)
+
+    def spans(self) -> Iterator[tuple[int, Span]]:
+        """The block, from 1, of every attention, first to last, and among which positions it looks."""
+        for number, block in enumerate(self.blocks, start=1):
+            for span in block.spans(self.grid):
+                yield number, span
 
     def some(self, layers: Sequence[int], images: Images, hidden: Hidden | None = None) -> list[States]:
         """n of these layers alone; no block behind the last of them is run."""
@@ -119,7 +130,7 @@ class Backbone(nn.Module):
         less cost.
         """
         before = next(islice(self.states(images, hidden), self.depth - 1, None))
-        return self.norm(self.blocks[-1].asked(before, places + (self.token is not None)))
+        return self.norm(self.blocks[-1].asked(before, places + self.leading))
 
     def read(self, tokens: States, hidden: Hidden | None) -> Tokens:
         """What the head reads, of n of the last layer: n itself, but norm(u) + norm'(place) at positions that
@@ -136,7 +147,7 @@ class Backbone(nn.Module):
 
     def placed(self, tokens: States) -> States:
         """The tokens of positions alone."""
-        return tokens if self.token is None else tokens[:, 1:]
+        return tokens[:, self.leading :]
 
     def _led(self, tokens: States) -> States:
         """The tokens, the class token before them."""
