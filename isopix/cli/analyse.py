@@ -110,7 +110,7 @@ def _brief(numbers: Numbers) -> dict[str, Any]:
 
 
 def _distance(numbers: Numbers) -> None:
-    even = ", ".join(f"{where} {pixels:.1f}" for where, pixels in numbers["even"].items())
+    even = ", ".join(f"{where} {pixels:.1f}" for where, pixels in numbers["even_distances"].items())
     rows = []
     for layer in numbers["layers"]:
         heads = [head["pixels"] for head in layer["heads"]]

@@ -46,7 +46,7 @@ def distance_by_layer(numbers: Numbers) -> Figure:
         pixels, spans = ([head[key] for head in layer["heads"]] for key in ("pixels", "deviation"))
         places = number + (np.linspace(-0.14, 0.14, len(pixels)) if len(pixels) > 1 else np.zeros(1))
         axes.errorbar(places, pixels, spans, fmt="o", color=colour, ecolor=f"{colour}55", elinewidth=1.6)
-    labels = [*_means(axes, layers), *_even(axes, numbers)]
+    labels = [*_even(axes, numbers), *_means(axes, layers)]
     axes.set(xlabel="layer", ylabel="attention distance, pixels")
     _number(axes, [layer["layer"] for layer in layers])
     axes.set_xlim(0.5, len(layers) + 0.5)
@@ -118,11 +118,10 @@ def _means(axes: Axes, layers: Sequence[Numbers]) -> list[Label]:
 
 def _even(axes: Axes, numbers: Numbers) -> list[Label]:
     """Lines of even attention, by where it may look."""
-    for height in numbers["even"].values():
+    levels = numbers["even_distances"]
+    for height in levels.values():
         axes.axhline(height, color=style.QUIET, linewidth=1, linestyle=(0, (4, 3)))
-    return [
-        Label(height, f"even, {where} {height:.1f}", style.QUIET) for where, height in numbers["even"].items()
-    ]
+    return [Label(height, f"even, {where} {height:.1f}", style.QUIET) for where, height in levels.items()]
 
 
 def _number(axes: Axes, names: Sequence[str]) -> None:

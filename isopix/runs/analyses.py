@@ -109,7 +109,7 @@ def distance(subject: Subject) -> Numbers:
         **_where(subject),
         "images": len(subject.images),
         "renormalised": subject.renormalise,
-        "even": _even(subject),
+        "even_distances": _even(subject),
         "layers": layers,
     }
 

@@ -29,7 +29,7 @@ def numbers(causal: bool = False, layers: int = 3, heads: int = 2) -> dict[str, 
         "causal": causal,
         "queries": queries,
         "image": base64.b64encode(content.getvalue()).decode(),
-        "even": {"unmasked": 9.0, "as masked": 8.0} if causal else {"everywhere": 9.0},
+        "even_distances": {"unmasked": 9.0, "as masked": 8.0} if causal else {"everywhere": 9.0},
         "attentions": [str(i) for i in range(1, layers + 1)],
         "layers": [
             {"layer": str(i), "heads": [{"pixels": 1.0 + i + h, "deviation": 0.5} for h in range(heads)]}
@@ -86,7 +86,7 @@ def test_a_rollout_lights_the_image_where_it_is_and_nowhere_else() -> None:
 
 def test_the_halves_of_axial_blocks_go_by_their_names() -> None:
     names = ["1 rows", "1 columns", "2 rows"]
-    given = numbers() | {"attentions": names, "even": {"rows": 4.0, "columns": 3.0}}
+    given = numbers() | {"attentions": names, "even_distances": {"rows": 4.0, "columns": 3.0}}
     given["layers"] = [layer | {"layer": name} for layer, name in zip(given["layers"], names, strict=True)]
     axes = attention.distance_by_layer(given).axes[0]
     assert [text.get_text() for text in axes.get_xticklabels()] == ["1\nrows", "1\ncolumns", "2\nrows"]

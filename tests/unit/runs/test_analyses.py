@@ -104,7 +104,7 @@ def test_the_halves_of_an_axial_block_are_named_and_compared_with_what_each_can_
     distance = found["attention-distance"]
     assert [layer["layer"] for layer in distance["layers"]] == halves
     assert found["attention-maps"]["attentions"] == halves
-    assert distance["even"] == pytest.approx(reached)
+    assert distance["even_distances"] == pytest.approx(reached)
     for layer in distance["layers"]:
         for head in layer["heads"]:
             assert head["of_even"] == pytest.approx(head["pixels"] / reached[layer["layer"].split()[1]])
