@@ -8,7 +8,7 @@ that it answers, not of the one that it was given, which stands one place before
 """
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import torch
 from einops import rearrange
@@ -19,17 +19,19 @@ from isopix.core.types import Grid, Images
 from isopix.model.attention import Weights
 from isopix.model.backbone import Backbone
 
+CLASS: Final = "class"  # what is kept in the place of a position, where it is the class token that looks
 ENTRIES = 2**22  # weights of one head that a pass holds: four images of 1,024 positions
 
 Distances = Float[Tensor, "N N"]
 AllTokens = Float[Tensor, "B heads T T"]  # of positions, and leading tokens before them
 ByHead = Float[Tensor, "attentions heads B"]
 Flow = Float[Tensor, "B N N"]
+Rows = Float[Tensor, "*rows N"]  # of any weights
 
 
 class Gaze(NamedTuple):
-    """Where one image is looked at from some of its positions: by every head of every attention, and by all
-    of them in turn (rollout). What leading tokens receive is left out, and the rest sums to 1.
+    """Where one image is looked at from some of its tokens: by every head of every attention, and by all of
+    them in turn (rollout). What leading tokens receive is left out, and the rest sums to 1.
     """
 
     heads: Float[Tensor, "queries attentions heads N"]
@@ -50,9 +52,7 @@ def placed(weights: AllTokens, leading: int, *, renormalise: bool = True) -> Wei
     token counts as distance 0.
     """
     among = weights[..., leading:, leading:]
-    if not (leading and renormalise):
-        return among
-    return among / among.sum(-1, keepdim=True).clamp(min=torch.finfo(among.dtype).tiny)
+    return _whole(among) if leading and renormalise else among
 
 
 def distance(
@@ -112,22 +112,20 @@ def distance_by_head(
 
 
 @torch.no_grad()
-def gaze(backbone: Backbone, image: Images, queries: Int[Tensor, " queries"]) -> Gaze:
-    """Where the one image of a batch is looked at from these positions. Raises ValueError for blocks that do
-    not attend.
+def gaze(backbone: Backbone, image: Images, tokens: Int[Tensor, " queries"]) -> Gaze:
+    """Where the one image of a batch is looked at from these of all its tokens, leading ones first. Raises
+    ValueError for blocks that do not attend.
     """
     refuse_blind(backbone)
     looked: list[Tensor] = []
+    first = backbone.leading
 
     def kept() -> Iterable[Weights]:
         for weights in backbone.attention(image.to(next(backbone.parameters()).device)):
-            leading = weights.shape[-1] - backbone.grid.positions
-            looked.append(placed(weights, leading)[0, :, queries].cpu())
+            looked.append(_whole(weights[0, :, tokens, first:]).cpu())
             yield weights
 
-    flow = rollout(kept())
-    leading = flow.shape[-1] - backbone.grid.positions
-    passed = placed(flow[:, None], leading)[0, 0, queries].cpu()
+    passed = _whole(rollout(kept())[0, tokens, first:]).cpu()
     return Gaze(
         rearrange(torch.stack(looked), "attentions heads queries n -> queries attentions heads n"), passed
     )
@@ -154,3 +152,8 @@ def refuse_blind(backbone: Backbone) -> None:
     """Raises ValueError for blocks that have no attention."""
     if not backbone.attends:
         raise ValueError("blocks of this kind do not attend: there are no attention weights to look at")
+
+
+def _whole(rows: Rows) -> Rows:
+    """The same, each row summing to 1."""
+    return rows / rows.sum(-1, keepdim=True).clamp(min=torch.finfo(rows.dtype).tiny)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from einops import rearrange
+from einops import rearrange, repeat
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -95,11 +95,11 @@ def translation_error(
     margin = min(rows, cols) // 4 if margin is None else margin
     if min(down, right, margin) < 0 or down + 2 * margin >= rows or right + 2 * margin >= cols:
         raise ValueError(f"a shift of {down, right} and margins of {margin} leave nothing of {rows} x {cols}")
-    order = torch.arange(rows * cols).view(rows, cols).roll((down, right), (0, 1))
+    order = rearrange(torch.arange(rows * cols), "(h w) -> h w", h=rows).roll((down, right), (0, 1))
     inside = order.new_zeros(rows, cols, dtype=torch.bool)
     inside[margin + down : rows - margin, margin + right : cols - margin] = True
-    orders = order.view(1, -1).expand(len(images), -1)
-    return _mismatch(backbone, images, orders, inside.view(-1), batch)
+    orders = repeat(order, "h w -> b (h w)", b=len(images))
+    return _mismatch(backbone, images, orders, inside.flatten(), batch)
 
 
 def order_error(

@@ -30,12 +30,12 @@ class ColourError(NamedTuple):
         return 1 - self.palette / self.whole if self.whole else 0.0
 
 
-def colour_error(shown: Images, hidden: Hidden, answer: Images) -> ColourError:
+def colour_error(target: Images, hidden: Hidden, answer: Images) -> ColourError:
     """Of reconstructions whose positions are pixels; hidden of any channel counts as hidden. Images of which
     nothing is hidden are left out; raises ValueError if all are such.
     """
     wholes, palettes = [], []
-    for truth, unseen, named in zip(shown.flatten(2), hidden.any(-1), answer.flatten(2), strict=True):
+    for truth, unseen, named in zip(target.flatten(2), hidden.any(-1), answer.flatten(2), strict=True):
         if unseen.any():
             true, given = truth[:, unseen].float() / WHITE, named[:, unseen].float() / WHITE
             wholes.append((true - given).abs().mean())

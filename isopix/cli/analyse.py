@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from isopix.analysis.attention import CLASS
 from isopix.cli.console import Device, Json, OtherImages, say, show_json, show_table
 from isopix.cli.drawing import Positive, Split, network_of, split_to_draw
 from isopix.cli.progress import counting
@@ -22,7 +23,11 @@ Numbers = Mapping[str, Any]
 Images = Annotated[int, Parameter(validator=Positive, help="images that distances are measured on")]
 Positions = Annotated[
     list[str] | None,
-    Parameter(name="--position", help="ROW,COLUMN of a position, from 0, to look from; may be repeated"),
+    Parameter(
+        name="--position",
+        help="ROW,COLUMN of a position, from 0, to look from, or `class`: the class token, the default where "
+        "there is one; may be repeated",
+    ),
 ]
 BULKY = ("image", "queries", "maps", "tables", "components", "colours", "explained")  # kept in files alone
 
@@ -79,10 +84,12 @@ def analyse(
 
 
 def place_of(word: str) -> Place:
-    """`8,16` as row and column. Raises ValueError for any other word."""
+    """`8,16` as row and column, or `class`. Raises ValueError for any other word."""
+    if word == CLASS:
+        return CLASS
     parts = word.split(",")
     if len(parts) != 2 or not all(part.strip().isdecimal() for part in parts):
-        raise ValueError(f"--position is '{word}'; allowed: ROW,COLUMN, as in 8,16")
+        raise ValueError(f"--position is '{word}'; allowed: ROW,COLUMN, as in 8,16, or class")
     return int(parts[0]), int(parts[1])
 
 
@@ -103,17 +110,16 @@ def _brief(numbers: Numbers) -> dict[str, Any]:
 
 
 def _distance(numbers: Numbers) -> None:
-    even, allowed = f"{numbers['even']:.1f}", f"{numbers['allowed']:.1f}"
-    masked = f", {allowed} over what the mask allows" if numbers["causal"] else ""
+    even = ", ".join(f"{where} {pixels:.1f}" for where, pixels in numbers["even_distances"].items())
     rows = []
     for layer in numbers["layers"]:
         heads = [head["pixels"] for head in layer["heads"]]
         share = sum(head["of_even"] for head in layer["heads"]) / len(heads)
         spread = sum(head["deviation"] for head in layer["heads"]) / len(heads)
         values = (sum(heads) / len(heads), min(heads), max(heads), spread)
-        rows.append((str(layer["layer"]), *(f"{value:.2f}" for value in values), f"{share:.0%}"))
+        rows.append((layer["layer"], *(f"{value:.2f}" for value in values), f"{share:.0%}"))
     show_table(
-        f"Attention distance in pixels, {numbers['images']} images; even attention {even}{masked}",
+        f"Attention distance in pixels, {numbers['images']} images; even: {even}",
         ["layer", "mean of heads", "nearest", "farthest", "± over images", "of even"],
         rows,
     )

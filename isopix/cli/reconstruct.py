@@ -1,4 +1,4 @@
-"""`isopix reconstruct`: hidden pixels from those that are left."""
+"""`isopix reconstruct`: hidden pixels, or patches, from those that are left."""
 
 from pathlib import Path
 
@@ -21,7 +21,8 @@ def reconstruct(
     device: Device = "auto",
     json: Json = False,
 ) -> None:
-    """Hide pixels as in training and let a masked run fill them in; keeps a PNG grid in its `samples` folder.
+    """Hide pixels or patches as in training and let a masked run fill them in; keeps a PNG grid in its
+    `samples` folder.
 
     Example: isopix reconstruct runs/photos-bert -n 8
 
@@ -35,7 +36,7 @@ def reconstruct(
     source, taken = split_to_draw(loaded, data, split, limit)
     images = first_images(source, taken, count).to(loaded.network.device)
     found = reconstruction.reconstruct(loaded.network, images, generator=generator(seed, "hide"))
-    picture = pictures.reconstructions(found.shown.cpu(), found.hidden.cpu(), found.answer.cpu())
+    picture = pictures.reconstructions(found.cpu())
     numbers = {"kind": "reconstructions", "step": loaded.step, "seed": seed, "count": count}
     numbers |= {"data": data or loaded.recipe.data.source, "split": taken, "accuracy": found.accuracy}
     keep(folder, f"reconstructions-{loaded.step:08d}-seed{seed}", picture, numbers, json=json)

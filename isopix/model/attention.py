@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from einops import rearrange
@@ -10,16 +10,28 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from isopix.core.types import Asked, Places, Tokens
+from isopix.core.types import Asked, Grid, Places, Tokens
 from isopix.model.cache import Pair
 
 Heads = Float[Tensor, "B heads _ size"]
 Weights = Float[Tensor, "B heads N N"]  # row: who looks; column: at whom; a row sums to 1
 
 
+class Span(NamedTuple):
+    """Among how many positions an attention looks, wherever it looks from: `grid` is all of them, a row or a
+    column. `name` tells the attentions of one block apart.
+    """
+
+    grid: Grid
+    name: str = ""
+
+
 @runtime_checkable
 class Attentive(Protocol):
     """A block that attends; `Backbone.attention` asks those that do, and no others."""
+
+    def spans(self, grid: Grid) -> list[Span]:
+        """Of each of its attentions, in their order."""
 
     def weights(self, tokens: Tokens) -> Iterator[Weights]:
         """Of each of its attentions, in their order, as they are when `tokens` enter the block."""

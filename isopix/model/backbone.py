@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from isopix.core.types import Asked, Grid, Hidden, Images, Places, Tokens
-from isopix.model.attention import Attentive, Weights
+from isopix.model.attention import Attentive, Span, Weights
 from isopix.model.cache import Cache
 from isopix.model.dropping import alike, strips
 from isopix.model.masking import whole
@@ -40,9 +40,10 @@ class Backbone(nn.Module):
         """
         super().__init__()
         self.grid = grid
-        self.stem, self.masking = parts[:2]
+        self.stem: Any = parts[0]  # torch's own type forgets its methods, and those of the others
+        self.masking = parts[1]
         self.positions: Any = parts[2]
-        self.blocks: Any = nn.ModuleList(blocks)  # of one union; torch's own type forgets their methods
+        self.blocks: Any = nn.ModuleList(blocks)  # of one union
         self.norm, self.token, self.place_norm = norm, token, place_norm
 
     @property
@@ -78,6 +79,11 @@ class Backbone(nn.Module):
             yield norm(state) if stream == "n" else state
 
     @property
+    def leading(self) -> int:
+        """How many tokens come before those of positions: the class token, or none."""
+        return int(self.token is not None)
+
+    @property
     def attends(self) -> bool:
         """Whether every block has attention weights to look at."""
         return all(isinstance(block, Attentive) for block in self.blocks)
@@ -89,6 +95,12 @@ class Backbone(nn.Module):
         """
         for block, state in zip(self.blocks, self.states(images, hidden), strict=False):  # the last: unread
             yield from block.weights(state)
+
+    def spans(self) -> Iterator[tuple[int, Span]]:
+        """The block, from 1, of every attention, first to last, and among which positions it looks."""
+        for number, block in enumerate(self.blocks, start=1):
+            for span in block.spans(self.grid):
+                yield number, span
 
     def some(self, layers: Sequence[int], images: Images, hidden: Hidden | None = None) -> list[States]:
         """n of these layers alone; no block behind the last of them is run."""

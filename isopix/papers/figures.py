@@ -103,9 +103,7 @@ class _Album:
         self.shown.append(Shown(title, web.markup(drawn, name, caption), caption))
 
     def reconstructions(self, networks: Sequence[Network]) -> None:
-        first = networks[0].reconstruction
-        answers = {study.named(each.block): each.reconstruction.answer for each in networks}
-        picture = images.compared(first.shown, first.hidden, answers)
+        picture = images.compared({study.named(each.block): each.reconstruction for each in networks})
         caption = (
             "Figure 1. Test images, what was shown of them with hidden pixels in mauve, and what networks of "
             f"{_size(networks)} put there: {_exact(networks)} of the hidden levels are named exactly."

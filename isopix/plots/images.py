@@ -11,7 +11,8 @@ from jaxtyping import Bool, UInt8
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
-from isopix.core.types import Hidden, Images
+from isopix.core.types import Images
+from isopix.generate.reconstruct import Reconstruction
 
 Drawn = UInt8[Tensor, "drawn 3 H W"]
 Cells = UInt8[np.ndarray, "B height width 4"]  # the last is opacity: gutters show the page
@@ -56,33 +57,30 @@ def completions(
     return _wall(groups, blocks=blocks)
 
 
-def reconstructions(
-    shown: Images, hidden: Hidden, answer: Images, *, scale: int | None = None
-) -> Image.Image:
-    """For every image the original, what was shown of it, and what the model put where it saw nothing; a
-    pixel of which a single channel was hidden is veiled too.
+def reconstructions(found: Reconstruction, *, scale: int | None = None) -> Image.Image:
+    """For every image the original, what was shown of it, what the model put where it saw nothing, and the
+    target that it should have put there; a pixel of which a single channel was hidden is veiled too. Where
+    the original is the target it stands there alone.
     """
-    return compared(shown, hidden, {"filled in": answer}, scale=scale)
+    return compared({"filled in": found}, scale=scale)
 
 
-def compared(
-    shown: Images, hidden: Hidden, answers: Mapping[str, Images], *, scale: int | None = None
-) -> Image.Image:
-    """The same with the answers of several models, by name (inductive biases of small isotropic nets,
-    figure 1).
+def compared(found: Mapping[str, Reconstruction], *, scale: int | None = None) -> Image.Image:
+    """The same with the answers of several models, by name, to one problem (inductive biases of small
+    isotropic nets, figure 1).
     """
-    columns = 2 + len(answers)
-    blocks = _across(len(shown), columns)
-    scale = scale or _fit(shown, blocks * columns)
-    rows, cols = shown.shape[2:]
-    cell = math.isqrt(rows * cols // hidden.shape[1])  # pixels of a position's side
-    unseen = rearrange(hidden.any(-1), "b (h w) -> b h w", h=rows // cell)
-    unseen = unseen.repeat_interleave(cell, 1).repeat_interleave(cell, 2)
-    whole = _enlarge(shown, scale)
+    first = next(iter(found.values()))
+    drawn = {name: each.answer for name, each in found.items()}
+    if not torch.equal(first.target, first.original):
+        drawn["target"] = first.target
+    columns = 2 + len(drawn)
+    blocks = _across(len(first.original), columns)
+    scale = scale or _fit(first.original, blocks * columns)
+    whole = _enlarge(first.original, scale)
     groups = [
         Group("original", [whole]),
-        Group("shown", [_veil(whole, unseen, scale)]),
-        *(Group(name, [_enlarge(answer, scale)]) for name, answer in answers.items()),
+        Group("shown", [_veil(whole, first.unseen, scale)]),
+        *(Group(name, [_enlarge(images, scale)]) for name, images in drawn.items()),
     ]
     return _wall(groups, blocks=blocks)
 

@@ -4,12 +4,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from isopix.analysis.attention import CLASS
+
 Numbers = Mapping[str, Any]
 
 TITLES = {
     "attention-distance": "How far heads look",
     "attention-maps": "Where heads look",
-    "rollout": "What reaches a position",
+    "rollout": "What attention passes on",
     "positions": "Which positions are alike",
     "embedding": "What the embedding knows",
     "biases": "What is taken for granted about places",
@@ -23,12 +25,14 @@ def caption(name: str, numbers: Numbers) -> str:
 
 def _distance(numbers: Numbers) -> str:
     shares = [head["of_even"] for layer in numbers["layers"] for head in layer["heads"]]
-    masked = " (over what the mask allows)" if numbers["causal"] else ""
+    where = " (over what the mask allows)" if numbers["causal"] else ""
+    if any(" " in str(layer["layer"]) for layer in numbers["layers"]):
+        where = " (along its row, or its column)"
     leading = "" if numbers["renormalised"] else " What is given to leading tokens counts as distance 0."
     return (
         f"Attention distance: the mean distance in pixels from a position to what it looks at, weighted by"
         f" its attention. A dot is a head, its bar one deviation over {numbers['images']:,}"
-        f" images{_of(numbers)}; the broken line is attention that looks everywhere alike{masked}, of which"
+        f" images{_of(numbers)}; the broken line is attention that looks everywhere alike{where}, of which"
         f" heads reach {min(shares):.0%} to {max(shares):.0%}.{leading}"
     )
 
@@ -36,7 +40,7 @@ def _distance(numbers: Numbers) -> str:
 def _maps(numbers: Numbers) -> str:
     grey = "; grey is what a causal network may not see" if numbers["causal"] else ""
     return (
-        f"Attention from the marked {_positions(numbers)} of an image{_of(numbers)}, of every head (rows)"
+        f"Attention from {_origins(numbers)} of an image{_of(numbers)}, of every head (rows)"
         f" and layer (columns). Darker is more, as the root of the share of each map’s largest"
         f" weight{grey}."
     )
@@ -44,9 +48,9 @@ def _maps(numbers: Numbers) -> str:
 
 def _rollout(numbers: Numbers) -> str:
     return (
-        f"Attention rollout of the marked {_positions(numbers)}: layers multiplied, heads averaged, half of"
-        f" each layer left to the residual stream. It says what can flow through attention, not what is"
-        f" used."
+        f"Attention rollout: what of an image{_of(numbers)} reaches {_origins(numbers)}; layers multiplied,"
+        f" heads averaged, half of each layer left to the residual stream. It says what can flow through"
+        f" attention, not what is used."
     )
 
 
@@ -98,8 +102,13 @@ CAPTIONS: dict[str, Callable[[Numbers], str]] = {
 }
 
 
-def _positions(numbers: Numbers) -> str:
-    return "position" if len(numbers["queries"]) == 1 else "positions"
+def _origins(numbers: Numbers) -> str:
+    """What is looked from."""
+    marked = [query for query in numbers["queries"] if query["position"] != CLASS]
+    told = ["the class token (framed)"] if len(marked) < len(numbers["queries"]) else []
+    if marked:
+        told.append(f"the marked position{'s' * (len(marked) > 1)}")
+    return " and ".join(told)
 
 
 def _of(numbers: Numbers) -> str:

@@ -3,6 +3,7 @@
 import base64
 import io
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -74,17 +75,17 @@ def _gallery(kind: str, run: Gathered) -> Gallery:
         else ""
     )
     command = MAKERS.get(kind, "").format(shlex.quote(str(run.path)))
-    code = words.code(run.recipe)
-    return Gallery(TITLES.get(kind, kind), [_picture(kind, each, code) for each in newest], command, note)
+    named = {"code": words.code(run.recipe), "place": words.place(run.recipe)}
+    return Gallery(TITLES.get(kind, kind), [_picture(kind, each, named) for each in newest], command, note)
 
 
-def _picture(kind: str, drawing: Drawing, code: str) -> Picture:
+def _picture(kind: str, drawing: Drawing, named: Mapping[str, str]) -> Picture:
     with Image.open(io.BytesIO(drawing.png)) as image:
         width, height = image.size
     describe = {"samples": _samples, "completions": _completions, "reconstructions": _reconstructions}.get(
         kind
     )
-    caption = describe({**drawing.facts, "code": code}) if describe else drawing.name
+    caption = describe({**drawing.facts, **named}) if describe else drawing.name
     # Two pixels of the picture to one of the page: sharp on fine screens and in print.
     return Picture(
         embed(drawing.png), width // 2, height // 2, f"{TITLES.get(kind, kind)}: {caption}", caption
@@ -105,9 +106,13 @@ def _reconstructions(facts: dict[str, object]) -> str:
     accuracy, code = facts.get("accuracy"), facts["code"]
     right = f", {percent(accuracy)} of them exactly" if isinstance(accuracy, float) else ""
     named = "colour of each" if code == "pixel" else f"value of each hidden {code}"
+    places, drawn = "pixels", ""
+    if facts["place"] == "patch":
+        places = "patches"
+        drawn = " What it names is drawn back into the picture, beside what it should have named."
     return (
-        f"In {_many(facts)}{_source(facts)} the mauve pixels are hidden; the model names the likeliest"
-        f" {named}{right}. {_when(facts)}."
+        f"In {_many(facts)}{_source(facts)} the mauve {places} are hidden; the model names the likeliest"
+        f" {named}{right}.{drawn} {_when(facts)}."
     )
 
 

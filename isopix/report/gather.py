@@ -153,7 +153,8 @@ class _Reader:
             return None
         try:
             return how(path)
-        except (ValueError, LookupError, TypeError, OSError) as error:
+        # Values of another kind than expected raise TypeError, or AttributeError where a method is asked for.
+        except (ValueError, LookupError, TypeError, AttributeError, OSError) as error:
             reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
             self.unreadable.append(f"{path.name}: {' '.join(reason.split())}")
             return None

@@ -100,6 +100,11 @@ def code(recipe: Values) -> str:
     return _codes(recipe)[0]
 
 
+def place(recipe: Values) -> str:
+    """What a position is: a pixel, or a patch of them."""
+    return "patch" if "codec.patch" in flatten(recipe) else "pixel"
+
+
 def graded(recipe: Values) -> str:
     """What a loss is the mean of: every pixel, or hidden ones alone."""
     return f"{'hidden ' if objective(recipe) == 'masked' else ''}{code(recipe)}"

@@ -4,7 +4,7 @@ import base64
 import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from einops import rearrange
@@ -16,12 +16,13 @@ from isopix.analysis import attention, biases, filters, positions
 from isopix.codecs.base import Codec
 from isopix.core.random import generator
 from isopix.core.types import Grid, Images
+from isopix.model.attention import Span
 from isopix.model.backbone import Backbone
 from isopix.model.stems.base import ByValue
 from isopix.runs.load import Loaded
 
 Numbers = dict[str, Any]
-Place = tuple[int, int]  # row and column of a position
+Place = tuple[int, int] | Literal["class"]  # row and column of a position, or the class token
 
 DIGITS = 4  # significant ones of kept numbers
 OF_VALUES = 8  # components of the vectors of a pixel's values
@@ -55,16 +56,22 @@ class Subject:
 
     @property
     def looked(self) -> list[Place]:
-        """The positions that are looked from: those asked for, or one in the lower middle, from which causal
-        networks see most of the image. Raises ValueError for one that is not there.
+        """Where it is looked from: as asked for, or else the class token, or without one a position in the
+        lower middle, from which causal networks see most of the image. Raises ValueError for what is not
+        there.
         """
         rows, cols = self.backbone.grid
-        for row, col in self.places:
-            if not (0 <= row < rows and 0 <= col < cols):
+        for place in self.places:
+            if isinstance(place, str):
+                if not self.backbone.leading:
+                    raise ValueError("position class is not there; this network has no class token")
+            elif not (0 <= place[0] < rows and 0 <= place[1] < cols):
                 raise ValueError(
-                    f"position {row},{col} is not there; rows are 0 to {rows - 1}, columns 0 to {cols - 1}"
+                    f"position {place[0]},{place[1]} is not there; rows are 0 to {rows - 1}, columns 0 to "
+                    f"{cols - 1}"
                 )
-        return list(self.places) or [(3 * rows // 4, cols // 2)]
+        middle = (3 * rows // 4, cols // 2)
+        return list(self.places) or [attention.CLASS if self.backbone.leading else middle]
 
 
 def analyse(subject: Subject) -> Iterator[tuple[str, Numbers | DoesNotApplyError]]:
@@ -84,26 +91,26 @@ def analyse(subject: Subject) -> Iterator[tuple[str, Numbers | DoesNotApplyError
 def distance(subject: Subject) -> Numbers:
     """Attention distance of every head in pixels: mean and deviation over images."""
     _require_attention(subject)
-    grid, cell, causal = subject.backbone.grid, subject.codec.cell, _causal(subject)
+    cell, causal = subject.codec.cell, _causal(subject)
     found = attention.distance_by_head(
         subject.backbone, subject.images, cell=cell, renormalise=subject.renormalise, done=subject.done
     )
-    allowed = attention.uniform_distance(grid, cell=cell, causal=causal)
     spread = found.std(-1, correction=min(1, found.shape[-1] - 1))
-    layers = [
-        [
-            {"pixels": mean, "deviation": deviation, "of_even": mean / allowed}
-            for mean, deviation in zip(*heads, strict=True)
+    each = zip(subject.backbone.spans(), found.mean(-1).tolist(), spread.tolist(), strict=True)
+    layers = []
+    for (number, span), means, deviations in each:
+        even = attention.uniform_distance(span.grid, cell=cell, causal=causal)
+        heads = [
+            {"pixels": mean, "deviation": deviation, "of_even": mean / even if even else 1.0}
+            for mean, deviation in zip(means, deviations, strict=True)
         ]
-        for heads in zip(found.mean(-1).tolist(), spread.tolist(), strict=True)
-    ]
+        layers.append({"layer": _called(number, span), "heads": heads})
     return {
         **_where(subject),
         "images": len(subject.images),
         "renormalised": subject.renormalise,
-        "even": attention.uniform_distance(grid, cell=cell),
-        "allowed": allowed,
-        "layers": [{"layer": number, "heads": heads} for number, heads in enumerate(layers, start=1)],
+        "even_distances": _even(subject),
+        "layers": layers,
     }
 
 
@@ -112,11 +119,14 @@ def maps(subject: Subject) -> Numbers:
     found = _gaze(subject)
     squares = rearrange(found.heads, "q l a (h w) -> q l a h w", h=subject.backbone.grid.rows)
     queries = zip(subject.looked, squares, strict=True)
-    return _of_image(subject) | {"queries": [{"position": p, "heads": _kept(each)} for p, each in queries]}
+    return _of_image(subject) | {
+        "attentions": [_called(number, span) for number, span in subject.backbone.spans()],
+        "queries": [{"position": p, "heads": _kept(each)} for p, each in queries],
+    }
 
 
 def rollout(subject: Subject) -> Numbers:
-    """What reaches these positions through all layers."""
+    """What reaches these places through all layers."""
     squares = rearrange(_gaze(subject).rollout, "q (h w) -> q h w", h=subject.backbone.grid.rows)
     queries = zip(subject.looked, squares, strict=True)
     return _of_image(subject) | {"queries": [{"position": p, "rollout": _kept(each)} for p, each in queries]}
@@ -204,9 +214,33 @@ def _where(subject: Subject) -> Numbers:
 
 def _gaze(subject: Subject) -> attention.Gaze:
     _require_attention(subject)
-    cols = subject.backbone.grid.cols
-    queries = torch.tensor([row * cols + col for row, col in subject.looked])
-    return attention.gaze(subject.backbone, subject.images[subject.image][None], queries)
+    tokens = torch.tensor([_token(subject.backbone, place) for place in subject.looked])
+    return attention.gaze(subject.backbone, subject.images[subject.image][None], tokens)
+
+
+def _token(backbone: Backbone, place: Place) -> int:
+    """Its number among all tokens."""
+    if isinstance(place, str):
+        return 0
+    row, col = place
+    return backbone.leading + row * backbone.grid.cols + col
+
+
+def _called(number: int, span: Span) -> str:
+    """An attention's name: `1`, or `1 rows` and `1 columns` where a block has two."""
+    return f"{number} {span.name}".strip()
+
+
+def _even(subject: Subject) -> Numbers:
+    """The distance of attention that looks everywhere alike, by where it may look."""
+    grid, cell = subject.backbone.grid, subject.codec.cell
+    if _causal(subject):
+        masked = attention.uniform_distance(grid, cell=cell, causal=True)
+        return {"unmasked": attention.uniform_distance(grid, cell=cell), "as masked": masked}
+    return {
+        span.name or "everywhere": attention.uniform_distance(span.grid, cell=cell)
+        for _, span in subject.backbone.spans()
+    }
 
 
 def _of_image(subject: Subject) -> Numbers:
@@ -245,7 +279,7 @@ def _colours(codec: Codec) -> Numbers:
     """What the codes of a palette look like."""
     if codec.codes > 1:
         return {}
-    every = codec.decode(torch.arange(codec.levels).view(-1, 1, 1), Grid(1, 1))
+    every = codec.decode(torch.arange(codec.levels)[:, None, None], Grid(1, 1))
     return {"colours": every.flatten(1).cpu().tolist()}
 
 

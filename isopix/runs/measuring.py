@@ -18,11 +18,11 @@ BIASED = 64  # images of which the biases are the mean
 def measured(loaded: Loaded, images: Images) -> dict[str, Any]:
     """Errors of reconstructions, what the encoding keeps of distance by channel, and biases by layer.
 
-    `images` have not been trained on. Raises ValueError for a causal network.
+    `images` have not been trained on. Raises ValueError for an autoregressive network.
     """
     network, seed = loaded.network, loaded.recipe.seed
     found = reconstructed(network, images[:RECONSTRUCTED], seed)
-    error = colour_error(found.shown, found.hidden, found.answer)
+    error = colour_error(found.target, found.hidden, found.answer)
     stem: Any = network.backbone.stem  # torch's own type forgets its methods
     learnt = of_stem(stem.vectors())
     bias = biases.measure(network.backbone, images[:BIASED], generator(seed, "biases"))
@@ -39,6 +39,4 @@ def measured(loaded: Loaded, images: Images) -> dict[str, Any]:
 
 def reconstructed(network: Network, images: Images, seed: int) -> Reconstruction:
     """Reconstructions under the masks that measuring and pictures share, on the CPU."""
-    found = reconstruct(network, images.to(network.device), generator=generator(seed, "hide"))
-    shown, hidden, answer = (part.cpu() for part in found[:3])
-    return Reconstruction(shown, hidden, answer, found.accuracy)
+    return reconstruct(network, images.to(network.device), generator=generator(seed, "hide")).cpu()

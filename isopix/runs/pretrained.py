@@ -157,14 +157,13 @@ class Pretrained:
         return painted.cpu().clone()
 
     def reconstruct(self, images: Given, *, seed: int = 0) -> Reconstruction:
-        """Positions hidden as in training, by `seed`, and the likeliest codes there. Raises ValueError for a
-        causal model.
+        """Positions hidden as in training, by `seed`, and the likeliest codes drawn in their places. Raises
+        ValueError for an autoregressive model.
         """
         given = some(self.images(images)).to(self.network.device)
         with autocast(self.network.device, self.precision):
             found = reconstruct.reconstruct(self.network, given, generator=generator(seed, "reconstruct"))
-        shown, hidden, answer = (tensor.cpu().clone() for tensor in found[:3])
-        return Reconstruction(shown, hidden, answer, found.accuracy)
+        return found.cpu()
 
 
 def load(where: str | Path, *, device: str = "auto", precision: Precision = "fp32") -> Pretrained:

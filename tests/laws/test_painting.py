@@ -12,6 +12,7 @@ from tests.laws import cases
 
 causal = pytest.mark.parametrize("recipe", cases.autoregressive(), ids=cases.title)
 GREEDY = Sampling(top_k=1)
+EXACT = {"bytes", "whole_patch"}  # codes that keep every pixel
 
 
 @causal
@@ -72,8 +73,19 @@ def test_a_masked_network_does_not_paint(recipe: Recipe) -> None:
 def test_reconstruction_changes_hidden_pixels_alone(recipe: Recipe) -> None:
     net = cases.busy(recipe)
     found = reconstruct(net, cases.images(recipe), generator=generator(0, "hide"))
-    differs = net.codec.encode(found.answer) != net.codec.encode(found.shown)
+    differs = net.codec.encode(found.answer) != net.codec.encode(found.target)
     assert found.hidden.any()
     assert not (differs & ~found.hidden).any()
+    seen = ~found.unseen[:, None]
+    assert torch.equal(found.answer * seen, found.original * seen)
+    assert torch.equal(found.target * seen, found.original * seen)
     right = ~differs[found.hidden.expand_as(differs)]
     assert found.accuracy == pytest.approx(right.float().mean().item())
+
+
+@pytest.mark.parametrize("recipe", cases.masked(), ids=cases.title)
+def test_the_original_of_a_reconstruction_is_all_that_the_network_sees(recipe: Recipe) -> None:
+    net, images = cases.busy(recipe), cases.images(recipe)
+    found = reconstruct(net, images, generator=generator(0, "hide"))
+    assert torch.equal(net.backbone(found.original), net.backbone(images))
+    assert torch.equal(found.original, images) == (recipe.stem.kind != "codes" or recipe.codec.kind in EXACT)

@@ -20,7 +20,7 @@ def run(isopix: Run) -> Path:
 def test_analyses_are_kept_printed_and_reported(isopix: Run, run: Path) -> None:
     code, out, err = isopix("analyse", "run", "--limit", "6", "--image", "2", "--position", "3,4")
     assert code == 0, err
-    assert "Attention distance in pixels, 6 images; even attention" in out
+    assert "Attention distance in pixels, 6 images; even: unmasked " in out
     assert "no " not in out
     for name in FILES:
         assert {path.suffix for path in (run / "analysis").glob(f"{name}.*")} == {".json", ".png", ".svg"}

@@ -10,7 +10,7 @@ from torch import nn
 
 from isopix.core.config import spec
 from isopix.core.types import Grid, Tokens
-from isopix.model.attention import Weights
+from isopix.model.attention import Span, Weights
 from isopix.model.blocks.mlp import Activation
 from isopix.model.blocks.transformer import Transformer, TransformerBlock
 from isopix.model.norms import Layer, Norm
@@ -78,6 +78,10 @@ class AxialBlock(nn.Module):
         tokens = self.rows(rearrange(tokens, "b (h w) d -> (b h) w d", h=height))
         tokens = self.cols(rearrange(tokens, "(b h) w d -> (b w) h d", h=height))
         return rearrange(tokens, "(b w) h d -> b (h w) d", w=width)
+
+    def spans(self, grid: Grid) -> list[Span]:
+        """The own row, then the own column."""
+        return [Span(Grid(1, grid.cols), "rows"), Span(Grid(grid.rows, 1), "columns")]
 
     def weights(self, tokens: Tokens) -> Iterator[Weights]:
         """Of its rows, then of its columns, as weights of all positions, 0 beyond the own row or column."""

@@ -9,7 +9,7 @@ from torch import nn
 
 from isopix.core.config import spec
 from isopix.core.types import Asked, Grid, Places, Tokens
-from isopix.model.attention import Attention, Weights
+from isopix.model.attention import Attention, Span, Weights
 from isopix.model.blocks.mlp import MLP, Activation
 from isopix.model.cache import Pair, Seen
 from isopix.model.norms import Norm, RootMeanSquare
@@ -78,6 +78,10 @@ class TransformerBlock(nn.Module):
         own = torch.take_along_dim(tokens, places[..., None], 1)
         own = own + self.attention.asked(self.norm1(tokens), places)
         return own + self.mlp(self.norm2(own))
+
+    def spans(self, grid: Grid) -> list[Span]:
+        """Of its one attention: everywhere."""
+        return [Span(grid)]
 
     def weights(self, tokens: Tokens) -> Iterator[Weights]:
         """Of its one attention."""

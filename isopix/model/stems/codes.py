@@ -43,6 +43,10 @@ class CodeEmbedding(nn.Module):
         """What every level of every code is embedded as."""
         return torch.stack([table.weight for table in self.tables])
 
+    def seen(self, images: Images) -> Images:
+        """What the codes keep of them."""
+        return self.codec.decode(self.codec.encode(images))
+
     def forward(self, images: Images) -> Parts:
         codes = self.codec.encode(images).unbind(-1)
         return [table(code) for table, code in zip(self.tables, codes, strict=True)]

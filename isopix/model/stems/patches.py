@@ -77,6 +77,10 @@ class PatchStem(nn.Module):
         self.features = features
         self.project = nn.Linear(size, width)
 
+    def seen(self, images: Images) -> Images:
+        """All of them."""
+        return images
+
     def forward(self, images: Images) -> Parts:
         cells = rearrange(images, "b c (h p) (w q) -> (b h w) c p q", p=self.cell, q=self.cell)
         pixels: Pixels = cells.to(self.project.weight.dtype) / 127.5 - 1

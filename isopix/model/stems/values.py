@@ -121,6 +121,10 @@ class ValueEmbedding(nn.Module):
         weight = rearrange(self.project.weight, "d (c f) -> c f d", c=CHANNELS)
         return self.features(values) @ weight + self.bias[:, None]
 
+    def seen(self, images: Images) -> Images:
+        """All of them."""
+        return images
+
     def forward(self, images: Images) -> Parts:
         values = rearrange(images, "b c h w -> c b (h w)").int()
         return [F.embedding(value, table) for value, table in zip(values, self.vectors(), strict=True)]

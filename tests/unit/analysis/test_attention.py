@@ -13,6 +13,7 @@ from tests.laws import cases
 
 GRIDS = [Grid(3, 5), Grid(4, 4), Grid(1, 6)]
 AR, MASKED = cases.autoregressive()[0], cases.masked()[0]
+GROWN = next(case for case in cases.attentive() if case.class_token)
 
 
 def naive(weights: torch.Tensor, grid: Grid, cell: int) -> float:
@@ -147,6 +148,28 @@ def test_a_gaze_is_the_rows_of_its_positions(case: cases.Recipe) -> None:
     torch.testing.assert_close(found.rollout, attention.rollout(layers)[0, queries])
     later = torch.arange(backbone.grid.positions) > 3
     assert bool((found.heads[0, :, :, later] == 0).all()) == isinstance(case.objective, Autoregressive)
+
+
+def test_a_gaze_may_start_at_the_class_token() -> None:
+    backbone, image = cases.busy(GROWN).backbone, cases.images(GROWN, 1)
+    found = attention.gaze(backbone, image, torch.tensor([0, 4]))
+    layers = [each.detach() for each in backbone.attention(image)]
+    assert layers[0].shape[-1] == 1 + backbone.grid.positions
+    for query, token in enumerate((0, 4)):
+        rows = torch.stack([each[0, :, token, 1:] for each in layers])
+        torch.testing.assert_close(found.heads[query], rows / rows.sum(-1, keepdim=True))
+        flow = attention.rollout(layers)[0, token, 1:]
+        torch.testing.assert_close(found.rollout[query], flow / flow.sum())
+
+
+def test_without_renormalising_distances_by_head_lack_what_the_class_token_takes() -> None:
+    backbone, images = cases.busy(GROWN).backbone, cases.images(GROWN, 2)
+    short = attention.distance_by_head(backbone, images, cell=8, renormalise=False)
+    for found, weights in zip(short, backbone.attention(images), strict=True):
+        among = weights.detach()[..., 1:, 1:]
+        expected = [[naive(among[b, h], backbone.grid, 8) for b in range(2)] for h in range(among.shape[1])]
+        torch.testing.assert_close(found, torch.tensor(expected))
+    assert (short < attention.distance_by_head(backbone, images, cell=8)).all()
 
 
 def test_blocks_that_do_not_attend_are_refused() -> None:

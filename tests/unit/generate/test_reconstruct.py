@@ -1,4 +1,6 @@
-"""Reconstruction names what is likeliest, whatever the head."""
+"""Reconstruction names what is likeliest, whatever the head, and draws it into the picture."""
+
+from dataclasses import replace
 
 import pytest
 import torch
@@ -16,6 +18,7 @@ from isopix.model.stems import Patches
 from isopix.objectives.masked import Masked
 from isopix.objectives.masks import Independent
 from isopix.objectives.network import Network
+from isopix.recipes import tiny
 from isopix.recipes.recipe import Recipe
 
 PATCH, SIDE = 8, 32
@@ -69,7 +72,8 @@ def test_a_regression_that_has_learnt_one_image_gives_it_back() -> None:
     after = reconstruct(overfitted(net), picture(), generator=generator(0, "hide"))
     assert error(before, picture()) > 60  # grey everywhere
     assert error(after, picture()) < 6
-    assert torch.equal(after.shown, picture())
+    assert torch.equal(after.original, picture())
+    assert torch.equal(after.target, picture())
     assert not torch.equal(after.answer, picture())
 
 
@@ -85,3 +89,32 @@ def test_what_is_not_hidden_stays_and_what_is_becomes_the_likeliest_code(head: H
     )
     right = (named == net.codec.encode(picture()))[hidden.expand_as(named)]
     assert found.accuracy == pytest.approx(right.double().mean().item())
+
+
+def test_hidden_patches_alone_are_drawn_into_the_photograph_as_they_were_named_and_as_they_are() -> None:
+    net = network(Linear(), GreyThumbnail(patch=PATCH))
+    torch.nn.init.normal_(net.head.project.weight, generator=generator(0, "weights"))
+    found = reconstruct(net, picture(), generator=generator(0, "hide"))
+    assert torch.equal(found.original, picture())
+    drawn = {
+        "answer": net.codec.decode(net.likeliest(picture(), found.hidden.clone())),
+        "target": net.codec.decode(net.codec.encode(picture())),
+    }
+    for name, greys in drawn.items():
+        for place in range((SIDE // PATCH) ** 2):
+            top, left = PATCH * (place // (SIDE // PATCH)), PATCH * (place % (SIDE // PATCH))
+            patch = slice(0, 1), slice(None), slice(top, top + PATCH), slice(left, left + PATCH)
+            expected = greys if found.hidden[0, place, 0] else picture()
+            assert torch.equal(getattr(found, name)[patch], expected[patch])
+    assert 0 < found.hidden.sum() < found.hidden.numel()
+
+
+def test_a_network_over_a_palette_is_shown_its_colours_and_no_others() -> None:
+    recipe = replace(tiny.digits_bert(), data=Data(rows=8, cols=8), width=16, depth=1)
+    net = recipe.build(recipe.codec.example(recipe.grid))
+    images = picture()[..., :8, 4:12]
+    found = reconstruct(net, images, generator=generator(0, "hide"))
+    quantised = net.codec.decode(net.codec.encode(images))
+    assert not torch.equal(quantised, images)
+    assert torch.equal(found.original, quantised)
+    assert torch.equal(found.target, quantised)

@@ -74,6 +74,7 @@ def test_axial_weights_are_those_of_rows_then_of_columns() -> None:
     same_col = place[:, None] % 4 == place % 4
     assert (rows[..., ~same_row] == 0).all()
     assert (cols[..., ~same_col] == 0).all()
+    assert block.spans(grid) == [(Grid(1, 4), "rows"), (Grid(3, 1), "columns")]
     for weights in (rows, cols):
         torch.testing.assert_close(weights.sum(-1), torch.ones(2, 2, 12, dtype=torch.float64))
     [second] = block.rows.weights(tokens[:, 4:8])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from isopix.plots import attention
+from isopix.plots import attention, style
 
 GRID, CELL = (4, 5), 2
 
@@ -29,10 +29,10 @@ def numbers(causal: bool = False, layers: int = 3, heads: int = 2) -> dict[str, 
         "causal": causal,
         "queries": queries,
         "image": base64.b64encode(content.getvalue()).decode(),
-        "even": 9.0,
-        "allowed": 8.0,
+        "even_distances": {"unmasked": 9.0, "as masked": 8.0} if causal else {"everywhere": 9.0},
+        "attentions": [str(i) for i in range(1, layers + 1)],
         "layers": [
-            {"layer": i, "heads": [{"pixels": 1.0 + i + h, "deviation": 0.5} for h in range(heads)]}
+            {"layer": str(i), "heads": [{"pixels": 1.0 + i + h, "deviation": 0.5} for h in range(heads)]}
             for i in range(1, layers + 1)
         ],
     }
@@ -46,7 +46,7 @@ def test_every_head_is_a_dot_with_its_deviation(causal: bool) -> None:
     bars = np.concatenate([each.get_segments() for each in axes.collections])
     assert np.allclose(bars[:, 1, 1] - bars[:, 0, 1], 1.0)
     names = {text.get_text() for text in axes.texts}
-    even = {"even, unmasked 9.0", "even, as masked 8.0"} if causal else {"even 9.0"}
+    even = {"even, unmasked 9.0", "even, as masked 8.0"} if causal else {"even, everywhere 9.0"}
     assert names == {"mean 4.5", *even}
 
 
@@ -82,6 +82,32 @@ def test_a_rollout_lights_the_image_where_it_is_and_nowhere_else() -> None:
     inside[2:4, 6:8] = True
     assert np.allclose(lit[inside], image[inside] / 255)
     assert np.allclose(lit[~inside], attention.DIM * image[~inside] / 255)
+
+
+def test_the_halves_of_axial_blocks_go_by_their_names() -> None:
+    names = ["1 rows", "1 columns", "2 rows"]
+    given = numbers() | {"attentions": names, "even_distances": {"rows": 4.0, "columns": 3.0}}
+    given["layers"] = [layer | {"layer": name} for layer, name in zip(given["layers"], names, strict=True)]
+    axes = attention.distance_by_layer(given).axes[0]
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["1\nrows", "1\ncolumns", "2\nrows"]
+    means = {"mean, rows 4.5", "mean, columns 3.5"}
+    assert {text.get_text() for text in axes.texts} == means | {"even, rows 4.0", "even, columns 3.0"}
+    rows, columns = (line for line in axes.lines if line.get_color() == style.INK)
+    assert (list(rows.get_xdata()), list(rows.get_ydata())) == ([1, 3], [2.5, 4.5])
+    assert (list(columns.get_xdata()), list(columns.get_ydata())) == ([2], [3.5])
+    titles = [axes.get_title(loc="left") for axes in attention.maps(given).axes[1:4]]
+    assert titles == ["layer 1\nrows", "layer 1\ncolumns", "layer 2\nrows"]
+
+
+def test_the_class_token_frames_the_image_and_marks_no_place() -> None:
+    given = numbers()
+    given["queries"][0]["position"] = "class"
+    for drawn in (attention.maps(given), attention.rollout(given)):
+        framed, marked = (drawn.axes[place] for place in (0, len(drawn.axes) // 2))
+        assert framed.spines["left"].get_visible()
+        assert not framed.lines
+        assert marked.lines
+        assert not marked.spines["left"].get_visible()
 
 
 @pytest.mark.parametrize("text", ["no base 64", base64.b64encode(b"no picture").decode()])

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from isopix.core.random import generator
-from isopix.core.types import Images
+from isopix.core.types import Hidden, Images
+from isopix.generate.reconstruct import Reconstruction
 from isopix.plots import images
 
 
@@ -27,6 +28,12 @@ def cell(picture: Image.Image, left: int, top: int, side: int) -> NDArray[np.uin
 
 def enlarged(image: torch.Tensor, scale: int) -> NDArray[np.uint8]:
     return rearrange(image, "c h w -> h w c").numpy().repeat(scale, 0).repeat(scale, 1)
+
+
+def found(original: Images, hidden: Hidden, *, answer: int = 0, target: int | None = None) -> Reconstruction:
+    """Whose answers, and whose target if it is not the original, are all of one level."""
+    true = original if target is None else torch.full_like(original, target)
+    return Reconstruction(original, hidden, true, torch.full_like(original, answer), 0.5)
 
 
 def test_every_sample_is_enlarged_without_a_change() -> None:
@@ -77,9 +84,9 @@ def test_completions_show_given_rows_then_each_completion_then_the_original() ->
 
 
 def test_reconstructions_veil_the_hidden_pixels_and_no_others() -> None:
-    shown, answer = draw(1, 2, 4), draw(1, 2, 4)
+    shown = draw(1, 2, 4)
     hidden = torch.tensor([[True, False, False, False, False, False, True, False]])[..., None]
-    picture = images.reconstructions(shown, hidden, answer, scale=6)
+    picture = images.reconstructions(found(shown, hidden), scale=6)
     top, left = picture.height - 12, 24 + images.WIDE
     middle = pixels(picture)[top:, left : left + 24, :3]
     for place in range(8):
@@ -91,7 +98,7 @@ def test_reconstructions_veil_the_hidden_pixels_and_no_others() -> None:
 
 def test_a_hidden_patch_is_veiled_whole() -> None:
     hidden = torch.tensor([[True, False, False, False]])[..., None]
-    picture = images.reconstructions(draw(1), hidden, draw(1), scale=3)
+    picture = images.reconstructions(found(draw(1), hidden), scale=3)
     top, left = picture.height - 12, 12 + images.WIDE
     assert tuple(pixels(picture)[top + 5, left + 5, :3].tolist()) == images.VEIL
 
@@ -104,7 +111,15 @@ def test_a_picture_of_nothing_is_refused() -> None:
 def test_several_models_answers_stand_beside_what_they_were_shown() -> None:
     shown = torch.full((2, 3, 4, 4), 10, dtype=torch.uint8)
     hidden = torch.zeros(2, 16, 1, dtype=torch.bool)
-    answers = {name: torch.full_like(shown, level) for name, level in (("one", 20), ("other", 30))}
-    drawn = np.asarray(images.compared(shown, hidden, answers, scale=8))
+    answers = {name: found(shown, hidden, answer=level) for name, level in (("one", 20), ("other", 30))}
+    drawn = np.asarray(images.compared(answers, scale=8))
     last = drawn[-1, drawn[-1, :, 3] == 255, 0]
     assert last.tolist() == [level for level in (10, 10, 20, 30) for _ in range(32)] * (len(last) // 128)
+
+
+def test_a_target_that_is_not_the_original_stands_last() -> None:
+    original = torch.full((1, 3, 4, 4), 10, dtype=torch.uint8)
+    hidden = torch.zeros(1, 16, 1, dtype=torch.bool)
+    drawn = np.asarray(images.reconstructions(found(original, hidden, answer=20, target=30), scale=8))
+    last = drawn[-1, drawn[-1, :, 3] == 255, 0]
+    assert last.tolist() == [level for level in (10, 10, 20, 30) for _ in range(32)]

@@ -159,3 +159,15 @@ def test_an_analysis_that_cannot_be_drawn_or_told_is_named(tmp_path: Path, damag
     found = gather(run)
     assert found.analyses == []
     assert [line.split(":")[0] for line in found.unreadable] == ["biases.json"]
+
+
+@pytest.mark.parametrize("even", [{}, {"even_distances": 33.1}], ids=["missing", "of another kind"])
+def test_an_analysis_of_another_time_is_named_too(tmp_path: Path, even: dict[str, Any]) -> None:
+    run = whole(tmp_path / "run")
+    run.analysis.mkdir()
+    heads = [{"pixels": 3.0, "deviation": 0.5, "of_even": 0.5}]
+    numbers = {"step": 100, "layers": [{"layer": "1", "heads": heads}], **even}
+    (run.analysis / "attention-distance.json").write_text(json.dumps(numbers))
+    found = gather(run)
+    assert found.analyses == []
+    assert [line.split(":")[0] for line in found.unreadable] == ["attention-distance.json"]

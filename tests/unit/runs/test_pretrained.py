@@ -152,7 +152,7 @@ def test_completions_keep_what_was_given(causal: Pretrained) -> None:
 def test_reconstruction_changes_hidden_positions_alone(masked: Pretrained) -> None:
     found = masked.reconstruct(images(masked))
     same = rearrange(found.hidden, "b (h w) 1 -> b 1 h w", h=4).logical_not()
-    assert torch.equal((found.answer * same), (found.shown * same))
+    assert torch.equal((found.answer * same), (found.original * same))
 
 
 def test_what_a_kind_cannot_do_says_what_it_can(causal: Pretrained, masked: Pretrained) -> None:
