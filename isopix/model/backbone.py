@@ -79,11 +79,6 @@ class Backbone(nn.Module):
             yield norm(state) if stream == "n" else state
 
     @property
-    def leading(self) -> int:
-        """How many tokens come before those of positions: the class token, or none."""
-        return int(self.token is not None)
-
-    @property
     def attends(self) -> bool:
         """Whether every block has attention weights to look at."""
         return all(isinstance(block, Attentive) for block in self.blocks)
