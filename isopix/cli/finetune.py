@@ -37,7 +37,8 @@ def finetune(
     json: Json = False,
     again: Again = None,
 ) -> None:
-    """Fine-tune a run on labelled images, classes and pixels together; a recipe's name starts from scratch.
+    """Fine-tune a run on labelled images, classes and codes together or classes alone; a recipe's name starts
+    from scratch.
 
     The weights with the best validation accuracy are kept, and judged on the test images at the end. Ctrl-C
     saves and says how to go on; with --fold-back the same command goes on.

@@ -56,6 +56,8 @@ def plan(
         Share of a device's data-sheet peak that is reached.
     """
     if review:
+        if recipe is not None:
+            raise ValueError(f"plan takes a recipe or --review, not both; given: {recipe}")
         show_review(json=json)
         return
     if recipe is None:
@@ -145,7 +147,7 @@ def show_review(*, json: bool) -> None:
         )
         for found, words in bills
     ]
-    columns = ["", "TPUv3-hours", "at $2.495", "the review", "days of four V100s"]
+    columns = ["", "TPUv3-hours", f"at ${vit.MACHINE + vit.TPU}", "the review", "days of four V100s"]
     show_table("What pre-training costs, after the review of the Vision Transformer", columns, rows)
     for correction in vit.CORRECTIONS:
         say(correction)

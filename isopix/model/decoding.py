@@ -36,7 +36,7 @@ class Categorical(Decoder):
     def grade(self, tokens: Tokens, answers: Codes, smoothing: float = 0.0) -> Nats:
         logits = self.logits(tokens).flatten(0, 2)
         losses = F.cross_entropy(logits, answers.flatten(), reduction="none", label_smoothing=smoothing)
-        return losses.view(answers.shape)
+        return losses.reshape(answers.shape)
 
     def likeliest(self, tokens: Tokens) -> Codes:
         return self.logits(tokens).argmax(-1)

@@ -57,7 +57,10 @@ class Classify:
         if self.hide is not None and not 0 <= self.hide < 1:
             raise ValueError(f"hide {self.hide} must lie in [0, 1)")
         if self.hide == 0 and self.generates:
-            raise ValueError("hide 0 leaves no codes to name; it goes with generative_weight 0 alone")
+            raise ValueError(
+                "hide 0 leaves no codes to name; set a share, hide=null for the objective's own mask, "
+                "or generative_weight=0"
+            )
         if self.patience is not None and self.patience < 1:
             raise ValueError(f"patience {self.patience} must be at least 1")
 
@@ -130,8 +133,10 @@ class Classifier(nn.Module):
     def _problem(self, images: Images, generator: torch.Generator) -> Problem:
         if self.settings.hide != 0:
             return self.network.prepare(images, generator)
-        answers = self.network.codec.encode(images)
-        return pose(images, None, answers, torch.zeros_like(answers[..., :1], dtype=torch.bool))
+        codec = self.network.codec
+        unasked = torch.zeros(len(images), codec.grid.positions, codec.codes, dtype=torch.long)
+        nothing = torch.zeros(*unasked.shape[:2], 1, dtype=torch.bool)
+        return pose(images, None, unasked.to(images.device), nothing.to(images.device))
 
     def forward(self, lesson: Lesson) -> Loss:
         """The joint loss."""

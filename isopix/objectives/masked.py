@@ -12,7 +12,7 @@ from isopix.model.decoding import Decoder
 from isopix.model.masking import Hiding, ZeroOut
 from isopix.objectives.base import Loss, Problem, nll, pose
 from isopix.objectives.corruption import Corruption, of_content, spared, stacked, untouched
-from isopix.objectives.masks import Independent, Mask, bound
+from isopix.objectives.masks import Independent, Mask
 
 
 @spec
@@ -73,7 +73,7 @@ class Masked:
     def places(self, problem: Problem) -> Places | None:
         """As many of each image as any is ever graded at, the graded first; None for every position."""
         _, positions, codes = problem.answers.shape
-        most = bound(positions, self.decoded(positions, codes))
+        most = self.mask.most(1, positions, codes)
         if most == positions:
             return None
         return problem.graded.any(-1).to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :most]
@@ -87,8 +87,9 @@ class Masked:
     def _most(self, problem: Problem) -> int:
         """How many positions of a batch are graded, at most; equal images have equal static masks."""
         images, positions, codes = problem.answers.shape
-        share = self.decoded(positions, codes)
-        return images * positions if self.static else bound(images * positions, share)
+        if self.static:
+            return images * self.mask.most(1, positions, codes)
+        return self.mask.most(images, positions, codes)
 
     def _drawn(self, images: Images, codec: Codec, generator: torch.Generator) -> Corruption:
         if not self.static:

@@ -36,6 +36,10 @@ class Independent:
         """The share of positions of which something is hidden, on average."""
         return self.ratio
 
+    def most(self, images: int, positions: int, codes: int) -> int:
+        """Of how many positions of so many images something is hidden, at most."""
+        return _bound(images * positions, self.touched(positions, codes))
+
 
 @spec
 class Subpixel:
@@ -64,6 +68,10 @@ class Subpixel:
     def touched(self, positions: int, codes: int) -> float:
         """The share of positions of which something is hidden, on average."""
         return 1 - (1 - self.ratio) ** codes
+
+    def most(self, images: int, positions: int, codes: int) -> int:
+        """Of how many positions of so many images something is hidden, at most."""
+        return _bound(images * positions, self.touched(positions, codes))
 
 
 @spec
@@ -114,6 +122,10 @@ class Blocks:
         """The share of positions of which something is hidden, in every image."""
         return self._count(positions) / positions
 
+    def most(self, images: int, positions: int, codes: int) -> int:
+        """Of how many positions of so many images something is hidden: never more, nor less."""
+        return images * self._count(positions)
+
     def _count(self, positions: int) -> int:
         """How many positions are hidden of so many. Raises ValueError for none, and for all."""
         square = self.side**2
@@ -142,7 +154,7 @@ def scattered(ratio: float, positions: int) -> Blocks:
     return Blocks(ratio=ratio, side=1)
 
 
-def bound(total: int, share: float) -> int:
+def _bound(total: int, share: float) -> int:
     """So many of `total` independent positions are never touched if each is with the chance `share`: the mean
     and eight deviations (passed once in 10^15 draws).
     """

@@ -9,8 +9,9 @@ from pathlib import PurePath
 from typing import Any, Literal
 
 from isopix.interop import snippet
-from isopix.report import finding, probes, words
+from isopix.report import finding, probes, tuned, words
 from isopix.report.finding import best, percent
+from isopix.report.finetuning import classes_alone
 from isopix.report.gather import Gathered
 from isopix.report.summary import Row, summary
 
@@ -86,10 +87,19 @@ def _what(run: Gathered) -> Iterator[str]:
     yield _plain(" ".join(finding.sentences(run)))
     if run.weights:
         weights = run.weights
-        yield f"These are the {weights.parameters:,} parameters as they were after step {weights.step:,}."
+        trained = run.environment.get("trained_parameters")
+        part = f", of which {trained:,} were trained," if trained else ""
+        many = f"{weights.parameters:,} parameters{part}"
+        yield f"These are the {many} as they were after step {weights.step:,}."
 
 
 def _numbers(run: Gathered, name: str) -> Iterator[str]:
+    if answered := tuned.accuracy(run):
+        share, low, high, images = answered
+        yield (
+            f"Classes of {images:,} test images: **{percent(share)}** are answered, with the 95 % interval "
+            f"{percent(low)} to {percent(high)}."
+        )
     loss, graded, count = finding.held_out(run), words.graded(run.recipe), finding.uniform(run)
     if loss:
         chance = f" A network that has learnt nothing has {math.log(count):.3f}." if count else ""
@@ -139,6 +149,8 @@ def _with_transformers(run: Gathered, name: str) -> list[str]:
 def _with_isopix(run: Gathered, name: str) -> list[str]:
     data, causal = run.recipe.get("data", {}), words.objective(run.recipe) == "autoregressive"
     snippet = OURS.format(name=repr(name), layer=_layer(run), rows=data.get("rows"), cols=data.get("cols"))
+    if classes_alone(run.recipe):
+        return [snippet.replace("nats = model.nll(images)\n", "")]
     verbs = "`sample` and `complete`" if causal else "`reconstruct`"
     return [snippet, VERBS.format(graded=words.graded(run.recipe), verbs=verbs)]
 

@@ -74,8 +74,7 @@ SAYINGS: dict[str, dict[str | bool | None, str]] = {
         "none": "taken as they are",
         "pad_crop_flip": "padded by {data.augment.pad} reflected pixels, cropped back at random and mirrored"
         " with chance {data.augment.flip:g}",
-        "imagenet": "scaled and cropped at random, anew each time, and mirrored with chance"
-        " {data.augment.flip:g}",
+        "imagenet": "scaled and cropped at random, anew each time{mirrored}",
     },
     "optimiser": {
         "adam": "Adam (β₁ {optimiser.beta1:g}, β₂ {optimiser.beta2:g}) at a peak rate of"

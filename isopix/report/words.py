@@ -187,7 +187,16 @@ def _besides(recipe: Values, values: Values) -> dict[str, object]:
     left = "what is left before each" if values.get("objective.causal") is True else "all that is left"
     smoothing = values.get("objective.smoothing")
     soft = f"; in training {100 * smoothing:g}% of each label is shared among all levels" if smoothing else ""
-    return {"code": code, "content": content, "left": left, "soft": soft, **in_blocks(values)}
+    flip = values.get("data.augment.flip")
+    mirrored = f", and mirrored with chance {flip:g}" if flip else ""
+    return {
+        "mirrored": mirrored,
+        "code": code,
+        "content": content,
+        "left": left,
+        "soft": soft,
+        **in_blocks(values),
+    }
 
 
 def _name(value: object) -> str:

@@ -92,7 +92,9 @@ def _told(progress: Progress, before: int, done: int) -> None:
 
 def usual_masks(tuned: Tuned) -> int:
     """1 where the run is judged under masks, as its recipe says; else 0."""
-    return int(not tuned.classifier.network.objective.causal and tuned.classifier.settings.masked)
+    settings = tuned.classifier.settings
+    hides = not tuned.classifier.network.objective.paints and settings.hide != 0
+    return int(hides and settings.masked)
 
 
 def answers(
@@ -133,5 +135,5 @@ def refuse_masks(tuned: Tuned, masks: int) -> None:
     """Raises ValueError for a number of masks that the network cannot be read under."""
     if masks < 0:
         raise ValueError(f"masks is {masks}; allowed: 0 or more")
-    if masks and tuned.classifier.network.objective.causal:
+    if masks and tuned.classifier.network.objective.paints:
         raise ValueError(f"masks is {masks}, but an autoregressive model hides nothing; allowed: 0")

@@ -250,7 +250,7 @@ def test_what_does_not_go_with_the_network_is_refused(
         ({"dropout": 1.0}, r"dropout 1.0 must lie in \[0, 1\)"),
         ({"smoothing": 1.0}, r"smoothing 1.0 must lie in \[0, 1\)"),
         ({"hide": 1.0}, r"hide 1.0 must lie in \[0, 1\)"),
-        ({"hide": 0.0}, r"hide 0 leaves no codes to name; it goes with generative_weight 0 alone"),
+        ({"hide": 0.0}, r"hide 0 leaves no codes to name; set a share, hide=null for"),
         ({"patience": 0}, r"patience 0 must be at least 1"),
     ],
 )

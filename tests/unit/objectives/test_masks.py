@@ -5,7 +5,7 @@ import torch
 
 from isopix.core.random import generator
 from isopix.core.types import Grid
-from isopix.objectives.masks import Independent, Mask, Subpixel, bound
+from isopix.objectives.masks import Blocks, Independent, Mask, Subpixel
 
 GRID = Grid(32, 32)
 
@@ -42,11 +42,16 @@ def test_the_share_of_positions_touched_is_known(mask: Mask, share: float) -> No
 @pytest.mark.parametrize("mask", [Independent(), Subpixel()])
 def test_the_bound_on_touched_positions_is_never_passed(mask: Mask) -> None:
     for batch, grid in ((1, Grid(2, 2)), (4, Grid(8, 8)), (32, GRID)):
-        most = bound(batch * grid.positions, mask.touched(GRID.positions, 3))
+        most = mask.most(batch, grid.positions, 3)
         drawn = [
             int(mask.draw(batch, grid, 3, generator(0, "masks", step)).any(-1).sum()) for step in range(200)
         ]
         assert max(drawn) <= most <= batch * grid.positions
+
+
+def test_of_blocks_as_many_are_hidden_as_ever_can_be() -> None:
+    drawn = Blocks().draw(3, Grid(14, 14), 64, generator(0, "masks"))
+    assert Blocks().most(3, 196, 64) == drawn.sum() == 3 * 116
 
 
 @pytest.mark.parametrize("ratio", [0.0, 1.0, -0.1, math.nan])

@@ -43,6 +43,29 @@ def test_the_front_matter_is_yaml_that_the_hub_knows(tmp_path: Path) -> None:
     assert rest.lstrip().startswith("# net\n")
 
 
+def test_of_classes_alone_it_tells_their_accuracy_and_no_loss_of_codes(tmp_path: Path) -> None:
+    run = gather(whole(tmp_path / "run"))
+    recipe = {**run.recipe, "classify": {"generative_weight": 0.0}}
+    tested = {
+        "kind": "evaluation",
+        "step": 100,
+        "split": "test",
+        "images": 64,
+        "class_nats": 1.0,
+        "accuracy": 0.5,
+    }
+    made = {**run.environment, "trained_parameters": 12345}
+    text = written(
+        tmp_path,
+        replace(run, recipe=recipe, records=[*run.records[:-1], tested], environment=made, verifications=[]),
+        library="isopix",
+    ).replace("\u00a0", " ")
+    for said in ("Classes of 64 test images: **50.0 %**", "of which 12,345 were trained"):
+        assert said in text
+    for unsaid in ("nats a", "model.nll", "`sample`"):
+        assert unsaid not in text
+
+
 def test_the_numbers_are_those_of_the_run_folder(tmp_path: Path) -> None:
     text = written(tmp_path).replace("\u00a0", " ")
     for said in (

@@ -105,11 +105,19 @@ def test_several_masks_are_the_vote_of_each_alone(masked: Path, data: ImageSet) 
     assert found == verdict(masked, data, 4)
 
 
-@pytest.mark.parametrize(("settings", "usual"), [("masked=true", 1), ("masked=false", 0)])
+@pytest.mark.parametrize(
+    ("settings", "usual"),
+    [
+        (["masked=true"], 1),
+        (["masked=false"], 0),
+        (["masked=true", "generative_weight=0", "hide=0"], 0),
+        (["masked=true", "objective.causal=true"], 1),
+    ],
+)
 def test_without_a_number_the_run_says_whether_it_is_judged_under_masks(
-    tmp_path: Path, settings: str, usual: int
+    tmp_path: Path, settings: list[str], usual: int
 ) -> None:
-    run = tuned(tmp_path / "ft", "igpt.digits_bert", settings, "steps=1", "evaluate_every=1")
+    run = tuned(tmp_path / "ft", "igpt.digits_bert", *settings, "steps=1", "evaluate_every=1")
     assert usual_masks(load_tuned(run, device=CPU)) == usual
 
 
