@@ -37,8 +37,7 @@ def finetune(
     json: Json = False,
     again: Again = None,
 ) -> None:
-    """Fine-tune a run on labelled images, classes and codes together or classes alone; a recipe's name starts
-    from scratch.
+    """Fine-tune a run on labelled images; a recipe's name starts from scratch.
 
     The weights with the best validation accuracy are kept, and judged on the test images at the end. Ctrl-C
     saves and says how to go on; with --fold-back the same command goes on.
@@ -51,7 +50,7 @@ def finetune(
         The run folder of a pre-trained network, or the name of a recipe.
     settings
         Changes, as path=value; generative_weight, layer, pool, residual_block, dropout, smoothing, patience,
-        hide and masked are those of fine-tuning.
+        hide, masked and interpolation are those of fine-tuning.
     out
         The run folder; it must be new or empty.
     labels
