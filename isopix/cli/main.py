@@ -32,7 +32,7 @@ VERBS = {
     ),
     "finetune": (
         "isopix.cli.finetune:finetune",
-        "Train a run on labelled images, classes and pixels together.",
+        "Train a run on labelled images to tell their classes.",
     ),
     "evaluate": (
         "isopix.cli.evaluate:evaluate",
