@@ -1,5 +1,5 @@
-"""What ten minutes of photographs teach a tiny PatchFormer and a tiny ViT: pictures, analyses, a probe,
-and fine-tuning with a tenth of the labels beside the same network from scratch, on three draws of them.
+"""What ten minutes of photographs teach a tiny PatchFormer and a tiny ViT: pictures, analyses, and
+fine-tuning with a tenth of the labels beside the same network from scratch, on three draws of them.
 
 python bench/patches.py --data flowers5 --out runs/patches              # trains and measures what is missing
 python bench/patches.py --data flowers5 --out runs/patches --only vit   # one recipe; both may run at once
@@ -44,12 +44,11 @@ def main() -> None:
 
 
 def measure(name: str, *, data: str, out: Path) -> None:
-    """Pre-train, look, probe; fine-tune and train from scratch on each draw of the labels."""
+    """Pre-train, look; fine-tune and train from scratch on each draw of the labels."""
     run, recipe = out / name, RECIPES[name]
     trained(run, "pretrain", recipe, STEPS[name], "--data", data)
     once(run / "samples", "reconstruct", str(run), "-n", "8")
     once(run / "analysis", "analyse", str(run))
-    once(run / "probes", "probe", str(run))
     for subset in SUBSETS:
         labels = ("--labels", "10%", "--subset", str(subset))
         trained(out / f"{name}-tuned-{subset}", "finetune", str(run), *TUNING, *labels)
@@ -66,19 +65,11 @@ def collected(out: Path) -> dict[str, Any]:
 def numbers(out: Path, name: str) -> dict[str, Any]:
     """Of one pre-trained network and what was made of it."""
     run = out / name
-    [path] = (run / "probes").glob("*.json")
-    probe = json.loads(path.read_text())
-    layers = probe["network"]["layers"]
-    controls = {key: control["layers"][control["best"]]["test"] for key, control in probe["controls"].items()}
     return {
         "recipe": RECIPES[name],
         "loss_nats": tested(run)["loss_nats"],
         "images_seen": seen(run),
         "training_seconds": max(each["seconds"] for each in log.read(run / "log.jsonl") if "seconds" in each),
-        "probe_images": probe["network"]["images"],
-        "best_layer": layers[probe["network"]["best"]]["layer"],
-        "best": layers[probe["network"]["best"]]["test"],
-        "controls": controls,
         **{end: [tuned(out / f"{name}-{end}-{each}") for each in SUBSETS] for end in ("tuned", "scratch")},
     }
 

@@ -191,9 +191,6 @@ def patches() -> str:
     rows = [f"| test accuracy | {' | '.join(names)} |", "|---|" + "---|" * len(names)]
     shown: dict[str, Callable[[dict[str, Any]], str]] = {
         "pre-training, nats a graded code": lambda run: f"{run['loss_nats']:.3f}",
-        "probe of raw pixels": lambda run: f"{run['controls']['raw pixels']:.1%}",
-        "probe, untrained": lambda run: f"{run['controls']['untrained']:.1%}",
-        "probe, best layer": lambda run: f"{run['best']:.1%}",
         "fine-tuned on 10 % of the labels": lambda run: spread([each["accuracy"] for each in run["tuned"]]),
         "from scratch on the same": lambda run: spread([each["accuracy"] for each in run["scratch"]]),
     }
@@ -203,10 +200,9 @@ def patches() -> str:
         for run in runs.values()
     )
     first = next(iter(runs.values()))
-    probed = ", ".join(f"{n:,} {name}" for name, n in first["probe_images"].items())
     told = (
         f"Flowers of five kinds at 64×64, {found['images']['train']:,} training images. Pre-training: "
-        f"{took}, on {threads(found)} of {found['device']}. Probes: {probed} images. Fine-tuning and "
+        f"{took}, on {threads(found)} of {found['device']}. Fine-tuning and "
         f"training from scratch: mean ± deviation (n − 1) over {len(first['tuned'])} balanced draws of the "
         f"labels, the same for all; {first['tuned'][0]['images']:,} test images."
     )
