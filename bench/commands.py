@@ -1,8 +1,10 @@
 """What benchmarks made of whole runs share: the commands that a user types, and what the run folders tell."""
 
+import argparse
 import json
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,27 @@ from isopix.core.shell import command
 from isopix.train import log
 
 KEPT = ("device", "threads", "torch", "python", "isopix", "images")
+
+
+def serve(
+    description: str | None,
+    *,
+    names: Sequence[str],
+    result: Path,
+    make: Callable[[Sequence[str], str, Path], None],
+    collected: Callable[[Path], dict[str, Any]],
+) -> None:
+    """The command line of such a benchmark: `make` what is missing of some recipes, or keep what is there."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--data")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--only", choices=sorted(names))
+    parser.add_argument("--collect", action="store_true")
+    options = parser.parse_args()
+    if options.collect:
+        result.write_text(json.dumps(collected(options.out), indent=2) + "\n")
+        return
+    make([options.only] if options.only else names, options.data, options.out)
 
 
 def trained(run: Path, *words: str) -> None:

@@ -8,12 +8,11 @@ python bench/patches.py --out runs/patches --collect                    # keeps 
 Every number comes from run folders that `isopix` made; an interrupted call goes on where it was.
 """
 
-import argparse
-import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from commands import environment, once, seen, tested, trained, tuned
+from commands import environment, once, seen, serve, tested, trained, tuned
 
 from isopix.train import log
 
@@ -30,17 +29,13 @@ TUNING = (
 
 def main() -> None:
     """Make what is missing, or collect what is there."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data")
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--only", choices=sorted(RECIPES))
-    parser.add_argument("--collect", action="store_true")
-    options = parser.parse_args()
-    if options.collect:
-        RESULT.write_text(json.dumps(collected(options.out), indent=2) + "\n")
-        return
-    for name in [options.only] if options.only else RECIPES:
-        measure(name, data=options.data, out=options.out)
+    serve(__doc__, names=list(RECIPES), result=RESULT, make=make, collected=collected)
+
+
+def make(names: Sequence[str], data: str, out: Path) -> None:
+    """All of these recipes."""
+    for name in names:
+        measure(name, data=data, out=out)
 
 
 def measure(name: str, *, data: str, out: Path) -> None:

@@ -7,12 +7,12 @@ python bench/transfer.py --out runs/transfer --collect                   # keeps
 Every number comes from run folders that `isopix` made; an interrupted call goes on where it was.
 """
 
-import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from commands import environment, once, seen, tested, trained, tuned
+from commands import environment, once, seen, serve, tested, trained, tuned
 
 from isopix.train import log
 
@@ -36,18 +36,14 @@ SEEDS = range(3)
 
 def main() -> None:
     """Make what is missing, or collect what is there."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data")
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--only", choices=sorted(PRETRAINING))
-    parser.add_argument("--collect", action="store_true")
-    options = parser.parse_args()
-    if options.collect:
-        RESULT.write_text(json.dumps(collected(options.out), indent=2) + "\n")
-        return
+    serve(__doc__, names=list(PRETRAINING), result=RESULT, make=make, collected=collected)
+
+
+def make(names: Sequence[str], data: str, out: Path) -> None:
+    """All of these recipes, seed by seed."""
     for seed in SEEDS:
-        for name in [options.only] if options.only else PRETRAINING:
-            measure(name, seed, data=options.data, out=options.out)
+        for name in names:
+            measure(name, seed, data=data, out=out)
 
 
 def measure(name: str, seed: int, *, data: str, out: Path) -> None:
