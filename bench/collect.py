@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from isopix.report.gather import gather
-from isopix.train import log
-from isopix.train.disk import read_json
-from isopix.train.run_folder import RunFolder
+from isopix.report.load_run import gather
+from isopix.storage import log
+from isopix.storage.atomic import read_json
+from isopix.storage.run_folder import RunFolder
 
 RESULTS = Path(__file__).parent / "results"
 KEPT = ("device", "threads", "torch", "python", "isopix")

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from isopix.core.shell import command
-from isopix.train import log
+from isopix.core.command_line import command
+from isopix.storage import log
 
 KEPT = ("device", "threads", "torch", "python", "isopix", "images")
 

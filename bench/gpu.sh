@@ -12,9 +12,9 @@ python - <<'CHECK'
 import torch
 from isopix.core.random import generator
 from isopix.recipes import catalogue
-from isopix.train.learners import Pretraining
+from isopix.train.tasks import Pretraining
 from isopix.train.optim import Adam
-from isopix.train.stepper import Stepper
+from isopix.train.train_step import Stepper
 
 CELLS = [f"isotropic.tiny-{block}-3" for block in ("conv-pix2vec", "mixer-fourier", "transformer-4-continuous")]
 for name in ("igpt.digits", "igpt.digits_bert", *CELLS):

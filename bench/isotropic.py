@@ -18,12 +18,12 @@ import torch
 from measure import alternate, answer, ratio
 
 from isopix.core.random import generator
-from isopix.recipes import catalogue
+from isopix.recipes import registry
 from isopix.recipes.cost import of_recipe
 from isopix.recipes.isotropic import BLOCKS, ENCODINGS
 from isopix.recipes.recipe import Recipe
-from isopix.train.learners import Pretraining
-from isopix.train.stepper import Stepper
+from isopix.train.tasks import Pretraining
+from isopix.train.train_step import Stepper
 
 CLOSE = {"bf16": 1e-2, "fp32": 1e-4}  # relative difference of the first losses
 FACTOR = 0.01  # of the paper's learning rate, for random pixels have nothing to learn
@@ -35,7 +35,7 @@ def main() -> None:
     device = torch.device(options.device)
     cells = [
         measured(
-            catalogue.find(f"{options.family}{block}-{options.encoding}-{options.depth}"), options, device
+            registry.find(f"{options.family}{block}-{options.encoding}-{options.depth}"), options, device
         )
         for block in options.blocks
     ]

@@ -29,7 +29,7 @@ from transformers.models.imagegpt.image_processing_pil_imagegpt import color_qua
 from isopix.codecs import kmeans, palette_file
 from isopix.codecs.palette import Palette
 from isopix.core.types import Grid, Images
-from isopix.data.images import Data, load
+from isopix.data.dataset import Data, load
 
 try:
     from transformers.models.imagegpt.image_processing_imagegpt import color_quantize_torch

@@ -14,7 +14,7 @@ from typing import Any
 
 from commands import environment, once, seen, serve, tested, trained, tuned
 
-from isopix.train import log
+from isopix.storage import log
 
 RESULT = Path(__file__).parent / "results" / "patches-flowers5.json"
 RECIPES = {"patchformer": "patchformer.tiny", "vit": "vit.tiny"}

@@ -6,7 +6,7 @@ import torch
 import transformers
 from torch import nn
 
-from isopix.interop import huggingface
+from isopix.interop.huggingface import convert as huggingface
 from isopix.objectives.network import Network
 
 VERSION = transformers.__version__

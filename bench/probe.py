@@ -22,7 +22,7 @@ from torch import Tensor
 
 from isopix.core.device import pick, synchronise
 from isopix.core.types import Labels
-from isopix.transfer import logistic
+from isopix.probe import logistic
 
 CLASSES = 10
 DECAY = 1.0  # the k-th direction's variance is k^-DECAY

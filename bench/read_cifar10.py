@@ -14,7 +14,7 @@ from measure import answer, seconds, spread
 
 from isopix.data.augment import PadCropFlip, Plain
 from isopix.data.batches import Batches
-from isopix.data.images import Data, ImageSet, load
+from isopix.data.dataset import Data, ImageSet, load
 
 
 def main() -> None:

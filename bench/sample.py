@@ -16,7 +16,7 @@ from measure import alternate, answer, ratio
 from isopix.core import device as devices
 from isopix.core.random import generator
 from isopix.generate.sample import Sampling, paint
-from isopix.recipes import catalogue
+from isopix.recipes import registry
 
 
 def main() -> None:
@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument("--precision", default="fp32")
     options = parser.parse_args()
     device = torch.device(options.device)
-    recipe = catalogue.find(options.recipe)
+    recipe = registry.find(options.recipe)
     count = torch.arange(recipe.codec.colours)
     colours = torch.stack([count % 8, count // 8 % 8, count // 64], 1).float() * 32
     network = recipe.build(recipe.codec.build(recipe.grid, colours)).to(device).eval()

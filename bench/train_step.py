@@ -19,11 +19,11 @@ from torch.nn import functional as F
 from isopix.codecs import kmeans
 from isopix.core import device as devices
 from isopix.core.random import generator
-from isopix.recipes import catalogue
+from isopix.recipes import registry
 from isopix.recipes.cost import of_recipe
-from isopix.train.learners import Pretraining
 from isopix.train.optim import Adam
-from isopix.train.stepper import Stepper
+from isopix.train.tasks import Pretraining
+from isopix.train.train_step import Stepper
 
 
 def main() -> None:
@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--precision", default="bf16")
     options = parser.parse_args()
     device = torch.device(options.device)
-    recipe = catalogue.find(options.recipe)
+    recipe = registry.find(options.recipe)
     grid = recipe.grid
     draw = generator(0, "bench")
     images = torch.randint(

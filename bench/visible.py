@@ -20,11 +20,11 @@ from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.model.masking import Drop, MaskToken
 from isopix.objectives.masked import Masked
-from isopix.recipes import catalogue
+from isopix.recipes import registry
 from isopix.recipes.cost import of_recipe
 from isopix.recipes.recipe import Recipe
-from isopix.train.learners import Pretraining
-from isopix.train.stepper import Stepper
+from isopix.train.tasks import Pretraining
+from isopix.train.train_step import Stepper
 
 MASKINGS = {"visible patches": Drop(), "all patches": MaskToken()}
 
@@ -48,7 +48,7 @@ class Training:
 def main() -> None:
     """Measure the memory of each alone, then time both."""
     options = read()
-    recipe, device = catalogue.find(options.recipe), torch.device(options.device)
+    recipe, device = registry.find(options.recipe), torch.device(options.device)
     shape = (options.batch, 3, recipe.data.rows, recipe.data.cols)
     images = torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator(0, "bench")).to(device)
     recipes = {name: replace(recipe, objective=_hiding(recipe, name)) for name in MASKINGS}

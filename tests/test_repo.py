@@ -16,17 +16,21 @@ PACKAGE = ROOT / "isopix"
 # Packages of one level do not import each other; each imports only what stands before it.
 LEVELS = [
     ["core"],
+    ["storage"],
     ["data", "codecs"],
     ["model"],
     ["objectives"],
     ["train"],
-    ["transfer", "generate", "interop"],
-    ["analysis"],
-    ["plots"],
-    ["report"],
+    ["probe"],
+    ["finetune", "generate", "analysis"],
     ["recipes"],
     ["runs"],
+    ["interop"],
+    ["plots"],
     ["papers"],
+    ["report"],
+    ["studies"],
+    ["api"],
     ["studio", "cli"],
 ]
 LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}

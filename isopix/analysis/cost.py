@@ -8,7 +8,7 @@ import torch
 
 from isopix.core.device import Precision, autocast, peak_flops, sheets, synchronise
 from isopix.core.random import generator
-from isopix.model.counting import kept
+from isopix.model.profiling import kept
 from isopix.objectives.network import Network
 
 BYTES_PER_PARAMETER = 16  # float32 weight, gradient, and Adam's two moments

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from isopix.analysis.attention import distances
-from isopix.analysis.correlation import coefficient, ranks
+from isopix.core.correlation import coefficient, ranks
 from isopix.core.types import Grid
 
 DIGITS = 12  # of a similarity; places that are equally alike but for rounding rank equally

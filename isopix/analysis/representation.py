@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from isopix.analysis.correlation import Correlation, spearman
+from isopix.core.correlation import Correlation, spearman
 
 
 class Point(NamedTuple):

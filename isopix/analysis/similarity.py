@@ -14,9 +14,9 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from isopix.analysis.correlation import coefficient, ranks
+from isopix.core.correlation import coefficient, ranks
 from isopix.model.stems.base import Vectors
-from isopix.model.stems.values import LEVELS
+from isopix.model.stems.pixel_embedding import LEVELS
 
 DIGITS = 12  # of a similarity; levels that are equally alike but for rounding rank equally
 

@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from isopix.cli.console import Device, Json, Limit, OtherImages, Seed
-from isopix.cli.drawing import (
+from isopix.cli.loading import (
     Count,
     Positive,
     Split,
@@ -23,7 +23,7 @@ from isopix.core.random import generator
 from isopix.generate import complete as completion
 from isopix.generate.sample import Sampling, require_causal
 from isopix.plots import images as pictures
-from isopix.train.run_folder import RunFolder
+from isopix.storage.run_folder import RunFolder
 
 Rows = Annotated[int | None, Parameter(help="how many rows are given; half of them without it")]
 Each = Annotated[int, Parameter(validator=Positive, help="completions of each image")]

@@ -10,17 +10,17 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from isopix.cli.console import Json, say, show_json
-from isopix.cli.drawing import Positive, network_of
+from isopix.cli.loading import Positive, network_of
 from isopix.codecs import palette_file
-from isopix.core.shell import command
+from isopix.core.command_line import command
 from isopix.core.types import Grid
-from isopix.interop import huggingface as theirs
-from isopix.interop import openai as released
-from isopix.interop.imported import Imported
-from isopix.report.card import card
-from isopix.report.gather import gather_any
-from isopix.runs import hub
-from isopix.runs.adopt import ACCOUNTS, adopt
+from isopix.interop import hub
+from isopix.interop.huggingface import convert as theirs
+from isopix.interop.import_run import ACCOUNTS, adopt
+from isopix.interop.imported_model import Imported
+from isopix.interop.openai import convert as released
+from isopix.report.load_run import gather_any
+from isopix.report.model_card import card
 
 app = App(
     name="convert",

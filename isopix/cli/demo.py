@@ -11,9 +11,9 @@ from isopix.cli.probe import probe
 from isopix.cli.reconstruct import reconstruct
 from isopix.cli.report import report
 from isopix.cli.resume import resume
+from isopix.cli.run_display import going_on
 from isopix.cli.sample import sample
-from isopix.cli.training import going_on
-from isopix.core.shell import command
+from isopix.core.command_line import command
 
 RECIPES = {"ar": "igpt.digits", "bert": "igpt.digits_bert"}
 

@@ -4,18 +4,18 @@ from pathlib import Path
 from typing import Any
 
 from isopix.cli.console import Device, Json, Limit, Seed, percent, say, show_json, show_table, warn
-from isopix.cli.drawing import images_for
+from isopix.cli.loading import images_for
 from isopix.cli.progress import counting
 from isopix.core import config
 from isopix.core import device as devices
 from isopix.core.device import Precision
-from isopix.data.images import digest
+from isopix.data.dataset import digest
+from isopix.finetune.metrics import Verdict
 from isopix.runs.evaluate import evaluate as judged
 from isopix.runs.evaluate import load_tuned, refuse_masks, usual_masks
-from isopix.runs.surroundings import record, tag
-from isopix.train.disk import write_json
-from isopix.train.run_folder import RunFolder
-from isopix.transfer.verdict import Verdict
+from isopix.storage.atomic import write_json
+from isopix.storage.provenance import record, tag
+from isopix.storage.run_folder import RunFolder
 
 
 def evaluate(

@@ -8,12 +8,12 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from isopix.cli.console import Board, Device, Json, Limit, OwnSeed, SettingsFile, Source, changes, say
-from isopix.cli.training import Again, conclude, going_on, watching
+from isopix.cli.run_display import Again, conclude, going_on, watching
 from isopix.core import device as devices
-from isopix.core.shell import command
+from isopix.core.command_line import command
 from isopix.runs.finetune import begin
-from isopix.runs.fold_back import fold_back as choose_and_fold_back
-from isopix.runs.run import start
+from isopix.runs.pretrain import start
+from isopix.runs.refit import fold_back as choose_and_fold_back
 
 FoldBack = Annotated[
     bool,

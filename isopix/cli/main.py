@@ -8,7 +8,7 @@ import sys
 from cyclopts import App, CycloptsError
 
 from isopix import __version__
-from isopix.cli.complaint import complaint
+from isopix.cli.errors import complaint
 
 # verb: (module:function, one line of help). The order is the order of a first day's work.
 VERBS = {
@@ -27,7 +27,7 @@ VERBS = {
     "search-lr": ("isopix.cli.search_lr:search_lr", "Search for a learning rate, from large to small."),
     "probe": ("isopix.cli.probe:probe", "Tell classes by every layer, with controls."),
     "analyse": (
-        "isopix.cli.analyse:analyse",
+        "isopix.cli.analyze:analyse",
         "What a network looks at: attention, positions, filters, inductive biases.",
     ),
     "finetune": (
@@ -38,7 +38,7 @@ VERBS = {
         "isopix.cli.evaluate:evaluate",
         "Judge a fine-tuned run on test images, under several masks if it has any.",
     ),
-    "lowdata": ("isopix.cli.lowdata:lowdata", "Error with few labels: of features, and fine-tuned."),
+    "lowdata": ("isopix.cli.low_data:lowdata", "Error with few labels: of features, and fine-tuned."),
     "sample": ("isopix.cli.sample:sample", "Draw images from a run."),
     "complete": ("isopix.cli.complete:complete", "Complete images from their first rows."),
     "reconstruct": ("isopix.cli.reconstruct:reconstruct", "Fill in masked pixels of images."),

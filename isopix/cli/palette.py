@@ -8,13 +8,13 @@ from cyclopts import App, Parameter
 from rich.text import Text
 
 from isopix.cli.console import Json, Limit, Seed, console, say, show_json, show_table
-from isopix.cli.drawing import load_images
+from isopix.cli.loading import load_images
 from isopix.codecs import kmeans, palette_file
-from isopix.codecs.fidelity import Fidelity, measure
 from isopix.codecs.palette import Palette
 from isopix.codecs.palette_file import StoredPalette
+from isopix.codecs.quantization_error import Fidelity, measure
 from isopix.core.types import Grid
-from isopix.data.images import Data, ImageSet
+from isopix.data.dataset import Data, ImageSet
 from isopix.plots import palette as plots
 from isopix.plots import style
 

@@ -11,7 +11,7 @@ from isopix.cli.console import Device, Json, SettingsFile, say, show_json, show_
 from isopix.cli.progress import clock
 from isopix.core import device as devices
 from isopix.papers import vit
-from isopix.recipes import catalogue
+from isopix.recipes import registry
 from isopix.recipes.cost import memory_of, of_recipe
 from isopix.recipes.recipe import Recipe
 
@@ -62,7 +62,7 @@ def plan(
         return
     if recipe is None:
         raise ValueError("plan needs a recipe, as in `isopix plan igpt.s`, or --review")
-    settled = catalogue.resolve(recipe, file=file, assignments=settings).recipe
+    settled = registry.resolve(recipe, file=file, assignments=settings).recipe
     numbers = reckoned(settled, devices.pick(device))
     rents = cost.rents(
         numbers["images"] * numbers["training_flops"],

@@ -14,11 +14,11 @@ from isopix.cli.console import (
     changes,
     say,
 )
-from isopix.cli.training import Again, conclude, going_on, watching
+from isopix.cli.run_display import Again, conclude, going_on, watching
 from isopix.core import device as devices
-from isopix.core.shell import command
-from isopix.recipes import catalogue
-from isopix.runs.run import start
+from isopix.core.command_line import command
+from isopix.recipes import registry
+from isopix.runs.pretrain import start
 
 
 def pretrain(
@@ -55,7 +55,7 @@ def pretrain(
     """
     shared = changes(data=data, limit=limit, seed=seed, palette=palette)
     options = {**shared, "probe_every": probe_every}
-    settled = catalogue.resolve(recipe, file=file, options=options, assignments=settings).recipe
+    settled = registry.resolve(recipe, file=file, options=options, assignments=settings).recipe
     where = devices.pick(device)
     work = f"{settled.data.source}, {settled.steps} steps of {settled.batch}"
     again = again or command("resume", out)

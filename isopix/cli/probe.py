@@ -18,19 +18,19 @@ from isopix.cli.console import (
     show_table,
     warn,
 )
-from isopix.cli.drawing import images_for, learnt_before, network_of
+from isopix.cli.loading import images_for, learnt_before, network_of
 from isopix.cli.progress import counting
 from isopix.core.device import Precision
-from isopix.data.images import ImageSet, digest
+from isopix.data.dataset import ImageSet, digest
 from isopix.model.backbone import Stream
 from isopix.model.pool import Pool
+from isopix.probe.knn import Knn
+from isopix.probe.linear import Lbfgs, Ridge
+from isopix.probe.results import TITLES, Evidence, Joined, Layers, LayerScore, Method, Protocol, Reading
+from isopix.probe.sgd import Sgd
 from isopix.runs.load import Loaded
-from isopix.runs.probing import evidence, keep
-from isopix.train.run_folder import RunFolder
-from isopix.transfer.evidence import TITLES, Evidence, Joined, Layers, LayerScore, Method, Protocol, Reading
-from isopix.transfer.knn import Knn
-from isopix.transfer.penalised import Lbfgs, Ridge
-from isopix.transfer.sgd import Sgd
+from isopix.runs.probe import evidence, keep
+from isopix.storage.run_folder import RunFolder
 
 Which = Annotated[Stream, Parameter(help="n: states after the next norm, as the paper; h: as they are")]
 Pooling = Annotated[Pool, Parameter(help="how the positions of an image become one vector")]

@@ -6,14 +6,14 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from isopix.api.pretrained import Pretrained
+from isopix.api.pretrained import publish as publish_ours
 from isopix.cli.console import Json, say, show_json
-from isopix.cli.drawing import network_of
-from isopix.interop import huggingface as theirs
-from isopix.report.card import card
-from isopix.report.gather import gather_any
-from isopix.runs import hub
-from isopix.runs.pretrained import Pretrained
-from isopix.runs.pretrained import publish as publish_ours
+from isopix.cli.loading import network_of
+from isopix.interop import hub
+from isopix.interop.huggingface import convert as theirs
+from isopix.report.load_run import gather_any
+from isopix.report.model_card import card
 
 Layout = Annotated[
     Literal["isopix", "huggingface"],

@@ -4,7 +4,7 @@ from cyclopts import App
 
 from isopix.cli.console import Json, SettingsFile, show_json, show_table
 from isopix.core.config import to_dict
-from isopix.recipes import catalogue
+from isopix.recipes import registry
 
 app = App(
     name="recipe",
@@ -21,7 +21,7 @@ def list_recipes(*, json: Json = False) -> None:
 
     Example: isopix recipe list
     """
-    lines = catalogue.listing()
+    lines = registry.listing()
     if json:
         show_json(lines)
     else:
@@ -41,8 +41,8 @@ def show(recipe: str, *settings: str, file: SettingsFile = None, json: Json = Fa
     settings
         Changes, as path=value.
     """
-    resolved = catalogue.resolve(recipe, file=file, assignments=settings)
+    resolved = registry.resolve(recipe, file=file, assignments=settings)
     if json:
         show_json(to_dict(resolved.recipe))
     else:
-        show_table(recipe, ["setting", "value", "from"], catalogue.settings(resolved))
+        show_table(recipe, ["setting", "value", "from"], registry.settings(resolved))

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from isopix.cli.console import Device, Json, Limit, OtherImages, Seed
-from isopix.cli.drawing import Count, Split, first_images, keep, network_of, split_to_draw
+from isopix.cli.loading import Count, Split, first_images, keep, network_of, split_to_draw
 from isopix.core.random import generator
 from isopix.generate import reconstruct as reconstruction
 from isopix.plots import images as pictures
-from isopix.train.run_folder import RunFolder
+from isopix.storage.run_folder import RunFolder
 
 
 def reconstruct(

@@ -7,12 +7,12 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from isopix.cli.console import Json, say, show_json, show_table
-from isopix.report import finding, page
-from isopix.report.gather import Gathered
+from isopix.report import headline, page
+from isopix.report.load_run import Gathered
 from isopix.report.probes import differences, speaking
 from isopix.report.summary import Row, summary
-from isopix.train.disk import room_for, write
-from isopix.train.run_folder import RunFolder
+from isopix.storage.atomic import room_for, write
+from isopix.storage.run_folder import RunFolder
 
 Out = Annotated[Path | None, Parameter(help="the file to write")]
 
@@ -51,9 +51,9 @@ def report(*runs: Path, out: Out = None, json: Json = False) -> None:
 
 def notes(gathered: Mapping[str, Gathered]) -> list[str]:
     """What the table cannot say: why a network is not above its untrained self, what not to compare."""
-    found = [f"{name}: {why}" for name, run in gathered.items() if (why := finding.why(run))]
+    found = [f"{name}: {why}" for name, run in gathered.items() if (why := headline.why(run))]
     different = differences(list(speaking(gathered).values()))
-    return [*found, finding.headline(gathered)] if different else found
+    return [*found, headline.headline(gathered)] if different else found
 
 
 def cells(row: Row) -> tuple[str, ...]:

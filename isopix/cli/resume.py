@@ -3,13 +3,13 @@
 from pathlib import Path
 
 from isopix.cli.console import Board, Device, Json, say
-from isopix.cli.training import Again, conclude, going_on, watching
+from isopix.cli.run_display import Again, conclude, going_on, watching
 from isopix.core import device as devices
-from isopix.core.shell import command
-from isopix.runs.adopt import ACCOUNTS
+from isopix.core.command_line import command
+from isopix.interop.import_run import ACCOUNTS
 from isopix.runs.load import find, recipe_of
-from isopix.runs.run import resume as go_on
-from isopix.train.run_folder import RunFolder
+from isopix.runs.pretrain import resume as go_on
+from isopix.storage.run_folder import RunFolder
 
 
 def resume(

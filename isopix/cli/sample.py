@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from isopix.cli.console import Device, Json, Seed
-from isopix.cli.drawing import Count, Temperature, TopK, TopP, keep, network_of
+from isopix.cli.loading import Count, Temperature, TopK, TopP, keep, network_of
 from isopix.cli.progress import counting
 from isopix.core.random import generator
 from isopix.generate import sample as sampling
 from isopix.plots import images as pictures
-from isopix.train.run_folder import RunFolder
+from isopix.storage.run_folder import RunFolder
 
 
 def sample(

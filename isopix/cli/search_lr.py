@@ -22,14 +22,14 @@ from isopix.cli.console import (
     show_table,
 )
 from isopix.cli.progress import clock
-from isopix.cli.training import INTERRUPTED, going_on, watching
+from isopix.cli.run_display import INTERRUPTED, going_on, watching
 from isopix.core import device as devices
+from isopix.core.command_line import command
 from isopix.core.config import parse, to_dict
-from isopix.core.shell import command
-from isopix.recipes import catalogue
-from isopix.runs.run import Watch
-from isopix.runs.search import FILE, pretraining, rung_folder, search
-from isopix.train.descent import Descent, Rung, ladder
+from isopix.recipes import registry
+from isopix.runs.lr_search import FILE, pretraining, rung_folder, search
+from isopix.runs.pretrain import Watch
+from isopix.train.lr_search import Descent, Rung, ladder
 
 RATE = "optimiser.learning_rate"
 
@@ -71,7 +71,7 @@ def search_lr(
     if RATE in parse(settings):
         raise ValueError(f"{RATE} is what search-lr looks for; give --first and --smallest instead")
     options = changes(data=data, limit=limit, seed=seed, palette=palette)
-    settled = catalogue.resolve(recipe, file=file, options=options, assignments=settings).recipe
+    settled = registry.resolve(recipe, file=file, options=options, assignments=settings).recipe
     rates, where = ladder(first, smallest), devices.pick(device)
 
     @contextmanager

@@ -10,16 +10,16 @@ from cyclopts import App, Parameter
 
 from isopix.cli.console import Device, Json, say, show_json, show_table, warn
 from isopix.cli.progress import clock, counting
-from isopix.cli.training import INTERRUPTED, going_on
+from isopix.cli.run_display import INTERRUPTED, going_on
 from isopix.core import device as devices
+from isopix.core.command_line import command
 from isopix.core.config import parse
-from isopix.core.shell import command
-from isopix.papers.judging import Part
-from isopix.papers.writeup import Written, write_up
-from isopix.runs.cell import Outcome, Task, fail, work
-from isopix.runs.slurm import Slurm
-from isopix.runs.study import Study, cost, plan
-from isopix.runs.workers import Crew, Place, Processes, Watch, side_by_side
+from isopix.studies.claim_tests import Part
+from isopix.studies.executor import Crew, Place, Processes, Watch, side_by_side
+from isopix.studies.inductive_bias.write_up import Written, write_up
+from isopix.studies.slurm import Slurm
+from isopix.studies.study import Study, cost, plan
+from isopix.studies.trial import Outcome, Task, fail, work
 from isopix.train.signals import stop_requested
 
 app = App(
@@ -113,7 +113,7 @@ def _crew(study: Study, count: int, *, jobs: int | None, device: str, slurm: lis
     size = jobs or (cores if there[0].type == "cpu" else len(there))
     threads = max(1, cores // size)
     places = [Place(str(there[number % len(there)]), threads) for number in range(size)]
-    return Processes(work, places, modules=["isopix.runs.cell"])
+    return Processes(work, places, modules=["isopix.studies.trial"])
 
 
 def _make(tasks: Sequence[Task], crew: Crew[Task], *, say: Callable[[str], None]) -> bool:

@@ -5,19 +5,19 @@ from pathlib import Path
 from typing import Any
 
 from isopix.cli.console import Device, Json, Limit, OtherImages, Seed, say, show_json, show_table
-from isopix.cli.drawing import images_for, network_of
+from isopix.cli.loading import images_for, network_of
 from isopix.cli.progress import counting
 from isopix.codecs.palette_file import OPENAI_FINGERPRINT
 from isopix.core.device import Precision
 from isopix.papers.claim import Claim, matching
 from isopix.papers.igpt import TEST_LOSSES
 from isopix.runs.load import Loaded, newest
-from isopix.runs.surroundings import record, tag
-from isopix.train import checkpoint
-from isopix.train.disk import write_json
-from isopix.train.evaluate import held_out
-from isopix.train.learners import Pretraining
-from isopix.train.run_folder import RunFolder
+from isopix.storage import checkpoint
+from isopix.storage.atomic import write_json
+from isopix.storage.provenance import record, tag
+from isopix.storage.run_folder import RunFolder
+from isopix.train.evaluator import held_out
+from isopix.train.tasks import Pretraining
 
 Values = dict[str, Any]
 

@@ -9,9 +9,9 @@ from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it ships no types
 from torch import Tensor
 
-from isopix.codecs.fidelity import Fidelity, assign, measure
-from isopix.codecs.histogram import Histogram, count
+from isopix.codecs.color_histogram import Histogram, count
 from isopix.codecs.palette import Palette, check_number
+from isopix.codecs.quantization_error import Fidelity, assign, measure
 from isopix.core.random import generator
 from isopix.core.types import Grid, Images
 

@@ -8,7 +8,7 @@ from einops import rearrange
 from jaxtyping import Float, Int32
 from torch import Tensor
 
-from isopix.codecs import nearest
+from isopix.codecs import nearest_color
 from isopix.codecs.base import Codec
 from isopix.core.types import Codes, Grid, Images
 
@@ -37,7 +37,7 @@ class Palette(Codec):
         self.grid = grid
         self.levels = len(colours)
         self.compared = 0
-        self.register_buffer("fixed", (colours.double() * nearest.ONE).round().int())
+        self.register_buffer("fixed", (colours.double() * nearest_color.ONE).round().int())
         self.register_buffer("table", None, persistent=False)
         # A tensor, because wrapping a number costs more than multiplying the pixels of one image by it.
         self.register_buffer("base", torch.tensor(256, dtype=torch.int32), persistent=False)
@@ -47,7 +47,7 @@ class Palette(Codec):
     @property
     def colours(self) -> Float[Tensor, "K 3"]:
         """The colours in levels 0..255; exact in float32."""
-        return self.fixed / nearest.ONE
+        return self.fixed / nearest_color.ONE
 
     def encode(self, images: Images) -> Codes:
         """The nearest colours, by a table of all 2^24 once that has become worth building."""
@@ -55,7 +55,7 @@ class Palette(Codec):
             self.compared += images[:, 0].numel() * self.levels
             if self.compared <= BREAK_EVEN:
                 pixels = rearrange(images, "b c h w -> (b h w) c")
-                return nearest.search(self.fixed, pixels).view(len(images), -1, 1)
+                return nearest_color.search(self.fixed, pixels).view(len(images), -1, 1)
         self.prepare()
         assert self.table is not None
         base, (red, green, blue) = self.base, images.unbind(1)
@@ -65,7 +65,7 @@ class Palette(Codec):
     def prepare(self) -> None:
         """The table, built now (under a second, 32 MiB) if there is none; call it before `torch.compile`."""
         if self.table is None:
-            self.table = nearest.table(self.fixed.cpu()).to(self.fixed.device)
+            self.table = nearest_color.table(self.fixed.cpu()).to(self.fixed.device)
 
     def decode(self, codes: Codes, grid: Grid | None = None) -> Images:
         """The colours rounded to whole levels (half to even)."""
@@ -77,7 +77,7 @@ class Palette(Codec):
         return hashlib.sha256(self.fixed.cpu().numpy().astype("<i4").tobytes()).hexdigest()
 
     def _check_round_trip(self) -> None:
-        found = nearest.search(self.fixed.cpu(), self.colours.round().to(torch.uint8).cpu())
+        found = nearest_color.search(self.fixed.cpu(), self.colours.round().to(torch.uint8).cpu())
         wrong = (found != torch.arange(self.levels)).nonzero().flatten().tolist()
         if wrong:
             one, other = wrong[0], int(found[wrong[0]])
@@ -89,8 +89,10 @@ class Palette(Codec):
 
 def check_number(colours: int) -> None:
     """Raises ValueError if no palette can have so many colours."""
-    if not 1 <= colours <= nearest.MOST:
-        raise ValueError(f"a palette of {colours} colours is not possible; allowed: 1 to {nearest.MOST}")
+    if not 1 <= colours <= nearest_color.MOST:
+        raise ValueError(
+            f"a palette of {colours} colours is not possible; allowed: 1 to {nearest_color.MOST}"
+        )
 
 
 def _check_values(colours: Float[Tensor, "K 3"]) -> None:

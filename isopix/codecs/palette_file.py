@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isopix.codecs.palette import Palette
-from isopix.core.arrays import Arrays, of_numbers, read_arrays
-from isopix.core.shell import command
+from isopix.core.command_line import command
 from isopix.core.types import Grid
+from isopix.storage.npy import Arrays, of_numbers, read_arrays
 
 Range = tuple[float, float]
 

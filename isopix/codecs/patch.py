@@ -15,8 +15,8 @@ from jaxtyping import Int
 from torch import Tensor
 
 from isopix.codecs.base import Codec
-from isopix.codecs.exact import Bytes
-from isopix.codecs.fixed import Fixed
+from isopix.codecs.bytes import Bytes
+from isopix.codecs.stateless import Fixed
 from isopix.core.config import spec
 from isopix.core.types import Codes, Grid, Images
 

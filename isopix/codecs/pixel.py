@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from isopix.codecs import kmeans, nearest, palette_file
-from isopix.codecs.exact import Bytes
-from isopix.codecs.fixed import Fixed
+from isopix.codecs import kmeans, nearest_color, palette_file
+from isopix.codecs.bytes import Bytes
 from isopix.codecs.palette import Palette
+from isopix.codecs.stateless import Fixed
 from isopix.core.config import spec
 from isopix.core.types import Grid, Images
 
@@ -28,9 +28,9 @@ class PaletteColours:
     source: str | None = None
 
     def __post_init__(self) -> None:
-        if not 2 <= self.colours <= nearest.MOST:
+        if not 2 <= self.colours <= nearest_color.MOST:
             raise ValueError(
-                f"a palette of {self.colours} colours is not possible; allowed: 2 to {nearest.MOST}"
+                f"a palette of {self.colours} colours is not possible; allowed: 2 to {nearest_color.MOST}"
             )
 
     @property
@@ -61,7 +61,7 @@ class PaletteColours:
 
     def restore(self, tensors: Mapping[str, Tensor], grid: Grid) -> Palette:
         """The palette that a checkpoint holds. Raises LookupError that names the tensor if it has none."""
-        return self.build(grid, tensors["codec.fixed"] / nearest.ONE)
+        return self.build(grid, tensors["codec.fixed"] / nearest_color.ONE)
 
     def example(self, grid: Grid) -> Palette:
         """Some palette of this size."""

@@ -12,10 +12,10 @@ import numpy as np
 import PIL
 
 from isopix.core.config import to_dict
-from isopix.data import sealed
-from isopix.data.prepare import Preparation, Prepared, prepare
-from isopix.data.source import Part, Source, SplitName, digest_of
+from isopix.data.preprocess import Preparation, Prepared, prepare
+from isopix.data.sources.base import Part, Source, SplitName, digest_of
 from isopix.data.splits import Split, Wide
+from isopix.storage import artifact
 
 LAYOUT = 1  # to be raised whenever the same source and preparation would give other pixels or other files
 
@@ -49,7 +49,7 @@ def stored(source: Source, how: dict[SplitName, Preparation], cache: Path) -> St
     if held is not None:
         return held
     try:
-        sealed.put(cache / key, lambda folder: _write(folder, source, how))
+        artifact.put(cache / key, lambda folder: _write(folder, source, how))
     except OSError as error:
         raise RuntimeError(
             f"image cache {cache} cannot be written ({error.strerror}); set ISOPIX_CACHE to another folder"
@@ -74,8 +74,8 @@ def _write_part(folder: Path, name: SplitName, part: Part, how: Preparation) -> 
     """Which pictures cannot be read, by number (their paths may be others tomorrow), and why."""
     good, shapes, bad = [], [], []
     with (
-        sealed.Growing(folder / f"{name}.images.npy", (3, how.rows, how.cols)) as images,
-        sealed.Growing(folder / f"{name}.pixels.npy", ()) as pixels,
+        artifact.Growing(folder / f"{name}.images.npy", (3, how.rows, how.cols)) as images,
+        artifact.Growing(folder / f"{name}.pixels.npy", ()) as pixels,
     ):
         for i, result in enumerate(prepare(part, how)):
             if not isinstance(result, Prepared):
@@ -94,7 +94,7 @@ def _write_part(folder: Path, name: SplitName, part: Part, how: Preparation) -> 
 
 def _read(folder: Path, source: Source, content: str) -> Stored | None:
     """None if the folder is not there, or not what was written."""
-    record = sealed.facts(folder)
+    record = artifact.facts(folder)
     if record is None:
         return None
     splits = {name: _read_part(folder, name, part.labels is not None) for name, part in source.parts.items()}
@@ -105,10 +105,10 @@ def _read(folder: Path, source: Source, content: str) -> Stored | None:
 
 
 def _read_part(folder: Path, name: SplitName, labelled: bool) -> Split:
-    labels = sealed.mapped(folder / f"{name}.labels.npy") if labelled else None
-    shapes = sealed.mapped(folder / f"{name}.shapes.npy")
+    labels = artifact.mapped(folder / f"{name}.labels.npy") if labelled else None
+    shapes = artifact.mapped(folder / f"{name}.shapes.npy")
     heights, widths = shapes.unbind(1)
     sizes = 3 * heights * widths
-    wide = Wide(sealed.mapped(folder / f"{name}.pixels.npy"), sizes.cumsum(0) - sizes, heights, widths)
-    images = sealed.mapped(folder / f"{name}.images.npy")
+    wide = Wide(artifact.mapped(folder / f"{name}.pixels.npy"), sizes.cumsum(0) - sizes, heights, widths)
+    images = artifact.mapped(folder / f"{name}.images.npy")
     return Split(images, labels, wide if len(shapes) else None)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from isopix.core.types import Asked, Grid, Places, Tokens
-from isopix.model.cache import Pair
+from isopix.model.kv_cache import Pair
 
 Heads = Float[Tensor, "B heads _ size"]
 Weights = Float[Tensor, "B heads N N"]  # row: who looks; column: at whom; a row sums to 1

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from isopix.core.types import Asked, Grid, Hidden, Images, Places, Tokens
 from isopix.model.attention import Attentive, Span, Weights
-from isopix.model.cache import Cache
-from isopix.model.dropping import alike, strips
+from isopix.model.kv_cache import Cache
 from isopix.model.masking import whole
+from isopix.model.token_dropping import alike, strips
 
 Stream = Literal["n", "h"]
 States = Float[Tensor, "B _ D"]  # of all positions or of some, with a class token before them or without

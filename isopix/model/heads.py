@@ -15,10 +15,10 @@ from torch.nn import functional as F
 from isopix.codecs.base import Codec
 from isopix.core.config import spec
 from isopix.core.types import Codes, Logits, Tokens
-from isopix.model.convolution import Pixels, Rectified, Standardised
-from isopix.model.counting import counted
-from isopix.model.decoding import Categorical, Decoder, Nats, at_least_float32
+from isopix.model.conv_layers import Pixels, Rectified, Standardised
+from isopix.model.likelihood import Categorical, Decoder, Nats, at_least_float32
 from isopix.model.pool import Pooled
+from isopix.model.profiling import counted
 from isopix.model.stems.resnet import WIDER, Bottleneck
 
 ClassLogits = Float[Tensor, "B C"]

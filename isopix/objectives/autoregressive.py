@@ -7,7 +7,7 @@ import torch
 from isopix.codecs.base import Codec
 from isopix.core.config import spec
 from isopix.core.types import Grid, Images, Places, Tokens
-from isopix.model.decoding import Decoder
+from isopix.model.likelihood import Decoder
 from isopix.model.masking import ShiftRight
 from isopix.objectives.base import Loss, Problem, nll, pose
 

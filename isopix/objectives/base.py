@@ -10,7 +10,7 @@ from torch import Tensor
 
 from isopix.codecs.base import Codec
 from isopix.core.types import Codes, Graded, Grid, Hidden, Images, Places, Scalar, Tokens
-from isopix.model.decoding import Decoder
+from isopix.model.likelihood import Decoder
 from isopix.model.masking import Masking
 
 Loss = Scalar  # mean nats per graded code: a mean within each image, then over images

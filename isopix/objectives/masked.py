@@ -8,10 +8,10 @@ import torch
 from isopix.codecs.base import Codec
 from isopix.core.config import spec
 from isopix.core.types import Grid, Images, Places, Tokens
-from isopix.model.decoding import Decoder
+from isopix.model.likelihood import Decoder
 from isopix.model.masking import Hiding, ZeroOut
 from isopix.objectives.base import Loss, Problem, nll, pose
-from isopix.objectives.corruption import Corruption, of_content, spared, stacked, untouched
+from isopix.objectives.bert_corruption import Corruption, of_content, spared, stacked, untouched
 from isopix.objectives.masks import Independent, Mask
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from isopix.codecs.base import Codec
 from isopix.core.types import Codes, Hidden, Images, Logits, Places, Tokens
 from isopix.model.backbone import Backbone
-from isopix.model.decoding import Decoder
+from isopix.model.likelihood import Decoder
 from isopix.objectives.autoregressive import Autoregressive
 from isopix.objectives.base import Loss, Problem, nll_by_image
 from isopix.objectives.masked import Masked

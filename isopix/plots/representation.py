@@ -7,8 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from isopix.analysis.correlation import Correlation
 from isopix.analysis.representation import Point, correlation
+from isopix.core.correlation import Correlation
 from isopix.plots import style
 from isopix.plots.curves import HEIGHT, WIDTH, Label, annotate
 

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from isopix.analysis.cells import Group, Spread
 from isopix.plots import style
+from isopix.studies.inductive_bias.trials import Group, Spread
 
 HEIGHT = 3.3  # inches
 MARKS = ("o", "s", "^", "D", "v", "P", "X")

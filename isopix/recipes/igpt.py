@@ -11,7 +11,7 @@ alone. `*_bert` are the same networks under the masked objective, without the st
 from dataclasses import replace
 
 from isopix.data.augment import ScaleCrop
-from isopix.data.images import Data
+from isopix.data.dataset import Data
 from isopix.model.blocks import Transformer
 from isopix.objectives.masked import Masked
 from isopix.recipes.recipe import Recipe

@@ -20,16 +20,16 @@ from itertools import product
 from typing import NamedTuple
 
 from isopix.codecs.pixel import ByteChannels
-from isopix.data.images import Data
+from isopix.data.dataset import Data
 from isopix.model.blocks import Block, Convolution, Mixer, Transformer
 from isopix.model.norms import Layer
 from isopix.model.positions import Learned, NoPositions
 from isopix.model.stems import Codes, Continuous, Fourier, Stem
 from isopix.objectives.masked import Masked
+from isopix.probe.linear import Ridge
+from isopix.probe.results import Protocol
 from isopix.recipes.recipe import Recipe
 from isopix.train.optim import Adam
-from isopix.transfer.evidence import Protocol
-from isopix.transfer.penalised import Ridge
 
 EPOCH = 352  # steps: 45,000 of CIFAR-10's training images in batches of 128
 

@@ -11,8 +11,8 @@ is decoded from u + X[row] + Y[column], each behind a norm: norm(u) + norm'(X[ro
 from dataclasses import replace
 
 from isopix.codecs import GreyThumbnail
-from isopix.data.images import Data
-from isopix.data.noise import PatchNoise
+from isopix.data.dataset import Data
+from isopix.data.patch_augment import PatchNoise
 from isopix.model.blocks import Transformer
 from isopix.model.heads import Upsampling
 from isopix.model.masking import Drop

@@ -11,7 +11,8 @@ from isopix.core.config import spec
 from isopix.core.device import Precision
 from isopix.core.random import generator
 from isopix.core.types import Grid
-from isopix.data.images import Data
+from isopix.data.dataset import Data
+from isopix.finetune.classifier import Classify
 from isopix.model.backbone import Backbone
 from isopix.model.blocks import Block, Transformer
 from isopix.model.heads import Head, Linear
@@ -19,7 +20,6 @@ from isopix.model.init import Initial, initialise
 from isopix.model.positions import Learned, Positions
 from isopix.model.stems import Codes, Stem
 from isopix.objectives.autoregressive import Autoregressive
-from isopix.objectives.classify import Classify
 from isopix.objectives.network import Network, ObjectiveSpec
 from isopix.train.optim import Adam, Optimiser
 from isopix.train.schedule import Schedule, WarmupCosine

@@ -5,7 +5,7 @@ documentation.
 from dataclasses import replace
 
 from isopix.codecs.pixel import PaletteColours
-from isopix.data.images import Data
+from isopix.data.dataset import Data
 from isopix.model.blocks import Transformer
 from isopix.objectives.masked import Masked
 from isopix.recipes.recipe import Recipe

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from isopix.codecs import MeanColour
 from isopix.data.augment import ScaleCrop
-from isopix.data.images import Data
+from isopix.data.dataset import Data
 from isopix.model.blocks import Axial, Transformer
 from isopix.model.masking import MaskToken
 from isopix.model.norms import Layer

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from isopix.core.config import flatten, from_dict
-from isopix.objectives.classify import Classify
+from isopix.finetune.classifier import Classify
 from isopix.report.hiding import single
 
 Values = Mapping[str, Any]

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from PIL import Image
 
 from isopix.report import words
-from isopix.report.finding import percent
-from isopix.report.gather import Drawing, Gathered
+from isopix.report.headline import percent
+from isopix.report.load_run import Drawing, Gathered
 
 TITLES = {"samples": "Samples", "completions": "Completions", "reconstructions": "Reconstructions"}
 KINDS = {"autoregressive": ("samples", "completions"), "masked": ("reconstructions",)}

@@ -12,18 +12,18 @@ from PIL import Image
 from torch import Tensor
 
 from isopix.core.config import flatten
-from isopix.plots import curves, web
+from isopix.plots import curves, svg
 from isopix.plots.palette import arrange, oklab
-from isopix.report import finding, probes, template, words
-from isopix.report.along import Chart, chart
+from isopix.report import headline, probes, template, words
 from isopix.report.captions import TITLES
-from isopix.report.finding import best, listed, percent
 from isopix.report.finetuning import classes_alone
+from isopix.report.finetuning_section import Tuned, is_tuned, tuned
 from isopix.report.gallery import Gallery, Picture, embed, galleries, instead
-from isopix.report.gather import Analysis, Gathered, gather
+from isopix.report.headline import best, listed, percent
+from isopix.report.load_run import Analysis, Gathered, gather
+from isopix.report.probe_curve_section import Chart, chart
 from isopix.report.summary import summary
-from isopix.report.tuned import Tuned, is_tuned, tuned
-from isopix.train.run_folder import RunFolder
+from isopix.storage.run_folder import RunFolder
 
 Values = Mapping[str, Any]
 
@@ -49,7 +49,7 @@ class View(NamedTuple):
     along: Chart | None
     tuned: Tuned | None
     analyses: list[tuple[str, Chart]]
-    held_out: finding.HeldOut | None
+    held_out: headline.HeldOut | None
     palette: Picture | None
     sentences: list[str]
     settings: Values
@@ -76,7 +76,7 @@ def render(gathered: Mapping[str, Gathered]) -> str:
     return template.render(
         "page.html.j2",
         title=listed(list(gathered)),
-        headline=finding.headline(gathered),
+        headline=headline.headline(gathered),
         summary=summary(gathered),
         bands=list(dict.fromkeys(_band(v.run.weights.colours) for v in views if v.palette and v.run.weights)),
         together=_together(gathered),
@@ -114,8 +114,8 @@ def _view(name: str, number: int, run: Gathered) -> View:
         path=shlex.quote(str(run.path)),
         graded=graded,
         levels=levels,
-        headline=finding.headline({name: run}),
-        why=finding.why(run),
+        headline=headline.headline({name: run}),
+        why=headline.why(run),
         facts=_facts(run),
         galleries=pictures,
         instead=others,
@@ -128,7 +128,7 @@ def _view(name: str, number: int, run: Gathered) -> View:
         analyses=[_analysis(each, f"n{number}-{i}") for i, each in enumerate(run.analyses)],
         held_out=held_out,
         palette=_palette(run),
-        sentences=finding.sentences(run),
+        sentences=headline.sentences(run),
         settings=_settings(run),
         environment=[(key, _text(value)) for key, value in run.environment.items() if key != "command"],
         commands=_commands(run),
@@ -136,12 +136,12 @@ def _view(name: str, number: int, run: Gathered) -> View:
     )
 
 
-def _measured(run: Gathered) -> tuple[str, int | None, finding.HeldOut | None]:
+def _measured(run: Gathered) -> tuple[str, int | None, headline.HeldOut | None]:
     """What a loss is of, how many values that has, and the loss: of classes, where they alone are learnt."""
     if not classes_alone(run.recipe):
-        return words.graded(run.recipe), finding.uniform(run), finding.held_out(run)
+        return words.graded(run.recipe), headline.uniform(run), headline.held_out(run)
     classes = run.weights.classes if run.weights else 0
-    return "label", classes or None, finding.class_loss(run)
+    return "label", classes or None, headline.class_loss(run)
 
 
 def _pictures(run: Gathered) -> tuple[list[Gallery], str]:
@@ -173,8 +173,8 @@ def _facts(run: Gathered) -> list[tuple[str, str]]:
         return [*facts, ("steps", f"{step:,}" if step else "not known"), ("imported from", run.imported)]
     return [
         *facts,
-        ("steps", f"{finding.steps(run):,}"),
-        ("images shown", f"{finding.seen(run):,}"),
+        ("steps", f"{headline.steps(run):,}"),
+        ("images shown", f"{headline.seen(run):,}"),
         ("training", took),
     ]
 
@@ -192,12 +192,12 @@ def _accuracy(shown: Mapping[str, Values], name: str) -> Markup:
         f"{run}: best layer {best(probe['network'])['layer']}, {percent(best(probe['network'])['test'])}"
         for run, probe in shown.items()
     ]
-    return web.markup(curves.accuracy_by_layer(shown), name, f"Test accuracy by layer. {'; '.join(found)}.")
+    return svg.markup(curves.accuracy_by_layer(shown), name, f"Test accuracy by layer. {'; '.join(found)}.")
 
 
 def _analysis(found: Analysis, name: str) -> tuple[str, Chart]:
     title = TITLES[found.name]
-    return title, Chart(web.markup(found.figure, name, f"{title}. {found.caption}"), found.caption)
+    return title, Chart(svg.markup(found.figure, name, f"{title}. {found.caption}"), found.caption)
 
 
 def _loss(run: Gathered, name: str) -> Markup | None:
@@ -209,7 +209,7 @@ def _loss(run: Gathered, name: str) -> Markup | None:
     records = [each for each in run.records if each["kind"] != "train" or alone or not is_tuned(run)]
     reached = f", {loss.nats:.2f} nats a {graded} on {loss.graded}" if loss else ""
     drawn = curves.loss(records, count, code=graded, graded="class_nats" if alone else "loss_nats")
-    return web.markup(drawn, name, f"Loss by step{reached}.")
+    return svg.markup(drawn, name, f"Loss by step{reached}.")
 
 
 def _palette(run: Gathered) -> Picture | None:

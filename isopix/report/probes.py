@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from isopix.report.gather import EVERY, PAPER, Gathered
-from isopix.transfer.evidence import TITLES
+from isopix.probe.results import TITLES
+from isopix.report.load_run import EVERY, PAPER, Gathered
 
 Values = Mapping[str, Any]
 

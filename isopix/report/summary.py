@@ -4,10 +4,10 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from isopix.report import tuned, words
-from isopix.report.finding import best, held_out, uniform
+from isopix.report import finetuning_section, words
 from isopix.report.finetuning import classes_alone
-from isopix.report.gather import Gathered
+from isopix.report.headline import best, held_out, uniform
+from isopix.report.load_run import Gathered
 from isopix.report.probes import aside, differences, speaking
 
 Values = Mapping[str, Any]
@@ -54,7 +54,7 @@ def _run(name: str, run: Gathered) -> Iterator[Row]:
     what = words.learns(run.recipe) + (aside(probe) if probe else "")
     row = Row(name, kind="run", what=what, nats=loss and loss.nats)
     yield _scored(row, probe["network"]) if probe else row
-    if answered := tuned.accuracy(run):
+    if answered := finetuning_section.accuracy(run):
         test, low, high, _ = answered
         yield Row("fine-tuned", what="its own classes", test=test, low=low, high=high)
     chance = Row("untrained", what="the same network", nats=math.log(count) if count else None)

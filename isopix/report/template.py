@@ -7,7 +7,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from isopix import __version__
 from isopix.report import probes
-from isopix.report.finding import best, percent
+from isopix.report.headline import best, percent
 
 
 def render(name: str, **values: Any) -> str:

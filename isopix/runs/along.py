@@ -5,16 +5,16 @@ from typing import Any
 import torch
 
 from isopix.core.device import Precision
-from isopix.data.images import ImageSet, Split
+from isopix.data.dataset import ImageSet, Split
 from isopix.objectives.network import Network
-from isopix.train.disk import write_json
-from isopix.train.loop import Record
-from isopix.train.run_folder import RunFolder
-from isopix.transfer.evidence import LayerScore, Protocol
-from isopix.transfer.features import extract
-from isopix.transfer.probe import Split as Features
-from isopix.transfer.probe import Splits
-from isopix.transfer.probe import probe as fit
+from isopix.probe.features import extract
+from isopix.probe.probe import Split as Features
+from isopix.probe.probe import Splits
+from isopix.probe.probe import probe as fit
+from isopix.probe.results import LayerScore, Protocol
+from isopix.storage.atomic import write_json
+from isopix.storage.run_folder import RunFolder
+from isopix.train.trainer import Record
 
 LEARNT_FROM = 1000  # images of the training split; fewer if there are fewer
 JUDGED_ON = 500  # validation images, after as many others by which strength and layer are chosen

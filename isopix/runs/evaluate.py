@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 import torch
 
+from isopix.core.command_line import command
 from isopix.core.device import Precision, autocast
-from isopix.core.shell import command
 from isopix.core.types import Hidden, Images
-from isopix.data.images import ImageSet
+from isopix.data.dataset import ImageSet
+from isopix.finetune.classifier import Classifier
+from isopix.finetune.metrics import Verdict, judge
 from isopix.model.heads import ClassLogits
-from isopix.objectives.classify import Classifier
+from isopix.probe.features import draw_masks, images_a_pass
 from isopix.runs.load import Loaded, best_or_newest, find, recipe_of, revive
-from isopix.transfer.features import draw_masks, images_a_pass
-from isopix.transfer.verdict import Verdict, judge
 
 Progress = Callable[[int], None]  # told how many images have been read, one under two masks counted twice
 

@@ -11,15 +11,15 @@ import torch
 
 from isopix.core.config import change, flatten, parse, read_values, to_dict
 from isopix.data.augment import PadCropFlip
-from isopix.data.noise import NoNoise
+from isopix.data.patch_augment import NoNoise
+from isopix.finetune.classifier import Classifier, Classify
 from isopix.model.pool import Pool
-from isopix.model.resolution import at_grid
-from isopix.objectives.classify import Classifier, Classify
+from isopix.model.pos_embed_resize import at_grid
 from isopix.objectives.network import Network
-from isopix.recipes import catalogue
+from isopix.recipes import registry
 from isopix.recipes.recipe import NETWORK, Recipe
 from isopix.runs.load import Loaded, load
-from isopix.runs.run import Origin
+from isopix.runs.pretrain import Origin
 from isopix.train.optim import Adam, Optimiser
 from isopix.train.schedule import Constant
 
@@ -51,10 +51,10 @@ def begin(
     ValueError for what is neither folder nor recipe, and for wrong settings.
     """
     loaded = load(Path(source), device=torch.device("cpu")) if Path(source).exists() else None
-    recipe = finetuned(loaded.recipe if loaded else catalogue.find(source), scratch=loaded is None)
+    recipe = finetuned(loaded.recipe if loaded else registry.find(source), scratch=loaded is None)
     given = {path: value for path, value in (options or {}).items() if value is not None}
     for changes in (flatten(read_values(file)) if file else {}, given, parse(assignments)):
-        recipe = change(recipe, {_whole(path): value for path, value in catalogue.sized(changes).items()})
+        recipe = change(recipe, {_whole(path): value for path, value in registry.sized(changes).items()})
     if loaded is not None:
         _refuse_other_network(recipe, loaded.recipe)
     _refuse_impossible(recipe)

@@ -10,9 +10,9 @@ from isopix.codecs.base import Codec
 from isopix.core.config import from_dict
 from isopix.objectives.network import Network
 from isopix.recipes.recipe import Recipe
-from isopix.train import checkpoint
-from isopix.train.checkpoint import Checkpoint, DamagedError
-from isopix.train.run_folder import RunFolder
+from isopix.storage import checkpoint
+from isopix.storage.checkpoint import Checkpoint, DamagedError
+from isopix.storage.run_folder import RunFolder
 
 WEIGHTS = ("model",)
 

@@ -6,12 +6,12 @@ import torch
 
 from isopix.core.random import generator
 from isopix.data import splits
-from isopix.data.images import ImageSet
+from isopix.data.dataset import ImageSet
 from isopix.objectives.network import Network
+from isopix.probe.feature_splits import Split
+from isopix.probe.features import extract
+from isopix.probe.knn import neighbours
 from isopix.recipes.recipe import Recipe
-from isopix.transfer.features import extract
-from isopix.transfer.knn import neighbours
-from isopix.transfer.splits import Split
 
 
 class Neighbours:

@@ -11,24 +11,24 @@ from torch import Tensor
 from isopix.core.config import to_dict
 from isopix.core.device import environment
 from isopix.data.batches import Batches, steps_per_epoch
-from isopix.data.images import ImageSet
-from isopix.objectives.classify import Classifier
+from isopix.data.dataset import ImageSet
+from isopix.finetune.classifier import Classifier
 from isopix.objectives.network import Network
 from isopix.recipes.recipe import Recipe
 from isopix.runs import along
 from isopix.runs.load import WEIGHTS
 from isopix.runs.online import Neighbours
-from isopix.train import checkpoint
-from isopix.train.best import Best, nothing_learnt
-from isopix.train.checkpoint import Checkpoint, Groups
-from isopix.train.evaluate import held_out
-from isopix.train.learners import Finetuning, Pretraining
-from isopix.train.log import Log, Sink, TensorBoard
-from isopix.train.log import read as read_log
-from isopix.train.loop import Every, Hooks, Record, train
-from isopix.train.run_folder import RunFolder
+from isopix.storage import checkpoint
+from isopix.storage.checkpoint import Checkpoint, Groups
+from isopix.storage.log import Log, Sink, TensorBoard
+from isopix.storage.log import read as read_log
+from isopix.storage.run_folder import RunFolder
+from isopix.train.early_stopping import Best, nothing_learnt
+from isopix.train.evaluator import held_out
 from isopix.train.signals import stop_requested
-from isopix.train.stepper import NonFiniteError, Stepper
+from isopix.train.tasks import Finetuning, Pretraining
+from isopix.train.train_step import NonFiniteError, Stepper
+from isopix.train.trainer import Every, Hooks, Record, train
 
 KEPT = 2  # checkpoints; the older one serves when the newer is damaged
 

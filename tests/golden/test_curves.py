@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from isopix.recipes import catalogue
-from isopix.runs.run import Watch, start
-from isopix.train import log
+from isopix.recipes import registry
+from isopix.runs.pretrain import Watch, start
+from isopix.storage import log
 
 CURVES: dict[str, list[float]] = {
     "igpt.digits": [
@@ -154,7 +154,7 @@ SMALLER = {
 @pytest.mark.parametrize("name", CURVES)
 def test_twenty_steps_give_the_same_losses_as_ever(name: str, tmp_path: Path) -> None:
     words = ["steps=20", "batch=32", "log_every=1", "evaluate_images=0", "test_images=0"]
-    recipe = catalogue.resolve(name, assignments=[*words, *SMALLER.get(name, DIGITS)]).recipe
+    recipe = registry.resolve(name, assignments=[*words, *SMALLER.get(name, DIGITS)]).recipe
     start(recipe, tmp_path / "run", device=torch.device("cpu"), watch=Watch())
     losses = [
         each["loss_nats"] for each in log.read(tmp_path / "run" / "log.jsonl") if each["kind"] == "train"

@@ -12,9 +12,9 @@ from torch import nn
 
 from isopix.core.random import generator
 from isopix.generate.sample import Sampling, strokes
-from isopix.interop.huggingface import read, unshifted, write
+from isopix.interop.huggingface.convert import read, unshifted, write
 from isopix.objectives.network import Network
-from isopix.transfer.features import extract
+from isopix.probe.features import extract
 from tests.unit.interop import models
 
 transformers = pytest.importorskip("transformers", reason="the reference is in isopix[bench]")

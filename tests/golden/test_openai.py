@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from isopix.codecs.palette import Palette
 from isopix.codecs.pixel import PaletteColours
 from isopix.core.types import Hidden, Images
-from isopix.data.images import Data
-from isopix.interop.bundle import Bundle
-from isopix.interop.imported import Imported
-from isopix.interop.openai import read
+from isopix.data.dataset import Data
+from isopix.interop.imported_model import Imported
+from isopix.interop.openai.convert import read
+from isopix.interop.openai.tf_checkpoint import Bundle
 from isopix.objectives.network import Network
 from isopix.recipes.recipe import Recipe
 from tests.unit.interop import bundles, variables

@@ -25,7 +25,7 @@ from isopix.codecs.base import Codec
 from isopix.core.random import generator
 from isopix.core.types import Codes as Answers
 from isopix.core.types import Hidden, Images
-from isopix.data.images import Data
+from isopix.data.dataset import Data
 from isopix.model.blocks import Axial, Convolution, Mixer, Transformer
 from isopix.model.heads import Linear, Regression, Upsampling
 from isopix.model.masking import Drop, MaskToken

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from isopix.core.random import generator
-from isopix.data.images import Data
+from isopix.data.dataset import Data
 from isopix.objectives.network import Network
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from isopix.core.config import change, parse
-from isopix.objectives.classify import Classify
-from isopix.recipes import catalogue
-from isopix.runs.run import Watch, resume, start
-from isopix.train import checkpoint, log
+from isopix.finetune.classifier import Classify
+from isopix.recipes import registry
+from isopix.runs.pretrain import Watch, resume, start
+from isopix.storage import checkpoint, log
 
 CPU = torch.device("cpu")
 SMALL = [
@@ -52,7 +52,7 @@ class StopAt:
 
 
 def recipe(name: str, changes: list[str]):
-    given = catalogue.find(name)
+    given = registry.find(name)
     if any(change.startswith("classify.") for change in changes):
         given = replace(given, classify=Classify())
     return change(given, parse([*SMALL, *changes]))

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from isopix.train.run_folder import RunFolder
+from isopix.storage.run_folder import RunFolder
 
 RUNNERS = 3
 HOLD = 0.02  # seconds that a winner stays inside

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import torch
 
-from isopix.train import checkpoint
-from isopix.train.log import Log
-from isopix.train.run_folder import RunFolder
+from isopix.storage import checkpoint
+from isopix.storage.log import Log
+from isopix.storage.run_folder import RunFolder
 from isopix.train.signals import stop_requested
 
 ASKED_TO_STOP = 75

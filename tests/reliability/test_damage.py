@@ -14,7 +14,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isopix.train import checkpoint
+from isopix.storage import checkpoint
 
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # a folder where many small files cost little
 PARTS = ("model.safetensors", "optimiser.safetensors", "state.json", "manifest.json")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from isopix.train import checkpoint, log
+from isopix.storage import checkpoint, log
 
 WORDS = [
     "depth=1",

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from isopix.train import checkpoint, log
-from isopix.train.run_folder import RunFolder
+from isopix.storage import checkpoint, log
+from isopix.storage.run_folder import RunFolder
 
 HERE = Path(__file__).parent
 ASKED_TO_STOP = 75

@@ -11,7 +11,7 @@ from PIL import Image
 
 from isopix.cli import probe
 from isopix.cli.main import main
-from isopix.transfer.evidence import Protocol
+from isopix.probe.results import Protocol
 
 QUICK = ["steps=2", "depth=1", "width=16", "batch=4", "log_every=1", "test_images=8", "evaluate_images=8"]
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isopix.recipes.catalogue import listing
+from isopix.recipes.registry import listing
+from isopix.storage import checkpoint
 from tests.smoke.conftest import QUICK, Run
 
 SOURCES = "a folder of images, an .npz file, a Parquet file or folder"
@@ -157,8 +158,6 @@ def test_a_truncated_newest_checkpoint_is_named_and_passed_over(isopix: Run) -> 
 
 
 def test_checkpoint_with_another_palette(isopix: Run) -> None:
-    from isopix.train import checkpoint  # noqa: PLC0415  only here
-
     assert isopix("pretrain", "igpt.digits", "--out", "r", *QUICK)[0] == 0
     for folder in Path("r/checkpoints").iterdir():
         found = checkpoint.load(folder)
@@ -174,7 +173,7 @@ def test_checkpoint_with_another_palette(isopix: Run) -> None:
 def test_run_folder_in_use(isopix: Run) -> None:
     assert isopix("pretrain", "igpt.digits", "--out", "r", *QUICK)[0] == 0
     program = (
-        "from pathlib import Path; from isopix.train.run_folder import RunFolder\n"
+        "from pathlib import Path; from isopix.storage.run_folder import RunFolder\n"
         "with RunFolder.open(Path('r')).lock(): print('held', flush=True); input()"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdin=-1, stdout=-1, text=True) as holder:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from isopix.runs import run as runs
-from isopix.train import log
+from isopix.runs import pretrain as runs
+from isopix.storage import log
 from tests.smoke.conftest import QUICK, Run
 
 pytestmark = pytest.mark.usefixtures("quick_probes")

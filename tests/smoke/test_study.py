@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from isopix.papers import writeup
+from isopix.studies.inductive_bias import write_up
 from tests.smoke.conftest import Run
 
 WORDS = ["width=8", "batch=16", "data.rows=8", "data.cols=8", "data.limit=150", "log_every=2", "steps=8"]
@@ -40,7 +40,7 @@ def test_a_study_ends_with_verdicts_figures_and_a_page(isopix: Run, monkeypatch:
     assert {cell["state"] for cell in cells} == {"done"}
     assert Path("bias/cells/mixer-pix2vec-1-seed-0/recipe.json").is_file()
 
-    monkeypatch.setattr(writeup, "draw", no_figures)
+    monkeypatch.setattr(write_up, "draw", no_figures)
     Path("bias/report.html").unlink()
     code, numbers, err = isopix(*STUDY, "--report-only", "--json")
     assert code == 0, err
@@ -51,7 +51,7 @@ def test_a_study_ends_with_verdicts_figures_and_a_page(isopix: Run, monkeypatch:
 def test_a_cell_that_fails_is_told_and_does_not_stop_the_rest(
     isopix: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writeup, "draw", no_figures)
+    monkeypatch.setattr(write_up, "draw", no_figures)
     Path("bias/cells/mixer-pix2vec-1-seed-0").mkdir(parents=True)
     Path("bias/cells/mixer-pix2vec-1-seed-0/letter.txt").write_text("in the way")
     Path("bias/study.json").write_text(
@@ -82,7 +82,7 @@ def test_a_cell_that_fails_is_told_and_does_not_stop_the_rest(
 def test_asked_to_stop_it_saves_and_the_same_command_goes_on(
     workplace: Path, isopix: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writeup, "draw", no_figures)
+    monkeypatch.setattr(write_up, "draw", no_figures)
     words = [*STUDY, "--data", "digits", "--cells", "conv-pix2vec-1", "--seeds", "2", "--jobs", "1", *WORDS]
     words = [*[word for word in words if word != "steps=8"], "steps=80"]
     command = [sys.executable, "-m", "isopix.cli.main", *words]

@@ -10,8 +10,8 @@ here: nothing else in the package changes.
 from isopix.model.blocks.axial import Axial
 from isopix.model.blocks.convolution import Convolution
 from isopix.model.blocks.mixer import Mixer
-from isopix.model.blocks.mlp import ACTIVATIONS, Activation, quick_gelu
 from isopix.model.blocks.transformer import Transformer
+from isopix.model.mlp import ACTIVATIONS, Activation, quick_gelu
 
 __all__ = ["ACTIVATIONS", "Activation", "Axial", "Block", "Convolution", "Mixer", "Transformer", "quick_gelu"]
 

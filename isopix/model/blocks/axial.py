@@ -11,8 +11,8 @@ from torch import nn
 from isopix.core.config import spec
 from isopix.core.types import Grid, Tokens
 from isopix.model.attention import Span, Weights
-from isopix.model.blocks.mlp import Activation
 from isopix.model.blocks.transformer import Transformer, TransformerBlock
+from isopix.model.mlp import Activation
 from isopix.model.norms import Layer, Norm
 
 

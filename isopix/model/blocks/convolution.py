@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from isopix.core.config import spec
 from isopix.core.types import Grid, Tokens
-from isopix.model.cache import Pair, Seen
+from isopix.model.kv_cache import Pair, Seen
 from isopix.model.norms import Layer, Norm
 
 # (row, column) of each tap from the position that it answers for, in raster order. What stands before a

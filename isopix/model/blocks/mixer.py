@@ -10,8 +10,8 @@ from torch.nn import functional as F
 
 from isopix.core.config import spec
 from isopix.core.types import Grid, Tokens
-from isopix.model.blocks.mlp import MLP
-from isopix.model.cache import Pair, Seen
+from isopix.model.kv_cache import Pair, Seen
+from isopix.model.mlp import MLP
 from isopix.model.norms import Layer, Norm
 
 

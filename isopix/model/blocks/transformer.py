@@ -10,8 +10,8 @@ from torch import nn
 from isopix.core.config import spec
 from isopix.core.types import Asked, Grid, Places, Tokens
 from isopix.model.attention import Attention, Span, Weights
-from isopix.model.blocks.mlp import MLP, Activation
-from isopix.model.cache import Pair, Seen
+from isopix.model.kv_cache import Pair, Seen
+from isopix.model.mlp import MLP, Activation
 from isopix.model.norms import Norm, RootMeanSquare
 
 

@@ -6,8 +6,8 @@ from torch import nn
 
 from isopix.codecs.base import Codec
 from isopix.core.config import spec
-from isopix.model.convolution import Mean, Pixels, Rectified, Standardised
-from isopix.model.stems.patches import CHANNELS, EachPatch, PatchStem
+from isopix.model.conv_layers import Mean, Pixels, Rectified, Standardised
+from isopix.model.stems.patch_embed import CHANNELS, EachPatch, PatchStem
 
 WIDER = 4  # times as many channels leave a bottleneck as are inside
 

@@ -5,7 +5,7 @@ from torch import Tensor
 from isopix.analysis import cost
 from isopix.core import device
 from isopix.core.random import generator
-from isopix.recipes import catalogue
+from isopix.recipes import registry
 from isopix.recipes.cost import memory_of, of_recipe
 from tests.laws import cases
 
@@ -33,7 +33,7 @@ def test_memory_is_what_a_real_step_keeps(name: str) -> None:
     """Of a network with numbers, in the tensors that autograd holds, each place in memory once; what is
     estimated comes from a network without any.
     """
-    recipe = catalogue.resolve(name, assignments=SMALL[name]).recipe
+    recipe = registry.resolve(name, assignments=SMALL[name]).recipe
     found = memory_of(recipe)
     assert found.weight_bytes == 16 * of_recipe(recipe).parameters
     codec = recipe.codec.example(recipe.grid)
@@ -68,7 +68,7 @@ def test_memory_is_what_a_real_step_keeps(name: str) -> None:
 def test_a_patchformers_memory_is_mostly_its_stems() -> None:
     """588 MiB were counted over one real image in 32 bits, what is kept of weights alone among them."""
     whole, bare = (
-        memory_of(catalogue.resolve("patchformer.base", assignments=["precision=fp32", *words]).recipe)
+        memory_of(registry.resolve("patchformer.base", assignments=["precision=fp32", *words]).recipe)
         for words in ([], ["stem=patches"])
     )
     assert (whole.copy_bytes + whole.activation_bytes) / 2**20 == pytest.approx(588, rel=0.03)
@@ -77,16 +77,16 @@ def test_a_patchformers_memory_is_mostly_its_stems() -> None:
 
 
 def test_training_is_three_forward_passes() -> None:
-    found = of_recipe(catalogue.find("igpt.digits"))
+    found = of_recipe(registry.find("igpt.digits"))
     assert found.training_flops == 3 * found.forward_flops
 
 
 def test_flops_are_of_blocks_and_of_graded_positions_alone() -> None:
     """Width 64, 4 blocks, 8x8: matrices are 24 D^2 a position, attention 4 D for each position looked at."""
     blocks = 4 * 64 * (24 * 64**2 + 4 * 64 * 64)
-    recipe = catalogue.resolve("igpt.digits_bert").recipe
+    recipe = registry.resolve("igpt.digits_bert").recipe
     assert of_recipe(recipe).forward_flops == blocks + 2 * 64 * 17 * round(64 * 0.15)
-    causal = catalogue.resolve("igpt.digits").recipe
+    causal = registry.resolve("igpt.digits").recipe
     assert of_recipe(causal).forward_flops == blocks - 4 * 64 * 4 * 64 * 31.5 + 2 * 64 * 17 * 64
 
 

@@ -6,7 +6,7 @@ import torch
 
 from isopix.cli.probe import digest
 from isopix.data.augment import PadCropFlip
-from isopix.data.images import Data, ImageSet, load
+from isopix.data.dataset import Data, ImageSet, load
 
 DIGITS = Data(source="digits", rows=8, cols=8, limit=20)
 

@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits
 from torch import Tensor
 
 from isopix.codecs import kmeans
-from isopix.codecs.histogram import Histogram, count
+from isopix.codecs.color_histogram import Histogram, count
 from isopix.codecs.pixel import Palette
 from isopix.core.random import generator
 from isopix.core.types import Grid

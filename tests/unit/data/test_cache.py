@@ -11,9 +11,9 @@ import torch
 
 from isopix.data import cache
 from isopix.data.cache import Stored, stored
-from isopix.data.prepare import Preparation, prepare
-from isopix.data.sealed import RECORD
-from isopix.data.source import Part, Source
+from isopix.data.preprocess import Preparation, prepare
+from isopix.data.sources.base import Part, Source
+from isopix.storage.artifact import RECORD
 from tests.unit.data.refusal import refusal
 from tests.unit.data.tables import encoded
 

@@ -7,7 +7,7 @@ import torch
 
 from isopix.core.config import change
 from isopix.core.random import generator
-from isopix.data.images import Data, ImageSet, load
+from isopix.data.dataset import Data, ImageSet, load
 from isopix.data.splits import balanced
 
 LABELS = torch.tensor([0] * 30 + [1] * 10 + [5] * 20)[torch.randperm(60, generator=generator(0, "order"))]

@@ -8,7 +8,7 @@ import torch
 from isopix.codecs import GreyThumbnail, WholePatch
 from isopix.core.random import generator
 from isopix.core.types import Images
-from isopix.data.images import Data
+from isopix.data.dataset import Data
 from isopix.generate.reconstruct import Reconstruction, reconstruct
 from isopix.model.blocks import Transformer
 from isopix.model.heads import Head, Linear, Regression

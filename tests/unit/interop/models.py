@@ -11,10 +11,10 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from isopix.interop import huggingface
-from isopix.interop.imported import Imported
+from isopix.interop.huggingface import convert as huggingface
+from isopix.interop.imported_model import Imported
 from isopix.objectives.network import Network
-from isopix.recipes import catalogue, tiny
+from isopix.recipes import registry, tiny
 from isopix.recipes.recipe import Recipe
 from tests.unit.data.refusal import refusal
 
@@ -34,7 +34,7 @@ def palette(colours: int = COLOURS) -> Tensor:
 def network(*words: str, name: str = "igpt.digits", deviation: float = 0.3) -> Network:
     """A recipe's network, changed by `path=value` words, every weight drawn anew."""
     small = ["depth=2", "width=16", "data.cols=6", f"codec.colours={COLOURS}"]
-    recipe = catalogue.resolve(name, assignments=[*small, *words]).recipe
+    recipe = registry.resolve(name, assignments=[*small, *words]).recipe
     net = recipe.build(recipe.codec.build(recipe.grid, palette(recipe.codec.colours)))
     draw = torch.Generator().manual_seed(0)
     with torch.no_grad():

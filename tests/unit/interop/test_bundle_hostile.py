@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from isopix.interop.bundle import Bundle
+from isopix.interop.openai.tf_checkpoint import Bundle
 from tests.unit.interop import bundles
 from tests.unit.interop.bundles import NAMES, Layout, refused, tensors
 

@@ -9,7 +9,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from isopix.interop.huggingface import read
+from isopix.interop.huggingface.convert import read
 from tests.unit.interop.models import (
     change_json,
     change_weights,

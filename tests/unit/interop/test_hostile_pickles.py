@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 
-from isopix.interop import safe_files
+from isopix.interop import weight_files
 from tests.unit.interop.models import (
     load_file,
     refused,
@@ -114,7 +114,7 @@ def test_pickles_are_left_alone_by_a_torch_that_is_not_safe(
 ) -> None:
     torch.save(load_file(source / "model.safetensors"), source / "pytorch_model.bin")
     (source / "model.safetensors").unlink()
-    monkeypatch.setattr(safe_files, "SAFE_TORCH", "99.1")
+    monkeypatch.setattr(weight_files, "SAFE_TORCH", "99.1")
     refused(source, "does not read safely", "99.1 does")
 
 

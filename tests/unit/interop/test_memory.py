@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from isopix.interop import crc32c
+from isopix.interop.openai import crc32c
 from tests.unit.interop import bundles, variables
 
 PROGRAM = """
@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from isopix.interop import openai
-from isopix.runs.adopt import adopt
+from isopix.interop.import_run import adopt
 
 
 def bytes_of(key):

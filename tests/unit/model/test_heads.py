@@ -12,8 +12,8 @@ from isopix.codecs import DownsampledColour, GreyThumbnail, MeanColour, PaletteC
 from isopix.codecs.base import Codec
 from isopix.core.random import generator
 from isopix.core.types import Grid
-from isopix.model.decoding import Decoder
 from isopix.model.heads import Head, Linear, Regression, Upsampling
+from isopix.model.likelihood import Decoder
 
 GRID = Grid(2, 3)
 GREY = GreyThumbnail(patch=8).build(GRID)

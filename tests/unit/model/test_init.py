@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from isopix.objectives.network import Network
-from isopix.recipes import catalogue
+from isopix.recipes import registry
 
 WIDTH, DEPTH = 128, 3
 # The released code: attention's inputs 1/sqrt(D), its output 1/sqrt(D L), the rest as stated.
@@ -22,7 +22,7 @@ DEVIATIONS = {
 @pytest.fixture(scope="module")
 def network() -> Network:
     words = [f"width={WIDTH}", f"depth={DEPTH}", "codec.colours=256", "data.rows=16", "data.cols=16"]
-    recipe = catalogue.resolve("igpt.digits", assignments=words).recipe
+    recipe = registry.resolve("igpt.digits", assignments=words).recipe
     grey = torch.arange(256).float()[:, None].expand(256, 3)
     return recipe.build(recipe.codec.build(recipe.grid, grey))
 
@@ -49,7 +49,7 @@ def test_there_are_no_biases(network: Network) -> None:
 def keras(block: str) -> Network:
     words = [f"width={WIDTH}", f"depth={DEPTH}", "codec.colours=256", "data.rows=16", "data.cols=16"]
     words += [f"block={block}", "initial=keras", "objective=autoregressive"]
-    recipe = catalogue.resolve("igpt.digits", assignments=words).recipe
+    recipe = registry.resolve("igpt.digits", assignments=words).recipe
     return recipe.build(recipe.codec.build(recipe.grid, torch.arange(256).float()[:, None].expand(256, 3)))
 
 

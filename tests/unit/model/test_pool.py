@@ -5,7 +5,7 @@ import torch
 
 from isopix.core.random import generator
 from isopix.model.pool import POOLS, Pool
-from isopix.transfer.features import extract
+from isopix.probe.features import extract
 from tests.laws import cases
 
 LED = next(case for case in cases.masked() if case.class_token)

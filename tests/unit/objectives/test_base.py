@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from isopix.codecs.pixel import ByteChannels
 from isopix.core.random import generator
-from isopix.data.images import Data
+from isopix.data.dataset import Data
 from isopix.model.blocks import Convolution
 from isopix.objectives.masked import Masked
 from isopix.objectives.masks import Independent, Mask, Subpixel

@@ -6,13 +6,13 @@ import torch
 from isopix.codecs.palette_file import OPENAI_FINGERPRINT
 from isopix.codecs.pixel import Palette
 from isopix.core.types import Grid
-from isopix.interop.imported import Imported
+from isopix.interop.import_run import recipe_of
+from isopix.interop.imported_model import Imported
 from isopix.model.blocks import Transformer
 from isopix.objectives.autoregressive import Autoregressive
 from isopix.objectives.masked import Masked
 from isopix.papers.claim import Claim, matching
 from isopix.papers.igpt import TEST_LOSSES
-from isopix.runs.adopt import recipe_of
 
 COLOURS = torch.cartesian_prod(*[torch.linspace(0, 255, 8)] * 3)
 SIZES = {"s": (24, 512, 8, 2.0895), "m": (36, 1024, 8, 2.0614), "l": (48, 1536, 16, 2.0466)}

@@ -2,7 +2,7 @@
 
 from itertools import product
 
-from isopix.analysis.cells import Cell, Group, groups
+from isopix.studies.inductive_bias.trials import Cell, Group, groups
 
 BLOCKS, ENCODINGS, DEPTHS = ("conv", "mixer", "transformer-1"), ("pix2vec", "fourier"), (1, 3)
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from isopix.analysis.run import ANALYSES
 from isopix.plots import filters, granted, positions
 from isopix.plots.analyses import DRAW
 from isopix.report.captions import CAPTIONS, TITLES
-from isopix.runs.analyses import ANALYSES
 
 
 def test_every_analysis_has_its_figure_title_and_caption() -> None:

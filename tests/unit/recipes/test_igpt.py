@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import pytest
 
-from isopix.recipes import catalogue
+from isopix.recipes import registry
 
 
 class Published(NamedTuple):
@@ -30,7 +30,7 @@ TABLE = {
 
 @pytest.mark.parametrize("name", TABLE)
 def test_sizes_and_rates_are_the_published_ones(name: str) -> None:
-    recipe = catalogue.find(name)
+    recipe = registry.find(name)
     found = Published(
         recipe.depth,
         recipe.width,
@@ -46,7 +46,7 @@ def test_sizes_and_rates_are_the_published_ones(name: str) -> None:
 
 @pytest.mark.parametrize("name", TABLE)
 def test_what_all_sizes_share(name: str) -> None:
-    recipe = catalogue.find(name)
+    recipe = registry.find(name)
     assert (recipe.optimiser.beta1, recipe.optimiser.beta2) == (0.9, 0.95)
     assert (recipe.schedule.kind, recipe.schedule.warmup_epochs) == ("warmup_cosine", 1.0)
     assert (recipe.codec.colours, recipe.block.expansion, recipe.block.bias) == (512, 4, False)
@@ -55,7 +55,7 @@ def test_what_all_sizes_share(name: str) -> None:
 
 @pytest.mark.parametrize("name", TABLE)
 def test_bert_hides_fifteen_in_a_hundred(name: str) -> None:
-    objective = catalogue.find(name).objective
+    objective = registry.find(name).objective
     if name.endswith("_bert"):
         assert (objective.kind, objective.mask.ratio) == ("masked", 0.15)
     else:

@@ -6,7 +6,7 @@ import pytest
 
 from isopix.model.blocks import Convolution, Mixer, Transformer
 from isopix.model.stems import Codes, Continuous, Fourier
-from isopix.recipes import catalogue, isotropic
+from isopix.recipes import isotropic, registry
 from isopix.recipes.cost import of_recipe
 from isopix.recipes.recipe import Recipe
 
@@ -28,7 +28,7 @@ paper = pytest.mark.parametrize("cell", CELLS)
 
 
 def find(cell: str, scale: str = "") -> Recipe:
-    return catalogue.find(f"isotropic.{scale}{cell}")
+    return registry.find(f"isotropic.{scale}{cell}")
 
 
 def test_there_are_forty_eight_cells() -> None:
@@ -88,21 +88,21 @@ def test_training_is_the_papers(cell: str) -> None:
 )
 def test_other_widths_are_settings(word: str, cell: str, parameters: int) -> None:
     before = of_recipe(find(cell)).parameters - PARAMETERS[CELLS[cell][0]]
-    changed = catalogue.resolve(f"isotropic.{cell}", assignments=[word]).recipe
+    changed = registry.resolve(f"isotropic.{cell}", assignments=[word]).recipe
     assert of_recipe(changed).parameters == before + parameters
 
 
 @pytest.mark.parametrize("block", ["convolution", "mixer"])
 @pytest.mark.parametrize("name", ["igpt.tiny", "igpt.tiny_bert"])
 def test_image_gpts_palette_goes_with_every_block(block: str, name: str) -> None:
-    recipe = catalogue.resolve(name, assignments=[f"block={block}"]).recipe
+    recipe = registry.resolve(name, assignments=[f"block={block}"]).recipe
     assert recipe.codec.kind == "palette"
     assert of_recipe(recipe).parameters > 0
 
 
 def test_a_family_is_listed_in_one_line_that_names_its_parts() -> None:
-    listed = catalogue.listing()
-    assert len(listed) == len(catalogue.SINGLE) + len(catalogue.FAMILIES)
+    listed = registry.listing()
+    assert len(listed) == len(registry.SINGLE) + len(registry.FAMILIES)
     words = listed["isotropic.tiny-BLOCK-ENCODING-DEPTH"]
     assert all(part in words for part in (*isotropic.BLOCKS, *isotropic.ENCODINGS))
     assert all(str(depth) in words for depth in isotropic.DEPTHS)

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from isopix.core.random import generator
-from isopix.recipes import catalogue
+from isopix.recipes import registry
 from isopix.recipes.cost import memory_of, of_recipe
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases
@@ -15,7 +15,7 @@ WHOLE = ["codec=whole_patch", "codec.patch=8", "head=regression"]
 
 
 def resolved(name: str, *words: str) -> Recipe:
-    return catalogue.resolve(name, assignments=words).recipe
+    return registry.resolve(name, assignments=words).recipe
 
 
 @pytest.mark.parametrize(
@@ -24,14 +24,14 @@ def resolved(name: str, *words: str) -> Recipe:
 )
 def test_parameters_are_the_papers(name: str, millions: float, tolerance: float) -> None:
     """Table 1, without the classes' head; L's 307 there is 304 when it is counted."""
-    assert of_recipe(catalogue.find(name)).parameters / 1e6 == pytest.approx(millions, rel=tolerance)
+    assert of_recipe(registry.find(name)).parameters / 1e6 == pytest.approx(millions, rel=tolerance)
 
 
 def test_parameters_of_b_are_counted_to_the_last_one() -> None:
     d = 768
     block = 12 * d * d + 13 * d
     stem, places, tokens = 768 * d + d, 196 * d, 2 * d
-    assert of_recipe(catalogue.find("vit.b16")).parameters == (
+    assert of_recipe(registry.find("vit.b16")).parameters == (
         12 * block + stem + places + tokens + 2 * d + 512 * d
     )
 
@@ -45,13 +45,13 @@ def test_an_untrained_network_is_uniform(name: str) -> None:
 
 
 def test_patchformer_hides_116_of_196_patches_and_sees_80() -> None:
-    recipe = catalogue.find("patchformer.base")
+    recipe = registry.find("patchformer.base")
     hidden = recipe.objective.mask.draw(1, recipe.grid, 64, generator(0, "mask"))
     assert (recipe.grid.positions, int(hidden.sum())) == (196, 116)
 
 
 def test_patchformers_training_is_the_papers() -> None:
-    recipe = catalogue.find("patchformer.base")
+    recipe = registry.find("patchformer.base")
     assert (recipe.steps, recipe.batch, recipe.depth, recipe.width) == (300_000, 128, 10, 1024)
     assert (recipe.block.heads, recipe.block.expansion, recipe.objective.smoothing) == (16, 4, 0.01)
     assert (recipe.optimiser.learning_rate, recipe.optimiser.weight_decay) == (2e-4, 0.001)
@@ -61,7 +61,7 @@ def test_patchformers_training_is_the_papers() -> None:
 @pytest.mark.parametrize("name", ["vit.b16", "vit.l16", "vit.h14", "vit.tiny", "vit.tiny_axial"])
 def test_vits_hide_eight_tenths_of_a_half_swap_one_and_keep_one(name: str) -> None:
     """Appendix B.1.2."""
-    objective = catalogue.find(name).objective
+    objective = registry.find(name).objective
     assert (objective.mask.kind, objective.mask.ratio, objective.masking.kind) == (
         "independent",
         0.5,
@@ -72,12 +72,12 @@ def test_vits_hide_eight_tenths_of_a_half_swap_one_and_keep_one(name: str) -> No
 
 @pytest.mark.parametrize("name", ["vit.b16", "vit.l16", "vit.h14"])
 def test_vits_crop_and_flip(name: str) -> None:
-    augment = catalogue.find(name).data.augment
+    augment = registry.find(name).data.augment
     assert (augment.kind, augment.flip) == ("imagenet", 0.5)
 
 
 def test_vits_warm_up_is_ten_thousand_steps_of_a_million() -> None:
-    recipe = catalogue.find("vit.b16")
+    recipe = registry.find("vit.b16")
     factor = recipe.schedule.factor
     assert factor(9_999, steps=recipe.steps, epoch=301) == 1.0
     assert factor(4_999, steps=recipe.steps, epoch=301) == pytest.approx(0.5)
@@ -86,7 +86,7 @@ def test_vits_warm_up_is_ten_thousand_steps_of_a_million() -> None:
 def test_dropping_saves_what_is_hidden() -> None:
     """Of blocks and stem; the positions seen are the visible ones and the class token."""
     whole = of_recipe(resolved("patchformer.base", "objective.masking=mask_token"))
-    dropped = of_recipe(catalogue.find("patchformer.base"))
+    dropped = of_recipe(registry.find("patchformer.base"))
     assert dropped.parameters - 2 * 1024 == whole.parameters - 1024  # a norm of places; a mask token
     assert dropped.forward_flops / whole.forward_flops == pytest.approx(80 / 196, abs=0.05)
 

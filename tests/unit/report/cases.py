@@ -10,15 +10,15 @@ import torch
 from PIL import Image
 
 from isopix.codecs import WholePatch
-from isopix.codecs.nearest import ONE
+from isopix.codecs.nearest_color import ONE
 from isopix.core.config import to_dict
 from isopix.model.heads import Regression
 from isopix.model.stems import Patches
+from isopix.probe.results import Evidence, LayerScore, Protocol, Record
 from isopix.recipes import tiny
 from isopix.recipes.recipe import Recipe
-from isopix.train import checkpoint
-from isopix.train.run_folder import RunFolder
-from isopix.transfer.evidence import Evidence, LayerScore, Protocol, Record
+from isopix.storage import checkpoint
+from isopix.storage.run_folder import RunFolder
 
 GREYS = 17
 

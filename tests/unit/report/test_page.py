@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from isopix.recipes import catalogue, tiny
+from isopix.probe.linear import Ridge
+from isopix.probe.results import Joined, Protocol
+from isopix.recipes import registry, tiny
 from isopix.report import page
 from isopix.report.summary import summary
-from isopix.transfer.evidence import Joined, Protocol
-from isopix.transfer.penalised import Ridge
 from tests.unit.report.cases import bare, drawing, evidence, probe, records, regression, score, whole
 
 VOID = {"meta", "img", "link", "br", "use"}
@@ -153,7 +153,7 @@ def test_a_recipe_of_unknown_parts_has_a_page(tmp_path: Path) -> None:
 
 
 def test_a_run_over_bytes_has_a_page_without_a_palette(tmp_path: Path) -> None:
-    run = bare(tmp_path / "run", catalogue.find("isotropic.tiny-mixer-fourier-3"))
+    run = bare(tmp_path / "run", registry.find("isotropic.tiny-mixer-fourier-3"))
     run.log.write_text("".join(json.dumps(each) + "\n" for each in records()))
     drawing(run, "reconstructions")
     text = words(page.build([run]))

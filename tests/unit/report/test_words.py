@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from isopix.codecs.pixel import PaletteColours
 from isopix.core.config import to_dict
 from isopix.model.blocks import Transformer
-from isopix.recipes import catalogue, tiny
+from isopix.recipes import registry, tiny
 from isopix.recipes.recipe import Recipe
 from isopix.report import words
 from tests.unit.report.cases import regression
@@ -23,10 +23,10 @@ JSON = st.recursive(
 )
 
 
-@pytest.mark.parametrize("name", catalogue.RECIPES)
+@pytest.mark.parametrize("name", registry.RECIPES)
 def test_every_recipe_has_words_for_all_its_parts(name: str) -> None:
-    text = " ".join(words.sentences(to_dict(catalogue.find(name))))
-    unknown = text.replace(f"“{catalogue.find(name).data.source}”", "")
+    text = " ".join(words.sentences(to_dict(registry.find(name))))
+    unknown = text.replace(f"“{registry.find(name).data.source}”", "")
     assert "“" not in unknown
     assert "unknown" not in unknown
 
@@ -70,7 +70,7 @@ def test_the_sentences_hold_the_settings() -> None:
 )
 def test_what_few_recipes_have_is_told_where_they_have_it(name: str, settings: list[str], said: str) -> None:
     def told(*words_: str) -> str:
-        recipe = catalogue.resolve(name, assignments=words_).recipe
+        recipe = registry.resolve(name, assignments=words_).recipe
         return " ".join(words.sentences(to_dict(recipe))).replace("\u00a0", " ")
 
     assert said in told(*settings)
@@ -85,7 +85,7 @@ def test_a_plain_recipe_is_told_none_of_it() -> None:
 
 
 def test_a_mask_that_cannot_be_counted_goes_by_its_name() -> None:
-    recipe = to_dict(catalogue.find("patchformer.tiny"))
+    recipe = to_dict(registry.find("patchformer.tiny"))
     recipe["objective"]["mask"]["ratio"] = 2.0
     assert "Positions are hidden by “blocks”." in words.sentences(recipe)
 

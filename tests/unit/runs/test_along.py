@@ -8,27 +8,27 @@ from pathlib import Path
 import pytest
 import torch
 
-from isopix.data.images import load as load_images
+from isopix.data.dataset import load as load_images
 from isopix.objectives.network import Network
-from isopix.recipes import catalogue
+from isopix.probe.features import extract
+from isopix.probe.probe import Split, Splits
+from isopix.probe.probe import probe as fit
+from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
-from isopix.report.gather import gather
+from isopix.report.load_run import gather
 from isopix.runs import along
 from isopix.runs.load import load
-from isopix.runs.run import Watch, resume, start
-from isopix.train import checkpoint, log
-from isopix.train.meter import Meter
-from isopix.train.run_folder import RunFolder
-from isopix.transfer.features import extract
-from isopix.transfer.probe import Split, Splits
-from isopix.transfer.probe import probe as fit
+from isopix.runs.pretrain import Watch, resume, start
+from isopix.storage import checkpoint, log
+from isopix.storage.run_folder import RunFolder
+from isopix.train.throughput import Meter
 
 CPU = torch.device("cpu")
 WORDS = [
     *("depth=1", "width=16", "steps=12", "batch=16", "log_every=1", "evaluate_every=5"),
     *("evaluate_images=40", "checkpoint_every=4", "data.limit=90", "probe_every=5"),
 ]
-RECIPE = catalogue.resolve("igpt.digits_bert", assignments=WORDS).recipe
+RECIPE = registry.resolve("igpt.digits_bert", assignments=WORDS).recipe
 
 
 def run(recipe: Recipe, out: Path) -> RunFolder:
@@ -165,7 +165,7 @@ def test_probing_is_not_counted_as_training(tmp_path: Path, monkeypatch: pytest.
         clock[0] += 1000
         return {"kind": "note", "step": 0, "text": ""}
 
-    monkeypatch.setattr("isopix.train.meter.time.perf_counter", lambda: clock[0])
+    monkeypatch.setattr("isopix.train.throughput.time.perf_counter", lambda: clock[0])
     monkeypatch.setattr(along, "probe", slow)
     tick = Meter.tick
 
@@ -180,7 +180,7 @@ def test_probing_is_not_counted_as_training(tmp_path: Path, monkeypatch: pytest.
 
 @pytest.mark.parametrize("change", ["data.holdout=0", "data.fold_back=true"])
 def test_without_validation_images_it_is_refused_before_training(tmp_path: Path, change: str) -> None:
-    recipe = catalogue.resolve("igpt.digits", assignments=[*WORDS, change]).recipe
+    recipe = registry.resolve("igpt.digits", assignments=[*WORDS, change]).recipe
     with pytest.raises(ValueError, match="probe_every chooses and judges by validation images"):
         start(recipe, tmp_path / "run", device=CPU, watch=Watch())
     assert not (tmp_path / "run").exists()

@@ -8,16 +8,16 @@ import pytest
 import torch
 
 from isopix.core.random import generator
-from isopix.data.images import Data, ImageSet
-from isopix.data.images import load as load_images
-from isopix.recipes import catalogue
+from isopix.data.dataset import Data, ImageSet
+from isopix.data.dataset import load as load_images
+from isopix.probe.features import draw_masks
+from isopix.probe.results import Ensemble
+from isopix.recipes import registry
 from isopix.runs import evaluate as evaluating
 from isopix.runs.evaluate import Tuned, answers, evaluate, load_tuned, usual_masks
 from isopix.runs.finetune import begin
-from isopix.runs.run import Watch, start
-from isopix.train import log
-from isopix.transfer.evidence import Ensemble
-from isopix.transfer.features import draw_masks
+from isopix.runs.pretrain import Watch, start
+from isopix.storage import log
 
 CPU = torch.device("cpu")
 WORDS = ["depth=1", "width=16", "batch=16", "steps=60", "evaluate_every=20", "data.augment=none"]
@@ -144,7 +144,7 @@ def test_the_answers_do_not_depend_on_how_many_are_read_at_once(
 
 def test_a_run_that_is_not_fine_tuned_is_refused(tmp_path: Path) -> None:
     words = ["depth=1", "width=16", "steps=1", "data.limit=20"]
-    recipe = catalogue.resolve("igpt.digits", assignments=words).recipe
+    recipe = registry.resolve("igpt.digits", assignments=words).recipe
     start(recipe, tmp_path / "pre", device=CPU, watch=Watch())
     with pytest.raises(ValueError, match=r"no classifier.*isopix finetune \S+/pre --out OUT makes"):
         load_tuned(tmp_path / "pre", device=CPU)

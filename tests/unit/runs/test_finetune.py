@@ -7,14 +7,14 @@ import pytest
 import torch
 
 from isopix.core.types import Grid
-from isopix.model.resolution import interpolated
-from isopix.objectives.classify import Classify
-from isopix.recipes import catalogue
+from isopix.finetune.classifier import Classify
+from isopix.model.pos_embed_resize import interpolated
+from isopix.recipes import registry
 from isopix.runs import finetune
 from isopix.runs.finetune import begin
 from isopix.runs.load import load
-from isopix.runs.run import Watch, resume, start
-from isopix.train import checkpoint, log
+from isopix.runs.pretrain import Watch, resume, start
+from isopix.storage import checkpoint, log
 from isopix.train.schedule import Constant
 
 CPU = torch.device("cpu")
@@ -31,7 +31,7 @@ QUICK = [
 @pytest.fixture(scope="module")
 def pretrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("run") / "pre"
-    recipe = catalogue.resolve("igpt.digits_bert", assignments=[*SMALL, "steps=4"]).recipe
+    recipe = registry.resolve("igpt.digits_bert", assignments=[*SMALL, "steps=4"]).recipe
     start(recipe, out, device=CPU, watch=Watch())
     return out
 
@@ -254,7 +254,7 @@ UNSEEN = ["evaluate_images=8", "test_images=0", "data.limit=60"]
 def in_patches(name: str, out: Path, *words: str) -> str:
     """A run of one step."""
     start(
-        catalogue.resolve(name, assignments=[*PATCHES, *UNSEEN, *words]).recipe,
+        registry.resolve(name, assignments=[*PATCHES, *UNSEEN, *words]).recipe,
         out,
         device=CPU,
         watch=Watch(),
@@ -288,7 +288,7 @@ def test_a_patchformer_is_fine_tuned_at_a_rate_that_the_paper_tries(tmp_path: Pa
     small = ["head.channels=8", "stem.channels=4"]
     tuned = begin(in_patches("patchformer.tiny", tmp_path / "pf", *small)).recipe.optimiser
     assert (tuned.kind, tuned.learning_rate) == ("adamw", 2e-4)
-    base = finetune.finetuned(catalogue.find("patchformer.base"), scratch=False)
+    base = finetune.finetuned(registry.find("patchformer.base"), scratch=False)
     assert base.optimiser.learning_rate == 2e-4
     assert begin(in_patches("vit.tiny", tmp_path / "vit")).recipe.optimiser.learning_rate == pytest.approx(
         1e-4

@@ -6,14 +6,14 @@ import pytest
 import torch
 
 from isopix.core.config import to_dict
-from isopix.recipes import catalogue
+from isopix.recipes import registry
 from isopix.runs.load import load, newest
-from isopix.train import checkpoint
-from isopix.train.run_folder import RunFolder
+from isopix.storage import checkpoint
+from isopix.storage.run_folder import RunFolder
 from tests.unit.data.refusal import refusal
 
 CPU = torch.device("cpu")
-RECIPE = catalogue.resolve("igpt.digits", assignments=["depth=1", "width=16"]).recipe
+RECIPE = registry.resolve("igpt.digits", assignments=["depth=1", "width=16"]).recipe
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from isopix.recipes import catalogue
+from isopix.recipes import registry
 from isopix.runs.load import load
-from isopix.runs.run import Watch, start
-from isopix.train.log import read
+from isopix.runs.pretrain import Watch, start
+from isopix.storage.log import read
 
 CPU = torch.device("cpu")
 SMALL = [
@@ -24,7 +24,7 @@ SMALL = [
 
 
 def trained(out: Path, *settings: str) -> Path:
-    recipe = catalogue.resolve("igpt.digits", assignments=[*SMALL, "data.limit=200", *settings]).recipe
+    recipe = registry.resolve("igpt.digits", assignments=[*SMALL, "data.limit=200", *settings]).recipe
     start(recipe, out, device=CPU, watch=Watch())
     return out
 

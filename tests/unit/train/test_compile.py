@@ -11,9 +11,9 @@ import sys
 import torch
 from tests.laws import cases
 from isopix.core.random import generator
-from isopix.train.learners import Pretraining
+from isopix.train.tasks import Pretraining
 from isopix.train.optim import Adam
-from isopix.train.stepper import Stepper
+from isopix.train.train_step import Stepper
 
 recipe = next(case for case in cases.CASES if case.objective.kind == sys.argv[1] and case.codec.colours == 32)
 for compiled in (False, True):

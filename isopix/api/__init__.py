@@ -1,0 +1,1 @@
+"""isopix from Python: one function for each verb, and pre-trained models."""

@@ -1,0 +1,1 @@
+"""Fine-tuning: a classifier on a pre-trained backbone, and its metrics."""

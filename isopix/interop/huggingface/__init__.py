@@ -1,0 +1,1 @@
+"""Hugging Face's ImageGPT folders, read and written."""

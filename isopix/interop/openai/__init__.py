@@ -1,0 +1,1 @@
+"""OpenAI's Image GPT checkpoints in TensorFlow's format, read without TensorFlow."""

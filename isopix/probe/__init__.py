@@ -1,0 +1,1 @@
+"""Linear probes, k-NN and the baselines beside them: features to accuracy."""

@@ -1,0 +1,1 @@
+"""Studies: many trials that differ in one setting, executed side by side."""

@@ -1,1 +1,0 @@
-"""What a pre-trained network has learnt: features and probes."""

@@ -1,5 +1,0 @@
-from isopix.core.shell import command
-
-
-def test_words_are_quoted_where_a_shell_would_split_them() -> None:
-    assert command("probe", "my run", "a$b") == "isopix probe 'my run' 'a$b'"

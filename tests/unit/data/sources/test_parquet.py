@@ -1,0 +1,89 @@
+"""Parquet files and folders of them."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from isopix.data.sources.parquet import parquet_files, read_parquet
+from tests.unit.data.refusal import refusal
+from tests.unit.data.tables import encoded, table
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two training files of 5 and 4 images, one test file of 3."""
+    for name, count, seed in (
+        ("train-00000-of-00002", 5, 0),
+        ("train-00001-of-00002", 4, 5),
+        ("test-00000", 3, 50),
+    ):
+        pq.write_table(
+            table(count, names=["a", "b", "c"], seed=seed), tmp_path / f"{name}.parquet", row_group_size=2
+        )
+    return tmp_path
+
+
+def test_files_say_their_split_in_their_names(folder: Path) -> None:
+    source = read_parquet(folder)
+    assert {name: part.count for name, part in source.parts.items()} == {"train": 9, "test": 3}
+    assert source.classes == ("a", "b", "c")
+
+
+def test_files_may_lie_in_folders_of_their_split(folder: Path) -> None:
+    for file in parquet_files(folder):
+        split, number = file.name.split("-", 1)
+        target = folder / split / number
+        target.parent.mkdir(exist_ok=True)
+        file.rename(target)
+    assert {name: part.count for name, part in read_parquet(folder).parts.items()} == {"train": 9, "test": 3}
+
+
+def test_rows_come_in_order_with_their_labels(folder: Path) -> None:
+    part = read_parquet(folder).parts["train"]
+    assert list(part.pictures()) == [encoded(i) for i in range(9)]
+    assert part.labels is not None
+    assert part.labels.tolist() == [0, 1, 2, 0, 1, 0, 1, 2, 0]
+
+
+def test_a_row_is_named_by_its_file(folder: Path) -> None:
+    name = read_parquet(folder).parts["train"].name
+    assert [name(4), name(5)] == [
+        f"{folder}/train-00000-of-00002.parquet row 4",
+        f"{folder}/train-00001-of-00002.parquet row 0",
+    ]
+
+
+def test_one_file_is_training_data(folder: Path) -> None:
+    assert list(read_parquet(folder / "test-00000.parquet").parts) == ["train"]
+
+
+def test_files_without_a_split_are_left_out_beside_files_with_one(folder: Path) -> None:
+    pq.write_table(table(7), folder / "unlabeled-00000.parquet")
+    assert read_parquet(folder).parts["train"].count == 9
+
+
+def test_files_without_any_split_are_training_data(tmp_path: Path) -> None:
+    pq.write_table(table(7), tmp_path / "part0.parquet")
+    assert read_parquet(tmp_path).parts["train"].count == 7
+
+
+def test_a_missing_picture_is_an_empty_file(tmp_path: Path) -> None:
+    rows = pa.array(
+        [{"bytes": None, "path": "a.png"}], pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    )
+    pq.write_table(pa.table({"image": rows}), tmp_path / "train.parquet")
+    assert list(read_parquet(tmp_path).parts["train"].pictures()) == [b""]
+
+
+def test_a_folder_without_training_files_is_refused(folder: Path) -> None:
+    for file in folder.glob("train*"):
+        file.unlink()
+    assert refusal(read_parquet, folder) == f"folder {folder} has no train*.parquet, only test"
+
+
+def test_a_broken_file_is_named(folder: Path) -> None:
+    file = folder / "train-00000-of-00002.parquet"
+    file.write_bytes(file.read_bytes()[:-20])
+    assert refusal(read_parquet, folder).startswith(f"Parquet file {file} cannot be read: ")

@@ -1,0 +1,152 @@
+"""What an ImageGPT must be for ours to compute alike; anything else is refused by its name."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from isopix.core.types import Grid
+from isopix.interop.huggingface.convert import read
+from isopix.interop.huggingface.imagegpt import described_by, parts_of, shapes_of
+from tests.unit.data.refusal import refusal
+from tests.unit.interop import models
+from tests.unit.interop.models import change_json, change_weights, folder, network
+
+HEAD, FC = "lm_head.weight", "transformer.h.0.mlp.c_fc"
+
+
+SETTINGS = {
+    "another model": ({"model_type": "gpt2"}, "model_type is 'gpt2'"),
+    "another activation": ({"activation_function": "gelu_new"}, "activation_function is 'gelu_new'"),
+    "unscaled attention": ({"scale_attn_weights": False}, "scale_attn_weights is False"),
+    "attention scaled by layer": (
+        {"scale_attn_by_inverse_layer_idx": True},
+        "scale_attn_by_inverse_layer_idx",
+    ),
+    "cross-attention": ({"add_cross_attention": True}, "add_cross_attention is True"),
+    "tied tables": ({"tie_word_embeddings": True}, "tie_word_embeddings is True"),
+    "hidden layer": ({"n_inner": 33}, "n_inner is 33; it must be a multiple of n_embd 16"),
+    "heads": ({"n_head": 3}, "n_embd 16 is not a multiple of n_head 3"),
+    "layers": ({"n_layer": 3}, "n_layer is 3; the weights have 2 layers"),
+    "width": ({"n_embd": 32}, "has shape"),
+    "positions": ({"n_positions": 49}, "tensor 'transformer.wpe.weight' has shape (48, 16)"),
+    "no number": ({"n_layer": "2"}, "n_layer is '2'; it must be a whole number"),
+    "palette": ({"vocab_size": 34}, "the palette has 32 colours; vocab_size 34 needs 33"),
+    "norm": ({"layer_norm_epsilon": 0}, "layer_norm_epsilon is 0"),
+}
+
+
+@pytest.mark.parametrize(("values", "message"), SETTINGS.values(), ids=list(SETTINGS))
+def test_settings_that_ours_cannot_have_are_refused_by_name(
+    source: Path, values: dict[str, Any], message: str
+) -> None:
+    change_json(source / "config.json", **values)
+    assert message in refusal(read, source)
+
+
+def keep(tensors: models.Tensors, *, but: str, new: dict[str, torch.Tensor] | None = None) -> None:
+    tensors.pop(but)
+    tensors |= new or {}
+
+
+WEIGHTS = {
+    "bias": (lambda t: t[f"{FC}.bias"][3:4].add_(1e-8), f"tensor '{FC}.bias' is a bias that is not zero"),
+    "shape": (lambda t: keep(t, but=HEAD, new={HEAD: torch.ones(3, 3)}), f"tensor '{HEAD}' has shape (3, 3)"),
+    "bias's shape": (
+        lambda t: t.update({f"{FC}.bias": torch.zeros(3)}),
+        f"tensor '{FC}.bias' has shape (3,); this model needs (64,)",
+    ),
+    "missing": (lambda t: keep(t, but=f"{FC}.weight"), f"tensor '{FC}.weight' is missing"),
+    "unknown": (lambda t: t.update(extra=torch.ones(1)), "tensor 'extra' is not part of"),
+    "base model": (lambda t: keep(t, but=HEAD), "this is a base model without lm_head.weight"),
+    "classifier": (
+        lambda t: keep(t, but=HEAD, new={"score.weight": torch.ones(10, 16)}),
+        "this is a classifier without lm_head.weight",
+    ),
+    "twice": (
+        lambda t: t.update({"ln_f.weight": torch.ones(16)}),
+        "tensors 'ln_f.weight' and 'transformer.ln_f.weight' are the same part",
+    ),
+    "integers": (lambda t: t.update({HEAD: t[HEAD].long()}), f"tensor '{HEAD}' has elements of torch.int64"),
+    "not finite": (
+        lambda t: t[HEAD].fill_(float("nan")),
+        f"tensor '{HEAD}' has elements that are not finite",
+    ),
+    "too large": (
+        lambda t: t.update({HEAD: t[HEAD].double() * 1e300}),
+        f"tensor '{HEAD}' has elements that are not finite",
+    ),
+    "layer beyond": (
+        lambda t: t.update({"transformer.h.2.ln_1.weight": torch.ones(16)}),
+        "n_layer is 2; the weights have 3 layers",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), WEIGHTS.values(), ids=list(WEIGHTS))
+def test_weights_that_ours_cannot_have_are_refused_by_name(
+    source: Path, change: Callable[[models.Tensors], Any], message: str
+) -> None:
+    change_weights(source, change)
+    assert message in refusal(read, source)
+
+
+def test_shapes_are_checked_before_anything_is_read(source: Path) -> None:
+    described = described_by(json.loads((source / "config.json").read_text()))
+    stored = shapes_of(described)
+    assert parts_of(stored, described).shapes == stored
+    for name in stored:
+        assert f"'{name}' has shape (9, 9)" in refusal(parts_of, stored | {name: (9, 9)}, described)
+
+
+def test_a_size_that_fits_is_the_grid(tmp_path: Path) -> None:
+    source = folder(tmp_path / "a", network("data.cols=8"))
+    change_json(source / "preprocessor_config.json", size={"height": 4, "width": 16})
+    assert read(source).grid == Grid(4, 16)
+
+
+@pytest.mark.parametrize("size", [{"height": 256, "width": 256}, 32, None])
+def test_a_size_that_does_not_fit_leaves_a_square(tmp_path: Path, size: object) -> None:
+    source = folder(tmp_path / "a", network("data.cols=8"))
+    change_json(source / "preprocessor_config.json", size=size)
+    assert read(source).grid == Grid(8, 8)
+
+
+def test_positions_that_make_no_known_grid_are_refused(source: Path) -> None:
+    change_json(source / "preprocessor_config.json", size=None)
+    assert "n_positions 48 is no square" in refusal(read, source)
+
+
+def test_a_grid_can_be_given(source: Path) -> None:
+    change_json(source / "preprocessor_config.json", size=None)
+    assert "n_positions 48 is no square" in (line := refusal(read, source))
+    assert line.endswith("give --rows and --cols")
+    assert read(source, grid=Grid(4, 12)).grid == Grid(4, 12)
+    assert "48 positions; 5 x 9 are 45" in refusal(lambda: read(source, grid=Grid(5, 9)))
+
+
+def test_a_model_that_cannot_be_read_is_not_first_asked_for_a_palette(source: Path) -> None:
+    (source / "preprocessor_config.json").unlink()
+    change_weights(source, lambda tensors: tensors.pop(HEAD))
+    assert "this is a base model without lm_head.weight" in refusal(read, source)
+
+
+def test_a_palette_can_be_given(tmp_path: Path) -> None:
+    source = folder(tmp_path / "a", network("data.cols=8"))
+    (source / "preprocessor_config.json").unlink()
+    told = "there is no preprocessor_config.json with clusters; give a palette file (--palette)"
+    assert told in refusal(read, source)
+    given = models.palette().flip(0)
+    assert torch.equal(read(source, given).colours, given)
+    assert "the palette has 31 colours" in refusal(read, source, given[1:])
+
+
+@pytest.mark.parametrize(
+    "clusters", [[], [[0, 0]], [[0, 0, 1.01]], [[0, 0, "1"]], {"a": 1}, [[0, 0, None]], "x"]
+)
+def test_clusters_that_are_no_colours_are_refused(source: Path, clusters: object) -> None:
+    change_json(source / "preprocessor_config.json", clusters=clusters)
+    assert "are no list of three numbers of -1 to 1 each" in refusal(read, source)

@@ -1,0 +1,29 @@
+"""Any keys and values, in blocks of any size, come back in order; every byte of the file counts."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isopix.interop.openai import sstable
+from tests.unit.data.refusal import refusal
+from tests.unit.interop import bundles
+
+KEYS = st.dictionaries(st.text("ab/", max_size=6).map(str.encode), st.binary(max_size=4), min_size=1)
+
+
+@given(KEYS, st.integers(1, 5), st.integers(1, 5))
+def test_what_was_written_comes_back(values: dict[bytes, bytes], per_block: int, restart: int) -> None:
+    written, _ = bundles.table(sorted(values.items()), per_block=per_block, restart=restart)
+    assert dict(sstable.items(written)) == values
+    assert list(sstable.items(written)) == sorted(values.items())
+
+
+def test_keys_and_values_out_of_proportion_are_refused() -> None:
+    for key, value in ((b"k" * (sstable.LONGEST_KEY + 1), b""), (b"k", b"v" * (sstable.LONGEST_VALUE + 1))):
+        written, _ = bundles.table([(key, value)])
+        assert "allowed: 1024 and 65536" in refusal(list, sstable.items(written))
+
+
+@pytest.mark.parametrize("size", [0, 47, 48])
+def test_what_has_no_footer_is_no_table(size: int) -> None:
+    assert "magic number" in refusal(list, sstable.items(bytes(size)))

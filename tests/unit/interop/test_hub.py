@@ -1,0 +1,81 @@
+"""The hub, as far as it goes without a network: what its library is asked, and what is said when it fails."""
+
+import fnmatch
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from isopix.interop import hub
+
+
+def library(monkeypatch: pytest.MonkeyPatch, **parts: object) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", SimpleNamespace(**parts))
+
+
+def test_a_folder_that_is_here_is_itself(tmp_path: Path) -> None:
+    assert hub.located(str(tmp_path)) == tmp_path
+
+
+@pytest.mark.parametrize("name", ["missing", "a/b/c", "../up", "/nowhere/at/all", "own er/name"])
+def test_what_is_neither_folder_nor_name_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    library(monkeypatch)
+    with pytest.raises(ValueError, match=r"does not exist, and is no name of the hub \(owner/name\)"):
+        hub.located(name)
+
+
+@pytest.mark.parametrize("safe", [True, False])
+def test_pickles_are_fetched_only_where_there_is_nothing_safer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, safe: bool
+) -> None:
+    asked = []
+
+    def fetch(name: str, *, allow_patterns: list[str], ignore_patterns: list[str]) -> str:
+        asked.append(allow_patterns)
+        assert fnmatch.fnmatch("onnx/model.safetensors", ignore_patterns[0])
+        if safe:
+            (tmp_path / "model.safetensors").touch()
+        return str(tmp_path)
+
+    library(monkeypatch, snapshot_download=fetch)
+    assert hub.located("owner/name") == tmp_path
+    assert [hub.PICKLED in patterns for patterns in asked] == ([False] if safe else [False, True])
+
+
+def test_without_network_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ConnectionError("no route\nto host")
+
+    library(monkeypatch, snapshot_download=fail, create_repo=fail)
+    line = r"^'owner/name' is no folder here, and cannot be fetched .* \(ConnectionError: no route\)"
+    with pytest.raises(RuntimeError, match=line):
+        hub.located("owner/name")
+    line = r"^'owner/name' cannot be published on the hub: ConnectionError: no route$"
+    with pytest.raises(RuntimeError, match=line):
+        hub.publish(Path("folder"), "owner/name", private=False)
+
+
+def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(RuntimeError, match=r"the hub needs pip install 'isopix\[hf\]'"):
+        hub.located("owner/name")
+
+
+def test_publishing_makes_the_model_and_uploads_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = []
+
+    def create(name: str, *, private: bool, exist_ok: bool) -> str:
+        done.append((name, private, exist_ok))
+        return f"hub/{name}"
+
+    def upload(*, repo_id: str, folder_path: Path, commit_message: str) -> None:
+        done.append((repo_id, folder_path, commit_message))
+
+    library(monkeypatch, create_repo=create, upload_folder=upload)
+    assert hub.publish(tmp_path, "owner/name", private=True) == "hub/owner/name"
+    assert done == [("owner/name", True, True), ("owner/name", tmp_path, "Upload by isopix")]
+    with pytest.raises(ValueError, match="'name' is no name of the hub; write owner/name"):
+        hub.publish(tmp_path, "name", private=True)

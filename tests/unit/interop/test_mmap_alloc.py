@@ -1,0 +1,14 @@
+"""Scratch tensors are ordinary ones, of any size."""
+
+import pytest
+import torch
+
+from isopix.interop.mmap_alloc import OWN_PAGES, scratch
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64])
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0), (5,), (OWN_PAGES // 8, 2), (2, OWN_PAGES, 3)])
+def test_a_scratch_tensor_has_its_shape_and_takes_values(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    tensor = scratch(shape, dtype).fill_(3)
+    assert tensor.dtype == dtype
+    assert torch.equal(tensor, torch.full(shape, 3, dtype=dtype))

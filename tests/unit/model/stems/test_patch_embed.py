@@ -1,0 +1,103 @@
+"""Patch stems against their sizes in the papers, and against a patch alone."""
+
+import pytest
+import torch
+from torch import nn
+
+from isopix.codecs import MeanColour
+from isopix.core.config import from_dict
+from isopix.core.random import generator
+from isopix.core.types import Grid, Images
+from isopix.model.conv_layers import Rectified, Standardised
+from isopix.model.stems import ConvolvedPatches, Patches, ResNet, Stem
+
+WIDTH, CELL = 6, 8
+GRID = Grid(2, 3)
+CODEC = MeanColour(patch=CELL).build(GRID)
+STEMS = [Patches(), ConvolvedPatches(channels=4), ResNet(stages=(1, 2), channels=4)]
+every = pytest.mark.parametrize("stem", STEMS, ids=lambda stem: stem.kind)
+
+
+def images(count: int = 2) -> Images:
+    shape = (count, 3, GRID.rows * CELL, GRID.cols * CELL)
+    return torch.randint(256, shape, dtype=torch.uint8, generator=generator(0, "images"))
+
+
+@every
+def test_a_position_sees_its_own_pixels_alone(stem: Stem) -> None:
+    """Bit by bit, in training too: no norm mixes patches or images."""
+    built = stem.build(CODEC, WIDTH).train()
+    x = images()
+    [before] = built(x)
+    x[0, :, :CELL, CELL : 2 * CELL] ^= 0xFF
+    [after] = built(x)
+    moved = (before != after).any(-1)
+    assert moved.nonzero().tolist() == [[0, 1]]
+
+
+@every
+def test_a_patch_alone_is_what_it_is_among_others(stem: Stem) -> None:
+    built, x = stem.build(CODEC, WIDTH).double(), images()
+    [whole] = built(x)
+    [alone] = built(x[1:, :, CELL:, 2 * CELL :])
+    torch.testing.assert_close(alone[0, 0], whole[1, 5])
+
+
+def test_each_stage_of_a_resnet_but_the_first_halves_the_side() -> None:
+    """PatchFormer's 16 pixels become 4, and 64 channels 1024."""
+    built = ResNet(channels=4).build(MeanColour(patch=16).build(GRID), WIDTH)
+    pixels = torch.randn(2, 3, 16, 16, generator=generator(0, "pixels"))
+    shapes = []
+    for layer in built.features[:-1]:
+        pixels = layer(pixels)
+        shapes.append((pixels.shape[1], pixels.shape[2]))
+    assert shapes == [(4, 16), *[(16, 16)] * 3, *[(32, 8)] * 4, *[(64, 4)] * 6, (64, 4)]
+
+
+def test_linear_patches_are_one_matrix_over_all_pixels() -> None:
+    built, x = Patches().build(CODEC, WIDTH), images()
+    pixels = x[1, :, CELL:, CELL : 2 * CELL].float().flatten() / 127.5 - 1
+    expected = built.project.weight @ pixels + built.project.bias
+    torch.testing.assert_close(built(x)[0][1, 4], expected)
+
+
+def test_the_papers_resnet_has_forty_one_layers_and_a_last_width_of_1024() -> None:
+    """13 bottlenecks of three, the first and the last; shortcuts are not counted, as in ResNet-50."""
+    with torch.device("meta"):
+        built = ResNet().build(MeanColour(patch=16).build(GRID), 1024)
+    layers = [name for name, each in built.named_modules() if isinstance(each, nn.Conv2d | nn.Linear)]
+    assert len([name for name in layers if "conv0" not in name]) == 41
+    assert (built.project.in_features, built.project.out_features) == (1024, 1024)
+    shortcuts = [name for name in layers if "conv0" in name]
+    assert len(shortcuts) == 3  # one where each stage begins
+
+
+@pytest.mark.parametrize(("stem", "flops"), [(Patches(), 2 * 192 * WIDTH)])
+def test_flops_of_a_position_are_two_a_multiply_add(stem: Stem, flops: int) -> None:
+    assert stem.flops(CODEC, WIDTH) == flops
+
+
+def test_flops_of_convolutions_are_counted_at_every_pixel() -> None:
+    """8 x 8 to 4 x 4 pixels of 4 channels, then one matrix."""
+    stem = ConvolvedPatches(channels=4)
+    assert stem.flops(CODEC, WIDTH) == 2 * (16 * 4 * 27 + 64 * WIDTH)
+
+
+def test_weights_are_standardised_and_keep_variances() -> None:
+    conv = Standardised(64, 64, 3)
+    pixels = torch.randn(16, 64, 12, 12, generator=generator(0, "pixels"))
+    conv.weight.data.mul_(7).add_(3)
+    assert float(conv(pixels).detach()[:, :, 1:-1, 1:-1].var()) == pytest.approx(1, abs=0.1)
+
+
+def test_a_norm_has_four_channels_a_group_or_more() -> None:
+    assert [Rectified(channels).norm.num_groups for channels in (2, 12, 64, 1024)] == [1, 1, 16, 32]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [(ResNet, {"stages": []}), (ResNet, {"stages": [3, 0]}), (ConvolvedPatches, {"last": 0})],
+)
+def test_impossible_stems_are_refused(kind: type, values: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="must be at least 1"):
+        from_dict(kind, values)

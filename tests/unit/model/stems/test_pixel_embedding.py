@@ -1,0 +1,117 @@
+"""Stems that read a channel as a number: what they compute, and how alike two values come out."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from isopix.codecs.pixel import Bytes
+from isopix.core.random import generator
+from isopix.core.types import Grid, Images
+from isopix.model.init import initialise
+from isopix.model.masking import whole
+from isopix.model.stems import Continuous, Fourier
+from isopix.model.stems.pixel_embedding import FourierFeatures, ValueEmbedding
+
+GRID, WIDTH = Grid(3, 4), 5
+MANY = 20_000  # frequencies, at which a mean of cosines strays by less than 0.04 (eight deviations)
+
+
+def build(stem: Fourier | Continuous) -> ValueEmbedding:
+    """In float64, every parameter random."""
+    built = stem.build(Bytes(GRID), WIDTH).double()
+    with torch.no_grad():
+        for tensor in (*built.parameters(), *built.buffers()):
+            tensor.copy_(torch.randn(tensor.shape, generator=generator(0, "stem"), dtype=torch.float64))
+    return built
+
+
+def pixels() -> Images:
+    return torch.randint(256, (2, 3, *GRID), dtype=torch.uint8, generator=generator(0, "images"))
+
+
+def test_continuous_is_one_linear_layer_of_scaled_pixels() -> None:
+    stem, images = build(Continuous()), pixels()
+    scaled = (images.double() - 127.5) / 127.5
+    expected = scaled.flatten(2).mT @ stem.project.weight.T + stem.bias.sum(0)
+    torch.testing.assert_close(whole(stem(images)), expected)
+
+
+def test_fourier_is_one_linear_layer_of_sines_and_cosines() -> None:
+    """Number by number: channel after channel, frequency after frequency, a sine and a cosine."""
+    stem, images = build(Fourier(sigma=0.7, frequencies=3)), pixels()
+    for b, row, col in ((0, 0, 0), (1, 2, 3), (1, 1, 2)):
+        features = []
+        for channel in range(3):
+            p = (float(images[b, channel, row, col]) - 127.5) / 127.5
+            for normal in stem.features.normals[channel].tolist():
+                turn = 2 * math.pi * 0.7 * normal * p
+                features += [math.sin(turn), math.cos(turn)]
+        expected = stem.project.weight @ torch.tensor(features, dtype=torch.float64) + stem.bias.sum(0)
+        torch.testing.assert_close(whole(stem(images))[b, row * GRID.cols + col], expected)
+
+
+@pytest.fixture(scope="module")
+def similarity() -> torch.Tensor:
+    """Of every two values, averaged over many frequencies, for sigma 1; and their squared lengths."""
+    features = FourierFeatures(Fourier(frequencies=MANY)).double()
+    features.normals.copy_(torch.randn(3, MANY, generator=generator(0, "stem")))
+    vectors = features(torch.linspace(-1, 1, 256, dtype=torch.float64))[0]
+    return vectors @ vectors.T / MANY
+
+
+@given(st.integers(0, 255), st.integers(0, 255))
+@settings(max_examples=200, deadline=None)
+def test_similarity_tends_to_a_gaussian_of_the_distance(
+    similarity: torch.Tensor, one: int, other: int
+) -> None:
+    """exp(-2 pi^2 sigma^2 d^2); and a vector's squared length is the number of frequencies."""
+    distance = (one - other) / 127.5
+    expected = math.exp(-2 * math.pi**2 * distance**2)
+    assert float(similarity[one, other]) == pytest.approx(expected, abs=0.04)
+    assert float(similarity[one, one]) == pytest.approx(1, abs=1e-9)
+
+
+@pytest.mark.parametrize(("sigma", "expected"), [(0.0, 1.0), (1.0, 0.8209), (3.0, 0.1693), (50.0, 0.0)])
+def test_sigma_is_how_fast_values_part(sigma: float, expected: float) -> None:
+    """At a distance of 0.1 (SPEC: 0.821 for sigma 1)."""
+    features = FourierFeatures(Fourier(sigma=sigma, frequencies=MANY)).double()
+    features.normals.copy_(torch.randn(3, MANY, generator=generator(0, "stem")))
+    values = torch.linspace(-1, 1, 256, dtype=torch.float64).clone()
+    values[1] = values[0] + 0.1
+    vectors = features(values)
+    for channel in range(3):
+        alike = float(vectors[channel, 0] @ vectors[channel, 1] / MANY)
+        assert alike == pytest.approx(expected, abs=0.04)
+
+
+def test_frequencies_are_drawn_from_the_seed_saved_and_not_learnt() -> None:
+    def drawn(seed: int) -> ValueEmbedding:
+        stem = Fourier(frequencies=500).build(Bytes(GRID), WIDTH)
+        network = torch.nn.ModuleDict({"stem": stem})
+        initialise(network, width=WIDTH, depth=1, generator=generator(seed, "initialise"))
+        return stem
+
+    normals = drawn(0).state_dict()["features.normals"]
+    assert torch.equal(normals, drawn(0).features.normals)
+    assert not torch.equal(normals, drawn(1).features.normals)
+    assert float(normals.std()) == pytest.approx(1, abs=5 / math.sqrt(2 * 1500))
+    assert "features.normals" not in dict(drawn(0).named_parameters())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [({"sigma": -1.0}, "sigma -1.0 must be a number of at least 0"), ({"frequencies": 0}, "at least 1")],
+)
+def test_impossible_features_are_refused(wrong: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Fourier(**wrong)
+
+
+def test_patches_have_no_one_value() -> None:
+    codec = Bytes(GRID)
+    codec.cell = 2
+    with pytest.raises(ValueError, match="a position of 2 x 2 pixels has no single value a channel"):
+        Continuous().build(codec, WIDTH)

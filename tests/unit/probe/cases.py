@@ -1,0 +1,105 @@
+"""Three real layers: scanned digits through a small transformer, as it was drawn and as it was trained."""
+
+from functools import cache
+from pathlib import Path
+
+import torch
+from jaxtyping import Float
+from sklearn.datasets import load_digits
+from torch import Tensor
+
+from isopix.codecs.base import Codec
+from isopix.core.types import Codes as CodeTensor
+from isopix.core.types import Grid, Images, Labels
+from isopix.model.backbone import Backbone
+from isopix.model.blocks import Transformer
+from isopix.model.init import initialise
+from isopix.model.masking import ZeroOut
+from isopix.model.norms import RootMeanSquare
+from isopix.model.positions import Learned
+from isopix.model.stems.token_embedding import Codes
+from isopix.probe.probe import Split, Splits
+from isopix.probe.results import Protocol
+from isopix.recipes import registry
+from isopix.runs.load import load
+from isopix.runs.pretrain import Watch, start
+
+WIDTH, DEPTH = 32, 2
+CPU = torch.device("cpu")
+QUICK = Protocol(strengths=(1e-3, 1e-2, 1e-1), weaker=(), resamples=200)
+STEP = 15  # between two of the scans' 17 grey levels, in an image of 0..255
+
+
+class Greys(Codec):
+    """The 17 grey levels of scikit-learn's digits."""
+
+    grid, codes, levels, cell = Grid(8, 8), 1, 17, 1
+
+    def encode(self, images: Images) -> CodeTensor:
+        return (images[:, :1].long() // STEP).flatten(2).mT
+
+    def decode(self, codes: CodeTensor, grid: Grid | None = None) -> Images:
+        raise NotImplementedError
+
+    def fingerprint(self) -> str:
+        return "greys"
+
+
+@cache
+def digits() -> tuple[Images, Labels]:
+    """All 1,797 scans as colour images, and which digit each is."""
+    data = load_digits()
+    grey = torch.from_numpy(data.images).to(torch.uint8) * STEP
+    return grey[:, None].expand(-1, 3, -1, -1).contiguous(), torch.from_numpy(data.target)
+
+
+def backbone() -> Backbone:
+    """An untrained network in which content and place both matter."""
+    codec, block = Greys(), Transformer(heads=2)
+    parts = [Codes().build(codec, WIDTH), ZeroOut().build(WIDTH), Learned().build(codec.grid, WIDTH)]
+    blocks = [block.build(codec.grid, WIDTH, False) for _ in range(DEPTH)]
+    network = Backbone(codec.grid, parts, blocks, RootMeanSquare().build(WIDTH))
+    initialise(network, width=WIDTH, depth=DEPTH, generator=torch.Generator().manual_seed(0))
+    return network
+
+
+def trained(run: Path) -> Backbone:
+    """A network of as many layers after some steps on digits, its run folder at `run`."""
+    settings = [f"depth={DEPTH}", f"width={WIDTH}", "block.heads=2", "steps=60", "batch=16"]
+    settings += ["evaluate_images=1", "test_images=1", "checkpoint_every=60"]
+    recipe = registry.resolve("igpt.digits", assignments=settings).recipe
+    start(recipe, run, device=CPU, watch=Watch())
+    return load(run, device=CPU).network.backbone.eval()
+
+
+def clusters(
+    images: int, width: int, classes: int, *, spread: float = 1.0
+) -> tuple[Float[Tensor, "1 B D"], Labels]:
+    """Points around one centre a class, as one layer of features."""
+    draw = torch.Generator().manual_seed(images + width)
+    labels = torch.arange(images) % classes
+    centres = torch.randn(classes, width, generator=draw)
+    return (centres[labels] + spread * torch.randn(images, width, generator=draw))[None], labels
+
+
+def cut(features: Float[Tensor, "F B D"], labels: Labels, train: int = 120, validation: int = 60) -> Splits:
+    """The first images to train on, the next to choose by, the rest to judge on."""
+    parts = (slice(0, train), slice(train, train + validation), slice(train + validation, None))
+    return Splits(*(Split(features[:, part], labels[part]) for part in parts))
+
+
+def easy() -> Splits:
+    """Three classes that a linear classifier mostly tells."""
+    return cut(*clusters(300, 6, 3, spread=2.0))
+
+
+def noise(split: Split) -> Float[Tensor, "F B D"]:
+    """As many features, drawn without a look at the images."""
+    draw = torch.Generator().manual_seed(len(split.labels))
+    return torch.randn(split.features.shape, generator=draw)
+
+
+def stacked(first: Splits, second: Splits) -> Splits:
+    """The layers of both, of the same images."""
+    pairs = ((getattr(first, name), getattr(second, name)) for name in ("train", "validation", "test"))
+    return Splits(*(Split(torch.cat([one.features, two.features]), one.labels) for one, two in pairs))

@@ -1,0 +1,46 @@
+"""Features are the pooled tokens of every layer, however the images are cut into batches."""
+
+import pytest
+import torch
+
+from isopix.model import pool
+from isopix.probe.features import extract, raw_pixels
+from tests.unit.probe.cases import DEPTH, WIDTH, backbone, digits
+
+
+@pytest.mark.parametrize("stream", ["n", "h"])
+@pytest.mark.parametrize("name", ["mean", "last", "max"])
+def test_every_layer_is_the_pool_of_its_tokens(stream, name):
+    network, images = backbone(), digits()[0][:5]
+    with torch.no_grad():
+        tokens = list(network.features(images, stream=stream))
+    expected = torch.stack([pool.POOLS[name](layer, 0) for layer in tokens])
+    assert torch.equal(extract(network, images, stream=stream, pool=name), expected)
+
+
+def test_features_are_plain_float32_on_the_cpu():
+    features = extract(backbone(), digits()[0][:5], precision="bf16")
+    assert features.shape == (DEPTH + 1, 5, WIDTH)
+    assert (features.dtype, features.device.type) == (torch.float32, "cpu")
+    assert not features.is_inference()
+
+
+def test_the_batch_size_does_not_matter():
+    network, images = backbone(), digits()[0][:10]
+    torch.testing.assert_close(extract(network, images, batch=3), extract(network, images, batch=10))
+
+
+def test_progress_counts_images():
+    seen = []
+    extract(backbone(), digits()[0][:10], batch=4, progress=seen.append)
+    assert seen == [4, 8, 10]
+
+
+def test_no_images_are_refused():
+    with pytest.raises(ValueError, match=r"^there are no images to read features of$"):
+        extract(backbone(), digits()[0][:0])
+
+
+def test_raw_pixels_span_minus_one_to_one():
+    images = torch.tensor([0, 255], dtype=torch.uint8).reshape(1, 1, 1, 2).expand(1, 3, 4, 2)
+    assert raw_pixels(images).tolist() == [[[-1.0, 1.0] * 12]]

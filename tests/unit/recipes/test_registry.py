@@ -1,0 +1,173 @@
+import pytest
+import torch
+
+from isopix.core.config import from_dict, to_dict
+from isopix.recipes import registry
+from isopix.recipes.cost import of_recipe
+from isopix.recipes.recipe import Recipe
+
+# iGPT table 2 and the released code, positions of the stated resolution counted (L and XL also at others).
+PARAMETERS = {
+    "igpt.s": 76_571_648,
+    "igpt.m": 455_157_760,
+    "igpt.l": 1_362_250_752,
+    "igpt.xl": 6_810_875_904,
+    "igpt.s_bert": 76_571_648 - 512,
+    "igpt.m_bert": 455_157_760 - 1024,
+    "igpt.l_bert": 1_362_250_752 - 1536,
+}
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_parameters_are_those_of_the_paper_to_the_last_digit(name: str) -> None:
+    assert of_recipe(registry.find(name)).parameters == PARAMETERS[name]
+
+
+def test_xl_at_32_has_the_printed_count() -> None:
+    recipe = registry.resolve("igpt.xl", assignments=["data.rows=32", "data.cols=32"]).recipe
+    assert of_recipe(recipe).parameters == 6_801_438_720
+
+
+@pytest.mark.parametrize("name", registry.RECIPES)
+def test_recipe_is_named_like_its_key(name: str) -> None:
+    assert registry.find(name).name == name
+
+
+@pytest.mark.parametrize("name", registry.RECIPES)
+def test_recipe_to_file_to_recipe_is_the_identity(name: str) -> None:
+    recipe = registry.find(name)
+    assert from_dict(Recipe, to_dict(recipe)) == recipe
+
+
+def test_training_flops_of_s_are_the_known_count() -> None:
+    """3 * (2 * 12 L d^2 + 2 V d + 2 L (n + 1) d) * n."""
+    n, d, depth, colours = 1024, 512, 24, 512
+    expected = 3 * (24 * depth * d * d + 2 * colours * d + 2 * depth * (n + 1) * d) * n
+    assert of_recipe(registry.find("igpt.s")).training_flops == expected
+
+
+def test_unknown_recipe_lists_the_right_ones() -> None:
+    names = ", ".join(registry.listing())
+    with pytest.raises(
+        ValueError, match=r"^unknown recipe 'igpt.tny'; did you mean 'igpt.tiny'. recipes: "
+    ) as error:
+        registry.find("igpt.tny")
+    assert str(error.value).endswith(names)
+
+
+def test_later_layers_win_and_say_so(tmp_path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("depth: 2\nwidth: 32\nblock:\n  heads: 4\n")
+    resolved = registry.resolve(
+        "igpt.tiny", file=file, options={"seed": 5, "data.limit": None}, assignments=["width=64"]
+    )
+    assert (resolved.recipe.depth, resolved.recipe.width, resolved.recipe.block.heads) == (2, 64, 4)
+    origins = {path: origin for path, _, origin in registry.settings(resolved)}
+    assert origins["depth"] == origins["block.heads"] == f"file {file}"
+    assert origins["width"] == "command line"
+    assert origins["seed"] == "option"
+    assert origins["data.limit"] == origins["steps"] == "recipe"
+
+
+def test_a_size_is_rows_and_columns_of_which_either_may_differ(tmp_path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("data: {size: 48}\n")
+    both = registry.resolve("vit.tiny", assignments=["data.size=96"])
+    assert (both.recipe.data.rows, both.recipe.data.cols) == (96, 96)
+    assert both.origins == {"data.rows": "command line", "data.cols": "command line"}
+    wide = registry.resolve("vit.tiny", file=file, assignments=["data.cols=80"]).recipe.data
+    assert (wide.rows, wide.cols) == (48, 80)
+    with pytest.raises(ValueError, match="image side 0 is impossible"):
+        registry.resolve("vit.tiny", assignments=["data.size=0"])
+
+
+def test_a_mapping_on_the_command_line_merges_as_a_file_does(tmp_path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("data: {rows: 16}\n")
+    words = registry.resolve("igpt.tiny", assignments=["data={rows: 16}"])
+    assert words.recipe == registry.resolve("igpt.tiny", file=file).recipe
+    assert words.recipe.data.source == "cifar10"
+    assert words.origins == {"data.rows": "command line"}
+
+
+@pytest.mark.parametrize(
+    ("words", "path", "value"),
+    [
+        (["steps=010"], "steps", 10),
+        (["optimiser.learning_rate=1e-3"], "optimiser.learning_rate", 0.001),
+        (["block.norm=layer"], "block.norm.kind", "layer"),
+        (["block.norm.epsilon=0.5", "block.norm=layer"], "block.norm.epsilon", 0.5),
+        (["objective.mask.ratio=0.5", "objective=masked"], "objective.mask.ratio", 0.5),
+        (["data.holdout=null"], "data.holdout", None),
+    ],
+)
+def test_words_mean_what_they_say(words: list[str], path: str, value: object) -> None:
+    resolved = registry.resolve("igpt.tiny", assignments=words)
+    assert {path: value for path, value, _ in registry.settings(resolved)}[path] == value
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("dpth=4", "unknown setting 'dpth'; did you mean 'depth'? settings: name, data, codec"),
+        (
+            "block.hedas=4",
+            "unknown setting 'block.hedas'; did you mean 'block.heads'? settings of block: kind, heads",
+        ),
+        ("block.kind=mixr", "'block.kind' is 'mixr'; known: axial, convolution, mixer, transformer"),
+        ("depth", "'depth' is not a setting; write path=value, as in depth=4 or block.heads=2"),
+        (
+            "depth=zero",
+            "depth: input should be a valid integer, unable to parse string as an integer (given: 'zero')",
+        ),
+        ("depth.x=1", "'depth' has no settings inside; it is one value"),
+        ("depth={x: 1}", "'depth' has no settings inside; it is one value"),
+        ("depth=yes", "depth: input should be a valid integer"),
+        ("depth=true", "depth is true; allowed: numbers"),
+        ("batch=10:00", "batch: input should be a valid integer"),
+        ("compile=on", "compile is 'on'; allowed: true, false"),
+        ("block.norm=batch", "'block.norm.kind' is 'batch'; known: layer, root_mean_square"),
+        ("block.norm=1", "'block.norm' is 1; known: layer, root_mean_square"),
+        ("block.norm.epsilon=-1", "block.norm: epsilon -1.0 must be a number greater than 0"),
+        ("optimiser.learning_rate=.inf", "optimiser.learning_rate is inf; allowed: finite numbers"),
+        ("optimiser.learning_rate=inf", "optimiser.learning_rate is 'inf'; allowed: finite numbers"),
+        ("optimiser.epsilon=0", "optimiser: epsilon 0.0 must be a number greater than 0"),
+        ("optimiser.beta1=1", "optimiser: beta1 1.0 and beta2 0.95 must lie in [0, 1)"),
+        ("data=photos", "'data' is 'photos'; settings inside it: source, rows, cols"),
+        ("data.source=", "data.source: input should be a valid string"),
+        ("depth=0", "depth 0 must be at least 1"),
+        ("precision=fp8", "precision: input should be 'fp32' or 'bf16' (given: 'fp8')"),
+        ("accumulate=3", "batch 16 is not a multiple of accumulate 3"),
+        ("data.rows=0", "data: image side 0 is impossible; allowed: whole numbers from 1 to 1024"),
+    ],
+)
+def test_wrong_settings_name_the_right_ones(word: str, message: str) -> None:
+    with pytest.raises(ValueError) as error:  # noqa: PT011  the message is compared below
+        registry.resolve("igpt.tiny", assignments=[word])
+    assert str(error.value).startswith(message)
+    assert "\n" not in str(error.value)
+
+
+def test_heads_that_do_not_divide_the_width_are_refused() -> None:
+    with pytest.raises(ValueError, match="width 128 is not a multiple of heads 3"):
+        of_recipe(registry.resolve("igpt.tiny", assignments=["block.heads=3"]).recipe)
+
+
+def test_every_weight_is_a_function_of_the_seed() -> None:
+    def first(seed: int) -> torch.Tensor:
+        recipe = registry.resolve("igpt.digits", assignments=[f"seed={seed}"]).recipe
+        colours = torch.arange(17).float()[:, None].expand(17, 3) * 15
+        return recipe.build(recipe.codec.build(recipe.grid, colours)).backbone.blocks[0].mlp.up.weight
+
+    torch.manual_seed(1)
+    one = first(0)
+    torch.manual_seed(2)
+    assert torch.equal(one, first(0))
+    assert not torch.equal(one, first(1))
+
+
+def test_a_setting_that_a_later_one_makes_meaningless_is_named() -> None:
+    with pytest.raises(
+        ValueError, match=r"'codec\.source' of the option does not go with what was set after"
+    ):
+        registry.resolve("igpt.digits", options={"codec.source": "x.npz"}, assignments=["codec=bytes"])

@@ -1,0 +1,47 @@
+import errno
+import json
+
+import pytest
+
+from isopix.storage import atomic
+
+
+def test_write_json_replaces_the_whole_file(tmp_path):
+    path = tmp_path / "state.json"
+    atomic.write_json(path, {"long": "x" * 100})
+    atomic.write_json(path, {"step": 1})
+    assert json.loads(path.read_text()) == {"step": 1}
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_write_json_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+    path = tmp_path / "state.json"
+    atomic.write_json(path, {"step": 1})
+
+    def fill_up(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(atomic.os, "fsync", fill_up)
+    with pytest.raises(RuntimeError, match=f"{path} cannot be written: no space left on device"):
+        atomic.write_json(path, {"step": 2})
+    assert json.loads(path.read_text()) == {"step": 1}
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_json_has_no_word_for_nan():
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        atomic.json_bytes({"loss_nats": float("nan")})
+
+
+def test_a_full_disk_is_told_in_one_line(tmp_path):
+    with pytest.raises(RuntimeError) as error, atomic.room_for("log x", tmp_path):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    message = str(error.value)
+    assert message.startswith("log x cannot be written: no space left on device, ")
+    remedy = "what was saved before is intact: make room and run it again, or resume it"
+    assert message.endswith(f" bytes free in {tmp_path}; {remedy}")
+
+
+def test_other_failures_of_the_disk_pass_unchanged(tmp_path):
+    with pytest.raises(PermissionError), atomic.room_for("log x", tmp_path):
+        raise PermissionError(errno.EACCES, "Permission denied")
