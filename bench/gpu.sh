@@ -23,7 +23,7 @@ for name in ("igpt.digits", "igpt.digits_bert", *CELLS):
     images = torch.randint(0, 256, (64, 3, *recipe.grid), dtype=torch.uint8, generator=generator(0, "gpu"))
     losses = {}
     for device, compiled in (("cpu", False), ("cuda", False), ("cuda", True)):
-        codec = recipe.codec.example(recipe.grid) if name in CELLS else recipe.codec.build(recipe.grid, grey)
+        codec = recipe.model.codec.example(recipe.grid) if name in CELLS else recipe.model.codec.build(recipe.grid, grey)
         network = recipe.build(codec).to(device)
         network.codec.prepare()
         one = Stepper(Pretraining(network), Adam(), accumulate=1, precision="fp32", compiled=compiled)

@@ -64,7 +64,7 @@ def read() -> argparse.Namespace:
 
 def measured(recipe: Recipe, options: argparse.Namespace, device: torch.device) -> dict[str, Any]:
     """Rates, first losses and the ratio of one cell."""
-    network = recipe.build(recipe.codec.example(recipe.grid)).to(device)
+    network = recipe.build(recipe.model.codec.example(recipe.grid)).to(device)
     with torch.no_grad():
         head = torch.randn(network.head.project.weight.shape, generator=generator(0, "head"))
         network.head.project.weight.copy_(0.02 * head)
@@ -73,12 +73,12 @@ def measured(recipe: Recipe, options: argparse.Namespace, device: torch.device) 
     images = torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator(0, "bench")).to(device)
     stepper = Stepper(
         Pretraining(network),
-        recipe.optimiser,
+        recipe.train.optimizer,
         accumulate=1,
         precision=options.precision,
         compiled=options.compile,
     )
-    optimiser = torch.optim.Adam(theirs.parameters(), lr=FACTOR * 0.01, eps=1e-7)
+    optimizer = torch.optim.Adam(theirs.parameters(), lr=FACTOR * 0.01, eps=1e-7)
     losses: dict[str, float] = {}
 
     def our_step() -> None:
@@ -89,10 +89,10 @@ def measured(recipe: Recipe, options: argparse.Namespace, device: torch.device) 
 
     def their_step() -> None:
         drawn = torch.rand(options.batch, recipe.grid.positions, 1, generator=generator(0, "bench"))
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss = theirs(images, (drawn < 0.15).to(device))
         loss.backward()
-        optimiser.step()
+        optimizer.step()
         if "plain" not in losses:
             losses["plain"] = float(loss.detach())
 

@@ -22,7 +22,7 @@ STEPS = {"patchformer": "steps=1500", "vit": "steps=3000"}  # ten minutes of one
 SUBSETS = range(3)
 # PatchFormer's defaults, at a rate of its paper's grid; from scratch it is the same.
 TUNING = (
-    *("steps=300", "batch=32", "evaluate_every=20", "test_images=10000", "optimiser.learning_rate=2e-4"),
+    *("steps=300", "batch_size=32", "evaluate_every=20", "num_test_images=10000", "lr=2e-4"),
     *("generative_weight=0", "hide=0.1", "masked=false", "dropout=0.1", "smoothing=0.01"),
 )
 

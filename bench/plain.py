@@ -21,9 +21,9 @@ class Conv(nn.Module):
     def __init__(self, recipe: Recipe):
         super().__init__()
         self.rows = recipe.grid.rows
-        self.norm1, self.norm2 = nn.LayerNorm(recipe.width), nn.LayerNorm(recipe.width)
-        self.conv1 = nn.Conv2d(recipe.width, recipe.width, 3, padding="same")
-        self.conv2 = nn.Conv2d(recipe.width, recipe.width, 3, padding="same")
+        self.norm1, self.norm2 = nn.LayerNorm(recipe.model.width), nn.LayerNorm(recipe.model.width)
+        self.conv1 = nn.Conv2d(recipe.model.width, recipe.model.width, 3, padding="same")
+        self.conv2 = nn.Conv2d(recipe.model.width, recipe.model.width, 3, padding="same")
 
     def forward(self, x: Tensor) -> Tensor:
         x = x + F.gelu(self.convolve(self.conv1, self.norm1(x)))
@@ -40,7 +40,7 @@ class Mixer(nn.Module):
 
     def __init__(self, recipe: Recipe):
         super().__init__()
-        count, width = recipe.grid.positions, recipe.width
+        count, width = recipe.grid.positions, recipe.model.width
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.positions = nn.Sequential(nn.Linear(count, count), nn.GELU(), nn.Linear(count, count))
         self.channels = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, width))
@@ -55,8 +55,8 @@ class Transformer(nn.Module):
 
     def __init__(self, recipe: Recipe):
         super().__init__()
-        width = recipe.width
-        self.heads = getattr(recipe.block, "heads", 1)
+        width = recipe.model.width
+        self.heads = getattr(recipe.model.block, "heads", 1)
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.channels = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, width))
@@ -75,8 +75,8 @@ class Encoding(nn.Module):
 
     def __init__(self, recipe: Recipe):
         super().__init__()
-        self.kind, width = recipe.stem.kind, recipe.width
-        frequencies = getattr(recipe.stem, "frequencies", 0)
+        self.kind, width = recipe.model.stem.kind, recipe.model.width
+        frequencies = getattr(recipe.model.stem, "frequencies", 0)
         if self.kind == "codes":
             self.tables = nn.ModuleList(nn.Embedding(256, width) for _ in range(3))
         else:
@@ -102,11 +102,13 @@ class Plain(nn.Module):
     def __init__(self, recipe: Recipe):
         super().__init__()
         self.encoding = Encoding(recipe)
-        placed = recipe.positions.kind == "learned"
-        self.places = nn.Parameter(torch.zeros(recipe.grid.positions, recipe.width)) if placed else None
-        self.blocks = nn.Sequential(*(BLOCKS[recipe.block.kind](recipe) for _ in range(recipe.depth)))
-        self.norm = nn.LayerNorm(recipe.width)
-        self.head = nn.Linear(recipe.width, 3 * 256, bias=False)
+        placed = recipe.model.positions.kind == "learned"
+        self.places = nn.Parameter(torch.zeros(recipe.grid.positions, recipe.model.width)) if placed else None
+        self.blocks = nn.Sequential(
+            *(BLOCKS[recipe.model.block.kind](recipe) for _ in range(recipe.model.depth))
+        )
+        self.norm = nn.LayerNorm(recipe.model.width)
+        self.head = nn.Linear(recipe.model.width, 3 * 256, bias=False)
 
     def forward(self, images: Tensor, hidden: Tensor) -> Tensor:
         levels = images.flatten(2).transpose(1, 2).long()

@@ -30,9 +30,9 @@ def main() -> None:
     options = parser.parse_args()
     device = torch.device(options.device)
     recipe = registry.find(options.recipe)
-    count = torch.arange(recipe.codec.colours)
+    count = torch.arange(recipe.model.codec.colours)
     colours = torch.stack([count % 8, count // 8 % 8, count // 64], 1).float() * 32
-    network = recipe.build(recipe.codec.build(recipe.grid, colours)).to(device).eval()
+    network = recipe.build(recipe.model.codec.build(recipe.grid, colours)).to(device).eval()
     with torch.no_grad():
         network.head.project.weight.normal_(std=0.5, generator=torch.Generator(device).manual_seed(0))
     theirs = peer.twin(network).eval()

@@ -43,7 +43,7 @@ def main() -> None:
     images = torch.randint(
         0, 256, (options.batch, 3, grid.rows, grid.cols), dtype=torch.uint8, generator=draw
     )
-    codec = recipe.codec.build(grid, kmeans.fit(images, recipe.codec.colours).colours)
+    codec = recipe.model.codec.build(grid, kmeans.fit(images, recipe.model.codec.colours).colours)
     network = recipe.build(codec).to(device)
     codec.prepare()
     images = images.to(device)
@@ -53,7 +53,7 @@ def main() -> None:
     stepper = Stepper(
         Pretraining(network), Adam(), accumulate=1, precision=options.precision, compiled=options.compile
     )
-    optimiser = Adam().build(theirs.parameters())
+    optimizer = Adam().build(theirs.parameters())
     ids, answers = peer.shifted(network, images), codec.encode(images)[..., 0]
     losses: dict[str, float] = {}
 
@@ -63,12 +63,12 @@ def main() -> None:
         losses.setdefault("isopix", float(loss))
 
     def their_step() -> None:
-        optimiser.zero_grad(set_to_none=True)
+        optimizer.zero_grad(set_to_none=True)
         with devices.autocast(device, options.precision):
             logits = theirs(input_ids=ids).logits
         loss = F.cross_entropy(logits.float().flatten(0, 1), answers.flatten())
         loss.backward()
-        optimiser.step()
+        optimizer.step()
         losses.setdefault("huggingface", float(loss.detach()))
 
     calls = {"isopix": ours_step, "huggingface": their_step}

@@ -25,12 +25,9 @@ PRETRAINING = {
     "bert": ("igpt.tiny_bert", GPT),
     "conv": ("isotropic.tiny-conv-pix2vec-3", CONV),
 }
-TUNING = ("steps=240", "batch=64", "evaluate_every=40", "test_images=10000")
+TUNING = ("steps=240", "batch_size=64", "evaluate_every=40", "num_test_images=10000")
 # Pre-training's own: in so few steps the usual tenth of it gets nowhere; from scratch it is the same one.
-RATES = {
-    name: f"optimiser.learning_rate={rate}"
-    for name, rate in {"ar": 0.003, "bert": 0.003, "conv": 0.01}.items()
-}
+RATES = {name: f"lr={rate}" for name, rate in {"ar": 0.003, "bert": 0.003, "conv": 0.01}.items()}
 SEEDS = range(3)
 
 

@@ -33,10 +33,14 @@ class Training:
     """Steps of a recipe's network on the same images, over and over."""
 
     def __init__(self, recipe: Recipe, images: Images, precision: str):
-        self.network = recipe.build(recipe.codec.example(recipe.grid)).to(images.device)
+        self.network = recipe.build(recipe.model.codec.example(recipe.grid)).to(images.device)
         self.images, self.losses = images, list[torch.Tensor]()
         self.stepper = Stepper(
-            Pretraining(self.network), recipe.optimiser, accumulate=1, precision=precision, compiled=False
+            Pretraining(self.network),
+            recipe.train.optimizer,
+            accumulate=1,
+            precision=precision,
+            compiled=False,
         )
 
     def step(self) -> None:
@@ -86,7 +90,7 @@ def read() -> argparse.Namespace:
 def _hiding(recipe: Recipe, name: str) -> Masked:
     """The recipe's objective, with this in the place of what is hidden."""
     assert isinstance(recipe.objective, Masked), f"{recipe.name} hides nothing"
-    return replace(recipe.objective, masking=MASKINGS[name])
+    return replace(recipe.objective, corruption=MASKINGS[name])
 
 
 def peak(recipe: Recipe, images: Images, precision: str) -> int | None:

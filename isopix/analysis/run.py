@@ -3,7 +3,7 @@
 import base64
 import io
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -169,7 +169,9 @@ def inductive_biases(subject: Subject) -> Numbers:
     """Errors under translation and permutation, and how far a change reaches, of every layer."""
     grid, images = subject.backbone.grid, subject.images[:BIASES]
     try:
-        found = biases.measure(subject.backbone, images, generator(subject.loaded.recipe.seed, "biases"))
+        found = biases.measure(
+            subject.backbone, images, generator(subject.loaded.recipe.train.seed, "biases")
+        )
     except ValueError as error:  # a grid too small to be shifted
         raise DoesNotApplyError(str(error)) from None
     layers = [
@@ -196,7 +198,7 @@ ANALYSES: dict[str, Callable[[Subject], Numbers]] = {
 
 def _require_attention(subject: Subject) -> None:
     if not subject.backbone.attends:
-        kind = subject.loaded.recipe.block.kind
+        kind = subject.loaded.recipe.model.block.kind
         raise DoesNotApplyError(f"a {kind} does not attend: there are no attention weights to look at")
 
 
@@ -265,14 +267,20 @@ def _plane(subject: Subject, alike: Float[Tensor, "N N"]) -> Numbers:
     grid, recipe = subject.backbone.grid, subject.loaded.recipe
     if min(grid) < 2:
         return {}
-    shallow = replace(recipe, depth=1).build(subject.codec).backbone  # what it adds does not depend on depth
+    shallow = (
+        recipe.updated(
+            depth=1,
+        )
+        .build(subject.codec)
+        .backbone
+    )  # what it adds does not depend on depth
     untrained = positions.similarity(
         _place_vectors(shallow.to(subject.loaded.network.device), subject.images)
     )
     return {
         "plane": positions.plane(alike, grid)._asdict(),
         "untrained": positions.plane(untrained, grid)._asdict(),
-        "shuffled": positions.chance(alike, grid, generator(recipe.seed, "shuffle"))._asdict(),
+        "shuffled": positions.chance(alike, grid, generator(recipe.train.seed, "shuffle"))._asdict(),
     }
 
 

@@ -59,11 +59,11 @@ def evaluate(
             images,
             masks=masks,
             seed=seed,
-            precision=precision or tuned.loaded.recipe.precision,
+            precision=precision or tuned.loaded.recipe.train.precision,
             progress=done,
         )
     facts = {"data": images.name, "limit": limit, "masks": masks, "seed": seed}
-    facts |= {"precision": precision or tuned.loaded.recipe.precision, "images_digest": digest(images)}
+    facts |= {"precision": precision or tuned.loaded.recipe.train.precision, "images_digest": digest(images)}
     values = {"kind": "evaluation", "step": tuned.loaded.step, **facts, "classes": list(tuned.classes)}
     values |= config.to_dict(found)
     path = _keep(folder, values, tag(facts))

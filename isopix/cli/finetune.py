@@ -42,7 +42,7 @@ def finetune(
     The weights with the best validation accuracy are kept, and judged on the test images at the end. Ctrl-C
     saves and says how to go on; with --fold-back the same command goes on.
 
-    Example: isopix finetune runs/photos --data labelled/ --out runs/classes steps=500 batch=64
+    Example: isopix finetune runs/photos --data labelled/ --out runs/classes steps=500 batch_size=64
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def finetune(
     looking_on = partial(watching, device=where, tensorboard=tensorboard, json=json)
     if not json:
         whence = f"from step {origin.facts['pretrained']['step']} of {source}" if origin else "from scratch"
-        work = f"{recipe.data.source}, {recipe.steps} steps of {recipe.batch}"
+        work = f"{recipe.data.source}, {recipe.train.steps} steps of {recipe.train.batch_size}"
         say(f"{recipe.name} {whence} on {work}, {devices.describe(where)}")
     again = again or (command(*sys.argv[1:]) if fold_back else command("resume", out))
     with going_on(out, again):

@@ -51,7 +51,7 @@ def images_for(loaded: Loaded, source: str | None, limit: int | None = None) -> 
     """Images of another source, or of the run's own with the limit that it has, at the resolution of the
     network, with a validation split and all labels.
     """
-    return load_images(data_for(loaded, source, limit), loaded.recipe.seed)
+    return load_images(data_for(loaded, source, limit), loaded.recipe.train.seed)
 
 
 def data_for(loaded: Loaded, source: str | None, limit: int | None = None) -> Data:
@@ -91,7 +91,7 @@ def split_to_draw(
     if source is None or _is_own(loaded.recipe.data, source):
         return images_for(loaded, source, limit), split or "test"
     settings = replace(loaded.recipe.data, source=source, limit=limit, fold_back=False, holdout=0.0)
-    images = load_images(settings, loaded.recipe.seed)
+    images = load_images(settings, loaded.recipe.train.seed)
     return images, split or ("test" if len(images.test) else "train")
 
 

@@ -75,7 +75,7 @@ def lowdata(
             loaded,
             images,
             question,
-            precision=precision or loaded.recipe.precision,
+            precision=precision or loaded.recipe.train.precision,
             protocol=Protocol(strengths=STRONGER, weaker=()),
             progress=done,
         )
@@ -84,7 +84,7 @@ def lowdata(
     facts: dict[str, Any] = {
         "data": images.name,
         "limit": limit,
-        "seed": loaded.recipe.seed,
+        "seed": loaded.recipe.train.seed,
         "subsets": subsets,
     }
     if how:

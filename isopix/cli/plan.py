@@ -66,7 +66,7 @@ def plan(
     numbers = reckoned(settled, devices.pick(device))
     rents = cost.rents(
         numbers["images"] * numbers["training_flops"],
-        settled.precision,
+        settled.train.precision,
         devices=device_hours or (),
         utilisation=utilisation,
         price=price,
@@ -76,20 +76,20 @@ def plan(
         show_json(numbers)
         return
     show_here(settled, numbers)
-    show_rents(rents, settled.precision, utilisation)
+    show_rents(rents, settled.train.precision, utilisation)
 
 
 def reckoned(settled: Recipe, where: torch.device) -> dict[str, Any]:
     """What the recipe takes, and how long on this device."""
     costs, memory = of_recipe(settled), memory_of(settled)
-    rate = cost.speed(where, settled.precision, settled.width) / costs.training_flops
-    images = settled.steps * settled.batch
+    rate = cost.speed(where, settled.train.precision, settled.model.width) / costs.training_flops
+    images = settled.train.steps * settled.train.batch_size
     return {
         "recipe": settled.name,
         "positions": settled.grid.positions,
         **costs._asdict(),
         **memory._asdict(),
-        "step_bytes": memory.bytes(settled.batch // settled.accumulate),
+        "step_bytes": memory.bytes(settled.train.batch_size // settled.train.accumulate),
         "free_bytes": devices.memory_free(where),
         "images": images,
         "device": devices.describe(where),
@@ -101,8 +101,10 @@ def reckoned(settled: Recipe, where: torch.device) -> dict[str, Any]:
 
 def show_here(settled: Recipe, numbers: Mapping[str, Any]) -> None:
     """What the recipe is, and what it takes of this machine."""
-    title = f"{settled.name}: {settled.depth} x {settled.width} over {numbers['positions']} positions"
-    piece = settled.batch // settled.accumulate
+    title = (
+        f"{settled.name}: {settled.model.depth} x {settled.model.width} over {numbers['positions']} positions"
+    )
+    piece = settled.train.batch_size // settled.train.accumulate
     rows = [
         ("parameters", f"{numbers['parameters']:,}"),
         ("FLOPs an image, forward", f"{numbers['forward_flops']:.3g}"),
@@ -110,7 +112,7 @@ def show_here(settled: Recipe, numbers: Mapping[str, Any]) -> None:
         ("memory for weights, gradients and Adam", size(numbers["weight_bytes"])),
         (f"memory of a step of {piece} images", size(numbers["step_bytes"])),
         ("free here", size(numbers["free_bytes"])),
-        (f"{settled.steps:,} steps of {settled.batch}", f"{numbers['images']:,} images"),
+        (f"{settled.train.steps:,} steps of {settled.train.batch_size}", f"{numbers['images']:,} images"),
         ("estimated rate here", f"{numbers['images_per_second']:.3g} images/s"),
         ("estimated time here", clock(numbers["seconds"])),
     ]

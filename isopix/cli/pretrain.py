@@ -40,7 +40,7 @@ def pretrain(
 
     Ctrl-C saves and says how to go on. What the run folder holds then is enough for every other verb.
 
-    Example: isopix pretrain igpt.tiny --data photos/ --out runs/photos steps=300 batch=32
+    Example: isopix pretrain igpt.tiny --data photos/ --out runs/photos steps=300 batch_size=32
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def pretrain(
     options = {**shared, "probe_every": probe_every}
     settled = registry.resolve(recipe, file=file, options=options, assignments=settings).recipe
     where = devices.pick(device)
-    work = f"{settled.data.source}, {settled.steps} steps of {settled.batch}"
+    work = f"{settled.data.source}, {settled.train.steps} steps of {settled.train.batch_size}"
     again = again or command("resume", out)
     with going_on(out, again), watching(settled, where, tensorboard=tensorboard, json=json) as watch:
         if not json:

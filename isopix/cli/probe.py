@@ -24,9 +24,10 @@ from isopix.core.device import Precision
 from isopix.data.dataset import ImageSet, digest
 from isopix.model.backbone import Stream
 from isopix.model.pool import Pool
+from isopix.probe.base import ProbeMethod
 from isopix.probe.knn import Knn
 from isopix.probe.linear import Lbfgs, Ridge
-from isopix.probe.results import TITLES, Evidence, Joined, Layers, LayerScore, Method, Protocol, Reading
+from isopix.probe.results import TITLES, Evidence, Joined, Layers, LayerScore, Protocol, Reading
 from isopix.probe.sgd import Sgd
 from isopix.runs.load import Loaded
 from isopix.runs.probe import evidence, keep
@@ -42,7 +43,7 @@ MethodName = Annotated[
     Literal["lbfgs", "sgd", "ridge", "knn"],
     Parameter(help=", ".join(TITLES.values())),
 ]
-METHODS: dict[str, Method] = {"lbfgs": Lbfgs(), "sgd": Sgd(), "ridge": Ridge(), "knn": Knn()}
+METHODS: dict[str, ProbeMethod] = {"lbfgs": Lbfgs(), "sgd": Sgd(), "ridge": Ridge(), "knn": Knn()}
 
 
 def probe(
@@ -98,7 +99,7 @@ def probe(
         seed=seed,
     )
     images = images_for(loaded, data, limit)
-    found = _evidence(loaded, images, protocol, precision or loaded.recipe.precision)
+    found = _evidence(loaded, images, protocol, precision or loaded.recipe.train.precision)
     warnings = (*found.network.warnings, *learnt_before(loaded.recipe.data, data))
     found = replace(found, network=replace(found.network, warnings=warnings))
     facts: dict[str, object] = {"data": images.name, "limit": limit, "images_digest": digest(images)}
@@ -110,7 +111,7 @@ def probe(
         say(f"wrote {path}")
 
 
-def method_of(name: str, iterations: int | None) -> Method:
+def method_of(name: str, iterations: int | None) -> ProbeMethod:
     """The method of that name. Raises ValueError for iterations of one that has none."""
     method = METHODS[name]
     if iterations is None:

@@ -36,7 +36,7 @@ def resume(
     recipe, where = recipe_of(found), devices.pick(device)
     step = found.records["state"]["step"]
     if not json and ACCOUNTS not in found.records:  # an imported model is refused
-        say(f"{recipe.name} from step {step} of {recipe.steps}, {devices.describe(where)}")
+        say(f"{recipe.name} from step {step} of {recipe.train.steps}, {devices.describe(where)}")
     again = again or command("resume", run)
     with going_on(run, again), watching(recipe, where, tensorboard=tensorboard, json=json) as watch:
         outcome = go_on(run, device=where, watch=watch)

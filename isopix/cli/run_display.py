@@ -29,11 +29,11 @@ def watching(recipe: Recipe, device: torch.device, *, tensorboard: bool, json: b
     """The live line; if only JSON is asked for, the notes alone, beside it. Raises ValueError for parts that
     do not go together.
     """
-    flops, peak = of_recipe(recipe).training_flops, devices.peak_flops(device, recipe.precision)
+    flops, peak = of_recipe(recipe).training_flops, devices.peak_flops(device, recipe.train.precision)
     if json:
         yield Watch(_note, tensorboard=tensorboard)
         return
-    with TrainingLine(recipe.steps, flops=flops, peak=peak) as line:
+    with TrainingLine(recipe.train.steps, flops=flops, peak=peak) as line:
         yield Watch(line.show, tensorboard=tensorboard)
 
 

@@ -25,13 +25,14 @@ from isopix.cli.progress import clock
 from isopix.cli.run_display import INTERRUPTED, going_on, watching
 from isopix.core import device as devices
 from isopix.core.command_line import command
-from isopix.core.config import parse, to_dict
+from isopix.core.config import to_dict
+from isopix.core.overrides import parse
 from isopix.recipes import registry
 from isopix.runs.lr_search import FILE, pretraining, rung_folder, search
 from isopix.runs.pretrain import Watch
 from isopix.train.lr_search import Descent, Rung, ladder
 
-RATE = "optimiser.learning_rate"
+RATE = "optimizer.learning_rate"
 
 First = Annotated[float, Parameter(help="the largest rate")]
 Smallest = Annotated[float, Parameter(help="the rate at which the descent ends if the loss still falls")]
@@ -77,7 +78,7 @@ def search_lr(
     @contextmanager
     def telling(rate: float) -> Iterator[Watch]:
         if not json:
-            say(f"\n{settled.name} at rate {rate}, {settled.steps} steps of {settled.batch}")
+            say(f"\n{settled.name} at rate {rate}, {settled.train.steps} steps of {settled.train.batch_size}")
         with watching(settled, where, tensorboard=False, json=json) as watch:
             yield watch
 

@@ -13,7 +13,7 @@ from isopix.cli.progress import clock, counting
 from isopix.cli.run_display import INTERRUPTED, going_on
 from isopix.core import device as devices
 from isopix.core.command_line import command
-from isopix.core.config import parse
+from isopix.core.overrides import parse
 from isopix.studies.claim_tests import Part
 from isopix.studies.executor import Crew, Place, Processes, Watch, side_by_side
 from isopix.studies.inductive_bias.write_up import Written, write_up

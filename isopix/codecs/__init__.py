@@ -4,6 +4,7 @@ A codec's spec says all that a run asks of it: the side of a position in pixels,
 that of some images, the same one from a checkpoint, and one of its size for counting.
 """
 
+from isopix.codecs.base import CodecSpec
 from isopix.codecs.patch import DownsampledColour, GreyThumbnail, MeanColour, WholePatch
 from isopix.codecs.pixel import ByteChannels, PaletteColours
 
@@ -16,5 +17,3 @@ __all__ = [
     "PaletteColours",
     "WholePatch",
 ]
-
-CodecSpec = PaletteColours | ByteChannels | MeanColour | DownsampledColour | GreyThumbnail | WholePatch

@@ -1,9 +1,12 @@
 """Codec: the two-way map between images and integer codes; nothing in it is learnt by gradient."""
 
 import abc
+from collections.abc import Mapping
+from typing import Any, Self
 
-from torch import nn
+from torch import Tensor, nn
 
+from isopix.core.registry import Part
 from isopix.core.types import Codes, Grid, Images
 
 
@@ -32,3 +35,37 @@ class Codec(nn.Module, abc.ABC):
         """A hash of everything that decides which code a pixel gets; two codecs of equal hash are the same
         map.
         """
+
+
+class CodecSpec(Part, noun="codec"):
+    """Settings of a codec."""
+
+    @property
+    @abc.abstractmethod
+    def cell(self) -> int:
+        """Side in pixels of one position."""
+
+    @property
+    def task(self) -> str:
+        """What `fit` has to do that takes time, in words; empty if there is nothing."""
+        return ""
+
+    @abc.abstractmethod
+    def fit(self, images: Images, grid: Grid, seed: int) -> Codec:
+        """The codec of these training images. Raises ValueError if it cannot be made."""
+
+    @abc.abstractmethod
+    def restore(self, tensors: Mapping[str, Tensor], grid: Grid) -> Codec:
+        """The codec that a checkpoint holds. Raises LookupError that names the tensor if it has none."""
+
+    @abc.abstractmethod
+    def example(self, grid: Grid) -> Codec:
+        """Some codec of this size."""
+
+    def anchored(self) -> Self:
+        """The same with the paths of its files made absolute."""
+        return self
+
+    def origin(self) -> dict[str, Any]:
+        """Where the codec comes from, for the record; nothing for one of the run's own."""
+        return {}

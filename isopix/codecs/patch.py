@@ -17,7 +17,7 @@ from torch import Tensor
 from isopix.codecs.base import Codec
 from isopix.codecs.bytes import Bytes
 from isopix.codecs.stateless import Fixed
-from isopix.core.config import spec
+from isopix.core.registry import register
 from isopix.core.types import Codes, Grid, Images
 
 Target = Literal["center_crop8", "subsample8"]
@@ -27,11 +27,10 @@ COLOUR_BITS = 5  # at most, a channel: 32,768 colours
 THUMBNAIL = 8  # side in pixels of the pictures that PatchFormer decodes (section 2.1)
 
 
-@spec
+@register("mean_colour")
 class MeanColour(Fixed):
     """The patch's mean colour in `bits` bits a channel: 3 bits are 512 classes (ViT, appendix B.1.2)."""
 
-    kind: Literal["mean_colour"] = "mean_colour"
     patch: int = 16
     bits: int = 3
 
@@ -46,13 +45,12 @@ class MeanColour(Fixed):
         return ColourThumbnail(grid, patch=self.patch, side=1, bits=self.bits)
 
 
-@spec
+@register("downsampled_colour")
 class DownsampledColour(Fixed):
     """The patch averaged to `side` x `side` colours of `bits` bits a channel: 16 times 512 classes (ViT,
     appendix B.1.2).
     """
 
-    kind: Literal["downsampled_colour"] = "downsampled_colour"
     patch: int = 16
     side: int = 4
     bits: int = 3
@@ -70,7 +68,7 @@ class DownsampledColour(Fixed):
         return ColourThumbnail(grid, patch=self.patch, side=self.side, bits=self.bits)
 
 
-@spec
+@register("grey_thumbnail")
 class GreyThumbnail(Fixed):
     """8 x 8 pixels of the patch in greys of `bits` bits: 64 codes of 4 levels (PatchFormer section 2.1).
 
@@ -80,7 +78,6 @@ class GreyThumbnail(Fixed):
     column less is left out above and before it than behind; for `subsample8` the side is a multiple of 8.
     """
 
-    kind: Literal["grey_thumbnail"] = "grey_thumbnail"
     patch: int = 16
     target: Target = "center_crop8"
     bits: int = 2
@@ -103,13 +100,12 @@ class GreyThumbnail(Fixed):
         return GreyPixels(grid, self)
 
 
-@spec
+@register("whole_patch")
 class WholePatch(Fixed):
     """Every pixel of the patch as it is: 256 times three levels of 256, for a regression (ViT, appendix
     B.1.2).
     """
 
-    kind: Literal["whole_patch"] = "whole_patch"
     patch: int = 16
 
     def __post_init__(self) -> None:

@@ -3,27 +3,27 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from isopix.codecs import kmeans, nearest_color, palette_file
+from isopix.codecs.base import CodecSpec
 from isopix.codecs.bytes import Bytes
 from isopix.codecs.palette import Palette
 from isopix.codecs.stateless import Fixed
-from isopix.core.config import spec
+from isopix.core.registry import register
 from isopix.core.types import Grid, Images
 
 __all__ = ["ByteChannels", "Bytes", "Palette", "PaletteColours"]
 
 
-@spec
-class PaletteColours:
+@register("palette")
+class PaletteColours(CodecSpec):
     """How many colours, and whence: a palette file, or None to fit them to the training images."""
 
-    kind: Literal["palette"] = "palette"
     colours: int = 512
     source: str | None = None
 
@@ -80,11 +80,9 @@ class PaletteColours:
         return {"palette": {"file": str(path), "source": palette_file.read(path).source}}
 
 
-@spec
+@register("bytes")
 class ByteChannels(Fixed):
     """The three channels as they are: nothing is chosen, fitted or kept."""
-
-    kind: Literal["bytes"] = "bytes"
 
     @property
     def cell(self) -> int:

@@ -2,27 +2,19 @@
 
 import abc
 from collections.abc import Mapping
-from typing import Any, TypeVar
 
 from torch import Tensor
 
-from isopix.codecs.base import Codec
+from isopix.codecs.base import Codec, CodecSpec
 from isopix.core.types import Grid, Images
 
-T = TypeVar("T")
 
-
-class Fixed(abc.ABC):
+class Fixed(CodecSpec):
     """What a run asks of a codec's settings, where the codec is the same whatever the images."""
 
     @abc.abstractmethod
     def build(self, grid: Grid) -> Codec:
         """The codec of images with so many positions."""
-
-    @property
-    def task(self) -> str:
-        """Nothing takes time."""
-        return ""
 
     def fit(self, images: Images, grid: Grid, seed: int) -> Codec:
         """The codec, whatever the images."""
@@ -35,11 +27,3 @@ class Fixed(abc.ABC):
     def example(self, grid: Grid) -> Codec:
         """The codec."""
         return self.build(grid)
-
-    def anchored(self: T) -> T:
-        """The same: no path is in it."""
-        return self
-
-    def origin(self) -> dict[str, Any]:
-        """Nothing."""
-        return {}

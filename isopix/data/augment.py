@@ -1,26 +1,38 @@
 """Augmentation: how a batch is drawn from a split: (split, numbers, generator) to images, on any device."""
 
+import abc
 from dataclasses import dataclass
 from math import ceil
-from typing import Literal
 
 import torch
 from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from isopix.core.config import spec
+from isopix.core.registry import Part, register
 from isopix.core.types import Images
 from isopix.data.splits import Index, Split, Wide
 
 Lengths = Float[Tensor, " B"]
 
 
-@spec
-class Plain:
-    """The images as they are."""
+class AugmentationSpec(Part, noun="augmentation"):
+    """Settings of an augmentation."""
 
-    kind: Literal["none"] = "none"
+    @abc.abstractmethod
+    def stored_side(self, rows: int, cols: int) -> int | None:
+        """Return the shorter side in pixels of the whole pictures to keep; None if none are needed. Raises
+        ValueError for images of a size that it cannot have.
+        """
+
+    @abc.abstractmethod
+    def take(self, split: Split, index: Index, generator: torch.Generator) -> Images:
+        """Return the images of a split at these indices, augmented."""
+
+
+@register("none")
+class Plain(AugmentationSpec):
+    """The images as they are."""
 
     def stored_side(self, rows: int, cols: int) -> None:
         """No whole pictures are needed."""
@@ -29,11 +41,10 @@ class Plain:
         return _images(split, index)
 
 
-@spec
-class PadCropFlip:
+@register("pad_crop_flip")
+class PadCropFlip(AugmentationSpec):
     """Reflect-pad, crop back at random, flip with probability `flip` (iGPT section 3.1, for CIFAR)."""
 
-    kind: Literal["pad_crop_flip"] = "pad_crop_flip"
     pad: int = 4
     flip: float = 0.5
 
@@ -53,8 +64,8 @@ class PadCropFlip:
         return pad_crop_flip(_images(split, index), pad=self.pad, flip=self.flip, generator=generator)
 
 
-@spec
-class ScaleCrop:
+@register("imagenet")
+class ScaleCrop(AugmentationSpec):
     """Shorter side uniform in [shortest, longest], random square crop, input resolution (iGPT section 3.1,
     which has no flip); then mirrored with probability `flip`.
 
@@ -65,7 +76,6 @@ class ScaleCrop:
     shape.
     """
 
-    kind: Literal["imagenet"] = "imagenet"
     shortest: int = 256
     longest: int = 384
     crop: int = 224
@@ -90,9 +100,6 @@ class ScaleCrop:
         boxes = random_boxes(wide, rows, cols, scale=self.crop / sides, generator=generator)
         images = average_boxes(wide, boxes, rows, cols)
         return pad_crop_flip(images, pad=0, flip=self.flip, generator=generator) if self.flip else images
-
-
-Augmentation = Plain | PadCropFlip | ScaleCrop
 
 
 def pad_crop_flip(images: Images, *, pad: int, flip: float, generator: torch.Generator) -> Images:

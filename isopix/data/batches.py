@@ -5,7 +5,7 @@ import torch
 from isopix.core import device as devices
 from isopix.core.random import generator
 from isopix.core.types import Images, Labels
-from isopix.data.augment import Augmentation, Plain
+from isopix.data.augment import AugmentationSpec, Plain
 from isopix.data.splits import Index, Split
 
 PLAIN = Plain()
@@ -56,7 +56,7 @@ class Batches:
         size: int,
         seed: int = 0,
         device: torch.device | str = "cpu",
-        augment: Augmentation = PLAIN,
+        augment: AugmentationSpec = PLAIN,
     ):
         if size < 1:
             raise ValueError(f"batch size is {size}; allowed: 1 or more")

@@ -10,11 +10,11 @@ from typing import Literal
 
 import torch
 
-from isopix.core.config import spec
+from isopix.core.config import config
 from isopix.core.random import generator
-from isopix.data.augment import Augmentation, Plain
+from isopix.data.augment import AugmentationSpec, Plain
 from isopix.data.cache import BadFile, Stored, stored
-from isopix.data.patch_augment import Noise, NoNoise
+from isopix.data.patch_augment import NoNoise, PatchAugmentationSpec
 from isopix.data.preprocess import Preparation
 from isopix.data.resize import Resample
 from isopix.data.sources.base import Source, SplitName, digest_of
@@ -28,7 +28,7 @@ MAX_SIDE = 1024
 MAX_BAD = 0.01  # of all images; above it the data set is not what its owner thinks
 
 
-@spec
+@config
 class Data:
     """Which images, at which resolution, and what is held out of training.
 
@@ -50,8 +50,8 @@ class Data:
     limit: int | None = None
     labels: int | str | None = None
     subset: int = 0
-    augment: Augmentation = Plain()
-    noise: Noise = NoNoise()
+    augment: AugmentationSpec = Plain()
+    patch_augment: PatchAugmentationSpec = NoNoise()
 
     def __post_init__(self) -> None:
         if not self.source:

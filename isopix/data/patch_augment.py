@@ -2,15 +2,16 @@
 must name.
 """
 
+import abc
 import math
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
-from isopix.core.config import spec
+from isopix.core.registry import Part, register
 from isopix.core.types import Images
 
 Cells = Float[Tensor, "cells 3 side side"]  # levels 0..255
@@ -21,18 +22,24 @@ LUMA = (0.299, 0.587, 0.114)
 YIQ = ((0.299, 0.587, 0.114), (0.5959, -0.2746, -0.3213), (0.2115, -0.5227, 0.3112))
 
 
-@spec
-class NoNoise:
-    """The pixels as they are."""
+class PatchAugmentationSpec(Part, noun="patch_augmentation"):
+    """Settings of what is done to the patches of a training input."""
 
-    kind: Literal["none"] = "none"
+    @abc.abstractmethod
+    def disturb(self, images: Images, cell: int, generator: torch.Generator) -> Images:
+        """Return the images with each cell x cell patch changed; randomness comes from `generator` alone."""
+
+
+@register("none")
+class NoNoise(PatchAugmentationSpec):
+    """The pixels as they are."""
 
     def disturb(self, images: Images, cell: int, generator: torch.Generator) -> Images:
         return images
 
 
-@spec
-class PatchNoise:
+@register("patch")
+class PatchNoise(PatchAugmentationSpec):
     """Each patch on its own, in this order: a random crop of `crop` of its side, enlarged back; brightness,
     contrast, saturation and hue moved at random; mirrored with chance `flip`; cut to 2 to 8 bits; with chance
     `grey`, blended with its grey (PatchFormer section 2.1, figure 1).
@@ -42,7 +49,6 @@ class PatchNoise:
     all times `strength`; and 14 of 16 pixels for the crop.
     """
 
-    kind: Literal["patch"] = "patch"
     crop: float = 0.875
     strength: float = 1.0
     flip: float = 0.2
@@ -75,9 +81,6 @@ class PatchNoise:
     def _colour(self, lots: "_Lots") -> "Colour":
         brightness, contrast, saturation, hue = (self.strength * (2 * lots.uniform() - 1) for _ in range(4))
         return Colour(32 * brightness, 1 + 0.5 * contrast, 1 + 0.5 * saturation, 0.2 * hue)
-
-
-Noise = NoNoise | PatchNoise
 
 
 class Colour(NamedTuple):

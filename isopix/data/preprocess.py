@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from isopix.core.config import spec
+from isopix.core.config import config
 from isopix.core.random import generator
 from isopix.data.decode import decode, reason
 from isopix.data.resize import Place, Resample, fit, shrink
@@ -23,7 +23,7 @@ CHUNKS_A_THREAD = 8  # in memory at once
 Job = tuple[Picture, Place | None]
 
 
-@spec
+@config
 class Preparation:
     """All that decides which pixels come out of a picture."""
 

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from isopix.core.config import spec
+from isopix.core.config import config
 from isopix.core.random import generator as seeded
 from isopix.core.types import Hidden, Images, Labels, Scalar
 from isopix.model.backbone import States
@@ -23,7 +23,7 @@ from isopix.objectives.masks import scattered
 from isopix.objectives.network import Network
 
 
-@spec
+@config
 class Classify:
     """Fine-tuning: generative_weight * L_GEN + L_CLF (iGPT sections 2.3 and 2.4; weight 1 there).
 
@@ -193,7 +193,7 @@ class Classifier(nn.Module):
         return [at, backbone.read(last, problem.hidden)]
 
     def _freeze(self) -> None:
-        """What has no part in the loss is not trained, and needs no memory of the optimiser."""
+        """What has no part in the loss is not trained, and needs no memory of the optimizer."""
         idle: set[nn.Parameter] = set()
         backbone = self.network.backbone
         if not self.settings.generates:

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
 
-from isopix.core.config import spec
+from isopix.core.config import config
 from isopix.core.types import Codes, Grid, Images
 from isopix.objectives.network import Network
 
@@ -17,7 +17,7 @@ NextCodes = Codes  # [B 1 Q]
 Painted = UInt8[Tensor, "_ 3 H W"]  # as many as asked for
 
 
-@spec
+@config
 class Sampling:
     """How a code is drawn from its logits: `temperature` 1 and no cuts is the model's own distribution
     (the paper's).

@@ -14,12 +14,14 @@ from isopix.core.config import to_dict
 from isopix.core.device import environment
 from isopix.data.dataset import Data
 from isopix.interop.imported_model import Imported
+from isopix.model.spec import ModelSpec
 from isopix.objectives.network import Network
 from isopix.recipes.recipe import Recipe
 from isopix.storage import checkpoint
 from isopix.storage.atomic import write_json
 from isopix.storage.log import Log
 from isopix.storage.run_folder import RunFolder
+from isopix.train.config import TrainConfig
 
 ACCOUNTS = "imported"  # the record that says what became of each of their tensors
 UNSTATED = "imagenet-1k"  # what the verbs read where nobody states the images: those of all released models
@@ -57,14 +59,18 @@ def recipe_of(imported: Imported, data: str) -> Recipe:
     """The settings of an imported model; those of its training that are not known are the defaults."""
     return Recipe(
         name=f"igpt.{imported.depth}x{imported.width}",
+        model=ModelSpec(
+            codec=PaletteColours(colours=len(imported.colours)),
+            depth=imported.depth,
+            width=imported.width,
+            block=imported.block,
+        ),
         data=Data(source=data, rows=imported.grid.rows, cols=imported.grid.cols),
-        codec=PaletteColours(colours=len(imported.colours)),
-        depth=imported.depth,
-        width=imported.width,
-        block=imported.block,
         objective=imported.objective,
-        steps=max(1, imported.step),
-        precision="fp32",
+        train=TrainConfig(
+            steps=max(1, imported.step),
+            precision="fp32",
+        ),
     )
 
 

@@ -12,7 +12,7 @@ from isopix.core.types import Grid
 from isopix.interop.mmap_alloc import scratch
 from isopix.interop.name_tables import Account, Row
 from isopix.model.blocks import Transformer
-from isopix.objectives.network import ObjectiveSpec
+from isopix.objectives.base import ObjectiveSpec
 from isopix.storage.atomic import MAX_JSON, json_bytes
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)

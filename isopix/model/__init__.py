@@ -1,1 +1,1 @@
-"""Stem, masking, positions, blocks, head: the network, knowing nothing of data, objectives or optimisers."""
+"""Stem, masking, positions, blocks, head: the network, knowing nothing of data, objectives or optimizers."""

@@ -2,9 +2,9 @@
 expects the middle of all levels.
 """
 
+import abc
 from itertools import pairwise
 from math import isqrt
-from typing import Literal
 
 import torch
 from einops import rearrange, repeat
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from isopix.codecs.base import Codec
-from isopix.core.config import spec
+from isopix.core.registry import Part, register
 from isopix.core.types import Codes, Logits, Tokens
 from isopix.model.conv_layers import Pixels, Rectified, Standardised
 from isopix.model.likelihood import Categorical, Decoder, Nats, at_least_float32
@@ -25,16 +25,26 @@ ClassLogits = Float[Tensor, "B C"]
 Means = Float[Tensor, "B N Q"]  # levels 0..K-1 scaled to [-1, 1]
 
 
-@spec
-class Linear:
-    """One untied matrix without bias (iGPT's `wtet`)."""
-
-    kind: Literal["linear"] = "linear"
+class HeadSpec(Part, noun="head"):
+    """Settings of a head."""
 
     @property
     def categorical(self) -> bool:
         """Whether each level has a chance, so that codes can be drawn and labels be smoothed."""
         return True
+
+    @abc.abstractmethod
+    def build(self, codec: Codec, width: int) -> Decoder:
+        """Return the head. Raises ValueError for a codec or width that it cannot have."""
+
+    @abc.abstractmethod
+    def flops(self, codec: Codec, width: int) -> int:
+        """Return the FLOPs per position; a multiply-add counts as two."""
+
+
+@register("linear")
+class Linear(HeadSpec):
+    """One untied matrix without bias (iGPT's `wtet`)."""
 
     def build(self, codec: Codec, width: int) -> "LinearHead":
         return LinearHead(codec, width)
@@ -44,22 +54,17 @@ class Linear:
         return 2 * width * codec.codes * codec.levels
 
 
-@spec
-class Upsampling:
+@register("upsampling")
+class Upsampling(HeadSpec):
     """A residual decoder from a vector to a thumbnail: 2 x 2 pixels of `channels` channels, doubled in side
     and halved in channels until there is one pixel a code (PatchFormer section 2.1, which tells no more).
     """
 
-    kind: Literal["upsampling"] = "upsampling"
     channels: int = 256
 
     def __post_init__(self) -> None:
         if self.channels < 1:
             raise ValueError(f"channels {self.channels} must be at least 1")
-
-    @property
-    def categorical(self) -> bool:
-        return True
 
     def build(self, codec: Codec, width: int) -> "UpsamplingHead":
         """Raises ValueError unless the codes of a position are a square of 4 x 4, 8 x 8, and so on."""
@@ -70,13 +75,11 @@ class Upsampling:
         return counted(lambda: self.build(codec, width), (1, 1, width), torch.float32)
 
 
-@spec
-class Regression:
+@register("regression")
+class Regression(HeadSpec):
     """A mean for each code, by one matrix without bias, and the squared error of it: "regression on the full
     patch using L2" (ViT, appendix B.1.2).
     """
-
-    kind: Literal["regression"] = "regression"
 
     @property
     def categorical(self) -> bool:
@@ -209,6 +212,3 @@ class ClassHead(nn.Module):
         if self.block is not None:
             pooled = rearrange(self.block(rearrange(pooled, "b d -> b d 1 1")), "b d 1 1 -> b d")
         return at_least_float32(F.linear(pooled if kept is None else pooled * kept, self.weight))
-
-
-Head = Linear | Upsampling | Regression

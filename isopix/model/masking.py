@@ -1,60 +1,77 @@
 """Masking: what of each position the blocks may see. (parts, hidden) -> tokens; an objective says which."""
 
+import abc
 from functools import reduce
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 from torch import nn
 
-from isopix.core.config import spec
+from isopix.core.registry import Part, register
 from isopix.core.types import Hidden, Tokens
+from isopix.model.norms import NormSpec
 from isopix.model.stems.base import Parts
 
 
-@spec
-class ShiftRight:
+class MaskingSpec(Part, noun="corruption"):
+    """Settings of what the blocks see in place of a masked position."""
+
+    drops_tokens: ClassVar[bool] = False  # whether masked positions are left out of the blocks
+    masks_single_codes: ClassVar[bool] = False  # whether single codes of a position can be masked
+
+    def build_pos_norm(self, norm: NormSpec, width: int) -> nn.Module | None:
+        """Return the norm of position embeddings that are added to decoded positions; None for none."""
+        return None
+
+    @abc.abstractmethod
+    def build(self, width: int) -> nn.Module:
+        """Return the module (parts, hidden) -> tokens."""
+
+
+@register("shift_right")
+class ShiftRight(MaskingSpec):
     """Position i receives what stood at i-1, the first a learned start vector: no position sees its own
     answer, and the last pixel is never an input (OpenAI's graph). `hidden` must be None.
     """
-
-    kind: Literal["shift_right"] = "shift_right"
 
     def build(self, width: int) -> "Shift":
         return Shift(width)
 
 
-@spec
-class ZeroOut:
+@register("zero_out")
+class ZeroOut(MaskingSpec):
     """What is hidden becomes a zero vector, before positions are added (iGPT section 2.2).
 
     That is the whole position, or of a position some of whose codes are hidden, the part of each such code.
     """
 
-    kind: Literal["zero_out"] = "zero_out"
+    masks_single_codes: ClassVar[bool] = True
 
     def build(self, width: int) -> "Zero":
         return Zero()
 
 
-@spec
-class MaskToken:
+@register("mask_token")
+class MaskToken(MaskingSpec):
     """A hidden position becomes a learned vector, before positions are added (ViT, appendix B.1.2)."""
-
-    kind: Literal["mask_token"] = "mask_token"
 
     def build(self, width: int) -> "Token":
         return Token(width)
 
 
-@spec
-class Drop:
+@register("drop")
+class Drop(MaskingSpec):
     """Hidden positions are not there: stem and blocks run over the visible ones alone (PatchFormer section
     2.1). What answers for a hidden position is norm(u) + norm'(X + Y) of the pooled vector u and the vectors
-    of its row and column; without `norm_places` it is norm(u) + X + Y, the paper's plain sum of them.
+    of its row and column; without `norm_positions` it is norm(u) + X + Y, the paper's plain sum of them.
     """
 
-    kind: Literal["drop"] = "drop"
-    norm_places: bool = True
+    drops_tokens: ClassVar[bool] = True
+
+    norm_positions: bool = True
+
+    def build_pos_norm(self, norm: NormSpec, width: int) -> nn.Module:
+        return norm.build(width) if self.norm_positions else nn.Identity()
 
     def build(self, width: int) -> "Dropped":
         return Dropped()
@@ -106,10 +123,6 @@ class Dropped(nn.Module):
     def forward(self, parts: Parts, hidden: Hidden | None) -> Tokens:
         assert hidden is None, "the backbone has left out what is hidden"
         return whole(parts)
-
-
-Hiding = ZeroOut | MaskToken | Drop  # what an objective that hides positions may choose
-Masking = ShiftRight | Hiding
 
 
 def whole(parts: Parts) -> Tokens:

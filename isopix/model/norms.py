@@ -1,20 +1,27 @@
 """Norms over the channels of one position."""
 
+import abc
 import math
-from typing import Literal
 
 from torch import nn
 
-from isopix.core.config import spec
+from isopix.core.registry import Part, register
 
 
-@spec
-class RootMeanSquare:
+class NormSpec(Part, noun="norm"):
+    """Settings of a norm."""
+
+    @abc.abstractmethod
+    def build(self, width: int) -> nn.Module:
+        """Return the norm over so many channels."""
+
+
+@register("root_mean_square")
+class RootMeanSquare(NormSpec):
     """x / sqrt(mean(x^2) + epsilon) * gain: no mean is subtracted and there is no bias (OpenAI's released
     iGPT).
     """
 
-    kind: Literal["root_mean_square"] = "root_mean_square"
     epsilon: float = 1e-5
 
     def __post_init__(self) -> None:
@@ -24,11 +31,10 @@ class RootMeanSquare:
         return nn.RMSNorm(width, eps=self.epsilon)
 
 
-@spec
-class Layer:
+@register("layer")
+class Layer(NormSpec):
     """The standard layer norm with gain and bias."""
 
-    kind: Literal["layer"] = "layer"
     epsilon: float = 1e-5
 
     def __post_init__(self) -> None:
@@ -36,9 +42,6 @@ class Layer:
 
     def build(self, width: int) -> nn.Module:
         return nn.LayerNorm(width, eps=self.epsilon)
-
-
-Norm = RootMeanSquare | Layer
 
 
 def _check(epsilon: float) -> None:

@@ -1,23 +1,29 @@
 """Position embeddings: what tells a block where a token stands."""
 
-from typing import Literal
+import abc
 
 import torch
 from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from isopix.core.config import spec
+from isopix.core.registry import Part, register
 from isopix.core.types import Grid, Places, Tokens
 
 Vectors = Float[Tensor, "positions D"]
 
 
-@spec
-class Learned:
-    """One free vector for each position, independent of its neighbours' (iGPT section 2.2)."""
+class PositionsSpec(Part, noun="positions"):
+    """Settings of position embeddings."""
 
-    kind: Literal["learned"] = "learned"
+    @abc.abstractmethod
+    def build(self, grid: Grid, width: int) -> nn.Module:
+        """Return the module that adds the vectors of positions to tokens."""
+
+
+@register("learned")
+class Learned(PositionsSpec):
+    """One free vector for each position, independent of its neighbours' (iGPT section 2.2)."""
 
     def build(self, grid: Grid, width: int) -> "LearnedPositions":
         return LearnedPositions(grid, width)
@@ -37,13 +43,11 @@ class LearnedPositions(nn.Module):
         return tokens + self.table[places]
 
 
-@spec
-class Factorised:
+@register("factorised")
+class Factorised(PositionsSpec):
     """One free vector for each row and one for each column; a position has the sum of its two (PatchFormer
     section 2.1).
     """
-
-    kind: Literal["factorised"] = "factorised"
 
     def build(self, grid: Grid, width: int) -> "FactorisedPositions":
         return FactorisedPositions(grid, width)
@@ -68,11 +72,9 @@ class FactorisedPositions(nn.Module):
         return tokens + self.vectors()[places]
 
 
-@spec
-class NoPositions:
+@register("none")
+class NoPositions(PositionsSpec):
     """Nothing is added: what a block knows of places, it knows by itself."""
-
-    kind: Literal["none"] = "none"
 
     def build(self, grid: Grid, width: int) -> "Unplaced":
         return Unplaced()
@@ -86,6 +88,3 @@ class Unplaced(nn.Module):
     def at(self, tokens: Tokens, places: Places) -> Tokens:
         """The tokens as they are."""
         return tokens
-
-
-Positions = Learned | Factorised | NoPositions

@@ -1,24 +1,20 @@
 """Autoregressive objective: name every code from those before it in raster order."""
 
-from typing import Literal
-
 import torch
 
 from isopix.codecs.base import Codec
-from isopix.core.config import spec
-from isopix.core.types import Grid, Images, Places, Tokens
+from isopix.core.registry import register
+from isopix.core.types import Images, Places, Tokens
 from isopix.model.likelihood import Decoder
 from isopix.model.masking import ShiftRight
-from isopix.objectives.base import Loss, Problem, nll, pose
+from isopix.objectives.base import Loss, ObjectiveSpec, Problem, nll, pose
 
 
-@spec
-class Autoregressive:
+@register("autoregressive")
+class Autoregressive(ObjectiveSpec):
     """L_AR = E[-ln p(x)], p(x) = product over i of p(x_i | x_1 .. x_i-1): mean over all positions (iGPT
     section 2.1).
     """
-
-    kind: Literal["autoregressive"] = "autoregressive"
 
     @property
     def causal(self) -> bool:
@@ -29,18 +25,7 @@ class Autoregressive:
         return True
 
     @property
-    def single_codes(self) -> bool:
-        return False
-
-    @property
-    def smoothing(self) -> float:
-        return 0.0
-
-    def require(self, grid: Grid) -> None:
-        pass
-
-    @property
-    def masking(self) -> ShiftRight:
+    def corruption(self) -> ShiftRight:
         return ShiftRight()
 
     def decoded(self, positions: int, codes: int) -> float:
@@ -50,9 +35,6 @@ class Autoregressive:
         """Nothing is drawn: every position of every image is graded."""
         answers = codec.encode(images)
         return pose(images, None, answers, torch.ones_like(answers[..., :1], dtype=torch.bool))
-
-    def places(self, problem: Problem) -> None:
-        """Everywhere."""
 
     def loss(self, tokens: Tokens, problem: Problem, head: Decoder, places: Places | None = None) -> Loss:
         return nll(tokens, problem, head, places=places)

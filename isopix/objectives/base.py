@@ -1,7 +1,8 @@
 """Objective: poses a problem to the backbone and grades the answer."""
 
+import abc
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import torch
 from einops import rearrange
@@ -9,9 +10,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from isopix.codecs.base import Codec
+from isopix.core.registry import Part
 from isopix.core.types import Codes, Graded, Grid, Hidden, Images, Places, Scalar, Tokens
 from isopix.model.likelihood import Decoder
-from isopix.model.masking import Masking
+from isopix.model.masking import MaskingSpec
 
 Loss = Scalar  # mean nats per graded code: a mean within each image, then over images
 
@@ -41,45 +43,54 @@ class Problem(NamedTuple):
         return (Problem(*items) for items in zip(*split, strict=True))
 
 
-@runtime_checkable
-class Objective(Protocol):
-    """What every objective spec offers; the unions in this package list the specs."""
+class ObjectiveSpec(Part, noun="objective"):
+    """Settings of an objective: it makes training batches and computes their loss."""
 
     @property
     def causal(self) -> bool:
         """Whether a position may only look at those before it."""
+        return False
 
     @property
+    def smoothing(self) -> float:
+        """How much of each label all levels share in training."""
+        return 0.0
+
+    @property
+    @abc.abstractmethod
+    def corruption(self) -> MaskingSpec:
+        """What of a hidden position the blocks may see."""
+
+    @property
+    @abc.abstractmethod
     def paints(self) -> bool:
         """Whether it names every code from those before it, so that pictures can be drawn."""
 
     @property
     def single_codes(self) -> bool:
         """Whether it may hide single codes of a position."""
+        return False
 
     def require(self, grid: Grid) -> None:
         """Raises ValueError for a grid on which no problem can be posed."""
 
-    @property
-    def smoothing(self) -> float:
-        """How much of each label all levels share in training."""
-
-    @property
-    def masking(self) -> Masking:
-        """What of a hidden position the blocks may see."""
-
+    @abc.abstractmethod
     def decoded(self, positions: int, codes: int) -> float:
         """The share of so many positions with something graded, hence decoded, on average."""
 
+    @abc.abstractmethod
     def prepare(self, images: Images, codec: Codec, generator: torch.Generator) -> Problem:
         """A problem made of a batch; chance comes from `generator` alone."""
 
     def places(self, problem: Problem) -> Places | None:
         """Of each image places with all that is graded among them; None for every position."""
+        return None
 
+    @abc.abstractmethod
     def loss(self, tokens: Tokens, problem: Problem, head: Decoder, places: Places | None = None) -> Loss:
         """What training makes small, of the backbone's answer `tokens` everywhere or at these places."""
 
+    @abc.abstractmethod
     def nats(self, tokens: Tokens, problem: Problem, head: Decoder, places: Places | None = None) -> Loss:
         """-ln p(answer), of the same; most objectives train it as it is."""
 

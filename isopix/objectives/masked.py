@@ -1,35 +1,31 @@
 """Masked objective: name the codes of hidden positions from all that is left (BERT)."""
 
-from dataclasses import field
-from typing import Literal
-
 import torch
 
 from isopix.codecs.base import Codec
-from isopix.core.config import spec
+from isopix.core.registry import register
 from isopix.core.types import Grid, Images, Places, Tokens
 from isopix.model.likelihood import Decoder
-from isopix.model.masking import Hiding, ZeroOut
-from isopix.objectives.base import Loss, Problem, nll, pose
+from isopix.model.masking import MaskingSpec, ZeroOut
+from isopix.objectives.base import Loss, ObjectiveSpec, Problem, nll, pose
 from isopix.objectives.bert_corruption import Corruption, of_content, spared, stacked, untouched
-from isopix.objectives.masks import Independent, Mask
+from isopix.objectives.masks import Independent, MaskSpec
 
 
-@spec
-class Masked:
+@register("masked")
+class Masked(ObjectiveSpec):
     """L_BERT = E over masks M of the mean over i in M of -ln p(x_i | x outside M) (iGPT section 2.1).
 
     The paper writes a sum over M; the released code, and we, take the mean within an image, then over images.
-    `masking` is what of a hidden position is seen. Of the positions in M a share `swapped` shows the pixels
-    of another one, and a share `kept` its own; all are graded. With `static` the mask of an image is a
+    `corruption` is what of a hidden position is seen. Of the positions in M a share `swapped` shows the
+    pixels of another one, and a share `kept` its own; all are graded. With `static` the mask of an image is a
     function of its pixels, the same whenever it is seen. `smoothing` shares so much of each label among all
     levels while training; evaluations are without. With `causal` a position sees those before it and itself
     alone.
     """
 
-    kind: Literal["masked"] = "masked"
-    mask: Mask = field(default_factory=Independent)
-    masking: Hiding = field(default_factory=ZeroOut)
+    mask: MaskSpec = Independent()
+    corruption: MaskingSpec = ZeroOut()
     swapped: float = 0.0
     kept: float = 0.0
     static: bool = False
@@ -41,10 +37,10 @@ class Masked:
             raise ValueError(f"swapped {self.swapped} and kept {self.kept} must be shares of one whole")
         if not 0 <= self.smoothing < 1:
             raise ValueError(f"smoothing {self.smoothing} must lie in [0, 1)")
-        if self.mask.single_codes and self.masking.kind != "zero_out":
+        if self.mask.single_codes and not self.corruption.masks_single_codes:
             raise ValueError(
-                f"mask {self.mask.kind} hides single codes, which masking {self.masking.kind} cannot; "
-                "take objective.masking=zero_out"
+                f"mask {self.mask.kind} hides single codes, which corruption {self.corruption.kind} cannot; "
+                "take objective.corruption=zero_out"
             )
 
     @property

@@ -1,20 +1,43 @@
 """Mask policies: what to hide, as a function of (batch, grid, codes a position, generator)."""
 
+import abc
 import math
-from typing import Literal
 
 import torch
 from einops import repeat
 
-from isopix.core.config import spec
+from isopix.core.registry import Part, register
 from isopix.core.types import Grid, Hidden
 
 
-@spec
-class Independent:
+class MaskSpec(Part, noun="mask"):
+    """Settings of a mask policy."""
+
+    @property
+    def single_codes(self) -> bool:
+        """Whether single codes of a position may be hidden."""
+        return False
+
+    @abc.abstractmethod
+    def draw(self, batch: int, grid: Grid, codes: int, generator: torch.Generator) -> Hidden:
+        """Return a mask, True where hidden: drawn on the CPU, so that every device hides the same codes."""
+
+    def require(self, grid: Grid) -> None:
+        """Raises ValueError for a grid on which no mask can be drawn."""
+
+    @abc.abstractmethod
+    def touched(self, positions: int, codes: int) -> float:
+        """Return the share of positions of which something is hidden, on average."""
+
+    @abc.abstractmethod
+    def most(self, images: int, positions: int, codes: int) -> int:
+        """Return of how many positions of so many images something is hidden, at most."""
+
+
+@register("independent")
+class Independent(MaskSpec):
     """Every position hidden with the same chance, on its own (iGPT section 2.1: 0.15)."""
 
-    kind: Literal["independent"] = "independent"
     ratio: float = 0.15
 
     def __post_init__(self) -> None:
@@ -23,14 +46,6 @@ class Independent:
     def draw(self, batch: int, grid: Grid, codes: int, generator: torch.Generator) -> Hidden:
         """True where hidden: drawn on the CPU, so that every device hides the same positions."""
         return torch.rand(batch, grid.positions, 1, generator=generator) < self.ratio
-
-    @property
-    def single_codes(self) -> bool:
-        """Whether single codes of a position may be hidden."""
-        return False
-
-    def require(self, grid: Grid) -> None:
-        """It can be drawn on every grid."""
 
     def touched(self, positions: int, codes: int) -> float:
         """The share of positions of which something is hidden, on average."""
@@ -41,13 +56,12 @@ class Independent:
         return _bound(images * positions, self.touched(positions, codes))
 
 
-@spec
-class Subpixel:
+@register("subpixel")
+class Subpixel(MaskSpec):
     """Every code hidden with the same chance, on its own: of a pixel in bytes, single channels (the other
     reading of "input index" in the study of inductive biases, section 3).
     """
 
-    kind: Literal["subpixel"] = "subpixel"
     ratio: float = 0.15
 
     def __post_init__(self) -> None:
@@ -62,9 +76,6 @@ class Subpixel:
         """Whether single codes of a position may be hidden."""
         return True
 
-    def require(self, grid: Grid) -> None:
-        """It can be drawn on every grid."""
-
     def touched(self, positions: int, codes: int) -> float:
         """The share of positions of which something is hidden, on average."""
         return 1 - (1 - self.ratio) ** codes
@@ -74,8 +85,8 @@ class Subpixel:
         return _bound(images * positions, self.touched(positions, codes))
 
 
-@spec
-class Blocks:
+@register("blocks")
+class Blocks(MaskSpec):
     """Squares of `side` x `side` positions hidden whole, as many of them in every image: the mask is drawn on
     a grid that is so many times coarser, and enlarged (PatchFormer section 2.1).
 
@@ -83,7 +94,6 @@ class Blocks:
     which squares of four cannot make: with `exact_count` 118 as many single ones are hidden, anywhere.
     """
 
-    kind: Literal["blocks"] = "blocks"
     ratio: float = 0.6
     side: int = 2
     exact_count: int | None = None
@@ -137,9 +147,6 @@ class Blocks:
                 f"choose another objective.mask.{setting}"
             )
         return count
-
-
-Mask = Independent | Subpixel | Blocks
 
 
 def scattered(ratio: float, positions: int) -> Blocks:

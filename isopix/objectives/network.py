@@ -12,11 +12,7 @@ from isopix.codecs.base import Codec
 from isopix.core.types import Codes, Hidden, Images, Logits, Places, Tokens
 from isopix.model.backbone import Backbone
 from isopix.model.likelihood import Decoder
-from isopix.objectives.autoregressive import Autoregressive
-from isopix.objectives.base import Loss, Problem, nll_by_image
-from isopix.objectives.masked import Masked
-
-ObjectiveSpec = Autoregressive | Masked
+from isopix.objectives.base import Loss, ObjectiveSpec, Problem, nll_by_image
 
 
 class Network(nn.Module):

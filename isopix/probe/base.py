@@ -1,13 +1,15 @@
 """Method: a way to tell classes by features; given a task, it solves a few layers after another."""
 
+import abc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Self
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from isopix.core.registry import Part
 from isopix.core.types import Labels
 from isopix.probe.feature_splits import Features, Splits
 
@@ -52,21 +54,24 @@ class Solved:
     told: list[dict[str, Any]]
 
 
-@runtime_checkable
-class Method(Protocol):
-    """What every method's spec offers; the union in evidence.py lists the specs."""
+class ProbeMethod(Part, noun="probe"):
+    """Settings of a way to tell classes by features."""
 
     @property
     def stored(self) -> bool:
         """Whether it reads features a batch at a time, so that they may lie on a disk in 16 bits."""
+        return False
 
+    @abc.abstractmethod
     def grid(self, strengths: tuple[float, ...]) -> tuple[str, tuple[float, ...]]:
         """The field of a `LayerScore` that validation chooses, and the values whose ends are to be warned of;
         none where ends mean nothing. `strengths` are all that a penalty may have.
         """
 
-    def only(self, setting: int | float) -> "Method":
+    def only(self, setting: int | float) -> Self:
         """The same with this setting alone to choose from; a penalty's strength is not its own."""
+        return self
 
+    @abc.abstractmethod
     def solve(self, task: Task) -> Iterator[Solved]:
         """All layers in order, some at a time."""

@@ -2,15 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from isopix.core.config import spec
-from isopix.probe.base import Probabilities, Solved, Task
+from isopix.core.registry import register
+from isopix.probe.base import Probabilities, ProbeMethod, Solved, Task
 from isopix.probe.feature_splits import Features, Frame, Split, Standard
 
 TEMPERATURE = 0.07  # Wu, Xiong, Yu, Lin 2018, Unsupervised Feature Learning via Non-Parametric Instance
@@ -18,13 +17,12 @@ NEIGHBOURS = 20  # Discrimination, section 3.4; as few as this only among some h
 BLOCK = 1024  # images that are compared with all training images at once
 
 
-@spec
-class Knn:
+@register("knn")
+class Knn(ProbeMethod):
     """Each of the nearest k training images votes with weight exp(cosine / temperature), cosines being of
     standardised features (Wu et al. 2018, section 3.4); validation chooses k.
     """
 
-    kind: Literal["knn"] = "knn"
     neighbours: tuple[int, ...] = (10, 20, 50, 100, 200)
     temperature: float = TEMPERATURE
 

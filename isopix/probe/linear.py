@@ -3,40 +3,31 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from isopix.core.config import spec
+from isopix.core.registry import register
 from isopix.probe import lbfgs, logistic, ridge
-from isopix.probe.base import Probabilities, Solved, Task
+from isopix.probe.base import Probabilities, ProbeMethod, Solved, Task
 from isopix.probe.feature_splits import Features, Split, Standard
 from isopix.probe.logistic import Fits
 
 BUDGET = 2**31  # bytes that the layers solved together may take
 
 
-class _Penalised:
+class _Penalised(ProbeMethod):
     """What both have in common: they are solved in memory, by the strength of their penalty."""
-
-    @property
-    def stored(self) -> bool:
-        return False
 
     def grid(self, strengths: tuple[float, ...]) -> tuple[str, tuple[float, ...]]:
         return "strength", strengths
 
 
-@spec
+@register("lbfgs")
 class Lbfgs(_Penalised):
     """Multinomial logistic regression by L-BFGS (iGPT section 3.4, CIFAR and STL-10)."""
-
-    kind: Literal["lbfgs"] = "lbfgs"
-
-    def only(self, setting: int | float) -> "Lbfgs":
-        return self  # strengths are the protocol's
 
     def fit(self, features: Features, targets: Tensor, strengths: Tensor, *, classes: int) -> Fits:
         return logistic.fit(features, targets, strengths, classes=classes)
@@ -48,16 +39,11 @@ class Lbfgs(_Penalised):
         return _solve(self, task)
 
 
-@spec
+@register("ridge")
 class Ridge(_Penalised):
     """Least squares to one-hot targets in closed form; the scores estimate the classes' probabilities, but
     may lie outside 0..1.
     """
-
-    kind: Literal["ridge"] = "ridge"
-
-    def only(self, setting: int | float) -> "Ridge":
-        return self
 
     def fit(self, features: Features, targets: Tensor, strengths: Tensor, *, classes: int) -> Fits:
         return ridge.fit(features, targets, strengths, classes=classes)

@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from isopix.core import config
-from isopix.core.config import spec
+from isopix.core.config import config, to_dict
 from isopix.model.backbone import Stream
 from isopix.model.pool import Pool
-from isopix.probe.knn import Knn
-from isopix.probe.linear import Lbfgs, Ridge
-from isopix.probe.sgd import Sgd
+from isopix.probe import knn, sgd  # noqa: F401  registered
+from isopix.probe.base import ProbeMethod
+from isopix.probe.linear import Lbfgs
 
 # Half decades. Standardised features make one grid serve every network, and a penalty on the mean loss every
 # number of images: at 10 the weights all but vanish, at 1e-8 they are free. The last six take most of the
@@ -20,7 +19,6 @@ WEAKER = tuple(float(f"{10 ** (power / 2):.3g}") for power in range(-16, -10))
 # huggingface: without the start symbol, each pixel one position early, as their feature path is used.
 Reading = Literal["paper", "huggingface"]
 
-Method = Lbfgs | Sgd | Ridge | Knn
 TITLES = {
     "lbfgs": "logistic regression by L-BFGS",
     "sgd": "logistic regression by SGD",
@@ -31,7 +29,7 @@ TITLES = {
 Layers = Literal["all", "best5"] | int
 
 
-@spec
+@config
 class Protocol:
     """How a network is read and a probe is fitted, chosen and judged; the rest is network and images.
 
@@ -44,7 +42,7 @@ class Protocol:
     to train and validation together, at the setting that validation chose (iGPT section 3.1).
     """
 
-    method: Method = Lbfgs()
+    method: ProbeMethod = Lbfgs()
 
     stream: Stream = "n"
     pool: Pool = "mean"
@@ -130,8 +128,8 @@ class Record:
         return self.layers[self.best]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain nested values, ready for JSON; `config.from_dict` reads them back."""
-        return config.to_dict(self)
+        """Plain nested values, ready for JSON; `core.config.from_dict` reads them back."""
+        return to_dict(self)
 
 
 @dataclass(frozen=True)
@@ -148,5 +146,5 @@ class Evidence:
     folded: LayerScore | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain nested values, ready for JSON; `config.from_dict` reads them back."""
-        return config.to_dict(self)
+        """Plain nested values, ready for JSON; `core.config.from_dict` reads them back."""
+        return to_dict(self)

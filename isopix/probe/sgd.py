@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from einops import rearrange, repeat
@@ -16,18 +16,18 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from isopix.core.config import spec
+from isopix.core.registry import register
 from isopix.core.types import Labels
 from isopix.data.batches import Order
-from isopix.probe.base import Probabilities, Solved, Task
+from isopix.probe.base import Probabilities, ProbeMethod, Solved, Task
 from isopix.probe.feature_splits import Features, Split, Standard
 
 RATES = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001)
 BUDGET = 2**31  # bytes that the layers trained together may take beside their features
 
 
-@spec
-class Sgd:
+@register("sgd")
+class Sgd(ProbeMethod):
     """Momentum 0.9, half a cosine to zero, and rates 30, 10, 3, ... descending until the final validation
     loss rises (iGPT section 3.4, ImageNet; a million iterations there).
 
@@ -35,7 +35,6 @@ class Sgd:
     protocol the section follows. Every rate starts from zero weights and sees the same batches.
     """
 
-    kind: Literal["sgd"] = "sgd"
     iterations: int = 3000
     batch: int = 256
     momentum: float = 0.9

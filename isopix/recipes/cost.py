@@ -11,7 +11,7 @@ from isopix.recipes.recipe import Recipe
 
 def of_recipe(recipe: Recipe) -> Cost:
     """Parameters and FLOPs; no weight is drawn and no image is read."""
-    codec = recipe.codec.example(recipe.grid)
+    codec = recipe.model.codec.example(recipe.grid)
     with torch.device("meta"):
         network = recipe.assemble(codec)
     return cost(network, _work(recipe, network))
@@ -19,23 +19,23 @@ def of_recipe(recipe: Recipe) -> Cost:
 
 def memory_of(recipe: Recipe) -> Memory:
     """The bytes that training it takes, found without taking them."""
-    codec = recipe.codec.example(recipe.grid)
+    codec = recipe.model.codec.example(recipe.grid)
     with FakeTensorMode(allow_non_fake_inputs=True):
         network = recipe.assemble(codec)
-    numbers = codec.codes * (codec.levels if recipe.head.categorical else 1)
-    return memory(network, recipe.precision, numbers=numbers)
+    numbers = codec.codes * (codec.levels if recipe.model.head.categorical else 1)
+    return memory(network, recipe.train.precision, numbers=numbers)
 
 
 def _work(recipe: Recipe, network: Network) -> Work:
     """The head's at graded positions alone; the stem's and the blocks' where nothing has been dropped."""
-    codec, width, grid = network.codec, recipe.width, recipe.grid
+    codec, width, grid = network.codec, recipe.model.width, recipe.grid
     named = decoded(network)
     shown = grid.positions - named if network.backbone.masking.drops else grid.positions
-    seen = shown + recipe.class_token
+    seen = shown + recipe.model.class_token
     over = grid if seen == grid.positions else Grid(1, seen)
     return Work(
-        stem=shown * recipe.stem.flops(codec, width),
-        block=recipe.block.flops(over, width, recipe.objective.causal),
-        head=named * recipe.head.flops(codec, width),
-        depth=recipe.depth,
+        stem=shown * recipe.model.stem.flops(codec, width),
+        block=recipe.model.block.flops(over, width, recipe.objective.causal),
+        head=named * recipe.model.head.flops(codec, width),
+        depth=recipe.model.depth,
     )

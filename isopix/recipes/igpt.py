@@ -13,8 +13,10 @@ from dataclasses import replace
 from isopix.data.augment import ScaleCrop
 from isopix.data.dataset import Data
 from isopix.model.blocks import Transformer
+from isopix.model.spec import ModelSpec
 from isopix.objectives.masked import Masked
 from isopix.recipes.recipe import Recipe
+from isopix.train.config import TrainConfig
 from isopix.train.optim import Adam
 
 
@@ -40,7 +42,11 @@ def xl() -> Recipe:
     positions).
     """
     recipe = _igpt("igpt.xl", depth=60, width=3072, heads=24, learning_rate=0.0003)
-    return replace(recipe, data=replace(recipe.data, rows=64, cols=64), steps=2_000_000, batch=64)
+    return recipe.updated(
+        data=replace(recipe.data, rows=64, cols=64),
+        steps=2_000_000,
+        batch_size=64,
+    )
 
 
 def s_bert() -> Recipe:
@@ -61,18 +67,21 @@ def l_bert() -> Recipe:
 def _igpt(name: str, *, depth: int, width: int, heads: int, learning_rate: float) -> Recipe:
     return Recipe(
         name=name,
+        model=ModelSpec(
+            depth=depth,
+            width=width,
+            block=Transformer(heads=heads),
+        ),
         data=Data(source="imagenet-1k", augment=ScaleCrop()),
-        depth=depth,
-        width=width,
-        block=Transformer(heads=heads),
-        optimiser=Adam(learning_rate=learning_rate),
+        train=TrainConfig(
+            optimizer=Adam(lr=learning_rate),
+        ),
     )
 
 
 def _bert(recipe: Recipe, *, learning_rate: float) -> Recipe:
-    return replace(
-        recipe,
+    return recipe.updated(
         name=f"{recipe.name}_bert",
         objective=Masked(),
-        optimiser=Adam(learning_rate=learning_rate),
+        optimizer=Adam(lr=learning_rate),
     )

@@ -21,14 +21,16 @@ from typing import NamedTuple
 
 from isopix.codecs.pixel import ByteChannels
 from isopix.data.dataset import Data
-from isopix.model.blocks import Block, Convolution, Mixer, Transformer
+from isopix.model.blocks import BlockSpec, Convolution, Mixer, Transformer
 from isopix.model.norms import Layer
 from isopix.model.positions import Learned, NoPositions
-from isopix.model.stems import Codes, Continuous, Fourier, Stem
+from isopix.model.spec import ModelSpec
+from isopix.model.stems import Codes, Continuous, Fourier, StemSpec
 from isopix.objectives.masked import Masked
 from isopix.probe.linear import Ridge
 from isopix.probe.results import Protocol
 from isopix.recipes.recipe import Recipe
+from isopix.train.config import TrainConfig
 from isopix.train.optim import Adam
 
 EPOCH = 352  # steps: 45,000 of CIFAR-10's training images in batches of 128
@@ -38,13 +40,13 @@ def _transformer(heads: int) -> Transformer:
     return Transformer(heads=heads, expansion=1, norm=Layer(), activation="gelu", bias=True)
 
 
-BLOCKS: dict[str, Block] = {
+BLOCKS: dict[str, BlockSpec] = {
     "conv": Convolution(),
     "mixer": Mixer(),
     "transformer-1": _transformer(1),
     "transformer-4": _transformer(4),
 }
-ENCODINGS: dict[str, Stem] = {"pix2vec": Codes(), "fourier": Fourier(), "continuous": Continuous()}
+ENCODINGS: dict[str, StemSpec] = {"pix2vec": Codes(), "fourier": Fourier(), "continuous": Continuous()}
 DEPTHS = (1, 3, 6, 12)
 CELLS = list(product(BLOCKS, ENCODINGS, DEPTHS))
 Kind = tuple[str, str, int]  # block, encoding, depth
@@ -54,34 +56,37 @@ def paper(block: str, encoding: str, depth: int) -> Recipe:
     """The same cell at full size: 32x32, width 128, 51 epochs of CIFAR-10."""
     return Recipe(
         name=f"isotropic.{block}-{encoding}-{depth}",
+        model=ModelSpec(
+            codec=ByteChannels(),
+            stem=ENCODINGS[encoding],
+            positions=Learned() if block.startswith("transformer") else NoPositions(),
+            block=BLOCKS[block],
+            depth=depth,
+            width=128,
+            init="keras",
+        ),
         data=Data(source="cifar10"),
-        codec=ByteChannels(),
-        stem=ENCODINGS[encoding],
-        positions=Learned() if block.startswith("transformer") else NoPositions(),
-        block=BLOCKS[block],
-        depth=depth,
-        width=128,
-        initial="keras",
         objective=Masked(),
-        steps=51 * EPOCH,
-        optimiser=Adam(learning_rate=0.01, beta2=0.999, epsilon=1e-7),
-        evaluate_every=EPOCH,
-        evaluate_images=5000,
-        checkpoint_every=5 * EPOCH,
+        train=TrainConfig(
+            steps=51 * EPOCH,
+            optimizer=Adam(lr=0.01, beta2=0.999, epsilon=1e-7),
+            evaluate_every=EPOCH,
+            evaluate_images=5000,
+            checkpoint_every=5 * EPOCH,
+        ),
     )
 
 
 def small(block: str, encoding: str, depth: int) -> Recipe:
     """The same cell at 16x16 and width 64, 6 epochs of CIFAR-10: for a GPU, or a laptop with an evening."""
     recipe = paper(block, encoding, depth)
-    return replace(
-        recipe,
+    return recipe.updated(
         name=f"isotropic.small-{block}-{encoding}-{depth}",
         data=replace(recipe.data, rows=16, cols=16),
         width=64,
         steps=6 * EPOCH,
         evaluate_images=2000,
-        test_images=2000,
+        num_test_images=2000,
         checkpoint_every=EPOCH,
     )
 
@@ -92,17 +97,16 @@ def tiny(block: str, encoding: str, depth: int) -> Recipe:
     is 1, 3, 6 or 12.
     """
     recipe = small(block, encoding, depth)
-    return replace(
-        recipe,
+    return recipe.updated(
         name=f"isotropic.tiny-{block}-{encoding}-{depth}",
         data=replace(recipe.data, limit=10_000),
         width=32,
         steps=216,
-        batch=64,
+        batch_size=64,
         precision="fp32",
         evaluate_every=72,
         evaluate_images=512,
-        test_images=1000,
+        num_test_images=1000,
         checkpoint_every=108,
     )
 

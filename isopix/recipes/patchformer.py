@@ -8,8 +8,6 @@ a class token, u, h' = Transformer(u0, h_1 .. h_n), as in Selfie, whose position
 is decoded from u + X[row] + Y[column], each behind a norm: norm(u) + norm'(X[row] + Y[column]).
 """
 
-from dataclasses import replace
-
 from isopix.codecs import GreyThumbnail
 from isopix.data.dataset import Data
 from isopix.data.patch_augment import PatchNoise
@@ -18,10 +16,12 @@ from isopix.model.heads import Upsampling
 from isopix.model.masking import Drop
 from isopix.model.norms import Layer
 from isopix.model.positions import Factorised
+from isopix.model.spec import ModelSpec
 from isopix.model.stems import ResNet
 from isopix.objectives.masked import Masked
 from isopix.objectives.masks import Blocks
 from isopix.recipes.recipe import Recipe
+from isopix.train.config import TrainConfig
 from isopix.train.optim import AdamW
 from isopix.train.schedule import Constant
 
@@ -32,31 +32,34 @@ def base() -> Recipe:
     """
     return Recipe(
         name="patchformer.base",
-        data=Data(source="imagenet-1k", rows=224, cols=224, noise=PatchNoise()),
-        codec=GreyThumbnail(),
-        stem=ResNet(),
-        positions=Factorised(),
-        class_token=True,
-        block=Transformer(heads=16, norm=Layer(), activation="gelu", bias=True),
-        depth=10,
-        width=1024,
-        head=Upsampling(),
-        initial="vit",
-        objective=Masked(mask=Blocks(), masking=Drop(), smoothing=0.01),
-        steps=300_000,
-        batch=128,
-        optimiser=AdamW(),
-        schedule=Constant(),
-        checkpoint_every=5000,
+        model=ModelSpec(
+            codec=GreyThumbnail(),
+            stem=ResNet(),
+            positions=Factorised(),
+            class_token=True,
+            block=Transformer(heads=16, norm=Layer(), activation="gelu", bias=True),
+            depth=10,
+            width=1024,
+            init="vit",
+            head=Upsampling(),
+        ),
+        data=Data(source="imagenet-1k", rows=224, cols=224, patch_augment=PatchNoise()),
+        objective=Masked(mask=Blocks(), corruption=Drop(), smoothing=0.01),
+        train=TrainConfig(
+            steps=300_000,
+            batch_size=128,
+            optimizer=AdamW(),
+            schedule=Constant(),
+            checkpoint_every=5000,
+        ),
     )
 
 
 def tiny() -> Recipe:
     """PatchFormer, 64x64 in patches of 8x8, for two CPU cores: 4 blocks of width 128, and a small ResNet."""
-    return replace(
-        base(),
+    return base().updated(
         name="patchformer.tiny",
-        data=Data(source="stl10", rows=64, cols=64, noise=PatchNoise()),
+        data=Data(source="stl10", rows=64, cols=64, patch_augment=PatchNoise()),
         codec=GreyThumbnail(patch=8),
         stem=ResNet(stages=(1, 1), channels=16),
         block=Transformer(heads=4, norm=Layer(), activation="gelu", bias=True),
@@ -64,11 +67,11 @@ def tiny() -> Recipe:
         width=128,
         head=Upsampling(channels=64),
         steps=600,
-        batch=32,
-        optimiser=AdamW(learning_rate=1e-3),
+        batch_size=32,
+        optimizer=AdamW(lr=1e-3),
         precision="fp32",
         evaluate_every=100,
         evaluate_images=256,
-        test_images=1000,
+        num_test_images=1000,
         checkpoint_every=100,
     )

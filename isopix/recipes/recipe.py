@@ -1,181 +1,130 @@
 """Recipe: the complete settings of a run, and the network that they describe."""
 
-from dataclasses import field
+import dataclasses
+from typing import Any, Self
 
 import torch
 from torch import nn
 
-from isopix.codecs import CodecSpec, PaletteColours
 from isopix.codecs.base import Codec
-from isopix.core.config import spec
-from isopix.core.device import Precision
+from isopix.core.config import config
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.data.dataset import Data
 from isopix.finetune.classifier import Classify
 from isopix.model.backbone import Backbone
-from isopix.model.blocks import Block, Transformer
-from isopix.model.heads import Head, Linear
-from isopix.model.init import Initial, initialise
-from isopix.model.positions import Learned, Positions
-from isopix.model.stems import Codes, Stem
+from isopix.model.init import initialise
+from isopix.model.spec import ModelSpec
 from isopix.objectives.autoregressive import Autoregressive
-from isopix.objectives.network import Network, ObjectiveSpec
-from isopix.train.optim import Adam, Optimiser
-from isopix.train.schedule import Schedule, WarmupCosine
+from isopix.objectives.base import ObjectiveSpec
+from isopix.objectives.network import Network
+from isopix.train.config import TrainConfig
 
-# Of a recipe, what is decided once there are weights.
-NETWORK = (
-    "codec",
-    "stem",
-    "positions",
-    "class_token",
-    "block",
-    "depth",
-    "width",
-    "share_blocks",
-    "head",
-    "objective",
-)
+NETWORK = ("model", "objective")  # groups that are decided once there are weights
 
 
-@spec
+@config
 class Recipe:
-    """Every choice of a run; the defaults are the paper's where it makes one (iGPT sections 3 and 3.4,
-    table 5).
-
-    `batch` images a step make one update, in `accumulate` pieces; `*_every` count steps; `evaluate_images` is
-    how many validation images an evaluation during training reads, and `test_images` how many test images are
-    graded at its end. With `class_token` a learned vector goes with the positions through all blocks, and
-    with `share_blocks` all blocks are one, run `depth` times (ALBERT). With `classify` the classes of the
-    images are learnt beside their codes. With `probe_every` 0 the run is not probed while it trains; with
-    `neighbours`, an evaluation also looks up the nearest of so many training images.
-    """
+    """An experiment: a model, its objective, data and training; with `finetune` it also learns classes."""
 
     name: str
-    data: Data = field(default_factory=Data)
-    codec: CodecSpec = field(default_factory=PaletteColours)
-    stem: Stem = field(default_factory=Codes)
-    positions: Positions = field(default_factory=Learned)
-    class_token: bool = False
-    block: Block = field(default_factory=Transformer)
-    depth: int
-    width: int
-    share_blocks: bool = False
-    head: Head = field(default_factory=Linear)
-    initial: Initial = "openai"
-    objective: ObjectiveSpec = field(default_factory=Autoregressive)
-    classify: Classify | None = None
-    steps: int = 1_000_000
-    batch: int = 128
-    accumulate: int = 1
-    optimiser: Optimiser = field(default_factory=Adam)
-    schedule: Schedule = field(default_factory=WarmupCosine)
-    precision: Precision = "bf16"
-    compile: bool = False
-    seed: int = 0
-    log_every: int = 10
-    evaluate_every: int = 1000
-    evaluate_images: int = 1024
-    test_images: int = 10_000
-    neighbours: int = 0
-    checkpoint_every: int = 1000
-    probe_every: int = 0
+    model: ModelSpec
+    objective: ObjectiveSpec = Autoregressive()
+    data: Data = Data()
+    train: TrainConfig = TrainConfig()
+    finetune: Classify | None = None
 
     def __post_init__(self) -> None:
-        for name in (
-            "depth",
-            "width",
-            "steps",
-            "batch",
-            "accumulate",
-            "log_every",
-            "evaluate_every",
-            "checkpoint_every",
-        ):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} {getattr(self, name)} must be at least 1")
-        for name in ("evaluate_images", "test_images", "neighbours", "probe_every"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} {getattr(self, name)} must be at least 0")
-        if self.batch % self.accumulate:
-            raise ValueError(f"batch {self.batch} is not a multiple of accumulate {self.accumulate}")
-        if self.data.rows % self.codec.cell or self.data.cols % self.codec.cell:
-            sides, cell = f"{self.data.rows} x {self.data.cols}", self.codec.cell
-            raise ValueError(f"images of {sides} pixels cannot be cut into patches of {cell} x {cell}")
+        rows, cols, patch = self.data.rows, self.data.cols, self.model.codec.cell
+        if rows % patch or cols % patch:
+            raise ValueError(
+                f"images of {rows} x {cols} pixels cannot be cut into patches of {patch} x {patch}"
+            )
 
     @property
     def grid(self) -> Grid:
-        """Of positions: pixels, or patches."""
-        return Grid(self.data.rows // self.codec.cell, self.data.cols // self.codec.cell)
+        """The grid of positions: pixels, or patches."""
+        return Grid(self.data.rows // self.model.codec.cell, self.data.cols // self.model.codec.cell)
 
     @property
     def learns_codes(self) -> bool:
-        """Whether what names codes is trained, and not left behind by fine-tuning."""
-        return self.classify is None or self.classify.generates
+        """Whether codes are predicted in training, and not left behind by fine-tuning."""
+        return self.finetune is None or self.finetune.generates
+
+    def updated(self, **changes: Any) -> Self:
+        """Return the recipe with fields changed by name, wherever they stand: its own, or of `model` or
+        `train`. Raises TypeError for a name that none has.
+        """
+        groups: dict[str, Any] = {}
+        for name in ("model", "train"):
+            group = changes.pop(name, getattr(self, name))
+            own = {item.name for item in dataclasses.fields(group)} & changes.keys()
+            groups[name] = dataclasses.replace(group, **{field: changes.pop(field) for field in own})
+        return dataclasses.replace(self, **groups, **changes)
 
     def build(self, codec: Codec) -> Network:
-        """The network as it is before its first step; every weight is a function of `seed`.
+        """Return the network before its first step; every weight is a function of the seed.
 
         Raises ValueError for parts that do not fit together.
         """
-        network = self.assemble(codec)
-        draw = generator(self.seed, "initialise")
-        initialise(network, width=self.width, depth=self.depth, generator=draw, initial=self.initial)
+        network, model = self.assemble(codec), self.model
+        draw = generator(self.train.seed, "initialise")
+        initialise(network, width=model.width, depth=model.depth, generator=draw, initial=model.init)
         return network
 
     def assemble(self, codec: Codec) -> Network:
-        """The same network before any weight is drawn; under `torch.device("meta")` it takes no memory."""
-        grid, width, causal = codec.grid, self.width, self.objective.causal
-        self._check_parts(codec)
-        parts = [
-            self.stem.build(codec, width),
-            self.objective.masking.build(width),
-            self.positions.build(grid, width),
-        ]
-        own, turns = (1, self.depth) if self.share_blocks else (self.depth, 1)
-        blocks = [self.block.build(grid, width, causal) for _ in range(own)] * turns
-        token = nn.Parameter(torch.zeros(width)) if self.class_token else None
-        backbone = Backbone(grid, parts, blocks, self.block.norm.build(width), token, self._place_norm())
-        return Network(codec, backbone, self.head.build(codec, width), self.objective)
+        """Return that network before any weight is drawn; under `torch.device("meta")` it takes no memory.
 
-    def _place_norm(self) -> nn.Module | None:
-        """What vectors of places go through where they are decoded on their own."""
-        masking = self.objective.masking
-        if masking.kind != "drop":
-            return None
-        return self.block.norm.build(self.width) if masking.norm_places else nn.Identity()
+        Raises ValueError for parts that do not fit together.
+        """
+        self._check_parts(codec)
+        model, objective, grid, width = self.model, self.objective, codec.grid, self.model.width
+        parts = [
+            model.stem.build(codec, width),
+            objective.corruption.build(width),
+            model.positions.build(grid, width),
+        ]
+        own, turns = (1, model.depth) if model.tie_blocks else (model.depth, 1)
+        blocks = [model.block.build(grid, width, objective.causal) for _ in range(own)] * turns
+        token = nn.Parameter(torch.zeros(width)) if model.class_token else None
+        pos_norm = objective.corruption.build_pos_norm(model.block.norm, width)
+        backbone = Backbone(grid, parts, blocks, model.block.norm.build(width), token, pos_norm)
+        return Network(codec, backbone, model.head.build(codec, width), objective)
 
     def _check_parts(self, codec: Codec) -> None:
         """Raises ValueError for parts of which each is possible, and which do not go together."""
-        drops = self.objective.masking.kind == "drop"
-        if self.class_token and self.objective.causal:
+        model, objective = self.model, self.objective
+        drops = objective.corruption.drops_tokens
+        if model.class_token and objective.causal:
             raise ValueError("class_token does not go with a causal network, in which it would see nothing")
-        if (self.class_token or drops) and not self.block.anywhere:
-            what = "class_token" if self.class_token else "objective.masking=drop"
-            raise ValueError(f"{what} does not go with block {self.block.kind}, which needs the whole grid")
-        if self.compile and drops:
-            raise ValueError("compile=true does not go with objective.masking=drop")
+        if (model.class_token or drops) and not model.block.anywhere:
+            what = "class_token" if model.class_token else f"objective.corruption={objective.corruption.kind}"
+            raise ValueError(f"{what} does not go with block {model.block.kind}, which needs the whole grid")
+        if self.train.compile and drops:
+            raise ValueError(
+                f"compile=true does not go with objective.corruption={objective.corruption.kind}"
+            )
         self._check_head()
-        self.objective.require(codec.grid)
-        parts = self.stem.parts(codec)
-        if self.objective.single_codes and codec.codes not in (1, parts):
+        objective.require(codec.grid)
+        parts = model.stem.parts(codec)
+        if objective.single_codes and codec.codes not in (1, parts):
             raise ValueError(
                 f"a mask of single codes needs a stem with one part for each of {codec.codes} codes; "
-                f"{self.stem.kind} has {parts}"
+                f"{model.stem.kind} has {parts}"
             )
 
     def _check_head(self) -> None:
-        """Raises ValueError for an objective that asks chances of levels from a head without any."""
-        if self.head.categorical:
+        """Raises ValueError for an objective that needs probabilities from a head without any."""
+        head, objective = self.model.head, self.objective
+        if head.categorical:
             return
-        if self.objective.paints:
+        if objective.paints:
             raise ValueError(
-                f"head {self.head.kind} does not go with objective {self.objective.kind}, which draws codes "
+                f"head {head.kind} does not go with objective {objective.kind}, which draws codes "
                 "by their chances; take objective=masked"
             )
-        if self.objective.smoothing:
+        if objective.smoothing:
             raise ValueError(
-                f"head {self.head.kind} has no labels to smooth; objective.smoothing "
-                f"{self.objective.smoothing} must be 0"
+                f"head {head.kind} has no labels to smooth; objective.smoothing "
+                f"{objective.smoothing} must be 0"
             )

@@ -6,7 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isopix.core.config import change, flatten, parse, read_values, to_dict
+from isopix.core.config import to_dict
+from isopix.core.overrides import flatten, override, parse, read_values
 from isopix.recipes import igpt, isotropic, patchformer, tiny, vit
 from isopix.recipes.recipe import Recipe
 
@@ -88,7 +89,7 @@ def resolve(
     recipe = find(name)
     origins: dict[str, str] = {}
     for origin, changes in layers:
-        recipe = change(recipe, changes)
+        recipe = override(recipe, changes)
         origins |= dict.fromkeys(changes, origin)
     left = flatten(to_dict(recipe))
     for path in sorted(origins.keys() - left.keys()):

@@ -7,8 +7,10 @@ from dataclasses import replace
 from isopix.codecs.pixel import PaletteColours
 from isopix.data.dataset import Data
 from isopix.model.blocks import Transformer
+from isopix.model.spec import ModelSpec
 from isopix.objectives.masked import Masked
 from isopix.recipes.recipe import Recipe
+from isopix.train.config import TrainConfig
 from isopix.train.optim import Adam
 
 
@@ -18,17 +20,21 @@ def tiny() -> Recipe:
     """
     return Recipe(
         name="igpt.tiny",
+        model=ModelSpec(
+            depth=4,
+            width=128,
+            block=Transformer(heads=2),
+        ),
         data=Data(source="cifar10"),
-        depth=4,
-        width=128,
-        block=Transformer(heads=2),
-        optimiser=Adam(learning_rate=0.003),
-        steps=1000,
-        batch=16,
-        evaluate_every=250,
-        evaluate_images=256,
-        test_images=2000,
-        checkpoint_every=100,
+        train=TrainConfig(
+            optimizer=Adam(lr=0.003),
+            steps=1000,
+            batch_size=16,
+            evaluate_every=250,
+            evaluate_images=256,
+            num_test_images=2000,
+            checkpoint_every=100,
+        ),
     )
 
 
@@ -43,18 +49,22 @@ def digits() -> Recipe:
     """
     return Recipe(
         name="igpt.digits",
+        model=ModelSpec(
+            codec=PaletteColours(colours=17),
+            depth=4,
+            width=64,
+            block=Transformer(heads=2),
+        ),
         data=Data(source="digits", rows=8, cols=8),
-        codec=PaletteColours(colours=17),
-        depth=4,
-        width=64,
-        block=Transformer(heads=2),
-        optimiser=Adam(learning_rate=0.003),
-        steps=400,
-        batch=128,
-        precision="fp32",
-        evaluate_every=50,
-        evaluate_images=179,
-        checkpoint_every=100,
+        train=TrainConfig(
+            optimizer=Adam(lr=0.003),
+            steps=400,
+            batch_size=128,
+            precision="fp32",
+            evaluate_every=50,
+            evaluate_images=179,
+            checkpoint_every=100,
+        ),
     )
 
 

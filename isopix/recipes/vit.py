@@ -10,18 +10,18 @@ cores. What it names as alternatives are settings: `codec=downsampled_colour`, `
 `head=regression`, `class_token=false`, `stem=resnet`, `block=axial`.
 """
 
-from dataclasses import replace
-
 from isopix.codecs import MeanColour
 from isopix.data.augment import ScaleCrop
 from isopix.data.dataset import Data
 from isopix.model.blocks import Axial, Transformer
 from isopix.model.masking import MaskToken
 from isopix.model.norms import Layer
+from isopix.model.spec import ModelSpec
 from isopix.model.stems import Patches, ResNet
 from isopix.objectives.masked import Masked
 from isopix.objectives.masks import Independent
 from isopix.recipes.recipe import Recipe
+from isopix.train.config import TrainConfig
 from isopix.train.optim import Adam
 from isopix.train.schedule import WarmupCosine
 
@@ -47,17 +47,16 @@ def h14() -> Recipe:
 def tiny() -> Recipe:
     """A ViT, 64x64 in patches of 8x8, for two CPU cores: 4 blocks of width 128 and a class token."""
     whole = _vit("vit.tiny", patch=8, depth=4, width=128, heads=4)
-    return replace(
-        whole,
+    return whole.updated(
         data=Data(source="stl10", rows=64, cols=64),
         steps=1000,
-        batch=32,
-        optimiser=Adam(learning_rate=1e-3, beta2=0.999),
+        batch_size=32,
+        optimizer=Adam(lr=1e-3, beta2=0.999),
         schedule=WarmupCosine(),
         precision="fp32",
         evaluate_every=100,
         evaluate_images=256,
-        test_images=1000,
+        num_test_images=1000,
         checkpoint_every=100,
     )
 
@@ -65,29 +64,40 @@ def tiny() -> Recipe:
 def tiny_axial() -> Recipe:
     """The same with attention along rows, then columns, and no class token, which has no place there."""
     block = Axial(heads=4, norm=Layer(epsilon=EPSILON))
-    return replace(tiny(), name="vit.tiny_axial", block=block, class_token=False)
+    return tiny().updated(
+        name="vit.tiny_axial",
+        block=block,
+        class_token=False,
+    )
 
 
 def tiny_hybrid() -> Recipe:
     """The same with a small ResNet of each patch in the place of one matrix."""
-    return replace(tiny(), name="vit.tiny_hybrid", stem=ResNet(stages=(1, 1), channels=16))
+    return tiny().updated(
+        name="vit.tiny_hybrid",
+        stem=ResNet(stages=(1, 1), channels=16),
+    )
 
 
 def _vit(name: str, *, patch: int, depth: int, width: int, heads: int) -> Recipe:
     return Recipe(
         name=name,
+        model=ModelSpec(
+            codec=MeanColour(patch=patch),
+            stem=Patches(),
+            class_token=True,
+            block=Transformer(heads=heads, norm=Layer(epsilon=EPSILON), activation="gelu", bias=True),
+            depth=depth,
+            width=width,
+            init="vit",
+        ),
         data=Data(source="imagenet-1k", rows=224, cols=224, augment=ScaleCrop(flip=0.5)),
-        codec=MeanColour(patch=patch),
-        stem=Patches(),
-        class_token=True,
-        block=Transformer(heads=heads, norm=Layer(epsilon=EPSILON), activation="gelu", bias=True),
-        depth=depth,
-        width=width,
-        initial="vit",
-        objective=Masked(mask=Independent(ratio=0.5), masking=MaskToken(), swapped=0.1, kept=0.1),
-        steps=1_000_000,
-        batch=4096,
-        optimiser=Adam(learning_rate=2e-4, beta2=0.999),
-        schedule=WARMUP,
-        checkpoint_every=5000,
+        objective=Masked(mask=Independent(ratio=0.5), corruption=MaskToken(), swapped=0.1, kept=0.1),
+        train=TrainConfig(
+            steps=1_000_000,
+            batch_size=4096,
+            optimizer=Adam(lr=2e-4, beta2=0.999),
+            schedule=WARMUP,
+            checkpoint_every=5000,
+        ),
     )

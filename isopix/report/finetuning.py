@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from isopix.core.config import flatten, from_dict
+from isopix.core.config import from_dict
+from isopix.core.overrides import flatten
 from isopix.finetune.classifier import Classify
 from isopix.report.hiding import single
 

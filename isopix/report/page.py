@@ -11,7 +11,7 @@ from markupsafe import Markup
 from PIL import Image
 from torch import Tensor
 
-from isopix.core.config import flatten
+from isopix.core.overrides import flatten
 from isopix.plots import curves, svg
 from isopix.plots.palette import arrange, oklab
 from isopix.report import headline, probes, template, words

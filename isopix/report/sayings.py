@@ -58,12 +58,14 @@ SAYINGS: dict[str, dict[str | bool | None, str]] = {
         "blocks": "{hidden}, {where}",
     },
     "objective.static": {True: "Of an image as it is shown the same is hidden every time"},
-    "objective.masking": {
+    "objective.corruption": {
         "mask_token": "In the place of what is hidden stands a learned vector; of what is drawn for it"
         " {objective.swapped:.0%} shows another position, and {objective.kept:.0%} itself",
         "drop": "What is hidden is left out",
     },
-    "data.noise": {"patch": "In training, colours and places of the pixels shown are disturbed at random"},
+    "data.patch_augment": {
+        "patch": "In training, colours and places of the pixels shown are disturbed at random"
+    },
     "initial": {
         "openai": "as in OpenAI's code",
         "keras": "as Keras does it",
@@ -76,11 +78,11 @@ SAYINGS: dict[str, dict[str | bool | None, str]] = {
         " with chance {data.augment.flip:g}",
         "imagenet": "scaled and cropped at random, anew each time{mirrored}",
     },
-    "optimiser": {
-        "adam": "Adam (β₁ {optimiser.beta1:g}, β₂ {optimiser.beta2:g}) at a peak rate of"
-        " {optimiser.learning_rate:g}",
-        "adamw": "AdamW (β₁ {optimiser.beta1:g}, β₂ {optimiser.beta2:g}, decay {optimiser.weight_decay:g}) at"
-        " a peak rate of {optimiser.learning_rate:g}",
+    "optimizer": {
+        "adam": "Adam (β₁ {optimizer.beta1:g}, β₂ {optimizer.beta2:g}) at a peak rate of"
+        " {optimizer.learning_rate:g}",
+        "adamw": "AdamW (β₁ {optimizer.beta1:g}, β₂ {optimizer.beta2:g}, decay {optimizer.weight_decay:g}) at"
+        " a peak rate of {optimizer.learning_rate:g}",
     },
     "schedule": {
         "warmup_cosine": "after a {schedule.warmup_epochs:g}-epoch warm-up, at most"
@@ -95,7 +97,7 @@ NEUTRAL = {
     "codec.source": "those of {}",
     "objective": "The objective is {}",
     "objective.mask": "Positions are hidden by {}",
-    "optimiser": "The optimiser is {}",
+    "optimizer": "The optimizer is {}",
     "schedule": "the schedule of the rate is {}",
 }
 # kind of codec: what one code stands for, and all codes of a position

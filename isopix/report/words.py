@@ -6,7 +6,7 @@ from pathlib import PurePath
 from string import Formatter
 from typing import Any
 
-from isopix.core.config import flatten
+from isopix.core.overrides import flatten
 from isopix.report import finetuning
 from isopix.report.hiding import in_blocks
 from isopix.report.sayings import CODES, FROM, NEUTRAL, SAYINGS
@@ -23,17 +23,24 @@ NETWORK = (
 CODED = ("<codec>.", "The colours are <codec.source>.")
 OBJECTIVE = ("<objective>.",)
 MASK = ("<objective.mask>.",)
-MASKING = ("<objective.static>.", "<objective.masking>.")
+MASKING = ("<objective.static>.", "<objective.corruption>.")
 HEAD = ("<head>.",)
 TRAINING = (
     "The images are <data.source>, <data.augment>.",
-    "<data.noise>.",
+    "<data.patch_augment>.",
     "Of each split only the first <data.limit> images are used.",
     "The weights start <initial>.",
-    "<optimiser>, in <precision>; <schedule>.",
+    "<optimizer>, in <precision>; <schedule>.",
 )
 # What most recipes leave as it is goes without saying.
-SELDOM = ("share_blocks", "class_token", "objective.static", "objective.masking", "head", "data.noise")
+SELDOM = (
+    "share_blocks",
+    "class_token",
+    "objective.static",
+    "objective.corruption",
+    "head",
+    "data.patch_augment",
+)
 
 
 def sentences(

@@ -36,15 +36,15 @@ def load_tuned(run: Path, *, device: torch.device) -> Tuned:
     """
     found, passed_over = find(best_or_newest(run))
     recipe = recipe_of(found)
-    if recipe.classify is None:
+    if recipe.finetune is None:
         tuning = command("finetune", run, "--out", "OUT")
         raise ValueError(f"run {run} has no classifier, as it is not fine-tuned; {tuning} makes one of it")
-    if not recipe.classify.classifies:
+    if not recipe.finetune.classifies:
         raise ValueError(f"run {run} has learnt codes alone (generative_weight=inf) and knows no classes")
     state = found.records["state"]
     classes = tuple(map(str, state["classes"]))
     network = revive(found).to(device)
-    classifier = Classifier(network, recipe.width, len(classes), recipe.classify)
+    classifier = Classifier(network, recipe.model.width, len(classes), recipe.finetune)
     classifier.head.load_state_dict(found.tensors["classifier"])
     loaded = Loaded(recipe, network, state["step"], passed_over, found.records)
     return Tuned(loaded, classifier.eval(), classes)

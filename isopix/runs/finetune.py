@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from isopix.core.config import change, flatten, parse, read_values, to_dict
+from isopix.core.config import to_dict
+from isopix.core.overrides import flatten, override, parse, read_values
 from isopix.data.augment import PadCropFlip
 from isopix.data.patch_augment import NoNoise
 from isopix.finetune.classifier import Classifier, Classify
@@ -20,7 +21,7 @@ from isopix.recipes import registry
 from isopix.recipes.recipe import NETWORK, Recipe
 from isopix.runs.load import Loaded, load
 from isopix.runs.pretrain import Origin
-from isopix.train.optim import Adam, Optimiser
+from isopix.train.optim import Adam, OptimizerSpec
 from isopix.train.schedule import Constant
 
 STEPS, EVERY = 1000, 50
@@ -54,7 +55,7 @@ def begin(
     recipe = finetuned(loaded.recipe if loaded else registry.find(source), scratch=loaded is None)
     given = {path: value for path, value in (options or {}).items() if value is not None}
     for changes in (flatten(read_values(file)) if file else {}, given, parse(assignments)):
-        recipe = change(recipe, {_whole(path): value for path, value in registry.sized(changes).items()})
+        recipe = override(recipe, {_whole(path): value for path, value in registry.sized(changes).items()})
     if loaded is not None:
         _refuse_other_network(recipe, loaded.recipe)
     _refuse_impossible(recipe)
@@ -68,19 +69,18 @@ def finetuned(recipe: Recipe, *, scratch: bool) -> Recipe:
     PatchFormer's own, unless from scratch or fine-tuned before; reflect-padded crops and flips, all labels. A
     class token, if there is one, is what is classified.
     """
-    peak = recipe.optimiser.learning_rate
-    tuned = PATCHFORMERS if recipe.objective.masking.kind == "drop" else SLOWER * peak
-    same = scratch or recipe.classify is not None
+    peak = recipe.train.optimizer.lr
+    tuned = PATCHFORMERS if recipe.objective.corruption.drops_tokens else SLOWER * peak
+    same = scratch or recipe.finetune is not None
     whole = replace(recipe.data, fold_back=False, limit=None, labels=None, subset=0)
-    return replace(
-        recipe,
-        data=replace(whole, augment=PadCropFlip(), noise=NoNoise()),
-        classify=_classified(recipe),
+    return recipe.updated(
+        data=replace(whole, augment=PadCropFlip(), patch_augment=NoNoise()),
+        finetune=_classified(recipe),
         steps=STEPS,
-        optimiser=replace(_plain(recipe.optimiser), learning_rate=peak if same else tuned),
+        optimizer=replace(_plain(recipe.train.optimizer), lr=peak if same else tuned),
         schedule=Constant(),
         evaluate_every=EVERY,
-        evaluate_images=max(recipe.evaluate_images, 1000),
+        evaluate_images=max(recipe.train.evaluate_images, 1000),
         checkpoint_every=EVERY,
     )
 
@@ -89,8 +89,8 @@ def _classified(recipe: Recipe) -> Classify:
     """Classes and codes together (iGPT section 2.4). Patches leave the decoder behind: of ViT's nothing is
     hidden (section 3.2), and of a network that never sees hidden ones a tenth (PatchFormer section 2.2).
     """
-    pool: Pool = "first" if recipe.class_token else "mean"
-    masking = recipe.objective.masking.kind
+    pool: Pool = "first" if recipe.model.class_token else "mean"
+    masking = recipe.objective.corruption.kind
     if masking == "mask_token":
         return Classify(generative_weight=0.0, pool=pool, hide=0.0, masked=False)
     if masking != "drop":
@@ -106,11 +106,11 @@ def _classified(recipe: Recipe) -> Classify:
     )
 
 
-def _plain(optimiser: Optimiser) -> Optimiser:
-    """iGPT's own Adam for whatever Adam there was; another optimiser stays as it is (PatchFormer section
+def _plain(optimizer: OptimizerSpec) -> OptimizerSpec:
+    """iGPT's own Adam for whatever Adam there was; another optimizer stays as it is (PatchFormer section
     2.2).
     """
-    return Adam() if isinstance(optimiser, Adam) else optimiser
+    return Adam() if isinstance(optimizer, Adam) else optimizer
 
 
 def _whole(path: str) -> str:
@@ -133,11 +133,11 @@ def _refuse_other_network(recipe: Recipe, own: Recipe) -> None:
 
 def _refuse_impossible(recipe: Recipe) -> None:
     """Raises ValueError for parts that do not go together, those of fine-tuning among them."""
-    codec = recipe.codec.example(recipe.grid)
+    codec = recipe.model.codec.example(recipe.grid)
     with torch.device("meta"):
         network = recipe.assemble(codec)
-    if recipe.classify is not None:
-        Classifier(network, recipe.width, 2, recipe.classify)
+    if recipe.finetune is not None:
+        Classifier(network, recipe.model.width, 2, recipe.finetune)
 
 
 def _at_grid_of(recipe: Recipe, loaded: Loaded) -> Network:
@@ -146,10 +146,10 @@ def _at_grid_of(recipe: Recipe, loaded: Loaded) -> Network:
     """
     if recipe.grid == loaded.recipe.grid:
         return loaded.network
-    mode = (recipe.classify or Classify()).interpolation
+    mode = (recipe.finetune or Classify()).interpolation
     tensors = at_grid(loaded.network.tensors(), loaded.recipe.grid, recipe.grid, mode)
     with torch.device("meta"):
-        network = recipe.assemble(recipe.codec.restore(tensors, recipe.grid))
+        network = recipe.assemble(recipe.model.codec.restore(tensors, recipe.grid))
     network.load(tensors)
     return network
 

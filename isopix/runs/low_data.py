@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 import torch
 
-from isopix.core.config import parse, to_dict
+from isopix.core.config import to_dict
 from isopix.core.device import Precision
+from isopix.core.overrides import parse
 from isopix.core.random import generator
 from isopix.core.types import Labels
 from isopix.data.dataset import Data, ImageSet
@@ -72,7 +73,7 @@ def by_features(
     data.require_labels("lowdata")
     data.require_validation("a layer")
     assert data.train.labels is not None
-    draws = question.draws(data.train.labels, loaded.recipe.seed)
+    draws = question.draws(data.train.labels, loaded.recipe.train.seed)
     used = torch.tensor(sorted({int(n) for each in draws.values() for index in each for n in index}))
     few = replace(data, train=data.train.take(used))
     places = {count: [torch.searchsorted(used, index) for index in drawn] for count, drawn in draws.items()}
@@ -129,7 +130,7 @@ def tuning(
             )
     recipe, origin = begin(str(source), options={"test_images": tested}, assignments=settings)
     assert origin is not None, "the source is a run"
-    if recipe.classify is not None and recipe.classify.chooses:
+    if recipe.finetune is not None and recipe.finetune.chooses:
         require_evaluations(recipe, STEP)
     return Tuning(replace(recipe, data=replace(images, augment=recipe.data.augment)), origin, out, device)
 

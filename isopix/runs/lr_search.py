@@ -51,19 +51,23 @@ def pretraining(recipe: Recipe, device: torch.device) -> Training:
 
     Raises ValueError if there are no validation images to choose by.
     """
-    require_validation(recipe, load_images(recipe.data, seed=recipe.seed), "a rate")
-    recipe = replace(recipe, test_images=0)
+    require_validation(recipe, load_images(recipe.data, seed=recipe.train.seed), "a rate")
+    recipe = recipe.updated(
+        num_test_images=0,
+    )
     settings = to_dict(anchored(recipe))
-    del settings["optimiser"]["learning_rate"]
+    del settings["optimizer"]["learning_rate"]
 
     def begin(rate: float, folder: Path, watch: Watch) -> Outcome:
-        at_rate = replace(recipe, optimiser=replace(recipe.optimiser, learning_rate=rate))
+        at_rate = recipe.updated(
+            optimizer=replace(recipe.train.optimizer, lr=rate),
+        )
         return start(at_rate, folder, device=device, watch=watch)
 
     def go_on(folder: Path, watch: Watch) -> Outcome:
         return resume(folder, device=device, watch=watch)
 
-    return Training(begin, go_on, settings, recipe.steps)
+    return Training(begin, go_on, settings, recipe.train.steps)
 
 
 def search(out: Path, rates: tuple[float, ...], *, training: Training, watching: Watching) -> Descent:

@@ -23,19 +23,19 @@ class Neighbours:
 
     def __init__(self, network: Network, recipe: Recipe, data: ImageSet):
         self.network, self.recipe, self.data = network, recipe, data
-        if recipe.neighbours:
+        if recipe.train.knn_images:
             data.require_labels("neighbours")
 
     def measure(self) -> dict[str, Any]:
         """What an evaluation adds to its record: nothing without neighbours, or without validation images."""
-        if not self.recipe.neighbours or not len(self.data.validation):
+        if not self.recipe.train.knn_images or not len(self.data.validation):
             return {}
         learnt, asked = (self._some(split) for split in (self.data.train, self.data.validation))
         return {"neighbours_accuracy": neighbours(learnt, asked)[0]}
 
     def _some(self, split: splits.Split) -> Split:
-        order = torch.randperm(len(split), generator=generator(self.recipe.seed, "neighbours"))
-        some = split.take(order[: self.recipe.neighbours])
+        order = torch.randperm(len(split), generator=generator(self.recipe.train.seed, "neighbours"))
+        some = split.take(order[: self.recipe.train.knn_images])
         assert some.labels is not None
         middle = self.network.backbone.upto(self.network.backbone.depth // 2)
-        return Split(extract(middle, some.images, precision=self.recipe.precision)[-1:], some.labels)
+        return Split(extract(middle, some.images, precision=self.recipe.train.precision)[-1:], some.labels)

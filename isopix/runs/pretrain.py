@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from isopix.core.config import flatten, to_dict
+from isopix.core.config import to_dict
 from isopix.core.device import environment
+from isopix.core.overrides import flatten
 from isopix.data.dataset import ImageSet
 from isopix.data.dataset import load as load_images
 from isopix.objectives.network import Network
@@ -51,16 +52,16 @@ def start(
     Raises ValueError for settings, data or folders that cannot be, before anything is trained; RuntimeError
     if the disk is full or the loss stops being a number.
     """
-    if recipe.compile:
+    if recipe.train.compile:
         require_compiler()
     run = RunFolder.create(out, beside)
     try:
-        data = load_images(recipe.data, seed=recipe.seed)
-        if recipe.classify is not None:
+        data = load_images(recipe.data, seed=recipe.train.seed)
+        if recipe.finetune is not None:
             data.require_labels("finetune")
-            if recipe.classify.chooses:
+            if recipe.finetune.chooses:
                 require_validation(recipe, data, STEP)
-        if recipe.probe_every:
+        if recipe.train.probe_every:
             along.require(data)
         if origin is None:
             origin = _from_scratch(recipe, data, watch)
@@ -85,21 +86,21 @@ def resume(out: Path, *, device: torch.device, watch: Watch) -> Outcome:
     with run.lock():
         found, passed_over = find(out)
         recipe = recipe_of(found)
-        if recipe.compile:
+        if recipe.train.compile:
             require_compiler()
-        if "optimiser" not in found.tensors:
+        if "optimizer" not in found.tensors:
             raise ValueError(
-                f"{out} holds a model without the state of its optimiser, as an imported one has none; "
+                f"{out} holds a model without the state of its optimizer, as an imported one has none; "
                 "it can be probed, sampled and reported, but its training cannot go on"
             )
-        data = load_images(recipe.data, seed=recipe.seed)
+        data = load_images(recipe.data, seed=recipe.train.seed)
         if data.fingerprint != found.records["state"]["data"]:
             raise ValueError(
                 f"the images of '{recipe.data.source}' are not those that run {out} started with"
             )
         session = Session(run, recipe, revive(found), data, device)
         notes = [f"passed over: {reason}" for reason in passed_over]
-        if found.records["state"]["step"] < recipe.steps:
+        if found.records["state"]["step"] < recipe.train.steps:
             notes += _differences(found, device)
         return session.go(watch, found, notes)
 
@@ -112,7 +113,7 @@ def require_validation(recipe: Recipe, data: ImageSet, choice: str) -> None:
 
 def require_evaluations(recipe: Recipe, choice: str) -> None:
     """Raises ValueError for settings under which no validation image is read."""
-    if recipe.evaluate_images == 0:
+    if recipe.train.evaluate_images == 0:
         raise ValueError(f"{choice} is chosen by validation images; it needs evaluate_images above 0")
 
 
@@ -131,16 +132,18 @@ def anchored(recipe: Recipe) -> Recipe:
     data = Path(recipe.data.source)
     if data.exists():
         recipe = replace(recipe, data=replace(recipe.data, source=str(data.resolve())))
-    return replace(recipe, codec=recipe.codec.anchored())
+    return recipe.updated(
+        codec=recipe.model.codec.anchored(),
+    )
 
 
 def _from_scratch(recipe: Recipe, data: ImageSet, watch: Watch) -> Origin:
     """The network before its first step, with its codec, fitted to the images if need be."""
-    if recipe.codec.task:
-        text = f"{recipe.codec.task} to {len(data.train):,} training images"
+    if recipe.model.codec.task:
+        text = f"{recipe.model.codec.task} to {len(data.train):,} training images"
         watch.record({"kind": "note", "step": 0, "text": text})
-    codec = recipe.codec.fit(data.train.images, recipe.grid, recipe.seed)
-    return Origin(recipe.build(codec), recipe.codec.origin())
+    codec = recipe.model.codec.fit(data.train.images, recipe.grid, recipe.train.seed)
+    return Origin(recipe.build(codec), recipe.model.codec.origin())
 
 
 def _facts(session: Session) -> dict[str, Any]:
@@ -150,7 +153,7 @@ def _facts(session: Session) -> dict[str, Any]:
     data = session.data
     counts = {"train": len(data.train), "validation": len(data.validation), "test": len(data.test)}
     told: dict[str, Any] = {"data": data.fingerprint, "images": counts}
-    labels = data.test.first(session.recipe.test_images).labels
+    labels = data.test.first(session.recipe.train.num_test_images).labels
     if labels is not None and len(labels):
         told["majority"] = labels.bincount().max().item() / len(labels)
     if session.classifier is not None:
@@ -160,7 +163,7 @@ def _facts(session: Session) -> dict[str, Any]:
 
 def _unjudged(recipe: Recipe, data: ImageSet) -> list[str]:
     """A line for a run that learns classes and has no test images to show it by."""
-    if recipe.classify is None or not recipe.classify.classifies or len(data.test):
+    if recipe.finetune is None or not recipe.finetune.classifies or len(data.test):
         return []
     blind = not len(data.validation)
     kind, splits = ("", "validation and no test") if blind else ("test ", "test")

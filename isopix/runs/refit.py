@@ -73,7 +73,7 @@ def refuse_without_choice(recipe: Recipe) -> None:
             f"--fold-back learns from every label there is, and data.labels={recipe.data.labels} from few; "
             "give one of the two"
         )
-    if recipe.classify is None or not recipe.classify.chooses:
+    if recipe.finetune is None or not recipe.finetune.chooses:
         raise ValueError(
             "--fold-back chooses a step by validation accuracy, and patience=null or generative_weight=inf "
             "choose none"
@@ -82,9 +82,14 @@ def refuse_without_choice(recipe: Recipe) -> None:
 
 def retrained(recipe: Recipe, steps: int) -> Recipe:
     """The same settings for the run that learns from all images and has nothing left to choose."""
-    classify = replace(recipe.classify or Classify(), patience=None)
+    classify = replace(recipe.finetune or Classify(), patience=None)
     data = replace(recipe.data, fold_back=True)
-    return replace(recipe, data=data, classify=classify, steps=steps, probe_every=0)
+    return recipe.updated(
+        data=data,
+        finetune=classify,
+        steps=steps,
+        probe_every=0,
+    )
 
 
 def choice_of(run: RunFolder) -> Chosen:
@@ -107,7 +112,9 @@ def _choose(run: RunFolder, beginning: Beginning, device: torch.device, watching
         _refuse_other(run, beginning)
         return _resume(chooser, device, watching)
     chooser.clear_unless_saved()
-    recipe = replace(beginning.recipe, test_images=0)
+    recipe = beginning.recipe.updated(
+        num_test_images=0,
+    )
     with watching(recipe) as watch:
         return start(recipe, chooser.path, device=device, watch=watch, origin=beginning.origin)
 
@@ -128,7 +135,7 @@ def _origin(beginning: Beginning, chosen: Chosen) -> Origin:
         return beginning.origin._replace(facts=beginning.origin.facts | facts, notes=(text,))
     codec = codec_of(find(chosen.run, WEIGHTS)[0])
     recipe = beginning.recipe
-    return Origin(recipe.build(codec), recipe.codec.origin() | facts, (text,))
+    return Origin(recipe.build(codec), recipe.model.codec.origin() | facts, (text,))
 
 
 def _refuse_other(run: RunFolder, beginning: Beginning) -> None:
@@ -141,7 +148,13 @@ def _refuse_other(run: RunFolder, beginning: Beginning) -> None:
         source: read_json(chooser.environment).get(source)
     }
     origin = beginning.origin.facts.get(source) if beginning.origin else None
-    now = to_dict(anchored(replace(beginning.recipe, test_images=0))) | {source: origin}
+    now = to_dict(
+        anchored(
+            beginning.recipe.updated(
+                num_test_images=0,
+            )
+        )
+    ) | {source: origin}
     refuse_other_settings(f"the choice in {chooser.path}", then, now)
 
 

@@ -65,15 +65,15 @@ class Session:
         self.online = Neighbours(self.network, recipe, data)
         self.classifier: Classifier | None = None
         self.best: Best | None = None
-        self.learner: Pretraining | Finetuning = Pretraining(self.network, recipe.data.noise)
-        if recipe.classify is not None:
+        self.learner: Pretraining | Finetuning = Pretraining(self.network, recipe.data.patch_augment)
+        if recipe.finetune is not None:
             self.classifier = Classifier(
-                self.network, recipe.width, len(data.classes), recipe.classify, seed=recipe.seed
+                self.network, recipe.model.width, len(data.classes), recipe.finetune, seed=recipe.train.seed
             )
-            self.learner = Finetuning(self.classifier, recipe.data.noise)
-            patience = recipe.classify.patience if recipe.classify.classifies else None
+            self.learner = Finetuning(self.classifier, recipe.data.patch_augment)
+            patience = recipe.finetune.patience if recipe.finetune.classifies else None
             self.best = None if patience is None else Best(patience)
-        if recipe.compile:
+        if recipe.train.compile:
             network.codec.prepare()
         self.sinks: list[Sink] = []
 
@@ -99,7 +99,7 @@ class Session:
             if self.best:
                 self.best.recall(read_log(self.run.log))
             reached = step if self._exhausted() else self._train(found, step)
-            finished = reached == self.recipe.steps or self._exhausted()
+            finished = reached == self.recipe.train.steps or self._exhausted()
             if finished:
                 self._test(reached)
             return Outcome(self.run, reached, finished, self._probeable(), self._judgeable())
@@ -122,12 +122,16 @@ class Session:
         if found is not None and self.classifier:
             self.classifier.head.load_state_dict(found.tensors["classifier"])
         batches = Batches(
-            train_images, size=recipe.batch, seed=recipe.seed, device=self.device, augment=recipe.data.augment
+            train_images,
+            size=recipe.train.batch_size,
+            seed=recipe.train.seed,
+            device=self.device,
+            augment=recipe.data.augment,
         )
         try:
             return train(
                 self.learner,
-                recipe,
+                recipe.train,
                 batches=batches,
                 validation=self.data.validation,
                 hooks=Hooks(self.record, self.save, self.stop, self._probing(), self.online.measure),
@@ -136,30 +140,34 @@ class Session:
         except NonFiniteError as error:
             good = checkpoint.newest(self.run.checkpoints, WEIGHTS).checkpoint
             kept = f"the last good checkpoint is {good.path}" if good else "there is no checkpoint yet"
-            advice = f"; {kept}; try a lower optimiser.learning_rate"
+            advice = f"; {kept}; try a lower optimizer.learning_rate"
             raise NonFiniteError(error.step, advice) from None
 
     def _probing(self) -> Every | None:
         recipe = self.recipe
 
         def probe(step: int) -> None:
-            self.record(along.probe(self.run, step, self.network, self.data, precision=recipe.precision))
+            self.record(
+                along.probe(self.run, step, self.network, self.data, precision=recipe.train.precision)
+            )
 
-        return Every(recipe.probe_every, probe) if recipe.probe_every else None
+        return Every(recipe.train.probe_every, probe) if recipe.train.probe_every else None
 
     def _memory(self, found: Checkpoint, step: int) -> dict[str, Any]:
         seconds = [record["seconds"] for record in read_log(self.run.log) if record["kind"] == "train"]
-        return {"step": step, "seconds": max(seconds, default=0.0), "optimiser": found.tensors["optimiser"]}
+        return {"step": step, "seconds": max(seconds, default=0.0), "optimizer": found.tensors["optimizer"]}
 
     def _test(self, step: int) -> None:
         """Grade the test images, unless an earlier process has done so."""
-        test = self.data.test.first(self.recipe.test_images)
+        test = self.data.test.first(self.recipe.train.num_test_images)
         if any(record.get("split") == "test" for record in read_log(self.run.log)) or len(test) == 0:
             return
         numbers: dict[str, Any] = {"images": len(test)}
         if self.classifier:
             numbers |= self._take_best(self.classifier)
-        numbers |= held_out(self.learner, test, seed=self.recipe.seed, precision=self.recipe.precision)
+        numbers |= held_out(
+            self.learner, test, seed=self.recipe.train.seed, precision=self.recipe.train.precision
+        )
         self.record({"kind": "evaluation", "step": step, "split": "test", **numbers})
 
     def _take_best(self, classifier: Classifier) -> dict[str, Any]:
@@ -192,8 +200,10 @@ class Session:
         if record["kind"] != "evaluation" or record["split"] != "validation":
             return False
         recipe, step = self.recipe, record["step"]
-        epoch = min(recipe.steps, steps_per_epoch(len(self.data.train), recipe.batch))
-        before = (step - 1) // recipe.evaluate_every * recipe.evaluate_every  # the validation before this one
+        epoch = min(recipe.train.steps, steps_per_epoch(len(self.data.train), recipe.train.batch_size))
+        before = (
+            (step - 1) // recipe.train.evaluate_every * recipe.train.evaluate_every
+        )  # the validation before this one
         return bool(self._exhausted() or before < epoch <= step)
 
     def _complain(self, record: Record) -> None:
@@ -206,7 +216,7 @@ class Session:
     def save(self, step: int, stepper: Stepper) -> None:
         self.log.sync()
         folder = checkpoint.step_folder(self.run.checkpoints, step)
-        self._write(folder, step, {"optimiser": stepper.state()})
+        self._write(folder, step, {"optimizer": stepper.state()})
         checkpoint.prune(self.run.checkpoints, KEPT)
 
     def _write(self, folder: Path, step: int, more: Groups) -> None:

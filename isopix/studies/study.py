@@ -132,7 +132,7 @@ class Study:
         cell would find out for itself, some of it after its training. What is prepared once is ready for all.
         """
         recipe = self._task(self.plan.cells[0], 0).recipe
-        data = load_images(recipe.data, seed=recipe.seed)
+        data = load_images(recipe.data, seed=recipe.train.seed)
         data.require_labels("study")
         require_validation(recipe, data, "a layer")
 
@@ -169,7 +169,7 @@ class Study:
             name=called,
             kind=kind,
             recipe=anchored(recipe),
-            rates=ladder(recipe.optimiser.learning_rate, min(SMALLEST, recipe.optimiser.learning_rate)),
+            rates=ladder(recipe.train.optimizer.lr, min(SMALLEST, recipe.train.optimizer.lr)),
             protocol=scale.protocol,
             probed=scale.probed,
             folder=self.path / "cells" / called,
@@ -183,7 +183,7 @@ class Study:
 def cost(task: Task) -> int:
     """FLOPs of a cell's training: what its time is roughly proportional to."""
     recipe = task.recipe
-    return of_recipe(recipe).training_flops * recipe.steps * recipe.batch
+    return of_recipe(recipe).training_flops * recipe.train.steps * recipe.train.batch_size
 
 
 def cells(outcomes: Mapping[str, Outcome]) -> list[Cell]:

@@ -135,8 +135,8 @@ def _made(task: Task, device: torch.device) -> Outcome | None:
     folder = task.run(rung.rate)
     loaded = load(folder, device=device)
     loaded.network.eval()
-    data = _fewer(load_images(loaded.recipe.data, seed=loaded.recipe.seed), task.probed)
-    found = evidence(loaded, data, precision=loaded.recipe.precision, protocol=task.protocol)
+    data = _fewer(load_images(loaded.recipe.data, seed=loaded.recipe.train.seed), task.probed)
+    found = evidence(loaded, data, precision=loaded.recipe.train.precision, protocol=task.protocol)
     facts: dict[str, object] = {"data": data.name, "limit": None, "images_digest": digest(data)}
     keep(RunFolder(folder), loaded.step, found, facts)
     return replace(
@@ -179,7 +179,7 @@ def _findings(task: Task, rung: Rung, found: Evidence, loaded: Loaded, data: Ima
         block=block,
         encoding=encoding,
         depth=depth,
-        seed=loaded.recipe.seed,
+        seed=loaded.recipe.train.seed,
         loss=float(rung.loss or 0.0),
         accuracies=tuple(score.test for score in network.layers),
         validations=tuple(score.validation for score in network.layers),

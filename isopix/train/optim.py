@@ -1,23 +1,32 @@
-"""Optimisers as settings."""
+"""Optimizers as settings."""
 
+import abc
 import math
 from collections.abc import Iterable
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from isopix.core.config import spec
+from isopix.core.registry import Part, register
 
 
-@spec
-class Adam:
+class OptimizerSpec(Part, noun="optimizer"):
+    """Settings of an optimizer."""
+
+    lr: float
+
+    @abc.abstractmethod
+    def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+        """Return the optimizer of these parameters; its state may be withheld from a step by `found_inf`."""
+
+
+@register("adam")
+class Adam(OptimizerSpec):
     """Adam without weight decay; beta2 = 0.95, because 0.999 makes the loss spike (iGPT section 3.4,
     appendix).
     """
 
-    kind: Literal["adam"] = "adam"
-    learning_rate: float = 0.003
+    lr: float = 0.003
     beta1: float = 0.9
     beta2: float = 0.95
     epsilon: float = 1e-8
@@ -28,17 +37,16 @@ class Adam:
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         """The fused form: one kernel, and an update that can be withheld without asking the device."""
         betas = (self.beta1, self.beta2)
-        return torch.optim.Adam(parameters, self.learning_rate, betas, self.epsilon, fused=True)
+        return torch.optim.Adam(parameters, self.lr, betas, self.epsilon, fused=True)
 
 
-@spec
-class AdamW:
-    """Adam whose decay shrinks weights directly, by `learning_rate` times `weight_decay` a step, and not
+@register("adamw")
+class AdamW(OptimizerSpec):
+    """Adam whose decay shrinks weights directly, by `lr` times `weight_decay` a step, and not
     norms and biases (BERT's AdamWeightDecayOptimizer; PatchFormer section 2.1: 2e-4 and 0.001).
     """
 
-    kind: Literal["adamw"] = "adamw"
-    learning_rate: float = 2e-4
+    lr: float = 2e-4
     weight_decay: float = 0.001
     beta1: float = 0.9
     beta2: float = 0.999
@@ -57,14 +65,11 @@ class AdamW:
             {"params": [each for each in every if each.ndim <= 1], "weight_decay": 0.0},
         ]
         betas = (self.beta1, self.beta2)
-        return torch.optim.AdamW(groups, self.learning_rate, betas, self.epsilon, fused=True)
+        return torch.optim.AdamW(groups, self.lr, betas, self.epsilon, fused=True)
 
 
-Optimiser = Adam | AdamW
-
-
-def _check(spec: Optimiser) -> None:
-    for name in ("learning_rate", "epsilon"):
+def _check(spec: "Adam | AdamW") -> None:
+    for name in ("lr", "epsilon"):
         if not 0 < getattr(spec, name) < math.inf:
             raise ValueError(f"{name} {getattr(spec, name)} must be a number greater than 0")
     if not (0 <= spec.beta1 < 1 and 0 <= spec.beta2 < 1):
@@ -72,18 +77,18 @@ def _check(spec: Optimiser) -> None:
 
 
 def state_tensors(
-    optimiser: torch.optim.Optimizer, named: Iterable[tuple[str, nn.Parameter]]
+    optimizer: torch.optim.Optimizer, named: Iterable[tuple[str, nn.Parameter]]
 ) -> dict[str, Tensor]:
-    """The optimiser's memory by the names of the parameters: `<parameter>/<moment>`."""
+    """The optimizer's memory by the names of the parameters: `<parameter>/<moment>`."""
     tensors = {}
     for name, parameter in named:
-        for moment, value in optimiser.state.get(parameter, {}).items():
+        for moment, value in optimizer.state.get(parameter, {}).items():
             tensors[f"{name}/{moment}"] = value
     return tensors
 
 
 def load_state(
-    optimiser: torch.optim.Optimizer, named: Iterable[tuple[str, nn.Parameter]], tensors: dict[str, Tensor]
+    optimizer: torch.optim.Optimizer, named: Iterable[tuple[str, nn.Parameter]], tensors: dict[str, Tensor]
 ) -> None:
     """Put back what `state_tensors` returned.
 
@@ -94,10 +99,10 @@ def load_state(
     trained = {name for name, parameter in parameters.items() if parameter.requires_grad}
     bare = sorted(trained - {path.rpartition("/")[0] for path in tensors})
     if tensors and bare:
-        raise ValueError(f"the optimiser has no memory of parameter '{bare[0]}'")
+        raise ValueError(f"the optimizer has no memory of parameter '{bare[0]}'")
     for path, value in tensors.items():
         name, _, moment = path.rpartition("/")
         if name not in parameters:
-            raise ValueError(f"optimiser tensor '{path}' belongs to no parameter of this model")
+            raise ValueError(f"optimizer tensor '{path}' belongs to no parameter of this model")
         parameter = parameters[name]
-        optimiser.state[parameter][moment] = value.to(parameter.device)
+        optimizer.state[parameter][moment] = value.to(parameter.device)

@@ -1,20 +1,29 @@
 """Learning-rate schedules: the rate as a function of the step."""
 
+import abc
 import math
-from typing import Literal
 
-from isopix.core.config import spec
+from isopix.core.registry import Part, register
 
 
-@spec
-class WarmupCosine:
+class ScheduleSpec(Part, noun="schedule"):
+    """Settings of a learning-rate schedule."""
+
+    @abc.abstractmethod
+    def factor(self, step: int, *, steps: int, epoch: int) -> float:
+        """Return what the peak learning rate is multiplied by at `step` (from 0) of `steps`; `epoch` is the
+        steps of one epoch.
+        """
+
+
+@register("warmup_cosine")
+class WarmupCosine(ScheduleSpec):
     """Linear warm-up over one epoch, then half a cosine that would be zero one step after the last (iGPT
     section 3.4).
 
     Short runs see less than an epoch; the warm-up never takes more than `warmup_most` of the run.
     """
 
-    kind: Literal["warmup_cosine"] = "warmup_cosine"
     warmup_epochs: float = 1.0
     warmup_most: float = 0.1
 
@@ -35,14 +44,9 @@ class WarmupCosine:
         return 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1, steps - warmup)))
 
 
-@spec
-class Constant:
+@register("constant")
+class Constant(ScheduleSpec):
     """The same rate at every step (iGPT section 2.3: fine-tuning)."""
-
-    kind: Literal["constant"] = "constant"
 
     def factor(self, step: int, *, steps: int, epoch: int) -> float:
         return 1.0
-
-
-Schedule = WarmupCosine | Constant

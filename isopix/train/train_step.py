@@ -10,7 +10,7 @@ from torch import Tensor
 
 from isopix.core.device import Precision, autocast
 from isopix.core.types import Scalar
-from isopix.train.optim import Optimiser, load_state, state_tensors
+from isopix.train.optim import OptimizerSpec, load_state, state_tensors
 from isopix.train.tasks import Learner
 
 
@@ -36,16 +36,22 @@ class NonFiniteError(RuntimeError):
 
 
 class Stepper:
-    """A learner, its optimiser, and the memory of whether all numbers have been finite so far."""
+    """A learner, its optimizer, and the memory of whether all numbers have been finite so far."""
 
     def __init__(
-        self, learner: Learner, optimiser: Optimiser, *, accumulate: int, precision: Precision, compiled: bool
+        self,
+        learner: Learner,
+        optimizer: OptimizerSpec,
+        *,
+        accumulate: int,
+        precision: Precision,
+        compiled: bool,
     ):
         self.learner, self.accumulate, self.precision = learner, accumulate, precision
         module = learner.module
         self.device = next(module.parameters()).device
-        self.peak = optimiser.learning_rate
-        self.optimiser: Any = optimiser.build(module.parameters())
+        self.peak = optimizer.lr
+        self.optimizer: Any = optimizer.build(module.parameters())
         self.grade = torch.compile(module, dynamic=False, fullgraph=True) if compiled else module
         self.bad_step = torch.tensor(-1, device=self.device)
 
@@ -55,7 +61,7 @@ class Stepper:
 
         From the first non-finite loss or gradient on, no update reaches the weights; `check` tells.
         """
-        self.optimiser.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad(set_to_none=True)
         loss = torch.zeros((), device=self.device)
         for piece in problem.to(self.device).pieces(self.accumulate):
             with autocast(self.device, self.precision):
@@ -67,10 +73,10 @@ class Stepper:
         )
         finite = torch.isfinite(loss) & torch.isfinite(norm)
         self.bad_step = torch.where((self.bad_step < 0) & ~finite, step, self.bad_step)
-        for group in self.optimiser.param_groups:
+        for group in self.optimizer.param_groups:
             group["lr"] = self.peak * factor
-        self.optimiser.grad_scale, self.optimiser.found_inf = None, (self.bad_step >= 0).float()
-        self.optimiser.step()
+        self.optimizer.grad_scale, self.optimizer.found_inf = None, (self.bad_step >= 0).float()
+        self.optimizer.step()
         return loss
 
     def check(self) -> None:
@@ -80,9 +86,9 @@ class Stepper:
             raise NonFiniteError(step)
 
     def state(self) -> dict[str, Tensor]:
-        """The optimiser's tensors by name."""
-        return state_tensors(self.optimiser, self.learner.module.named_parameters())
+        """The optimizer's tensors by name."""
+        return state_tensors(self.optimizer, self.learner.module.named_parameters())
 
     def load(self, tensors: dict[str, Tensor]) -> None:
         """Put back what `state` returned."""
-        load_state(self.optimiser, self.learner.module.named_parameters(), tensors)
+        load_state(self.optimizer, self.learner.module.named_parameters(), tensors)

@@ -10,8 +10,8 @@ from isopix.core.random import generator
 from isopix.data.batches import Batches
 from isopix.data.dataset import Split
 from isopix.train.evaluator import held_out
-from isopix.train.optim import Optimiser
-from isopix.train.schedule import Schedule
+from isopix.train.optim import OptimizerSpec
+from isopix.train.schedule import ScheduleSpec
 from isopix.train.tasks import Learner
 from isopix.train.throughput import Meter
 from isopix.train.train_step import Stepper
@@ -30,9 +30,9 @@ class Settings(Protocol):
     @property
     def accumulate(self) -> int: ...
     @property
-    def optimiser(self) -> Optimiser: ...
+    def optimizer(self) -> OptimizerSpec: ...
     @property
-    def schedule(self) -> Schedule: ...
+    def schedule(self) -> ScheduleSpec: ...
     @property
     def precision(self) -> Precision: ...
     @property
@@ -76,7 +76,7 @@ def train(
     hooks: Hooks,
     resume: Mapping[str, Any] | None = None,
 ) -> int:
-    """Train from step 0, or from `resume` ({"step", "seconds", "optimiser"}), and return the step reached.
+    """Train from step 0, or from `resume` ({"step", "seconds", "optimizer"}), and return the step reached.
 
     Ends at `settings.steps`, or after the step in which `hooks.stop()` turns true; either way it saves last.
     Every number depends on (seed, step) and the state alone, so that stopping and going on changes nothing.
@@ -88,7 +88,7 @@ def train(
             loop.measure()
             hooks.save(0, loop.stepper)
     else:
-        loop.go_to(resume["step"], resume["seconds"], resume["optimiser"])
+        loop.go_to(resume["step"], resume["seconds"], resume["optimizer"])
     while loop.step < settings.steps and not loop.stopped:
         loop.advance()
     return loop.step
@@ -104,7 +104,7 @@ class Loop:
         self.held_out = validation.first(settings.evaluate_images)
         self.stepper = Stepper(
             learner,
-            settings.optimiser,
+            settings.optimizer,
             accumulate=settings.accumulate,
             precision=settings.precision,
             compiled=settings.compile,
@@ -112,10 +112,10 @@ class Loop:
         self.step, self.stopped = 0, False
         self.meter = Meter(batches.size)
 
-    def go_to(self, step: int, seconds: float, optimiser: dict[str, Tensor]) -> None:
+    def go_to(self, step: int, seconds: float, optimizer: dict[str, Tensor]) -> None:
         """Take up a run that reached this step in these seconds; the weights are the learner's already."""
         self.step, self.meter.seconds = step, seconds
-        self.stepper.load(optimiser)
+        self.stepper.load(optimizer)
 
     def advance(self) -> None:
         """One step, and whatever is due after it: log line, evaluation, checkpoint."""

@@ -153,7 +153,7 @@ SMALLER = {
 
 @pytest.mark.parametrize("name", CURVES)
 def test_twenty_steps_give_the_same_losses_as_ever(name: str, tmp_path: Path) -> None:
-    words = ["steps=20", "batch=32", "log_every=1", "evaluate_images=0", "test_images=0"]
+    words = ["steps=20", "batch_size=32", "log_every=1", "evaluate_images=0", "num_test_images=0"]
     recipe = registry.resolve(name, assignments=[*words, *SMALLER.get(name, DIGITS)]).recipe
     start(recipe, tmp_path / "run", device=torch.device("cpu"), watch=Watch())
     losses = [

@@ -18,6 +18,7 @@ from isopix.data.dataset import Data
 from isopix.interop.imported_model import Imported
 from isopix.interop.openai.convert import read
 from isopix.interop.openai.tf_checkpoint import Bundle
+from isopix.model.spec import ModelSpec
 from isopix.objectives.network import Network
 from isopix.recipes.recipe import Recipe
 from tests.unit.interop import bundles, variables
@@ -39,11 +40,13 @@ def palette(colours: int) -> torch.Tensor:
 def network(imported: Imported) -> Network:
     recipe = Recipe(
         name="golden",
+        model=ModelSpec(
+            codec=PaletteColours(colours=len(imported.colours)),
+            block=imported.block,
+            depth=imported.depth,
+            width=imported.width,
+        ),
         data=Data(source="digits", rows=imported.grid.rows, cols=imported.grid.cols),
-        codec=PaletteColours(colours=len(imported.colours)),
-        block=imported.block,
-        depth=imported.depth,
-        width=imported.width,
         objective=imported.objective,
     )
     net = recipe.build(Palette(imported.colours, imported.grid))

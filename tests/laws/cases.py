@@ -56,10 +56,10 @@ CHOICES: dict[str, list[Any]] = {
 HALF = Independent(ratio=0.5)
 PATCHES: dict[str, list[Any]] = {
     "objective": [
-        Masked(mask=HALF, masking=MaskToken(), swapped=0.2, kept=0.2),
-        Masked(mask=Blocks(ratio=0.5), masking=Drop(), smoothing=0.01),
-        Masked(mask=HALF, masking=Drop(norm_places=False), static=True),
-        Masked(mask=HALF, masking=MaskToken(), causal=True),
+        Masked(mask=HALF, corruption=MaskToken(), swapped=0.2, kept=0.2),
+        Masked(mask=Blocks(ratio=0.5), corruption=Drop(), smoothing=0.01),
+        Masked(mask=HALF, corruption=Drop(norm_positions=False), static=True),
+        Masked(mask=HALF, corruption=MaskToken(), causal=True),
     ],
     "block": [WIDE, Axial(heads=2), Convolution()],
     "stem": [Patches(), ConvolvedPatches(channels=4), ResNet(stages=(1, 1), channels=4), Codes()],
@@ -105,7 +105,7 @@ def covering(choices: dict[str, list[Any]]) -> Iterator[dict[str, Any]]:
 def fits(parts: dict[str, Any]) -> bool:
     """Whether these go together, said in other words than the package's; what does not is refused."""
     objective, codec = parts["objective"], parts["codec"]
-    drops = isinstance(objective.masking, Drop)
+    drops = isinstance(objective.corruption, Drop)
     grown = parts.get("class_token", False)
     head, smoothed = parts.get("head"), getattr(objective, "smoothing", 0)
     return (
@@ -135,24 +135,34 @@ def title(recipe: Recipe) -> str:
     objective = recipe.objective
     mask = getattr(objective, "mask", None)
     what = f"{mask.kind}{mask.ratio}" if mask else "ar"
-    block = f"{recipe.block.kind}-{recipe.block.norm.kind}"
-    names = [recipe.codec.kind, recipe.stem.kind, recipe.positions.kind, block, what]
-    if recipe.codec.cell > 1:
-        more = {"token": recipe.class_token, "shared": recipe.share_blocks, "causal": objective.causal}
-        more["sum"] = not getattr(objective.masking, "norm_places", True)
-        names += [objective.masking.kind, recipe.head.kind, *(name for name, given in more.items() if given)]
-    return f"{recipe.data.rows}x{recipe.data.cols}-{getattr(recipe.codec, 'colours', '')}{'-'.join(names)}"
+    block = f"{recipe.model.block.kind}-{recipe.model.block.norm.kind}"
+    names = [recipe.model.codec.kind, recipe.model.stem.kind, recipe.model.positions.kind, block, what]
+    if recipe.model.codec.cell > 1:
+        more = {
+            "token": recipe.model.class_token,
+            "shared": recipe.model.tie_blocks,
+            "causal": objective.causal,
+        }
+        more["sum"] = not getattr(objective.corruption, "norm_positions", True)
+        names += [
+            objective.corruption.kind,
+            recipe.model.head.kind,
+            *(name for name, given in more.items() if given),
+        ]
+    return (
+        f"{recipe.data.rows}x{recipe.data.cols}-{getattr(recipe.model.codec, 'colours', '')}{'-'.join(names)}"
+    )
 
 
 def codec(recipe: Recipe) -> Codec:
     """Well separated colours: corners, edges and middles of a coarse lattice; or what needs no colours."""
-    if not isinstance(recipe.codec, PaletteColours):
-        return recipe.codec.example(recipe.grid)
-    count = recipe.codec.colours
+    if not isinstance(recipe.model.codec, PaletteColours):
+        return recipe.model.codec.example(recipe.grid)
+    count = recipe.model.codec.colours
     axis = torch.tensor([0.0, 85.0, 170.0, 255.0])
     lattice = torch.cartesian_prod(axis, axis, axis)
     chosen = torch.randperm(len(lattice), generator=torch.Generator().manual_seed(0))[:count]
-    return recipe.codec.build(recipe.grid, lattice[chosen])
+    return recipe.model.codec.build(recipe.grid, lattice[chosen])
 
 
 def network(recipe: Recipe) -> Network:
@@ -203,7 +213,7 @@ def nats(net: Network, images: Images, hidden: Hidden | None, answers: Answers) 
 
 def start(recipe: Recipe, net: Network, problem: Problem) -> float:
     """The loss before training: ln K, or half the mean square of levels scaled to [-1, 1]."""
-    if not isinstance(recipe.head, Regression):
+    if not isinstance(recipe.model.head, Regression):
         return log(net.codec.levels)
     squares = torch.linspace(-1, 1, net.codec.levels).square()[problem.answers]
     graded = problem.graded.expand_as(squares)

@@ -21,12 +21,12 @@ def test_untrained_loss_is_that_of_every_level_alike_or_of_the_middle_one(recipe
 def test_learns_one_batch_and_every_parameter_gets_a_gradient(recipe: Recipe) -> None:
     net = cases.network(recipe)
     problem = net.prepare(cases.images(recipe), generator(0, "law"))
-    optimiser = torch.optim.Adam(net.parameters(), 1e-2)
+    optimizer = torch.optim.Adam(net.parameters(), 1e-2)
     for _ in range(30):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss = net(problem)
         loss.backward()
-        optimiser.step()
+        optimizer.step()
     assert loss.item() < 0.9 * cases.start(recipe, net, problem)
     still = [name for name, p in net.named_parameters() if p.grad is None or not p.grad.any()]
     # The vector of the last position of a shifted sequence still answers; nothing is left out.

@@ -88,4 +88,6 @@ def test_the_original_of_a_reconstruction_is_all_that_the_network_sees(recipe: R
     net, images = cases.busy(recipe), cases.images(recipe)
     found = reconstruct(net, images, generator=generator(0, "hide"))
     assert torch.equal(net.backbone(found.original), net.backbone(images))
-    assert torch.equal(found.original, images) == (recipe.stem.kind != "codes" or recipe.codec.kind in EXACT)
+    assert torch.equal(found.original, images) == (
+        recipe.model.stem.kind != "codes" or recipe.model.codec.kind in EXACT
+    )

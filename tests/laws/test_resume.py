@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from isopix.core.config import change, parse
+from isopix.core.overrides import override, parse
 from isopix.finetune.classifier import Classify
 from isopix.recipes import registry
 from isopix.runs.pretrain import Watch, resume, start
@@ -18,11 +18,11 @@ SMALL = [
     "depth=1",
     "width=16",
     "steps=12",
-    "batch=8",
+    "batch_size=8",
     "log_every=1",
     "evaluate_every=5",
     "evaluate_images=16",
-    "test_images=16",
+    "num_test_images=16",
     "checkpoint_every=4",
     "data.limit=50",
 ]
@@ -32,8 +32,8 @@ SETTINGS = {
     "bert": ("igpt.digits_bert", []),
     "accumulated": ("igpt.digits", ["accumulate=4"]),
     "bf16": ("igpt.digits_bert", ["precision=bf16"]),
-    "fine-tuned": ("igpt.digits", ["classify.dropout=0.2", "evaluate_every=2", "data.limit=100"]),
-    "fine-tuned, classes alone": ("igpt.digits_bert", ["classify.generative_weight=0", "classify.layer=0"]),
+    "fine-tuned": ("igpt.digits", ["finetune.dropout=0.2", "evaluate_every=2", "data.limit=100"]),
+    "fine-tuned, classes alone": ("igpt.digits_bert", ["finetune.generative_weight=0", "finetune.layer=0"]),
     "bytes": ("isotropic.tiny-conv-fourier-1", ["data.source=digits", "data.rows=8", "data.cols=8"]),
     "patches": ("patchformer.tiny", [*DIGITS_IN_PATCHES, "head.channels=8", "stem.channels=4"]),
     "augmented": ("igpt.digits", ["data.augment.kind=pad_crop_flip", "data.rows=16", "data.cols=16"]),
@@ -55,7 +55,7 @@ def recipe(name: str, changes: list[str]):
     given = registry.find(name)
     if any(change.startswith("classify.") for change in changes):
         given = replace(given, classify=Classify())
-    return change(given, parse([*SMALL, *changes]))
+    return override(given, parse([*SMALL, *changes]))
 
 
 def final(out: Path) -> dict[str, Tensor]:

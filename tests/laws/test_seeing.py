@@ -7,7 +7,7 @@ from torch import Tensor
 
 from isopix.core.random import generator
 from isopix.core.types import Hidden
-from isopix.model.norms import Layer, Norm, RootMeanSquare
+from isopix.model.norms import Layer, NormSpec, RootMeanSquare
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases
 
@@ -79,7 +79,7 @@ def permuted(recipe: Recipe) -> tuple[Tensor, Tensor]:
     x = cases.images(recipe, 2)
     order = torch.randperm(recipe.grid.positions, generator=torch.Generator().manual_seed(5))
     before = cases.numbers(net, x)
-    cell = recipe.codec.cell
+    cell = recipe.model.codec.cell
     cells = rearrange(x, "b c (h p) (w q) -> b (h w) c p q", p=cell, q=cell)[:, order]
     shuffled = rearrange(cells, "b (h w) c p q -> b c (h p) (w q)", h=recipe.grid.rows)
     with torch.no_grad():
@@ -110,17 +110,19 @@ def test_an_autoregressive_network_also_knows_an_order(recipe: Recipe) -> None:
 
 @pytest.mark.parametrize("recipe", cases.CASES, ids=cases.title)
 def test_a_block_of_zeros_is_the_identity(recipe: Recipe) -> None:
-    block = recipe.block.build(recipe.grid, recipe.width, recipe.objective.causal)
+    block = recipe.model.block.build(recipe.grid, recipe.model.width, recipe.objective.causal)
     for parameter in block.parameters():
         torch.nn.init.zeros_(parameter)
-    tokens = torch.randn(2, recipe.grid.positions, recipe.width, generator=torch.Generator().manual_seed(0))
+    tokens = torch.randn(
+        2, recipe.grid.positions, recipe.model.width, generator=torch.Generator().manual_seed(0)
+    )
     assert torch.equal(block(tokens), tokens)
 
 
 @pytest.mark.parametrize(
     ("norm", "moved"), [(RootMeanSquare(), True), (Layer(), False)], ids=["ours", "layer"]
 )
-def test_our_norm_alone_does_not_subtract_the_mean(norm: Norm, moved: bool) -> None:
+def test_our_norm_alone_does_not_subtract_the_mean(norm: NormSpec, moved: bool) -> None:
     built = norm.build(16)
     x = torch.randn(2, 16, generator=torch.Generator().manual_seed(0))
     assert torch.allclose(built(x + 1), built(x), atol=1e-5) is not moved

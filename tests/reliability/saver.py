@@ -20,13 +20,13 @@ ASKED_TO_STOP = 75
 
 def advance(tensors, step):
     """A deterministic update of weights and a moment; any step left out or done twice shows in the bits."""
-    weight, moment = tensors["model"]["weight"], tensors["optimiser"]["moment"]
+    weight, moment = tensors["model"]["weight"], tensors["optimizer"]["moment"]
     moment = 0.9 * moment + torch.sin(weight * 3 + step)
-    return {"model": {"weight": weight - 0.01 * moment}, "optimiser": {"moment": moment}}
+    return {"model": {"weight": weight - 0.01 * moment}, "optimizer": {"moment": moment}}
 
 
 def begin():
-    return {"model": {"weight": torch.linspace(-1, 1, 4096)}, "optimiser": {"moment": torch.zeros(4096)}}
+    return {"model": {"weight": torch.linspace(-1, 1, 4096)}, "optimizer": {"moment": torch.zeros(4096)}}
 
 
 def answer(word):

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from isopix.storage import checkpoint
 
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # a folder where many small files cost little
-PARTS = ("model.safetensors", "optimiser.safetensors", "state.json", "manifest.json")
+PARTS = ("model.safetensors", "optimizer.safetensors", "state.json", "manifest.json")
 
 
 def state(step):
     values = torch.randn(64, generator=torch.Generator().manual_seed(step))
-    return {"model": {"weight": values}, "optimiser": {"moment": -values}}
+    return {"model": {"weight": values}, "optimizer": {"moment": -values}}
 
 
 def save(checkpoints, step):

@@ -15,12 +15,12 @@ WORDS = [
     "depth=1",
     "width=16",
     "steps=400",
-    "batch=8",
+    "batch_size=8",
     "log_every=1",
     "checkpoint_every=25",
     "evaluate_every=100",
     "evaluate_images=8",
-    "test_images=8",
+    "num_test_images=8",
 ]
 
 

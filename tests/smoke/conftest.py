@@ -13,7 +13,15 @@ from isopix.cli import probe
 from isopix.cli.main import main
 from isopix.probe.results import Protocol
 
-QUICK = ["steps=2", "depth=1", "width=16", "batch=4", "log_every=1", "test_images=8", "evaluate_images=8"]
+QUICK = [
+    "steps=2",
+    "depth=1",
+    "width=16",
+    "batch_size=4",
+    "log_every=1",
+    "num_test_images=8",
+    "evaluate_images=8",
+]
 
 Run = Callable[..., tuple[int, str, str]]
 

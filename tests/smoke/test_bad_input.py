@@ -208,7 +208,7 @@ def test_full_disk(isopix: Run) -> None:
     assert (
         isopix("pretrain", "igpt.digits", "--out", "warm", *QUICK)[0] == 0
     )  # the image cache is no part of this
-    words = ["pretrain", "igpt.digits", "--out", "r", "steps=2", "batch=4"]
+    words = ["pretrain", "igpt.digits", "--out", "r", "steps=2", "batch_size=4"]
     done = subprocess.run(
         [sys.executable, "-c", program, *words], capture_output=True, text=True, check=False
     )
@@ -220,12 +220,12 @@ def test_full_disk(isopix: Run) -> None:
 
 
 def test_non_finite_loss(isopix: Run) -> None:
-    words = ["optimiser.learning_rate=1e30", "steps=9", "batch=4", "depth=1", "width=16"]
+    words = ["lr=1e30", "steps=9", "batch_size=4", "depth=1", "width=16"]
     code, _, err = isopix("pretrain", "igpt.digits", "--out", "r", *words)
     assert code == 1
     assert err == (
         "isopix: the loss or its gradient is not finite at step 2; the weights are as before that step; "
-        "the last good checkpoint is r/checkpoints/step-00000000; try a lower optimiser.learning_rate\n"
+        "the last good checkpoint is r/checkpoints/step-00000000; try a lower optimizer.learning_rate\n"
     )
     assert [path.name for path in Path("r/checkpoints").iterdir()] == ["step-00000000"]
 

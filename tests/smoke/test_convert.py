@@ -28,7 +28,7 @@ MODEL = {"depth": 2, "width": 16, "heads": 2, "colours": 27, "positions": 64}
 @pytest.fixture
 def exported(isopix: Run) -> Run:
     """A run, and what Hugging Face would read of it."""
-    assert isopix("pretrain", "igpt.digits", *QUICK, "optimiser.learning_rate=0.1", "--out", "run")[0] == 0
+    assert isopix("pretrain", "igpt.digits", *QUICK, "lr=0.1", "--out", "run")[0] == 0
     assert isopix("convert", "to-huggingface", "run", "exported")[0] == 0
     return isopix
 
@@ -82,7 +82,7 @@ def test_of_a_training_that_nobody_knows_nothing_is_told(exported: Run) -> None:
 def test_the_training_of_an_imported_model_cannot_go_on(exported: Run) -> None:
     assert exported("convert", "huggingface", "exported", "again")[0] == 0
     message = (
-        "again holds a model without the state of its optimiser, as an imported one has none; "
+        "again holds a model without the state of its optimizer, as an imported one has none; "
         "it can be probed, sampled and reported, but its training cannot go on"
     )
     answer = exported("resume", "again")
@@ -175,7 +175,7 @@ def test_a_checkpoint_of_openais_serves_every_verb(isopix: Run, start: bool) -> 
     assert isopix("probe", "igpt", "--data", "digits", "--limit", "40")[0] == 0
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "optimiser.safetensors", "recipe.json"])
+@pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "recipe.json"])
 def test_verify_names_a_file_of_the_newest_checkpoint_that_was_changed(exported: Run, name: str) -> None:
     """An older checkpoint that is whole does not stand in for it."""
     newest = max(Path("run/checkpoints").glob("step-*"))

@@ -8,7 +8,14 @@ import pytest
 from tests.smoke.conftest import QUICK, Run
 from tests.smoke.test_bad_input import refused
 
-TUNE = ["steps=4", "batch=8", "evaluate_every=2", "log_every=1", "data.augment=none", "test_images=20"]
+TUNE = [
+    "steps=4",
+    "batch_size=8",
+    "evaluate_every=2",
+    "log_every=1",
+    "data.augment=none",
+    "num_test_images=20",
+]
 
 
 @pytest.fixture
@@ -44,7 +51,7 @@ def test_from_scratch_by_the_name_of_a_recipe(isopix: Run) -> None:
 
 
 def test_validation_is_folded_back_and_the_run_serves_every_verb(trained: Run) -> None:
-    words = [*TUNE, "steps=40", "evaluate_every=5", "generative_weight=0.1", "optimiser.learning_rate=0.05"]
+    words = [*TUNE, "steps=40", "evaluate_every=5", "generative_weight=0.1", "lr=0.05"]
     words = ["finetune", "run", "--limit", "100", "--out", "ft", "--fold-back", *words]
     code, out, err = trained(*words)
     assert (code, err) == (0, "")
@@ -68,7 +75,7 @@ def test_validation_is_folded_back_and_the_run_serves_every_verb(trained: Run) -
 
 def test_a_fold_back_that_waits_says_how_to_go_on(trained: Run) -> None:
     words = ["finetune", "run", "--limit", "100", "--out", "ft", "--fold-back", *TUNE]
-    nothing = ["generative_weight=0", "optimiser.learning_rate=1e-60"]
+    nothing = ["generative_weight=0", "lr=1e-60"]
     assert trained(*words, *nothing)[0] == 1  # no step is better than none
     for verb in ("resume", "probe", "report", "evaluate"):
         code, out, err = trained(verb, "ft")
@@ -138,7 +145,7 @@ def test_lowdata_as_a_table_and_as_json(trained: Run) -> None:
 
 def test_lowdata_fine_tunes_beside_and_goes_on(trained: Run) -> None:
     words = ["lowdata", "run", "--labels", "1", "--subsets", "1", "--limit", "100", "--finetune", "2"]
-    code, out, err = trained(*words, "data.augment=none", "batch=4", "test_images=20")
+    code, out, err = trained(*words, "data.augment=none", "batch_size=4", "num_test_images=20")
     assert (code, err) == (0, "")
     assert "fine-tuned" in out
     [folder] = Path("run/lowdata").glob("labels-1-subset-0-*")
@@ -149,14 +156,14 @@ def test_lowdata_tells_fine_tuning_that_is_judged_on_fewer_images_and_keeps_its_
     trained: Run,
 ) -> None:
     words = ["lowdata", "run", "--labels", "1", "--subsets", "1", "--limit", "100", "--finetune", "1"]
-    code, out, _ = trained(*words, "batch=4", "data.augment=none", "test_images=20")
+    code, out, _ = trained(*words, "batch_size=4", "data.augment=none", "num_test_images=20")
     assert code == 0
     assert "fine-tuned, 20 test images" in " ".join(out.split())
-    told = json.loads(trained(*words, "batch=4", "data.augment=none", "--json")[1])
+    told = json.loads(trained(*words, "batch_size=4", "data.augment=none", "--json")[1])
     assert told["results"]["fine-tuned"][0]["tested"] == 100
-    assert (told["finetune"], told["settings"]) == (1, ["batch=4", "data.augment=none"])
+    assert (told["finetune"], told["settings"]) == (1, ["batch_size=4", "data.augment=none"])
 
 
 def test_lowdata_refuses_settings_that_nothing_would_read(trained: Run) -> None:
-    message = "'batch=4' is a setting of fine-tuning; give --finetune STEPS as well"
-    refused(trained("lowdata", "run", "batch=4", "--labels", "1"), message)
+    message = "'batch_size=4' is a setting of fine-tuning; give --finetune STEPS as well"
+    refused(trained("lowdata", "run", "batch_size=4", "--labels", "1"), message)

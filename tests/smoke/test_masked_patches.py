@@ -7,8 +7,8 @@ import pytest
 
 from tests.smoke.conftest import Run
 
-SMALL = ["--data", "photos", "data.rows=32", "data.cols=32", "depth=1", "width=16", "steps=2", "batch=8"]
-SHORT = ["log_every=1", "evaluate_images=6", "test_images=6"]
+SMALL = ["--data", "photos", "data.rows=32", "data.cols=32", "depth=1", "width=16", "steps=2", "batch_size=8"]
+SHORT = ["log_every=1", "evaluate_images=6", "num_test_images=6"]
 STEM = {"patchformer.tiny": ["head.channels=8", "stem.channels=4"], "vit.tiny_hybrid": ["stem.channels=4"]}
 
 
@@ -17,7 +17,7 @@ def test_a_patch_run_serves_the_verbs_of_a_masked_one(isopix: Run, workplace: Pa
     code, out, err = isopix("pretrain", name, *SMALL, *SHORT, *STEM.get(name, []), "--out", "run")
     assert (code, err) == (0, "")
     assert f"validation loss {1.3863 if 'former' in name else 6.2383} nats" in out
-    tune = ["finetune", "run", "--labels", "50%", "--out", "ft", "steps=2", "batch=4", *SHORT]
+    tune = ["finetune", "run", "--labels", "50%", "--out", "ft", "steps=2", "batch_size=4", *SHORT]
     for words in (["reconstruct", "run", "-n", "2"], tune, ["report", "run"]):
         code, _, err = isopix(*words)
         assert (code, err) == (0, ""), words
@@ -28,7 +28,7 @@ def test_a_patch_run_serves_the_verbs_of_a_masked_one(isopix: Run, workplace: Pa
 def test_a_regression_of_whole_patches_serves_the_same_verbs(isopix: Run) -> None:
     target = ["codec=whole_patch", "codec.patch=8", "head=regression"]
     assert isopix("pretrain", "vit.tiny", *SMALL, *SHORT, *target, "--out", "run")[0] == 0
-    tune = ["finetune", "run", "--labels", "50%", "--out", "ft", "steps=2", "batch=4", *SHORT]
+    tune = ["finetune", "run", "--labels", "50%", "--out", "ft", "steps=2", "batch_size=4", *SHORT]
     for words in (
         ["reconstruct", "run", "-n", "2"],
         tune,
@@ -47,7 +47,7 @@ def test_a_regression_of_whole_patches_serves_the_same_verbs(isopix: Run) -> Non
 def test_a_fine_tuned_patchformer_tells_of_classes_alone(isopix: Run, workplace: Path) -> None:
     words = [*SMALL, *SHORT, *STEM["patchformer.tiny"]]
     assert isopix("pretrain", "patchformer.tiny", *words, "--out", "run")[0] == 0
-    tune = ["finetune", "run", "--labels", "50%", "steps=2", "batch=4", *SHORT, "--out"]
+    tune = ["finetune", "run", "--labels", "50%", "steps=2", "batch_size=4", *SHORT, "--out"]
     code, out, err = isopix(*tune, "ft")
     assert (code, err) == (0, "")
     assert "validation loss of classes 0.6931 nats" in out, "two classes"
@@ -73,6 +73,6 @@ def test_higher_resolution_is_one_setting(isopix: Run) -> None:
     """ViT section 3.2: positions are interpolated, and all else is as it was."""
     assert isopix("pretrain", "vit.tiny", *SMALL, *SHORT, "--out", "run")[0] == 0
     for name, words in {"larger": ["data.size=48"], "longer": ["data.rows=48", "data.cols=40"]}.items():
-        code, _, err = isopix("finetune", "run", "--out", name, *words, "steps=2", "batch=4", *SHORT)
+        code, _, err = isopix("finetune", "run", "--out", name, *words, "steps=2", "batch_size=4", *SHORT)
         assert (code, err) == (0, "")
         assert isopix("reconstruct", name, "-n", "2")[0] == 0

@@ -11,7 +11,7 @@ from isopix.runs.load import load
 from tests.smoke.conftest import QUICK, Run
 
 SMALL = [*QUICK, "data.limit=60"]
-STRONG = [*SMALL, "steps=6", "optimiser.learning_rate=0.1"]  # what it draws is far from uniform
+STRONG = [*SMALL, "steps=6", "lr=0.1"]  # what it draws is far from uniform
 
 
 @pytest.fixture

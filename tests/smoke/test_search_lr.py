@@ -12,7 +12,7 @@ import pytest
 
 from tests.smoke.conftest import Run
 
-WORDS = ["depth=1", "width=16", "steps=24", "batch=16", "log_every=1", "evaluate_images=40"]
+WORDS = ["depth=1", "width=16", "steps=24", "batch_size=16", "log_every=1", "evaluate_images=40"]
 LADDER = ["--first", "3", "--smallest", "0.01"]
 
 
@@ -28,7 +28,7 @@ def test_the_table_tells_every_fate_and_the_command_that_it_says_runs(isopix: Ru
     found, kept = json.loads(numbers), json.loads(Path("lr/descent.json").read_text())
     assert all(found[name] == kept[name] for name in ("chosen", "finished", "rates", "rungs"))
     assert line == f"to pre-train with it: {found['command']}"
-    assert f"optimiser.learning_rate={found['chosen']}" in line
+    assert f"lr={found['chosen']}" in line
     code, _, err = isopix(*shlex.split(found["command"])[1:], "steps=2")
     assert code == 0, err
 
@@ -52,7 +52,7 @@ def test_a_search_in_which_every_rate_dies_fails(isopix: Run) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["optimiser.learning_rate=0.1"], "give --first and --smallest instead"),
+        (["lr=0.1"], "give --first and --smallest instead"),
         (["--first", "0.001", "--smallest", "0.01"], "the rates go from 0.001 down to 0.01"),
         (["data.holdout=0"], "a rate is chosen by validation images"),
     ],

@@ -12,7 +12,7 @@ import pytest
 from isopix.studies.inductive_bias import write_up
 from tests.smoke.conftest import Run
 
-WORDS = ["width=8", "batch=16", "data.rows=8", "data.cols=8", "data.limit=150", "log_every=2", "steps=8"]
+WORDS = ["width=8", "batch_size=16", "data.rows=8", "data.cols=8", "data.limit=150", "log_every=2", "steps=8"]
 WORDS += ["evaluate_every=8", "checkpoint_every=4", "evaluate_images=32"]
 STUDY = ["study", "inductive-bias", "--out", "bias"]
 MICRO = [*STUDY, "--data", "digits", "--cells", "*-pix2vec-1", "--seeds", "1", "--jobs", "2", *WORDS]

@@ -27,7 +27,7 @@ Shapes = Mapping[str, Shape]
 # Variables that are no part of the model, known by one part of their name, and what they are.
 RULES = (
     (r"clf", "classifier head"),
-    (r"adam_[mv]|Adam(_\d+)?|AdamWeightDecayOptimizer(_\d+)?|beta[12]_power(_\d+)?", "optimiser's state"),
+    (r"adam_[mv]|Adam(_\d+)?|AdamWeightDecayOptimizer(_\d+)?|beta[12]_power(_\d+)?", "optimizer's state"),
     (r"global_step|_step", "step counter"),
 )
 LAYER = re.compile(r"h(0|[1-9]\d{0,3})/")

@@ -22,7 +22,7 @@ from isopix.interop.openai.crc32c import extend, masked
 from isopix.interop.openai.protobuf import Message, message, messages, number
 
 VERSION = 1  # of the format; what needs more of its reader is refused
-BIGGEST_INDEX = 2**26  # bytes; iGPT-L's with all its optimiser's slots has about 2^18
+BIGGEST_INDEX = 2**26  # bytes; iGPT-L's with all its optimizer's slots has about 2^18
 MOST_TENSORS = 2**16
 MOST_SHARDS = 10_000
 MOST_DIMENSIONS = 8

@@ -2,32 +2,31 @@
 
 from collections.abc import Iterator
 from dataclasses import field
-from typing import Literal
 
 import torch
 from einops import rearrange
 from torch import nn
 
-from isopix.core.config import spec
+from isopix.core.registry import register
 from isopix.core.types import Grid, Tokens
 from isopix.model.attention import Span, Weights
+from isopix.model.blocks.base import BlockSpec
 from isopix.model.blocks.transformer import Transformer, TransformerBlock
 from isopix.model.mlp import Activation
-from isopix.model.norms import Layer, Norm
+from isopix.model.norms import Layer, NormSpec
 
 
-@spec
-class Axial:
+@register("axial")
+class Axial(BlockSpec):
     """Attention along the row of each position and an MLP, then along its column and another MLP (ViT,
     appendix D.6).
 
     It has no causal form: a row and a column together do not reach all that stands before a position.
     """
 
-    kind: Literal["axial"] = "axial"
     heads: int = 8
     expansion: int = 4
-    norm: Norm = field(default_factory=Layer)
+    norm: NormSpec = field(default_factory=Layer)
     activation: Activation = "gelu"
     bias: bool = True
 

@@ -1,17 +1,17 @@
 """Convolution block: two 3x3 convolutions, each after a norm and before a GELU."""
 
 from dataclasses import field
-from typing import Literal
 
 import torch
 from einops import rearrange
 from torch import nn
 from torch.nn import functional as F
 
-from isopix.core.config import spec
+from isopix.core.registry import register
 from isopix.core.types import Grid, Tokens
+from isopix.model.blocks.base import BlockSpec
 from isopix.model.kv_cache import Pair, Seen
-from isopix.model.norms import Layer, Norm
+from isopix.model.norms import Layer, NormSpec
 
 # (row, column) of each tap from the position that it answers for, in raster order. What stands before a
 # position, and the position itself, are the first five.
@@ -19,16 +19,15 @@ TAPS = [(row, col) for row in (-1, 0, 1) for col in (-1, 0, 1)]
 CAUSAL_TAPS = TAPS[:5]
 
 
-@spec
-class Convolution:
+@register("convolution")
+class Convolution(BlockSpec):
     """U = X + GELU(Conv(LN X)); Y = U + GELU(Conv(LN U)); 3x3, zeros beyond the border (inductive biases of
     small isotropic nets, section 3).
 
     Causally, a position sees of its 3x3 those before it in raster order, and itself.
     """
 
-    kind: Literal["convolution"] = "convolution"
-    norm: Norm = field(default_factory=Layer)
+    norm: NormSpec = field(default_factory=Layer)
 
     @property
     def anywhere(self) -> bool:

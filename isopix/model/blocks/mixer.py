@@ -1,22 +1,22 @@
 """Mixer block: an MLP over the positions of each channel, then one over the channels of each position."""
 
 from dataclasses import field
-from typing import Literal
 
 import torch
 from einops import rearrange
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from isopix.core.config import spec
+from isopix.core.registry import register
 from isopix.core.types import Grid, Tokens
+from isopix.model.blocks.base import BlockSpec
 from isopix.model.kv_cache import Pair, Seen
 from isopix.model.mlp import MLP
-from isopix.model.norms import Layer, Norm
+from isopix.model.norms import Layer, NormSpec
 
 
-@spec
-class Mixer:
+@register("mixer")
+class Mixer(BlockSpec):
     """U = X + W2 GELU(W1 LN(X)); Y = (U' + W4 GELU(W3 LN(U)'))' with X [N D] and ' for transposed
     (inductive biases of small isotropic nets, equations 2 and 3).
 
@@ -25,10 +25,9 @@ class Mixer:
     where they would look ahead: triangular if there are as many units as positions.
     """
 
-    kind: Literal["mixer"] = "mixer"
     units: int | None = None
     expansion: int = 1
-    norm: Norm = field(default_factory=Layer)
+    norm: NormSpec = field(default_factory=Layer)
 
     def __post_init__(self) -> None:
         if self.expansion < 1 or (self.units is not None and self.units < 1):

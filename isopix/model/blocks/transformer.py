@@ -2,29 +2,29 @@
 
 from collections.abc import Iterator
 from dataclasses import field
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 from torch import nn
 
-from isopix.core.config import spec
+from isopix.core.registry import register
 from isopix.core.types import Asked, Grid, Places, Tokens
 from isopix.model.attention import Attention, Span, Weights
+from isopix.model.blocks.base import BlockSpec
 from isopix.model.kv_cache import Pair, Seen
 from isopix.model.mlp import MLP, Activation
-from isopix.model.norms import Norm, RootMeanSquare
+from isopix.model.norms import NormSpec, RootMeanSquare
 
 
-@spec
-class Transformer:
+@register("transformer")
+class Transformer(BlockSpec):
     """a = h + attention(norm1(h)); h' = a + mlp(norm2(a)) (iGPT section 2.2; OpenAI's norm, activation, no
     biases).
     """
 
-    kind: Literal["transformer"] = "transformer"
     heads: int = 8
     expansion: int = 4
-    norm: Norm = field(default_factory=RootMeanSquare)
+    norm: NormSpec = field(default_factory=RootMeanSquare)
     activation: Activation = "quick_gelu"
     bias: bool = False
 

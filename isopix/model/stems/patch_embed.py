@@ -1,23 +1,22 @@
 """Patch stems: each patch through the same network, on its own, so that no patch sees another."""
 
 import abc
-from typing import Literal
 
 import torch
 from einops import rearrange
 from torch import nn
 
 from isopix.codecs.base import Codec
-from isopix.core.config import spec
+from isopix.core.registry import register
 from isopix.core.types import Images
 from isopix.model.conv_layers import Pixels, Rectified, Standardised
 from isopix.model.profiling import counted
-from isopix.model.stems.base import Parts
+from isopix.model.stems.base import Parts, StemSpec
 
 CHANNELS = 3
 
 
-class EachPatch(abc.ABC):
+class EachPatch(StemSpec):
     """A spec of a stem that makes one vector of each patch's pixels."""
 
     @abc.abstractmethod
@@ -34,23 +33,20 @@ class EachPatch(abc.ABC):
         return counted(lambda: self.build(codec, width), cell, torch.uint8)
 
 
-@spec
+@register("patches")
 class Patches(EachPatch):
     """All pixels of a patch through one matrix (ViT, equation 1)."""
-
-    kind: Literal["patches"] = "patches"
 
     def build(self, codec: Codec, width: int) -> "PatchStem":
         return PatchStem(nn.Flatten(), CHANNELS * codec.cell**2, codec, width)
 
 
-@spec
+@register("convolved_patches")
 class ConvolvedPatches(EachPatch):
     """3 x 3 convolutions of stride 2, each before a norm and a ReLU, until a patch has `last` pixels a side;
     then one matrix. The first has `channels` channels, and each next one twice as many.
     """
 
-    kind: Literal["convolved_patches"] = "convolved_patches"
     channels: int = 32
     last: int = 4
 

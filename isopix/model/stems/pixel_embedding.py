@@ -5,7 +5,6 @@ features, as if it were computed pixel by pixel.
 """
 
 import math
-from typing import Literal
 
 import torch
 from einops import rearrange
@@ -14,17 +13,17 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from isopix.codecs.base import Codec
-from isopix.core.config import spec
+from isopix.core.registry import register
 from isopix.core.types import Images
-from isopix.model.stems.base import Parts, Vectors
+from isopix.model.stems.base import Parts, StemSpec, Vectors
 
 CHANNELS, LEVELS = 3, 256
 Values = Float[Tensor, " 256"]  # 0..255, scaled to [-1, 1]
 Features = Float[Tensor, "3 256 F"]
 
 
-@spec
-class Fourier:
+@register("fourier")
+class Fourier(StemSpec):
     """Random Fourier features: g(p) = (sin 2 pi b_1 p, cos 2 pi b_1 p, ..) with b_i ~ N(0, sigma^2), drawn
     once for each channel, and p in [-1, 1]; then linear (inductive biases of small isotropic nets, section
     3).
@@ -33,7 +32,6 @@ class Fourier:
     1; it does not say how many `frequencies`.
     """
 
-    kind: Literal["fourier"] = "fourier"
     sigma: float = 1.0
     frequencies: int = 64
 
@@ -56,13 +54,11 @@ class Fourier:
         return 0
 
 
-@spec
-class Continuous:
+@register("continuous")
+class Continuous(StemSpec):
     """(x - 127.5) / 127.5 of each channel, then linear (inductive biases of small isotropic nets, section
     3).
     """
-
-    kind: Literal["continuous"] = "continuous"
 
     def build(self, codec: Codec, width: int) -> "ValueEmbedding":
         """Raises ValueError if a position is more than a pixel."""

@@ -1,18 +1,16 @@
 """ResNet stem: a residual network of each patch alone."""
 
-from typing import Literal
-
 from torch import nn
 
 from isopix.codecs.base import Codec
-from isopix.core.config import spec
+from isopix.core.registry import register
 from isopix.model.conv_layers import Mean, Pixels, Rectified, Standardised
 from isopix.model.stems.patch_embed import CHANNELS, EachPatch, PatchStem
 
 WIDER = 4  # times as many channels leave a bottleneck as are inside
 
 
-@spec
+@register("resnet")
 class ResNet(EachPatch):
     """A residual network of each patch: a 3 x 3 convolution, stages of bottleneck blocks, the mean over the
     patch, and one matrix.
@@ -25,7 +23,6 @@ class ResNet(EachPatch):
     weights, as in ViT's own hybrids (BiT): what a patch becomes depends on no other patch or image.
     """
 
-    kind: Literal["resnet"] = "resnet"
     stages: tuple[int, ...] = (3, 4, 6)
     channels: int = 64
 

@@ -1,23 +1,21 @@
 """Codes stem: one table of vectors for each code of a position, summed."""
 
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import nn
 
 from isopix.codecs.base import Codec
-from isopix.core.config import spec
+from isopix.core.registry import register
 from isopix.core.types import Images
-from isopix.model.stems.base import Parts, Vectors
+from isopix.model.stems.base import Parts, StemSpec, Vectors
 
 
-@spec
-class Codes:
+@register("codes")
+class Codes(StemSpec):
     """The codec's own codes are the input: iGPT's palette embedding with one code a position, and with bytes
     pix2vec, a table of 256 vectors for each channel (inductive biases of small isotropic nets, section 3).
     """
-
-    kind: Literal["codes"] = "codes"
 
     def build(self, codec: Codec, width: int) -> "CodeEmbedding":
         return CodeEmbedding(codec, width)

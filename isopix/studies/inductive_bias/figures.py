@@ -81,7 +81,7 @@ def _network(block: str, run: Path) -> Network:
     loaded = load(run, device=torch.device("cpu"))
     loaded.network.eval()
     recipe, backbone = loaded.recipe, loaded.network.backbone
-    pictures = load_images(recipe.data, seed=recipe.seed).test.images
+    pictures = load_images(recipe.data, seed=recipe.train.seed).test.images
     stem: Any = backbone.stem  # torch's own type forgets its methods
     return Network(
         block,
@@ -199,7 +199,7 @@ class _Album:
 
 def _size(networks: Sequence[Network]) -> str:
     """`3 blocks with pix2vec`."""
-    depth = networks[0].loaded.recipe.depth
+    depth = networks[0].loaded.recipe.model.depth
     return f"{depth} block{'s' * (depth != 1)} with pix2vec"
 
 

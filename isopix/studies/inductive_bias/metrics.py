@@ -20,7 +20,7 @@ def measured(loaded: Loaded, images: Images) -> dict[str, Any]:
 
     `images` have not been trained on. Raises ValueError for an autoregressive network.
     """
-    network, seed = loaded.network, loaded.recipe.seed
+    network, seed = loaded.network, loaded.recipe.train.seed
     found = reconstructed(network, images[:RECONSTRUCTED], seed)
     error = colour_error(found.target, found.hidden, found.answer)
     stem: Any = network.backbone.stem  # torch's own type forgets its methods

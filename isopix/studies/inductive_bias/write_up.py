@@ -27,7 +27,7 @@ class Written(NamedTuple):
 def write_up(study: Study) -> Written:
     """Judge the claims, draw the figures and write the page, from whatever cells are done."""
     outcomes = study.outcomes()
-    kinds = {task.name: (*task.kind, task.recipe.seed) for task in study.tasks()}
+    kinds = {task.name: (*task.kind, task.recipe.train.seed) for task in study.tasks()}
     rows = [_row(name, kinds[name], outcome) for name, outcome in outcomes.items()]
     cells = [outcome.cell for outcome in outcomes.values() if outcome.cell is not None]
     measured = {

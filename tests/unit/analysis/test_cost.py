@@ -36,7 +36,7 @@ def test_memory_is_what_a_real_step_keeps(name: str) -> None:
     recipe = registry.resolve(name, assignments=SMALL[name]).recipe
     found = memory_of(recipe)
     assert found.weight_bytes == 16 * of_recipe(recipe).parameters
-    codec = recipe.codec.example(recipe.grid)
+    codec = recipe.model.codec.example(recipe.grid)
     net, images = recipe.build(codec), 24
     problem = net.prepare(cases.images(recipe, images), generator(3, "mask"))
     held: dict[int, int] = {}
@@ -49,7 +49,7 @@ def test_memory_is_what_a_real_step_keeps(name: str) -> None:
 
     with (
         torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
-        device.autocast(CPU, recipe.precision),
+        device.autocast(CPU, recipe.train.precision),
     ):
         net(problem)
     own = {each.untyped_storage().data_ptr() for each in net.tensors().values()}

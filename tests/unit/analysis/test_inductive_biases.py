@@ -47,7 +47,7 @@ def images(count: int = 5) -> Images:
 
 
 def reach(recipe: Recipe) -> list[inductive_biases.Reach]:
-    return inductive_biases.locality(backbone(recipe), images(), generator(0, "places"), batch=2)
+    return inductive_biases.locality(backbone(recipe), images(), generator(0, "places"), batch_size=2)
 
 
 def test_a_convolution_reaches_two_pixels_a_block_and_no_further() -> None:
@@ -107,7 +107,11 @@ def test_an_even_reach_is_that_of_all_pairs_of_places() -> None:
 
 def test_features_of_convolutions_move_with_the_image_away_from_borders() -> None:
     net = backbone(CONV)
-    assert inductive_biases.translation_error(net, images(), shift=(2, 1), margin=4, batch=2) == [0, 0, 0]
+    assert inductive_biases.translation_error(net, images(), shift=(2, 1), margin=4, batch_size=2) == [
+        0,
+        0,
+        0,
+    ]
     near = inductive_biases.translation_error(net, images(), shift=(2, 1), margin=1)
     assert near[:1] == [0]
     assert near[2] > 0.01  # the border is within reach

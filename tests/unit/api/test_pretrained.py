@@ -88,7 +88,7 @@ def test_every_verb_takes_images_in_every_form(verb: str, form: str, pretrained:
 
 def test_logits_are_the_networks(pretrained: Pretrained) -> None:
     x = images(pretrained)
-    torch.testing.assert_close(pretrained.logits(x, batch=2), pretrained.network.logits(x))
+    torch.testing.assert_close(pretrained.logits(x, batch_size=2), pretrained.network.logits(x))
     assert pretrained.logits(x).shape == (3, 28, 1, 32)
 
 
@@ -96,8 +96,8 @@ def test_logits_of_a_masked_model_hide_what_they_are_told_to(masked: Pretrained)
     x = images(masked)
     hidden = torch.rand(3, 28, 1, generator=generator(0, "hidden")) < 0.5
     expected = masked.network.logits(x, hidden)
-    torch.testing.assert_close(masked.logits(x, hidden=hidden, batch=2), expected)
-    torch.testing.assert_close(masked.logits(x, hidden=hidden[..., 0], batch=2), expected)
+    torch.testing.assert_close(masked.logits(x, hidden=hidden, batch_size=2), expected)
+    torch.testing.assert_close(masked.logits(x, hidden=hidden[..., 0], batch_size=2), expected)
     assert not torch.allclose(expected, masked.logits(x))
 
 
@@ -126,12 +126,12 @@ def test_features_without_the_start_symbol_are_others(causal: Pretrained) -> Non
 
 def test_nll_is_the_loss_an_image_at_a_time(pretrained: Pretrained) -> None:
     x = images(pretrained)
-    found = pretrained.nll(x, batch=2)
+    found = pretrained.nll(x, batch_size=2)
     network = pretrained.network
     assert found.shape == (3,)
     expected = network(network.prepare(x, generator(0, "nll"))).detach()
     torch.testing.assert_close(found.mean(), expected)
-    assert torch.equal(found, pretrained.nll(x, batch=2))
+    assert torch.equal(found, pretrained.nll(x, batch_size=2))
 
 
 def test_samples_depend_on_the_seed_and_the_batch_alone(causal: Pretrained) -> None:
@@ -139,7 +139,7 @@ def test_samples_depend_on_the_seed_and_the_batch_alone(causal: Pretrained) -> N
     assert one.shape == (3, 3, 4, 7)
     assert torch.equal(one, causal.sample(3, sampling=Sampling(temperature=2.0)))
     assert not torch.equal(one, causal.sample(3, sampling=Sampling(temperature=2.0), seed=1))
-    assert not torch.equal(one, causal.sample(3, sampling=Sampling(temperature=2.0), batch=2))
+    assert not torch.equal(one, causal.sample(3, sampling=Sampling(temperature=2.0), batch_size=2))
 
 
 def test_completions_keep_what_was_given(causal: Pretrained) -> None:
@@ -201,9 +201,12 @@ MISTAKES: dict[str, tuple[Callable[[Pretrained, Images], object], str]] = {
     "no layer": (lambda of, x: of.features(x, None), "layer None is not there; layers are 0 to 2"),
     "half a layer": (lambda of, x: of.features(x, 1.5), "layer 1.5 is not there"),
     "batch of features": (lambda of, x: of.features(x, 1, batch=-1), "batch is -1; it must be a whole"),
-    "batch of logits": (lambda of, x: of.logits(x, batch=0), "batch is 0; it must be a whole number of at"),
-    "batch of losses": (lambda of, x: of.nll(x, batch=0), "batch is 0"),
-    "batch of samples": (lambda of, x: of.sample(2, batch=0), "batch is 0"),
+    "batch of logits": (
+        lambda of, x: of.logits(x, batch_size=0),
+        "batch is 0; it must be a whole number of at",
+    ),
+    "batch of losses": (lambda of, x: of.nll(x, batch_size=0), "batch is 0"),
+    "batch of samples": (lambda of, x: of.sample(2, batch_size=0), "batch is 0"),
     "no samples": (lambda of, x: of.sample(0), "count is 0; it must be a whole number of at least 1"),
     "samples below none": (lambda of, x: of.sample(-1), "count is -1"),
     "no completions": (lambda of, x: of.complete(x, 2, each=0), "each is 0"),

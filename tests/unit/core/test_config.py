@@ -1,36 +1,40 @@
 from pathlib import Path
-from typing import Literal
 
 import pytest
 
-from isopix.core.config import change, flatten, from_dict, parse, read_values, spec, to_dict
+from isopix.core.config import config, from_dict, to_dict
+from isopix.core.overrides import flatten, override, parse, read_values, resolve_path
+from isopix.core.registry import Part, register
 
 
-@spec
-class Circle:
-    kind: Literal["circle"] = "circle"
+class Shape(Part, noun="test_shape"):
+    """A noun of this test."""
+
+
+@register("circle")
+class Circle(Shape):
     radius: float = 1.0
 
 
-@spec
-class Square:
-    kind: Literal["square"] = "square"
+@register("square")
+class Square(Shape):
     side: int = 2
 
 
-@spec
+@config
 class Frame:
     width: int = 1
 
 
-@spec
+@config
 class Picture:
     name: str
-    shape: Circle | Square = Circle()
+    shape: Shape = Circle()
     note: str | None = None
     sizes: tuple[int, ...] = (1, 2)
     framed: bool = False
     frame: Frame = Frame()
+    others: tuple[Shape, ...] = ()
 
 
 def test_a_part_of_no_stated_kind_is_of_its_defaults() -> None:
@@ -44,7 +48,7 @@ def test_there_and_back_is_the_identity() -> None:
 
 def test_change_reaches_inside_and_leaves_the_original() -> None:
     picture = Picture(name="a")
-    assert change(picture, {"shape.radius": "2.5", "sizes": [3]}) == Picture(
+    assert override(picture, {"shape.radius": "2.5", "sizes": [3]}) == Picture(
         name="a", shape=Circle(radius=2.5), sizes=(3,)
     )
     assert picture.shape == Circle()
@@ -52,11 +56,11 @@ def test_change_reaches_inside_and_leaves_the_original() -> None:
 
 def test_another_kind_starts_from_its_defaults() -> None:
     picture = Picture(name="a", shape=Circle(radius=9))
-    assert change(picture, {"shape.side": 5, "shape.kind": "square"}).shape == Square(side=5)
+    assert override(picture, {"shape.side": 5, "shape.kind": "square"}).shape == Square(side=5)
 
 
 def test_the_same_kind_keeps_its_settings() -> None:
-    assert change(Picture(name="a", shape=Circle(radius=9)), {"shape.kind": "circle"}).shape == Circle(
+    assert override(Picture(name="a", shape=Circle(radius=9)), {"shape.kind": "circle"}).shape == Circle(
         radius=9
     )
 
@@ -64,7 +68,7 @@ def test_the_same_kind_keeps_its_settings() -> None:
 @pytest.mark.parametrize("place", [1, -1])
 def test_the_name_of_a_kind_stands_for_it_and_comes_before_what_is_inside(place: int) -> None:
     changes = {"shape": "square", "shape.side": 5}
-    assert change(Picture(name="a"), dict([*changes.items()][::place])).shape == Square(side=5)
+    assert override(Picture(name="a"), dict([*changes.items()][::place])).shape == Square(side=5)
     assert from_dict(Picture, {"name": "a", "shape": "square"}).shape == Square()
 
 
@@ -96,7 +100,7 @@ def test_the_name_of_a_kind_stands_for_it_and_comes_before_what_is_inside(place:
 )
 def test_wrong_names_and_values_are_told_in_one_line(changes: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError) as error:  # noqa: PT011  the message is compared below
-        change(Picture(name="a"), changes)
+        override(Picture(name="a"), changes)
     assert str(error.value).startswith(message)
     assert "\n" not in str(error.value)
 
@@ -173,3 +177,38 @@ def test_files_that_cannot_be_read_are_named(
         read_values(path)
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_list_of_parts_is_read_by_their_kinds() -> None:
+    values = {"name": "a", "others": ["square", {"kind": "circle", "radius": 2}]}
+    picture = from_dict(Picture, values)
+    assert picture.others == (Square(), Circle(radius=2.0))
+    assert from_dict(Picture, to_dict(picture)) == picture
+
+
+@pytest.mark.parametrize(("path", "value"), [("radius", 3.0), ("shape.radius", 3.0)])
+def test_the_shortest_unambiguous_end_of_a_path_is_enough(path: str, value: float) -> None:
+    assert override(Picture(name="a"), {path: value}).shape == Circle(radius=3.0)
+
+
+def test_an_end_is_looked_up_among_the_settings_of_the_chosen_kind() -> None:
+    assert override(Picture(name="a"), {"side": 5, "shape": "square"}).shape == Square(side=5)
+
+
+def test_an_ambiguous_end_is_answered_with_the_paths_that_it_could_be() -> None:
+    values = {"stem": {"channels": 1}, "head": {"channels": 2}, "width": 3, "deep": {"width": 4}}
+    with pytest.raises(
+        ValueError, match=r"'channels' is ambiguous; it could be stem.channels, head.channels"
+    ):
+        resolve_path(values, "channels")
+    assert resolve_path(values, "width") == "width"
+
+
+def test_an_unknown_end_is_answered_with_the_full_path_of_the_closest() -> None:
+    with pytest.raises(ValueError, match=r"unknown setting 'radios'; did you mean 'shape.radius'"):
+        override(Picture(name="a"), {"radios": 1})
+
+
+def test_a_required_setting_that_is_missing_is_named() -> None:
+    with pytest.raises(ValueError, match="name: field required"):
+        from_dict(Picture, {"note": "x"})

@@ -8,7 +8,7 @@ from PIL import Image
 from isopix.core.random import generator
 from isopix.data import augment
 from isopix.data.augment import (
-    Augmentation,
+    AugmentationSpec,
     Boxes,
     PadCropFlip,
     Plain,
@@ -177,7 +177,7 @@ def test_a_box_far_along_a_long_picture_is_the_exact_mean() -> None:
 
 
 @pytest.mark.parametrize("augmentation", [Plain(), PadCropFlip(), ScaleCrop(), ScaleCrop(flip=0.5)])
-def test_a_batch_is_drawn_without_asking_the_device_for_a_number(augmentation: Augmentation) -> None:
+def test_a_batch_is_drawn_without_asking_the_device_for_a_number(augmentation: AugmentationSpec) -> None:
     split = Split(IMAGES[:2], None, _wide(_noise(60, 90), _noise(110, 70))).to(torch.device("meta"))
     images = augmentation.take(split, torch.tensor([1, 0, 1]), generator(0, "augment"))
     assert (images.shape, images.device.type) == ((3, 3, 8, 10), "meta")  # meta has no numbers to give

@@ -9,7 +9,8 @@ import PIL
 import pytest
 import torch
 
-from isopix.core.config import change, from_dict, to_dict
+from isopix.core.config import from_dict, to_dict
+from isopix.core.overrides import override
 from isopix.data.augment import PadCropFlip, ScaleCrop
 from isopix.data.batches import Batches
 from isopix.data.dataset import Data, ImageSet, load
@@ -27,7 +28,7 @@ def test_settings_survive_a_file() -> None:
 
 
 def test_an_augmentation_is_chosen_by_its_kind() -> None:
-    assert change(Data(), {"augment.kind": "imagenet"}).augment == ScaleCrop()
+    assert override(Data(), {"augment.kind": "imagenet"}).augment == ScaleCrop()
 
 
 @pytest.mark.parametrize(
@@ -41,7 +42,7 @@ def test_an_augmentation_is_chosen_by_its_kind() -> None:
     ],
 )
 def test_impossible_settings_are_refused_in_one_line(changes: dict[str, object], message: str) -> None:
-    assert refusal(change, Data(), changes) == message
+    assert refusal(override, Data(), changes) == message
 
 
 @pytest.mark.parametrize(("rows", "cols"), [(8, 8), (32, 32), (16, 24)])

@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 import torch
 
-from isopix.core.config import change
+from isopix.core.overrides import override
 from isopix.core.random import generator
 from isopix.data.dataset import Data, ImageSet, load
 from isopix.data.splits import balanced
@@ -14,7 +14,7 @@ LABELS = torch.tensor([0] * 30 + [1] * 10 + [5] * 20)[torch.randperm(60, generat
 
 
 def digits(**changes: object) -> ImageSet:
-    return load(change(Data(rows=8, cols=8), changes), seed=3)
+    return load(override(Data(rows=8, cols=8), changes), seed=3)
 
 
 def has(images: torch.Tensor, part: torch.Tensor) -> list[bool]:
@@ -40,7 +40,7 @@ def test_a_share_is_exact() -> None:
 @pytest.mark.parametrize("changes", [{"subset": 1}, {"subset": -1, "labels": 4}])
 def test_a_subset_is_of_labels(changes: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="allowed: 0 or more, and above 0 only with labels"):
-        change(Data(), changes)
+        override(Data(), changes)
 
 
 def test_a_class_with_too_few_images_is_named() -> None:
@@ -75,7 +75,7 @@ def test_a_subset_is_a_function_of_seed_and_number_and_part_of_the_fingerprint()
 @pytest.mark.parametrize("labels", ["x", "0%", -3, "101%", "5%x", 0, "4.5", "nan%", "1/0%"])
 def test_what_is_neither_a_number_nor_a_share_is_refused(labels: int | str) -> None:
     with pytest.raises(ValueError, match="allowed: a number of images of each class, or a share as in 10%"):
-        change(Data(), {"labels": labels})
+        override(Data(), {"labels": labels})
 
 
 def test_a_number_may_come_as_a_word() -> None:

@@ -15,14 +15,14 @@ from tests.laws import cases
 
 CLASSES = 4
 AR, BERT = cases.autoregressive()[0], cases.masked()[0]
-DROPS = next(case for case in cases.masked() if case.objective.masking == Drop())
+DROPS = next(case for case in cases.masked() if case.objective.corruption == Drop())
 SWAPS = next(case for case in cases.masked() if case.objective.swapped)
 both = pytest.mark.parametrize("recipe", [AR, BERT], ids=["ar", "bert"])
 
 
 def classifier(recipe: Recipe, **settings: object) -> Classifier:
     """A network in which everything matters, and a head that is no longer zero."""
-    made = Classifier(cases.busy(recipe), recipe.width, CLASSES, Classify(**settings))
+    made = Classifier(cases.busy(recipe), recipe.model.width, CLASSES, Classify(**settings))
     torch.nn.init.normal_(made.head.weight, generator=generator(0, "head"))
     return made
 
@@ -41,7 +41,7 @@ def expected_class_loss(made: Classifier, posed: Lesson, layer: int) -> torch.Te
 
 @both
 def test_before_training_every_class_is_equally_likely(recipe: Recipe) -> None:
-    made = Classifier(cases.network(recipe), recipe.width, CLASSES, Classify(generative_weight=0.0))
+    made = Classifier(cases.network(recipe), recipe.model.width, CLASSES, Classify(generative_weight=0.0))
     assert made(lesson(made, recipe)).item() == pytest.approx(math.log(CLASSES), rel=1e-6)
 
 
@@ -56,7 +56,7 @@ def test_the_joint_loss_and_gradient_are_the_sums_of_both(
     made.requires_grad_(True)
     parameters = dict(made.named_parameters())
     generative = made.network(posed.problem)
-    chosen = expected_class_loss(made, posed, recipe.depth if layer is None else layer)
+    chosen = expected_class_loss(made, posed, recipe.model.depth if layer is None else layer)
     of_codes = torch.autograd.grad(generative, list(parameters.values()), allow_unused=True)
     of_classes = torch.autograd.grad(chosen, list(parameters.values()), allow_unused=True)
     factors = (1.0, 0.0) if weight == "inf" else (float(weight), 1.0)
@@ -149,7 +149,7 @@ def test_a_share_of_single_positions_is_hidden_in_place_of_the_objective_s_mask(
     images, positions = cases.images(recipe, 4), recipe.grid.positions
     posed = made.prepare(images, torch.zeros(4, dtype=torch.long), generator(0, "lesson")).problem
     assert posed.graded.sum((1, 2)).tolist() == [round(0.25 * positions)] * 4
-    assert made.network.objective.masking == recipe.objective.masking
+    assert made.network.objective.corruption == recipe.objective.corruption
     assert plain.network.objective == recipe.objective
     assert set(dict(made.named_parameters())) == set(dict(plain.named_parameters()))
 
@@ -204,10 +204,10 @@ def test_the_residual_block_is_a_bottleneck_of_each_vector_alone() -> None:
 @both
 def test_with_a_residual_block_every_class_is_still_equally_likely_at_first(recipe: Recipe) -> None:
     settings = Classify(generative_weight=0.0, residual_block=True, smoothing=0.1)
-    made = Classifier(cases.network(recipe), recipe.width, CLASSES, settings, seed=1)
+    made = Classifier(cases.network(recipe), recipe.model.width, CLASSES, settings, seed=1)
     assert made(lesson(made, recipe)).item() == pytest.approx(math.log(CLASSES), rel=1e-6)
     same, other = (
-        Classifier(cases.network(recipe), recipe.width, CLASSES, settings, seed=seed) for seed in (1, 2)
+        Classifier(cases.network(recipe), recipe.model.width, CLASSES, settings, seed=seed) for seed in (1, 2)
     )
     assert torch.equal(made.head.block.conv1.weight, same.head.block.conv1.weight)
     assert not torch.equal(made.head.block.conv1.weight, other.head.block.conv1.weight)

@@ -1,7 +1,5 @@
 """Reconstruction names what is likeliest, whatever the head, and draws it into the picture."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 
@@ -11,9 +9,10 @@ from isopix.core.types import Images
 from isopix.data.dataset import Data
 from isopix.generate.reconstruct import Reconstruction, reconstruct
 from isopix.model.blocks import Transformer
-from isopix.model.heads import Head, Linear, Regression
+from isopix.model.heads import HeadSpec, Linear, Regression
 from isopix.model.masking import MaskToken
 from isopix.model.norms import Layer
+from isopix.model.spec import ModelSpec
 from isopix.model.stems import Patches
 from isopix.objectives.masked import Masked
 from isopix.objectives.masks import Independent
@@ -24,20 +23,22 @@ from isopix.recipes.recipe import Recipe
 PATCH, SIDE = 8, 32
 
 
-def network(head: Head, codec: WholePatch | GreyThumbnail) -> Network:
+def network(head: HeadSpec, codec: WholePatch | GreyThumbnail) -> Network:
     recipe = Recipe(
         name="reconstruct",
+        model=ModelSpec(
+            codec=codec,
+            stem=Patches(),
+            block=Transformer(heads=2, norm=Layer(), activation="gelu", bias=True),
+            depth=1,
+            width=64,
+            head=head,
+        ),
         data=Data(rows=SIDE, cols=SIDE),
-        codec=codec,
-        stem=Patches(),
-        block=Transformer(heads=2, norm=Layer(), activation="gelu", bias=True),
-        depth=1,
-        width=64,
-        head=head,
-        initial="vit",
-        objective=Masked(mask=Independent(ratio=0.5), masking=MaskToken()),
+        init="vit",
+        objective=Masked(mask=Independent(ratio=0.5), corruption=MaskToken()),
     )
-    return recipe.build(recipe.codec.build(recipe.grid))
+    return recipe.build(recipe.model.codec.build(recipe.grid))
 
 
 def picture() -> Images:
@@ -51,11 +52,11 @@ def picture() -> Images:
 
 
 def overfitted(net: Network, steps: int = 250) -> Network:
-    optimiser = torch.optim.Adam(net.parameters(), 3e-3)
+    optimizer = torch.optim.Adam(net.parameters(), 3e-3)
     for step in range(steps):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         net(net.prepare(picture().expand(8, -1, -1, -1), generator(0, "mask", step))).backward()
-        optimiser.step()
+        optimizer.step()
     return net
 
 
@@ -78,7 +79,7 @@ def test_a_regression_that_has_learnt_one_image_gives_it_back() -> None:
 
 
 @pytest.mark.parametrize("head", [Linear(), Regression()], ids=["linear", "regression"])
-def test_what_is_not_hidden_stays_and_what_is_becomes_the_likeliest_code(head: Head) -> None:
+def test_what_is_not_hidden_stays_and_what_is_becomes_the_likeliest_code(head: HeadSpec) -> None:
     net = network(head, GreyThumbnail(patch=PATCH))
     torch.nn.init.normal_(net.head.project.weight, generator=generator(0, "weights"))
     found = reconstruct(net, picture(), generator=generator(0, "hide"))
@@ -110,8 +111,12 @@ def test_hidden_patches_alone_are_drawn_into_the_photograph_as_they_were_named_a
 
 
 def test_a_network_over_a_palette_is_shown_its_colours_and_no_others() -> None:
-    recipe = replace(tiny.digits_bert(), data=Data(rows=8, cols=8), width=16, depth=1)
-    net = recipe.build(recipe.codec.example(recipe.grid))
+    recipe = tiny.digits_bert().updated(
+        data=Data(rows=8, cols=8),
+        width=16,
+        depth=1,
+    )
+    net = recipe.build(recipe.model.codec.example(recipe.grid))
     images = picture()[..., :8, 4:12]
     found = reconstruct(net, images, generator=generator(0, "hide"))
     quantised = net.codec.decode(net.codec.encode(images))

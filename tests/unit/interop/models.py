@@ -35,7 +35,7 @@ def network(*words: str, name: str = "igpt.digits", deviation: float = 0.3) -> N
     """A recipe's network, changed by `path=value` words, every weight drawn anew."""
     small = ["depth=2", "width=16", "data.cols=6", f"codec.colours={COLOURS}"]
     recipe = registry.resolve(name, assignments=[*small, *words]).recipe
-    net = recipe.build(recipe.codec.build(recipe.grid, palette(recipe.codec.colours)))
+    net = recipe.build(recipe.model.codec.build(recipe.grid, palette(recipe.model.codec.colours)))
     draw = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in net.parameters():
@@ -61,7 +61,7 @@ def revived(imported: Imported) -> Network:
         codec=replace(digits.codec, colours=len(imported.colours)),
         data=replace(digits.data, rows=imported.grid.rows, cols=imported.grid.cols),
     )
-    net = recipe.build(recipe.codec.build(imported.grid, imported.colours))
+    net = recipe.build(recipe.model.codec.build(imported.grid, imported.colours))
     net.load({**imported.tensors, "codec.fixed": net.codec.fixed})
     return net.eval()
 

@@ -47,6 +47,6 @@ def test_what_is_given_must_have_as_many_positions() -> None:
 
 
 def test_more_tensors_than_a_record_can_list_are_refused() -> None:
-    accounts = [Account(f"model/h{n}/ln_1/g/Adam", skipped="optimiser's state") for n in range(30_000)]
+    accounts = [Account(f"model/h{n}/ln_1/g/Adam", skipped="optimizer's state") for n in range(30_000)]
     check_accounts(accounts[:5000])
     assert "the list of its tensors has" in refusal(check_accounts, accounts)

@@ -12,7 +12,7 @@ from isopix.codecs import DownsampledColour, GreyThumbnail, MeanColour, PaletteC
 from isopix.codecs.base import Codec
 from isopix.core.random import generator
 from isopix.core.types import Grid
-from isopix.model.heads import Head, Linear, Regression, Upsampling
+from isopix.model.heads import HeadSpec, Linear, Regression, Upsampling
 from isopix.model.likelihood import Decoder
 
 GRID = Grid(2, 3)
@@ -30,7 +30,7 @@ def answers(codec: Codec, count: int = 5) -> Tensor:
     return torch.randint(codec.levels, (2, count, codec.codes), generator=generator(0, "answers"))
 
 
-def drawn(head: Head, codec: Codec) -> Decoder:
+def drawn(head: HeadSpec, codec: Codec) -> Decoder:
     """With matrices that are not zero."""
     built = head.build(codec, 12).double()
     torch.nn.init.normal_(built.project.weight, generator=generator(0, "weights"))
@@ -65,7 +65,7 @@ def test_flops_are_of_one_position() -> None:
 
 @pytest.mark.parametrize("head", [Linear(), Upsampling(channels=16)], ids=["linear", "upsampling"])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_chances_are_graded_by_the_cross_entropy_with_soft_labels(head: Head, smoothing: float) -> None:
+def test_chances_are_graded_by_the_cross_entropy_with_soft_labels(head: HeadSpec, smoothing: float) -> None:
     built, given = drawn(head, GREY), answers(GREY)
     soft = F.one_hot(given, 4).double() * (1 - smoothing) + smoothing / 4
     chances = built(tokens()).log_softmax(-1)

@@ -24,7 +24,7 @@ def network() -> Network:
     words = [f"width={WIDTH}", f"depth={DEPTH}", "codec.colours=256", "data.rows=16", "data.cols=16"]
     recipe = registry.resolve("igpt.digits", assignments=words).recipe
     grey = torch.arange(256).float()[:, None].expand(256, 3)
-    return recipe.build(recipe.codec.build(recipe.grid, grey))
+    return recipe.build(recipe.model.codec.build(recipe.grid, grey))
 
 
 @pytest.mark.parametrize("name", DEVIATIONS)
@@ -48,9 +48,11 @@ def test_there_are_no_biases(network: Network) -> None:
 
 def keras(block: str) -> Network:
     words = [f"width={WIDTH}", f"depth={DEPTH}", "codec.colours=256", "data.rows=16", "data.cols=16"]
-    words += [f"block={block}", "initial=keras", "objective=autoregressive"]
+    words += [f"block={block}", "init=keras", "objective=autoregressive"]
     recipe = registry.resolve("igpt.digits", assignments=words).recipe
-    return recipe.build(recipe.codec.build(recipe.grid, torch.arange(256).float()[:, None].expand(256, 3)))
+    return recipe.build(
+        recipe.model.codec.build(recipe.grid, torch.arange(256).float()[:, None].expand(256, 3))
+    )
 
 
 def fans(inputs: int, outputs: int) -> float:

@@ -34,9 +34,9 @@ def test_features_leave_the_class_token_to_the_first_pool(recipe: cases.Recipe, 
     network, images = cases.busy(recipe), cases.images(recipe)
     with torch.no_grad():
         layers = list(network.backbone.features(images))
-    assert layers[0].shape[1] == recipe.grid.positions + recipe.class_token
+    assert layers[0].shape[1] == recipe.grid.positions + recipe.model.class_token
     expected = [
-        [by_hand(name, image, int(recipe.class_token)) for image in layer.double().tolist()]
+        [by_hand(name, image, int(recipe.model.class_token)) for image in layer.double().tolist()]
         for layer in layers
     ]
     torch.testing.assert_close(extract(network.backbone, images, pool=name), torch.tensor(expected))

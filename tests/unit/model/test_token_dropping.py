@@ -15,7 +15,7 @@ from isopix.objectives.masked import Masked
 from isopix.objectives.masks import Blocks, Independent
 from tests.laws import cases
 
-CASES = [each for each in cases.masked() if isinstance(each.objective.masking, Drop)]
+CASES = [each for each in cases.masked() if isinstance(each.objective.corruption, Drop)]
 
 
 def restricted(block: nn.Module, tokens: Tensor, seen: Tensor) -> Tensor:
@@ -32,7 +32,7 @@ def restricted(block: nn.Module, tokens: Tensor, seen: Tensor) -> Tensor:
     return tokens + block.mlp(block.norm2(tokens))
 
 
-def reference(net: nn.Module, x: Tensor, hidden: Hidden, *, norm_places: bool) -> Tensor:
+def reference(net: nn.Module, x: Tensor, hidden: Hidden, *, norm_positions: bool) -> Tensor:
     """All positions go through all blocks; nobody looks at the hidden ones."""
     backbone = net.backbone
     tokens, seen = backbone.enter(x), ~hidden[..., 0]
@@ -42,7 +42,7 @@ def reference(net: nn.Module, x: Tensor, hidden: Hidden, *, norm_places: bool) -
         tokens = restricted(block, tokens, seen)
     pooled = tokens[:, :1] if backbone.token is not None else _mean(tokens, seen)
     places = backbone.positions(torch.zeros(1, backbone.grid.positions, tokens.shape[-1]).to(tokens))
-    asked = backbone.norm(pooled) + (backbone.place_norm(places) if norm_places else places)
+    asked = backbone.norm(pooled) + (backbone.place_norm(places) if norm_positions else places)
     return net.head(torch.where(hidden, asked, backbone.norm(backbone.placed(tokens))))
 
 
@@ -55,8 +55,8 @@ def _mean(tokens: Tensor, seen: Tensor) -> Tensor:
 def test_dropping_equals_attention_restricted_to_the_visible(recipe, mask) -> None:
     net = cases.busy(recipe).double()
     x = cases.images(recipe, 4)
-    hidden = mask.draw(4, recipe.grid, recipe.codec.build(recipe.grid).codes, generator(1, "mask"))
-    expected = reference(net, x, hidden, norm_places=recipe.objective.masking.norm_places)
+    hidden = mask.draw(4, recipe.grid, recipe.model.codec.build(recipe.grid).codes, generator(1, "mask"))
+    expected = reference(net, x, hidden, norm_positions=recipe.objective.corruption.norm_positions)
     torch.testing.assert_close(cases.numbers(net, x, hidden), expected, rtol=1e-8, atol=1e-8)
 
 
@@ -71,8 +71,10 @@ def test_hidden_patches_cost_the_blocks_nothing() -> None:
 
 
 def test_the_papers_plain_sum_is_a_case_and_has_a_norm_less() -> None:
-    assert Drop(norm_places=False) in [each.objective.masking for each in CASES]
-    objectives = [replace(CASES[0].objective, masking=Drop(norm_places=given)) for given in (True, False)]
+    assert Drop(norm_positions=False) in [each.objective.corruption for each in CASES]
+    objectives = [
+        replace(CASES[0].objective, corruption=Drop(norm_positions=given)) for given in (True, False)
+    ]
     networks = [cases.network(replace(CASES[0], objective=each)) for each in objectives]
     normed, plain = ({name for name, _ in each.named_parameters()} for each in networks)
     assert normed - plain == {"backbone.place_norm.weight", "backbone.place_norm.bias"}
@@ -81,10 +83,12 @@ def test_the_papers_plain_sum_is_a_case_and_has_a_norm_less() -> None:
 
 def test_the_place_is_not_lost_however_long_the_pooled_vector_is() -> None:
     """Behind one norm of the sum, what is decoded would be the same at every place."""
-    normed = (each for each in CASES if each.objective.masking == Drop())
+    normed = (each for each in CASES if each.objective.corruption == Drop())
     recipe = next(each for each in normed if each.class_token and each.positions == Factorised())
     net, x = cases.network(recipe).double(), cases.images(recipe, 1)
     torch.nn.init.normal_(net.backbone.token, std=1000.0, generator=generator(0, "token"))
     hidden = Blocks(ratio=0.5).draw(1, recipe.grid, 1, generator(1, "mask"))
-    one, other = net.backbone(x, hidden)[hidden.expand(-1, -1, recipe.width)].view(-1, recipe.width)[[0, -1]]
+    one, other = net.backbone(x, hidden)[hidden.expand(-1, -1, recipe.model.width)].view(
+        -1, recipe.model.width
+    )[[0, -1]]
     assert (one - other).norm() > 0.3 * one.norm()

@@ -11,8 +11,9 @@ from isopix.codecs.pixel import ByteChannels
 from isopix.core.random import generator
 from isopix.data.dataset import Data
 from isopix.model.blocks import Convolution
+from isopix.model.spec import ModelSpec
 from isopix.objectives.masked import Masked
-from isopix.objectives.masks import Independent, Mask, Subpixel
+from isopix.objectives.masks import Independent, MaskSpec, Subpixel
 from isopix.objectives.network import Network
 from isopix.recipes.recipe import Recipe
 
@@ -34,21 +35,23 @@ class Largest(TorchDispatchMode):
         return answer
 
 
-def network(mask: Mask) -> Network:
+def network(mask: MaskSpec) -> Network:
     recipe = Recipe(
         name="memory",
+        model=ModelSpec(
+            codec=ByteChannels(),
+            block=Convolution(),
+            depth=1,
+            width=8,
+        ),
         data=Data(rows=SIDE, cols=SIDE),
-        codec=ByteChannels(),
-        block=Convolution(),
-        depth=1,
-        width=8,
         objective=Masked(mask=mask),
     )
-    return recipe.build(recipe.codec.example(recipe.grid))
+    return recipe.build(recipe.model.codec.example(recipe.grid))
 
 
 @pytest.mark.parametrize(("mask", "share"), [(Independent(), 0.15), (Subpixel(), 1 - 0.85**3)])
-def test_no_tensor_is_as_large_as_the_logits_of_all_positions(mask: Mask, share: float) -> None:
+def test_no_tensor_is_as_large_as_the_logits_of_all_positions(mask: MaskSpec, share: float) -> None:
     """The largest are the logits of the graded positions, and eight deviations of a spare."""
     net = network(mask)
     images = torch.randint(256, (IMAGES, 3, SIDE, SIDE), dtype=torch.uint8, generator=generator(0, "images"))
@@ -64,7 +67,7 @@ def test_no_tensor_is_as_large_as_the_logits_of_all_positions(mask: Mask, share:
 
 
 @pytest.mark.parametrize("mask", [Independent(), Subpixel()])
-def test_an_untrained_network_needs_ln_256_a_channel_and_three_times_that_a_pixel(mask: Mask) -> None:
+def test_an_untrained_network_needs_ln_256_a_channel_and_three_times_that_a_pixel(mask: MaskSpec) -> None:
     """Our unit is a graded code; the study sums over a pixel's three."""
     net = network(mask)
     images = torch.randint(256, (2, 3, SIDE, SIDE), dtype=torch.uint8, generator=generator(0, "images"))

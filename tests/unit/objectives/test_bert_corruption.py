@@ -12,7 +12,7 @@ from isopix.objectives.masked import Masked
 from isopix.objectives.masks import Blocks, Independent, Subpixel
 
 GRID = Grid(14, 14)
-VIT = Masked(mask=Independent(ratio=0.5), masking=MaskToken(), swapped=0.1, kept=0.1)
+VIT = Masked(mask=Independent(ratio=0.5), corruption=MaskToken(), swapped=0.1, kept=0.1)
 
 
 def images(count: int = 16) -> torch.Tensor:
@@ -88,7 +88,7 @@ def test_every_square_is_hidden_as_often() -> None:
 
 @pytest.mark.parametrize(("static", "alike"), [(True, True), (False, False)])
 def test_static_masks_are_a_function_of_the_pixels_alone(static: bool, alike: bool) -> None:
-    objective = Masked(mask=Independent(ratio=0.5), masking=MaskToken(), swapped=0.1, static=static)
+    objective = Masked(mask=Independent(ratio=0.5), corruption=MaskToken(), swapped=0.1, static=static)
     x, codec = images(4), MeanColour(patch=2).build(GRID)
     first = objective.prepare(x, codec, generator(0, "problem", 0))
     again = objective.prepare(x.flip(0), codec, generator(0, "problem", 7))
@@ -102,7 +102,10 @@ def test_static_masks_are_a_function_of_the_pixels_alone(static: bool, alike: bo
     [
         (lambda: Masked(swapped=0.6, kept=0.6), "swapped 0.6 and kept 0.6 must be shares of one whole"),
         (lambda: Masked(smoothing=1.0), r"smoothing 1.0 must lie in \[0, 1\)"),
-        (lambda: Masked(mask=Subpixel(), masking=Drop()), "mask subpixel hides single codes, which masking"),
+        (
+            lambda: Masked(mask=Subpixel(), corruption=Drop()),
+            "mask subpixel hides single codes, which masking",
+        ),
         (lambda: Blocks(side=0), "side 0 and exact_count None must be at least 1"),
         (lambda: Blocks().require(Grid(7, 7)), "7 x 7 positions cannot be cut into squares of 2 x 2"),
         (lambda: Blocks().require(Grid(2, 2)), "4 of 4 positions would be hidden; some must be"),

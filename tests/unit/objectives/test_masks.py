@@ -5,14 +5,14 @@ import torch
 
 from isopix.core.random import generator
 from isopix.core.types import Grid
-from isopix.objectives.masks import Blocks, Independent, Mask, Subpixel
+from isopix.objectives.masks import Blocks, Independent, MaskSpec, Subpixel
 
 GRID = Grid(32, 32)
 
 
 @pytest.mark.parametrize("ratio", [0.15, 0.5])
 @pytest.mark.parametrize("kind", [Independent, Subpixel])
-def test_the_share_hidden_is_the_ratio_within_three_deviations(kind: type[Mask], ratio: float) -> None:
+def test_the_share_hidden_is_the_ratio_within_three_deviations(kind: type[MaskSpec], ratio: float) -> None:
     hidden = kind(ratio=ratio).draw(64, GRID, 3, generator(0, "masks"))
     deviation = math.sqrt(ratio * (1 - ratio) / hidden.numel())
     assert float(hidden.float().mean()) == pytest.approx(ratio, abs=3 * deviation)
@@ -33,14 +33,14 @@ def test_codes_of_a_position_are_hidden_together_or_independently() -> None:
 
 
 @pytest.mark.parametrize(("mask", "share"), [(Independent(), 0.15), (Subpixel(), 1 - 0.85**3)])
-def test_the_share_of_positions_touched_is_known(mask: Mask, share: float) -> None:
+def test_the_share_of_positions_touched_is_known(mask: MaskSpec, share: float) -> None:
     touched = mask.draw(256, GRID, 3, generator(0, "masks")).any(-1)
     assert mask.touched(GRID.positions, 3) == pytest.approx(share)
     assert float(touched.float().mean()) == pytest.approx(share, abs=0.003)
 
 
 @pytest.mark.parametrize("mask", [Independent(), Subpixel()])
-def test_the_bound_on_touched_positions_is_never_passed(mask: Mask) -> None:
+def test_the_bound_on_touched_positions_is_never_passed(mask: MaskSpec) -> None:
     for batch, grid in ((1, Grid(2, 2)), (4, Grid(8, 8)), (32, GRID)):
         most = mask.most(batch, grid.positions, 3)
         drawn = [
@@ -56,7 +56,7 @@ def test_of_blocks_as_many_are_hidden_as_ever_can_be() -> None:
 
 @pytest.mark.parametrize("ratio", [0.0, 1.0, -0.1, math.nan])
 @pytest.mark.parametrize("kind", [Independent, Subpixel])
-def test_impossible_ratios_are_refused(kind: type[Mask], ratio: float) -> None:
+def test_impossible_ratios_are_refused(kind: type[MaskSpec], ratio: float) -> None:
     with pytest.raises(ValueError, match="must lie between 0 and 1, both excluded"):
         kind(ratio=ratio)
 

@@ -65,8 +65,8 @@ def backbone() -> Backbone:
 
 def trained(run: Path) -> Backbone:
     """A network of as many layers after some steps on digits, its run folder at `run`."""
-    settings = [f"depth={DEPTH}", f"width={WIDTH}", "block.heads=2", "steps=60", "batch=16"]
-    settings += ["evaluate_images=1", "test_images=1", "checkpoint_every=60"]
+    settings = [f"depth={DEPTH}", f"width={WIDTH}", "block.heads=2", "steps=60", "batch_size=16"]
+    settings += ["evaluate_images=1", "num_test_images=1", "checkpoint_every=60"]
     recipe = registry.resolve("igpt.digits", assignments=settings).recipe
     start(recipe, run, device=CPU, watch=Watch())
     return load(run, device=CPU).network.backbone.eval()

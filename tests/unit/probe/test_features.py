@@ -27,12 +27,14 @@ def test_features_are_plain_float32_on_the_cpu():
 
 def test_the_batch_size_does_not_matter():
     network, images = backbone(), digits()[0][:10]
-    torch.testing.assert_close(extract(network, images, batch=3), extract(network, images, batch=10))
+    torch.testing.assert_close(
+        extract(network, images, batch_size=3), extract(network, images, batch_size=10)
+    )
 
 
 def test_progress_counts_images():
     seen = []
-    extract(backbone(), digits()[0][:10], batch=4, progress=seen.append)
+    extract(backbone(), digits()[0][:10], batch_size=4, progress=seen.append)
     assert seen == [4, 8, 10]
 
 

@@ -15,7 +15,7 @@ from isopix.probe.knn import Knn
 from isopix.probe.linear import Lbfgs, Ridge
 from isopix.probe.probe import probe
 from isopix.probe.refit import fold_back
-from isopix.probe.results import LayerScore, Method, Protocol
+from isopix.probe.results import LayerScore, ProbeMethod, Protocol
 from isopix.probe.sgd import Sgd
 from tests.unit.probe.cases import CPU, QUICK, easy, noise, stacked
 
@@ -70,14 +70,14 @@ def test_neighbours_are_found_among_both_sets_on_their_common_scale():
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.kind)
-def test_what_was_chosen_stays_and_the_fit_is_another(method: Method):
+def test_what_was_chosen_stays_and_the_fit_is_another(method: ProbeMethod):
     before, after = best_and_folded(stacked(easy(), easy()), replace(QUICK, method=method))
     assert [getattr(after, name) for name in CHOSEN] == [getattr(before, name) for name in CHOSEN]
     assert after != before
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.kind)
-def test_test_labels_choose_nothing(method: Method):
+def test_test_labels_choose_nothing(method: ProbeMethod):
     splits, protocol = easy(), replace(QUICK, method=method)
     other = replace(splits, test=replace(splits.test, labels=splits.test.labels.flip(0)))
     (_, one), (_, two) = best_and_folded(splits, protocol), best_and_folded(other, protocol)
@@ -86,7 +86,7 @@ def test_test_labels_choose_nothing(method: Method):
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.kind)
-def test_it_stands_beside_the_probe_and_changes_nothing_of_it(method: Method):
+def test_it_stands_beside_the_probe_and_changes_nothing_of_it(method: ProbeMethod):
     lost = easy().map(lambda split: replace(split, features=noise(split)))
     splits, protocol = stacked(lost, easy()), replace(QUICK, method=method)
     plain = examine(lambda: splits, {}, protocol=protocol, device=CPU)

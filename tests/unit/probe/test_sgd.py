@@ -32,7 +32,7 @@ def test_the_rate_is_the_last_before_the_loss_rises():
 
 def test_one_rate_is_the_naive_loop():
     """Momentum, cosine and standardised features, in float64 and one image after another."""
-    splits, settings = easy(), Sgd(iterations=4, batch=32, rates=(0.3,))
+    splits, settings = easy(), Sgd(iterations=4, batch_size=32, rates=(0.3,))
     found = run(splits, replace(QUICK, method=settings)).score
     x = splits.train.features[0].double()
     x, labels = (x - x.mean(0)) / x.std(0, correction=0), splits.train.labels

@@ -21,7 +21,7 @@ TABLE = {
     "igpt.s": Published(24, 512, 8, 0.003),
     "igpt.m": Published(36, 1024, 8, 0.003),
     "igpt.l": Published(48, 1536, 16, 0.001),
-    "igpt.xl": Published(60, 3072, 24, 0.0003, side=64, steps=2_000_000, batch=64),
+    "igpt.xl": Published(60, 3072, 24, 0.0003, side=64, steps=2_000_000, batch_size=64),
     "igpt.s_bert": Published(24, 512, 8, 0.01),
     "igpt.m_bert": Published(36, 1024, 8, 0.003),
     "igpt.l_bert": Published(48, 1536, 16, 0.001),
@@ -32,13 +32,13 @@ TABLE = {
 def test_sizes_and_rates_are_the_published_ones(name: str) -> None:
     recipe = registry.find(name)
     found = Published(
-        recipe.depth,
-        recipe.width,
-        recipe.block.heads,
-        recipe.optimiser.learning_rate,
+        recipe.model.depth,
+        recipe.model.width,
+        recipe.model.block.heads,
+        recipe.train.optimizer.lr,
         recipe.data.rows,
-        recipe.steps,
-        recipe.batch,
+        recipe.train.steps,
+        recipe.train.batch_size,
     )
     assert found == TABLE[name]
     assert recipe.data.cols == recipe.data.rows
@@ -47,9 +47,13 @@ def test_sizes_and_rates_are_the_published_ones(name: str) -> None:
 @pytest.mark.parametrize("name", TABLE)
 def test_what_all_sizes_share(name: str) -> None:
     recipe = registry.find(name)
-    assert (recipe.optimiser.beta1, recipe.optimiser.beta2) == (0.9, 0.95)
-    assert (recipe.schedule.kind, recipe.schedule.warmup_epochs) == ("warmup_cosine", 1.0)
-    assert (recipe.codec.colours, recipe.block.expansion, recipe.block.bias) == (512, 4, False)
+    assert (recipe.train.optimizer.beta1, recipe.train.optimizer.beta2) == (0.9, 0.95)
+    assert (recipe.train.schedule.kind, recipe.train.schedule.warmup_epochs) == ("warmup_cosine", 1.0)
+    assert (recipe.model.codec.colours, recipe.model.block.expansion, recipe.model.block.bias) == (
+        512,
+        4,
+        False,
+    )
     assert (recipe.data.source, recipe.data.augment.kind) == ("imagenet-1k", "imagenet")
 
 

@@ -40,11 +40,11 @@ def test_there_are_forty_eight_cells() -> None:
 def test_a_cell_is_what_its_name_says(cell: str, scale: str) -> None:
     recipe, (block, encoding, depth) = find(cell, scale), CELLS[cell]
     assert recipe.name == f"isotropic.{scale}{cell}"
-    assert isinstance(recipe.block, KINDS[block])
-    assert isinstance(recipe.stem, ENCODINGS[encoding])
-    assert recipe.depth == depth
+    assert isinstance(recipe.model.block, KINDS[block])
+    assert isinstance(recipe.model.stem, ENCODINGS[encoding])
+    assert recipe.model.depth == depth
     if block.startswith("transformer"):
-        assert recipe.block.heads == int(block[-1])
+        assert recipe.model.block.heads == int(block[-1])
 
 
 @paper
@@ -67,13 +67,13 @@ def test_flops_are_of_the_blocks_and_of_the_hidden_positions(cell: str) -> None:
 def test_training_is_the_papers(cell: str) -> None:
     """Adam; one epoch of warm-up to 0.01, 50 of cosine; batches of 128 of the 45,000 left of CIFAR-10."""
     recipe = find(cell)
-    epoch = math.ceil(45_000 / recipe.batch)
-    assert (recipe.batch, recipe.steps) == (128, 51 * epoch)
-    assert (recipe.optimiser.kind, recipe.optimiser.learning_rate) == ("adam", 0.01)
-    schedule = recipe.schedule
-    assert schedule.factor(epoch - 1, steps=recipe.steps, epoch=epoch) == 1.0
-    assert schedule.factor(0, steps=recipe.steps, epoch=epoch) == 1 / epoch
-    assert schedule.factor(26 * epoch, steps=recipe.steps, epoch=epoch) == pytest.approx(0.5)
+    epoch = math.ceil(45_000 / recipe.train.batch_size)
+    assert (recipe.train.batch_size, recipe.train.steps) == (128, 51 * epoch)
+    assert (recipe.train.optimizer.kind, recipe.train.optimizer.lr) == ("adam", 0.01)
+    schedule = recipe.train.schedule
+    assert schedule.factor(epoch - 1, steps=recipe.train.steps, epoch=epoch) == 1.0
+    assert schedule.factor(0, steps=recipe.train.steps, epoch=epoch) == 1 / epoch
+    assert schedule.factor(26 * epoch, steps=recipe.train.steps, epoch=epoch) == pytest.approx(0.5)
     assert (recipe.data.source, recipe.data.rows, recipe.data.cols) == ("cifar10", 32, 32)
     assert (recipe.objective.kind, recipe.objective.mask.kind) == ("masked", "independent")
     assert recipe.objective.mask.ratio == 0.15
@@ -96,7 +96,7 @@ def test_other_widths_are_settings(word: str, cell: str, parameters: int) -> Non
 @pytest.mark.parametrize("name", ["igpt.tiny", "igpt.tiny_bert"])
 def test_image_gpts_palette_goes_with_every_block(block: str, name: str) -> None:
     recipe = registry.resolve(name, assignments=[f"block={block}"]).recipe
-    assert recipe.codec.kind == "palette"
+    assert recipe.model.codec.kind == "palette"
     assert of_recipe(recipe).parameters > 0
 
 

@@ -39,7 +39,7 @@ def test_parameters_of_b_are_counted_to_the_last_one() -> None:
 @pytest.mark.parametrize("name", TINY)
 def test_an_untrained_network_is_uniform(name: str) -> None:
     recipe = resolved(name)
-    net = recipe.build(recipe.codec.build(recipe.grid))
+    net = recipe.build(recipe.model.codec.build(recipe.grid))
     problem = net.prepare(cases.images(recipe, 2), generator(0, "problem"))
     assert net(problem).item() == pytest.approx(math.log(TINY[name]), rel=1e-6)
 
@@ -52,17 +52,26 @@ def test_patchformer_hides_116_of_196_patches_and_sees_80() -> None:
 
 def test_patchformers_training_is_the_papers() -> None:
     recipe = registry.find("patchformer.base")
-    assert (recipe.steps, recipe.batch, recipe.depth, recipe.width) == (300_000, 128, 10, 1024)
-    assert (recipe.block.heads, recipe.block.expansion, recipe.objective.smoothing) == (16, 4, 0.01)
-    assert (recipe.optimiser.learning_rate, recipe.optimiser.weight_decay) == (2e-4, 0.001)
-    assert recipe.schedule.factor(299_999, steps=300_000, epoch=10_009) == 1.0
+    assert (recipe.train.steps, recipe.train.batch_size, recipe.model.depth, recipe.model.width) == (
+        300_000,
+        128,
+        10,
+        1024,
+    )
+    assert (recipe.model.block.heads, recipe.model.block.expansion, recipe.objective.smoothing) == (
+        16,
+        4,
+        0.01,
+    )
+    assert (recipe.train.optimizer.lr, recipe.train.optimizer.weight_decay) == (2e-4, 0.001)
+    assert recipe.train.schedule.factor(299_999, steps=300_000, epoch=10_009) == 1.0
 
 
 @pytest.mark.parametrize("name", ["vit.b16", "vit.l16", "vit.h14", "vit.tiny", "vit.tiny_axial"])
 def test_vits_hide_eight_tenths_of_a_half_swap_one_and_keep_one(name: str) -> None:
     """Appendix B.1.2."""
     objective = registry.find(name).objective
-    assert (objective.mask.kind, objective.mask.ratio, objective.masking.kind) == (
+    assert (objective.mask.kind, objective.mask.ratio, objective.corruption.kind) == (
         "independent",
         0.5,
         "mask_token",
@@ -78,21 +87,21 @@ def test_vits_crop_and_flip(name: str) -> None:
 
 def test_vits_warm_up_is_ten_thousand_steps_of_a_million() -> None:
     recipe = registry.find("vit.b16")
-    factor = recipe.schedule.factor
-    assert factor(9_999, steps=recipe.steps, epoch=301) == 1.0
-    assert factor(4_999, steps=recipe.steps, epoch=301) == pytest.approx(0.5)
+    factor = recipe.train.schedule.factor
+    assert factor(9_999, steps=recipe.train.steps, epoch=301) == 1.0
+    assert factor(4_999, steps=recipe.train.steps, epoch=301) == pytest.approx(0.5)
 
 
 def test_dropping_saves_what_is_hidden() -> None:
     """Of blocks and stem; the positions seen are the visible ones and the class token."""
-    whole = of_recipe(resolved("patchformer.base", "objective.masking=mask_token"))
+    whole = of_recipe(resolved("patchformer.base", "objective.corruption=mask_token"))
     dropped = of_recipe(registry.find("patchformer.base"))
     assert dropped.parameters - 2 * 1024 == whole.parameters - 1024  # a norm of places; a mask token
     assert dropped.forward_flops / whole.forward_flops == pytest.approx(80 / 196, abs=0.05)
 
 
 def test_shared_blocks_are_counted_once_and_run_every_time() -> None:
-    one, each = resolved("vit.tiny", "share_blocks=true"), resolved("vit.tiny")
+    one, each = resolved("vit.tiny", "tie_blocks=true"), resolved("vit.tiny")
     block = 12 * 128**2 + 13 * 128
     assert of_recipe(each).parameters - of_recipe(one).parameters == 3 * block
     assert of_recipe(each).forward_flops == of_recipe(one).forward_flops
@@ -104,10 +113,13 @@ def test_shared_blocks_are_counted_once_and_run_every_time() -> None:
         (["class_token=true", "objective.causal=true"], "class_token does not go with a causal network"),
         (["block=axial"], "class_token does not go with block axial, which needs the whole grid"),
         (
-            ["class_token=false", "block=mixer", "objective.masking=drop"],
-            "objective.masking=drop does not go with block mixer, which needs the whole grid",
+            ["class_token=false", "block=mixer", "objective.corruption=drop"],
+            "objective.corruption=drop does not go with block mixer, which needs the whole grid",
         ),
-        (["compile=true", "objective.masking=drop"], "compile=true does not go with objective.masking=drop"),
+        (
+            ["compile=true", "objective.corruption=drop"],
+            "compile=true does not go with objective.corruption=drop",
+        ),
         (["objective.swapped=2"], "objective: swapped 2.0 and kept 0.1 must be shares of one whole"),
         (
             ["objective.mask=subpixel"],
@@ -121,7 +133,7 @@ def test_shared_blocks_are_counted_once_and_run_every_time() -> None:
                 "codec=downsampled_colour",
                 "codec.patch=8",
                 "objective.mask=subpixel",
-                "objective.masking=zero_out",
+                "objective.corruption=zero_out",
             ],
             "a mask of single codes needs a stem with one part for each of 16 codes; patches has 1",
         ),
@@ -147,7 +159,7 @@ def test_parts_that_do_not_go_together_are_refused(words: list[str], message: st
     "words",
     [
         ["class_token=false"],
-        ["share_blocks=true"],
+        ["tie_blocks=true"],
         ["class_token=false", "objective.causal=true"],
         ["objective.static=true"],
         ["codec=downsampled_colour", "codec.patch=8"],
@@ -155,7 +167,7 @@ def test_parts_that_do_not_go_together_are_refused(words: list[str], message: st
         [*WHOLE, "head=linear"],
         ["codec.patch=16"],
         ["stem=convolved_patches"],
-        ["positions=factorised", "objective.mask=blocks", "objective.masking=drop"],
+        ["positions=factorised", "objective.mask=blocks", "objective.corruption=drop"],
     ],
     ids=" ".join,
 )
@@ -177,7 +189,7 @@ def test_a_regressions_cost_is_that_of_one_number_a_code() -> None:
 
 def test_an_untrained_regression_is_grey_everywhere() -> None:
     recipe = resolved("vit.tiny", *WHOLE)
-    net = recipe.build(recipe.codec.build(recipe.grid))
+    net = recipe.build(recipe.model.codec.build(recipe.grid))
     images = cases.images(recipe, 2)
     problem = net.prepare(images, generator(0, "problem"))
     assert net(problem).item() == pytest.approx(cases.start(recipe, net, problem), rel=1e-6)

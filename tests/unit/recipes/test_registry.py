@@ -61,7 +61,11 @@ def test_later_layers_win_and_say_so(tmp_path) -> None:
     resolved = registry.resolve(
         "igpt.tiny", file=file, options={"seed": 5, "data.limit": None}, assignments=["width=64"]
     )
-    assert (resolved.recipe.depth, resolved.recipe.width, resolved.recipe.block.heads) == (2, 64, 4)
+    assert (resolved.recipe.model.depth, resolved.recipe.model.width, resolved.recipe.model.block.heads) == (
+        2,
+        64,
+        4,
+    )
     origins = {path: origin for path, _, origin in registry.settings(resolved)}
     assert origins["depth"] == origins["block.heads"] == f"file {file}"
     assert origins["width"] == "command line"
@@ -94,7 +98,7 @@ def test_a_mapping_on_the_command_line_merges_as_a_file_does(tmp_path) -> None:
     ("words", "path", "value"),
     [
         (["steps=010"], "steps", 10),
-        (["optimiser.learning_rate=1e-3"], "optimiser.learning_rate", 0.001),
+        (["lr=1e-3"], "optimizer.learning_rate", 0.001),
         (["block.norm=layer"], "block.norm.kind", "layer"),
         (["block.norm.epsilon=0.5", "block.norm=layer"], "block.norm.epsilon", 0.5),
         (["objective.mask.ratio=0.5", "objective=masked"], "objective.mask.ratio", 0.5),
@@ -124,15 +128,15 @@ def test_words_mean_what_they_say(words: list[str], path: str, value: object) ->
         ("depth={x: 1}", "'depth' has no settings inside; it is one value"),
         ("depth=yes", "depth: input should be a valid integer"),
         ("depth=true", "depth is true; allowed: numbers"),
-        ("batch=10:00", "batch: input should be a valid integer"),
+        ("batch_size=10:00", "batch: input should be a valid integer"),
         ("compile=on", "compile is 'on'; allowed: true, false"),
         ("block.norm=batch", "'block.norm.kind' is 'batch'; known: layer, root_mean_square"),
         ("block.norm=1", "'block.norm' is 1; known: layer, root_mean_square"),
         ("block.norm.epsilon=-1", "block.norm: epsilon -1.0 must be a number greater than 0"),
-        ("optimiser.learning_rate=.inf", "optimiser.learning_rate is inf; allowed: finite numbers"),
-        ("optimiser.learning_rate=inf", "optimiser.learning_rate is 'inf'; allowed: finite numbers"),
-        ("optimiser.epsilon=0", "optimiser: epsilon 0.0 must be a number greater than 0"),
-        ("optimiser.beta1=1", "optimiser: beta1 1.0 and beta2 0.95 must lie in [0, 1)"),
+        ("lr=.inf", "optimizer.learning_rate is inf; allowed: finite numbers"),
+        ("lr=inf", "optimizer.learning_rate is 'inf'; allowed: finite numbers"),
+        ("optimizer.epsilon=0", "optimizer: epsilon 0.0 must be a number greater than 0"),
+        ("optimizer.beta1=1", "optimizer: beta1 1.0 and beta2 0.95 must lie in [0, 1)"),
         ("data=photos", "'data' is 'photos'; settings inside it: source, rows, cols"),
         ("data.source=", "data.source: input should be a valid string"),
         ("depth=0", "depth 0 must be at least 1"),
@@ -157,7 +161,7 @@ def test_every_weight_is_a_function_of_the_seed() -> None:
     def first(seed: int) -> torch.Tensor:
         recipe = registry.resolve("igpt.digits", assignments=[f"seed={seed}"]).recipe
         colours = torch.arange(17).float()[:, None].expand(17, 3) * 15
-        return recipe.build(recipe.codec.build(recipe.grid, colours)).backbone.blocks[0].mlp.up.weight
+        return recipe.build(recipe.model.codec.build(recipe.grid, colours)).backbone.blocks[0].mlp.up.weight
 
     torch.manual_seed(1)
     one = first(0)

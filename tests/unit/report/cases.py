@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +76,11 @@ def records() -> list[dict[str, Any]]:
 
 def regression() -> Recipe:
     """A network that is not uniform before it has learnt anything."""
-    return replace(tiny.digits_bert(), codec=WholePatch(patch=2), stem=Patches(), head=Regression())
+    return tiny.digits_bert().updated(
+        codec=WholePatch(patch=2),
+        stem=Patches(),
+        head=Regression(),
+    )
 
 
 def bare(path: Path, recipe: Recipe | None = None) -> RunFolder:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from isopix.core.config import change, to_dict
+from isopix.core.config import to_dict
+from isopix.core.overrides import override
 from isopix.report import finetuning, words
 from isopix.runs.finetune import begin
 
@@ -86,7 +87,7 @@ def test_weights_of_another_run_are_not_said_to_be_drawn() -> None:
 )
 def test_what_is_learnt_in_a_word(weight: float | str, learnt: str, alone: bool) -> None:
     recipe = begin("vit.tiny").recipe
-    values = to_dict(change(recipe, {"classify.generative_weight": weight, "classify.hide": None}))
+    values = to_dict(override(recipe, {"classify.generative_weight": weight, "classify.hide": None}))
     assert words.learns(values) == learnt
     assert finetuning.classes_alone(values) == alone
     assert words.learns(values | {"classify": None}) == "masked"

@@ -1,7 +1,6 @@
 """Fine-tuned runs on the page: their accuracy with its interval, and no loss that is a sum of two."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,12 @@ JOINT = Classify(generative_weight=0.5, layer=2)
 
 
 def fine_tuned(path: Path, *, tested: bool = True, classify: Classify = JOINT) -> RunFolder:
-    run = bare(path, replace(tiny.digits(), classify=classify))
+    run = bare(
+        path,
+        tiny.digits().updated(
+            finetune=classify,
+        ),
+    )
     pretrained = {"run": "runs/pre", "step": 400}
     write_json(run.environment, {"pretrained": pretrained, "majority": 0.125, "command": ["isopix"]})
     written = log.Log(run.log)

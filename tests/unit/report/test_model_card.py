@@ -133,7 +133,12 @@ def test_a_masked_run_is_not_for_transformers(tmp_path: Path) -> None:
 @pytest.mark.parametrize("recipe", [tiny.digits(), tiny.digits_bert()], ids=["autoregressive", "masked"])
 def test_our_own_snippet_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recipe: Recipe) -> None:
     run = tmp_path / "run"
-    settled = replace(recipe, steps=1, depth=2, width=16, data=replace(recipe.data, limit=40))
+    settled = recipe.updated(
+        steps=1,
+        depth=2,
+        width=16,
+        data=replace(recipe.data, limit=40),
+    )
     start(settled, run, device=torch.device("cpu"), watch=Watch())
     monkeypatch.chdir(tmp_path)
     Image.new("RGB", (20, 30), (200, 10, 10)).save("picture.png")
@@ -156,7 +161,7 @@ def test_the_snippet_gives_the_loss_and_the_features_of_the_best_layer(
     recipe = tiny.digits()
     run = whole(tmp_path / "run", recipe, evidence(trained))
     grey = torch.arange(17)[:, None].expand(-1, 3) * 15.0
-    net = recipe.build(recipe.codec.build(recipe.grid, grey))
+    net = recipe.build(recipe.model.codec.build(recipe.grid, grey))
     draw = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in net.parameters():

@@ -296,5 +296,7 @@ def test_no_run_is_refused() -> None:
 
 
 def test_the_headline_of_a_limited_run_keeps_its_recipe(tmp_path: Path) -> None:
-    recipe = replace(tiny.digits(), depth=1)
+    recipe = tiny.digits().updated(
+        depth=1,
+    )
     assert "1 block of width 64" in words(page.build([bare(tmp_path / "run", recipe)]))

@@ -32,7 +32,12 @@ def test_every_recipe_has_words_for_all_its_parts(name: str) -> None:
 
 
 def test_the_sentences_hold_the_settings() -> None:
-    recipe = replace(tiny.digits_bert(), depth=7, width=96, steps=123, batch=4)
+    recipe = tiny.digits_bert().updated(
+        depth=7,
+        width=96,
+        steps=123,
+        batch_size=4,
+    )
     text = " ".join(words.sentences(to_dict(recipe)))
     for said in (
         "7 transformer",
@@ -49,7 +54,7 @@ def test_the_sentences_hold_the_settings() -> None:
     ("name", "settings", "said"),
     [
         ("vit.tiny", [], "With the positions goes one learned vector more, the class token."),
-        ("vit.tiny", ["share_blocks=true"], "All blocks are one and the same, run 4 times over."),
+        ("vit.tiny", ["tie_blocks=true"], "All blocks are one and the same, run 4 times over."),
         ("vit.tiny", ["objective.static=true"], "Of an image as it is shown the same is hidden every time."),
         (
             "vit.tiny",
@@ -100,7 +105,12 @@ def test_a_regressions_sentences_tell_what_its_loss_is() -> None:
 
 
 def test_epochs_are_told_where_the_number_of_images_is_known() -> None:
-    recipe = to_dict(replace(tiny.digits(), steps=10, batch=5))
+    recipe = to_dict(
+        tiny.digits().updated(
+            steps=10,
+            batch_size=5,
+        )
+    )
     assert "2.0 epochs of 25" in words.sentences(recipe, {"train": 25})[-1]
 
 
@@ -108,7 +118,12 @@ def test_epochs_are_told_where_the_number_of_images_is_known() -> None:
     ("train", "told"), [(1000, "0.05 epochs"), (10_000_000, "less than 0.01 epochs"), (25, "2.0 epochs")]
 )
 def test_a_part_of_an_epoch_is_not_none(train: int, told: str) -> None:
-    recipe = to_dict(replace(tiny.digits(), steps=10, batch=5))
+    recipe = to_dict(
+        tiny.digits().updated(
+            steps=10,
+            batch_size=5,
+        )
+    )
     assert f"50 images: {told} of {train:,}" in words.sentences(recipe, {"train": train})[-1]
 
 
@@ -119,7 +134,9 @@ def test_a_limit_is_told() -> None:
 
 
 def test_a_palette_file_is_named() -> None:
-    recipe = replace(tiny.digits(), codec=PaletteColours(colours=17, source="greys.npz"))
+    recipe = tiny.digits().updated(
+        codec=PaletteColours(colours=17, source="greys.npz"),
+    )
     assert "The colours are those of “greys.npz”." in words.sentences(to_dict(recipe))
 
 
@@ -147,7 +164,12 @@ def test_no_values_make_it_fail(values: dict[str, Any]) -> None:
 
 
 def test_one_of_a_thing_is_one() -> None:
-    recipe = replace(tiny.digits(), depth=1, steps=1, batch=1, block=Transformer(heads=1))
+    recipe = tiny.digits().updated(
+        depth=1,
+        steps=1,
+        batch_size=1,
+        block=Transformer(heads=1),
+    )
     text = " ".join(words.sentences(to_dict(recipe)))
     for said in ("1 transformer block of", "1 attention head.", "1 step of 1 image,", "in all 1 image."):
         assert said in text

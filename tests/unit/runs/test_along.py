@@ -25,7 +25,7 @@ from isopix.train.throughput import Meter
 
 CPU = torch.device("cpu")
 WORDS = [
-    *("depth=1", "width=16", "steps=12", "batch=16", "log_every=1", "evaluate_every=5"),
+    *("depth=1", "width=16", "steps=12", "batch_size=16", "log_every=1", "evaluate_every=5"),
     *("evaluate_images=40", "checkpoint_every=4", "data.limit=90", "probe_every=5"),
 ]
 RECIPE = registry.resolve("igpt.digits_bert", assignments=WORDS).recipe
@@ -70,12 +70,22 @@ def test_it_is_made_before_the_first_step_every_so_many_and_after_the_last(probe
 
 
 def test_each_has_the_validation_loss_of_its_step(tmp_path: Path) -> None:
-    folder = run(replace(RECIPE, evaluate_every=7), tmp_path / "run")
+    folder = run(
+        RECIPE.updated(
+            evaluate_every=7,
+        ),
+        tmp_path / "run",
+    )
     assert [record["step"] for record in records(folder, "evaluation")] == [0, 5, 7, 10, 12, 12]
 
 
 def test_training_is_the_same_with_and_without(probed: RunFolder, tmp_path: Path) -> None:
-    alone = run(replace(RECIPE, probe_every=0), tmp_path / "run")
+    alone = run(
+        RECIPE.updated(
+            probe_every=0,
+        ),
+        tmp_path / "run",
+    )
     ours, theirs = state(probed), state(alone)
     assert ours.keys() == theirs.keys()
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
@@ -100,7 +110,7 @@ def test_a_run_that_was_stopped_ends_with_the_same_probes(
 
 
 def test_the_accuracy_is_that_of_the_networks_features_on_the_images_that_it_says(probed: RunFolder) -> None:
-    data, network = load_images(RECIPE.data, seed=RECIPE.seed), load(probed.path, device=CPU).network
+    data, network = load_images(RECIPE.data, seed=RECIPE.train.seed), load(probed.path, device=CPU).network
     parts = {
         "train": (data.train.images, data.train.labels),
         "validation": (data.validation.images[:45], data.validation.labels[:45]),
@@ -127,7 +137,7 @@ def test_the_test_images_are_not_looked_at(
         return extract(backbone, images, **settings)
 
     monkeypatch.setattr(along, "extract", spy)
-    data = load_images(RECIPE.data, seed=RECIPE.seed)
+    data = load_images(RECIPE.data, seed=RECIPE.train.seed)
     network = load(probed.path, device=CPU).network
     along.probe(RunFolder.create(tmp_path / "run"), 3, network, data, precision="fp32")
     assert torch.equal(torch.cat(seen), torch.cat([data.train.images, data.validation.images]))
@@ -140,7 +150,7 @@ def test_the_network_is_left_as_it_was(
     modes = []
     monkeypatch.setattr(along, "extract", lambda *given, **settings: modes.append(network.training) or fail())
     network: Network = load(probed.path, device=CPU).network.train(training)
-    data = load_images(RECIPE.data, seed=RECIPE.seed)
+    data = load_images(RECIPE.data, seed=RECIPE.train.seed)
     told = along.probe(RunFolder.create(tmp_path / "run"), 3, network, data, precision="fp32")
     assert modes == [False]
     assert network.training == training

@@ -20,8 +20,8 @@ from isopix.runs.pretrain import Watch, start
 from isopix.storage import log
 
 CPU = torch.device("cpu")
-WORDS = ["depth=1", "width=16", "batch=16", "steps=60", "evaluate_every=20", "data.augment=none"]
-WORDS += ["data.limit=150", "optimiser.learning_rate=0.03", "generative_weight=0.1"]
+WORDS = ["depth=1", "width=16", "batch_size=16", "steps=60", "evaluate_every=20", "data.augment=none"]
+WORDS += ["data.limit=150", "lr=0.03", "generative_weight=0.1"]
 
 
 def tuned(folder: Path, name: str, *words: str) -> Path:

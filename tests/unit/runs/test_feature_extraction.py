@@ -29,7 +29,7 @@ def data() -> ImageSet:
 
 def network(recipe, scale: float = 0.3) -> Loaded:
     greys = torch.linspace(0, 255, 17)[:, None].expand(17, 3).contiguous()
-    built = recipe.build(recipe.codec.build(recipe.grid, greys))
+    built = recipe.build(recipe.model.codec.build(recipe.grid, greys))
     draw = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in built.parameters():

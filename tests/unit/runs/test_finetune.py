@@ -18,12 +18,12 @@ from isopix.storage import checkpoint, log
 from isopix.train.schedule import Constant
 
 CPU = torch.device("cpu")
-SMALL = ["depth=2", "width=16", "batch=16", "log_every=1", "evaluate_images=60", "test_images=60"]
+SMALL = ["depth=2", "width=16", "batch_size=16", "log_every=1", "evaluate_images=60", "num_test_images=60"]
 QUICK = [
     "steps=12",
     "evaluate_every=2",
     "data.augment=none",
-    "optimiser.learning_rate=0.01",
+    "lr=0.01",
     "data.limit=200",
 ]
 
@@ -69,14 +69,14 @@ def test_the_best_weights_are_kept_and_the_test_images_judged_by_them_once(
 
 def test_patience_ends_the_run_at_the_evaluation_that_exhausts_it(pretrained: Path, tmp_path: Path) -> None:
     """Without a rate nothing gets better than the first evaluation."""
-    records = finetuned(pretrained, tmp_path / "ft", "patience=2", "optimiser.learning_rate=1e-30")
+    records = finetuned(pretrained, tmp_path / "ft", "patience=2", "lr=1e-30")
     assert sorted(accuracies(records, "validation")) == [0, 2, 4]
     assert max(each["step"] for each in records) == 4
     assert [each["step"] for each in records if "nothing learnt yet" in str(each.get("text"))] == [4]
 
 
 def test_a_run_that_learns_nothing_says_so(pretrained: Path, tmp_path: Path) -> None:
-    records = finetuned(pretrained, tmp_path / "ft", "optimiser.learning_rate=1e-30", "generative_weight=0")
+    records = finetuned(pretrained, tmp_path / "ft", "lr=1e-30", "generative_weight=0")
     notes = [(each["step"], each["text"]) for each in records if each["kind"] == "note"]
     assert [step for step, text in notes if text.startswith("nothing learnt yet")] == [12]
 
@@ -104,7 +104,7 @@ def test_where_codes_are_left_behind_no_loss_of_them_is_told_and_what_is_trained
 
 def test_it_says_so_once_an_epoch_is_over_and_not_again(pretrained: Path, tmp_path: Path) -> None:
     """161 images in batches of 16 are 11 steps; evaluations are at 8, 16 and 20."""
-    words = ("optimiser.learning_rate=1e-30", "steps=20", "evaluate_every=8", "data.limit=161")
+    words = ("lr=1e-30", "steps=20", "evaluate_every=8", "data.limit=161")
     records = finetuned(pretrained, tmp_path / "ft", *words)
     assert [each["step"] for each in records if "nothing learnt yet" in str(each.get("text"))] == [16]
 
@@ -138,7 +138,7 @@ def test_from_scratch_it_learns(tmp_path: Path) -> None:
 
 
 def test_a_run_out_of_patience_is_finished_and_stays_so(pretrained: Path, tmp_path: Path) -> None:
-    words = ("patience=1", "optimiser.learning_rate=1e-30")
+    words = ("patience=1", "lr=1e-30")
     records = finetuned(pretrained, tmp_path / "ft", *words)
     again = resume(tmp_path / "ft", device=CPU, watch=Watch())
     assert again.finished
@@ -165,7 +165,7 @@ def test_the_step_is_never_chosen_without_validation_images(
 def test_without_patience_nothing_is_chosen_and_the_last_weights_are_judged(
     pretrained: Path, tmp_path: Path
 ) -> None:
-    records = finetuned(pretrained, tmp_path / "ft", "patience=null", "optimiser.learning_rate=1e-30")
+    records = finetuned(pretrained, tmp_path / "ft", "patience=null", "lr=1e-30")
     assert sorted(accuracies(records, "validation")) == [0, 2, 4, 6, 8, 10, 12]
     [tested] = [each for each in records if each.get("split") == "test"]
     assert (tested["step"], "best_step" in tested) == (12, False)
@@ -175,7 +175,7 @@ def test_without_patience_nothing_is_chosen_and_the_last_weights_are_judged(
 def test_from_scratch_is_the_same_recipe_at_the_rate_of_pre_training(pretrained: Path) -> None:
     tuned, scratch = begin(str(pretrained)).recipe, begin("igpt.digits_bert").recipe
     assert begin("igpt.digits_bert").origin is None
-    assert tuned.optimiser.learning_rate == pytest.approx(0.1 * scratch.optimiser.learning_rate)
+    assert tuned.optimizer.learning_rate == pytest.approx(0.1 * scratch.optimizer.learning_rate)
     assert tuned.classify == scratch.classify
     assert tuned.schedule == scratch.schedule == Constant()
 
@@ -185,8 +185,8 @@ def test_a_fine_tuned_run_is_tuned_on_at_its_own_rate_with_all_labels(
 ) -> None:
     finetuned(pretrained, tmp_path / "ft", "data.labels=4", "data.subset=1")
     first, second = begin(str(pretrained)).recipe, begin(str(tmp_path / "ft")).recipe
-    assert first.optimiser.learning_rate == pytest.approx(0.0003)
-    assert second.optimiser.learning_rate == 0.01
+    assert first.optimizer.learning_rate == pytest.approx(0.0003)
+    assert second.optimizer.learning_rate == 0.01
     assert (second.data.labels, second.data.subset) == (None, 0)
 
 
@@ -230,13 +230,13 @@ def test_the_network_is_that_of_the_run(pretrained: Path, words: list[str], mess
 
 
 def test_names_of_fine_tuning_go_with_or_without_their_path() -> None:
-    one, other = (begin("igpt.digits", assignments=[word]) for word in ("layer=1", "classify.layer=1"))
+    one, other = (begin("igpt.digits", assignments=[word]) for word in ("layer=1", "finetune.layer=1"))
     assert one == other
 
 
 def test_a_network_that_drops_what_is_hidden_leaves_its_decoder_behind() -> None:
     """PatchFormer section 2.2; it is judged with nothing hidden."""
-    taken = begin("patchformer.tiny").recipe.classify
+    taken = begin("patchformer.tiny").recipe.finetune
     assert (taken.generative_weight, taken.pool, taken.residual_block) == (0.0, "first", True)
     assert (taken.hide, taken.smoothing, taken.masked) == (0.1, 0.01, False)
 
@@ -244,11 +244,11 @@ def test_a_network_that_drops_what_is_hidden_leaves_its_decoder_behind() -> None
 def test_of_a_vision_transformer_nothing_is_hidden_in_fine_tuning() -> None:
     """ViT section 3.2; its decoder is left behind, and its images are judged whole."""
     expected = Classify(generative_weight=0.0, pool="first", hide=0.0, masked=False)
-    assert begin("vit.tiny").recipe.classify == expected
+    assert begin("vit.tiny").recipe.finetune == expected
 
 
-PATCHES = ["data.source=digits", "data.size=32", "depth=1", "width=16", "steps=1", "batch=8"]
-UNSEEN = ["evaluate_images=8", "test_images=0", "data.limit=60"]
+PATCHES = ["data.source=digits", "data.size=32", "depth=1", "width=16", "steps=1", "batch_size=8"]
+UNSEEN = ["evaluate_images=8", "num_test_images=0", "data.limit=60"]
 
 
 def in_patches(name: str, out: Path, *words: str) -> str:
@@ -267,7 +267,7 @@ def test_positions_are_interpolated_as_the_recipe_says_and_it_keeps_saying_so(
     mode: str, tmp_path: Path
 ) -> None:
     run = in_patches("vit.tiny", tmp_path / "pre")
-    words = ["data.size=48", f"interpolation={mode}", "data.limit=60", "steps=1", "batch=8"]
+    words = ["data.size=48", f"interpolation={mode}", "data.limit=60", "steps=1", "batch_size=8"]
     recipe, origin = begin(run, assignments=[*words, *UNSEEN[:2]])
     name = "backbone.positions.table"
     small = load(Path(run), device=CPU).network.tensors()[name]
@@ -276,7 +276,7 @@ def test_positions_are_interpolated_as_the_recipe_says_and_it_keeps_saying_so(
     assert not torch.equal(large, interpolated(small, Grid(4, 4), Grid(6, 6), other(mode)))
     start(recipe, tmp_path / "ft", device=CPU, watch=Watch(), origin=origin)
     again = load(tmp_path / "ft", device=CPU)
-    assert (again.recipe.classify.interpolation, again.recipe.grid) == (mode, Grid(6, 6))
+    assert (again.recipe.finetune.interpolation, again.recipe.grid) == (mode, Grid(6, 6))
 
 
 def other(mode: str) -> str:
@@ -286,10 +286,8 @@ def other(mode: str) -> str:
 def test_a_patchformer_is_fine_tuned_at_a_rate_that_the_paper_tries(tmp_path: Path) -> None:
     """Section 2.2: 3e-5, 2e-4, 4e-4, 1e-3; a ViT's is a tenth of pre-training's."""
     small = ["head.channels=8", "stem.channels=4"]
-    tuned = begin(in_patches("patchformer.tiny", tmp_path / "pf", *small)).recipe.optimiser
+    tuned = begin(in_patches("patchformer.tiny", tmp_path / "pf", *small)).recipe.train.optimizer
     assert (tuned.kind, tuned.learning_rate) == ("adamw", 2e-4)
     base = finetune.finetuned(registry.find("patchformer.base"), scratch=False)
-    assert base.optimiser.learning_rate == 2e-4
-    assert begin(in_patches("vit.tiny", tmp_path / "vit")).recipe.optimiser.learning_rate == pytest.approx(
-        1e-4
-    )
+    assert base.optimizer.learning_rate == 2e-4
+    assert begin(in_patches("vit.tiny", tmp_path / "vit")).recipe.train.optimizer.lr == pytest.approx(1e-4)

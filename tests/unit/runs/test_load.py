@@ -28,7 +28,7 @@ def run(tmp_path: Path) -> RunFolder:
 
 def save(folder: Path, *, step: int = 0, without: str = "", **state: object) -> Path:
     greys = torch.linspace(0, 255, 17)[:, None].expand(17, 3).contiguous()
-    net = RECIPE.build(RECIPE.codec.build(RECIPE.grid, greys))
+    net = RECIPE.build(RECIPE.model.codec.build(RECIPE.grid, greys))
     tensors = {name: tensor for name, tensor in net.tensors().items() if name != without}
     told = {"step": step, "codec": net.codec.fingerprint(), "data": ""} | state
     checkpoint.save(folder, {"model": tensors}, {"recipe": to_dict(RECIPE), "state": told})

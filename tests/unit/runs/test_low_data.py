@@ -20,10 +20,10 @@ CPU = torch.device("cpu")
 WORDS = [
     "depth=1",
     "width=16",
-    "batch=8",
+    "batch_size=8",
     "steps=2",
     "data.limit=200",
-    "test_images=30",
+    "num_test_images=30",
     "evaluate_images=30",
 ]
 QUESTION = Question((1, 3), 2)
@@ -55,7 +55,7 @@ def folder_of(out: Path, labels: int, subset: int) -> Path:
 
 
 def test_each_source_of_features_has_each_number_of_labels(loaded: Loaded) -> None:
-    data = load_images(loaded.recipe.data, seed=loaded.recipe.seed)
+    data = load_images(loaded.recipe.data, seed=loaded.recipe.train.seed)
     shares: list[float] = []
     found = by_features(loaded, data, QUESTION, precision="fp32", protocol=QUICK, progress=shares.append)
     assert list(found) == ["trained", "untrained", "raw pixels"]
@@ -66,8 +66,8 @@ def test_each_source_of_features_has_each_number_of_labels(loaded: Loaded) -> No
 
 
 def test_fine_tuning_learns_from_the_same_subsets(run: Path, loaded: Loaded, tmp_path: Path) -> None:
-    data = load_images(loaded.recipe.data, seed=loaded.recipe.seed)
-    draws = QUESTION.draws(data.train.labels, loaded.recipe.seed)
+    data = load_images(loaded.recipe.data, seed=loaded.recipe.train.seed)
+    draws = QUESTION.draws(data.train.labels, loaded.recipe.train.seed)
     how = tuned(run, loaded, tmp_path)
     records = []
     [one, three] = by_finetuning(how, QUESTION, Watch(records.append))
@@ -76,7 +76,7 @@ def test_fine_tuning_learns_from_the_same_subsets(run: Path, loaded: Loaded, tmp
     for count, drawn in draws.items():
         for number, index in enumerate(drawn):
             recipe = load(folder_of(tmp_path, count, number), device=CPU).recipe
-            subset = load_images(recipe.data, seed=recipe.seed).train
+            subset = load_images(recipe.data, seed=recipe.train.seed).train
             assert torch.equal(subset.images, data.train.images[index])
     tested = len(records)
     assert by_finetuning(how, QUESTION, Watch(records.append)) == [one, three]
@@ -92,7 +92,7 @@ def test_runs_of_other_settings_or_of_another_step_are_not_taken_for_these(
     how = tuned(run, loaded, tmp_path)
     by_finetuning(how, one, Watch())
     for other in (
-        tuned(run, loaded, tmp_path, "batch=4"),
+        tuned(run, loaded, tmp_path, "batch_size=4"),
         how._replace(origin=how.origin._replace(facts={"pretrained": {"run": str(run), "step": 1}})),
     ):
         before = set(tmp_path.iterdir())
@@ -101,7 +101,7 @@ def test_runs_of_other_settings_or_of_another_step_are_not_taken_for_these(
 
 
 def test_every_subset_starts_from_the_weights_of_the_run(run: Path, loaded: Loaded, tmp_path: Path) -> None:
-    by_finetuning(tuned(run, loaded, tmp_path, "optimiser.learning_rate=0.1"), QUESTION, Watch())
+    by_finetuning(tuned(run, loaded, tmp_path, "lr=0.1"), QUESTION, Watch())
     weights = loaded.network.tensors()
     for folder in tmp_path.iterdir():
         first = checkpoint.load(folder / "checkpoints/step-00000000").tensors["model"]
@@ -141,7 +141,7 @@ def test_the_images_are_those_that_are_probed(run: Path, loaded: Loaded, tmp_pat
     ],
 )
 def test_impossible_questions_are_refused(loaded: Loaded, question: Question, message: str) -> None:
-    data = load_images(loaded.recipe.data, seed=loaded.recipe.seed)
+    data = load_images(loaded.recipe.data, seed=loaded.recipe.train.seed)
     with pytest.raises(ValueError, match=message):
         by_features(loaded, data, question, precision="fp32", protocol=Protocol())
 

@@ -22,7 +22,7 @@ from isopix.train.lr_search import Descent
 
 CPU = torch.device("cpu")
 WORDS = [
-    *("depth=1", "width=16", "steps=30", "batch=16", "log_every=1", "evaluate_every=100"),
+    *("depth=1", "width=16", "steps=30", "batch_size=16", "log_every=1", "evaluate_every=100"),
     *("evaluate_images=40", "checkpoint_every=4", "data.limit=100"),
 ]
 RECIPE = registry.resolve("igpt.digits", assignments=WORDS).recipe
@@ -78,12 +78,14 @@ def test_every_rung_has_its_fate_and_the_best_is_chosen(whole: tuple[Path, Desce
 def test_a_dead_rung_is_stopped_early(whole: tuple[Path, Descent]) -> None:
     out, _ = whole
     steps = [record["step"] for record in log.read(rung_folder(out, 3.0) / "log.jsonl")]
-    assert max(steps) < RECIPE.steps / 2
+    assert max(steps) < RECIPE.train.steps / 2
 
 
 def test_a_rung_is_the_run_that_pretrain_makes(whole: tuple[Path, Descent], tmp_path: Path) -> None:
     out, descent = whole
-    recipe = replace(RECIPE, optimiser=replace(RECIPE.optimiser, learning_rate=0.03))
+    recipe = RECIPE.updated(
+        optimizer=replace(RECIPE.train.optimizer, lr=0.03),
+    )
     start(recipe, tmp_path / "run", device=CPU, watch=Watch())
     ours, alone = weights(rung_folder(out, 0.03)), weights(tmp_path / "run")
     assert all(torch.equal(ours[name], alone[name]) for name in alone)
@@ -165,7 +167,12 @@ def test_a_search_that_ended_at_its_smallest_rate_goes_on_with_smaller_ones(tmp_
 def test_other_settings_or_rates_are_refused(whole: tuple[Path, Descent]) -> None:
     out, _ = whole
     with pytest.raises(ValueError, match=r"has seed=0, and 1 is asked for; choose another --out"):
-        look(out, recipe=replace(RECIPE, seed=1))
+        look(
+            out,
+            recipe=RECIPE.updated(
+                seed=1,
+            ),
+        )
     with pytest.raises(ValueError, match=r"has tried 1e\+38, 3.0, 0.03, 0.003, not 0.3, 0.03"):
         search(out, (0.3, 0.03), training=pretraining(RECIPE, CPU), watching=Looker())
 
@@ -199,7 +206,16 @@ def test_a_mistake_leaves_the_folder_open_to_the_mended_command(
     with pytest.raises(ValueError, match="a mistake"):
         look(tmp_path / "lr")
     monkeypatch.undo()
-    assert look(tmp_path / "lr", Looker(1), replace(RECIPE, seed=1)).rungs == ()
+    assert (
+        look(
+            tmp_path / "lr",
+            Looker(1),
+            RECIPE.updated(
+                seed=1,
+            ),
+        ).rungs
+        == ()
+    )
 
 
 def _mistake(self: Log, path: Path) -> None:

@@ -16,10 +16,10 @@ SMALL = [
     "depth=2",
     "width=16",
     "steps=4",
-    "batch=8",
+    "batch_size=8",
     "evaluate_every=2",
     "evaluate_images=20",
-    "test_images=8",
+    "num_test_images=8",
 ]
 
 
@@ -34,7 +34,7 @@ def evaluations(out: Path) -> list[dict]:
 
 
 def test_every_evaluation_tells_and_the_weights_are_the_same_bits(tmp_path: Path) -> None:
-    with_them, without = trained(tmp_path / "a", "neighbours=100"), trained(tmp_path / "b")
+    with_them, without = trained(tmp_path / "a", "knn_images=100"), trained(tmp_path / "b")
     found = [each["neighbours_accuracy"] for each in evaluations(with_them)]
     assert len(found) == 3
     assert all(0.1 < each <= 1 for each in found)
@@ -47,5 +47,5 @@ def test_images_without_labels_are_refused_before_anything_is_trained(tmp_path: 
     pixels = np.random.default_rng(0).integers(256, size=(40, 8, 8, 3), dtype=np.uint8)
     np.savez(tmp_path / "bare.npz", x_train=pixels)
     with pytest.raises(ValueError, match=r"^neighbours needs labels; data set 'bare' has none"):
-        trained(tmp_path / "run", f"data.source={tmp_path / 'bare.npz'}", "codec.colours=4", "neighbours=5")
+        trained(tmp_path / "run", f"data.source={tmp_path / 'bare.npz'}", "codec.colours=4", "knn_images=5")
     assert not (tmp_path / "run").exists()

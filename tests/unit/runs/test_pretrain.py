@@ -20,7 +20,15 @@ from isopix.train.evaluator import held_out
 from isopix.train.tasks import Pretraining
 
 CPU = torch.device("cpu")
-WORDS = ["depth=1", "width=16", "steps=8", "batch=16", "log_every=1", "evaluate_images=40", "test_images=50"]
+WORDS = [
+    "depth=1",
+    "width=16",
+    "steps=8",
+    "batch_size=16",
+    "log_every=1",
+    "evaluate_images=40",
+    "num_test_images=50",
+]
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +42,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recipe, Path]:
 @pytest.mark.parametrize(("split", "count"), [("validation", 40), ("test", 50)])
 def test_each_loss_is_of_the_split_that_it_names(run: tuple[Recipe, Path], split: str, count: int) -> None:
     recipe, out = run
-    data, learner = load_images(recipe.data, seed=recipe.seed), Pretraining(load(out, device=CPU).network)
+    data, learner = (
+        load_images(recipe.data, seed=recipe.train.seed),
+        Pretraining(load(out, device=CPU).network),
+    )
     losses = {
-        name: held_out(learner, getattr(data, name).first(count), seed=recipe.seed, precision="fp32")[
+        name: held_out(learner, getattr(data, name).first(count), seed=recipe.train.seed, precision="fp32")[
             "loss_nats"
         ]
         for name in ("train", "validation", "test")
@@ -49,10 +60,13 @@ def test_each_loss_is_of_the_split_that_it_names(run: tuple[Recipe, Path], split
 
 def test_the_rate_of_each_step_is_the_schedules(run: tuple[Recipe, Path]) -> None:
     recipe, out = run
-    epoch = -(-len(load_images(recipe.data, seed=recipe.seed).train) // recipe.batch)
+    epoch = -(-len(load_images(recipe.data, seed=recipe.train.seed).train) // recipe.train.batch_size)
     rates = [each["learning_rate"] for each in log.read(out / "log.jsonl") if each["kind"] == "train"]
-    factors = [recipe.schedule.factor(step, steps=recipe.steps, epoch=epoch) for step in range(recipe.steps)]
-    assert rates == pytest.approx([recipe.optimiser.learning_rate * factor for factor in factors])
+    factors = [
+        recipe.train.schedule.factor(step, steps=recipe.train.steps, epoch=epoch)
+        for step in range(recipe.train.steps)
+    ]
+    assert rates == pytest.approx([recipe.train.optimizer.lr * factor for factor in factors])
 
 
 def test_a_resumed_run_draws_the_masks_of_the_steps_that_are_left(
@@ -105,7 +119,7 @@ def test_the_palette_is_fitted_to_training_images_with_the_recipes_seed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     recipe = registry.resolve("igpt.digits", assignments=["codec.colours=9", "seed=4", "depth=1"]).recipe
-    data = load_images(recipe.data, seed=recipe.seed)
+    data = load_images(recipe.data, seed=recipe.train.seed)
     calls, real = [], kmeans.fit
 
     def fit(images, colours, *, seed):

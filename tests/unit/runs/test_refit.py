@@ -23,10 +23,10 @@ from isopix.storage.atomic import write_json
 from isopix.storage.run_folder import RunFolder
 
 CPU = torch.device("cpu")
-SMALL = ["depth=1", "width=16", "batch=16", "log_every=1", "evaluate_images=60", "test_images=60"]
+SMALL = ["depth=1", "width=16", "batch_size=16", "log_every=1", "evaluate_images=60", "num_test_images=60"]
 QUICK = ["steps=12", "evaluate_every=2", "checkpoint_every=2", "data.augment=none", "data.limit=100"]
 SILENT = Watch()
-WORDS = [*QUICK, "optimiser.learning_rate=0.03", "generative_weight=0.1"]
+WORDS = [*QUICK, "lr=0.03", "generative_weight=0.1"]
 
 
 @pytest.fixture(scope="module")
@@ -178,8 +178,8 @@ def test_from_scratch_the_palette_of_the_choice_is_kept(tmp_path: Path) -> None:
     draw, labels = np.random.default_rng(0), np.arange(60) % 2
     pixels = draw.integers(0, 128, (60, 8, 8, 3)) + 127 * labels[:, None, None, None]
     np.savez(tmp_path / "set.npz", x_train=pixels.astype(np.uint8), y_train=labels)
-    words = [*SMALL, "steps=20", "evaluate_every=5", f"data.source={tmp_path / 'set.npz'}", "batch=16"]
-    words += ["codec.colours=8", "data.rows=8", "data.cols=8", "optimiser.learning_rate=0.01"]
+    words = [*SMALL, "steps=20", "evaluate_every=5", f"data.source={tmp_path / 'set.npz'}", "batch_size=16"]
+    words += ["codec.colours=8", "data.rows=8", "data.cols=8", "lr=0.01"]
     assert fold("igpt.tiny", tmp_path / "ft", *words).finished
     codecs = [load(tmp_path / "ft" / name, device=CPU).network.codec for name in ("", "choice")]
     assert codecs[0].fingerprint() == codecs[1].fingerprint()
@@ -194,7 +194,7 @@ def test_a_chosen_step_of_none_at_all_is_refused_and_test_stays_unseen(
                 pretrained,
                 tmp_path / "ft",
                 "generative_weight=0",
-                "optimiser.learning_rate=1e-60",
+                "lr=1e-60",
                 "patience=2",
             )
     assert not (tmp_path / "ft/log.jsonl").exists()
@@ -221,10 +221,10 @@ def test_what_leaves_nothing_to_choose_is_refused(
 
 
 def test_another_command_does_not_go_on_with_it(pretrained: Path, whole: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"has batch=16, and 8 is asked for; choose another --out"):
-        fold(pretrained, whole, "batch=8")
+    with pytest.raises(ValueError, match=r"has batch_size=16, and 8 is asked for; choose another --out"):
+        fold(pretrained, whole, "batch_size=8")
     with pytest.raises(ValueError, match=r"has pretrained\.run="):
-        fold(whole, whole, "optimiser.learning_rate=0.03")
+        fold(whole, whole, "lr=0.03")
     (tmp_path / "mine").write_text("mine")
     for taken in (tmp_path, pretrained):
         with pytest.raises(ValueError, match="is not empty"):

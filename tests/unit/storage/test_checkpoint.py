@@ -11,7 +11,7 @@ from isopix.storage import atomic, checkpoint
 
 TENSORS = {
     "model": {"weight": torch.arange(6.0).reshape(2, 3), "half": torch.ones(2, dtype=torch.bfloat16)},
-    "optimiser": {"weight/step": torch.tensor(3.0)},
+    "optimizer": {"weight/step": torch.tensor(3.0)},
 }
 RECORDS = {"recipe": {"depth": 4}, "state": {"step": 3}}
 
@@ -50,7 +50,7 @@ def test_what_was_saved_is_loaded(tmp_path):
 
 def test_equal_states_are_equal_files(tmp_path):
     first, second = save(tmp_path / "a", 3), save(tmp_path / "b", 3)
-    parts = ["manifest.json", "model.safetensors", "optimiser.safetensors", "recipe.json", "state.json"]
+    parts = ["manifest.json", "model.safetensors", "optimizer.safetensors", "recipe.json", "state.json"]
     assert sorted(path.name for path in first.iterdir()) == parts
     for part in parts:
         assert (first / part).read_bytes() == (second / part).read_bytes()
@@ -74,11 +74,11 @@ def test_loaded_tensors_outlive_their_files(tmp_path):
 
 def test_only_the_groups_asked_for_are_verified_and_loaded(tmp_path):
     folder = save(tmp_path, 3)
-    (folder / "optimiser.safetensors").unlink()
+    (folder / "optimizer.safetensors").unlink()
     loaded = checkpoint.load(folder, ["model"])
     assert loaded.tensors.keys() == {"model"}
     assert loaded.records == RECORDS
-    with pytest.raises(ValueError, match=r"optimiser\.safetensors is missing"):
+    with pytest.raises(ValueError, match=r"optimizer\.safetensors is missing"):
         checkpoint.load(folder)
 
 

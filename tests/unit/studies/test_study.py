@@ -57,13 +57,17 @@ def test_seeds_come_one_after_another_and_the_costliest_cell_first() -> None:
         "conv-pix2vec-3-seed-1",
         "conv-pix2vec-1-seed-1",
     ]
-    assert [task.recipe.seed for task in tasks] == [0, 0, 1, 1]
+    assert [task.recipe.train.seed for task in tasks] == [0, 0, 1, 1]
 
 
 def test_settings_reach_every_recipe_and_the_rate_is_the_first_rung() -> None:
-    planned = plan("tiny", data="digits", seeds=1, settings=[*SMALL, "optimiser.learning_rate=0.003"])
+    planned = plan("tiny", data="digits", seeds=1, settings=[*SMALL, "lr=0.003"])
     for task in Study(Path("nowhere"), planned).tasks():
-        assert (task.recipe.steps, task.recipe.width, task.recipe.data.source) == (2, 16, "digits")
+        assert (task.recipe.train.steps, task.recipe.model.width, task.recipe.data.source) == (
+            2,
+            16,
+            "digits",
+        )
         assert task.rates == (0.003, 0.001, 0.0003, 0.0001)
 
 

@@ -11,7 +11,15 @@ from isopix.studies import trial
 from isopix.studies.study import Study, plan
 from isopix.studies.trial import Task, work
 
-SMALL = ["steps=12", "width=8", "data.rows=8", "data.cols=8", "batch=16", "evaluate_every=12", "log_every=1"]
+SMALL = [
+    "steps=12",
+    "width=8",
+    "data.rows=8",
+    "data.cols=8",
+    "batch_size=16",
+    "evaluate_every=12",
+    "log_every=1",
+]
 
 
 @pytest.fixture

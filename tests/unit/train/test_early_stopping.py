@@ -46,4 +46,4 @@ def test_an_accuracy_within_noise_of_chance_is_said_to_be(right: int, silent: bo
     assert (text == "") == silent
     if not silent:
         assert f"nothing learnt yet: {right}.0% of 100 validation images" in text
-        assert "optimiser.learning_rate" in text
+        assert "optimizer.learning_rate" in text

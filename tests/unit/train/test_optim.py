@@ -11,10 +11,10 @@ def test_decay_shrinks_matrices_and_leaves_norms_and_biases() -> None:
     with torch.no_grad():
         layer.bias.fill_(1.0)
     weight = layer.weight.detach().clone()
-    optimiser = AdamW(learning_rate=0.5, weight_decay=0.1).build([*layer.parameters(), *norm.parameters()])
+    optimizer = AdamW(lr=0.5, weight_decay=0.1).build([*layer.parameters(), *norm.parameters()])
     for parameter in (*layer.parameters(), *norm.parameters()):
         parameter.grad = torch.zeros_like(parameter)
-    optimiser.step()
+    optimizer.step()
     torch.testing.assert_close(layer.weight.detach(), weight * (1 - 0.5 * 0.1))
     assert (layer.bias == 1).all()
     assert (norm.weight == 1).all()

@@ -23,7 +23,7 @@ def test_noise_is_in_what_training_shows_and_never_in_what_it_asks() -> None:
 @pytest.mark.parametrize("tuned", [False, True])
 def test_an_evaluation_is_without_noise_and_of_hard_labels(tuned: bool) -> None:
     net, x = cases.busy(RECIPE), cases.images(RECIPE)
-    classifier = Classifier(net, RECIPE.width, 2, Classify())
+    classifier = Classifier(net, RECIPE.model.width, 2, Classify())
     learner = Finetuning(classifier, PatchNoise()) if tuned else Pretraining(net, PatchNoise())
     problem = net.prepare(x, generator(0, "problem"))
     grades = learner.grade(x, LABELS, generator(0, "problem"))

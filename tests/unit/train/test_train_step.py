@@ -69,7 +69,7 @@ def test_accumulation_changes_nothing_but_rounding(recipe) -> None:
         torch.testing.assert_close(losses[0], losses[1], rtol=1e-5, atol=1e-6)
 
 
-def test_the_optimiser_is_the_papers_adam() -> None:
+def test_the_optimizer_is_the_papers_adam() -> None:
     """Against the update written out: beta 0.9 and 0.95, no decay, corrected for the start."""
     one = stepper()
     head = one.learner.module.head.project.weight

@@ -22,7 +22,7 @@ RECIPE = replace(
     schedule=WarmupCosine(warmup_most=0.5),  # so that the warm-up of 5 steps is the epoch's
     seed=3,
     steps=12,
-    batch=8,
+    batch_size=8,
     log_every=1,
     evaluate_every=100,
     evaluate_images=20,
@@ -53,7 +53,7 @@ class Run:
     def __init__(self, recipe: Recipe, stop: Callable[[], bool] = lambda: False):
         self.recipe, self.data = recipe, images(recipe)
         self.learner = Spy(recipe)
-        self.batches = Batches(self.data.train, size=recipe.batch, seed=recipe.seed)
+        self.batches = Batches(self.data.train, size=recipe.train.batch_size, seed=recipe.train.seed)
         self.records, self.saved, self.rates = [], [], []
         hooks = Hooks(self.records.append, self.save, stop)
         self.reached = train(
@@ -62,7 +62,7 @@ class Run:
 
     def save(self, step, stepper) -> None:
         self.saved.append(step)
-        self.rates.append(stepper.optimiser.param_groups[0]["lr"])
+        self.rates.append(stepper.optimizer.param_groups[0]["lr"])
 
     def steps(self, kind: str) -> list[int]:
         return [record["step"] for record in self.records if record["kind"] == kind]
@@ -72,14 +72,18 @@ class Run:
 
 
 def images(recipe: Recipe) -> ImageSet:
-    return load(recipe.data, seed=recipe.seed)
+    return load(recipe.data, seed=recipe.train.seed)
 
 
 def test_every_step_has_masks_of_its_own() -> None:
-    run = Run(replace(RECIPE, steps=4))
+    run = Run(
+        RECIPE.updated(
+            steps=4,
+        )
+    )
     for step, problem in enumerate(run.learner.problems):
         batch, _ = run.batches.batch(step)
-        expected = run.learner.module.prepare(batch, generator(RECIPE.seed, "problem", step))
+        expected = run.learner.module.prepare(batch, generator(RECIPE.train.seed, "problem", step))
         assert torch.equal(problem.images, batch)
         assert torch.equal(problem.hidden, expected.hidden)
     hidden = [problem.hidden for problem in run.learner.problems]
@@ -87,9 +91,15 @@ def test_every_step_has_masks_of_its_own() -> None:
 
 
 def test_the_rate_logged_and_used_is_the_schedules() -> None:
-    run = Run(replace(RECIPE, checkpoint_every=1))
-    factors = [RECIPE.schedule.factor(k, steps=12, epoch=run.batches.steps_per_epoch) for k in range(12)]
-    expected = [RECIPE.optimiser.learning_rate * factor for factor in factors]
+    run = Run(
+        RECIPE.updated(
+            checkpoint_every=1,
+        )
+    )
+    factors = [
+        RECIPE.train.schedule.factor(k, steps=12, epoch=run.batches.steps_per_epoch) for k in range(12)
+    ]
+    expected = [RECIPE.train.optimizer.lr * factor for factor in factors]
     assert run.batches.steps_per_epoch == 5
     assert run.numbers("train", "learning_rate") == pytest.approx(expected, rel=1e-12)
     assert run.rates[1:] == pytest.approx(expected, rel=1e-12)
@@ -97,17 +107,22 @@ def test_the_rate_logged_and_used_is_the_schedules() -> None:
 
 def test_evaluation_reads_the_first_validation_images_and_no_others() -> None:
     run = Run(RECIPE)
-    first = run.data.validation.first(RECIPE.evaluate_images)
+    first = run.data.validation.first(RECIPE.train.evaluate_images)
     half = len(run.learner.graded) // 2  # one evaluation before the first step, one after the last
     assert torch.equal(torch.cat(run.learner.graded[:half]), first.images)
     assert torch.equal(torch.cat(run.learner.graded[half:]), first.images)
-    loss = held_out(run.learner, first, seed=RECIPE.seed, precision="fp32")["loss_nats"]
+    loss = held_out(run.learner, first, seed=RECIPE.train.seed, precision="fp32")["loss_nats"]
     assert run.numbers("evaluation", "loss_nats")[-1] == loss
     assert run.numbers("evaluation", "split") == ["validation"] * 2
     assert run.numbers("evaluation", "images") == [len(first)] * 2
 
 
-RHYTHM = replace(RECIPE, steps=7, log_every=2, evaluate_every=3, checkpoint_every=4)
+RHYTHM = RECIPE.updated(
+    steps=7,
+    log_every=2,
+    evaluate_every=3,
+    checkpoint_every=4,
+)
 
 
 def test_everything_happens_at_its_step_and_at_the_end() -> None:
@@ -129,15 +144,22 @@ def test_a_stop_is_logged_and_saved_but_not_evaluated() -> None:
 
 def test_bf16_reaches_training_and_evaluation_and_loss_stays_float32() -> None:
     """The head starts at zero, so rounding shows from the second step on."""
-    whole, rounded = Run(RECIPE), Run(replace(RECIPE, precision="bf16"))
+    whole, rounded = (
+        Run(RECIPE),
+        Run(
+            RECIPE.updated(
+                precision="bf16",
+            )
+        ),
+    )
     for one, other in zip(
         whole.numbers("train", "loss_nats")[2:], rounded.numbers("train", "loss_nats")[2:], strict=True
     ):
         assert one != other
         assert one == pytest.approx(other, rel=0.02)
-    first = rounded.data.validation.first(RECIPE.evaluate_images)
+    first = rounded.data.validation.first(RECIPE.train.evaluate_images)
     losses = {
-        precision: held_out(rounded.learner, first, seed=RECIPE.seed, precision=precision)["loss_nats"]
+        precision: held_out(rounded.learner, first, seed=RECIPE.train.seed, precision=precision)["loss_nats"]
         for precision in ("fp32", "bf16")
     }
     assert rounded.numbers("evaluation", "loss_nats")[-1] == losses["bf16"] != losses["fp32"]

@@ -39,14 +39,14 @@ def test_sizes_and_kind_are_read_off_the_shapes(prefix: Path, start: bool) -> No
 EXTRA = {
     "global_step": "step counter",
     "model/_step": "step counter",
-    "beta1_power": "optimiser's state",
-    "beta2_power_1": "optimiser's state",
-    "model/wte/Adam": "optimiser's state",
-    "model/wte/Adam_1": "optimiser's state",
-    "adam_m/model/wpe": "optimiser's state",
-    "model/h0/ln_1/g/adam_v": "optimiser's state",
-    "model/wtet/AdamWeightDecayOptimizer": "optimiser's state",
-    "model/wtet/AdamWeightDecayOptimizer_1": "optimiser's state",
+    "beta1_power": "optimizer's state",
+    "beta2_power_1": "optimizer's state",
+    "model/wte/Adam": "optimizer's state",
+    "model/wte/Adam_1": "optimizer's state",
+    "adam_m/model/wpe": "optimizer's state",
+    "model/h0/ln_1/g/adam_v": "optimizer's state",
+    "model/wtet/AdamWeightDecayOptimizer": "optimizer's state",
+    "model/wtet/AdamWeightDecayOptimizer_1": "optimizer's state",
     "model/clf/w": "classifier head",
 }
 

@@ -6,13 +6,13 @@ import torch
 from torch import nn
 
 from isopix.core.types import Grid, Tokens
-from isopix.model.blocks import Block
+from isopix.model.blocks import BlockSpec
 
 GRID = Grid(3, 4)
 WIDTH = 5
 
 
-def draw(block: Block, *, causal: bool, grid: Grid = GRID) -> nn.Module:
+def draw(block: BlockSpec, *, causal: bool, grid: Grid = GRID) -> nn.Module:
     """A block in float64 of which every parameter is random, the norms' gains and biases too."""
     built = block.build(grid, WIDTH, causal).double()
     generator = torch.Generator().manual_seed(0)

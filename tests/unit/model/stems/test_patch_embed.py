@@ -9,7 +9,7 @@ from isopix.core.config import from_dict
 from isopix.core.random import generator
 from isopix.core.types import Grid, Images
 from isopix.model.conv_layers import Rectified, Standardised
-from isopix.model.stems import ConvolvedPatches, Patches, ResNet, Stem
+from isopix.model.stems import ConvolvedPatches, Patches, ResNet, StemSpec
 
 WIDTH, CELL = 6, 8
 GRID = Grid(2, 3)
@@ -24,7 +24,7 @@ def images(count: int = 2) -> Images:
 
 
 @every
-def test_a_position_sees_its_own_pixels_alone(stem: Stem) -> None:
+def test_a_position_sees_its_own_pixels_alone(stem: StemSpec) -> None:
     """Bit by bit, in training too: no norm mixes patches or images."""
     built = stem.build(CODEC, WIDTH).train()
     x = images()
@@ -36,7 +36,7 @@ def test_a_position_sees_its_own_pixels_alone(stem: Stem) -> None:
 
 
 @every
-def test_a_patch_alone_is_what_it_is_among_others(stem: Stem) -> None:
+def test_a_patch_alone_is_what_it_is_among_others(stem: StemSpec) -> None:
     built, x = stem.build(CODEC, WIDTH).double(), images()
     [whole] = built(x)
     [alone] = built(x[1:, :, CELL:, 2 * CELL :])
@@ -73,7 +73,7 @@ def test_the_papers_resnet_has_forty_one_layers_and_a_last_width_of_1024() -> No
 
 
 @pytest.mark.parametrize(("stem", "flops"), [(Patches(), 2 * 192 * WIDTH)])
-def test_flops_of_a_position_are_two_a_multiply_add(stem: Stem, flops: int) -> None:
+def test_flops_of_a_position_are_two_a_multiply_add(stem: StemSpec, flops: int) -> None:
     assert stem.flops(CODEC, WIDTH) == flops
 
 

@@ -1,0 +1,135 @@
+"""Overrides: settings from files and words, each by its path or the shortest unambiguous end of it."""
+
+import difflib
+import json
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from isopix.core.config import from_dict, to_dict
+from isopix.core.yaml12 import parse_yaml
+
+T = TypeVar("T")
+
+
+def read_values(path: Path) -> dict[str, Any]:
+    """The nested values of a `.json`, `.yaml` or `.toml` file. Raises ValueError if it is missing or no
+    such file.
+    """
+    parsers: dict[str, Callable[[str], Any]] = {
+        ".json": json.loads,
+        ".yaml": parse_yaml,
+        ".yml": parse_yaml,
+        ".toml": tomllib.loads,
+    }
+    if path.suffix not in parsers:
+        raise ValueError(f"settings file {path} ends in '{path.suffix}'; allowed: {', '.join(parsers)}")
+    if not path.is_file():
+        raise ValueError(f"settings file {path} does not exist")
+    try:
+        values = parsers[path.suffix](path.read_text())
+    except ValueError as error:
+        raise ValueError(f"settings file {path} cannot be read: {' '.join(str(error).split())}") from None
+    if not isinstance(values, dict):
+        raise ValueError(f"settings file {path} holds no table of settings")
+    return values
+
+
+def parse(assignments: Iterable[str]) -> dict[str, Any]:
+    """`["depth=4", "block={heads: 2}"]` to {"depth": 4, "block.heads": 2}; raises ValueError on a word
+    without `=`.
+    """
+    changes: dict[str, Any] = {}
+    for word in assignments:
+        path, equals, value = word.partition("=")
+        if not equals or not path:
+            raise ValueError(f"'{word}' is not a setting; write path=value, as in depth=4 or block.heads=2")
+        changes |= flatten({path: _value(path, value)})
+    return changes
+
+
+def _value(path: str, text: str) -> Any:
+    try:
+        return parse_yaml(text)
+    except ValueError:
+        raise ValueError(f"the value of '{path}' cannot be read: {text!r}") from None
+
+
+def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested values by path: {"block": {"heads": 2}} to {"block.heads": 2}."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return flat
+
+
+def override(settings: T, changes: Mapping[str, Any]) -> T:
+    """Return the settings with some fields changed, each by its path or the shortest unambiguous end of it.
+
+    A changed `kind` starts that part from its defaults; a kind in place of a part is the part of that kind.
+    Raises ValueError for a path that is unknown or could be several, and for a wrong value.
+    """
+    values = to_dict(settings)
+    for path, value in sorted(changes.items(), key=_order):
+        full = resolve_path(values, path)
+        *parents, name = full.split(".")
+        part = values
+        for depth, parent in enumerate(parents):
+            part = part.setdefault(parent, {})
+            if not isinstance(part, dict):
+                raise ValueError(
+                    f"'{'.'.join(parents[: depth + 1])}' has no settings inside; it is one value"
+                )
+        inner = part.get(name)
+        if isinstance(value, str) and isinstance(inner, dict) and "kind" in inner:
+            part, name = inner, "kind"
+        if name == "kind" and part.get("kind") != value:
+            part.clear()
+        part[name] = value
+        if name == "kind":
+            values = to_dict(from_dict(type(settings), values))  # the other settings of that kind
+    return from_dict(type(settings), values)
+
+
+def resolve_path(values: Mapping[str, Any], path: str) -> str:
+    """Return the full path of a setting in nested values from any end of it that only one setting has.
+
+    A full path wins over longer ones; a path that is no end of any stays as it is. Raises ValueError that
+    lists the settings that it could be.
+    """
+    every = _paths(values)
+    if path in every:
+        return path
+    found = [full for full in every if full.endswith(f".{path}")]
+    if len(found) > 1:
+        raise ValueError(f"setting '{path}' is ambiguous; it could be {', '.join(found)}")
+    if found:
+        return found[0]
+    parent, _, name = path.rpartition(".")
+    owner = resolve_path(values, parent) if parent else ""
+    if owner in every:
+        return f"{owner}.{name}"
+    close = difflib.get_close_matches(path, [*every, *{full.rpartition(".")[2] for full in every}], n=1)
+    if not close:
+        return path
+    hints = [full for full in every if full == close[0] or full.endswith(f".{close[0]}")]
+    raise ValueError(
+        f"unknown setting '{path}'; did you mean '{' or '.join(hints)}'? settings: {', '.join(values)}"
+    )
+
+
+def _paths(values: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """The paths of all settings and of the groups and parts that hold them, in order."""
+    paths = []
+    for key, value in values.items():
+        paths.append(prefix + key)
+        if isinstance(value, Mapping):
+            paths += _paths(value, f"{prefix}{key}.")
+    return paths
+
+
+def _order(item: tuple[str, Any]) -> tuple[bool, int]:
+    """Kinds before the settings inside them, the outer ones first."""
+    path, value = item
+    return not (path.endswith("kind") or isinstance(value, str)), path.count(".")

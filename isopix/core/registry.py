@@ -1,0 +1,149 @@
+"""Parts of a recipe, registered under their noun by kind, by the package and by a user's own files."""
+
+import abc
+import dataclasses
+import hashlib
+import importlib.util
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import ClassVar, NamedTuple, TypeVar, cast, dataclass_transform
+
+P = TypeVar("P", bound="Part")
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field,))
+class Part(abc.ABC):
+    """Base of every registered part; its subclasses are frozen, keyword-only dataclasses of settings.
+
+    The abstract base of a noun (codec, stem, block, ...) names it: `class BlockSpec(Part, noun="block")`. A
+    concrete part is registered under the noun of its base by `@register("kind")`.
+    """
+
+    noun: ClassVar[str]
+    kind: ClassVar[str]
+
+    def __init_subclass__(cls, noun: str = "") -> None:
+        dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+        if noun:
+            cls.noun = noun
+            _KINDS[noun] = {}
+
+    def label(self) -> str:
+        """Return what the part is called in reports, model cards and errors."""
+        return self.kind.replace("_", " ")
+
+
+_KINDS: dict[str, dict[str, type[Part]]] = {}
+
+
+def register(kind: str) -> Callable[[type[P]], type[P]]:
+    """Return a class decorator that registers a part as `kind` of its noun.
+
+    Raises TypeError for a class that is no part, and ValueError for a kind that another class has.
+    """
+
+    def decorate(cls: type[P]) -> type[P]:
+        noun = getattr(cls, "noun", None)
+        if noun is None or not issubclass(cls, Part):
+            raise TypeError(f"{cls.__name__} is not derived from the base class of a part")
+        other = _KINDS[noun].get(kind)
+        if other is not None and other.__module__ != cls.__module__:
+            raise ValueError(f"{noun} '{kind}' is already registered by {other.__module__}")
+        cls.kind = kind
+        _KINDS[noun][kind] = cls
+        return cls
+
+    return decorate
+
+
+def nouns() -> tuple[str, ...]:
+    """Return the nouns that parts are registered under."""
+    return tuple(_KINDS)
+
+
+def kinds(noun: str) -> Mapping[str, type[Part]]:
+    """Return the registered parts of a noun by kind, in the order of their registration."""
+    return MappingProxyType(_KINDS[noun])
+
+
+def kinds_of(base: type[P]) -> dict[str, type[P]]:
+    """Return the registered subclasses of `base` by kind: all parts of a noun, or of one family of it."""
+    return {kind: cls for kind, cls in _KINDS[base.noun].items() if issubclass(cls, base)}
+
+
+class Plugin(NamedTuple):
+    """A user's file of parts: its absolute path, the SHA-256 of its content, and what it registered, each as
+    `noun kind`.
+    """
+
+    path: str
+    sha256: str
+    parts: tuple[str, ...]
+
+
+_PLUGINS: dict[str, Plugin] = {}
+
+
+def load_plugin(path: Path) -> Plugin:
+    """Import a Python file, whose parts are registered as it runs; a file is loaded once.
+
+    Raises ValueError if it does not exist, cannot be imported, registers nothing, or was loaded with other
+    content.
+    """
+    if not path.is_file():
+        raise ValueError(f"plugin {path} is not a file")
+    full, digest = str(path.resolve()), hashlib.sha256(path.read_bytes()).hexdigest()
+    if full in _PLUGINS:
+        if _PLUGINS[full].sha256 != digest:
+            raise ValueError(f"plugin {path} has changed since it was loaded; start a new process")
+        return _PLUGINS[full]
+    before = {noun: dict(found) for noun, found in _KINDS.items()}
+    try:
+        _run(path, f"isopix_plugin_{path.stem}_{digest[:8]}")
+    except ValueError:
+        _KINDS.clear()
+        _KINDS.update(before)
+        raise
+    added = tuple(
+        f"{noun} {kind}"
+        for noun, found in _KINDS.items()
+        for kind in found.keys() - before.get(noun, {}).keys()
+    )
+    if not added:
+        raise ValueError(f"plugin {path} registers no part; decorate a class with isopix.parts.register")
+    _PLUGINS[full] = Plugin(full, digest, added)
+    return _PLUGINS[full]
+
+
+def plugins() -> tuple[Plugin, ...]:
+    """Return the plugins of this process, in the order in which they were loaded."""
+    return tuple(_PLUGINS.values())
+
+
+def require_plugins(recorded: Iterable[Mapping[str, object]]) -> None:
+    """Raises ValueError that names the first plugin of a run which this process has not loaded with the same
+    content.
+    """
+    loaded = {plugin.sha256 for plugin in plugins()}
+    for plugin in recorded:
+        if plugin["sha256"] not in loaded:
+            parts = ", ".join(cast("Iterable[str]", plugin["parts"]))
+            raise ValueError(
+                f"this run uses {parts} of plugin {plugin['path']} (SHA-256 {str(plugin['sha256'])[:12]}); "
+                "load the same file with --plugin FILE or isopix.load_plugin(FILE)"
+            )
+
+
+def _run(path: Path, name: str) -> None:
+    located = importlib.util.spec_from_file_location(name, path)
+    if located is None or located.loader is None:
+        raise ValueError(f"plugin {path} is not a Python file")
+    module = importlib.util.module_from_spec(located)
+    sys.modules[name] = module
+    try:
+        located.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise ValueError(f"plugin {path} cannot be imported: {type(error).__name__}: {error}") from error

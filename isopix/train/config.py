@@ -1,0 +1,47 @@
+"""TrainConfig: how a network is trained, evaluated during training and saved."""
+
+from dataclasses import field
+
+from isopix.core.config import config
+from isopix.core.device import Precision
+from isopix.train.optim import Adam, OptimizerSpec
+from isopix.train.schedule import ScheduleSpec, WarmupCosine
+
+
+@config
+class TrainConfig:
+    """Settings of training; the defaults are Image GPT's (iGPT section 3.4, table 5).
+
+    `batch_size` images per step make one update, in `accumulate` pieces; `*_every` count steps.
+    `evaluate_images` is how many validation images an evaluation reads, `num_test_images` how many test
+    images the evaluation at the end. With `knn_images` an evaluation also classifies by the nearest of so
+    many training images; with `probe_every` the run is linearly probed as it trains.
+    """
+
+    steps: int = 1_000_000
+    batch_size: int = 128
+    accumulate: int = 1
+    optimizer: OptimizerSpec = field(default_factory=Adam)
+    schedule: ScheduleSpec = field(default_factory=WarmupCosine)
+    precision: Precision = "bf16"
+    compile: bool = False
+    seed: int = 0
+    log_every: int = 10
+    evaluate_every: int = 1000
+    evaluate_images: int = 1024
+    num_test_images: int = 10_000
+    knn_images: int = 0
+    checkpoint_every: int = 1000
+    probe_every: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch_size", "accumulate", "log_every", "evaluate_every", "checkpoint_every"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} {getattr(self, name)} must be at least 1")
+        for name in ("evaluate_images", "num_test_images", "knn_images", "probe_every"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} {getattr(self, name)} must be at least 0")
+        if self.batch_size % self.accumulate:
+            raise ValueError(
+                f"batch_size {self.batch_size} is not a multiple of accumulate {self.accumulate}"
+            )

@@ -1,0 +1,94 @@
+from pathlib import Path
+
+import pytest
+
+from isopix.core import registry
+from isopix.core.registry import Part, kinds, load_plugin, plugins, register, require_plugins
+
+
+class Fruit(Part, noun="test_fruit"):
+    """A noun of this test."""
+
+
+PLUGIN = """
+from isopix.core.registry import register
+from tests.unit.core.test_registry import Fruit
+
+@register("{kind}")
+class Own(Fruit):
+    weight: int = 1
+"""
+
+
+def plugin(folder: Path, kind: str, name: str = "own.py") -> Path:
+    path = folder / name
+    path.write_text(PLUGIN.format(kind=kind))
+    return path
+
+
+def test_a_file_outside_the_package_registers_its_parts_once(tmp_path: Path) -> None:
+    path = plugin(tmp_path, "pear")
+    loaded = load_plugin(path)
+    assert loaded.parts == ("test_fruit pear",)
+    assert load_plugin(path) is loaded
+    assert loaded in plugins()
+    assert kinds("test_fruit")["pear"](weight=3).weight == 3
+    assert kinds("test_fruit")["pear"].kind == "pear"
+
+
+def test_a_kind_that_another_file_has_is_refused_and_nothing_is_left_behind(tmp_path: Path) -> None:
+    load_plugin(plugin(tmp_path, "quince"))
+    before = dict(kinds("test_fruit"))
+    with pytest.raises(ValueError, match="test_fruit 'quince' is already registered by"):
+        load_plugin(plugin(tmp_path, "quince", "again.py"))
+    assert dict(kinds("test_fruit")) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x = 1", "registers no part"),
+        ("import nothing_of_this_name", "cannot be imported: ModuleNotFoundError"),
+        ("def (", "cannot be imported: SyntaxError"),
+    ],
+)
+def test_a_plugin_without_parts_or_with_a_mistake_is_named(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "wrong.py"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message) as error:
+        load_plugin(path)
+    assert str(path) in str(error.value)
+
+
+def test_a_plugin_that_is_no_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="is not a file"):
+        load_plugin(tmp_path / "none.py")
+
+
+def test_a_plugin_that_changed_needs_a_new_process(tmp_path: Path) -> None:
+    path = plugin(tmp_path, "medlar")
+    load_plugin(path)
+    path.write_text(path.read_text() + "# changed")
+    with pytest.raises(ValueError, match="has changed since it was loaded"):
+        load_plugin(path)
+
+
+def test_what_a_run_needs_is_named_where_it_is_not_loaded(tmp_path: Path) -> None:
+    loaded = load_plugin(plugin(tmp_path, "sloe"))
+    require_plugins([loaded._asdict()])
+    with pytest.raises(ValueError, match=r"uses test_fruit sloe of plugin .*own.py \(SHA-256 000"):
+        require_plugins([{**loaded._asdict(), "sha256": "0" * 64}])
+
+
+def test_only_parts_can_be_registered() -> None:
+    with pytest.raises(TypeError):
+        register("stone")(object)  # type: ignore[type-var]
+
+
+def test_a_label_is_the_kind_in_words_unless_a_part_says_more() -> None:
+    @register("sea_buckthorn")
+    class Berry(Fruit):
+        pass
+
+    assert Berry().label() == "sea buckthorn"
+    assert registry.nouns()
