@@ -16,7 +16,8 @@ from tests.laws import cases
 SELECTING = [case for case in cases.masked() if cases.network(case).backbone.selects]
 SIDE = 20  # of fewer positions a mask may hide any number
 HIDING = [
-    replace(case, data=Data(rows=SIDE * case.codec.cell, cols=SIDE * case.codec.cell)) for case in SELECTING
+    replace(case, data=Data(rows=SIDE * case.model.codec.cell, cols=SIDE * case.model.codec.cell))
+    for case in SELECTING
 ]
 
 
@@ -26,7 +27,7 @@ def everywhere(net: Network, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_there_are_cases_with_a_class_token_and_without_in_one_channel_and_in_three() -> None:
-    assert {case.class_token for case in SELECTING} == {True, False}
+    assert {case.model.class_token for case in SELECTING} == {True, False}
     assert {case.objective.mask.kind for case in HIDING} >= {"independent", "subpixel"}
 
 

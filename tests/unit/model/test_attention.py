@@ -51,11 +51,11 @@ def test_weights_of_rounded_tokens_are_not_rounded() -> None:
 @pytest.mark.parametrize("case", cases.CASES[::7], ids=cases.title)
 def test_a_backbone_has_weights_of_every_block_that_attends(case: cases.Recipe) -> None:
     backbone = cases.busy(case).backbone
-    assert backbone.attends == (case.block.kind in ("transformer", "axial"))
-    if case.block.kind == "transformer":
+    assert backbone.attends == (case.model.block.kind in ("transformer", "axial"))
+    if case.model.block.kind == "transformer":
         images = cases.images(case)
         found = list(backbone.attention(images))
-        assert len(found) == case.depth
+        assert len(found) == case.model.depth
         for block, state, weights in zip(backbone.blocks, backbone.states(images), found, strict=False):
             torch.testing.assert_close(weights, block.attention.weights(block.norm1(state)))
 

@@ -8,8 +8,8 @@ from isopix.model.pool import POOLS, Pool
 from isopix.probe.features import extract
 from tests.laws import cases
 
-LED = next(case for case in cases.masked() if case.class_token)
-BARE = next(case for case in cases.masked() if not case.class_token)
+LED = next(case for case in cases.masked() if case.model.class_token)
+BARE = next(case for case in cases.masked() if not case.model.class_token)
 TOKENS = torch.randn(3, 6, 4, generator=generator(0, "tokens"))
 
 
