@@ -75,7 +75,8 @@ def complete(
             progress=done,
         )
     picture = pictures.completions(images, completed.cpu(), rows=prompt_rows, each=each)
+    name = f"completions-{loaded.step:08d}-rows{prompt_rows}-seed{seed}"
     numbers = {"kind": "completions", "step": loaded.step, "seed": seed, "count": count}
     numbers |= {"rows": prompt_rows, "each": each, "data": data or loaded.recipe.data.source, "split": chosen}
     numbers |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-    save_figure(folder, f"completions-{loaded.step:08d}-rows{prompt_rows}-seed{seed}", picture, numbers, json=json)
+    save_figure(folder, name, picture, numbers, json=json)

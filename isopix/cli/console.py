@@ -21,15 +21,16 @@ Json = Annotated[
 Source = Annotated[
     str | None,
     Parameter(
-        help="Data set: an image folder, an .npz file, a Parquet file or folder, or a name (digits, cifar10, ...)."
+        help="Data set: an image folder, .npz file, Parquet file or folder, or name (digits, cifar10, ...)."
     ),
 ]
 OtherImages = Annotated[
-    str | None, Parameter(help="Data set to use instead of the run's own: a folder, .npz, Parquet, or a name.")
+    str | None,
+    Parameter(help="Data set to use instead of the run's own: a folder, .npz, Parquet or name."),
 ]
 OtherLabeled = Annotated[
     str | None,
-    Parameter(help="Labeled data set to use instead of the run's own: a folder, .npz, Parquet, or a name."),
+    Parameter(help="Labeled data set to use instead of the run's own: a folder, .npz, Parquet or name."),
 ]
 PaletteFile = Annotated[
     Path | None, Parameter(help="Palette file. By default, a palette is fitted to the training images.")

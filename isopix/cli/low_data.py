@@ -6,7 +6,17 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from isopix.cli.console import Device, Json, Limit, OtherLabeled, Plugins, load_plugins, say, show_json, show_table
+from isopix.cli.console import (
+    Device,
+    Json,
+    Limit,
+    OtherLabeled,
+    Plugins,
+    load_plugins,
+    say,
+    show_json,
+    show_table,
+)
 from isopix.cli.loading import evaluation_data, evaluation_images, leakage_warning, load_network
 from isopix.cli.progress import progress_bar
 from isopix.core import device as devices
@@ -26,7 +36,9 @@ Results = dict[str, list[FewLabels]]
 L2_GRID = tuple(l2 for l2 in STRENGTHS if l2 >= 1e-4)  # few images are separable even with small weights
 LABELS = (4, 25, 400)  # labeled images per class (iGPT section 4.5)
 
-Labels = Annotated[list[int], Parameter(consume_multiple=True, help="Labeled images per class; several numbers.")]
+Labels = Annotated[
+    list[int], Parameter(consume_multiple=True, help="Labeled images per class, one or more numbers.")
+]
 
 
 def low_data(

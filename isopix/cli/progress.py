@@ -15,7 +15,7 @@ ACCURACIES = {"accuracy": "accuracy", "neighbours_accuracy": "k-NN accuracy"}
 
 
 class TrainingLine:
-    """Display of a run's log records; `flops` per image and the device's `peak` FLOP/s, if known, give MFU."""
+    """Display of log records; `flops` per image and the device's `peak` FLOP/s, if known, give MFU."""
 
     def __init__(self, steps: int, *, flops: int, peak: float | None):
         self.steps, self.flops, self.peak = steps, flops, peak
@@ -61,7 +61,9 @@ class TrainingLine:
 
 def _metrics(record: dict[str, Any]) -> str:
     losses = [f"{title} {record[name]:.4f} nats" for name, title in LOSSES.items() if name in record]
-    return "  ".join(losses + [f"{title} {record[name]:.1%}" for name, title in ACCURACIES.items() if name in record])
+    return "  ".join(
+        losses + [f"{title} {record[name]:.1%}" for name, title in ACCURACIES.items() if name in record]
+    )
 
 
 @contextmanager

@@ -14,7 +14,10 @@ from isopix.report.summary import Row, summary
 from isopix.storage.atomic import room_for, write
 from isopix.storage.run_folder import RunFolder
 
-Out = Annotated[Path | None, Parameter(help="File to write. Default: report.html in the run folder, or beside the first of several.")]
+Out = Annotated[
+    Path | None,
+    Parameter(help="File to write. Default: report.html in the run folder, or beside the first of several."),
+]
 
 
 def report(*runs: Path, out: Out = None, plugin: Plugins = None, json: Json = False) -> None:

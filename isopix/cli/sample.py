@@ -43,4 +43,5 @@ def sample(
         )
     numbers = {"kind": "samples", "step": loaded.step, "seed": seed, "count": count}
     numbers |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-    save_figure(folder, f"samples-{loaded.step:08d}-seed{seed}", pictures.samples(images.cpu()), numbers, json=json)
+    name = f"samples-{loaded.step:08d}-seed{seed}"
+    save_figure(folder, name, pictures.samples(images.cpu()), numbers, json=json)
