@@ -25,6 +25,7 @@ Positions = Annotated[
     list[str] | None,
     Parameter(
         name="--position",
+        negative="",
         help="Query position of attention maps: ROW,COLUMN, counted from 0, or `class` for the class token, "
         "the default of networks that have one; repeatable.",
     ),

@@ -16,7 +16,10 @@ from rich.text import Text
 Device = Annotated[str, Parameter(help="Device: cpu, cuda, cuda:0, mps, or auto.")]
 Seed = Annotated[int, Parameter(help="Random seed.")]
 Json = Annotated[
-    bool, Parameter(name="--json", negative="", help="Print the results as JSON and nothing else.")
+    bool,
+    Parameter(
+        name="--json", negative="", show_default=False, help="Print the results as JSON and nothing else."
+    ),
 ]
 Source = Annotated[
     str | None,

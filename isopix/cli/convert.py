@@ -30,7 +30,7 @@ Example: isopix convert huggingface openai/imagegpt-small runs/imagegpt
 """,
 )
 
-Out = Annotated[Path, Parameter(help="Folder to create; it must not exist or be empty.")]
+Out = Annotated[Path, Parameter(help="Folder to create; it must be new or empty.")]
 Rows = Annotated[
     int | None, Parameter(validator=Positive, help="Image rows, where no file states them; with --cols.")
 ]

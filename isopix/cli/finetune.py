@@ -65,7 +65,7 @@ def finetune(
     settings
         Settings to override, as name=value, such as steps=500, lr=1e-4, dropout=0.1 or patience=5.
     out
-        Run folder to create; it must not exist or be empty.
+        Run folder to create; it must be new or empty.
     labels
         Number of labeled training images per class, or a fraction such as 10%.
     subset

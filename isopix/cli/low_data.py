@@ -37,7 +37,8 @@ L2_GRID = tuple(l2 for l2 in STRENGTHS if l2 >= 1e-4)  # few images are separabl
 LABELS = (4, 25, 400)  # labeled images per class (iGPT section 4.5)
 
 Labels = Annotated[
-    list[int], Parameter(consume_multiple=True, help="Labeled images per class, one or more numbers.")
+    list[int],
+    Parameter(consume_multiple=True, negative="", help="Labeled images per class, one or more numbers."),
 ]
 
 

@@ -19,6 +19,7 @@ Hours = Annotated[
     list[str] | None,
     Parameter(
         consume_multiple=True,
+        negative="",
         help="Devices to estimate hours for, e.g. A100 V100. Default: all known.",
     ),
 ]

@@ -53,7 +53,7 @@ def pretrain(
     settings
         Settings to override, as name=value; `isopix recipe show` lists them.
     out
-        Run folder to create; it must not exist or be empty.
+        Run folder to create; it must be new or empty.
     probe_every
         Interval in steps of a linear probe on a few labeled images; training itself is not affected.
     """

@@ -39,11 +39,11 @@ Features = Annotated[
 ]
 Pooling = Annotated[Pool, Parameter(help="Pooling over positions.")]
 StartToken = Annotated[
-    bool, Parameter(help="Omit the start token to extract features as transformers does, for comparison.")
+    bool, Parameter(help="Read features with the start token; without it they match those of transformers.")
 ]
 MethodName = Annotated[
     Literal["lbfgs", "sgd", "ridge", "knn"],
-    Parameter(help=f"Classifier: {', '.join(TITLES.values())}."),
+    Parameter(help="Classifier: logistic regression by L-BFGS or SGD, ridge regression, or k-NN."),
 ]
 METHODS: dict[str, Method] = {"lbfgs": Lbfgs(), "sgd": Sgd(), "ridge": Ridge(), "knn": Knn()}
 

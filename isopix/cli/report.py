@@ -16,7 +16,7 @@ from isopix.storage.run_folder import RunFolder
 
 Out = Annotated[
     Path | None,
-    Parameter(help="File to write. Default: report.html in the run folder, or beside the first of several."),
+    Parameter(help="File to write. Default: report.html in the run folder, or next to the first of several."),
 ]
 
 

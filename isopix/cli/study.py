@@ -38,9 +38,11 @@ Scale = Annotated[
 ]
 Trials = Annotated[
     str,
-    Parameter(help="Name patterns of the trials to run: 'conv-*' or '*-1,*-3'. Default: all of the scale."),
+    Parameter(
+        help="Name patterns of the trials to run, e.g. `conv-*` or `*-1,*-3`. Default: all of the scale."
+    ),
 ]
-SlurmOptions = Annotated[list[str] | None, Parameter(consume_multiple=True)]
+SlurmOptions = Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")]
 
 
 @app.command
