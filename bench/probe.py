@@ -2,7 +2,7 @@
 
     python bench/probe.py --images 5000 --width 128 --layers 5 --penalties 6 --repeats 3
 
-Features are random and standardized, with a power-law spectrum and overlapping classes like those of networks.
+Features are random and standardized, with a power-law spectrum and overlapping classes as networks have.
 `max_relative_excess` is the largest relative excess of the peer's objective over that of isopix: how well it
 converged.
 """

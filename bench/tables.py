@@ -72,8 +72,8 @@ def setup(runs: dict[str, Any]) -> str:
         for warning in each["probe"]["network"]["warnings"]
     )
     return (
-        f"Each trained on {seen:,} images of CIFAR-10 at 32×32; {times}. Linear probe: {counts} images; layer "
-        f"and L2 penalty chosen on validation.{warnings}"
+        f"Each trained on {seen:,} images of CIFAR-10 at 32×32; {times}. Linear probe: {counts} images; "
+        f"layer and L2 penalty chosen on validation.{warnings}"
     )
 
 
@@ -204,9 +204,9 @@ def patches() -> str:
     )
     first = next(iter(runs.values()))
     setup = (
-        f"Flowers of five kinds at 64×64, {found['images']['train']:,} training images. Pre-training: {times} "
-        f"on {threads(found)} of {found['device']}. Fine-tuning and training from scratch: mean ± std "
-        f"(n − 1) over {len(first['finetuned'])} balanced subsets of the labels, the same for all; "
+        f"Flowers of five kinds at 64×64, {found['images']['train']:,} training images. Pre-training: "
+        f"{times}, on {threads(found)} of {found['device']}. Fine-tuning and training from scratch: "
+        f"mean ± std (n − 1) over {len(first['finetuned'])} balanced subsets of the labels, the same for all; "
         f"{first['finetuned'][0]['images']:,} test images."
     )
     return "\n".join([*rows, "", setup]) + "\n"
