@@ -206,8 +206,8 @@ def patches() -> str:
     setup = (
         f"Flowers of five kinds at 64×64, {found['images']['train']:,} training images. Pre-training: "
         f"{times}, on {threads(found)} of {found['device']}. Fine-tuning and training from scratch: "
-        f"mean ± std (n − 1) over {len(first['finetuned'])} balanced subsets of the labels, the same for all; "
-        f"{first['finetuned'][0]['images']:,} test images."
+        f"mean ± std (n − 1) over {len(first['finetuned'])} balanced subsets of the labels, the same for "
+        f"all; {first['finetuned'][0]['images']:,} test images."
     )
     return "\n".join([*rows, "", setup]) + "\n"
 

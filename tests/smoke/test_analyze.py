@@ -42,7 +42,7 @@ def test_json_prints_numbers_only(isopix: Run, run: Path) -> None:
 
 
 @pytest.mark.usefixtures("run")
-def test_an_analysis_that_does_not_apply_is_reported_in_one_line_and_its_old_files_are_deleted(
+def test_an_analysis_that_does_not_apply_is_reported_and_its_old_files_are_deleted(
     isopix: Run,
 ) -> None:
     code, _, err = isopix(

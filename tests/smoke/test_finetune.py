@@ -87,12 +87,8 @@ def test_a_fine_tuned_run_is_evaluated(isopix: Run) -> None:
     result = json.loads(isopix("evaluate", "ft", "--mask-ensemble", "3", "--limit", "40", "--json")[1])
     saved = json.loads(Path(result.pop("record")).read_text())
     assert {name: saved[name] for name in result} == result
-    assert (result["images"], result["masks"], len(result["per_class"]), len(result["confusion"])) == (
-        40,
-        3,
-        10,
-        10,
-    )
+    assert (result["images"], result["masks"]) == (40, 3)
+    assert (len(result["per_class"]), len(result["confusion"])) == (10, 10)
     assert len(list(Path("ft/evaluations").glob("evaluate-*-digits-*.json"))) == 2
     assert isopix("report", "ft")[0] == 0
     assert "mean probability" in Path("ft/report.html").read_text()

@@ -59,9 +59,7 @@ def pages() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("words", PAGES, ids=" ".join)
-def test_every_command_has_an_example_and_explains_its_options(
-    words: list[str], pages: dict[str, str]
-) -> None:
+def test_every_page_has_an_example_and_explains_options(words: list[str], pages: dict[str, str]) -> None:
     page = pages[" ".join(words)]
     assert f"Example: isopix {' '.join(words)}" in page
     options = [line.strip("│ *").split("  ") for line in page.splitlines() if line.startswith("│ ")]
