@@ -65,18 +65,18 @@ def refuse_without_choice(recipe: Recipe) -> None:
     """Raises ValueError for settings under which validation chooses nothing, or cannot be folded back."""
     if recipe.data.fold_back:
         raise ValueError(
-            "--refit-on-validation chooses by validation images before it folds them back, and data.fold_back=true "
-            "leaves none to choose by; give one of the two"
+            "--refit-on-validation chooses by validation images before it folds them back, and "
+            "data.fold_back=true leaves none to choose by; give one of the two"
         )
     if recipe.data.labels is not None:
         raise ValueError(
-            f"--refit-on-validation learns from every label there is, and data.labels={recipe.data.labels} from few; "
-            "give one of the two"
+            f"--refit-on-validation learns from every label there is, and data.labels={recipe.data.labels} "
+            "from few; give one of the two"
         )
     if recipe.classify is None or not recipe.classify.chooses:
         raise ValueError(
-            "--refit-on-validation chooses a step by validation accuracy, and patience=null or generative_weight=inf "
-            "choose none"
+            "--refit-on-validation chooses a step by validation accuracy, and patience=null or "
+            "generative_weight=inf choose none"
         )
 
 
