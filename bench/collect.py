@@ -1,4 +1,4 @@
-"""Keeps the numbers of a run folder, or of a study, under `bench/results`, for the tables of the docs.
+"""Copies the numbers of a run folder or a study to `bench/results`, for the tables of the docs.
 
 python bench/collect.py runs/ar cifar10-tiny-ar
 python bench/collect.py studies/bias study-tiny
@@ -15,8 +15,8 @@ from isopix.storage.atomic import read_json
 from isopix.storage.run_folder import RunFolder
 
 RESULTS = Path(__file__).parent / "results"
-KEPT = ("device", "threads", "torch", "python", "isopix")
-CELL = (
+ENVIRONMENT = ("device", "threads", "torch", "python", "isopix")
+TRIAL = (
     *("block", "encoding", "depth", "seed", "rate", "loss", "best", "accuracies", "validations", "accuracy"),
     *(
         "untrained",
@@ -31,7 +31,7 @@ CELL = (
 
 
 def main() -> None:
-    """Write `bench/results/NAME.json` from the run folder, and the probe that speaks for it, or the study."""
+    """Write `bench/results/NAME.json` from a run folder and its primary probe, or from a study."""
     folder, name = Path(sys.argv[1]), sys.argv[2]
     found = study(folder) if (folder / "study.json").is_file() else numbers(folder)
     RESULTS.mkdir(exist_ok=True)
@@ -39,24 +39,24 @@ def main() -> None:
 
 
 def study(folder: Path) -> dict[str, Any]:
-    """The claims and the cells of a study, and what it was made with."""
+    """Return the claims and trials of a study, and its environment."""
     plan, claims, cells = (read_json(folder / f"{each}.json") for each in ("study", "claims", "cells"))
-    done = [{key: each[key] for key in CELL} for each in cells["cells"] if each["state"] == "done"]
+    done = [{key: each[key] for key in TRIAL} for each in cells["cells"] if each["state"] == "done"]
     first = next(each["run"] for each in cells["cells"] if each["run"])
     environment = read_json(folder / "cells" / first / "environment.json")
     return {
         "scale": plan["scale"],
         "seeds": plan["seeds"],
         "settings": plan["settings"],
-        **{key: environment[key] for key in KEPT},
-        "unfinished": len(cells["cells"]) - len(done),
+        **{key: environment[key] for key in ENVIRONMENT},
+        "num_unfinished": len(cells["cells"]) - len(done),
         "claims": claims["claims"],
-        "cells": done,
+        "trials": done,
     }
 
 
 def numbers(run: Path) -> dict[str, Any]:
-    """What the tables need, and what it takes to make them again."""
+    """Return the numbers of the tables, and the recipe to reproduce them."""
     records = log.read(run / "log.jsonl")
     training = [record for record in records if record["kind"] == "train"]
     losses = [record for record in records if record["kind"] == "evaluation"]
@@ -66,7 +66,7 @@ def numbers(run: Path) -> dict[str, Any]:
     recipe["data"]["source"] = Path(recipe["data"]["source"]).name
     return {
         "recipe": recipe,
-        **{key: environment[key] for key in KEPT},
+        **{key: environment[key] for key in ENVIRONMENT},
         "images_seen": training[-1]["images"],
         "training_seconds": training[-1]["seconds"],
         "untrained_loss_nats": losses[0]["loss_nats"],

@@ -1,4 +1,4 @@
-"""What benchmarks made of whole runs share: the commands that a user types, and what the run folders tell."""
+"""What benchmarks of whole runs share: they call the command line and read the run folders."""
 
 import argparse
 import json
@@ -11,18 +11,18 @@ from typing import Any
 from isopix.core.command_line import command
 from isopix.storage import log
 
-KEPT = ("device", "threads", "torch", "python", "isopix", "images")
+ENVIRONMENT = ("device", "threads", "torch", "python", "isopix", "images")
 
 
-def serve(
+def run_benchmark(
     description: str | None,
     *,
     names: Sequence[str],
     result: Path,
-    make: Callable[[Sequence[str], str, Path], None],
-    collected: Callable[[Path], dict[str, Any]],
+    run: Callable[[Sequence[str], str, Path], None],
+    collect: Callable[[Path], dict[str, Any]],
 ) -> None:
-    """The command line of such a benchmark: `make` what is missing of some recipes, or keep what is there."""
+    """Parse the options of a benchmark: `run` what is missing of some recipes, or `collect` the results."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--data")
     parser.add_argument("--out", type=Path, required=True)
@@ -30,46 +30,48 @@ def serve(
     parser.add_argument("--collect", action="store_true")
     options = parser.parse_args()
     if options.collect:
-        result.write_text(json.dumps(collected(options.out), indent=2) + "\n")
+        result.write_text(json.dumps(collect(options.out), indent=2) + "\n")
         return
-    make([options.only] if options.only else names, options.data, options.out)
+    run([options.only] if options.only else names, options.data, options.out)
 
 
-def trained(run: Path, *words: str) -> None:
-    """Start the run, or go on with it."""
-    begun = any(run.glob("checkpoints/step-*"))
-    isopix("resume", str(run)) if begun else isopix(*words, "--out", str(run))
+def train(run: Path, *words: str) -> None:
+    """Start or resume a run."""
+    started = any(run.glob("checkpoints/step-*"))
+    isopix("resume", str(run)) if started else isopix(*words, "--out", str(run))
 
 
-def once(folder: Path, *words: str) -> None:
-    """Run the command unless its record is there."""
+def run_once(folder: Path, *words: str) -> None:
+    """Run a command unless the folder has its results."""
     if not any(folder.glob("*.json")):
         isopix(*words)
 
 
 def isopix(*words: str) -> None:
-    """One command, as a user types it."""
+    """Run one isopix command."""
     sys.stderr.write(f"$ {command(*words)}\n")
     subprocess.run([sys.executable, "-m", "isopix.cli.main", *words], check=True)
 
 
 def environment(run: Path) -> dict[str, Any]:
-    """On what machine the run was made, and from how many images."""
+    """Return the machine of a run and its numbers of images."""
     found = json.loads((run / "environment.json").read_text())
-    return {key: found[key] for key in KEPT}
+    return {key: found[key] for key in ENVIRONMENT}
 
 
-def tested(run: Path) -> dict[str, Any]:
-    """The last evaluation on the test images."""
+def test_metrics(run: Path) -> dict[str, Any]:
+    """Return the last evaluation on the test images."""
     return next(each for each in reversed(log.read(run / "log.jsonl")) if each.get("split") == "test")
 
 
-def seen(run: Path) -> int:
-    """Images that the run was trained on, with repetition."""
+def images_seen(run: Path) -> int:
+    """Return the number of training images processed, with repetition."""
     return max(each["images"] for each in log.read(run / "log.jsonl") if each["kind"] == "train")
 
 
-def tuned(run: Path) -> dict[str, Any]:
-    """Of a fine-tuned run: how many of how many test images it answers, and what that took."""
-    found = tested(run)
-    return {key: found[key] for key in ("accuracy", "images", "best_step")} | {"images_seen": seen(run)}
+def finetuning_result(run: Path) -> dict[str, Any]:
+    """Return the test accuracy and training length of a fine-tuned run."""
+    found = test_metrics(run)
+    return {key: found[key] for key in ("accuracy", "images", "best_step")} | {
+        "images_seen": images_seen(run)
+    }

@@ -1,21 +1,21 @@
-"""How many images a second does a training step of a cell of the inductive-bias study take, beside the same
-network written plainly in eager fp32 PyTorch? Prints JSON.
+"""Training throughput of the networks of the inductive-bias study, compared with the same networks in plain
+eager fp32 PyTorch. Prints JSON.
 
     python bench/isotropic.py --blocks conv mixer --depth 3 --batch 4 --repeats 3
     python bench/isotropic.py --device cuda --batch 128 --compile
 
-Width 128, 1024 positions, 15 % hidden; with --family isotropic.tiny- the tiny cells. Same weights (the head's
-drawn, or all losses would be ln 256), same images (uniform random pixels), same masks, in one process, A-B-A-
-B. The losses of the first step are compared before anything is timed.
+Width 128, 1024 positions, 15 % masked; --family isotropic.tiny- selects the tiny networks. Both have the
+same weights (with a random head, else all losses were ln 256), images (uniform random pixels) and masks, and
+run interleaved in one process. The losses of the first step are compared before timing.
 """
 
 import argparse
 import statistics
 from typing import Any
 
-import plain
+import plain_pytorch
 import torch
-from measure import alternate, answer, ratio
+from measure import alternate, compare, print_result
 
 from isopix.core.random import generator
 from isopix.recipes import registry
@@ -25,30 +25,28 @@ from isopix.recipes.recipe import Recipe
 from isopix.train.tasks import Pretraining
 from isopix.train.train_step import Stepper
 
-CLOSE = {"bf16": 1e-2, "fp32": 1e-4}  # relative difference of the first losses
-FACTOR = 0.01  # of the paper's learning rate, for random pixels have nothing to learn
+TOLERANCE = {"bf16": 1e-2, "fp32": 1e-4}  # relative difference of the first losses
+FACTOR = 0.01  # of the paper's learning rate, since random pixels cannot be learned
 
 
 def main() -> None:
-    """Compare and time every cell that was asked for."""
-    options = read()
+    """Compare and time the selected networks."""
+    options = parse()
     device = torch.device(options.device)
-    cells = [
-        measured(
-            registry.find(f"{options.family}{block}-{options.encoding}-{options.depth}"), options, device
-        )
+    networks = [
+        measure(registry.find(f"{options.family}{block}-{options.encoding}-{options.depth}"), options, device)
         for block in options.blocks
     ]
-    answer(
-        "training images a second, beside the same network in plain PyTorch",
+    print_result(
+        "training throughput, compared with the same network in plain PyTorch",
         device,
-        ratios=[cell.pop("ratio") for cell in cells],
-        cells=cells,
+        comparisons=[each.pop("comparison") for each in networks],
+        networks=networks,
     )
 
 
-def read() -> argparse.Namespace:
-    """The options of the command line."""
+def parse() -> argparse.Namespace:
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--family", default="isotropic.", choices=["isotropic.", "isotropic.tiny-"])
     parser.add_argument("--blocks", nargs="+", default=list(BLOCKS), choices=list(BLOCKS))
@@ -58,17 +56,17 @@ def read() -> argparse.Namespace:
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--compile", action="store_true")
-    parser.add_argument("--precision", default="bf16", choices=list(CLOSE))
+    parser.add_argument("--precision", default="bf16", choices=list(TOLERANCE))
     return parser.parse_args()
 
 
-def measured(recipe: Recipe, options: argparse.Namespace, device: torch.device) -> dict[str, Any]:
-    """Rates, first losses and the ratio of one cell."""
+def measure(recipe: Recipe, options: argparse.Namespace, device: torch.device) -> dict[str, Any]:
+    """Return throughput, first losses and speedup of one network."""
     network = recipe.build(recipe.model.codec.example(recipe.grid)).to(device)
     with torch.no_grad():
         head = torch.randn(network.head.project.weight.shape, generator=generator(0, "head"))
         network.head.project.weight.copy_(0.02 * head)
-    theirs = plain.twin(network, recipe)
+    other = plain_pytorch.convert(network, recipe)
     shape = (options.batch, 3, *recipe.grid)
     images = torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator(0, "bench")).to(device)
     stepper = Stepper(
@@ -78,40 +76,42 @@ def measured(recipe: Recipe, options: argparse.Namespace, device: torch.device) 
         precision=options.precision,
         compiled=options.compile,
     )
-    optimizer = torch.optim.Adam(theirs.parameters(), lr=FACTOR * 0.01, eps=1e-7)
+    optimizer = torch.optim.Adam(other.parameters(), lr=FACTOR * 0.01, eps=1e-7)
     losses: dict[str, float] = {}
 
-    def our_step() -> None:
+    def isopix_step() -> None:
         problem = network.prepare(images, generator(0, "bench"))
         loss = stepper.advance(problem, step=1, factor=FACTOR)
         if "isopix" not in losses:
             losses["isopix"] = float(loss)
 
-    def their_step() -> None:
-        drawn = torch.rand(options.batch, recipe.grid.positions, 1, generator=generator(0, "bench"))
+    def plain_step() -> None:
+        uniform = torch.rand(options.batch, recipe.grid.positions, 1, generator=generator(0, "bench"))
         optimizer.zero_grad()
-        loss = theirs(images, (drawn < 0.15).to(device))
+        loss = other(images, (uniform < 0.15).to(device))
         loss.backward()
         optimizer.step()
         if "plain" not in losses:
             losses["plain"] = float(loss.detach())
 
-    our_step()
-    their_step()
+    isopix_step()
+    plain_step()
     difference = abs(losses["isopix"] / losses["plain"] - 1)
-    if difference > CLOSE[options.precision]:
-        raise SystemExit(f"{recipe.name}: first losses {losses} differ: not the same network")
-    calls = {"isopix": our_step, "plain": their_step}
+    if difference > TOLERANCE[options.precision]:
+        raise SystemExit(f"{recipe.name}: first losses {losses} differ: the networks are not equal")
+    calls = {"isopix": isopix_step, "plain": plain_step}
     times = alternate(calls, repeats=options.repeats, warmup=2, device=device)
-    how = f"{recipe.name}, batch {options.batch}, {options.precision}{', compiled' * options.compile}"
+    setup = f"{recipe.name}, batch {options.batch}, {options.precision}{', compiled' * options.compile}"
     return {
         "recipe": recipe.name,
         "first_losses": losses,
         "images_per_second": {
-            name: options.batch / statistics.median(taken) for name, taken in times.items()
+            name: options.batch / statistics.median(seconds) for name, seconds in times.items()
         },
         "training_flops_per_image": of_recipe(recipe).training_flops,
-        "ratio": ratio(f"training step, {how}", "plain PyTorch, eager fp32", times["isopix"], times["plain"]),
+        "comparison": compare(
+            f"training step, {setup}", "plain PyTorch, eager fp32", times["isopix"], times["plain"]
+        ),
     }
 
 

@@ -1,6 +1,4 @@
-"""What every benchmark shares: repeated timing, its spread, the machine, and one JSON object as the
-answer.
-"""
+"""What all benchmarks share: repeated timing, its spread, the machine, and the result as one JSON object."""
 
 import json
 import statistics
@@ -17,24 +15,24 @@ from isopix.core import device as devices
 
 
 def seconds(call: Callable[[], object], device: torch.device | str = "cpu") -> float:
-    """Wall-clock time of one call, queued work included."""
-    where = torch.device(device)
-    devices.synchronise(where)
+    """Return the wall-clock time of one call, including queued device work."""
+    on = torch.device(device)
+    devices.synchronise(on)
     start = time.perf_counter()
     call()
-    devices.synchronise(where)
+    devices.synchronise(on)
     return time.perf_counter() - start
 
 
 def spread(values: list[float]) -> dict[str, float | int]:
-    """Median and range of repeated measurements."""
+    """Return the median and range of repeated measurements."""
     return {"n": len(values), "median": statistics.median(values), "min": min(values), "max": max(values)}
 
 
 def alternate(
     calls: dict[str, Callable[[], object]], *, repeats: int, warmup: int, device: torch.device | str = "cpu"
 ) -> dict[str, list[float]]:
-    """Seconds of each call, A-B-A-B, so that a machine that slows down slows all of them."""
+    """Return the seconds of each call, interleaved (A-B-A-B), so that slowdowns affect all alike."""
     for _ in range(warmup):
         for call in calls.values():
             call()
@@ -45,30 +43,30 @@ def alternate(
     return times
 
 
-def ratio(what: str, peer: str, ours: list[float], theirs: list[float]) -> dict[str, Any]:
-    """How many times longer a named peer takes for the same work, by the medians of seconds."""
+def compare(task: str, peer: str, isopix: list[float], other: list[float]) -> dict[str, Any]:
+    """Return the speedup of isopix over a peer on the same task: the ratio of median seconds."""
     return {
-        "what": what,
+        "task": task,
         "peer": peer,
-        "ratio": statistics.median(theirs) / statistics.median(ours),
-        "n": len(ours),
-        "ours_seconds": spread(ours),
-        "their_seconds": spread(theirs),
+        "speedup": statistics.median(other) / statistics.median(isopix),
+        "n": len(isopix),
+        "isopix_seconds": spread(isopix),
+        "peer_seconds": spread(other),
     }
 
 
-def named(word: str) -> str:
-    """A word of the command line, without the folders of this machine."""
+def without_folder(word: str) -> str:
+    """Return a command-line argument without the folders of this machine."""
     return Path(word).name if Path(word).is_absolute() else word
 
 
-def answer(question: str, device: torch.device | str = "cpu", **values: Any) -> None:
-    """Print the one JSON object of a benchmark."""
-    where = devices.environment(torch.device(device))
+def print_result(benchmark: str, device: torch.device | str = "cpu", **values: Any) -> None:
+    """Print the JSON object of a benchmark."""
+    environment = devices.environment(torch.device(device))
     head = {
-        "question": question,
+        "benchmark": benchmark,
         "isopix": __version__,
-        **where,
-        "command": " ".join(["python", *map(named, sys.argv)]),
+        **environment,
+        "command": " ".join(["python", *map(without_folder, sys.argv)]),
     }
     print(json.dumps({**head, **values}, indent=2))

@@ -1,12 +1,12 @@
-"""How fast is exact palette encoding, beside the nearest-colour search of Hugging Face's ImageGPT processors?
+"""Speed of exact palette encoding, compared with the color search of Hugging Face's ImageGPT processors.
 
-    python bench/palette_encode.py --images 256 --whole 10000 --repeats 7 --threads 1
+    python bench/palette_encode.py --images 256 --dataset 10000 --repeats 7 --threads 1
 
-Images are CIFAR-10's from $ISOPIX_TEST_DATA/cifar10, or else digits; the palette is OpenAI's from there, or
-else fitted to the images. Ours starts from uint8 images. Theirs starts from pixels that are normalised and
-laid out already, which favours it. Both run in turn, at several batch sizes, with our table built before; one
-more row encodes a whole data set and includes building the table, once each.
-`disagreements` counts codes that differ from ours, which are exact. One process, equal threads.
+Images are CIFAR-10 from $ISOPIX_TEST_DATA/cifar10, or else digits; the palette is OpenAI's from there, or
+fitted to the images. isopix starts from uint8 images; the peers start from pixels that are already normalized
+and flattened, which favors them. They run interleaved at several batch sizes, with the lookup table built
+before; one more row encodes a whole data set once, including building the table. `mismatches` counts codes
+that differ from the exact ones of isopix. One process, the same number of threads.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import torch
 import transformers
 from einops import rearrange
 from jaxtyping import Int
-from measure import alternate, answer, ratio, seconds
+from measure import alternate, compare, print_result, seconds
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 from transformers.models.imagegpt.image_processing_pil_imagegpt import color_quantize
@@ -38,20 +38,20 @@ except ModuleNotFoundError:  # transformers' torch processor needs torchvision
 
 GRID = Grid(32, 32)
 BATCHES = (1, 16, 128)
-WHOLE_BATCH = 128
-PEER_SECONDS = 60.0  # a peer that would take longer encodes a part, and its time is scaled
+DATASET_BATCH = 128
+PEER_SECONDS = 60.0  # a peer that would take longer encodes a part of the images, and its time is scaled
 
 Search = Callable[[Tensor], Int[Tensor, " P"]]
 
 
 def main() -> None:
-    """Encode the same images by both, compare the codes, print JSON."""
+    """Encode the same images with all, compare the codes, print JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    for name, default in {"images": 256, "whole": 10_000, "repeats": 7, "threads": 1}.items():
+    for name, default in {"images": 256, "dataset": 10_000, "repeats": 7, "threads": 1}.items():
         parser.add_argument(f"--{name}", type=int, default=default)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    source, test = real_images(options.whole)
+    source, test = real_images(options.dataset)
     images = test[: options.images]
     palette = real_palette(images)
     with threadpool_limits(options.threads):
@@ -59,13 +59,13 @@ def main() -> None:
         palette.prepare()
         build = time.perf_counter() - start
         measured = [measure(searches(palette, images), batch, options.repeats) for batch in BATCHES]
-        measured.append(measure_whole(palette, test))
-    answer(
-        "finding the nearest of the palette's colours for every pixel",
+        measured.append(measure_dataset(palette, test))
+    print_result(
+        "nearest palette color of every pixel",
         images=f"{len(images)} of {source}",
-        colours=palette.levels,
+        num_colors=palette.levels,
         table_build_seconds=build,
-        ratios=[row for rows in measured for row in rows],
+        comparisons=[row for rows in measured for row in rows],
     )
 
 
@@ -86,7 +86,7 @@ def real_palette(images: Images) -> Palette:
 
 
 def searches(palette: Palette, images: Images) -> dict[str, tuple[Search, Tensor]]:
-    """Ours from images; theirs from normalised pixels, to the indices of the nearest clusters."""
+    """Return the searches and their inputs: images for isopix, normalized pixels for the peers."""
     clusters = palette.colours / 127.5 - 1
     pixels = rearrange(images / 127.5 - 1, "b c h w -> b (h w) c").contiguous()
     found: dict[str, tuple[Search, Tensor]] = {
@@ -105,18 +105,18 @@ def searches(palette: Palette, images: Images) -> dict[str, tuple[Search, Tensor
 
 
 def measure(searches: dict[str, tuple[Search, Tensor]], batch: int, repeats: int) -> list[dict[str, Any]]:
-    """All images in batches by each search in turn, and in how many codes the peers differ from ours."""
+    """Encode all images in batches with each search, and count the codes in which the peers differ."""
 
     def codes(name: str) -> Tensor:
         search, inputs = searches[name]
         return torch.cat([search(part) for part in torch.split(inputs, batch)])
 
     times = alternate({name: partial(codes, name) for name in searches}, repeats=repeats, warmup=1)
-    exact, what = codes("isopix"), f"palette encoding, batches of {batch}"
+    exact, task = codes("isopix"), f"palette encoding, batch {batch}"
     return [
         {
-            **ratio(what, f"transformers {transformers.__version__} {name}", times["isopix"], times[name]),
-            "disagreements": int((codes(name) != exact).sum()),
+            **compare(task, f"transformers {transformers.__version__} {name}", times["isopix"], times[name]),
+            "mismatches": int((codes(name) != exact).sum()),
             "pixels": len(exact),
         }
         for name in searches
@@ -124,24 +124,26 @@ def measure(searches: dict[str, tuple[Search, Tensor]], batch: int, repeats: int
     ]
 
 
-def measure_whole(palette: Palette, images: Images) -> list[dict[str, Any]]:
-    """All images once, from a palette that has no table yet; a slow peer encodes the first of them alone."""
+def measure_dataset(palette: Palette, images: Images) -> list[dict[str, Any]]:
+    """Encode all images once, from a palette without a table; a slow peer encodes only the first of them."""
     fresh = Palette(palette.colours, GRID)
 
-    def encoded(count: int, search: Search, inputs: Tensor) -> float:
-        return seconds(lambda: [search(part) for part in torch.split(inputs[:count], WHOLE_BATCH)])
+    def encode_seconds(count: int, search: Search, inputs: Tensor) -> float:
+        return seconds(lambda: [search(part) for part in torch.split(inputs[:count], DATASET_BATCH)])
 
     peers = searches(fresh, images)
     search, inputs = peers.pop("isopix")
-    ours = seconds(fresh.prepare) + encoded(len(images), search, inputs)
+    own = seconds(fresh.prepare) + encode_seconds(len(images), search, inputs)
     rows = []
     for name, (search, inputs) in peers.items():
-        guess = encoded(WHOLE_BATCH, search, inputs) * len(images) / min(WHOLE_BATCH, len(images))
-        part = len(images) if guess < PEER_SECONDS else int(len(images) * PEER_SECONDS / guess)
-        theirs = encoded(part, search, inputs) * len(images) / part
-        scaled = "" if part == len(images) else f", peer's time scaled from {part:,}"
-        what = f"palette encoding, {len(images):,} images and building the table{scaled}"
-        rows.append(ratio(what, f"transformers {transformers.__version__} {name}", [ours], [theirs]))
+        estimate = (
+            encode_seconds(DATASET_BATCH, search, inputs) * len(images) / min(DATASET_BATCH, len(images))
+        )
+        part = len(images) if estimate < PEER_SECONDS else int(len(images) * PEER_SECONDS / estimate)
+        other = encode_seconds(part, search, inputs) * len(images) / part
+        scaled = "" if part == len(images) else f", peer scaled from {part:,}"
+        task = f"palette encoding, {len(images):,} images, including table build{scaled}"
+        rows.append(compare(task, f"transformers {transformers.__version__} {name}", [own], [other]))
     return rows
 
 

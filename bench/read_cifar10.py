@@ -1,8 +1,8 @@
-"""How fast is CIFAR-10 (Parquet, lossless) read the first time, and from the cache? Prints JSON.
+"""Time to read CIFAR-10 (Parquet, lossless) the first time and from the cache. Prints JSON.
 
     python bench/read_cifar10.py FOLDER [--repeats 3]
 
-Goals on two cores: under 30 s first, under 3 s after that, both with hashing of every byte of the source.
+Targets on two cores: under 30 s first, under 3 s from the cache, both hashing every byte of the source.
 """
 
 import argparse
@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 import PIL
-from measure import answer, seconds, spread
+from measure import print_result, seconds, spread
 
 from isopix.data.augment import PadCropFlip, Plain
 from isopix.data.batches import Batches
@@ -18,7 +18,7 @@ from isopix.data.dataset import Data, ImageSet, load
 
 
 def main() -> None:
-    """Read the folder afresh and from the cache, then draw batches."""
+    """Read the folder without and with the cache, then load batches."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--repeats", type=int, default=3)
@@ -30,19 +30,19 @@ def main() -> None:
             first.append(seconds(lambda: load(data, cache=Path(cache))))  # called at once
             cached.append(seconds(lambda: load(data, cache=Path(cache))))
             images = load(data, cache=Path(cache))
-    answer(
-        "seconds to read CIFAR-10, and images a second of 128-image batches on the CPU",
+    print_result(
+        "reading CIFAR-10, and throughput of batches of 128 images on the CPU",
         pillow=PIL.__version__,
         images={"train": len(images.train), "validation": len(images.validation), "test": len(images.test)},
         first_seconds=spread(first),
         cached_seconds=spread(cached),
-        plain_images_per_second=batch_rate(images, Plain()),
+        no_augmentation_images_per_second=batch_rate(images, Plain()),
         pad_crop_flip_images_per_second=batch_rate(images, PadCropFlip()),
     )
 
 
 def batch_rate(images: ImageSet, augment: Plain | PadCropFlip, steps: int = 200) -> int:
-    """Images a second of training batches."""
+    """Return the images per second of training batches."""
     batches = Batches(images.train, size=128, augment=augment)
     return round(128 * steps / seconds(lambda: [batches.batch(step) for step in range(steps)]))
 

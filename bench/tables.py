@@ -1,7 +1,7 @@
-"""Writes the tables of the README and the documentation from the files that runs and benchmarks left.
+"""Writes the tables of the README and the docs from the files in `bench/results`.
 
-python bench/tables.py            # rewrites what stands between the markers of each page
-python bench/tables.py --check    # exits with 1 if a page differs from its files
+python bench/tables.py            # rewrite the text between the markers of each page
+python bench/tables.py --check    # exit with 1 if a page differs from its files
 """
 
 import argparse
@@ -20,31 +20,31 @@ REGION = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def main() -> None:
-    """Rewrite or check every region."""
+    """Rewrite or check all tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
-    stale = [page for page in PAGES if rewritten(page) != page.read_text()]
+    stale = [page for page in PAGES if render(page) != page.read_text()]
     if options.check:
-        told = [f"{page} differs from bench/results; run python bench/tables.py" for page in stale]
-        sys.exit("\n".join(told) or 0)
+        messages = [f"{page} differs from bench/results; run python bench/tables.py" for page in stale]
+        sys.exit("\n".join(messages) or 0)
     for page in stale:
-        page.write_text(rewritten(page))
+        page.write_text(render(page))
 
 
-def rewritten(page: Path) -> str:
-    """The page with every region made from its files."""
+def render(page: Path) -> str:
+    """Return the page with all tables generated."""
     return REGION.sub(lambda found: found[1] + TABLES[found[2]]() + found[3], page.read_text())
 
 
 def read(name: str) -> Any:
-    """One file of `bench/results`."""
+    """Read a file of `bench/results`."""
     return json.loads((RESULTS / name).read_text())
 
 
 def evidence() -> str:
-    """The tiny CIFAR-10 runs: held-out loss and probe, beside the controls."""
-    head = "| | test loss, nats a graded pixel | layer | test accuracy (95 % interval) |"
+    """Return the tiny CIFAR-10 runs: test loss and linear probe, with baselines."""
+    head = "| network | test loss (nats per predicted pixel) | layer | probe test accuracy (95 % interval) |"
     rows, runs = [head, "|---|---|---|---|"], {}
     for name, title in {"ar": "autoregressive", "bert": "masked (BERT)"}.items():
         run = runs[title] = read(f"cifar10-tiny-{name}.json")
@@ -55,14 +55,14 @@ def evidence() -> str:
         shuffled = probe["controls"]["shuffled labels"]
         rows.append(f"| &nbsp;&nbsp;shuffled labels | | {score(shuffled)} |")
     rows.append(f"| raw pixels | | {score(probe['controls']['raw pixels'])} |")
-    return "\n".join(rows) + f"\n\n{how(runs)}\n"
+    return "\n".join(rows) + f"\n\n{setup(runs)}\n"
 
 
-def how(runs: dict[str, Any]) -> str:
-    """What the runs took, how they were probed, and every warning of their probes."""
+def setup(runs: dict[str, Any]) -> str:
+    """Return training time, probe images and probe warnings of the runs."""
     seen, probe = (next(iter(runs.values()))[key] for key in ("images_seen", "probe"))
     counts = ", ".join(f"{count:,} {name}" for name, count in probe["network"]["images"].items())
-    took = ", ".join(
+    times = ", ".join(
         f"{title} {each['training_seconds'] / 60:.0f} minutes on {threads(each)} of {each['device']}"
         for title, each in runs.items()
     )
@@ -72,111 +72,114 @@ def how(runs: dict[str, Any]) -> str:
         for warning in each["probe"]["network"]["warnings"]
     )
     return (
-        f"Each saw {seen:,} images of CIFAR-10 at 32×32; {took}. Probe: {counts} images; layer and strength "
-        f"chosen on validation.{warnings}"
+        f"Each trained on {seen:,} images of CIFAR-10 at 32×32; {times}. Linear probe: {counts} images; "
+        f"layer and L2 penalty chosen on validation.{warnings}"
     )
 
 
 def score(record: dict[str, Any]) -> str:
-    """Two cells: the layer that validation chose, and its test accuracy."""
+    """Return two cells: the layer chosen on validation, and its test accuracy."""
     best = record["layers"][record["best"]]
     layer = best["layer"] if len(record["layers"]) > 1 else ""
     return f"{layer} | {best['test']:.1%} ({best['low']:.1%} to {best['high']:.1%})"
 
 
 def threads(found: dict[str, Any]) -> str:
-    """`1 thread`, `2 threads`."""
+    """Format the number of threads: `1 thread`, `2 threads`."""
     return f"{found['threads']} thread{'s' * (found['threads'] != 1)}"
 
 
 def speed() -> str:
-    """A row for each benchmark."""
-    rows = ["| work | peer | isopix is faster | n | machine |", "|---|---|---|---|---|"]
+    """Return one row per benchmark."""
+    rows = ["| task | peer | speedup | repeats | machine |", "|---|---|---|---|---|"]
     for file in sorted(RESULTS.glob("speed-*.json")):
         found = json.loads(file.read_text())
         machine = f"{found['device']}, {threads(found)}, torch {found['torch']}"
         rows += [
-            f"| {row['what']} | {row['peer']} | {row['ratio']:.1f}× | {row['n']} | {machine} |"
-            for row in found["ratios"]
+            f"| {row['task']} | {row['peer']} | {row['speedup']:.1f}× | {row['n']} | {machine} |"
+            for row in found["comparisons"]
         ]
     return "\n".join(rows) + "\n"
 
 
 def transfer() -> str:
-    """What three kinds of networks know after pre-training, and their errors with few labels."""
+    """Return the accuracies of three pre-trained networks, and their low-data errors."""
     found = read("transfer-cifar10.json")
     titles = [f"{KINDS[name]}, {len(runs)} seeds" for name, runs in found["runs"].items()]
     rows = [f"| test accuracy | {' | '.join(titles)} |", "|---|" + "---|" * len(titles)]
-    for what, pick in ACCURACIES.items():
-        each = [spread([pick(run) for run in runs]) for runs in found["runs"].values()]
-        rows.append(f"| {what} | {' | '.join(each)} |")
-    few = found["few_labels"]
-    counts = [f"{each['images']:,}" for each in few["ar"]["trained"]]
-    errors = [f"| error with so many labels | {' | '.join(counts)} |", "|---|" + "---|" * len(counts)]
-    for name, results in few.items():
-        errors += [f"| {KINDS[name]} | {wrong(results['trained'])} |"]
-        errors += [f"| &nbsp;&nbsp;untrained | {wrong(results['untrained'])} |"]
-    errors.append(f"| raw pixels | {wrong(few['ar']['raw pixels'])} |")
-    return "\n".join([*rows, "", taught(found), "", *errors]) + "\n"
+    for title, accuracy in ACCURACIES.items():
+        values = [mean_std([accuracy(run) for run in runs]) for runs in found["runs"].values()]
+        rows.append(f"| {title} | {' | '.join(values)} |")
+    low_data = found["low_data"]
+    counts = [f"{each['images']:,} labels" for each in low_data["ar"]["trained"]]
+    errors = [f"| test error | {' | '.join(counts)} |", "|---|" + "---|" * len(counts)]
+    for name, results in low_data.items():
+        errors += [f"| {KINDS[name]} | {error_cells(results['trained'])} |"]
+        errors += [f"| &nbsp;&nbsp;untrained | {error_cells(results['untrained'])} |"]
+    errors.append(f"| raw pixels | {error_cells(low_data['ar']['raw pixels'])} |")
+    return "\n".join([*rows, "", transfer_setup(found), "", *errors]) + "\n"
 
 
-def taught(found: dict[str, Any]) -> str:
-    """What the networks saw, and how they were judged."""
+def transfer_setup(found: dict[str, Any]) -> str:
+    """Return how the networks were trained and evaluated."""
     first = {KINDS[name]: runs[0] for name, runs in found["runs"].items()}
-    shown = ", ".join(f"{title} {run['images_seen']:,}" for title, run in first.items())
-    each = next(iter(first.values()))
-    tuned, probed = each["tuned"], ", ".join(f"{n:,} {name}" for name, n in each["probe_images"].items())
-    subsets = len(found["few_labels"]["ar"]["trained"][0]["errors"])
+    seen = ", ".join(f"{title} {run['images_seen']:,}" for title, run in first.items())
+    run = next(iter(first.values()))
+    finetuned, probed = (
+        run["finetuned"],
+        ", ".join(f"{n:,} {name}" for name, n in run["probe_images"].items()),
+    )
+    subsets = len(found["low_data"]["ar"]["trained"][0]["errors"])
     return (
-        f"CIFAR-10 at 16×16. Accuracies: mean ± deviation (n − 1) over seeds, each from pre-training on. "
-        f"Images shown in pre-training: {shown}; in fine-tuning, and from scratch, "
-        f"{tuned['images_seen']:,}. Probes: {probed} images; fine-tuned networks: {tuned['images']:,} test "
-        f"images. Errors below: mean ± deviation of {subsets} balanced subsets, one seed, "
-        f"{found['images']['test']:,} test images. Made on {found['device']}."
+        f"CIFAR-10 at 16×16. Accuracy: mean ± std (n − 1) over seeds, including pre-training. Training "
+        f"images processed in pre-training: {seen}; in fine-tuning and from scratch: "
+        f"{finetuned['images_seen']:,}. Linear probe: {probed} images. Fine-tuning: "
+        f"{finetuned['images']:,} test images. Test error: linear probe, mean ± std over {subsets} balanced "
+        f"subsets, one seed, {found['images']['test']:,} test images. "
+        f"Device: {found['device']}."
     )
 
 
-def spread(values: list[float]) -> str:
-    """`41.2% ± 0.6%`."""
+def mean_std(values: list[float]) -> str:
+    """Format the mean and standard deviation: `41.2% ± 0.6%`."""
     return f"{statistics.mean(values):.1%} ± {statistics.stdev(values):.1%}"
 
 
-def wrong(results: list[dict[str, Any]]) -> str:
-    """A cell for each number of labels: mean error and deviation of a subset."""
-    return " | ".join(f"{each['mean']:.1%} ± {each['deviation']:.1%}" for each in results)
+def error_cells(results: list[dict[str, Any]]) -> str:
+    """Return a cell per number of labels: mean and standard deviation of the error over subsets."""
+    return " | ".join(f"{each['mean']:.1%} ± {each['std']:.1%}" for each in results)
 
 
 def study() -> str:
-    """The ten claims on small networks, and every kind of cell, mean and deviation over seeds."""
+    """Return the ten claims tested on small networks, and the results of every network, over seeds."""
     found = read("study-tiny.json")
-    rows = ["| the paper's claim | here | by |", "|---|---|---|"]
-    for each in found["claims"]:
-        numbers = "; ".join(f"{part['text']} {judged(part)}" for part in each["parts"])
-        rows.append(f"| ({each['letter']}) {each['claim']} | {each['verdict']} | {numbers} |")
-    cells = ["| network | loss, nats | best layer | untrained |", "|---|---|---|---|"]
+    rows = ["| claim of the paper | result | measured |", "|---|---|---|"]
+    for claim in found["claims"]:
+        numbers = "; ".join(f"{part['text']} {measured(part)}" for part in claim["parts"])
+        rows.append(f"| ({claim['letter']}) {claim['claim']} | {claim['verdict']} | {numbers} |")
+    trials = ["| network | loss (nats) | accuracy, best layer | untrained |", "|---|---|---|---|"]
     kinds: dict[str, list[dict[str, Any]]] = {}
-    for cell in found["cells"]:
-        kinds.setdefault(f"{cell['block']}-{cell['encoding']}-{cell['depth']}", []).append(cell)
-    for name, same in kinds.items():
-        losses = [cell["loss"] for cell in same]
-        untrained = [cell["untrained"][cell["untrained_best"]] for cell in same]
+    for trial in found["trials"]:
+        kinds.setdefault(f"{trial['block']}-{trial['encoding']}-{trial['depth']}", []).append(trial)
+    for name, seeds in kinds.items():
+        losses = [trial["loss"] for trial in seeds]
+        untrained = [trial["untrained"][trial["untrained_best"]] for trial in seeds]
         loss = f"{statistics.mean(losses):.3f} ± {statistics.stdev(losses):.3f}"
-        cells.append(
-            f"| {name} | {loss} | {spread([cell['accuracy'] for cell in same])} | {spread(untrained)} |"
-        )
-    pixels = statistics.mean(cell["raw_pixels"] for cell in found["cells"])
-    images = ", ".join(f"{count:,} {split}" for split, count in found["cells"][0]["images"].items())
-    minutes = sum(cell["training_seconds"] + cell["probing_seconds"] for cell in found["cells"]) / 60
-    told = (
-        f"{found['seeds']} seeds; mean ± deviation (n − 1), of claims ± half the 95 % interval. "
-        f"Probes: {images} images; raw pixels reach {pixels:.1%}. {minutes:.0f} minutes of work in all, "
-        f"on {found['device']} with torch {found['torch']}."
+        accuracy = mean_std([trial["accuracy"] for trial in seeds])
+        trials.append(f"| {name} | {loss} | {accuracy} | {mean_std(untrained)} |")
+    pixels = statistics.mean(trial["raw_pixels"] for trial in found["trials"])
+    images = ", ".join(f"{count:,} {split}" for split, count in found["trials"][0]["images"].items())
+    minutes = sum(trial["training_seconds"] + trial["probing_seconds"] for trial in found["trials"]) / 60
+    setup = (
+        f"{found['seeds']} seeds. Networks: mean ± std (n − 1); claims: mean ± half the 95 % interval. "
+        f"Linear probe: {images} images; raw pixels {pixels:.1%}. Total time: {minutes:.0f} minutes on "
+        f"{found['device']}, torch {found['torch']}."
     )
-    return "\n".join([*rows, "", told, "", *cells]) + "\n"
+    return "\n".join([*rows, "", setup, "", *trials]) + "\n"
 
 
-def judged(part: dict[str, Any]) -> str:
-    """`+2.3 ± 0.4 points`: the mean over seeds, and half its 95 % interval."""
+def measured(part: dict[str, Any]) -> str:
+    """Format the mean over seeds and half its 95 % interval: `+2.3 ± 0.4 points`."""
     if part["mean"] is None:
         return "not measured"
     half = "" if part["half"] is None else f" ± {part['half']:.2g}"
@@ -184,40 +187,45 @@ def judged(part: dict[str, Any]) -> str:
 
 
 def patches() -> str:
-    """What a tiny PatchFormer and a tiny ViT know of photographs, with a tenth of the labels."""
+    """Return the accuracies of a tiny PatchFormer and a tiny ViT on photos, with 10 % of the labels."""
     found = read("patches-flowers5.json")
     runs = found["runs"]
     names = [f"`{run['recipe']}`" for run in runs.values()]
-    rows = [f"| test accuracy | {' | '.join(names)} |", "|---|" + "---|" * len(names)]
-    shown: dict[str, Callable[[dict[str, Any]], str]] = {
-        "pre-training, nats a graded code": lambda run: f"{run['loss_nats']:.3f}",
-        "fine-tuned on 10 % of the labels": lambda run: spread([each["accuracy"] for each in run["tuned"]]),
-        "from scratch on the same": lambda run: spread([each["accuracy"] for each in run["scratch"]]),
+    rows = [f"| metric | {' | '.join(names)} |", "|---|" + "---|" * len(names)]
+    metrics: dict[str, Callable[[dict[str, Any]], str]] = {
+        "pre-training test loss (nats per predicted code)": lambda run: f"{run['loss_nats']:.3f}",
+        "test accuracy, fine-tuned on 10 % of the labels": lambda run: accuracies(run["finetuned"]),
+        "test accuracy, from scratch on the same labels": lambda run: accuracies(run["scratch"]),
     }
-    rows += [f"| {what} | {' | '.join(map(tell, runs.values()))} |" for what, tell in shown.items()]
-    took = ", ".join(
+    rows += [f"| {title} | {' | '.join(map(metric, runs.values()))} |" for title, metric in metrics.items()]
+    times = ", ".join(
         f"`{run['recipe']}` {run['images_seen']:,} images in {run['training_seconds'] / 60:.0f} minutes"
         for run in runs.values()
     )
     first = next(iter(runs.values()))
-    told = (
+    setup = (
         f"Flowers of five kinds at 64×64, {found['images']['train']:,} training images. Pre-training: "
-        f"{took}, on {threads(found)} of {found['device']}. Fine-tuning and "
-        f"training from scratch: mean ± deviation (n − 1) over {len(first['tuned'])} balanced draws of the "
-        f"labels, the same for all; {first['tuned'][0]['images']:,} test images."
+        f"{times}, on {threads(found)} of {found['device']}. Fine-tuning and training from scratch: "
+        f"mean ± std (n − 1) over {len(first['finetuned'])} balanced subsets of the labels, the same for "
+        f"all; {first['finetuned'][0]['images']:,} test images."
     )
-    return "\n".join([*rows, "", told]) + "\n"
+    return "\n".join([*rows, "", setup]) + "\n"
 
 
-KINDS = {"ar": "autoregressive", "bert": "masked (BERT)", "conv": "convolutions, masked"}
+def accuracies(results: list[dict[str, Any]]) -> str:
+    """Format the mean and standard deviation of the accuracies."""
+    return mean_std([each["accuracy"] for each in results])
+
+
+KINDS = {"ar": "autoregressive", "bert": "masked (BERT)", "conv": "convolution, masked"}
 ACCURACIES: dict[str, Callable[[dict[str, Any]], float]] = {
-    "raw pixels": lambda run: run["controls"]["raw pixels"],
-    "untrained, its best layer": lambda run: run["controls"]["untrained"],
-    "pre-trained, last layer": lambda run: run["last"],
-    "pre-trained, best layer": lambda run: run["best"],
-    "the five layers around it": lambda run: run["joined"]["test"],
-    "fine-tuned": lambda run: run["tuned"]["accuracy"],
-    "the same from scratch": lambda run: run["scratch"]["accuracy"],
+    "raw pixels": lambda run: run["baselines"]["raw pixels"],
+    "untrained, best layer": lambda run: run["baselines"]["untrained"],
+    "pre-trained, last layer": lambda run: run["last_layer_accuracy"],
+    "pre-trained, best layer": lambda run: run["best_accuracy"],
+    "pre-trained, five layers concatenated": lambda run: run["concat"]["accuracy"],
+    "fine-tuned": lambda run: run["finetuned"]["accuracy"],
+    "from scratch": lambda run: run["scratch"]["accuracy"],
 }
 
 TABLES = {"evidence": evidence, "speed": speed, "transfer": transfer, "study": study, "patches": patches}

@@ -1,11 +1,10 @@
-"""How many images a second does one training step take, beside Hugging Face's ImageGPT of the same size?
-Prints JSON.
+"""Training throughput, compared with Hugging Face's ImageGPT of the same size. Prints JSON.
 
     python bench/train_step.py --recipe igpt.tiny --batch 16 --repeats 5
     python bench/train_step.py --recipe igpt.s --batch 64 --device cuda --compile
 
-Same weights, same images (uniform random pixels), same precision, fused Adam, dropout 0, in one process, A-B-
-A-B. The losses of the first step are compared before anything is timed. Peak memory is printed on CUDA.
+Both have the same weights, images (uniform random pixels) and precision, fused Adam and no dropout, and run
+interleaved in one process. The losses of the first step are compared before timing.
 """
 
 import argparse
@@ -13,7 +12,7 @@ import statistics
 
 import peer
 import torch
-from measure import alternate, answer, ratio
+from measure import alternate, compare, print_result
 from torch.nn import functional as F
 
 from isopix.codecs import kmeans
@@ -39,52 +38,50 @@ def main() -> None:
     device = torch.device(options.device)
     recipe = registry.find(options.recipe)
     grid = recipe.grid
-    draw = generator(0, "bench")
-    images = torch.randint(
-        0, 256, (options.batch, 3, grid.rows, grid.cols), dtype=torch.uint8, generator=draw
-    )
+    rng = generator(0, "bench")
+    images = torch.randint(0, 256, (options.batch, 3, grid.rows, grid.cols), dtype=torch.uint8, generator=rng)
     codec = recipe.model.codec.build(grid, kmeans.fit(images, recipe.model.codec.colours).colours)
     network = recipe.build(codec).to(device)
     codec.prepare()
     images = images.to(device)
-    theirs = peer.twin(network)
+    other = peer.convert(network)
     if options.compile:
-        theirs = torch.compile(theirs)
+        other = torch.compile(other)
     stepper = Stepper(
         Pretraining(network), Adam(), accumulate=1, precision=options.precision, compiled=options.compile
     )
-    optimizer = Adam().build(theirs.parameters())
-    ids, answers = peer.shifted(network, images), codec.encode(images)[..., 0]
+    optimizer = Adam().build(other.parameters())
+    ids, targets = peer.shift_right(network, images), codec.encode(images)[..., 0]
     losses: dict[str, float] = {}
 
-    def ours_step() -> None:
+    def isopix_step() -> None:
         problem = network.prepare(images, generator(0, "bench"))
         loss = stepper.advance(problem, step=1, factor=1.0)
         losses.setdefault("isopix", float(loss))
 
-    def their_step() -> None:
+    def huggingface_step() -> None:
         optimizer.zero_grad(set_to_none=True)
         with devices.autocast(device, options.precision):
-            logits = theirs(input_ids=ids).logits
-        loss = F.cross_entropy(logits.float().flatten(0, 1), answers.flatten())
+            logits = other(input_ids=ids).logits
+        loss = F.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
         loss.backward()
         optimizer.step()
         losses.setdefault("huggingface", float(loss.detach()))
 
-    calls = {"isopix": ours_step, "huggingface": their_step}
+    calls = {"isopix": isopix_step, "huggingface": huggingface_step}
     times = alternate(calls, repeats=options.repeats, warmup=3, device=device)
-    rates = {name: options.batch / statistics.median(taken) for name, taken in times.items()}
+    throughput = {name: options.batch / statistics.median(seconds) for name, seconds in times.items()}
     peak, flops = devices.peak_flops(device, options.precision), of_recipe(recipe).training_flops
-    how = f"{recipe.name}, batch {options.batch}, {options.precision}{', compiled' * options.compile}"
+    setup = f"{recipe.name}, batch {options.batch}, {options.precision}{', compiled' * options.compile}"
     name = f"transformers {peer.VERSION} ImageGPT"
-    answer(
-        "training images a second, beside Hugging Face's ImageGPT",
+    print_result(
+        "training throughput, compared with Hugging Face's ImageGPT",
         device,
-        ratios=[ratio(f"training step, {how}", name, times["isopix"], times["huggingface"])],
+        comparisons=[compare(f"training step, {setup}", name, times["isopix"], times["huggingface"])],
         first_losses=losses,
-        images_per_second=rates,
+        images_per_second=throughput,
         training_flops_per_image=flops,
-        mfu=None if peak is None else {name: rate * flops / peak for name, rate in rates.items()},
+        mfu=None if peak is None else {name: rate * flops / peak for name, rate in throughput.items()},
     )
 
 

@@ -1,10 +1,10 @@
-"""What small networks know after pre-training: probes, fine-tuning, few labels; of three seeds each.
+"""Transfer of small pre-trained networks: linear probes, fine-tuning and low-data error, three seeds each.
 
-python bench/transfer.py --data cifar10 --out runs/transfer              # trains and measures what is missing
-python bench/transfer.py --data cifar10 --out runs/transfer --only ar    # one recipe; several may run at once
-python bench/transfer.py --out runs/transfer --collect                   # keeps the numbers in bench/results
+python bench/transfer.py --data cifar10 --out runs/transfer              # runs what is missing
+python bench/transfer.py --data cifar10 --out runs/transfer --only ar    # one recipe; can run in parallel
+python bench/transfer.py --out runs/transfer --collect                   # writes bench/results
 
-Every number comes from run folders that `isopix` made; an interrupted call goes on where it was.
+Every number comes from run folders; the same command resumes an interrupted benchmark.
 """
 
 import json
@@ -12,87 +12,89 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from commands import environment, once, seen, serve, tested, trained, tuned
+from commands import environment, finetuning_result, images_seen, run_benchmark, run_once, test_metrics, train
 
 from isopix.storage import log
 
 RESULT = Path(__file__).parent / "results" / "transfer-cifar10.json"
-SIDE = ("data.rows=16", "data.cols=16", "evaluate_images=1000")
-GPT = (*SIDE, "steps=1500", "evaluate_every=500")
-CONV = (*SIDE, "width=64", "data.limit=null", "steps=1500", "evaluate_every=500")
+SIZE = ("data.rows=16", "data.cols=16", "evaluate_images=1000")
+GPT = (*SIZE, "steps=1500", "evaluate_every=500")
+CONV = (*SIZE, "width=64", "data.limit=null", "steps=1500", "evaluate_every=500")
 PRETRAINING = {
     "ar": ("igpt.tiny", GPT),
     "bert": ("igpt.tiny_bert", GPT),
     "conv": ("isotropic.tiny-conv-pix2vec-3", CONV),
 }
-TUNING = ("steps=240", "batch_size=64", "evaluate_every=40", "num_test_images=10000")
-# Pre-training's own: in so few steps the usual tenth of it gets nowhere; from scratch it is the same one.
-RATES = {name: f"lr={rate}" for name, rate in {"ar": 0.003, "bert": 0.003, "conv": 0.01}.items()}
+FINETUNING = ("steps=240", "batch_size=64", "evaluate_every=40", "num_test_images=10000")
+# Those of pre-training, also from scratch: a tenth of them, as usual, is too small for so few steps.
+LEARNING_RATES = {name: f"lr={lr}" for name, lr in {"ar": 0.003, "bert": 0.003, "conv": 0.01}.items()}
 SEEDS = range(3)
 
 
 def main() -> None:
-    """Make what is missing, or collect what is there."""
-    serve(__doc__, names=list(PRETRAINING), result=RESULT, make=make, collected=collected)
+    """Run what is missing, or collect the results."""
+    run_benchmark(__doc__, names=list(PRETRAINING), result=RESULT, run=run, collect=collect)
 
 
-def make(names: Sequence[str], data: str, out: Path) -> None:
-    """All of these recipes, seed by seed."""
+def run(names: Sequence[str], data: str, out: Path) -> None:
+    """Run these recipes, seed by seed."""
     for seed in SEEDS:
         for name in names:
             measure(name, seed, data=data, out=out)
 
 
 def measure(name: str, seed: int, *, data: str, out: Path) -> None:
-    """Pre-train, probe, fine-tune, train from scratch; with the first seed, few labels too."""
+    """Pre-train, probe, fine-tune and train from scratch; for the first seed, measure low-data error too."""
     recipe, settings = PRETRAINING[name]
-    run, tuned, scratch = (out / f"{name}-{seed}{suffix}" for suffix in ("", "-tuned", "-scratch"))
+    folder, finetuned, scratch = (out / f"{name}-{seed}{suffix}" for suffix in ("", "-finetuned", "-scratch"))
     common = ("--data", data, "--seed", str(seed))
-    trained(run, "pretrain", recipe, *settings, *common)
-    once(run / "probes", "probe", str(run), "--limit", "5000", "--layers", "best5")
-    trained(tuned, "finetune", str(run), *TUNING, RATES[name], *common)
-    trained(scratch, "finetune", recipe, *settings, *TUNING, *common)
+    train(folder, "pretrain", recipe, *settings, *common)
+    run_once(folder / "probes", "probe", str(folder), "--limit", "5000", "--concat", "5")
+    train(finetuned, "finetune", str(folder), *FINETUNING, LEARNING_RATES[name], *common)
+    train(scratch, "finetune", recipe, *settings, *FINETUNING, *common)
     if seed == 0:
-        once(run / "lowdata", "lowdata", str(run), "--labels", "4", "25", "400", "--subsets", "5")
+        run_once(folder / "low-data", "low-data", str(folder), "--labels", "4", "25", "400", "--subsets", "5")
 
 
-def collected(out: Path) -> dict[str, Any]:
-    """The numbers of every recipe, by seed, and on what machine they were made."""
+def collect(out: Path) -> dict[str, Any]:
+    """Return the numbers of every recipe by seed, and the machine."""
     done = {name: [out / f"{name}-{seed}" for seed in SEEDS] for name in PRETRAINING}
     found = {name: [numbers(run) for run in runs if finished(run)] for name, runs in done.items()}
-    few = {name: lowdata(out / f"{name}-0") for name in PRETRAINING}
-    return {**environment(out / f"{next(iter(PRETRAINING))}-0"), "runs": found, "few_labels": few}
+    low_data = {name: low_data_results(out / f"{name}-0") for name in PRETRAINING}
+    return {**environment(out / f"{next(iter(PRETRAINING))}-0"), "runs": found, "low_data": low_data}
 
 
 def finished(run: Path) -> bool:
-    """Whether all of a seed is there; the network from scratch is the last."""
+    """Return whether all runs of a seed are finished; the one from scratch is the last."""
     scratch = run.with_name(f"{run.name}-scratch")
     return scratch.is_dir() and any(each.get("split") == "test" for each in log.read(scratch / "log.jsonl"))
 
 
 def numbers(run: Path) -> dict[str, Any]:
-    """Of one pre-trained network and what was made of it."""
+    """Return the numbers of one pre-trained network, its fine-tuned run and the one from scratch."""
     [path] = (run / "probes").glob("*.json")
     probe = json.loads(path.read_text())
     layers, joined = probe["network"]["layers"], probe["network"]["joined"]
-    controls = {key: control["layers"][control["best"]]["test"] for key, control in probe["controls"].items()}
+    baselines = {
+        key: control["layers"][control["best"]]["test"] for key, control in probe["controls"].items()
+    }
     return {
         "recipe": json.loads((run / "recipe.json").read_text())["name"],
-        "loss_nats": tested(run)["loss_nats"],
-        "images_seen": seen(run),
+        "loss_nats": test_metrics(run)["loss_nats"],
+        "images_seen": images_seen(run),
         "probe_images": probe["network"]["images"],
         "best_layer": layers[probe["network"]["best"]]["layer"],
-        "best": layers[probe["network"]["best"]]["test"],
-        "last": layers[-1]["test"],
-        "joined": {"layers": joined["layers"], "test": joined["score"]["test"]},
-        "controls": controls,
-        **{end: tuned(run.with_name(f"{run.name}-{end}")) for end in ("tuned", "scratch")},
+        "best_accuracy": layers[probe["network"]["best"]]["test"],
+        "last_layer_accuracy": layers[-1]["test"],
+        "concat": {"layers": joined["layers"], "accuracy": joined["score"]["test"]},
+        "baselines": baselines,
+        **{end: finetuning_result(run.with_name(f"{run.name}-{end}")) for end in ("finetuned", "scratch")},
     }
 
 
-def lowdata(run: Path) -> dict[str, Any]:
-    """The results of few labels."""
-    [path] = (run / "lowdata").glob("*.json")
+def low_data_results(run: Path) -> dict[str, Any]:
+    """Return the errors with few labels."""
+    [path] = (run / "low-data").glob("*.json")
     return json.loads(path.read_text())["results"]
 
 

@@ -1,4 +1,4 @@
-"""`isopix analyse`: what a network looks at, and what it takes for granted; numbers, and figures of them."""
+"""`isopix analyze`: attention, position embeddings, filters and inductive biases of a network."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -9,9 +9,9 @@ from cyclopts import Parameter
 from isopix.analysis.attention import CLASS
 from isopix.analysis.run import DoesNotApplyError, Place, Subject
 from isopix.analysis.run import analyse as analyses
-from isopix.cli.console import Device, Json, OtherImages, say, show_json, show_table
-from isopix.cli.loading import Positive, Split, network_of, split_to_draw
-from isopix.cli.progress import counting
+from isopix.cli.console import Device, Json, OtherImages, Plugins, load_plugins, say, show_json, show_table
+from isopix.cli.loading import Positive, Split, load_network, select_split
+from isopix.cli.progress import progress_bar
 from isopix.plots import style
 from isopix.plots.analyses import DRAW
 from isopix.storage.atomic import room_for
@@ -20,19 +20,20 @@ from isopix.storage.run_folder import RunFolder
 
 Numbers = Mapping[str, Any]
 
-Images = Annotated[int, Parameter(validator=Positive, help="images that distances are measured on")]
+Images = Annotated[int, Parameter(validator=Positive, help="Number of images to average over.")]
 Positions = Annotated[
     list[str] | None,
     Parameter(
         name="--position",
-        help="ROW,COLUMN of a position, from 0, to look from, or `class`: the class token, the default where "
-        "there is one; may be repeated",
+        negative="",
+        help="Query position of attention maps: ROW,COLUMN, counted from 0, or `class` for the class token, "
+        "the default of networks that have one; repeatable.",
     ),
 ]
-BULKY = ("image", "queries", "maps", "tables", "components", "colours", "explained")  # kept in files alone
+BULKY = ("image", "queries", "maps", "tables", "components", "colours", "explained")  # saved to files only
 
 
-def analyse(
+def analyze(
     run: Path,
     *,
     data: OtherImages = None,
@@ -40,61 +41,68 @@ def analyse(
     limit: Images = 128,
     image: int = 0,
     position: Positions = None,
-    renormalise: bool = True,
+    renormalize: bool = True,
+    plugin: Plugins = None,
     device: Device = "auto",
     json: Json = False,
 ) -> None:
-    """Attention distance, maps and rollout, similarity of positions, components of the embedding, and
-    inductive biases. Numbers and figures are kept in the run's `analysis` folder; `isopix report` shows them.
+    """Analyze attention, position embeddings, filters and inductive biases of a run.
 
-    Example: isopix analyse runs/photos --limit 32 --position 8,8 --position 24,16
+    Attention distance, maps and rollout; similarity of position embeddings; PCA of the embedding; errors
+    under shifts and permutations. Numbers and figures go to the run's `analysis` folder, from which
+    `isopix report` shows them.
+
+    Example: isopix analyze runs/photos --limit 32 --position 8,8 --position 24,16
 
     Parameters
     ----------
     run
-        The run folder.
+        Run folder.
     image
-        Number of the image, from 0, that maps are drawn over; one of those that --limit takes.
-    renormalise
-        Without it, what is given to a class token counts as distance 0, as in much published code.
+        Index of the image to draw attention maps for, counted from 0; below --limit.
+    renormalize
+        Leave attention to a class token out of distances; otherwise it counts as distance 0, as in much
+        published code.
     """
-    folder, loaded = RunFolder.open(run), network_of(run, device)
-    places = tuple(place_of(word) for word in position or ())
-    source, taken = split_to_draw(loaded, data, split, limit)
-    images = getattr(source, taken).images[:limit]
+    load_plugins(plugin)
+    folder, loaded = RunFolder.open(run), load_network(run, device)
+    positions = tuple(parse_position(word) for word in position or ())
+    source, chosen = select_split(loaded, data, split, limit)
+    images = getattr(source, chosen).images[:limit]
     found: dict[str, Numbers] = {}
     reasons: dict[str, str] = {}
-    with counting("attention", len(images)) as done:
-        subject = Subject(loaded, images, image, places, renormalise, done)
-        for name, answer in analyses(subject):
-            if isinstance(answer, DoesNotApplyError):
-                reasons[name] = str(answer)
+    with progress_bar("analysis", len(images)) as done:
+        subject = Subject(loaded, images, image, positions, renormalize, done)
+        for name, result in analyses(subject):
+            if isinstance(result, DoesNotApplyError):
+                reasons[name] = str(result)
             else:
-                found[name] = record({**answer, "data": source.name, "split": taken})
-    _keep(folder, found)
+                found[name] = record({**result, "data": source.name, "split": chosen})
+    _save(folder, found)
     if json:
-        kept = {name: _brief(numbers) for name, numbers in found.items()}
-        show_json({"folder": str(folder.analysis), "analyses": kept, "do_not_apply": reasons})
+        short = {name: _without_bulk(numbers) for name, numbers in found.items()}
+        show_json({"folder": str(folder.analysis), "analyses": short, "not_applicable": reasons})
         return
     for name, numbers in found.items():
-        SHOW.get(name, _nothing)(numbers)
+        if name in PRINT:
+            PRINT[name](numbers)
     for name, reason in reasons.items():
-        say(f"no {name}: {reason}")
-    say(f"wrote {', '.join(found)} into {folder.analysis}")
+        say(f"{name} does not apply: {reason}")
+    say(f"wrote {', '.join(found)} to {folder.analysis}")
 
 
-def place_of(word: str) -> Place:
-    """`8,16` as row and column, or `class`. Raises ValueError for any other word."""
+def parse_position(word: str) -> Place:
+    """Parse `8,16` into row and column, or return `class`. Raises ValueError for anything else."""
     if word == CLASS:
         return CLASS
     parts = word.split(",")
     if len(parts) != 2 or not all(part.strip().isdecimal() for part in parts):
-        raise ValueError(f"--position is '{word}'; allowed: ROW,COLUMN, as in 8,16, or class")
+        raise ValueError(f"--position is '{word}'; allowed: ROW,COLUMN such as 8,16, or class")
     return int(parts[0]), int(parts[1])
 
 
-def _keep(folder: RunFolder, found: Mapping[str, Numbers]) -> None:
-    """All of this time, and nothing of another."""
+def _save(folder: RunFolder, found: Mapping[str, Numbers]) -> None:
+    """Replace the analyses in the folder by these."""
     folder.analysis.mkdir(exist_ok=True)
     for name, draw in DRAW.items():
         stem = folder.analysis / name
@@ -105,27 +113,27 @@ def _keep(folder: RunFolder, found: Mapping[str, Numbers]) -> None:
                 style.save(draw(found[name]), stem, found[name])
 
 
-def _brief(numbers: Numbers) -> dict[str, Any]:
+def _without_bulk(numbers: Numbers) -> dict[str, Any]:
     return {key: value for key, value in numbers.items() if key not in BULKY}
 
 
-def _distance(numbers: Numbers) -> None:
-    even = ", ".join(f"{where} {pixels:.1f}" for where, pixels in numbers["even_distances"].items())
+def _print_distance(numbers: Numbers) -> None:
+    uniform = ", ".join(f"{kind} {pixels:.1f}" for kind, pixels in numbers["even_distances"].items())
     rows = []
     for layer in numbers["layers"]:
         heads = [head["pixels"] for head in layer["heads"]]
-        share = sum(head["of_even"] for head in layer["heads"]) / len(heads)
-        spread = sum(head["deviation"] for head in layer["heads"]) / len(heads)
-        values = (sum(heads) / len(heads), min(heads), max(heads), spread)
-        rows.append((layer["layer"], *(f"{value:.2f}" for value in values), f"{share:.0%}"))
+        relative = sum(head["of_even"] for head in layer["heads"]) / len(heads)
+        std = sum(head["deviation"] for head in layer["heads"]) / len(heads)
+        values = (sum(heads) / len(heads), min(heads), max(heads), std)
+        rows.append((layer["layer"], *(f"{value:.2f}" for value in values), f"{relative:.0%}"))
     show_table(
-        f"Attention distance in pixels, {numbers['images']} images; even: {even}",
-        ["layer", "mean of heads", "nearest", "farthest", "± over images", "of even"],
+        f"Attention distance in pixels, {numbers['images']} images; uniform attention: {uniform}",
+        ["layer", "mean", "min over heads", "max over heads", "std over images", "relative to uniform"],
         rows,
     )
 
 
-def _positions(numbers: Numbers) -> None:
+def _print_positions(numbers: Numbers) -> None:
     if "plane" not in numbers:
         return
     rows = [
@@ -133,25 +141,25 @@ def _positions(numbers: Numbers) -> None:
         for name, key in (("trained", "plane"), ("untrained", "untrained"))
     ]
     show_table(
-        "How 2-D the positions are: rank correlation of their similarity with nearness, -1 to 1",
-        ["", "in the plane, given raster", "in raster, given the plane", "in the plane", "in raster"],
+        "Position embeddings: Spearman correlation of similarity with proximity",
+        ["network", "2-D, given raster order", "raster order, given 2-D", "2-D", "raster order"],
         rows,
     )
-    chance = numbers["shuffled"]
-    say(f"shuffled: {chance['mean']:.3f} ± {chance['deviation']:.3f} in the plane, given raster")
+    shuffled = numbers["shuffled"]
+    say(f"shuffled positions: 2-D, given raster order: {shuffled['mean']:.3f} ± {shuffled['deviation']:.3f}")
 
 
-def _embedding(numbers: Numbers) -> None:
+def _print_embedding(numbers: Numbers) -> None:
     tables = [numbers] if numbers["of"] == "filters" else numbers["tables"]
     rows = [
-        (str(place), *(f"{sum(table['explained'][:count]):.1%}" for count in (1, 2, 3, 8)))
-        for place, table in enumerate(tables, start=1)
+        (str(i), *(f"{sum(table['explained'][:count]):.1%}" for count in (1, 2, 3, 8)))
+        for i, table in enumerate(tables, start=1)
     ]
-    title = f"Variance of the embedding's {numbers['of']} that the first components explain"
+    title = f"PCA of the embedding's {numbers['of']}: variance explained by the leading components"
     show_table(title, ["table", "1", "2", "3", "8"], rows)
 
 
-def _biases(numbers: Numbers) -> None:
+def _print_biases(numbers: Numbers) -> None:
     rows = [
         (
             str(layer["layer"]),
@@ -160,21 +168,17 @@ def _biases(numbers: Numbers) -> None:
         )
         for layer in numbers["layers"]
     ]
-    even = f"{numbers['even_reach']:.1f}"
     show_table(
-        f"Inductive biases, {numbers['images']} images; a reach of {even} positions is even",
-        ["layer", "error when shifted", "when permuted", "reach", "radius of 95 %"],
+        f"Inductive biases, {numbers['images']} images; uniform receptive field: mean distance "
+        f"{numbers['even_reach']:.1f} positions",
+        ["layer", "translation error", "permutation error", "mean distance", "95 % radius"],
         rows,
     )
 
 
-def _nothing(numbers: Numbers) -> None:
-    """Pictures have no table."""
-
-
-SHOW: dict[str, Callable[[Numbers], None]] = {
-    "attention-distance": _distance,
-    "positions": _positions,
-    "embedding": _embedding,
-    "biases": _biases,
+PRINT: dict[str, Callable[[Numbers], None]] = {
+    "attention-distance": _print_distance,
+    "positions": _print_positions,
+    "embedding": _print_embedding,
+    "biases": _print_biases,
 }

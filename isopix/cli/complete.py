@@ -1,11 +1,11 @@
-"""`isopix complete`: images from their first rows."""
+"""`isopix complete`: complete images from their first rows."""
 
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from isopix.cli.console import Device, Json, Limit, OtherImages, Seed
+from isopix.cli.console import Device, Json, Limit, OtherImages, Plugins, Seed, load_plugins
 from isopix.cli.loading import (
     Count,
     Positive,
@@ -14,19 +14,19 @@ from isopix.cli.loading import (
     TopK,
     TopP,
     first_images,
-    keep,
-    network_of,
-    split_to_draw,
+    load_network,
+    save_figure,
+    select_split,
 )
-from isopix.cli.progress import counting
+from isopix.cli.progress import progress_bar
 from isopix.core.random import generator
 from isopix.generate import complete as completion
 from isopix.generate.sample import Sampling, require_causal
 from isopix.plots import images as pictures
 from isopix.storage.run_folder import RunFolder
 
-Rows = Annotated[int | None, Parameter(help="how many rows are given; half of them without it")]
-Each = Annotated[int, Parameter(validator=Positive, help="completions of each image")]
+Rows = Annotated[int | None, Parameter(help="Number of rows to start from. Default: half of them.")]
+Each = Annotated[int, Parameter(validator=Positive, help="Number of completions per image.")]
 
 
 def complete(
@@ -42,37 +42,41 @@ def complete(
     top_p: TopP = None,
     limit: Limit = None,
     seed: Seed = 0,
+    plugin: Plugins = None,
     device: Device = "auto",
     json: Json = False,
 ) -> None:
-    """Complete images from their first rows with an autoregressive run; keeps a PNG grid in its `samples`
-    folder.
+    """Complete images from their first rows with an autoregressive run.
+
+    Writes a PNG grid to the run's `samples` folder.
 
     Example: isopix complete runs/photos --rows 16 --each 3 -n 8
 
     Parameters
     ----------
     run
-        The run folder.
+        Run folder.
     """
-    folder, loaded = RunFolder.open(run), network_of(run, device)
+    load_plugins(plugin)
+    folder, loaded = RunFolder.open(run), load_network(run, device)
     require_causal(loaded.network)
-    found, taken = split_to_draw(loaded, data, split, limit)
-    images = first_images(found, taken, count)
-    given = loaded.recipe.grid.rows // 2 if rows is None else rows
-    how = Sampling(temperature=temperature, top_k=top_k, top_p=top_p)
-    with counting("painting", loaded.recipe.grid.positions) as done:
-        drawn = completion.complete(
+    source, chosen = select_split(loaded, data, split, limit)
+    images = first_images(source, chosen, count)
+    prompt_rows = loaded.recipe.grid.rows // 2 if rows is None else rows
+    sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p)
+    with progress_bar("sampling", loaded.recipe.grid.positions) as done:
+        completed = completion.complete(
             loaded.network,
             images.to(loaded.network.device),
-            rows=given,
+            rows=prompt_rows,
             each=each,
-            sampling=how,
+            sampling=sampling,
             generator=generator(seed, "complete"),
             progress=done,
         )
-    picture = pictures.completions(images, drawn.cpu(), rows=given, each=each)
+    picture = pictures.completions(images, completed.cpu(), rows=prompt_rows, each=each)
+    name = f"completions-{loaded.step:08d}-rows{prompt_rows}-seed{seed}"
     numbers = {"kind": "completions", "step": loaded.step, "seed": seed, "count": count}
-    numbers |= {"rows": given, "each": each, "data": data or loaded.recipe.data.source, "split": taken}
+    numbers |= {"rows": prompt_rows, "each": each, "data": data or loaded.recipe.data.source, "split": chosen}
     numbers |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-    keep(folder, f"completions-{loaded.step:08d}-rows{given}-seed{seed}", picture, numbers, json=json)
+    save_figure(folder, name, picture, numbers, json=json)

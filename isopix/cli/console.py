@@ -1,6 +1,8 @@
-"""What every verb shares: options, tables, and numbers as JSON."""
+"""Options, tables and JSON output shared by all commands."""
 
+import importlib.util
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,77 +13,96 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-Device = Annotated[str, Parameter(help="cpu, cuda, cuda:0, mps, or auto")]
-Seed = Annotated[int, Parameter(help="seed of everything that is drawn by chance")]
+Device = Annotated[str, Parameter(help="Device: cpu, cuda, cuda:0, mps, or auto.")]
+Seed = Annotated[int, Parameter(help="Random seed.")]
 Json = Annotated[
-    bool, Parameter(name="--json", negative="", help="print the numbers as JSON and nothing else")
+    bool,
+    Parameter(
+        name="--json", negative="", show_default=False, help="Print the results as JSON and nothing else."
+    ),
 ]
 Source = Annotated[
     str | None,
     Parameter(
-        help="a folder of images, an .npz file, a Parquet file or folder, or a name (digits, cifar10, ...)"
+        help="Data set: an image folder, .npz file, Parquet file or folder, or name (digits, cifar10, ...)."
     ),
 ]
 OtherImages = Annotated[
     str | None,
-    Parameter(help="Other images than the run's own: a folder, an .npz file, Parquet, or a name."),
+    Parameter(help="Data set to use instead of the run's own: a folder, .npz, Parquet or name."),
 ]
-OtherLabelled = Annotated[
+OtherLabeled = Annotated[
     str | None,
-    Parameter(help="Other labelled images than the run's own: a folder, an .npz file, Parquet, or a name."),
+    Parameter(help="Labeled data set to use instead of the run's own: a folder, .npz, Parquet or name."),
 ]
 PaletteFile = Annotated[
-    Path | None,
-    Parameter(help="a palette file; without one, colours are fitted to the training images"),
+    Path | None, Parameter(help="Palette file. By default, a palette is fitted to the training images.")
 ]
 SettingsFile = Annotated[
     Path | None,
-    Parameter(help="changes in a .yaml, .toml or .json file; words on the command line win over it"),
+    Parameter(help="Settings in a .yaml, .toml or .json file; command-line settings override it."),
 ]
-OwnSeed = Annotated[
-    int | None,
-    Parameter(help="seed of everything that is drawn by chance; the recipe's or the run's without it"),
+RunSeed = Annotated[int | None, Parameter(help="Random seed. By default, that of the recipe or run.")]
+TensorBoard = Annotated[bool, Parameter(help="Also write TensorBoard logs to the run folder.")]
+Limit = Annotated[int | None, Parameter(help="Use only the first N images of each split.")]
+Plugins = Annotated[
+    list[Path] | None,
+    Parameter(name="--plugin", negative="", help="Python file that registers your own parts; repeatable."),
 ]
-Board = Annotated[bool, Parameter(help="also write TensorBoard files, into the run folder")]
-Limit = Annotated[int | None, Parameter(help="take only the first n images of each split")]
 
 console = Console(highlight=False)
 
 
-def changes(
+def load_plugins(files: Sequence[Path] | None) -> None:
+    """Import the Python files that register parts. Raises ValueError for a path that is not a Python file."""
+    for path in files or ():
+        name = f"isopix_plugin_{path.stem}"
+        spec = importlib.util.spec_from_file_location(name, path) if path.is_file() else None
+        if spec is None or spec.loader is None:
+            raise ValueError(f"--plugin {path} is not a Python file")
+        sys.modules[name] = module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+
+
+def plugin_options(files: Sequence[Path] | None) -> list[object]:
+    """Return the `--plugin` options that a follow-up command needs."""
+    return [word for path in files or () for word in ("--plugin", path)]
+
+
+def overrides(
     *, data: str | None, limit: int | None, seed: int | None, palette: Path | None = None
 ) -> dict[str, Any]:
-    """What the options that verbs share change in a recipe, by path; None changes nothing."""
+    """Return the recipe settings that the shared options override, by path; None leaves a setting alone."""
     source = None if palette is None else str(palette)
     return {"data.source": data, "data.limit": limit, "codec.source": source, "seed": seed}
 
 
 def say(line: str) -> None:
-    """One line for the user."""
+    """Print one line to standard output."""
     console.print(line, markup=False, soft_wrap=True)
 
 
 def warn(line: str) -> None:
-    """One line beside the answer, on standard error."""
+    """Print one line to standard error."""
     Console(stderr=True, highlight=False).print(line, markup=False, soft_wrap=True)
 
 
-def percent(share: float, low: float, high: float) -> str:
-    """A share with its interval: `41.2% (39.8% to 42.5%)`."""
-    return f"{share:.1%} ({low:.1%} to {high:.1%})"
+def percent(fraction: float, low: float, high: float) -> str:
+    """Format a fraction with its interval: `41.2% (39.8% to 42.5%)`."""
+    return f"{fraction:.1%} ({low:.1%} to {high:.1%})"
 
 
 def show_json(values: Mapping[str, Any]) -> None:
-    """The numbers, and nothing else, on standard output."""
+    """Print values as JSON to standard output."""
     print(json.dumps(values, indent=2))
 
 
 def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A table, its first column and all words to the left, numbers to the right."""
+    """Print a table; the first column and text align left, numbers right."""
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    for place, column in enumerate(columns):
-        words = place == 0 or any(isinstance(row[place], str) for row in rows)
-        table.add_column(column, justify="left" if words else "right")
+    for i, column in enumerate(columns):
+        is_text = i == 0 or any(isinstance(row[i], str) for row in rows)
+        table.add_column(column, justify="left" if is_text else "right")
     for row in rows:
-        table.add_row(*(Text(str(cell)) for cell in row))
+        table.add_row(*(Text(str(value)) for value in row))
     console.print(table)

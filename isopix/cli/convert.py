@@ -1,4 +1,4 @@
-"""`isopix convert`: other people's Image GPTs in, ours out."""
+"""`isopix convert`: convert checkpoints from and to Hugging Face, and from OpenAI."""
 
 import sys
 from collections import Counter
@@ -9,38 +9,38 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from isopix.cli.console import Json, say, show_json
-from isopix.cli.loading import Positive, network_of
+from isopix.cli.console import Json, Plugins, load_plugins, say, show_json
+from isopix.cli.loading import Positive, load_network
 from isopix.codecs import palette_file
 from isopix.core.command_line import command
 from isopix.core.types import Grid
 from isopix.interop import hub
-from isopix.interop.huggingface import convert as theirs
+from isopix.interop.huggingface import convert as hf
 from isopix.interop.import_run import ACCOUNTS, adopt
 from isopix.interop.imported_model import Imported
-from isopix.interop.openai import convert as released
+from isopix.interop.openai import convert as openai_checkpoint
 from isopix.report.load_run import gather_any
 from isopix.report.model_card import card
 
 app = App(
     name="convert",
-    help="""Other people's Image GPTs in, ours out.
+    help="""Convert checkpoints from and to Hugging Face, and from OpenAI.
 
 Example: isopix convert huggingface openai/imagegpt-small runs/imagegpt
 """,
 )
 
-Out = Annotated[Path, Parameter(help="the folder to write; it must be new or empty")]
+Out = Annotated[Path, Parameter(help="Folder to create; it must be new or empty.")]
 Rows = Annotated[
-    int | None, Parameter(validator=Positive, help="of its images, where no file says; with --cols")
+    int | None, Parameter(validator=Positive, help="Image rows, where no file states them; with --cols.")
 ]
 Cols = Annotated[
-    int | None, Parameter(validator=Positive, help="of its images, where no file says; with --rows")
+    int | None, Parameter(validator=Positive, help="Image columns, where no file states them; with --rows.")
 ]
 Data = Annotated[
-    str | None, Parameter(help="the images that it was trained on, if you know: a name or a path")
+    str | None, Parameter(help="Data set that the model was trained on, if known: a name or a path.")
 ]
-PaletteFile = Annotated[Path | None, Parameter(help="a palette file, in place of the model's own")]
+PaletteFile = Annotated[Path | None, Parameter(help="Palette file to use instead of the model's own.")]
 
 
 @app.command
@@ -54,24 +54,24 @@ def huggingface(
     data: Data = None,
     json: Json = False,
 ) -> None:
-    """A run folder from Hugging Face's ImageGPT, in a local folder or on the hub.
+    """Convert a Hugging Face ImageGPT, in a local folder or on the Hub, to a run folder.
 
-    The weights may be safetensors or pickled tensors; a pickle that would do anything else is refused.
+    Weights may be safetensors or pickled tensors; a pickle with anything but tensors is rejected.
 
     Example: isopix convert huggingface openai/imagegpt-small runs/imagegpt
 
     Parameters
     ----------
     source
-        A folder as save_pretrained leaves it, or a name of the hub (owner/name).
+        Folder written by save_pretrained, or a repository on the Hub (owner/name).
     """
-    colours, grid = None if palette is None else palette_file.read(palette).colours, _grid(rows, cols)
+    colors, grid = None if palette is None else palette_file.read(palette).colours, _grid(rows, cols)
 
     def read() -> Imported:
-        imported = theirs.read(hub.located(source), colours, grid=grid)
+        imported = hf.read(hub.located(source), colors, grid=grid)
         return imported if Path(source).exists() else replace(imported, origin=f"Hugging Face {source}")
 
-    _adopt(read, out, data, json=json)
+    _import(read, out, data, json=json)
 
 
 @app.command
@@ -85,69 +85,69 @@ def openai(
     data: Data = None,
     json: Json = False,
 ) -> None:
-    """A run folder from a checkpoint of OpenAI's image-gpt, autoregressive or BERT; needs no TensorFlow.
+    """Convert an OpenAI image-gpt checkpoint, autoregressive or BERT, to a run folder, without TensorFlow.
 
     Example: isopix convert openai igpt-s/model.ckpt-1000000 runs/igpt-s --palette kmeans_centers.npy
 
     Parameters
     ----------
     prefix
-        The checkpoint without the ends of its files: model.ckpt-1000000 for model.ckpt-1000000.index.
+        Checkpoint path without file suffixes: model.ckpt-1000000 for model.ckpt-1000000.index.
     palette
-        The colours that its codes stand for: OpenAI's kmeans_centers.npy, or any palette file.
+        Palette of the checkpoint: OpenAI's kmeans_centers.npy, or any palette file.
     """
-    colours, grid = palette_file.read(palette).colours, _grid(rows, cols)
-    _adopt(lambda: released.read(prefix, colours, grid=grid), out, data, json=json)
+    colors, grid = palette_file.read(palette).colours, _grid(rows, cols)
+    _import(lambda: openai_checkpoint.read(prefix, colors, grid=grid), out, data, json=json)
 
 
 @app.command(name="to-huggingface")
-def to_huggingface(run: Path, out: Out, *, json: Json = False) -> None:
-    """A folder that transformers loads as ImageGPT and its image processor, with a model card.
+def to_huggingface(run: Path, out: Out, *, plugin: Plugins = None, json: Json = False) -> None:
+    """Convert a run to a folder that transformers loads as ImageGPT, with image processor and model card.
 
     Example: isopix convert to-huggingface runs/ar exported
 
     Parameters
     ----------
     run
-        The run folder, whose newest checkpoint is written, or a folder that isopix.save wrote.
+        Run folder, whose newest checkpoint is converted, or a folder written by isopix.save.
     """
-    loaded = network_of(run, "cpu")
-    told = card(gather_any(run), name=out.name, library="transformers")
-    theirs.write(out, loaded.network, card=told)
+    load_plugins(plugin)
+    loaded = load_network(run, "cpu")
+    readme = card(gather_any(run), name=out.name, library="transformers")
+    hf.write(out, loaded.network, card=readme)
     if json:
         show_json({"folder": str(out), "step": loaded.step})
         return
     say(f"wrote {out}, step {loaded.step} of {run}")
-    say(f"load it: transformers.ImageGPTForCausalImageModeling.from_pretrained('{out}')")
+    say(f"load with: transformers.ImageGPTForCausalImageModeling.from_pretrained('{out}')")
 
 
 def _grid(rows: int | None, cols: int | None) -> Grid | None:
     if rows is None or cols is None:
         if rows != cols:
-            raise ValueError("--rows and --cols belong together; one of them is missing")
+            raise ValueError("--rows and --cols must be given together")
         return None
     return Grid(rows, cols)
 
 
-def _adopt(read: Callable[[], Imported], out: Path, data: str | None, *, json: bool) -> None:
+def _import(read: Callable[[], Imported], out: Path, data: str | None, *, json: bool) -> None:
     run, imported = adopt(read, out, data=data, command=["isopix", *sys.argv[1:]])
     parameters = sum(tensor.numel() for tensor in imported.tensors.values())
     skipped = Counter(account.skipped for account in imported.accounts if account.skipped)
-    taken = sum(not account.skipped for account in imported.accounts)
+    loaded = sum(not account.skipped for account in imported.accounts)
     rounded = sum(bool(account.rounded) for account in imported.accounts)
     if json:
         rules = dict(skipped)
-        counts = {"parameters": parameters, "tensors": taken, "rounded": rounded, "skipped": rules}
+        counts = {"parameters": parameters, "tensors": loaded, "rounded": rounded, "skipped": rules}
         show_json({"run": str(run.path), **counts})
         return
-    say(f"{imported.origin}: {imported.depth} × {imported.width}, {parameters:,} parameters")
-    say(f"took {taken} tensors; left out by rule: {sum(skipped.values())}")
+    say(f"{imported.origin}: depth {imported.depth}, width {imported.width}, {parameters:,} parameters")
+    say(f"loaded {loaded} tensors, skipped {sum(skipped.values())} by rule")
     for rule, count in skipped.items():
         say(f"  {count} × {rule}")
     if rounded:
-        number = f"{rounded} tensors of float64 were" if rounded > 1 else "1 tensor of float64 was"
-        say(f"{number} rounded to float32, in which networks compute here")
+        say(f"rounded {rounded} float64 tensor{'s' * (rounded > 1)} to float32")
     grid = imported.grid
-    say(f"wrote {run.path}, which reads images of {grid.rows}×{grid.cols}")
-    say(f"what became of each tensor: {next(run.checkpoints.glob('step-*')) / ACCOUNTS}.json")
+    say(f"wrote {run.path}, for images of {grid.rows}×{grid.cols} pixels")
+    say(f"tensor report: {next(run.checkpoints.glob('step-*')) / ACCOUNTS}.json")
     say(f"next: {command('verify', out)} --data … ; {command('probe', out)} --data …")

@@ -1,17 +1,30 @@
-"""`isopix evaluate`: how right a fine-tuned run is about the classes of test images."""
+"""`isopix evaluate`: classification metrics of a fine-tuned run on the test set."""
 
 from pathlib import Path
 from typing import Any
 
-from isopix.cli.console import Device, Json, Limit, Seed, percent, say, show_json, show_table, warn
-from isopix.cli.loading import images_for
-from isopix.cli.progress import counting
+from isopix.cli.console import (
+    Device,
+    Json,
+    Limit,
+    OtherLabeled,
+    Plugins,
+    Seed,
+    load_plugins,
+    percent,
+    say,
+    show_json,
+    show_table,
+    warn,
+)
+from isopix.cli.loading import evaluation_images
+from isopix.cli.progress import progress_bar
 from isopix.core import config
 from isopix.core import device as devices
 from isopix.core.device import Precision
 from isopix.data.dataset import digest
 from isopix.finetune.metrics import Verdict
-from isopix.runs.evaluate import evaluate as judged
+from isopix.runs.evaluate import evaluate as evaluate_run
 from isopix.runs.evaluate import load_tuned, refuse_masks, usual_masks
 from isopix.storage.atomic import write_json
 from isopix.storage.provenance import record, tag
@@ -21,40 +34,40 @@ from isopix.storage.run_folder import RunFolder
 def evaluate(
     run: Path,
     *,
-    data: str | None = None,
-    masks: int | None = None,
+    data: OtherLabeled = None,
+    mask_ensemble: int | None = None,
     limit: Limit = None,
     precision: Precision | None = None,
     seed: Seed = 0,
+    plugin: Plugins = None,
     device: Device = "auto",
     json: Json = False,
 ) -> None:
-    """Judge a fine-tuned run on test images: accuracy with its interval, class loss, confusions.
+    """Evaluate a fine-tuned run on the test set: accuracy, classification loss, confusion matrix.
 
-    With several masks a masked network reads every image under each, and the answers are put to a vote. The
-    numbers, those of every class among them, are kept in the run's `evaluations` folder.
+    With a mask ensemble, a masked network classifies every image under several random masks and the
+    predictions are combined by majority vote. Results go to the run's `evaluations` folder.
 
-    Example: isopix evaluate runs/classes --masks 5
+    Example: isopix evaluate runs/classes --mask-ensemble 5
 
     Parameters
     ----------
     run
-        The run folder of a fine-tuned network.
-    data
-        Other labelled images of the same classes: a folder, an .npz file, Parquet, or a name.
-    masks
-        Masks that each image is read under; 0 hides nothing; without it as the run's classify.masked says.
+        Run folder of a fine-tuned network.
+    mask_ensemble
+        Number of random masks per test image; 0 uses unmasked images. Default: as in fine-tuning.
     precision
-        Of the network's arithmetic; the run's own without it.
+        Precision of the forward pass. Default: that of the run.
     """
+    load_plugins(plugin)
     folder, tuned = RunFolder.open(run), load_tuned(run, device=devices.pick(device))
     for reason in tuned.loaded.passed_over:
-        warn(f"passed over: {reason}")
-    masks = usual_masks(tuned) if masks is None else masks
+        warn(f"skipped: {reason}")
+    masks = usual_masks(tuned) if mask_ensemble is None else mask_ensemble
     refuse_masks(tuned, masks)
-    images = images_for(tuned.loaded, data, limit)
-    with counting("test images", len(images.test) * max(1, masks)) as done:
-        found = judged(
+    images = evaluation_images(tuned.loaded, data, limit)
+    with progress_bar("evaluation", len(images.test) * max(1, masks)) as done:
+        metrics = evaluate_run(
             tuned,
             images,
             masks=masks,
@@ -62,38 +75,38 @@ def evaluate(
             precision=precision or tuned.loaded.recipe.train.precision,
             progress=done,
         )
-    facts = {"data": images.name, "limit": limit, "masks": masks, "seed": seed}
-    facts |= {"precision": precision or tuned.loaded.recipe.train.precision, "images_digest": digest(images)}
-    values = {"kind": "evaluation", "step": tuned.loaded.step, **facts, "classes": list(tuned.classes)}
-    values |= config.to_dict(found)
-    path = _keep(folder, values, tag(facts))
+    settings = {"data": images.name, "limit": limit, "masks": masks, "seed": seed}
+    settings |= {
+        "precision": precision or tuned.loaded.recipe.train.precision,
+        "images_digest": digest(images),
+    }
+    values = {"kind": "evaluation", "step": tuned.loaded.step, **settings, "classes": list(tuned.classes)}
+    values |= config.to_dict(metrics)
+    path = _save(folder, values, tag(settings))
     if json:
         show_json({**values, "record": str(path)})
     else:
-        show(found, masks, images.name)
+        _print_metrics(metrics, masks, images.name)
         say(f"wrote {path}")
 
 
-def _keep(run: RunFolder, values: dict[str, Any], mark: str) -> Path:
+def _save(run: RunFolder, values: dict[str, Any], suffix: str) -> Path:
     run.evaluations.mkdir(exist_ok=True)
-    path = run.evaluations / f"evaluate-{values['step']:08d}-{values['data']}-{mark}.json"
+    path = run.evaluations / f"evaluate-{values['step']:08d}-{values['data']}-{suffix}.json"
     write_json(path, record(values))
     return path
 
 
-def show(found: Verdict, masks: int, name: str) -> None:
-    """The table of one verdict."""
-    rows = [
-        (
-            f"modal vote of {masks} masks" if masks > 1 else "accuracy",
-            percent(found.accuracy, found.low, found.high),
-        )
-    ]
+def _print_metrics(metrics: Verdict, masks: int, name: str) -> None:
+    accuracy = percent(metrics.accuracy, metrics.low, metrics.high)
+    rows = [(f"accuracy, majority vote of {masks} masks" if masks > 1 else "accuracy", accuracy)]
     if masks > 1:
-        rows.append(("one mask, mean", f"{found.ensemble.single:.1%}"))
-        rows.append(("mean probability of all", f"{found.ensemble.mean_probability:.1%}"))
-    if found.top5 is not None:
-        rows.append(("among the five likeliest", f"{found.top5:.1%}"))
-    rows.append(("class loss, nats", f"{found.class_nats:.4f}"))
-    hidden = "" if masks == 0 else ", under one mask" if masks == 1 else f", under {masks} masks each"
-    show_table(f"{found.images:,} test images of {name}{hidden}", ["", "(95 % interval)"], rows)
+        rows.append(("accuracy, mean of single masks", f"{metrics.ensemble.single:.1%}"))
+        rows.append(("accuracy, averaged probabilities", f"{metrics.ensemble.mean_probability:.1%}"))
+    if metrics.top5 is not None:
+        rows.append(("top-5 accuracy", f"{metrics.top5:.1%}"))
+    rows.append(("classification loss", f"{metrics.class_nats:.4f} nats"))
+    masking = "" if masks == 0 else ", one random mask" if masks == 1 else f", {masks} random masks"
+    show_table(
+        f"{metrics.images:,} test images of {name}{masking}", ["metric", "value (95 % interval)"], rows
+    )

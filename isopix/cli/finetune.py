@@ -1,4 +1,4 @@
-"""`isopix finetune`: a run, or a recipe from scratch, and labelled images become a classifier."""
+"""`isopix finetune`: fine-tune a run, or train a recipe from scratch, to classify labeled images."""
 
 import sys
 from functools import partial
@@ -7,17 +7,30 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isopix.cli.console import Board, Device, Json, Limit, OwnSeed, SettingsFile, Source, changes, say
-from isopix.cli.run_display import Again, conclude, going_on, watching
+from isopix.cli.console import (
+    Device,
+    Json,
+    Limit,
+    Plugins,
+    RunSeed,
+    SettingsFile,
+    Source,
+    TensorBoard,
+    load_plugins,
+    overrides,
+    plugin_options,
+    say,
+)
+from isopix.cli.run_display import ResumeCommand, print_summary, progress_display, with_resume_hint
 from isopix.core import device as devices
 from isopix.core.command_line import command
 from isopix.runs.finetune import begin
 from isopix.runs.pretrain import start
-from isopix.runs.refit import fold_back as choose_and_fold_back
+from isopix.runs.refit import fold_back as train_and_refit
 
-FoldBack = Annotated[
+Refit = Annotated[
     bool,
-    Parameter(help="a run in OUT/choice chooses the step; then learn from train and validation so long"),
+    Parameter(help="Choose the number of steps on the validation split, then retrain on train + validation."),
 ]
 
 
@@ -30,48 +43,51 @@ def finetune(
     limit: Limit = None,
     labels: str | None = None,
     subset: int | None = None,
-    fold_back: FoldBack = False,
-    seed: OwnSeed = None,
+    refit_on_validation: Refit = False,
+    seed: RunSeed = None,
+    plugin: Plugins = None,
     device: Device = "auto",
-    tensorboard: Board = False,
+    tensorboard: TensorBoard = False,
     json: Json = False,
-    again: Again = None,
+    resume_command: ResumeCommand = None,
 ) -> None:
-    """Fine-tune a run on labelled images; a recipe's name starts from scratch.
+    """Fine-tune a run to classify labeled images, or train a recipe from scratch.
 
-    The weights with the best validation accuracy are kept, and judged on the test images at the end. Ctrl-C
-    saves and says how to go on; with --fold-back the same command goes on.
+    The weights with the best validation accuracy are kept and evaluated on the test set. Ctrl-C saves a
+    checkpoint and prints the command that resumes the run.
 
-    Example: isopix finetune runs/photos --data labelled/ --out runs/classes steps=500 batch_size=64
+    Example: isopix finetune runs/photos --data labeled/ --out runs/classes steps=500 lr=1e-4
 
     Parameters
     ----------
     source
-        The run folder of a pre-trained network, or the name of a recipe.
+        Run folder of a pre-trained network, or a recipe name to train from scratch.
     settings
-        Changes, as path=value; generative_weight, layer, pool, residual_block, dropout, smoothing, patience,
-        hide, masked and interpolation are those of fine-tuning.
+        Settings to override, as name=value, such as steps=500, lr=1e-4, dropout=0.1 or patience=5.
     out
-        The run folder; it must be new or empty.
+        Run folder to create; it must be new or empty.
     labels
-        Use so many training images of each class alone, or a share as in 10%.
+        Number of labeled training images per class, or a fraction such as 10%.
     subset
-        Which random draw of them: 0, 1, ...
+        Index of the balanced random subset that --labels selects: 0, 1, ...
     """
-    shared = changes(data=data, limit=limit, seed=seed)
+    load_plugins(plugin)
+    shared = overrides(data=data, limit=limit, seed=seed)
     options = {**shared, "data.labels": labels, "data.subset": subset}
-    beginning = partial(begin, source, file=file, options=options, assignments=settings)
-    (recipe, origin), where = beginning(), devices.pick(device)
-    looking_on = partial(watching, device=where, tensorboard=tensorboard, json=json)
+    prepare = partial(begin, source, file=file, options=options, assignments=settings)
+    (recipe, origin), where = prepare(), devices.pick(device)
+    display = partial(progress_display, device=where, tensorboard=tensorboard, json=json)
     if not json:
-        whence = f"from step {origin.facts['pretrained']['step']} of {source}" if origin else "from scratch"
-        work = f"{recipe.data.source}, {recipe.train.steps} steps of {recipe.train.batch_size}"
-        say(f"{recipe.name} {whence} on {work}, {devices.describe(where)}")
-    again = again or (command(*sys.argv[1:]) if fold_back else command("resume", out))
-    with going_on(out, again):
-        if fold_back:
-            outcome = choose_and_fold_back(beginning, out, device=where, watching=looking_on)
+        weights = f"from step {origin.facts['pretrained']['step']} of {source}" if origin else "from scratch"
+        work = f"{recipe.data.source}, {recipe.train.steps} steps, batch size {recipe.train.batch_size}"
+        say(f"{recipe.name} {weights} on {work}, {devices.describe(where)}")
+    plugins = plugin_options(plugin)
+    resume = command(*sys.argv[1:]) if refit_on_validation else command("resume", out, *plugins)
+    again = resume_command or resume
+    with with_resume_hint(out, again):
+        if refit_on_validation:
+            outcome = train_and_refit(prepare, out, device=where, watching=display)
         else:
-            with looking_on(recipe) as watch:
+            with display(recipe) as watch:
                 outcome = start(recipe, out, device=where, watch=watch, origin=origin)
-    conclude(recipe, outcome, again, json=json)
+    print_summary(recipe, outcome, again, options=plugins, json=json)

@@ -1,6 +1,4 @@
-"""What `sample`, `complete` and `reconstruct` share: a network, images for it, and a picture kept with its
-numbers.
-"""
+"""Load networks and images for a command, and save its figures with their numbers."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -20,42 +18,48 @@ from isopix.storage.provenance import record, tag
 from isopix.storage.run_folder import RunFolder
 
 Positive = validators.Number(gte=1)
-Count = Annotated[int, Parameter(name=["--count", "-n"], validator=Positive, help="how many images")]
-Temperature = Annotated[float, Parameter(help="1 draws from the model as it is; less is more cautious")]
-TopK = Annotated[int | None, Parameter(help="draw from the k likeliest colours alone")]
-TopP = Annotated[float | None, Parameter(help="draw from the fewest colours that reach this probability")]
+Count = Annotated[int, Parameter(name=["--count", "-n"], validator=Positive, help="Number of images.")]
+Temperature = Annotated[
+    float, Parameter(help="Softmax temperature; values below 1 sharpen the distribution.")
+]
+TopK = Annotated[int | None, Parameter(help="Sample from the k most likely colors only.")]
+TopP = Annotated[
+    float | None, Parameter(help="Sample from the most likely colors whose probabilities add up to p.")
+]
 SplitName = Literal["train", "validation", "test"]
 Split = Annotated[
-    SplitName | None, Parameter(help="which of their splits; test, or all of other images without one")
+    SplitName | None,
+    Parameter(help="Split of the data set. Default: test, or all images of another unsplit data set."),
 ]
 
 
-def network_of(run: Path, device: str) -> Loaded:
-    """The newest intact network of a run; damaged checkpoints that were passed over are named."""
+def load_network(run: Path, device: str) -> Loaded:
+    """Load the newest intact network of a run; warn about damaged checkpoints that were skipped."""
     loaded = load(run, device=devices.pick(device))
     for reason in loaded.passed_over:
-        warn(f"passed over: {reason}")
+        warn(f"skipped: {reason}")
     loaded.network.eval()
     return loaded
 
 
 def load_images(settings: Data, seed: int) -> ImageSet:
-    """The images of these settings; files that cannot be read are named on standard error."""
+    """Load the images of these settings; warn about files that cannot be read."""
     images = load_image_set(settings, seed=seed)
     for skipped in images.skipped:
         warn(f"skipped {skipped.path}: {skipped.reason}")
     return images
 
 
-def images_for(loaded: Loaded, source: str | None, limit: int | None = None) -> ImageSet:
-    """Images of another source, or of the run's own with the limit that it has, at the resolution of the
-    network, with a validation split and all labels.
+def evaluation_images(loaded: Loaded, source: str | None, limit: int | None = None) -> ImageSet:
+    """Load images to evaluate a network on, at its resolution, with a validation split and all labels.
+
+    They come from `source`, or else from the run's own data set with the run's own limit.
     """
-    return load_images(data_for(loaded, source, limit), loaded.recipe.train.seed)
+    return load_images(evaluation_data(loaded, source, limit), loaded.recipe.train.seed)
 
 
-def data_for(loaded: Loaded, source: str | None, limit: int | None = None) -> Data:
-    """The settings of `images_for`."""
+def evaluation_data(loaded: Loaded, source: str | None, limit: int | None = None) -> Data:
+    """Return the settings that `evaluation_images` loads."""
     settings = replace(loaded.recipe.data, fold_back=False, labels=None, subset=0)
     if source is not None:
         settings = replace(settings, source=source, limit=None)
@@ -64,47 +68,44 @@ def data_for(loaded: Loaded, source: str | None, limit: int | None = None) -> Da
     return settings
 
 
-def learnt_before(own: Data, source: str | None) -> tuple[str, ...]:
-    """A sentence for a choice by validation images that a run with these data has learnt from; none for
-    images of another source.
-    """
+def leakage_warning(own: Data, source: str | None) -> tuple[str, ...]:
+    """Return a warning if a run with these data settings was trained on the validation images of `source`."""
     if not own.fold_back or not (source is None or _is_own(own, source)):
         return ()
     return (
-        "validation was folded back into what the run learnt from, so the choice by it favours what the run "
-        "knows by heart, and validation accuracies are too high; the test images are unseen",
+        "the run was refitted on training and validation images: choices made on the validation split are "
+        "biased and validation accuracies are too high; the test images are unseen",
     )
 
 
 def _is_own(own: Data, source: str) -> bool:
-    """Whether it is the source of these data."""
     return source == own.source or str(Path(source).resolve()) == own.source
 
 
-def split_to_draw(
+def select_split(
     loaded: Loaded, source: str | None, split: SplitName | None, limit: int | None
 ) -> tuple[ImageSet, SplitName]:
-    """Images to draw from, and of which split: the one asked for, else test; all of a source without one.
+    """Load images and choose their split: the given one, or test, or all images of an unsplit source.
 
-    Of the run's own images the test split is held out, as in training; of others nothing need be.
+    The run's own data set is split as in training; another one is not split at random.
     """
     if source is None or _is_own(loaded.recipe.data, source):
-        return images_for(loaded, source, limit), split or "test"
+        return evaluation_images(loaded, source, limit), split or "test"
     settings = replace(loaded.recipe.data, source=source, limit=limit, fold_back=False, holdout=0.0)
     images = load_images(settings, loaded.recipe.train.seed)
     return images, split or ("test" if len(images.test) else "train")
 
 
 def first_images(data: ImageSet, split: SplitName, count: int) -> Images:
-    """The first images of a split. Raises ValueError if there are not as many."""
+    """Return the first `count` images of a split. Raises ValueError if it has fewer."""
     images = {"train": data.train, "validation": data.validation, "test": data.test}[split].images
     if not 1 <= count <= len(images):
-        raise ValueError(f"{count} images asked for; {data.name} has {len(images)} in its {split} split")
+        raise ValueError(f"{count} images requested; {data.name} has {len(images)} in its {split} split")
     return images[:count]
 
 
-def keep(run: RunFolder, name: str, picture: Any, numbers: Mapping[str, Any], *, json: bool) -> Path:
-    """Save a picture and its numbers as `samples/<name>-<tag>.png` and `.json`, and say where."""
+def save_figure(run: RunFolder, name: str, picture: Any, numbers: Mapping[str, Any], *, json: bool) -> Path:
+    """Save a figure and its numbers as `samples/<name>-<tag>.png` and `.json`, and print the path."""
     path = run.samples / f"{name}-{tag(numbers)}.png"
     run.samples.mkdir(exist_ok=True)
     picture.save(path)

@@ -1,4 +1,4 @@
-"""`isopix lowdata`: the error of a run's features, and of the run fine-tuned, with few labels."""
+"""`isopix low-data`: few-label test error of a linear probe and of fine-tuning."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -6,9 +6,19 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from isopix.cli.console import Device, Json, Limit, OtherLabelled, say, show_json, show_table
-from isopix.cli.loading import data_for, images_for, learnt_before, network_of
-from isopix.cli.progress import counting
+from isopix.cli.console import (
+    Device,
+    Json,
+    Limit,
+    OtherLabeled,
+    Plugins,
+    load_plugins,
+    say,
+    show_json,
+    show_table,
+)
+from isopix.cli.loading import evaluation_data, evaluation_images, leakage_warning, load_network
+from isopix.cli.progress import progress_bar
 from isopix.core import device as devices
 from isopix.core.device import Precision
 from isopix.data.dataset import ImageSet
@@ -23,130 +33,134 @@ from isopix.storage.run_folder import RunFolder
 from isopix.train.trainer import Record
 
 Results = dict[str, list[FewLabels]]
-STRONGER = tuple(strength for strength in STRENGTHS if strength >= 1e-4)  # few images part by any weights
-PAPERS = (4, 25, 400)  # images of each class (iGPT section 4.5)
+L2_GRID = tuple(l2 for l2 in STRENGTHS if l2 >= 1e-4)  # few images are separable even with small weights
+LABELS = (4, 25, 400)  # labeled images per class (iGPT section 4.5)
 
-Labels = Annotated[list[int], Parameter(consume_multiple=True, help="images of each class, several numbers")]
+Labels = Annotated[
+    list[int],
+    Parameter(consume_multiple=True, negative="", help="Labeled images per class, one or more numbers."),
+]
 
 
-def lowdata(
+def low_data(
     run: Path,
     *settings: str,
     labels: Labels | None = None,
     subsets: int = 5,
-    data: OtherLabelled = None,
+    data: OtherLabeled = None,
     limit: Limit = None,
-    finetune: int = 0,
+    finetune_steps: int = 0,
     precision: Precision | None = None,
+    plugin: Plugins = None,
     device: Device = "auto",
     json: Json = False,
 ) -> None:
-    """Error on the test images with few labels, mean and deviation over random balanced subsets.
+    """Measure test error with few labels: mean and standard deviation over random balanced subsets.
 
-    Logistic regression on the features of one layer, which validation chooses over all subsets, beside the
-    network untrained and raw pixels; with --finetune also the run fine-tuned. The numbers, and the runs that
-    were fine-tuned, are kept in the run's `lowdata` folder.
+    Linear probe of the layer chosen on the validation split, with an untrained network and raw pixels as
+    baselines; with --finetune-steps, fine-tuning too. Results go to the run's `low-data` folder.
 
-    Example: isopix lowdata runs/photos --labels 4 25 400 --subsets 5
+    Example: isopix low-data runs/photos --labels 4 25 400 --subsets 5
 
     Parameters
     ----------
     run
-        The run folder.
+        Run folder.
     settings
-        Of fine-tuning, as path=value: those of `isopix finetune`.
+        Fine-tuning settings to override, as name=value.
     subsets
-        How many random subsets of each number, drawn by the run's seed.
-    finetune
-        Also fine-tune the run on every subset, for so many steps at most.
+        Number of random subsets of each size.
+    finetune_steps
+        Also fine-tune the run on every subset, for at most this many steps.
     precision
-        Of the network's arithmetic; the run's own without it.
+        Precision of the forward pass. Default: that of the run.
     """
-    if settings and not finetune:
-        raise ValueError(f"'{settings[0]}' is a setting of fine-tuning; give --finetune STEPS as well")
-    question = Question(tuple(labels or PAPERS), subsets)
-    folder, loaded = RunFolder.open(run), network_of(run, device)
-    images = images_for(loaded, data, limit)
-    given: dict[str, Any] = {"images": data_for(loaded, data, limit), "tested": len(images.test)}
-    words, out = (f"steps={finetune}", *settings), folder.path / "lowdata"
-    how = tuning(run, words, **given, out=out, device=devices.pick(device)) if finetune else None
-    with counting("features", 1) as done:
+    load_plugins(plugin)
+    if settings and not finetune_steps:
+        raise ValueError(f"'{settings[0]}' is a fine-tuning setting; it needs --finetune-steps")
+    protocol = Question(tuple(labels or LABELS), subsets)
+    folder, loaded = RunFolder.open(run), load_network(run, device)
+    images = evaluation_images(loaded, data, limit)
+    given: dict[str, Any] = {"images": evaluation_data(loaded, data, limit), "tested": len(images.test)}
+    words, out = (f"steps={finetune_steps}", *settings), folder.path / "low-data"
+    job = tuning(run, words, **given, out=out, device=devices.pick(device)) if finetune_steps else None
+    with progress_bar("features", 1) as done:
         results = by_features(
             loaded,
             images,
-            question,
+            protocol,
             precision=precision or loaded.recipe.train.precision,
-            protocol=Protocol(strengths=STRONGER, weaker=()),
+            protocol=Protocol(strengths=L2_GRID, weaker=()),
             progress=done,
         )
-    if how:
-        results["fine-tuned"] = by_finetuning(how, question, Watch() if json else Watch(_tell))
-    facts: dict[str, Any] = {
+    if job:
+        results["fine-tuned"] = by_finetuning(job, protocol, Watch() if json else Watch(_print_record))
+    options: dict[str, Any] = {
         "data": images.name,
         "limit": limit,
         "seed": loaded.recipe.train.seed,
         "subsets": subsets,
     }
-    if how:
-        facts |= {"finetune": finetune, "settings": settings}
-    values = {"kind": "lowdata", "step": loaded.step, **facts, "results": _told(results)}
-    path = _keep(folder, values, tag({**facts, "labels": question.labels}))
+    if job:
+        options |= {"finetune_steps": finetune_steps, "settings": settings}
+    values = {"kind": "low_data", "step": loaded.step, **options, "results": _summary(results)}
+    path = _save(folder, values, tag({**options, "labels": protocol.labels}))
     if json:
         show_json({**values, "record": str(path)})
     else:
-        _show(results, images)
-        for text in learnt_before(loaded.recipe.data, data):
+        _print_errors(results, images)
+        for text in leakage_warning(loaded.recipe.data, data):
             say(f"note: {text}")
         say(f"wrote {path}")
 
 
-def _told(results: Results) -> dict[str, list[dict[str, Any]]]:
-    """Every number, and the mean and deviation that the table shows."""
+def _summary(results: Results) -> dict[str, list[dict[str, Any]]]:
+    """Return all results with their mean and standard deviation."""
     return {
-        whose: [{**asdict(each), "mean": each.mean, "deviation": each.deviation} for each in found]
-        for whose, found in results.items()
+        method: [{**asdict(each), "mean": each.mean, "std": each.deviation} for each in found]
+        for method, found in results.items()
     }
 
 
-def _keep(run: RunFolder, values: dict[str, Any], mark: str) -> Path:
-    folder = run.path / "lowdata"
+def _save(run: RunFolder, values: dict[str, Any], suffix: str) -> Path:
+    folder = run.path / "low-data"
     folder.mkdir(exist_ok=True)
-    path = folder / f"lowdata-{values['step']:08d}-{values['data']}-{mark}.json"
+    path = folder / f"low-data-{values['step']:08d}-{values['data']}-{suffix}.json"
     write_json(path, record(values))
     return path
 
 
-def _show(results: Results, images: ImageSet) -> None:
-    """Ours, and on CIFAR-10 the paper's table under it."""
+def _print_errors(results: Results, images: ImageSet) -> None:
+    """Print the errors and, for CIFAR-10, those that the paper published."""
     counts = [each.images for each in next(iter(results.values()))]
     rows = [
         (
-            _named(whose, found, len(images.test)),
+            _title(method, found, len(images.test)),
             *(f"{each.mean:.1%} ± {each.deviation:.1%}" for each in found),
         )
-        for whose, found in results.items()
+        for method, found in results.items()
     ]
     title = (
-        f"Error on {len(images.test):,} test images of {images.name}: mean ± deviation over "
-        f"{len(next(iter(results.values()))[0].errors)} random subsets; layer and strength chosen on "
+        f"Test error on {images.name} ({len(images.test):,} images): mean ± std over "
+        f"{len(next(iter(results.values()))[0].errors)} random subsets; layer and L2 penalty chosen on "
         f"{len(images.validation):,} validation images"
     )
-    show_table(title, ["images with labels", *(f"{count:,}" for count in counts)], rows)
+    show_table(title, ["labeled images", *(f"{count:,}" for count in counts)], rows)
     known = sorted({count for each in LOW_DATA for count in each.errors} & set(counts))
     if images.name == "cifar10" and known:
         published = [(each.method, *(_published(each, count) for count in known)) for each in LOW_DATA]
         show_table(
-            "Published on all of CIFAR-10 (iGPT table 4)",
-            ["images with labels", *map("{:,}".format, known)],
+            "Published test error on CIFAR-10 (iGPT table 4)",
+            ["labeled images", *map("{:,}".format, known)],
             published,
         )
 
 
-def _named(whose: str, found: list[FewLabels], tested: int) -> str:
+def _title(method: str, found: list[FewLabels], tested: int) -> str:
     if found[0].tested != tested:
-        whose += f", {found[0].tested:,} test images"
+        method += f", {found[0].tested:,} test images"
     layers = [str(each.layer) for each in found if each.layer is not None]
-    return f"{whose}, layer {'/'.join(layers)}" if layers and whose != "raw pixels" else whose
+    return f"{method}, layer {'/'.join(layers)}" if layers and method != "raw pixels" else method
 
 
 def _published(row: LowData, count: int) -> str:
@@ -155,9 +169,9 @@ def _published(row: LowData, count: int) -> str:
     return "{:.1f}% ± {:.1f}%".format(*row.errors[count])
 
 
-def _tell(event: Record) -> None:
-    """Of a fine-tuning run its notes and its end alone."""
-    if event["kind"] == "note":
-        say(event["text"])
-    elif event.get("split") == "test":
-        say(f"fine-tuned to step {event['step']}: {1 - event['accuracy']:.1%} error")
+def _print_record(record: Record) -> None:
+    """Print the notes and the test error of a fine-tuning run."""
+    if record["kind"] == "note":
+        say(record["text"])
+    elif record.get("split") == "test":
+        say(f"fine-tuned for {record['step']} steps: test error {1 - record['accuracy']:.1%}")

@@ -1,4 +1,4 @@
-"""`isopix palette`: fit, import and inspect colour palettes."""
+"""`isopix palette`: fit, import and inspect color palettes."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,21 +20,19 @@ from isopix.plots import style
 
 app = App(
     name="palette",
-    help="""Fit, import and inspect colour palettes.
+    help="""Fit, import and inspect color palettes.
 
 Example: isopix palette fit --data photos/ --out palette.npz
 """,
 )
 
-SHOWN = 10  # images in the picture of before and after
+EXAMPLES = 10  # images in the figure of before and after
 
 Numbers = Mapping[str, Any]
-Size = Annotated[tuple[int, int], Parameter(negative="", help="rows and columns to which images are resized")]
+Size = Annotated[tuple[int, int], Parameter(negative="", help="Rows and columns to resize images to.")]
 Range = Annotated[
     tuple[float, float] | None,
-    Parameter(
-        name="--range", negative="", help="the file's values of black and white, such as -1 1, 0 1 or 0 255"
-    ),
+    Parameter(name="--range", negative="", help="Values of black and white in the file: -1 1, 0 1 or 0 255."),
 ]
 
 
@@ -43,57 +41,57 @@ def fit(
     *,
     data: str,
     out: Path,
-    colours: int = 512,
+    colors: int = 512,
     size: Size = (32, 32),
     limit: Limit = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Fit k colours to the training images of a data set, by k-means over all their pixels.
+    """Fit a palette to the training images of a data set, by k-means over all their pixels.
 
-    Writes the palette and, beside it, pictures of it and of images before and after, with their numbers.
+    Writes the palette, figures of it and of images before and after quantization, and their numbers.
 
-    Example: isopix palette fit --data photos/ --colours 512 --out palette.npz
+    Example: isopix palette fit --data photos/ --colors 512 --out palette.npz
 
     Parameters
     ----------
     data
-        A folder of images, an .npz file, a Parquet file or folder, or a name (digits, cifar10, ...).
+        Data set: an image folder, .npz file, Parquet file or folder, or name (digits, cifar10, ...).
     out
-        The palette file, ending in .npz.
-    colours
-        How many.
+        Palette file to write, ending in .npz.
+    colors
+        Number of colors.
     """
     palette_file.check_name(out)
-    images = _load(data, size, limit, seed)
-    found = kmeans.fit(images.train.images, colours, seed=seed)
+    images = _load_images(data, size, limit, seed)
+    found = kmeans.fit(images.train.images, colors, seed=seed)
     source = f"k-means on {images.name} at {size[0]}×{size[1]}, seed {seed}"
     stored = StoredPalette(found.colours, source, found.fidelity.counts)
     palette_file.write(out, stored)
-    numbers = {**_facts(stored), "iterations": found.iterations, **_losses(stored, images)}
-    _finish(stored, numbers, [out, *_draw(out, stored, numbers, images)], json=json)
+    numbers = {**_description(stored), "iterations": found.iterations, **_errors(stored, images)}
+    _print(stored, numbers, [out, *_save_figures(out, stored, numbers, images)], json=json)
 
 
 @app.command(name="import")
 def import_palette(file: Path, *, out: Path, range_: Range = None, json: Json = False) -> None:
-    """Make a palette file of an array of colours, one a row, in a .npy or .npz file.
+    """Convert an array of colors in a .npy or .npz file to a palette file.
 
-    The value range must be stated, but for OpenAI's kmeans_centers.npy, which is known by its hash.
+    The value range is required, except for OpenAI's kmeans_centers.npy, which is recognized by its hash.
 
     Example: isopix palette import clusters.npy --range -1 1 --out palette.npz
 
     Parameters
     ----------
     file
-        An array of shape (colours, 3).
+        Array of shape (colors, 3).
     out
-        The palette file, ending in .npz.
+        Palette file to write, ending in .npz.
     """
     palette_file.check_name(out)
     stored = palette_file.read(file, range_)
     palette_file.write(out, stored)
-    numbers = _facts(stored)
-    _finish(stored, numbers, [out, *_draw(out, stored, numbers)], json=json)
+    numbers = _description(stored)
+    _print(stored, numbers, [out, *_save_figures(out, stored, numbers)], json=json)
 
 
 @app.command
@@ -107,35 +105,35 @@ def show(
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Show a palette and, on images, what it loses: error, dead colours, rare colours.
+    """Show a palette and its quantization error, unused colors and rare colors on a data set.
 
-    Example: isopix palette show palette.npz --data photos/ --out pictures/palette
+    Example: isopix palette show palette.npz --data photos/ --out figures/palette
 
     Parameters
     ----------
     file
-        A palette file.
+        Palette file.
     data
-        Images to measure it on.
+        Data set to measure the quantization error on.
     out
-        Write pictures and numbers too, under names that start so.
+        Path prefix of figures and numbers to write.
     """
     stored = palette_file.read(file)
-    images = None if data is None else _load(data, size, limit, seed)
-    numbers = {**_facts(stored), **({} if images is None else _losses(stored, images))}
-    _finish(stored, numbers, [] if out is None else _draw(out, stored, numbers, images), json=json)
+    images = None if data is None else _load_images(data, size, limit, seed)
+    numbers = {**_description(stored), **({} if images is None else _errors(stored, images))}
+    _print(stored, numbers, [] if out is None else _save_figures(out, stored, numbers, images), json=json)
 
 
-def _load(source: str, size: tuple[int, int], limit: int | None, seed: int) -> ImageSet:
+def _load_images(source: str, size: tuple[int, int], limit: int | None, seed: int) -> ImageSet:
     return load_images(Data(source=source, rows=size[0], cols=size[1], limit=limit), seed)
 
 
-def _facts(stored: StoredPalette) -> dict[str, Any]:
-    return {"colours": len(stored.colours), "source": stored.source, "fingerprint": stored.fingerprint}
+def _description(stored: StoredPalette) -> dict[str, Any]:
+    return {"num_colors": len(stored.colours), "source": stored.source, "fingerprint": stored.fingerprint}
 
 
-def _losses(stored: StoredPalette, images: ImageSet) -> dict[str, Any]:
-    """What the palette does to each split that has images."""
+def _errors(stored: StoredPalette, images: ImageSet) -> dict[str, Any]:
+    """Return the quantization error on each split that has images."""
     palette = Palette(stored.colours, Grid(1, 1))
     splits = {"train": images.train, "validation": images.validation, "test": images.test}
     return {
@@ -149,55 +147,59 @@ def _losses(stored: StoredPalette, images: ImageSet) -> dict[str, Any]:
 def _numbers(found: Fidelity) -> dict[str, Any]:
     return {
         "pixels": found.pixels,
-        "rmse_levels": found.rmse,
+        "rmse": found.rmse,
         "psnr_db": found.psnr,
-        "dead_colours": found.dead,
-        "rare_colours": found.rare,
+        "unused_colors": found.dead,
+        "rare_colors": found.rare,
     }
 
 
-def _draw(out: Path, stored: StoredPalette, numbers: Numbers, images: ImageSet | None = None) -> list[Path]:
-    """The pictures with their numbers, beside `out`."""
+def _save_figures(
+    out: Path, stored: StoredPalette, numbers: Numbers, images: ImageSet | None = None
+) -> list[Path]:
+    """Save the figures and their numbers next to `out`."""
     stem = out.with_suffix("")
     counts = None if stored.counts is None else stored.counts.tolist()
-    title = f"{len(stored.colours)} colours: {stored.source}"
+    title = f"{len(stored.colours)} colors: {stored.source}"
     figure = plots.palette(stored.colours, stored.counts, title=title)
-    written = style.save(figure, stem, {**numbers, "levels": stored.colours.tolist(), "counts": counts})
+    written = style.save(figure, stem, {**numbers, "rgb": stored.colours.tolist(), "counts": counts})
     if images is None:
         return list(written)
     split = images.test if len(images.test) else images.train
-    before = split.images[:SHOWN]
+    before = split.images[:EXAMPLES]
     rows, cols = before.shape[2:]
     palette = Palette(stored.colours, Grid(rows, cols))
     after = palette.decode(palette.encode(before))
     errors = (before.double() - after.double()).square().mean(dim=(1, 2, 3)).sqrt()
     figure = plots.before_after(before, after)
     name = stem.with_name(f"{stem.name}-images")
-    return [*written, *style.save(figure, name, {"rmse_levels_per_image": errors.tolist()})]
+    return [*written, *style.save(figure, name, {"rmse_per_image": errors.tolist()})]
 
 
-def _finish(stored: StoredPalette, numbers: Numbers, written: list[Path], *, json: bool) -> None:
+def _print(stored: StoredPalette, numbers: Numbers, written: list[Path], *, json: bool) -> None:
     if json:
         show_json({**numbers, "written": [str(path) for path in written]})
         return
     if console.is_terminal:
         console.print(_swatches(stored))
-    say(f"{numbers['colours']} colours: {numbers['source']} (fingerprint {numbers['fingerprint'][:12]})")
+    say(f"{numbers['num_colors']} colors: {numbers['source']} (fingerprint {numbers['fingerprint'][:12]})")
     if "splits" in numbers:
-        rows = [(name, *_row(values)) for name, values in numbers["splits"].items()]
-        show_table(numbers["data"], ["split", "pixels", "RMSE of 255", "PSNR", "dead", "rare"], rows)
+        rows = [(name, *_format_row(values)) for name, values in numbers["splits"].items()]
+        show_table(
+            numbers["data"], ["split", "pixels", "RMSE (0-255)", "PSNR", "unused colors", "rare colors"], rows
+        )
     for path in written:
         say(f"wrote {path}")
 
 
-def _row(values: Numbers) -> tuple[str, ...]:
-    psnr = "no error" if values["psnr_db"] is None else f"{values['psnr_db']:.2f} dB"
-    counts = (str(values["dead_colours"]), str(values["rare_colours"]))
-    return f"{values['pixels']:,}", f"{values['rmse_levels']:.3f}", psnr, *counts
+def _format_row(values: Numbers) -> tuple[str, ...]:
+    psnr = "exact" if values["psnr_db"] is None else f"{values['psnr_db']:.2f} dB"
+    counts = (str(values["unused_colors"]), str(values["rare_colors"]))
+    return f"{values['pixels']:,}", f"{values['rmse']:.3f}", psnr, *counts
 
 
 def _swatches(stored: StoredPalette) -> Text:
-    """The picture of the palette in blocks of the terminal's own."""
+    """Draw the palette with colored terminal cells."""
     text = Text()
     for line in plots.arrange(stored.colours, plots.oklab(stored.colours)).int().tolist():
         for red, green, blue in line:

@@ -1,4 +1,4 @@
-"""`isopix plan`: what a recipe costs, before anything starts."""
+"""`isopix plan`: estimate the cost of a recipe before training."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -7,8 +7,8 @@ import torch
 from cyclopts import Parameter
 
 from isopix.analysis import cost
-from isopix.cli.console import Device, Json, SettingsFile, say, show_json, show_table
-from isopix.cli.progress import clock
+from isopix.cli.console import Device, Json, Plugins, SettingsFile, load_plugins, say, show_json, show_table
+from isopix.cli.progress import format_duration
 from isopix.core import device as devices
 from isopix.papers import vit
 from isopix.recipes import registry
@@ -17,13 +17,18 @@ from isopix.recipes.recipe import Recipe
 
 Hours = Annotated[
     list[str] | None,
-    Parameter(consume_multiple=True, help="devices to tell the cost on, as in A100 V100; all without it"),
+    Parameter(
+        consume_multiple=True,
+        negative="",
+        help="Devices to estimate hours for, e.g. A100 V100. Default: all known.",
+    ),
 ]
 
 Review = Annotated[
     bool,
     Parameter(
-        negative="", help="in place of a recipe: what the review of the Vision Transformer reckons, corrected"
+        negative="",
+        help="Print the corrected pre-training costs of the Vision Transformer review instead of a recipe's.",
     ),
 ]
 
@@ -35,61 +40,62 @@ def plan(
     device: Device = "auto",
     device_hours: Hours = None,
     price: float | None = None,
-    utilisation: float = cost.UTILISATION,
+    mfu: float = cost.UTILISATION,
+    plugin: Plugins = None,
     review: Review = False,
     json: Json = False,
 ) -> None:
-    """Parameters, FLOPs an image, memory and estimated time of a recipe, here and in hours of devices to
-    rent; writes nothing.
+    """Estimate parameters, FLOPs per image, memory and training time of a recipe; writes nothing.
 
     Example: isopix plan igpt.s --device-hours A100 H100 --price 2.5
 
     Parameters
     ----------
     recipe
-        A name from `isopix recipe list`.
+        Name from `isopix recipe list`.
     settings
-        Changes, as path=value.
+        Settings to override, as name=value.
     price
-        Of an hour of one such device, in any money.
-    utilisation
-        Share of a device's data-sheet peak that is reached.
+        Price of a device hour, in any currency.
+    mfu
+        Assumed model FLOPs utilization (MFU): fraction of the device's data-sheet peak.
     """
+    load_plugins(plugin)
     if review:
         if recipe is not None:
             raise ValueError(f"plan takes a recipe or --review, not both; given: {recipe}")
-        show_review(json=json)
+        _print_review(json=json)
         return
     if recipe is None:
         raise ValueError("plan needs a recipe, as in `isopix plan igpt.s`, or --review")
-    settled = registry.resolve(recipe, file=file, assignments=settings).recipe
-    numbers = reckoned(settled, devices.pick(device))
-    rents = cost.rents(
+    resolved = registry.resolve(recipe, file=file, assignments=settings).recipe
+    numbers = estimate(resolved, devices.pick(device))
+    costs = cost.rents(
         numbers["images"] * numbers["training_flops"],
-        settled.train.precision,
+        resolved.train.precision,
         devices=device_hours or (),
-        utilisation=utilisation,
+        utilisation=mfu,
         price=price,
     )
-    numbers |= {"utilisation": utilisation, "device_hours": [rent._asdict() for rent in rents]}
+    numbers |= {"mfu": mfu, "device_hours": [each._asdict() for each in costs]}
     if json:
         show_json(numbers)
         return
-    show_here(settled, numbers)
-    show_rents(rents, settled.train.precision, utilisation)
+    _print_estimate(resolved, numbers)
+    _print_device_hours(costs, resolved.train.precision, mfu)
 
 
-def reckoned(settled: Recipe, where: torch.device) -> dict[str, Any]:
-    """What the recipe takes, and how long on this device."""
-    costs, memory = of_recipe(settled), memory_of(settled)
-    rate = cost.speed(where, settled.train.precision, settled.model.width) / costs.training_flops
-    images = settled.train.steps * settled.train.batch_size
+def estimate(resolved: Recipe, where: torch.device) -> dict[str, Any]:
+    """Return parameters, FLOPs, memory and estimated training time on this device."""
+    costs, memory = of_recipe(resolved), memory_of(resolved)
+    rate = cost.speed(where, resolved.train.precision, resolved.model.width) / costs.training_flops
+    images = resolved.train.steps * resolved.train.batch_size
     return {
-        "recipe": settled.name,
-        "positions": settled.grid.positions,
+        "recipe": resolved.name,
+        "positions": resolved.grid.positions,
         **costs._asdict(),
         **memory._asdict(),
-        "step_bytes": memory.bytes(settled.train.batch_size // settled.train.accumulate),
+        "step_bytes": memory.bytes(resolved.train.batch_size // resolved.train.accumulate),
         "free_bytes": devices.memory_free(where),
         "images": images,
         "device": devices.describe(where),
@@ -99,44 +105,44 @@ def reckoned(settled: Recipe, where: torch.device) -> dict[str, Any]:
     }
 
 
-def show_here(settled: Recipe, numbers: Mapping[str, Any]) -> None:
-    """What the recipe is, and what it takes of this machine."""
-    title = (
-        f"{settled.name}: {settled.model.depth} x {settled.model.width} over {numbers['positions']} positions"
-    )
-    piece = settled.train.batch_size // settled.train.accumulate
+def _print_estimate(resolved: Recipe, numbers: Mapping[str, Any]) -> None:
+    title = f"{resolved.name}: depth {resolved.model.depth}, width {resolved.model.width}, {numbers['positions']} positions"
+    chunk = resolved.train.batch_size // resolved.train.accumulate
     rows = [
         ("parameters", f"{numbers['parameters']:,}"),
-        ("FLOPs an image, forward", f"{numbers['forward_flops']:.3g}"),
-        ("FLOPs an image, training", f"{numbers['training_flops']:.3g}"),
-        ("memory for weights, gradients and Adam", size(numbers["weight_bytes"])),
-        (f"memory of a step of {piece} images", size(numbers["step_bytes"])),
-        ("free here", size(numbers["free_bytes"])),
-        (f"{settled.train.steps:,} steps of {settled.train.batch_size}", f"{numbers['images']:,} images"),
-        ("estimated rate here", f"{numbers['images_per_second']:.3g} images/s"),
-        ("estimated time here", clock(numbers["seconds"])),
+        ("FLOPs per image, forward", f"{numbers['forward_flops']:.3g}"),
+        ("FLOPs per image, training", f"{numbers['training_flops']:.3g}"),
+        ("memory: weights, gradients, optimizer state", format_bytes(numbers["weight_bytes"])),
+        (f"memory: training step, batch of {chunk}", format_bytes(numbers["step_bytes"])),
+        ("memory: available", format_bytes(numbers["free_bytes"])),
+        (
+            "training images",
+            f"{numbers['images']:,} ({resolved.train.steps:,} steps, batch size {resolved.train.batch_size})",
+        ),
+        ("estimated throughput", f"{numbers['images_per_second']:.3g} img/s"),
+        ("estimated time", format_duration(numbers["seconds"])),
     ]
-    show_table(title, ["", ""], rows)
-    share = f"{cost.UTILISATION:.0%} of what {numbers['device']} multiplies"
-    say(f"The time assumes {share}. Nothing was written.")
+    show_table(title, ["quantity", "value"], rows)
+    device = numbers["device"]
+    say(f"The time assumes {cost.UTILISATION:.0%} of the measured matmul throughput of {device}.")
 
 
-def show_rents(rents: Sequence[cost.Rent], precision: str, utilisation: float) -> None:
-    """What the whole training takes of devices that are not here."""
-    money = [] if rents[0].money is None else ["money"]
+def _print_device_hours(costs: Sequence[cost.Rent], precision: str, mfu: float) -> None:
+    """Print the training time on other devices."""
+    price = [] if costs[0].money is None else ["cost"]
     rows = []
-    for name, peak, *spent in rents:
-        amounts = [amount(each) for each in spent if each is not None]
+    for name, peak, *spent in costs:
+        amounts = [format_amount(each) for each in spent if each is not None]
         rows.append((name, f"{peak / 1e12:,.1f}", *amounts))
-    title = f"The whole training on one device, at {utilisation:.0%} of its {precision} peak"
-    show_table(title, ["", "peak, TFLOP/s", "hours", *money], rows)
+    title = f"Training on one device at {mfu:.0%} of its {precision} peak"
+    show_table(title, ["device", "peak TFLOP/s", "hours", *price], rows)
 
 
-def show_review(*, json: bool) -> None:
-    """The review's cost table to the dollar, its own words and what is wrong in them beside it."""
-    bills = [(vit.bill(each), each.words) for each in vit.TRAININGS]
+def _print_review(*, json: bool) -> None:
+    """Print the cost table of the review, with the figures that it states and their corrections."""
+    costs = [(vit.bill(each), each.words) for each in vit.TRAININGS]
     if json:
-        networks = [{**found._asdict(), "review": words} for found, words in bills]
+        networks = [{**found._asdict(), "review": words} for found, words in costs]
         show_json({"networks": networks, "corrections": list(vit.CORRECTIONS)})
         return
     rows = [
@@ -147,21 +153,27 @@ def show_review(*, json: bool) -> None:
             words or "–",
             f"{found.v100_days:,.1f}",
         )
-        for found, words in bills
+        for found, words in costs
     ]
-    columns = ["", "TPUv3-hours", f"at ${vit.MACHINE + vit.TPU}", "the review", "days of four V100s"]
-    show_table("What pre-training costs, after the review of the Vision Transformer", columns, rows)
+    columns = [
+        "network",
+        "TPUv3 hours",
+        f"cost at ${vit.MACHINE + vit.TPU}/h",
+        "review",
+        "days on four V100s",
+    ]
+    show_table("Pre-training cost according to the Vision Transformer review", columns, rows)
     for correction in vit.CORRECTIONS:
         say(correction)
 
 
-def amount(count: float) -> str:
-    """Hours or money: whole ones, or of few three digits."""
+def format_amount(count: float) -> str:
+    """Format hours or money: integers from 100, else three significant digits."""
     return f"{count:,.0f}" if count >= 100 else f"{count:.3g}" if count >= 0.01 else "< 0.01"
 
 
-def size(count: int | float) -> str:
-    """Bytes in the unit that suits them."""
+def format_bytes(count: int | float) -> str:
+    """Format a number of bytes with a binary prefix."""
     for unit in ("B", "KiB", "MiB"):
         if count < 1024:
             return f"{count:.1f} {unit}"

@@ -1,20 +1,23 @@
-"""`isopix pretrain`: a recipe and images become a run folder."""
+"""`isopix pretrain`: pre-train a recipe on images."""
 
 from pathlib import Path
 
 from isopix.cli.console import (
-    Board,
     Device,
     Json,
     Limit,
-    OwnSeed,
     PaletteFile,
+    Plugins,
+    RunSeed,
     SettingsFile,
     Source,
-    changes,
+    TensorBoard,
+    load_plugins,
+    overrides,
+    plugin_options,
     say,
 )
-from isopix.cli.run_display import Again, conclude, going_on, watching
+from isopix.cli.run_display import ResumeCommand, print_summary, progress_display, with_resume_hint
 from isopix.core import device as devices
 from isopix.core.command_line import command
 from isopix.recipes import registry
@@ -29,38 +32,44 @@ def pretrain(
     palette: PaletteFile = None,
     file: SettingsFile = None,
     limit: Limit = None,
-    seed: OwnSeed = None,
+    seed: RunSeed = None,
     probe_every: int | None = None,
+    plugin: Plugins = None,
     device: Device = "auto",
-    tensorboard: Board = False,
+    tensorboard: TensorBoard = False,
     json: Json = False,
-    again: Again = None,
+    resume_command: ResumeCommand = None,
 ) -> None:
-    """Pre-train a recipe on images; makes a run folder.
+    """Pre-train a recipe on images; creates a run folder.
 
-    Ctrl-C saves and says how to go on. What the run folder holds then is enough for every other verb.
+    Ctrl-C saves a checkpoint and prints the command that resumes the run.
 
-    Example: isopix pretrain igpt.tiny --data photos/ --out runs/photos steps=300 batch_size=32
+    Example: isopix pretrain igpt.tiny --data photos/ --out runs/photos steps=300 depth=6
 
     Parameters
     ----------
     recipe
-        A name from `isopix recipe list`.
+        Name from `isopix recipe list`.
     settings
-        Changes, as path=value; `isopix recipe show` lists the paths.
+        Settings to override, as name=value; `isopix recipe show` lists them.
     out
-        The run folder; it must be new or empty.
+        Run folder to create; it must be new or empty.
     probe_every
-        Also probe the network every so many steps, on a few labelled images; changes nothing else.
+        Interval in steps of a linear probe on a few labeled images; training itself is not affected.
     """
-    shared = changes(data=data, limit=limit, seed=seed, palette=palette)
+    load_plugins(plugin)
+    shared = overrides(data=data, limit=limit, seed=seed, palette=palette)
     options = {**shared, "probe_every": probe_every}
-    settled = registry.resolve(recipe, file=file, options=options, assignments=settings).recipe
+    resolved = registry.resolve(recipe, file=file, options=options, assignments=settings).recipe
     where = devices.pick(device)
-    work = f"{settled.data.source}, {settled.train.steps} steps of {settled.train.batch_size}"
-    again = again or command("resume", out)
-    with going_on(out, again), watching(settled, where, tensorboard=tensorboard, json=json) as watch:
+    plugins = plugin_options(plugin)
+    again = resume_command or command("resume", out, *plugins)
+    with (
+        with_resume_hint(out, again),
+        progress_display(resolved, where, tensorboard=tensorboard, json=json) as watch,
+    ):
         if not json:
-            say(f"{settled.name} on {work}, {devices.describe(where)}")
-        outcome = start(settled, out, device=where, watch=watch)
-    conclude(settled, outcome, again, json=json)
+            work = f"{resolved.data.source}, {resolved.train.steps} steps, batch size {resolved.train.batch_size}"
+            say(f"{resolved.name} on {work}, {devices.describe(where)}")
+        outcome = start(resolved, out, device=where, watch=watch)
+    print_summary(resolved, outcome, again, options=plugins, json=json)

@@ -1,8 +1,8 @@
-"""`isopix probe`: how well a classifier tells classes by each layer, beside the controls."""
+"""`isopix probe`: linear-probe accuracy of every layer, with baselines."""
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal, cast
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -10,38 +10,41 @@ from isopix.cli.console import (
     Device,
     Json,
     Limit,
-    OtherLabelled,
+    OtherLabeled,
+    Plugins,
     Seed,
+    load_plugins,
     percent,
     say,
     show_json,
     show_table,
     warn,
 )
-from isopix.cli.loading import images_for, learnt_before, network_of
-from isopix.cli.progress import counting
+from isopix.cli.loading import evaluation_images, leakage_warning, load_network
+from isopix.cli.progress import progress_bar
 from isopix.core.device import Precision
 from isopix.data.dataset import ImageSet, digest
-from isopix.model.backbone import Stream
 from isopix.model.pool import Pool
 from isopix.probe.base import ProbeMethod
 from isopix.probe.knn import Knn
 from isopix.probe.linear import Lbfgs, Ridge
-from isopix.probe.results import TITLES, Evidence, Joined, Layers, LayerScore, Protocol, Reading
+from isopix.probe.results import TITLES, Evidence, Joined, LayerScore, Protocol
 from isopix.probe.sgd import Sgd
 from isopix.runs.load import Loaded
 from isopix.runs.probe import evidence, keep
 from isopix.storage.run_folder import RunFolder
 
-Which = Annotated[Stream, Parameter(help="n: states after the next norm, as the paper; h: as they are")]
-Pooling = Annotated[Pool, Parameter(help="how the positions of an image become one vector")]
-How = Annotated[
-    Reading, Parameter(help="huggingface: without the start symbol, as their feature path; to compare")
+Features = Annotated[
+    Literal["normed", "residual"],
+    Parameter(help="normed: activations after the next block's norm (paper); residual: the residual stream."),
 ]
-
+Pooling = Annotated[Pool, Parameter(help="Pooling over positions.")]
+StartToken = Annotated[
+    bool, Parameter(help="Read features with the start token; without it they match those of transformers.")
+]
 MethodName = Annotated[
     Literal["lbfgs", "sgd", "ridge", "knn"],
-    Parameter(help=", ".join(TITLES.values())),
+    Parameter(help="Classifier: logistic regression by L-BFGS or SGD, ridge regression, or k-NN."),
 ]
 METHODS: dict[str, ProbeMethod] = {"lbfgs": Lbfgs(), "sgd": Sgd(), "ridge": Ridge(), "knn": Knn()}
 
@@ -49,153 +52,160 @@ METHODS: dict[str, ProbeMethod] = {"lbfgs": Lbfgs(), "sgd": Sgd(), "ridge": Ridg
 def probe(
     run: Path,
     *,
-    data: OtherLabelled = None,
+    data: OtherLabeled = None,
     limit: Limit = None,
-    stream: Which = "n",
+    features: Features = "normed",
     pool: Pooling = "mean",
-    reading: How = "paper",
+    start_token: StartToken = True,
     method: MethodName = "lbfgs",
     iterations: int | None = None,
-    layers: str = "all",
-    masks: int = 0,
-    fold_back: bool = False,
+    layer: int | None = None,
+    concat: int = 0,
+    mask_ensemble: int = 0,
+    refit_on_validation: bool = False,
     precision: Precision | None = None,
     seed: Seed = 0,
+    plugin: Plugins = None,
     device: Device = "auto",
     json: Json = False,
 ) -> None:
-    """Probe of every layer: a classifier on pooled features, by --method, with controls.
+    """Linear-probe every layer on pooled features, with untrained, shuffled-label and raw-pixel baselines.
 
-    Strength (or rate, or number of neighbours) and layer are chosen on the validation split and reported on
-    the test split. The numbers are kept in the run's `probes` folder; the features of sgd in
-    $ISOPIX_CACHE/features, where the next probe finds them.
+    The layer and the L2 penalty (or learning rate, or number of neighbors) are chosen on the validation
+    split; accuracy is reported on the test split. Results go to the run's `probes` folder.
 
-    Example: isopix probe runs/photos --limit 5000 --json
+    Example: isopix probe runs/photos --limit 5000
 
     Parameters
     ----------
     run
-        The run folder.
+        Run folder.
     iterations
-        Steps of sgd at every rate.
-    layers
-        all; best5: also the five layers around the best as one; or the number of one layer.
-    masks
-        Of a masked run: training images read under a mask each, test images under so many that vote.
-    fold_back
-        Then also fit the chosen layer to training and validation images together, at what validation chose.
+        SGD steps at every learning rate.
+    layer
+        Probe this layer only. Default: all layers.
+    concat
+        Also probe this many layers around the best one, concatenated (paper: 5).
+    mask_ensemble
+        For masked models: probe under random masks; predictions of this many masks per test image are
+        combined by majority vote.
+    refit_on_validation
+        Also refit the best layer on train + validation, with the chosen L2 penalty.
     precision
-        Of the network's arithmetic; the run's own without it.
+        Precision of the forward pass. Default: that of the run.
     """
-    folder, loaded = RunFolder.open(run), network_of(run, device)
+    load_plugins(plugin)
+    folder, loaded = RunFolder.open(run), load_network(run, device)
     protocol = Protocol(
-        method=method_of(method, iterations),
-        stream=stream,
+        method=_method(method, iterations),
+        stream="n" if features == "normed" else "h",
         pool=pool,
-        reading=reading,
-        layers=layers_of(layers),
-        masks=masks,
-        fold_back=fold_back,
+        reading="paper" if start_token else "huggingface",
+        layers=_layers(layer, concat),
+        masks=mask_ensemble,
+        fold_back=refit_on_validation,
         seed=seed,
     )
-    images = images_for(loaded, data, limit)
-    found = _evidence(loaded, images, protocol, precision or loaded.recipe.train.precision)
-    warnings = (*found.network.warnings, *learnt_before(loaded.recipe.data, data))
+    images = evaluation_images(loaded, data, limit)
+    found = _probe(loaded, images, protocol, precision or loaded.recipe.train.precision)
+    warnings = (*found.network.warnings, *leakage_warning(loaded.recipe.data, data))
     found = replace(found, network=replace(found.network, warnings=warnings))
-    facts: dict[str, object] = {"data": images.name, "limit": limit, "images_digest": digest(images)}
-    path = keep(folder, loaded.step, found, facts)
+    settings: dict[str, object] = {"data": images.name, "limit": limit, "images_digest": digest(images)}
+    path = keep(folder, loaded.step, found, settings)
     if json:
         show_json({**found.to_dict(), "record": str(path)})
     else:
-        show(found)
+        _print_report(found)
         say(f"wrote {path}")
 
 
-def method_of(name: str, iterations: int | None) -> ProbeMethod:
-    """The method of that name. Raises ValueError for iterations of one that has none."""
+def _method(name: str, iterations: int | None) -> ProbeMethod:
+    """Return the method of this name. Raises ValueError for iterations of a method other than sgd."""
     method = METHODS[name]
     if iterations is None:
         return method
     if not isinstance(method, Sgd):
-        raise ValueError(f"iterations {iterations} are for --method sgd alone; {name} has none")
+        raise ValueError(f"--iterations {iterations} needs --method sgd; given: {name}")
     return replace(method, iterations=iterations)
 
 
-def layers_of(word: str) -> Layers:
-    """`all`, `best5`, or the number of a layer. Raises ValueError for any other word."""
-    if word in ("all", "best5"):
-        return cast("Layers", word)
-    if not word.isdecimal():
-        raise ValueError(f"--layers is '{word}'; allowed: all, best5, or the number of a layer")
-    return int(word)
+def _layers(layer: int | None, concat: int) -> Literal["all", "best5"] | int:
+    """Return the layers to probe. Raises ValueError for numbers that are not supported."""
+    if concat not in (0, 5):
+        raise ValueError(f"--concat is {concat}; allowed: 0, 5")
+    if concat and layer is not None:
+        raise ValueError(f"--concat {concat} needs all layers; given: --layer {layer}")
+    return "best5" if concat else "all" if layer is None else layer
 
 
-def _evidence(loaded: Loaded, images: ImageSet, protocol: Protocol, precision: Precision) -> Evidence:
-    """The evidence, with a bar for the images that have been read; where features are kept is said beside."""
-    count = len(images.train) + len(images.validation) + max(1, protocol.masks) * len(images.test)
-    before = {"trained": 0, "untrained": count}
-    with counting("features", 2 * count) as done:
+def _probe(loaded: Loaded, images: ImageSet, protocol: Protocol, precision: Precision) -> Evidence:
+    """Probe the network and its baselines, with a progress bar over images."""
+    total = len(images.train) + len(images.validation) + max(1, protocol.masks) * len(images.test)
+    offsets = {"trained": 0, "untrained": total}
+    with progress_bar("features", 2 * total) as done:
         return evidence(
             loaded,
             images,
             precision=precision,
             protocol=protocol,
-            progress=lambda whose, read: done(before[whose] + read) if whose in before else None,
+            progress=lambda network, count: done(offsets[network] + count) if network in offsets else None,
             note=warn,
         )
 
 
-def show(found: Evidence) -> None:
-    """The table of layers, and the controls under it."""
+def _print_report(found: Evidence) -> None:
+    """Print the table of layers and the table of baselines."""
     network, untrained = found.network, found.controls["untrained"]
     pairs = [
         (f"layer {own.layer}{' *' if own is network.score else ''}", own, other)
         for own, other in zip(network.layers, untrained.layers, strict=True)
     ]
     if network.joined and untrained.joined:
-        pairs.append((_joined(network.joined), network.joined.score, untrained.joined.score))
+        pairs.append((_concatenated(network.joined), network.joined.score, untrained.joined.score))
     rows = [
-        (name, _percent(own), *_votes(own), *map(_one, (own.validation, other.test)))
+        (name, _interval(own), *_mask_accuracies(own), *map(_percent, (own.validation, other.test)))
         for name, own, other in pairs
     ]
     if found.folded:
-        name = f"layer {found.folded.layer}, validation folded back"
-        rows.append((name, _percent(found.folded), *_votes(found.folded), "", ""))
-    masked = ["one mask", "averaged"] if found.protocol.masks else []
+        name = f"layer {found.folded.layer}, refit on train + validation"
+        rows.append((name, _interval(found.folded), *_mask_accuracies(found.folded), "", ""))
+    masked = ["single mask", "averaged probabilities"] if found.protocol.masks else []
     counts = ", ".join(f"{count:,} {name}" for name, count in network.images.items())
     show_table(
-        f"{_how(found.protocol)}, {network.classes} classes, {counts} images; * best on validation",
-        ["", "test accuracy (95 % interval)", *masked, "validation", "untrained, test"],
+        f"{_title(found.protocol)}, {network.classes} classes, {counts} images; * best on validation",
+        ["layer", "test accuracy (95 % interval)", *masked, "validation accuracy", "untrained, test"],
         rows,
     )
-    controls = [(name, _percent(record.score)) for name, record in found.controls.items()]
-    controls.append(("most frequent class", _one(network.majority)))
-    show_table("Controls, best layer by validation", ["", "test accuracy (95 % interval)"], controls)
+    baselines = [(name, _interval(record.score)) for name, record in found.controls.items()]
+    baselines.append(("majority class", _percent(network.majority)))
+    show_table(
+        "Baselines, best layer on validation", ["baseline", "test accuracy (95 % interval)"], baselines
+    )
     for warning in network.warnings:
         say(f"note: {warning}")
 
 
-def _how(protocol: Protocol) -> str:
-    """The method, and the vote if there is one: `Ridge regression, modal vote of 5 masks`."""
+def _title(protocol: Protocol) -> str:
+    """Return the method and the mask ensemble: `Ridge regression, majority vote of 5 masks`."""
     title = TITLES[protocol.method.kind]
-    masks = f"modal vote of {protocol.masks} masks" if protocol.masks > 1 else "one mask an image"
+    masks = f"majority vote of {protocol.masks} masks" if protocol.masks > 1 else "one mask per image"
     return title[0].upper() + title[1:] + (f", {masks}" if protocol.masks else "")
 
 
-def _joined(joined: Joined) -> str:
-    return f"layers {joined.layers[0]}-{joined.layers[-1]} joined"
+def _concatenated(joined: Joined) -> str:
+    return f"layers {joined.layers[0]}-{joined.layers[-1]} concatenated"
 
 
-def _votes(score: LayerScore) -> tuple[str, ...]:
-    """What one mask and the mean probability of all reach, if there are masks."""
-    return (
-        () if score.ensemble is None else (_one(score.ensemble.single), _one(score.ensemble.mean_probability))
-    )
+def _mask_accuracies(score: LayerScore) -> tuple[str, ...]:
+    """Return the accuracies of a single mask and of averaged probabilities, if there are masks."""
+    if score.ensemble is None:
+        return ()
+    return _percent(score.ensemble.single), _percent(score.ensemble.mean_probability)
 
 
-def _percent(score: LayerScore) -> str:
+def _interval(score: LayerScore) -> str:
     return percent(score.test, score.low, score.high)
 
 
-def _one(share: float) -> str:
-    return f"{share:.1%}"
+def _percent(fraction: float) -> str:
+    return f"{fraction:.1%}"

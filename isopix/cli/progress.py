@@ -1,4 +1,4 @@
-"""One live line on a terminal, a plain line now and then elsewhere; step, loss, rate and time left."""
+"""Training progress: one live line on a terminal, a plain line every few seconds elsewhere."""
 
 import time
 from collections.abc import Iterator
@@ -9,13 +9,13 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from isopix.cli.console import console, say
 
-EVERY = 10.0  # seconds between lines where there is no terminal
+INTERVAL = 10.0  # seconds between lines where there is no terminal
+LOSSES = {"loss_nats": "loss", "class_nats": "classification loss"}
+ACCURACIES = {"accuracy": "accuracy", "neighbours_accuracy": "k-NN accuracy"}
 
 
 class TrainingLine:
-    """Shows the records of a run as they come; FLOPs an image and the device's peak, where known, give
-    MFU.
-    """
+    """Display of log records; `flops` per image and the device's `peak` FLOP/s, if known, give MFU."""
 
     def __init__(self, steps: int, *, flops: int, peak: float | None):
         self.steps, self.flops, self.peak = steps, flops, peak
@@ -23,7 +23,7 @@ class TrainingLine:
             TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[text]}"), console=console
         )
         self.task = self.bar.add_task("", total=steps, text="")
-        self.said = 0.0
+        self.last_printed = 0.0
 
     def __enter__(self) -> "TrainingLine":
         if console.is_terminal:
@@ -35,55 +35,48 @@ class TrainingLine:
             self.bar.stop()
 
     def show(self, record: dict[str, Any]) -> None:
-        """Evaluations and notes stay on screen; training lines replace one another."""
+        """Display a record; training lines replace one another on a terminal, all others stay."""
         if record["kind"] == "train":
             self._training(record)
         elif record["kind"] == "evaluation":
-            say(f"step {record['step']}  {record['split']} {_loss(record)}{_beside(record)}")
+            say(f"step {record['step']}  {record['split']} {_metrics(record)}")
         elif record["kind"] == "probe":
-            say(f"step {record['step']}  probe {record['accuracy']:.1%} at layer {record['layer']}")
+            say(f"step {record['step']}  linear probe {record['accuracy']:.1%} at layer {record['layer']}")
         else:
             say(record["text"])
 
     def _training(self, record: dict[str, Any]) -> None:
-        rate = record["images_per_second"]
-        left = (self.steps - record["step"]) * record["images"] / record["step"] / max(rate, 1e-9)
-        mfu = "" if self.peak is None else f"  MFU {rate * self.flops / self.peak:.1%}"
+        speed = record["images_per_second"]
+        eta = (self.steps - record["step"]) * record["images"] / record["step"] / max(speed, 1e-9)
+        mfu = "" if self.peak is None else f"  MFU {speed * self.flops / self.peak:.1%}"
         step = f"step {record['step']}/{self.steps}"
-        text = f"loss {record['loss_nats']:.4f}  {rate:.1f} images/s{mfu}  {clock(left)} left"
+        rate = f"{speed:,.0f}" if speed >= 100 else f"{speed:.1f}"
+        text = f"loss {record['loss_nats']:.4f}  {rate} img/s{mfu}  eta {format_duration(eta)}"
         if console.is_terminal:
             self.bar.update(self.task, completed=record["step"], description=step, text=text)
-        elif time.monotonic() - self.said > EVERY or record["step"] == self.steps:
-            self.said = time.monotonic()
+        elif time.monotonic() - self.last_printed > INTERVAL or record["step"] == self.steps:
+            self.last_printed = time.monotonic()
             say(f"{step}  {text}")
 
 
-def _loss(record: dict[str, Any]) -> str:
-    """That of codes; where they are not learnt, that of classes."""
-    if "loss_nats" in record:
-        return f"loss {record['loss_nats']:.4f} nats"
-    return f"loss of classes {record['class_nats']:.4f} nats"
-
-
-def _beside(record: dict[str, Any]) -> str:
-    """The accuracies that an evaluation has."""
-    titles = {"accuracy": "accuracy", "neighbours_accuracy": "neighbours"}
-    return "".join(f"  {title} {record[name]:.1%}" for name, title in titles.items() if name in record)
+def _metrics(record: dict[str, Any]) -> str:
+    losses = [f"{title} {record[name]:.4f} nats" for name, title in LOSSES.items() if name in record]
+    return "  ".join(
+        losses + [f"{title} {record[name]:.1%}" for name, title in ACCURACIES.items() if name in record]
+    )
 
 
 @contextmanager
-def counting(what: str, total: int) -> Iterator[Any]:
-    """A bar for `total` things on a terminal, nothing elsewhere; yields a function that takes how many are
-    done.
-    """
+def progress_bar(description: str, total: int) -> Iterator[Any]:
+    """Show a progress bar on a terminal, nothing elsewhere; yield a function that takes the count so far."""
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(what, total=total)
+        task = bar.add_task(description, total=total)
         yield lambda done: bar.update(task, completed=done)
 
 
-def clock(seconds: int | float) -> str:
-    """65 seconds as 1:05, 4000 as 1:06:40, a million as 11.6 days."""
+def format_duration(seconds: int | float) -> str:
+    """Format 65 seconds as 1:05, 4000 as 1:06:40, and a million as 11.6 days."""
     if seconds >= 2 * 86400:
         return f"{seconds / 86400:,.1f} days"
     minutes, rest = divmod(round(seconds), 60)

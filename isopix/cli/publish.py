@@ -1,4 +1,4 @@
-"""`isopix publish`: a run's model on the Hugging Face hub, with its card."""
+"""`isopix publish`: upload a run's model to the Hugging Face Hub."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -7,48 +7,55 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from isopix.api.pretrained import Pretrained
-from isopix.api.pretrained import publish as publish_ours
-from isopix.cli.console import Json, say, show_json
-from isopix.cli.loading import network_of
+from isopix.api.pretrained import publish as publish_isopix
+from isopix.cli.console import Json, Plugins, load_plugins, say, show_json
+from isopix.cli.loading import load_network
 from isopix.interop import hub
-from isopix.interop.huggingface import convert as theirs
+from isopix.interop.huggingface import convert as huggingface
 from isopix.report.load_run import gather_any
 from isopix.report.model_card import card
 
-Layout = Annotated[
+Format = Annotated[
     Literal["isopix", "huggingface"],
-    Parameter(help="isopix: what isopix.load reads; huggingface: what transformers loads"),
+    Parameter(help="isopix: load with isopix.load; huggingface: load with transformers."),
 ]
 
 
 def publish(
-    run: Path, name: str, *, layout: Layout = "isopix", private: bool = False, json: Json = False
+    run: Path,
+    name: str,
+    *,
+    format: Format = "isopix",
+    private: bool = False,
+    plugin: Plugins = None,
+    json: Json = False,
 ) -> None:
-    """Upload the model of a run to the Hugging Face hub, with a model card made from the run folder.
+    """Upload the model of a run to the Hugging Face Hub, with a generated model card.
 
-    You must be logged in there (hf auth login). The model is made if it does not exist.
+    Log in first (hf auth login). The repository is created if it does not exist.
 
     Example: isopix publish runs/photos me/photos-igpt
 
     Parameters
     ----------
     run
-        The run folder, whose newest checkpoint is uploaded, or a folder that isopix.save wrote.
+        Run folder, whose newest checkpoint is uploaded, or a folder written by isopix.save.
     name
-        The model on the hub: owner/name.
+        Repository on the Hub: owner/name.
     private
-        Make it visible to its owner alone.
+        Create a private repository.
     """
-    loaded = network_of(run, "cpu")
-    gathered = gather_any(run)
-    if layout == "isopix":
-        told = card(gathered, name=name, library="isopix")
-        address = publish_ours(Pretrained(loaded), name, card=told, private=private)
+    load_plugins(plugin)
+    loaded = load_network(run, "cpu")
+    record = gather_any(run)
+    if format == "isopix":
+        readme = card(record, name=name, library="isopix")
+        address = publish_isopix(Pretrained(loaded), name, card=readme, private=private)
     else:
         with TemporaryDirectory() as scratch:
             folder = Path(scratch) / "model"
-            told = card(gathered, name=name, library="transformers")
-            theirs.write(folder, loaded.network, card=told)
+            readme = card(record, name=name, library="transformers")
+            huggingface.write(folder, loaded.network, card=readme)
             address = hub.publish(folder, name, private=private)
     if json:
         show_json({"address": address, "step": loaded.step})

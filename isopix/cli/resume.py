@@ -1,43 +1,49 @@
-"""`isopix resume`: an interrupted run goes on."""
+"""`isopix resume`: resume an interrupted run."""
 
 from pathlib import Path
 
-from isopix.cli.console import Board, Device, Json, say
-from isopix.cli.run_display import Again, conclude, going_on, watching
+from isopix.cli.console import Device, Json, Plugins, TensorBoard, load_plugins, plugin_options, say
+from isopix.cli.run_display import ResumeCommand, print_summary, progress_display, with_resume_hint
 from isopix.core import device as devices
 from isopix.core.command_line import command
 from isopix.interop.import_run import ACCOUNTS
 from isopix.runs.load import find, recipe_of
-from isopix.runs.pretrain import resume as go_on
+from isopix.runs.pretrain import resume as resume_run
 from isopix.storage.run_folder import RunFolder
 
 
 def resume(
     run: Path,
     *,
+    plugin: Plugins = None,
     device: Device = "auto",
-    tensorboard: Board = False,
+    tensorboard: TensorBoard = False,
     json: Json = False,
-    again: Again = None,
+    resume_command: ResumeCommand = None,
 ) -> None:
-    """Go on with an interrupted run from its last checkpoint, bit for bit on the same CPU.
+    """Resume an interrupted run from its last checkpoint.
 
-    The same threads and versions give the weights that the uninterrupted run would have; where they differ,
-    the log says so. A GPU's kernels may add in another order each time.
+    On CPU, with the same number of threads and the same versions, the weights are bit-identical to those of
+    an uninterrupted run; differences are logged. GPU kernels may not be deterministic.
 
     Example: isopix resume runs/photos
 
     Parameters
     ----------
     run
-        The run folder.
+        Run folder.
     """
+    load_plugins(plugin)
     found, _ = find(RunFolder.open(run).path, ())
     recipe, where = recipe_of(found), devices.pick(device)
     step = found.records["state"]["step"]
-    if not json and ACCOUNTS not in found.records:  # an imported model is refused
-        say(f"{recipe.name} from step {step} of {recipe.train.steps}, {devices.describe(where)}")
-    again = again or command("resume", run)
-    with going_on(run, again), watching(recipe, where, tensorboard=tensorboard, json=json) as watch:
-        outcome = go_on(run, device=where, watch=watch)
-    conclude(recipe, outcome, again, json=json)
+    if not json and ACCOUNTS not in found.records:  # imported models cannot be resumed
+        say(f"{recipe.name}, from step {step} of {recipe.train.steps}, {devices.describe(where)}")
+    options = plugin_options(plugin)
+    again = resume_command or command("resume", run, *options)
+    with (
+        with_resume_hint(run, again),
+        progress_display(recipe, where, tensorboard=tensorboard, json=json) as watch,
+    ):
+        outcome = resume_run(run, device=where, watch=watch)
+    print_summary(recipe, outcome, again, options=options, json=json)

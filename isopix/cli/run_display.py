@@ -1,6 +1,6 @@
-"""What `pretrain` and `resume` share: who looks on while a run goes, and what is said at its end."""
+"""What training commands share: the progress display, the resume hint, and the summary at the end."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -18,16 +18,19 @@ from isopix.runs.pretrain import Outcome, Watch
 from isopix.storage.log import read
 from isopix.train.trainer import Record
 
-# The command that goes on with an interrupted run, where that is not `isopix resume`; no option.
-Again = Annotated[str | None, Parameter(parse=False)]
+# The command that resumes an interrupted run, where it is not `isopix resume`; not an option.
+ResumeCommand = Annotated[str | None, Parameter(parse=False)]
 
-INTERRUPTED = 75  # what batch systems read as: run me again
+INTERRUPTED = 75  # EX_TEMPFAIL of sysexits.h: batch systems requeue the job
 
 
 @contextmanager
-def watching(recipe: Recipe, device: torch.device, *, tensorboard: bool, json: bool) -> Iterator[Watch]:
-    """The live line; if only JSON is asked for, the notes alone, beside it. Raises ValueError for parts that
-    do not go together.
+def progress_display(
+    recipe: Recipe, device: torch.device, *, tensorboard: bool, json: bool
+) -> Iterator[Watch]:
+    """Yield an observer that shows training progress, or with `json` only notes, on standard error.
+
+    Raises ValueError for parts that cannot be combined.
     """
     flops, peak = of_recipe(recipe).training_flops, devices.peak_flops(device, recipe.train.precision)
     if json:
@@ -43,32 +46,35 @@ def _note(record: Record) -> None:
 
 
 @contextmanager
-def going_on(run: Path, again: str) -> Iterator[None]:
-    """A Ctrl-C that cuts the work short also says how to go on, once there is a checkpoint to go on from."""
+def with_resume_hint(run: Path, resume_command: str) -> Iterator[None]:
+    """Add the command that resumes the run to a KeyboardInterrupt, if a checkpoint has been saved."""
     try:
         yield
     except KeyboardInterrupt:
         saved = sorted(run.glob("**/checkpoints/step-*"))
         raise KeyboardInterrupt(
-            f"interrupted; the last checkpoint is {saved[-1]}; go on with: {again}" if saved else ""
+            f"interrupted; last checkpoint: {saved[-1]}; resume with: {resume_command}" if saved else ""
         ) from None
 
 
-def _verbs(recipe: Recipe, outcome: Outcome) -> list[str]:
-    """What makes sense of a finished run."""
-    picture = "sample" if recipe.objective.paints else "reconstruct"
-    offered = {
+def _next_commands(recipe: Recipe, outcome: Outcome) -> list[str]:
+    """Return the commands that apply to a finished run."""
+    generate = "sample" if recipe.objective.paints else "reconstruct"
+    applicable = {
         "evaluate": outcome.judgeable,
         "probe": outcome.probeable,
-        picture: recipe.learns_codes,
+        generate: recipe.learns_codes,
         "report": True,
     }
-    return [verb for verb, sensible in offered.items() if sensible]
+    return [name for name, applies in applicable.items() if applies]
 
 
-def conclude(recipe: Recipe, outcome: Outcome, again: str, *, json: bool) -> None:
-    """Say what there is now, and what can be done with it; exits with 75 for a run that was asked to stop,
-    which `again` goes on with.
+def print_summary(
+    recipe: Recipe, outcome: Outcome, resume_command: str, *, options: Sequence[object] = (), json: bool
+) -> None:
+    """Print the result of a run and the commands to continue with, which take `options`.
+
+    Exits with code 75 if the run was asked to stop; `resume_command` resumes it.
     """
     path = outcome.run.path
     if json:
@@ -78,12 +84,13 @@ def conclude(recipe: Recipe, outcome: Outcome, again: str, *, json: bool) -> Non
             name: {record["split"]: record[name] for record in records if name in record}
             for name in (loss, "accuracy")
         }
-        told = {name: values for name, values in newest.items() if values or name == loss}
-        show_json({"run": str(path), "step": outcome.step, "finished": outcome.finished, **told})
+        metrics = {name: values for name, values in newest.items() if values or name == loss}
+        show_json({"run": str(path), "step": outcome.step, "finished": outcome.finished, **metrics})
     elif outcome.finished:
-        say(f"done: {path}")
-        say(f"next: {' ; '.join(command(verb, path) for verb in _verbs(recipe, outcome))}")
+        say(f"finished: {path}")
+        commands = (command(name, path, *options) for name in _next_commands(recipe, outcome))
+        say(f"next: {' ; '.join(commands)}")
     else:
-        say(f"stopped at step {outcome.step} and saved; go on with: {again}")
+        say(f"stopped and saved at step {outcome.step}; resume with: {resume_command}")
     if not outcome.finished:
         raise SystemExit(INTERRUPTED)

@@ -1,10 +1,10 @@
-"""`isopix sample`: images from nothing."""
+"""`isopix sample`: sample images from a run."""
 
 from pathlib import Path
 
-from isopix.cli.console import Device, Json, Seed
-from isopix.cli.loading import Count, Temperature, TopK, TopP, keep, network_of
-from isopix.cli.progress import counting
+from isopix.cli.console import Device, Json, Plugins, Seed, load_plugins
+from isopix.cli.loading import Count, Temperature, TopK, TopP, load_network, save_figure
+from isopix.cli.progress import progress_bar
 from isopix.core.random import generator
 from isopix.generate import sample as sampling
 from isopix.plots import images as pictures
@@ -19,24 +19,29 @@ def sample(
     top_k: TopK = None,
     top_p: TopP = None,
     seed: Seed = 0,
+    plugin: Plugins = None,
     device: Device = "auto",
     json: Json = False,
 ) -> None:
-    """Draw images from an autoregressive run, pixel by pixel; keeps a PNG grid in its `samples` folder.
+    """Sample images from an autoregressive run, pixel by pixel.
+
+    Writes a PNG grid to the run's `samples` folder.
 
     Example: isopix sample runs/photos -n 16 --temperature 0.95
 
     Parameters
     ----------
     run
-        The run folder.
+        Run folder.
     """
-    folder, loaded = RunFolder.open(run), network_of(run, device)
-    how = sampling.Sampling(temperature=temperature, top_k=top_k, top_p=top_p)
-    with counting("painting", loaded.recipe.grid.positions) as done:
-        drawn = sampling.sample(
-            loaded.network, count, sampling=how, generator=generator(seed, "sample"), progress=done
+    load_plugins(plugin)
+    folder, loaded = RunFolder.open(run), load_network(run, device)
+    settings = sampling.Sampling(temperature=temperature, top_k=top_k, top_p=top_p)
+    with progress_bar("sampling", loaded.recipe.grid.positions) as done:
+        images = sampling.sample(
+            loaded.network, count, sampling=settings, generator=generator(seed, "sample"), progress=done
         )
     numbers = {"kind": "samples", "step": loaded.step, "seed": seed, "count": count}
     numbers |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-    keep(folder, f"samples-{loaded.step:08d}-seed{seed}", pictures.samples(drawn.cpu()), numbers, json=json)
+    name = f"samples-{loaded.step:08d}-seed{seed}"
+    save_figure(folder, name, pictures.samples(images.cpu()), numbers, json=json)

@@ -1,4 +1,4 @@
-"""`isopix search-lr`: the paper's search for a learning rate."""
+"""`isopix search-lr`: search for the learning rate, from large to small."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -12,17 +12,20 @@ from isopix.cli.console import (
     Device,
     Json,
     Limit,
-    OwnSeed,
     PaletteFile,
+    Plugins,
+    RunSeed,
     SettingsFile,
     Source,
-    changes,
+    load_plugins,
+    overrides,
+    plugin_options,
     say,
     show_json,
     show_table,
 )
-from isopix.cli.progress import clock
-from isopix.cli.run_display import INTERRUPTED, going_on, watching
+from isopix.cli.progress import format_duration
+from isopix.cli.run_display import INTERRUPTED, progress_display, with_resume_hint
 from isopix.core import device as devices
 from isopix.core.command_line import command
 from isopix.core.config import to_dict
@@ -34,8 +37,8 @@ from isopix.train.lr_search import Descent, Rung, ladder
 
 RATE = "optimizer.learning_rate"
 
-First = Annotated[float, Parameter(help="the largest rate")]
-Smallest = Annotated[float, Parameter(help="the rate at which the descent ends if the loss still falls")]
+MaxLR = Annotated[float, Parameter(help="Largest learning rate.")]
+MinLR = Annotated[float, Parameter(help="Smallest learning rate to try.")]
 
 
 def search_lr(
@@ -46,86 +49,92 @@ def search_lr(
     palette: PaletteFile = None,
     file: SettingsFile = None,
     limit: Limit = None,
-    seed: OwnSeed = None,
-    first: First = 0.01,
-    smallest: Smallest = 0.00001,
+    seed: RunSeed = None,
+    max_lr: MaxLR = 0.01,
+    min_lr: MinLR = 0.00001,
+    plugin: Plugins = None,
     device: Device = "auto",
     json: Json = False,
 ) -> None:
-    """Search for a learning rate from large to small: 0.01, 0.003, 0.001, 0.0003 and so on.
+    """Search for the learning rate, from large to small: 0.01, 0.003, 0.001, 0.0003 and so on.
 
-    Every rate has a run of its own, which is given up where its loss is no number or has risen for good. The
-    search ends once a run's final validation loss is higher than the one before, and chooses the lowest.
-    Interrupted at any moment, the same command goes on. Test images are not looked at.
+    Trains one trial per learning rate and stops those that diverge. The search ends when the validation loss
+    of a trial is higher than that of the one before; the lowest wins. Test images are not used. The same
+    command resumes an interrupted search.
 
     Example: isopix search-lr igpt.tiny --data photos/ --out runs/photos-lr steps=300
 
     Parameters
     ----------
     recipe
-        A name from `isopix recipe list`.
+        Name from `isopix recipe list`.
     settings
-        Changes, as path=value; `isopix recipe show` lists the paths.
+        Settings to override, as name=value; `isopix recipe show` lists them.
     out
-        The folder of the search; new, empty, or that of the same search.
+        Folder of the search: new, empty, or that of the same search to resume.
     """
+    load_plugins(plugin)
     if RATE in parse(settings):
-        raise ValueError(f"{RATE} is what search-lr looks for; give --first and --smallest instead")
-    options = changes(data=data, limit=limit, seed=seed, palette=palette)
-    settled = registry.resolve(recipe, file=file, options=options, assignments=settings).recipe
-    rates, where = ladder(first, smallest), devices.pick(device)
+        raise ValueError(f"{RATE} is what search-lr searches for; use --max-lr and --min-lr instead")
+    changes = overrides(data=data, limit=limit, seed=seed, palette=palette)
+    resolved = registry.resolve(recipe, file=file, options=changes, assignments=settings).recipe
+    rates, where = ladder(max_lr, min_lr), devices.pick(device)
 
     @contextmanager
-    def telling(rate: float) -> Iterator[Watch]:
+    def display(rate: float) -> Iterator[Watch]:
         if not json:
-            say(f"\n{settled.name} at rate {rate}, {settled.train.steps} steps of {settled.train.batch_size}")
-        with watching(settled, where, tensorboard=False, json=json) as watch:
+            say(
+                f"\n{resolved.name}, lr {rate}, {resolved.train.steps} steps, batch size {resolved.train.batch_size}"
+            )
+        with progress_display(resolved, where, tensorboard=False, json=json) as watch:
             yield watch
 
     again = command(*sys.argv[1:])
-    with going_on(out, again):
-        descent = search(out, rates, training=pretraining(settled, where), watching=telling)
+    with with_resume_hint(out, again):
+        descent = search(out, rates, training=pretraining(resolved, where), watching=display)
     given = {"--data": data, "--palette": palette, "--file": file, "--limit": limit, "--seed": seed}
-    words = [word for name, value in given.items() if value is not None for word in (name, value)]
-    conclude(descent, out, ["pretrain", recipe, *settings, *words], again=again, json=json)
+    options = [word for name, value in given.items() if value is not None for word in (name, value)]
+    words = ["pretrain", recipe, *settings, *options, *plugin_options(plugin)]
+    _print_search(descent, out, words, again=again, json=json)
 
 
-def conclude(descent: Descent, out: Path, words: Sequence[object], *, again: str, json: bool) -> None:
-    """Say what became of every rate, and the command of `words` that pre-trains with the one that was chosen.
+def _print_search(descent: Descent, out: Path, words: Sequence[object], *, again: str, json: bool) -> None:
+    """Print all trials, and the command of `words` that pre-trains with the chosen learning rate.
 
-    Exits with 75 for a search that was asked to stop. Raises RuntimeError if no rate survived.
+    Exits with code 75 if the search was asked to stop. Raises RuntimeError if every trial diverged.
     """
     chosen = None if descent.chosen is None else descent.chosen.rate
-    then = "" if chosen is None else command(*words, f"{RATE}={chosen}", "--out", out / "chosen")
+    pretrain = "" if chosen is None else command(*words, f"{RATE}={chosen}", "--out", out / "chosen")
     if json:
-        state = {"finished": descent.finished, "chosen": chosen, "command": then or None}
+        state = {"finished": descent.finished, "chosen": chosen, "command": pretrain or None}
         show_json({"record": str(out / FILE), **state, **to_dict(descent)})
     else:
-        show(descent, out)
+        _print_trials(descent, out)
         if chosen is not None:
-            say(f"chosen: {chosen}, trained in {rung_folder(out, chosen)}")
-            say(f"to pre-train with it: {then}")
+            say(f"best learning rate: {chosen}, trained in {rung_folder(out, chosen)}")
+            say(f"pre-train with: {pretrain}")
     if not descent.finished:
         if not json:
-            say(f"stopped and saved; go on with: {again}")
+            say(f"stopped and saved; resume with: {again}")
         raise SystemExit(INTERRUPTED)
     if chosen is None:
-        raise RuntimeError(f"no rate from {descent.rates[0]} down to {descent.rates[-1]} survived")
+        raise RuntimeError(f"every trial from lr {descent.rates[0]} to {descent.rates[-1]} diverged")
 
 
-def show(descent: Descent, out: Path) -> None:
-    """The table of rates, and whether a smaller one might be better still."""
-    rows = [row(rung, chosen=rung == descent.chosen) for rung in descent.rungs]
-    left = "not needed" if descent.finished else "not yet"
-    rows += [(str(rate), left, "", "", "") for rate in descent.untried]
-    title = f"Descent of the learning rate in {out}; * chosen"
-    show_table(title, ["rate", "fate", "validation loss, nats", "steps", "time"], rows)
+def _print_trials(descent: Descent, out: Path) -> None:
+    """Print the table of trials, and whether a smaller learning rate might be better."""
+    rows = [_format_trial(rung, chosen=rung == descent.chosen) for rung in descent.rungs]
+    status = "not needed" if descent.finished else "pending"
+    rows += [(str(rate), status, "", "", "") for rate in descent.untried]
+    title = f"Learning-rate search in {out}; * best"
+    show_table(title, ["lr", "status", "validation loss (nats)", "steps", "time"], rows)
     if descent.chosen is not None and not descent.risen:
-        say("note: the loss was still falling at the smallest rate; go on with a smaller --smallest")
+        say(
+            "note: the loss was still falling at the smallest learning rate; continue with a smaller --min-lr"
+        )
 
 
-def row(rung: Rung, *, chosen: bool) -> tuple[str, ...]:
-    """A rung as the cells of the table."""
-    fate = "final" if rung.loss is not None else f"{rung.fate} at step {rung.step:,}"
+def _format_trial(rung: Rung, *, chosen: bool) -> tuple[str, ...]:
+    status = "completed" if rung.loss is not None else f"{rung.fate} at step {rung.step:,}"
     loss, steps = ("", "") if rung.loss is None else (f"{rung.loss:.4f}", f"{rung.step:,}")
-    return f"{rung.rate}{' *' if chosen else ''}", fate, loss, steps, clock(rung.seconds)
+    return f"{rung.rate}{' *' if chosen else ''}", status, loss, steps, format_duration(rung.seconds)

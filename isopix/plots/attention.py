@@ -1,6 +1,6 @@
 """Attention drawn: how far heads look, by layer, and where they look from some positions of one image.
 
-The numbers are those that `isopix analyse` keeps, read from their file or not.
+The numbers are those that `isopix analyze` keeps, read from their file or not.
 """
 
 import base64

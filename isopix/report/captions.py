@@ -19,7 +19,7 @@ TITLES = {
 
 
 def caption(name: str, numbers: Numbers) -> str:
-    """Raises KeyError, TypeError or ValueError where numbers are not what `isopix analyse` keeps."""
+    """Raises KeyError, TypeError or ValueError where numbers are not what `isopix analyze` keeps."""
     return f"{CAPTIONS[name](numbers)} Step {numbers['step']:,}."
 
 

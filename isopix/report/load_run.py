@@ -47,7 +47,7 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Analysis:
-    """One of `isopix analyse`: its numbers, and these drawn and told."""
+    """One of `isopix analyze`: its numbers, and these drawn and told."""
 
     name: str
     numbers: Values

@@ -70,7 +70,7 @@ def by_features(
     Only the images that a subset holds are read. Raises ValueError where `data` has no labels, no images to
     choose by, or too few of a class.
     """
-    data.require_labels("lowdata")
+    data.require_labels("low-data")
     data.require_validation("a layer")
     assert data.train.labels is not None
     draws = question.draws(data.train.labels, loaded.recipe.train.seed)

@@ -65,18 +65,18 @@ def refuse_without_choice(recipe: Recipe) -> None:
     """Raises ValueError for settings under which validation chooses nothing, or cannot be folded back."""
     if recipe.data.fold_back:
         raise ValueError(
-            "--fold-back chooses by validation images before it folds them back, and data.fold_back=true "
-            "leaves none to choose by; give one of the two"
+            "--refit-on-validation chooses by validation images before it folds them back, and "
+            "data.fold_back=true leaves none to choose by; give one of the two"
         )
     if recipe.data.labels is not None:
         raise ValueError(
-            f"--fold-back learns from every label there is, and data.labels={recipe.data.labels} from few; "
-            "give one of the two"
+            f"--refit-on-validation learns from every label there is, and data.labels={recipe.data.labels} "
+            "from few; give one of the two"
         )
     if recipe.finetune is None or not recipe.finetune.chooses:
         raise ValueError(
-            "--fold-back chooses a step by validation accuracy, and patience=null or generative_weight=inf "
-            "choose none"
+            "--refit-on-validation chooses a step by validation accuracy, and patience=null or "
+            "generative_weight=inf choose none"
         )
 
 
@@ -142,7 +142,7 @@ def _refuse_other(run: RunFolder, beginning: Beginning) -> None:
     """Raises ValueError unless the choice was made under these settings, from these weights."""
     chooser = RunFolder(run.choice)
     if not chooser.saved:
-        raise ValueError(f"the run in {run.path} is not one of --fold-back; choose another --out")
+        raise ValueError(f"the run in {run.path} is not one of --refit-on-validation; choose another --out")
     source = "pretrained"
     then = to_dict(recipe_of(find(chooser.path, ())[0])) | {
         source: read_json(chooser.environment).get(source)

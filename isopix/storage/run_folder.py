@@ -135,7 +135,7 @@ class RunFolder:
 
     @property
     def analysis(self) -> Path:
-        """What `isopix analyse` found: numbers and their figures."""
+        """What `isopix analyze` found: numbers and their figures."""
         return self.path / "analysis"
 
     @property

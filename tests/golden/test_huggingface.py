@@ -76,7 +76,7 @@ def pixels(net: Network) -> torch.Tensor:
 def test_logits_are_equal(pair: Pair, dtype: torch.dtype, within: float) -> None:
     net, theirs = pair.ours.to(dtype), pair.theirs.to(dtype)
     images = pixels(net)
-    reference = theirs(input_ids=peer.shifted(net, images)).logits
+    reference = theirs(input_ids=peer.shift_right(net, images)).logits
     assert reference.abs().max() > 1
     torch.testing.assert_close(net.head.project(net.backbone(images)), reference, rtol=0, atol=within)
 
@@ -92,7 +92,7 @@ def their_features(theirs: nn.Module, ids: torch.Tensor) -> list[torch.Tensor]:
 def test_features_are_their_hidden_states_behind_the_next_norm(pair: Pair) -> None:
     net, theirs = pair.ours.double(), pair.theirs.double()
     images = pixels(net)
-    reference = their_features(theirs, peer.shifted(net, images))
+    reference = their_features(theirs, peer.shift_right(net, images))
     for own, other in zip(net.backbone.features(images), reference, strict=True):
         torch.testing.assert_close(own, other, rtol=0, atol=1e-10)
     pooled = torch.stack([state.mean(1) for state in reference]).float()
@@ -119,7 +119,7 @@ def test_their_loss_with_labels_leaves_out_the_last_pixel_or_grades_every_one_by
 ) -> None:
     net, theirs = pair.ours.double(), pair.theirs.double()
     images = pixels(net)
-    codes, shifted = net.codec.encode(images)[..., 0], peer.shifted(net, images)
+    codes, shifted = net.codec.encode(images)[..., 0], peer.shift_right(net, images)
     logits = theirs(input_ids=shifted).logits
     right = nn.functional.cross_entropy(logits.mT, codes, reduction="none")
     torch.testing.assert_close(theirs(input_ids=shifted, labels=shifted).loss, right[:, :-1].mean())

@@ -1,4 +1,4 @@
-"""A working folder as a user has it, and the command line called as a user calls it."""
+"""A working folder with images, and the command line called in-process."""
 
 import sys
 from collections.abc import Callable
@@ -28,21 +28,21 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that is the current one, and holds `photos/` with two classes of 30 images."""
+    """Change to a folder that holds `photos/` with two classes of 30 images."""
     monkeypatch.chdir(tmp_path)
-    for place, name in enumerate(("cats", "dogs")):
+    for label, name in enumerate(("cats", "dogs")):
         folder = tmp_path / "photos" / name
         folder.mkdir(parents=True)
         for i in range(30):
-            draw = np.random.default_rng(100 * place + i)
-            pixels = draw.integers(place * 90, 160 + place * 90, (40, 48, 3), dtype=np.uint8)
+            rng = np.random.default_rng(100 * label + i)
+            pixels = rng.integers(label * 90, 160 + label * 90, (40, 48, 3), dtype=np.uint8)
             Image.fromarray(pixels).save(folder / f"{i}.png")
     return tmp_path
 
 
 @pytest.fixture
 def isopix(workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """`isopix(*words)` as at a prompt; returns exit code, standard output and standard error."""
+    """Return `isopix(*words)`, which gives the exit code, standard output and standard error."""
 
     def call(*words: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["isopix", *words])
@@ -60,5 +60,5 @@ def isopix(workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 @pytest.fixture
 def quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Probes by one strength in place of nineteen: for tests of what stands around them."""
+    """Use one L2 penalty instead of nineteen, in tests that do not depend on the probe's accuracy."""
     monkeypatch.setattr(probe, "Protocol", partial(Protocol, strengths=(0.1,), weaker=(), resamples=50))

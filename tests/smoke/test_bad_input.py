@@ -1,4 +1,4 @@
-"""Every mistake ends in one line that says what was given and what is allowed; code 2, or 1 for failures."""
+"""Wrong input exits with code 2, or 1 for failures, and one line: what was given and what is allowed."""
 
 import subprocess
 import sys
@@ -15,24 +15,26 @@ SOURCES = "a folder of images, an .npz file, a Parquet file or folder"
 NAMES = "digits, cifar10, cifar100, stl10, imagenet-1k, tiny-imagenet"
 
 
-def refused(answer: tuple[int, str, str], message: str, *, code: int = 2) -> None:
-    """The whole of standard error is this one line."""
-    assert answer[2] == f"isopix: {message}\n"
-    assert answer[0] == code
+def refused(result: tuple[int, str, str], message: str, *, code: int = 2) -> None:
+    """Assert that standard error is this one line."""
+    assert result[2] == f"isopix: {message}\n"
+    assert result[0] == code
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--masks", "5"], "masks is 5, but an autoregressive model hides nothing; allowed: 0"),
-        (["--masks", "-1"], "masks -1 and layers all must be at least 0"),
-        (["--layers", "best"], "--layers is 'best'; allowed: all, best5, or the number of a layer"),
-        (["--layers", "7"], "layer 7 is not there; layers are 0 to 1"),
+        (["--mask-ensemble", "5"], "masks is 5, but an autoregressive model hides nothing; allowed: 0"),
+        (["--mask-ensemble", "-1"], "masks -1 and layers all must be at least 0"),
+        (["--concat", "3"], "--concat is 3; allowed: 0, 5"),
+        (["--concat", "5", "--layer", "1"], "--concat 5 needs all layers; given: --layer 1"),
+        (["--layer", "best"], "--layer is 'best'; allowed: integers"),
+        (["--layer", "7"], "layer 7 is not there; layers are 0 to 1"),
         (["--method", "svm"], "--method is 'svm'; allowed: lbfgs, sgd, ridge, knn"),
-        (["--iterations", "9"], "iterations 9 are for --method sgd alone; lbfgs has none"),
+        (["--iterations", "9"], "--iterations 9 needs --method sgd; given: lbfgs"),
     ],
 )
-def test_a_probe_that_cannot_be(isopix: Run, words: list[str], message: str) -> None:
+def test_wrong_probe_options(isopix: Run, words: list[str], message: str) -> None:
     assert isopix("pretrain", "igpt.digits", "--out", "r", *QUICK, "data.limit=20")[0] == 0
     refused(isopix("probe", "r", *words), message)
 
@@ -59,7 +61,7 @@ def test_unknown_field(isopix: Run) -> None:
         ("finetune", "layer=9", "classify.layer 9 does not exist; allowed: 0 to 4"),
     ],
 )
-def test_parts_that_do_not_go_together_are_refused_before_anything_is_said(
+def test_incompatible_settings_are_rejected_before_any_output(
     isopix: Run, verb: str, setting: str, message: str
 ) -> None:
     code, out, err = isopix(verb, "igpt.digits", "--out", "r", setting)
@@ -86,7 +88,7 @@ def test_empty_folder(isopix: Run) -> None:
     refused(answer, f"folder nothing holds no images; allowed endings: {endings}")
 
 
-def test_a_bad_file_is_named_on_screen_and_in_the_run_and_skipped(isopix: Run, workplace: Path) -> None:
+def test_an_unreadable_file_is_skipped_printed_and_listed_in_the_run(isopix: Run, workplace: Path) -> None:
     for i in range(60):
         (workplace / "photos" / "cats" / f"copy{i}.png").write_bytes(
             (workplace / "photos/cats/0.png").read_bytes()
@@ -100,7 +102,7 @@ def test_a_bad_file_is_named_on_screen_and_in_the_run_and_skipped(isopix: Run, w
     assert listed == ["path,reason", f'photos/dogs/broken.png,"{reason}"']
 
 
-def test_more_than_one_bad_file_in_a_hundred_stops_before_training(isopix: Run, workplace: Path) -> None:
+def test_more_than_one_percent_unreadable_files_stops_before_training(isopix: Run, workplace: Path) -> None:
     (workplace / "photos" / "dogs" / "broken.png").write_bytes(b"no picture")
     code, _, err = isopix("pretrain", "igpt.digits", "--data", "photos", "--out", "r", *QUICK)
     assert code == 2
@@ -111,7 +113,7 @@ def test_more_than_one_bad_file_in_a_hundred_stops_before_training(isopix: Run, 
     assert not Path("r").exists()
 
 
-def test_one_class_where_labels_are_needed(isopix: Run, workplace: Path) -> None:
+def test_a_probe_needs_two_classes(isopix: Run, workplace: Path) -> None:
     (workplace / "photos" / "cats").rename(workplace / "only")
     (workplace / "photos").rename(workplace / "gone")
     (workplace / "photos").mkdir()
@@ -120,20 +122,20 @@ def test_one_class_where_labels_are_needed(isopix: Run, workplace: Path) -> None
     refused(isopix("probe", "r"), "probe needs two classes or more; data set 'photos' has one: cats")
 
 
-def test_image_side_that_does_not_fit(isopix: Run) -> None:
+def test_an_invalid_image_size(isopix: Run) -> None:
     answer = isopix("pretrain", "igpt.digits", "--out", "r", "data.rows=0")
     refused(answer, "data: image side 0 is impossible; allowed: whole numbers from 1 to 1024")
 
 
-def test_palette_of_another_size(isopix: Run) -> None:
-    colours = np.arange(16)[:, None].repeat(3, 1) / 16
-    np.save("grey.npy", colours)
-    assert isopix("palette", "import", "grey.npy", "--range", "0", "1", "--out", "grey.npz")[0] == 0
-    answer = isopix("pretrain", "igpt.digits", "--palette", "grey.npz", "--out", "r")
+def test_a_palette_of_another_size(isopix: Run) -> None:
+    colors = np.arange(16)[:, None].repeat(3, 1) / 16
+    np.save("gray.npy", colors)
+    assert isopix("palette", "import", "gray.npy", "--range", "0", "1", "--out", "gray.npz")[0] == 0
+    answer = isopix("pretrain", "igpt.digits", "--palette", "gray.npz", "--out", "r")
     refused(answer, "the palette has 16 colours; codec.colours is 17")
 
 
-def test_truncated_checkpoint(isopix: Run) -> None:
+def test_a_truncated_checkpoint(isopix: Run) -> None:
     assert isopix("pretrain", "igpt.digits", "--out", "r", *QUICK)[0] == 0
     for file in Path("r/checkpoints").glob("*/model.safetensors"):
         size = file.stat().st_size
@@ -146,18 +148,16 @@ def test_truncated_checkpoint(isopix: Run) -> None:
     refused(isopix("sample", "r"), message)
 
 
-def test_a_truncated_newest_checkpoint_is_named_and_passed_over(isopix: Run) -> None:
+def test_a_truncated_newest_checkpoint_is_reported_and_skipped(isopix: Run) -> None:
     assert isopix("pretrain", "igpt.digits", "--out", "r", *QUICK)[0] == 0
     with Path("r/checkpoints/step-00000002/model.safetensors").open("r+b") as opened:
         opened.truncate(100)
     code, _, err = isopix("sample", "r", "-n", "2")
     assert code == 0
-    assert err.startswith(
-        "passed over: checkpoint r/checkpoints/step-00000002: model.safetensors has 100 bytes"
-    )
+    assert err.startswith("skipped: checkpoint r/checkpoints/step-00000002: model.safetensors has 100 bytes")
 
 
-def test_checkpoint_with_another_palette(isopix: Run) -> None:
+def test_a_checkpoint_with_another_palette(isopix: Run) -> None:
     assert isopix("pretrain", "igpt.digits", "--out", "r", *QUICK)[0] == 0
     for folder in Path("r/checkpoints").iterdir():
         found = checkpoint.load(folder)
@@ -170,7 +170,7 @@ def test_checkpoint_with_another_palette(isopix: Run) -> None:
     assert f"is not palette {stated}, which checkpoint r/checkpoints/step-00000002 was trained with\n" in err
 
 
-def test_run_folder_in_use(isopix: Run) -> None:
+def test_a_run_folder_in_use(isopix: Run) -> None:
     assert isopix("pretrain", "igpt.digits", "--out", "r", *QUICK)[0] == 0
     program = (
         "from pathlib import Path; from isopix.storage.run_folder import RunFolder\n"
@@ -184,7 +184,7 @@ def test_run_folder_in_use(isopix: Run) -> None:
     assert err.startswith(f"isopix: run folder r is in use by process {holder.pid} on host ")
 
 
-def test_run_folder_that_is_taken(isopix: Run) -> None:
+def test_a_run_folder_that_is_not_empty(isopix: Run) -> None:
     Path("r").mkdir()
     Path("r/mine.txt").touch()
     answer = isopix("pretrain", "igpt.digits", "--out", "r")
@@ -192,13 +192,13 @@ def test_run_folder_that_is_taken(isopix: Run) -> None:
     assert Path("r/mine.txt").exists()
 
 
-def test_no_run_folder(isopix: Run) -> None:
+def test_a_missing_run_folder(isopix: Run) -> None:
     refused(isopix("sample", "nowhere"), "run folder nowhere does not exist")
     refused(isopix("sample", "photos"), "photos holds no recipe.json; not a run folder")
 
 
-def test_full_disk(isopix: Run) -> None:
-    """A limit on the size of files stands for a disk that is full; the child alone is limited."""
+def test_a_full_disk(isopix: Run) -> None:
+    """A file-size limit in a child process simulates a full disk."""
     program = (
         "import resource, signal, sys; from isopix.cli.main import main\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
@@ -219,7 +219,7 @@ def test_full_disk(isopix: Run) -> None:
     assert not list(Path("r/checkpoints").glob(".tmp*"))
 
 
-def test_non_finite_loss(isopix: Run) -> None:
+def test_a_non_finite_loss(isopix: Run) -> None:
     words = ["lr=1e30", "steps=9", "batch_size=4", "depth=1", "width=16"]
     code, _, err = isopix("pretrain", "igpt.digits", "--out", "r", *words)
     assert code == 1
@@ -230,7 +230,7 @@ def test_non_finite_loss(isopix: Run) -> None:
     assert [path.name for path in Path("r/checkpoints").iterdir()] == ["step-00000000"]
 
 
-def test_a_masked_model_says_what_it_can_do(isopix: Run) -> None:
+def test_a_masked_model_cannot_sample_and_names_what_applies(isopix: Run) -> None:
     assert isopix("pretrain", "igpt.digits_bert", "--out", "r", *QUICK)[0] == 0
     message = (
         "this model was trained with the masked objective and cannot paint pixel by pixel; "
@@ -241,13 +241,13 @@ def test_a_masked_model_says_what_it_can_do(isopix: Run) -> None:
 
 
 @pytest.mark.parametrize("rows", ["0", "8"])
-def test_rows_that_leave_nothing(isopix: Run, rows: str) -> None:
+def test_rows_must_leave_something_to_complete(isopix: Run, rows: str) -> None:
     assert isopix("pretrain", "igpt.digits", "--out", "r", *QUICK)[0] == 0
     message = f"rows {rows} is not possible for an image of 8 rows; allowed: 1 to 7"
     refused(isopix("complete", "r", "--rows", rows), message)
 
 
-def test_a_device_that_is_not_here(isopix: Run) -> None:
+def test_an_unavailable_device(isopix: Run) -> None:
     code, _, err = isopix("plan", "igpt.s", "--device", "cuda:9")
     assert code == 2
     assert err.startswith("isopix: device 'cuda:9' is not available here; available: auto, cpu")

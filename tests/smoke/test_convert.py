@@ -1,4 +1,4 @@
-"""Other people's models in and ours out, as commands: what was converted serves every verb."""
+"""`isopix convert`, `publish` and `verify`: converted models work with every command."""
 
 import json
 import re
@@ -27,13 +27,13 @@ MODEL = {"depth": 2, "width": 16, "heads": 2, "colours": 27, "positions": 64}
 
 @pytest.fixture
 def exported(isopix: Run) -> Run:
-    """A run, and what Hugging Face would read of it."""
+    """A run and its Hugging Face export."""
     assert isopix("pretrain", "igpt.digits", *QUICK, "lr=0.1", "--out", "run")[0] == 0
     assert isopix("convert", "to-huggingface", "run", "exported")[0] == 0
     return isopix
 
 
-def test_ours_to_theirs_to_ours_is_the_same_model(exported: Run) -> None:
+def test_export_and_import_return_the_same_model(exported: Run) -> None:
     code, out, err = exported("convert", "huggingface", "exported", "again", "--json")
     assert (code, err) == (0, "")
     assert json.loads(out)["skipped"] == {"a bias, all of it zero": 4}
@@ -42,11 +42,11 @@ def test_ours_to_theirs_to_ours_is_the_same_model(exported: Run) -> None:
         assert torch.equal(tensor, other.network.tensors()[name]), name
 
 
-def test_what_was_converted_serves_every_verb(exported: Run) -> None:
+def test_an_imported_model_works_with_every_command(exported: Run) -> None:
     code, out, err = exported("convert", "huggingface", "exported", "again")
     assert (code, err) == (0, "")
     accounts = Path("again/checkpoints/step-00000000/imported.json")
-    assert f"what became of each tensor: {accounts}" in out
+    assert f"tensor report: {accounts}" in out
     taken = json.loads(accounts.read_text())["tensors"]
     places = {each["theirs"]: each["ours"] for each in taken}
     assert places["transformer.wpe.weight"] == ["backbone.positions.table"]
@@ -62,7 +62,7 @@ def test_what_was_converted_serves_every_verb(exported: Run) -> None:
     assert "imported from Hugging Face" in Path("again/report.html").read_text()
 
 
-def test_of_a_training_that_nobody_knows_nothing_is_told(exported: Run) -> None:
+def test_an_imported_model_claims_nothing_about_its_training(exported: Run) -> None:
     assert exported("convert", "huggingface", "exported", "again")[0] == 0
     assert exported("verify", "again", "--data", "digits", "--limit", "8")[0] == 0
     assert exported("report", "again")[0] == 0
@@ -79,7 +79,7 @@ def test_of_a_training_that_nobody_knows_nothing_is_told(exported: Run) -> None:
     assert "when it was imported, to be trained on “digits”" in Path("told/README.md").read_text()
 
 
-def test_the_training_of_an_imported_model_cannot_go_on(exported: Run) -> None:
+def test_an_imported_model_cannot_be_resumed(exported: Run) -> None:
     assert exported("convert", "huggingface", "exported", "again")[0] == 0
     message = (
         "again holds a model without the state of its optimizer, as an imported one has none; "
@@ -90,7 +90,7 @@ def test_the_training_of_an_imported_model_cannot_go_on(exported: Run) -> None:
     assert answer[1] == ""
 
 
-def test_a_folder_of_theirs_is_no_run_and_what_makes_one_is_said(exported: Run) -> None:
+def test_a_hugging_face_folder_is_not_a_run_and_the_error_names_the_command(exported: Run) -> None:
     line = (
         "exported is a Hugging Face model; isopix convert huggingface exported OUT makes a run folder of it"
     )
@@ -100,7 +100,7 @@ def test_a_folder_of_theirs_is_no_run_and_what_makes_one_is_said(exported: Run) 
         package.load("exported")
 
 
-def test_what_python_saved_is_verified_converted_and_published_but_no_run(
+def test_a_saved_model_can_be_verified_converted_and_published_but_is_not_a_run(
     exported: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert exported("convert", "huggingface", "exported", "again")[0] == 0
@@ -118,19 +118,19 @@ def test_what_python_saved_is_verified_converted_and_published_but_no_run(
         assert "convert to-huggingface read it, and isopix.load in Python" in err
 
 
-def test_weights_that_are_rounded_are_counted(exported: Run) -> None:
+def test_rounded_weights_are_counted(exported: Run) -> None:
     models.change_weights(
         Path("exported"), lambda tensors: tensors.update({HEAD: tensors[HEAD].double() * 1.1})
     )
     code, out, err = exported("convert", "huggingface", "exported", "again")
     assert (code, err) == (0, "")
-    assert "1 tensor of float64 was rounded to float32, in which networks compute here\n" in out
+    assert "rounded 1 float64 tensor to float32\n" in out
     accounts = json.loads(Path("again/checkpoints/step-00000000/imported.json").read_text())["tensors"]
     assert [each["theirs"] for each in accounts if each["rounded"]] == [HEAD]
     assert json.loads(exported("convert", "huggingface", "exported", "b", "--json")[1])["rounded"] == 1
 
 
-def test_a_grid_that_no_file_says_is_given_in_words(isopix: Run) -> None:
+def test_an_unknown_grid_is_given_as_options(isopix: Run) -> None:
     bundles.write(Path("model.ckpt-1"), variables.draw(**(MODEL | {"positions": 32})))
     levels = np.stack(np.meshgrid(*[[-1.0, 0.0, 1.0]] * 3), -1).reshape(-1, 3).astype(np.float32)
     np.save("centres.npy", levels)
@@ -138,11 +138,11 @@ def test_a_grid_that_no_file_says_is_given_in_words(isopix: Run) -> None:
     words = ["convert", "openai", "model.ckpt-1", "igpt", "--palette", "p.npz"]
     line = "checkpoint model.ckpt-1: its 32 positions are no square; give --rows and --cols"
     refused(isopix(*words), line)
-    refused(isopix(*words, "--rows", "4"), "--rows and --cols belong together; one of them is missing")
-    assert isopix(*words, "--rows", "4", "--cols", "8")[1].count("reads images of 4×8") == 1
+    refused(isopix(*words, "--rows", "4"), "--rows and --cols must be given together")
+    assert isopix(*words, "--rows", "4", "--cols", "8")[1].count("for images of 4×8 pixels") == 1
 
 
-def test_a_folder_that_is_not_empty_is_left_alone(exported: Run) -> None:
+def test_a_folder_that_is_not_empty_is_not_changed(exported: Run) -> None:
     before = sorted(Path("run").rglob("*"))
     assert exported("convert", "huggingface", "exported", "run")[0] == 2
     assert exported("convert", "to-huggingface", "run", "run")[0] == 2
@@ -176,12 +176,12 @@ def test_a_checkpoint_of_openais_serves_every_verb(isopix: Run, start: bool) -> 
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "recipe.json"])
-def test_verify_names_a_file_of_the_newest_checkpoint_that_was_changed(exported: Run, name: str) -> None:
-    """An older checkpoint that is whole does not stand in for it."""
+def test_verify_names_a_changed_file_of_the_newest_checkpoint(exported: Run, name: str) -> None:
+    """An intact older checkpoint does not replace it."""
     newest = max(Path("run/checkpoints").glob("step-*"))
     shutil.copytree(newest, newest.with_name("step-00000000"), dirs_exist_ok=True)
     words = ["--data", "digits", "--limit", "8"]
-    assert f"{newest}: all 5 files have the hash" in exported("verify", "run", *words)[1]
+    assert f"{newest}: all 5 files match the hashes" in exported("verify", "run", *words)[1]
     data = bytearray((newest / name).read_bytes())
     data[-2] ^= 1
     (newest / name).write_bytes(data)
@@ -191,9 +191,7 @@ def test_verify_names_a_file_of_the_newest_checkpoint_that_was_changed(exported:
         assert f"{name} does not have the sha256 that the manifest says: altered" in err
 
 
-def test_a_published_loss_stands_beside_the_one_of_such_a_network(
-    exported: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_loss_is_compared_with_the_published_one(exported: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = load(Path("run"), device=torch.device("cpu"))
     about = {"recipe": loaded.recipe, "protocol": "p", "source": "s", "unit": "nats"}
     claim = Claim(**about, value=2.5, palette=loaded.network.codec.fingerprint(), step=2)
@@ -203,37 +201,37 @@ def test_a_published_loss_stands_beside_the_one_of_such_a_network(
     assert told["published"] == {"nats": 2.5, "source": "s", "step": 2}
     out = exported(*words)[1]
     assert f"difference from the published loss: {told['loss_nats'] - 2.5:+.4f} nats" in out
-    assert "published after" not in out
+    assert "published loss: step" not in out
     monkeypatch.setattr(verify, "TEST_LOSSES", (replace(claim, step=1000),))
-    assert "published after 1,000 steps; this is step 2\n" in exported(*words)[1]
+    assert "published loss: step 1,000; this model: step 2\n" in exported(*words)[1]
     assert exported("convert", "huggingface", "exported", "again")[0] == 0
     out = exported("verify", "again", *words[2:])[1]
-    assert "published after 1,000 steps; this is step not known\n" in out
+    assert "published loss: step 1,000; this model: step unknown\n" in out
     monkeypatch.setattr(verify, "TEST_LOSSES", (replace(claim, palette="another"),))
-    assert "no loss is published for such a network" in exported(*words)[1]
+    assert "no published loss for this network" in exported(*words)[1]
 
 
 @pytest.mark.parametrize(
-    ("layout", "weights", "library"),
+    ("format", "weights", "library"),
     [("isopix", "model.safetensors", "isopix"), ("huggingface", "model.safetensors", "transformers")],
 )
-def test_a_run_is_published_with_its_card(
-    exported: Run, monkeypatch: pytest.MonkeyPatch, layout: str, weights: str, library: str
+def test_a_run_is_published_with_its_model_card(
+    exported: Run, monkeypatch: pytest.MonkeyPatch, format: str, weights: str, library: str
 ) -> None:
-    """By a hub that writes down what it is given."""
+    """With a fake hub that saves its input."""
 
     def upload(*, repo_id: str, folder_path: Path, commit_message: str) -> None:
         shutil.copytree(folder_path, Path("hub") / repo_id)
 
     made = SimpleNamespace(create_repo=lambda name, **_: f"hub/{name}", upload_folder=upload)
     monkeypatch.setitem(sys.modules, "huggingface_hub", made)
-    code, out, err = exported("publish", "run", "me/mine", "--layout", layout)
+    code, out, err = exported("publish", "run", "me/mine", "--format", format)
     assert (code, err) == (0, "")
     assert out == "published step 2 of run: hub/me/mine\n"
     told = Path("hub/me/mine/README.md").read_text()
     assert f"library_name: {library}" in told
     assert "me/mine" in told
-    if layout == "isopix":
+    if format == "isopix":
         again = package.load("hub/me/mine", device="cpu")
     else:
         assert exported("convert", "huggingface", "hub/me/mine", "again")[0] == 0
@@ -242,7 +240,7 @@ def test_a_run_is_published_with_its_card(
         assert torch.equal(tensor, again.network.tensors()[name]), name
 
 
-def test_without_its_library_nothing_is_published(exported: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_publishing_without_huggingface_hub_fails(exported: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     code, _, err = exported("publish", "run", "me/mine")
     assert code != 0

@@ -1,4 +1,4 @@
-"""The demo, small: one report about both runs; a second demo stands beside the first; a cut one goes on."""
+"""A small demo: one report about both runs; a second demo gets its own folder; an interrupted one resumes."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.usefixtures("quick_probes")
 SMALL = [*QUICK, "data.limit=60"]
 
 
-def test_demo_makes_one_report_and_the_next_one_stands_beside_it(isopix: Run) -> None:
+def test_a_demo_writes_one_report_and_the_next_demo_gets_its_own_folder(isopix: Run) -> None:
     code, out, err = isopix("demo", *SMALL)
     assert (code, err) == (0, "")
     assert "runs/demo/1/report.html" in out
@@ -24,14 +24,14 @@ def test_demo_makes_one_report_and_the_next_one_stands_beside_it(isopix: Run) ->
     assert Path("runs/demo/2/report.html").exists()
 
 
-def test_demo_as_json_prints_the_summary_alone(isopix: Run) -> None:
+def test_demo_with_json_prints_the_summary_only(isopix: Run) -> None:
     code, out, err = isopix("demo", *SMALL, "--json")
     assert code == 0
     assert [row["name"] for row in json.loads(out)["summary"]][:2] == ["ar", "untrained"]
     assert "igpt.digits_bert" in err
 
 
-def test_a_cut_demo_goes_on(isopix: Run) -> None:
+def test_an_interrupted_demo_resumes(isopix: Run) -> None:
     assert isopix("demo", *SMALL)[0] == 0
     Path("runs/demo/1/report.html").unlink()
     code, out, _ = isopix("demo", *SMALL)

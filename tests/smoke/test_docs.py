@@ -1,4 +1,4 @@
-"""Every command and every program of the README and the documentation runs as written."""
+"""Every command and every program of the README and the docs runs as written."""
 
 import re
 import subprocess
@@ -31,7 +31,7 @@ PROGRAMS = [
     "page", [page for page in PAGES if blocks(page, "console")], ids=lambda page: page.name
 )
 def test_commands_run_as_written(isopix: Run, page: Path) -> None:
-    """All of a page, one after another, as its reader would type them."""
+    """Run all commands of a page in order."""
     for line in "".join(blocks(page, "console")).splitlines():
         if line.startswith("$ "):
             name, *words = line[2:].split("  #")[0].split()

@@ -1,4 +1,4 @@
-"""Help reads like a table of contents, at once; every verb's page has an example and explains its options."""
+"""`isopix --help` is instant; every command's page has an example and explains its options."""
 
 import json
 import subprocess
@@ -6,18 +6,18 @@ import sys
 
 import pytest
 
-from isopix.cli.main import VERBS
+from isopix.cli.main import COMMANDS
 
-SUB = {
+SUBCOMMANDS = {
     "palette": ["fit", "import", "show"],
     "recipe": ["list", "show"],
     "convert": ["huggingface", "openai", "to-huggingface"],
     "study": ["inductive-bias"],
 }
-PAGES = [[verb, *([sub] if sub else [])] for verb in VERBS for sub in ["", *SUB.get(verb, [])]]
+PAGES = [[name, *([sub] if sub else [])] for name in COMMANDS for sub in ["", *SUBCOMMANDS.get(name, [])]]
 
 
-def test_the_table_of_contents_imports_no_torch() -> None:
+def test_the_list_of_commands_imports_no_torch() -> None:
     program = (
         "import sys; sys.argv = ['isopix', '--help']; from isopix.cli.main import main\n"
         "try: main()\n"
@@ -28,10 +28,10 @@ def test_the_table_of_contents_imports_no_torch() -> None:
     *page, imported = done.stdout.splitlines()
     assert imported == "False"
     order = [line.split()[1] for line in page if line.startswith("│ ") and line[2] != " "]
-    assert order[: len(VERBS)] == list(VERBS)
+    assert order[: len(COMMANDS)] == list(COMMANDS)
 
 
-# One process shows every page as a process of its own would: only our table of contents is read anew.
+# One process shows every page as a process per page would: only isopix.cli.main is imported again.
 SHOW = """
 import contextlib, io, json, runpy, sys
 pages = []
@@ -47,7 +47,7 @@ print(json.dumps([page.getvalue() for page in pages]))
 
 @pytest.fixture(scope="module")
 def pages() -> dict[str, str]:
-    """What `isopix WORDS --help` says, by its words."""
+    """Return the help pages by command."""
     done = subprocess.run(
         [sys.executable, "-c", SHOW, json.dumps(PAGES)],
         capture_output=True,
@@ -59,7 +59,7 @@ def pages() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("words", PAGES, ids=" ".join)
-def test_every_verb_has_an_example_and_explains_its_options(words: list[str], pages: dict[str, str]) -> None:
+def test_every_page_has_an_example_and_explains_options(words: list[str], pages: dict[str, str]) -> None:
     page = pages[" ".join(words)]
     assert f"Example: isopix {' '.join(words)}" in page
     options = [line.strip("│ *").split("  ") for line in page.splitlines() if line.startswith("│ ")]

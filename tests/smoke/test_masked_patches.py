@@ -1,4 +1,4 @@
-"""Every verb that a masked run has, on photographs in patches."""
+"""Every command that applies to masked runs, on patches of photos."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ STEM = {"patchformer.tiny": ["head.channels=8", "stem.channels=4"], "vit.tiny_hy
 
 
 @pytest.mark.parametrize("name", ["patchformer.tiny", "vit.tiny", "vit.tiny_axial", "vit.tiny_hybrid"])
-def test_a_patch_run_serves_the_verbs_of_a_masked_one(isopix: Run, workplace: Path, name: str) -> None:
+def test_a_patch_run_works_with_the_commands_of_masked_runs(isopix: Run, workplace: Path, name: str) -> None:
     code, out, err = isopix("pretrain", name, *SMALL, *SHORT, *STEM.get(name, []), "--out", "run")
     assert (code, err) == (0, "")
     assert f"validation loss {1.3863 if 'former' in name else 6.2383} nats" in out
@@ -21,11 +21,11 @@ def test_a_patch_run_serves_the_verbs_of_a_masked_one(isopix: Run, workplace: Pa
     for words in (["reconstruct", "run", "-n", "2"], tune, ["report", "run"]):
         code, _, err = isopix(*words)
         assert (code, err) == (0, ""), words
-    [told] = (workplace / "run" / "samples").glob("reconstructions-*.json")
-    assert 0 <= json.loads(told.read_text())["accuracy"] <= 1
+    [saved] = (workplace / "run" / "samples").glob("reconstructions-*.json")
+    assert 0 <= json.loads(saved.read_text())["accuracy"] <= 1
 
 
-def test_a_regression_of_whole_patches_serves_the_same_verbs(isopix: Run) -> None:
+def test_patch_regression_works_with_the_same_commands(isopix: Run) -> None:
     target = ["codec=whole_patch", "codec.patch=8", "head=regression"]
     assert isopix("pretrain", "vit.tiny", *SMALL, *SHORT, *target, "--out", "run")[0] == 0
     tune = ["finetune", "run", "--labels", "50%", "--out", "ft", "steps=2", "batch_size=4", *SHORT]
@@ -33,27 +33,27 @@ def test_a_regression_of_whole_patches_serves_the_same_verbs(isopix: Run) -> Non
         ["reconstruct", "run", "-n", "2"],
         tune,
         ["report", "run"],
-        ["analyse", "run", "--limit", "4"],
+        ["analyze", "run", "--limit", "4"],
     ):
         code, _, err = isopix(*words)
         assert (code, err) == (0, ""), words
     code, out, err = isopix("verify", "run")
     assert (code, err) == (0, "")
-    assert "all codes alike" not in out
+    assert "uniform prediction" not in out
     code, _, err = isopix("sample", "run")
     assert (code, err.count("\n")) == (2, 1)
 
 
-def test_a_fine_tuned_patchformer_tells_of_classes_alone(isopix: Run, workplace: Path) -> None:
+def test_a_fine_tuned_patchformer_reports_classification_only(isopix: Run, workplace: Path) -> None:
     words = [*SMALL, *SHORT, *STEM["patchformer.tiny"]]
     assert isopix("pretrain", "patchformer.tiny", *words, "--out", "run")[0] == 0
     tune = ["finetune", "run", "--labels", "50%", "steps=2", "batch_size=4", *SHORT, "--out"]
     code, out, err = isopix(*tune, "ft")
     assert (code, err) == (0, "")
-    assert "validation loss of classes 0.6931 nats" in out, "two classes"
+    assert "validation classification loss 0.6931 nats" in out, "two classes"
     assert "next: isopix evaluate ft ; isopix probe ft ; isopix report ft" in " ".join(out.split())
-    told = json.loads(isopix(*tune, "again", "--json")[1])
-    assert set(told) == {"run", "step", "finished", "class_nats", "accuracy"}
+    result = json.loads(isopix(*tune, "again", "--json")[1])
+    assert set(result) == {"run", "step", "finished", "class_nats", "accuracy"}
     assert isopix("report", "ft")[0] == 0
     page = (workplace / "ft" / "report.html").read_text()
     assert "what names grey pixels is left behind" in page

@@ -1,4 +1,4 @@
-"""Every option of a verb changes what the verb does, and the record says so."""
+"""Every option changes the result of a command, and is recorded."""
 
 import json
 from pathlib import Path
@@ -11,19 +11,19 @@ from isopix.runs.load import load
 from tests.smoke.conftest import QUICK, Run
 
 SMALL = [*QUICK, "data.limit=60"]
-STRONG = [*SMALL, "steps=6", "lr=0.1"]  # what it draws is far from uniform
+STRONG = [*SMALL, "steps=6", "lr=0.1"]  # its samples are far from uniform
 
 
 @pytest.fixture
 def trained(isopix: Run) -> Run:
-    """The command line in a folder that holds a run of digits."""
+    """The command line, in a folder with a run on digits."""
     code, _, err = isopix("pretrain", "igpt.digits", *STRONG, "--out", "run")
     assert code == 0, err
     return isopix
 
 
-def kept(folder: str, isopix: Run, *words: str) -> dict:
-    """The one new record that a verb leaves in the run folder."""
+def saved_record(folder: str, isopix: Run, *words: str) -> dict:
+    """Run a command and return the record that it adds to the run folder."""
     before = {path: path.stat().st_mtime_ns for path in Path(f"run/{folder}").glob("*.json")}
     code, _, err = isopix(words[0], "run", *words[1:])
     assert code == 0, err
@@ -39,59 +39,59 @@ def picture(values: dict) -> bytes:
 def test_options_of_probe_are_recorded_and_change_the_numbers(isopix: Run) -> None:
     assert isopix("pretrain", "igpt.digits", *SMALL, "--out", "run")[0] == 0
     ridge = ["--method", "ridge"]
-    plain = kept("probes", isopix, "probe", *ridge)
+    plain = saved_record("probes", isopix, "probe", *ridge)
     expected = {"stream": "n", "pool": "mean", "seed": 0, "layers": "all", "masks": 0}
     expected |= {"method": {"kind": "ridge"}}
     assert {name: plain["protocol"][name] for name in expected} == expected
     for words, changed in (
-        ([*ridge, "--stream", "h"], {"stream": "h"}),
+        ([*ridge, "--features", "residual"], {"stream": "h"}),
         ([*ridge, "--pool", "max"], {"pool": "max"}),
-        ([*ridge, "--layers", "1"], {"layers": 1}),
+        ([*ridge, "--layer", "1"], {"layers": 1}),
         ([], {"method": {"kind": "lbfgs"}}),
     ):
-        other = kept("probes", isopix, "probe", *words)
+        other = saved_record("probes", isopix, "probe", *words)
         assert {name: other["protocol"][name] for name in expected} == {**expected, **changed}
         assert other["network"]["layers"] != plain["network"]["layers"]
 
 
-def test_sgd_keeps_features_and_joined_layers_are_one_more_row(isopix: Run) -> None:
+def test_sgd_caches_features_and_concatenated_layers_are_another_row(isopix: Run) -> None:
     assert isopix("pretrain", "igpt.digits", *SMALL, "--out", "run")[0] == 0
-    words = ("probe", "run", "--method", "sgd", "--iterations", "20", "--layers", "best5")
-    for told in ("kept in", "read from"):
+    words = ("probe", "run", "--method", "sgd", "--iterations", "20", "--concat", "5")
+    for action in ("kept in", "read from"):
         code, out, err = isopix(*words)
         assert code == 0
-        assert f"trained: features {told} " in err
-        assert "layers 0-1 joined" in out
+        assert f"trained: features {action} " in err
+        assert "layers 0-1 concatenated" in out
 
 
 @pytest.mark.usefixtures("quick_probes")
-def test_validation_is_folded_back_into_a_record_of_its_own(isopix: Run) -> None:
+def test_a_refit_on_validation_is_recorded(isopix: Run) -> None:
     assert isopix("pretrain", "igpt.digits", *SMALL, "--out", "run")[0] == 0
-    plain = kept("probes", isopix, "probe", "--method", "ridge")
-    folded = kept("probes", isopix, "probe", "--method", "ridge", "--fold-back")
+    plain = saved_record("probes", isopix, "probe", "--method", "ridge")
+    folded = saved_record("probes", isopix, "probe", "--method", "ridge", "--refit-on-validation")
     assert plain["folded"] is None
     assert folded["protocol"]["fold_back"]
     assert folded["network"] == plain["network"]
     best = folded["network"]["layers"][folded["network"]["best"]]
     assert folded["folded"]["strength"] == best["strength"]
     assert folded["folded"]["objective"] != best["objective"]
-    code, out, _ = isopix("probe", "run", "--method", "ridge", "--fold-back")
+    code, out, _ = isopix("probe", "run", "--method", "ridge", "--refit-on-validation")
     assert code == 0
-    assert "folded back" in out
+    assert "refit on train + validation" in out
     assert isopix("report", "run")[0] == 0
     assert "With validation folded back, layer" in Path("run/report.html").read_text()
 
 
-def test_masks_of_probe_vote(isopix: Run) -> None:
+def test_a_mask_ensemble_of_probes(isopix: Run) -> None:
     assert isopix("pretrain", "igpt.digits_bert", *SMALL, "--out", "run")[0] == 0
-    values = kept("probes", isopix, "probe", "--masks", "3", "--method", "ridge")
+    values = saved_record("probes", isopix, "probe", "--mask-ensemble", "3", "--method", "ridge")
     assert values["protocol"]["masks"] == 3
     assert all(layer["ensemble"]["single"] > 0 for layer in values["network"]["layers"])
     assert "modal vote of 3 masks" in isopix("report", "run")[1] + Path("run/report.html").read_text()
 
 
-def test_options_of_sample_are_recorded_and_change_the_picture(trained: Run) -> None:
-    plain = kept("samples", trained, "sample", "-n", "4")
+def test_options_of_sample_are_recorded_and_change_the_samples(trained: Run) -> None:
+    plain = saved_record("samples", trained, "sample", "-n", "4")
     expected = {"temperature": 1.0, "top_k": None, "top_p": None, "seed": 0, "count": 4}
     assert {name: plain[name] for name in expected} == expected
     before = picture(plain)
@@ -101,14 +101,14 @@ def test_options_of_sample_are_recorded_and_change_the_picture(trained: Run) -> 
         (["--top-p", "0.3"], {"top_p": 0.3}),
         (["--seed", "1"], {"seed": 1}),
     ):
-        other = kept("samples", trained, "sample", "-n", "4", *words)
+        other = saved_record("samples", trained, "sample", "-n", "4", *words)
         assert {name: other[name] for name in expected} == {**expected, **changed}
         assert picture(other) != before
-    assert picture(kept("samples", trained, "sample", "-n", "4")) == before
+    assert picture(saved_record("samples", trained, "sample", "-n", "4")) == before
 
 
 @pytest.mark.parametrize(("words", "rows"), [((), 4), (("--rows", "3"), 3), (("--rows", "6"), 6)])
-def test_complete_keeps_the_given_rows_and_paints_the_others(
+def test_complete_keeps_the_given_rows_and_samples_the_others(
     trained: Run, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], rows: int
 ) -> None:
     drawn = []
@@ -119,7 +119,7 @@ def test_complete_keeps_the_given_rows_and_paints_the_others(
         return real(originals, completed, **options)
 
     monkeypatch.setattr(pictures, "completions", spy)
-    values = kept("samples", trained, "complete", "-n", "2", "--each", "2", *words)
+    values = saved_record("samples", trained, "complete", "-n", "2", "--each", "2", *words)
     [(originals, completed, options)] = drawn
     assert values["rows"] == options["rows"] == rows
     assert values["each"] == options["each"] == 2

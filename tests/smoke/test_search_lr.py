@@ -1,4 +1,4 @@
-"""`isopix search-lr` as a user calls it."""
+"""`isopix search-lr`."""
 
 import json
 import shlex
@@ -13,60 +13,60 @@ import pytest
 from tests.smoke.conftest import Run
 
 WORDS = ["depth=1", "width=16", "steps=24", "batch_size=16", "log_every=1", "evaluate_images=40"]
-LADDER = ["--first", "3", "--smallest", "0.01"]
+LR_RANGE = ["--max-lr", "3", "--min-lr", "0.01"]
 
 
-def test_the_table_tells_every_fate_and_the_command_that_it_says_runs(isopix: Run) -> None:
-    words = ["search-lr", "igpt.digits", "--out", "lr", "--limit", "90", *WORDS, *LADDER]
+def test_the_table_has_every_status_and_the_suggested_command_runs(isopix: Run) -> None:
+    words = ["search-lr", "igpt.digits", "--out", "lr", "--limit", "90", *WORDS, *LR_RANGE]
     code, out, err = isopix(*words)
     assert code == 0, err
-    for told in ("3.0", "spiked at step", "1.0", "final", "not needed", "*"):
-        assert told in out
-    (line,) = [line for line in out.splitlines() if line.startswith("to pre-train with it: ")]
+    for text in ("3.0", "spiked at step", "1.0", "completed", "not needed", "*"):
+        assert text in out
+    (line,) = [line for line in out.splitlines() if line.startswith("pre-train with: ")]
     code, numbers, err = isopix(*words, "--json")
     assert code == 0, err
     found, kept = json.loads(numbers), json.loads(Path("lr/descent.json").read_text())
     assert all(found[name] == kept[name] for name in ("chosen", "finished", "rates", "rungs"))
-    assert line == f"to pre-train with it: {found['command']}"
+    assert line == f"pre-train with: {found['command']}"
     assert f"lr={found['chosen']}" in line
     code, _, err = isopix(*shlex.split(found["command"])[1:], "steps=2")
     assert code == 0, err
 
 
-def test_a_rate_that_still_falls_at_the_smallest_is_said(isopix: Run) -> None:
+def test_a_loss_still_falling_at_the_smallest_learning_rate_is_reported(isopix: Run) -> None:
     code, out, _ = isopix(
-        "search-lr", "igpt.digits", "--out", "lr", *WORDS, "--first", "0.01", "--smallest", "0.01"
+        "search-lr", "igpt.digits", "--out", "lr", *WORDS, "--max-lr", "0.01", "--min-lr", "0.01"
     )
     assert code == 0
-    assert "the loss was still falling at the smallest rate" in out
+    assert "the loss was still falling at the smallest learning rate" in out
 
 
-def test_a_search_in_which_every_rate_dies_fails(isopix: Run) -> None:
-    words = ["--first", "3", "--smallest", "3", "--limit", "90"]
+def test_a_search_in_which_every_trial_diverges_fails(isopix: Run) -> None:
+    words = ["--max-lr", "3", "--min-lr", "3", "--limit", "90"]
     code, out, err = isopix("search-lr", "igpt.digits", "--out", "lr", *WORDS, *words)
     assert code == 1
     assert "spiked at step" in out
-    assert err == "isopix: no rate from 3.0 down to 3.0 survived\n"
+    assert err == "isopix: every trial from lr 3.0 to 3.0 diverged\n"
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
-        (["lr=0.1"], "give --first and --smallest instead"),
-        (["--first", "0.001", "--smallest", "0.01"], "the rates go from 0.001 down to 0.01"),
+        (["lr=0.1"], "use --max-lr and --min-lr instead"),
+        (["--max-lr", "0.001", "--min-lr", "0.01"], "the rates go from 0.001 down to 0.01"),
         (["data.holdout=0"], "a rate is chosen by validation images"),
     ],
 )
-def test_mistakes_are_told_and_nothing_is_made(isopix: Run, words: list[str], told: str) -> None:
+def test_errors_are_reported_and_nothing_is_written(isopix: Run, words: list[str], message: str) -> None:
     code, _, err = isopix("search-lr", "igpt.digits", "--out", "lr", *words)
     assert code == 2
-    assert told in err
+    assert message in err
     assert not Path("lr").exists()
 
 
-def test_after_a_kill_the_same_command_goes_on(workplace: Path, isopix: Run) -> None:
-    ladder = ["--first", "3", "--smallest", "0.3", "checkpoint_every=5"]
-    words = ["search-lr", "igpt.digits", "--out", "lr", "--limit", "90", *WORDS, *ladder, "steps=60"]
+def test_the_same_command_resumes_after_a_kill(workplace: Path, isopix: Run) -> None:
+    lr_range = ["--max-lr", "3", "--min-lr", "0.3", "checkpoint_every=5"]
+    words = ["search-lr", "igpt.digits", "--out", "lr", "--limit", "90", *WORDS, *lr_range, "steps=60"]
     command = [sys.executable, "-m", "isopix.cli.main", *words]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + 60

@@ -1,4 +1,4 @@
-"""`isopix study inductive-bias` as a user calls it."""
+"""`isopix study inductive-bias`."""
 
 import json
 import signal
@@ -15,20 +15,20 @@ from tests.smoke.conftest import Run
 WORDS = ["width=8", "batch_size=16", "data.rows=8", "data.cols=8", "data.limit=150", "log_every=2", "steps=8"]
 WORDS += ["evaluate_every=8", "checkpoint_every=4", "evaluate_images=32"]
 STUDY = ["study", "inductive-bias", "--out", "bias"]
-MICRO = [*STUDY, "--data", "digits", "--cells", "*-pix2vec-1", "--seeds", "1", "--jobs", "2", *WORDS]
+MICRO = [*STUDY, "--data", "digits", "--trials", "*-pix2vec-1", "--seeds", "1", "--jobs", "2", *WORDS]
 
 
 def no_figures(*given: object) -> list[object]:
-    """In place of seconds of drawing, where figures are not what a test is about."""
+    """Replace figures, which take seconds, in tests that do not need them."""
     return []
 
 
-def test_a_study_ends_with_verdicts_figures_and_a_page(isopix: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_study_writes_claims_figures_and_a_page(isopix: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     code, out, err = isopix(*MICRO)
     assert code == 0, err
     assert "3/3  " in out
-    for told in ("conv-pix2vec-1-seed-0: ", "not decided", "wrote "):
-        assert told in out
+    for text in ("conv-pix2vec-1-seed-0: ", "not decided", "wrote "):
+        assert text in out
     page = Path("bias/report.html").read_text()
     assert "Of the paper’s ten claims, ten are not decided." in page
     for number in range(1, 8):
@@ -48,7 +48,7 @@ def test_a_study_ends_with_verdicts_figures_and_a_page(isopix: Run, monkeypatch:
     assert Path("bias/report.html").is_file()
 
 
-def test_a_cell_that_fails_is_told_and_does_not_stop_the_rest(
+def test_a_failed_trial_is_reported_and_does_not_stop_the_others(
     isopix: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(write_up, "draw", no_figures)
@@ -69,7 +69,7 @@ def test_a_cell_that_fails_is_told_and_does_not_stop_the_rest(
     code, out, err = isopix(*MICRO)
     assert code == 1
     assert "mixer-pix2vec-1-seed-0: failed: folder" in out
-    assert err.startswith("isopix: 1 of 3 cells failed; to try them again: isopix study inductive-bias")
+    assert err.startswith("isopix: 1 of 3 trials failed; retry with: isopix study inductive-bias")
     cells = json.loads(Path("bias/cells.json").read_text())["cells"]
     assert sorted(cell["state"] for cell in cells) == ["done", "done", "failed"]
     assert "is not empty" in Path("bias/report.html").read_text()
@@ -79,11 +79,11 @@ def test_a_cell_that_fails_is_told_and_does_not_stop_the_rest(
     assert "1/1  mixer-pix2vec-1-seed-0: " in out
 
 
-def test_asked_to_stop_it_saves_and_the_same_command_goes_on(
+def test_a_stopped_study_saves_and_the_same_command_resumes_it(
     workplace: Path, isopix: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(write_up, "draw", no_figures)
-    words = [*STUDY, "--data", "digits", "--cells", "conv-pix2vec-1", "--seeds", "2", "--jobs", "1", *WORDS]
+    words = [*STUDY, "--data", "digits", "--trials", "conv-pix2vec-1", "--seeds", "2", "--jobs", "1", *WORDS]
     words = [*[word for word in words if word != "steps=8"], "steps=80"]
     command = [sys.executable, "-m", "isopix.cli.main", *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -93,7 +93,7 @@ def test_asked_to_stop_it_saves_and_the_same_command_goes_on(
         process.send_signal(signal.SIGTERM)
         out, _ = process.communicate()
     assert process.returncode == 75
-    assert "stopped and saved; go on with: isopix study inductive-bias" in out
+    assert "stopped and saved; resume with: isopix study inductive-bias" in out
     assert not Path("bias/report.html").exists()
     code, out, err = isopix(*words)
     assert code == 0, err
@@ -104,9 +104,9 @@ def test_asked_to_stop_it_saves_and_the_same_command_goes_on(
     assert steps[-1] == 80
 
 
-def test_mistakes_are_told_and_nothing_is_made(isopix: Run) -> None:
-    for words, told in (
-        ([*STUDY, "--cells", "axial-*"], "no cell of scale 'tiny' is named like 'axial-*'"),
+def test_errors_are_reported_and_nothing_is_written(isopix: Run) -> None:
+    for words, message in (
+        ([*STUDY, "--trials", "axial-*"], "no cell of scale 'tiny' is named like 'axial-*'"),
         ([*STUDY, "--report-only"], "bias holds no study; isopix study makes one"),
         ([*STUDY, "stepps=3"], "unknown setting 'stepps'"),
         ([*STUDY, "--scale", "huge"], "--scale is 'huge'; allowed: tiny, small, paper"),
@@ -115,5 +115,5 @@ def test_mistakes_are_told_and_nothing_is_made(isopix: Run) -> None:
         ([*STUDY, "--data", "digitz"], "unknown data set 'digitz'"),
     ):
         code, _, err = isopix(*words)
-        assert (code, told in err) == (2, True), err
+        assert (code, message in err) == (2, True), err
         assert not Path("bias").exists()

@@ -1,4 +1,4 @@
-"""`isopix probe` records which images it was of, and how they were read."""
+"""`isopix probe` records a hash of the images."""
 
 from dataclasses import replace
 
@@ -15,11 +15,11 @@ def changed(data: ImageSet, **fields: torch.Tensor) -> ImageSet:
     return replace(data, test=replace(data.test, **fields))
 
 
-def test_equal_images_have_one_digest_whatever_training_does_with_them() -> None:
+def test_equal_images_have_the_same_digest_whatever_the_augmentation() -> None:
     assert digest(load(DIGITS)) == digest(load(replace(DIGITS, augment=PadCropFlip())))
 
 
-def test_another_image_label_or_limit_is_another_digest() -> None:
+def test_another_image_label_or_limit_changes_the_digest() -> None:
     data = load(DIGITS)
     assert data.test.labels is not None
     others = [

@@ -13,20 +13,20 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return lines
 
 
-def test_a_line_states_utilisation_and_the_time_left(said: list[str]) -> None:
+def test_a_line_states_utilization_and_eta(said: list[str]) -> None:
     """50 images/s of 1000 FLOPs at a peak of 200,000; 100 steps of 10 images are left."""
     with progress.TrainingLine(110, flops=1000, peak=200_000.0) as line:
         line.show(RECORD)
-    assert said == ["step 10/110  loss 2.0000  50.0 images/s  MFU 25.0%  0:20 left"]
+    assert said == ["step 10/110  loss 2.0000  50.0 img/s  MFU 25.0%  eta 0:20"]
 
 
-def test_a_device_of_unknown_peak_states_no_utilisation(said: list[str]) -> None:
+def test_a_device_of_unknown_peak_states_no_utilization(said: list[str]) -> None:
     with progress.TrainingLine(110, flops=1000, peak=None) as line:
         line.show(RECORD)
-    assert said == ["step 10/110  loss 2.0000  50.0 images/s  0:20 left"]
+    assert said == ["step 10/110  loss 2.0000  50.0 img/s  eta 0:20"]
 
 
-def test_lines_in_quick_succession_are_left_out_but_for_the_last(said: list[str]) -> None:
+def test_lines_in_quick_succession_are_skipped_except_for_the_last(said: list[str]) -> None:
     with progress.TrainingLine(12, flops=1000, peak=None) as line:
         for step in (10, 11, 12):
             line.show({**RECORD, "step": step, "images": step * 10})
@@ -34,21 +34,21 @@ def test_lines_in_quick_succession_are_left_out_but_for_the_last(said: list[str]
 
 
 @pytest.mark.parametrize(
-    ("grades", "text"),
+    ("metrics", "text"),
     [
         ({"loss_nats": 1.25}, "validation loss 1.2500 nats"),
         (
             {"loss_nats": 1.25, "class_nats": 0.5, "accuracy": 0.75},
-            "validation loss 1.2500 nats  accuracy 75.0%",
+            "validation loss 1.2500 nats  classification loss 0.5000 nats  accuracy 75.0%",
         ),
-        ({"class_nats": 0.5, "accuracy": 0.75}, "validation loss of classes 0.5000 nats  accuracy 75.0%"),
+        ({"class_nats": 0.5, "accuracy": 0.75}, "validation classification loss 0.5000 nats  accuracy 75.0%"),
     ],
 )
-def test_an_evaluation_tells_the_loss_of_codes_or_else_that_of_classes(
-    said: list[str], grades: dict[str, float], text: str
+def test_an_evaluation_shows_all_its_losses_and_accuracies(
+    said: list[str], metrics: dict[str, float], text: str
 ) -> None:
     with progress.TrainingLine(12, flops=1000, peak=None) as line:
-        line.show({"kind": "evaluation", "step": 10, "split": "validation", "images": 8, **grades})
+        line.show({"kind": "evaluation", "step": 10, "split": "validation", "images": 8, **metrics})
     assert said == [f"step 10  {text}"]
 
 
@@ -65,5 +65,5 @@ def test_an_evaluation_tells_the_loss_of_codes_or_else_that_of_classes(
         (1_000_000, "11.6 days"),
     ],
 )
-def test_clock(seconds: int, text: str) -> None:
-    assert progress.clock(seconds) == text
+def test_format_duration(seconds: int, text: str) -> None:
+    assert progress.format_duration(seconds) == text

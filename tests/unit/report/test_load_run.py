@@ -137,7 +137,7 @@ def analysed(run: RunFolder, **changes: Any) -> None:
         "images": 8,
         "even_reach": 5.0,
         "layers": layers,
-        "command": ["isopix", "analyse"],
+        "command": ["isopix", "analyze"],
     }
     run.analysis.mkdir()
     (run.analysis / "biases.json").write_text(json.dumps(numbers | changes))

@@ -167,9 +167,10 @@ def test_killed_at_any_moment_the_same_call_goes_on_to_the_same_weights(
 def test_before_the_run_itself_exists_every_verb_names_the_command(
     pretrained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sys.argv", ["isopix", "finetune", "pre", "--out", "my run", "--fold-back"])
+    monkeypatch.setattr("sys.argv", ["isopix", "finetune", "pre", "--out", "my run", "--refit-on-validation"])
     fold(pretrained, tmp_path / "ft", watch=Watch(stop=lambda: True))
-    with pytest.raises(ValueError, match=r"no run of its own yet.* finetune pre --out 'my run' --fold-back$"):
+    message = r"no run of its own yet.* finetune pre --out 'my run' --refit-on-validation$"
+    with pytest.raises(ValueError, match=message):
         resume(tmp_path / "ft", device=CPU, watch=Watch())
 
 

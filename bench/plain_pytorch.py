@@ -1,7 +1,6 @@
-"""The plain peer: the networks of the study of inductive biases as one writes them in PyTorch on a first
-afternoon.
+"""Peer of the benchmarks: the networks of the inductive-bias study in plain PyTorch.
 
-Pixels stay an image for convolutions; every position gets its logits, and those that were hidden count.
+Convolutions work on images; every position gets logits, and the masked ones are in the loss.
 """
 
 import math
@@ -71,7 +70,7 @@ class Transformer(nn.Module):
 
 
 class Encoding(nn.Module):
-    """Three channels of levels to one vector a pixel."""
+    """Embed three channel values as one vector per pixel."""
 
     def __init__(self, recipe: Recipe):
         super().__init__()
@@ -88,8 +87,8 @@ class Encoding(nn.Module):
             return sum(table(levels[..., i]) for i, table in enumerate(self.tables))
         values = (levels - 127.5) / 127.5
         if self.kind == "fourier":
-            turns = 2 * math.pi * values[..., None] * self.frequencies
-            values = torch.stack([turns.sin(), turns.cos()], -1).flatten(2)
+            angles = 2 * math.pi * values[..., None] * self.frequencies
+            values = torch.stack([angles.sin(), angles.cos()], -1).flatten(2)
         return self.linear(values)
 
 
@@ -97,35 +96,37 @@ BLOCKS: dict[str, Any] = {"convolution": Conv, "mixer": Mixer, "transformer": Tr
 
 
 class Plain(nn.Module):
-    """Images and a mask to the mean loss, over hidden pixels of an image, then over images."""
+    """Network that returns the mean loss over the masked pixels of each image, then over images."""
 
     def __init__(self, recipe: Recipe):
         super().__init__()
         self.encoding = Encoding(recipe)
-        placed = recipe.model.positions.kind == "learned"
-        self.places = nn.Parameter(torch.zeros(recipe.grid.positions, recipe.model.width)) if placed else None
+        learned = recipe.model.positions.kind == "learned"
+        self.pos_embed = (
+            nn.Parameter(torch.zeros(recipe.grid.positions, recipe.model.width)) if learned else None
+        )
         self.blocks = nn.Sequential(
             *(BLOCKS[recipe.model.block.kind](recipe) for _ in range(recipe.model.depth))
         )
         self.norm = nn.LayerNorm(recipe.model.width)
         self.head = nn.Linear(recipe.model.width, 3 * 256, bias=False)
 
-    def forward(self, images: Tensor, hidden: Tensor) -> Tensor:
+    def forward(self, images: Tensor, mask: Tensor) -> Tensor:
         levels = images.flatten(2).transpose(1, 2).long()
-        x = self.encoding(levels) * ~hidden
-        if self.places is not None:
-            x = x + self.places
+        x = self.encoding(levels) * ~mask
+        if self.pos_embed is not None:
+            x = x + self.pos_embed
         logits = self.head(self.norm(self.blocks(x)))
         losses = F.cross_entropy(logits.view(-1, 256), levels.reshape(-1), reduction="none")
-        losses = losses.view(levels.shape) * hidden
-        return (losses.sum((1, 2)) / (3 * hidden.sum((1, 2)))).mean()
+        losses = losses.view(levels.shape) * mask
+        return (losses.sum((1, 2)) / (3 * mask.sum((1, 2)))).mean()
 
 
-# Their names for ours, in the order in which they replace one another.
+# Parameter names here and in isopix, in the order of replacement.
 NAMES = (
     ("encoding.tables", "backbone.stem.tables"),
     ("encoding.linear.weight", "backbone.stem.project.weight"),
-    ("places", "backbone.positions.table"),
+    ("pos_embed", "backbone.positions.table"),
     ("blocks.", "backbone.blocks."),
     ("positions.0", "position_mlp.up"),
     ("positions.2", "position_mlp.down"),
@@ -137,20 +138,20 @@ NAMES = (
 )
 
 
-def twin(network: Network, recipe: Recipe) -> Plain:
-    """The plain network with the same weights, on the same device."""
-    plain, ours = Plain(recipe), dict(network.named_parameters()) | dict(network.named_buffers())
+def convert(network: Network, recipe: Recipe) -> Plain:
+    """Return the plain network with the same weights, on the same device."""
+    plain, weights = Plain(recipe), dict(network.named_parameters()) | dict(network.named_buffers())
     with torch.no_grad():
-        for name, theirs in plain.state_dict().items():
-            theirs.copy_(_ours(name, ours).view_as(theirs))
+        for name, tensor in plain.state_dict().items():
+            tensor.copy_(_weight(name, weights).view_as(tensor))
     return plain.to(network.device)
 
 
-def _ours(name: str, ours: dict[str, Tensor]) -> Tensor:
+def _weight(name: str, weights: dict[str, Tensor]) -> Tensor:
     if name == "encoding.frequencies":
-        return ours.get("backbone.stem.features.normals", torch.zeros(3, 0))
+        return weights.get("backbone.stem.features.normals", torch.zeros(3, 0))
     if name == "encoding.linear.bias":
-        return ours["backbone.stem.bias"].sum(0)
-    for theirs, own in NAMES:
-        name = name.replace(theirs, own)
-    return ours[f"backbone.{name}" if name.startswith("norm") else name]
+        return weights["backbone.stem.bias"].sum(0)
+    for here, there in NAMES:
+        name = name.replace(here, there)
+    return weights[f"backbone.{name}" if name.startswith("norm") else name]

@@ -1,4 +1,4 @@
-"""What is said beside the answer: what is going on, what was skipped, what can be done next."""
+"""Messages besides the results: progress, skipped files, and the next commands."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.usefixtures("quick_probes")
 REASON = "not a JPEG, PNG, WEBP, BMP, GIF or TIFF image"
 
 
-def test_the_next_commands_can_be_pasted_and_fit_the_images(isopix: Run, workplace: Path) -> None:
+def test_the_next_commands_are_quoted_and_apply_to_the_run(isopix: Run, workplace: Path) -> None:
     code, out, _ = isopix("pretrain", "igpt.digits", "--out", "my run", *QUICK)
     assert code == 0
     assert "fitting 17 colours to 1,437 training images\n" in out
@@ -24,7 +24,7 @@ def test_the_next_commands_can_be_pasted_and_fit_the_images(isopix: Run, workpla
     )
 
 
-def test_one_picture_of_ones_own_is_enough_to_draw_from(isopix: Run, workplace: Path) -> None:
+def test_one_image_is_enough_to_complete(isopix: Run, workplace: Path) -> None:
     assert isopix("pretrain", "igpt.digits", "--out", "r", *QUICK)[0] == 0
     (workplace / "mine").mkdir()
     Image.new("RGB", (9, 9), "red").save(workplace / "mine" / "red.png")
@@ -33,21 +33,19 @@ def test_one_picture_of_ones_own_is_enough_to_draw_from(isopix: Run, workplace: 
     assert '"split": "train"' in out
 
 
-def test_bad_files_are_named_by_every_verb_that_meets_them(isopix: Run, workplace: Path) -> None:
+def test_unreadable_files_are_reported_by_every_command(isopix: Run, workplace: Path) -> None:
     for i in range(60):  # so that one bad file is less than a hundredth
         Image.new("L", (8, 8), 4 * i).save(workplace / "photos" / "cats" / f"more{i}.png")
     (workplace / "photos" / "dogs" / "broken.png").write_bytes(b"no picture")
-    told = f"skipped photos/dogs/broken.png: {REASON}\n"
-    fit = ["palette", "fit", "--data", "photos", "--colours", "8", "--size", "8", "8", "--out", "p.npz"]
-    assert isopix(*fit, "--json")[2] == told
-    answer = isopix("pretrain", "igpt.digits", "--data", "photos", "--out", "r", *QUICK, "--json")
-    assert told in answer[2]
-    assert told in isopix("probe", "r", "--data", "photos")[2]
+    message = f"skipped photos/dogs/broken.png: {REASON}\n"
+    fit = ["palette", "fit", "--data", "photos", "--colors", "8", "--size", "8", "8", "--out", "p.npz"]
+    assert isopix(*fit, "--json")[2] == message
+    result = isopix("pretrain", "igpt.digits", "--data", "photos", "--out", "r", *QUICK, "--json")
+    assert message in result[2]
+    assert message in isopix("probe", "r", "--data", "photos")[2]
 
 
-def test_a_finished_run_that_is_resumed_notes_no_differences(
-    isopix: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_resuming_a_finished_run_notes_no_differences(isopix: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert isopix("pretrain", "igpt.digits", "--out", "r", *QUICK)[0] == 0
     real = runs.environment
     monkeypatch.setattr(runs, "environment", lambda device: {**real(device), "threads": 99})

@@ -1,39 +1,40 @@
-"""Mistakes in the words of a command, and being interrupted: one line, and the right code."""
+"""Wrong command-line arguments and interruptions: one line, and the right exit code."""
 
 from pathlib import Path
 
 import pytest
 
 from isopix.cli import pretrain, recipe
-from isopix.cli.main import VERBS
+from isopix.cli.main import COMMANDS
 from tests.smoke.conftest import QUICK, Run
 from tests.smoke.test_bad_input import refused
 
-OPTIONS = "options of isopix sample: --count, -n, --temperature, --top-k, --top-p, --seed, --device, --json"
+OPTIONS = "options of isopix sample: --count, -n, --temperature, --top-k, --top-p, --seed, --plugin, "
+OPTIONS += "--device, --json"
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("smaple r", f"unknown verb 'smaple'; did you mean 'sample'? verbs: {', '.join(VERBS)}"),
-        ("--nope", f"unknown verb '--nope'; verbs: {', '.join(VERBS)}"),
-        ("palette zzz", "unknown verb 'zzz'; verbs: fit, import, show"),
+        ("smaple r", f"unknown command 'smaple'; did you mean 'sample'? commands: {', '.join(COMMANDS)}"),
+        ("--nope", f"unknown command '--nope'; commands: {', '.join(COMMANDS)}"),
+        ("palette zzz", "unknown command 'zzz'; commands: fit, import, show"),
         ("sample r --nope", f"unknown option '--nope'; {OPTIONS}"),
         ("sample r --cuont=3", f"unknown option '--cuont'; did you mean '--count'? {OPTIONS}"),
-        ("sample", "RUN is missing; see: isopix sample --help"),
-        ("sample r x", "'x' is one word too many; see: isopix sample --help"),
-        ("pretrain igpt.digits", "--out is missing; see: isopix pretrain --help"),
+        ("sample", "missing RUN; see: isopix sample --help"),
+        ("sample r x", "unexpected argument 'x'; see: isopix sample --help"),
+        ("pretrain igpt.digits", "missing --out; see: isopix pretrain --help"),
         ("sample r -n", "-n needs a value"),
         ("palette fit --data d --out p --size 3", "--size needs 2 values"),
-        ("sample r -n abc", "-n is 'abc'; allowed: whole numbers"),
+        ("sample r -n abc", "-n is 'abc'; allowed: integers"),
         ("sample r --temperature hot", "--temperature is 'hot'; allowed: numbers"),
-        ("sample r --json=3", "--json is '3'; allowed: nothing, it is on when it is there"),
-        ("sample r -n 0", "--count is 0; it must be >= 1"),
+        ("sample r --json=3", "--json is '3'; allowed: no value, it is a flag"),
+        ("sample r -n 0", "--count is 0; must be >= 1"),
         ("sample r --seed 1 --seed 2", "--seed is given more than once"),
         ("complete r --split foo", "--split is 'foo'; allowed: train, validation, test"),
     ],
 )
-def test_a_wrong_word_is_told_with_those_that_are_right(isopix: Run, words: str, message: str) -> None:
+def test_a_wrong_argument_is_reported_with_the_allowed_ones(isopix: Run, words: str, message: str) -> None:
     refused(isopix(*words.split()), message)
 
 
@@ -44,16 +45,16 @@ def raising(error: BaseException):
     return stub
 
 
-def test_ctrl_c_is_told_wherever_it_comes(isopix: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recipe.catalogue, "resolve", raising(KeyboardInterrupt()))
+def test_ctrl_c_is_reported_at_any_moment(isopix: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recipe.registry, "resolve", raising(KeyboardInterrupt()))
     refused(isopix("recipe", "show", "igpt.tiny"), "interrupted", code=130)
 
 
-def test_a_second_ctrl_c_says_how_to_go_on(isopix: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_ctrl_c_prints_the_resume_command(isopix: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pretrain, "start", raising(KeyboardInterrupt()))
     refused(isopix("pretrain", "igpt.digits", "--out", "my run"), "interrupted", code=130)
     Path("my run/checkpoints/step-00000025").mkdir(parents=True)
-    message = "interrupted; the last checkpoint is {}/checkpoints/step-00000025; go on with: isopix {}"
+    message = "interrupted; last checkpoint: {}/checkpoints/step-00000025; resume with: isopix {}"
     answer = isopix("pretrain", "igpt.digits", "--out", "my run")
     refused(answer, message.format("my run", "resume 'my run'"), code=130)
     Path("runs/demo/1/ar").mkdir(parents=True)
@@ -72,14 +73,14 @@ def test_a_second_ctrl_c_says_how_to_go_on(isopix: Run, monkeypatch: pytest.Monk
         (NotADirectoryError(20, "Not a directory", "a.txt/x"), "a.txt/x: Not a directory"),
     ],
 )
-def test_errors_of_others_are_one_line(
+def test_errors_of_libraries_are_one_line(
     isopix: Run, monkeypatch: pytest.MonkeyPatch, error: Exception, message: str
 ) -> None:
-    monkeypatch.setattr(recipe.catalogue, "resolve", raising(error))
+    monkeypatch.setattr(recipe.registry, "resolve", raising(error))
     refused(isopix("recipe", "show", "igpt.tiny"), message, code=1)
 
 
-def test_a_compiler_that_cannot_work_is_refused_before_anything(
+def test_an_unusable_compiler_is_rejected_before_training(
     isopix: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("torch.__file__", "/my venv/torch/__init__.py")
@@ -91,24 +92,24 @@ def test_a_compiler_that_cannot_work_is_refused_before_anything(
     assert not Path("r").exists()
 
 
-def test_no_data_is_not_the_current_folder(isopix: Run) -> None:
+def test_an_empty_data_path_is_not_the_current_folder(isopix: Run) -> None:
     answer = isopix("pretrain", "igpt.digits", "--data", "", "--out", "r")
     assert answer[2].startswith("isopix: data: source is empty; give a folder of images, an .npz file, ")
     assert answer[0] == 2
 
 
-def test_more_colours_than_there_are_name_the_setting(isopix: Run) -> None:
+def test_too_many_palette_colors_name_the_setting(isopix: Run) -> None:
     message = "codec.colours: 99 colours were asked for, but the images have only 17 distinct ones"
     refused(isopix("pretrain", "igpt.digits", "--out", "r", "codec.colours=99"), message)
 
 
-def test_a_checkpoint_is_written_into_by_no_verb(isopix: Run) -> None:
+def test_no_command_writes_into_a_checkpoint(isopix: Run) -> None:
     assert isopix("pretrain", "igpt.digits", "--out", "r", *QUICK)[0] == 0
     folder = Path("r/checkpoints/step-00000002")
     before = sorted(folder.rglob("*"))
-    for verb in ("sample", "complete", "reconstruct", "probe", "report", "resume"):
+    for name in ("sample", "complete", "reconstruct", "probe", "report", "resume"):
         message = f"{folder} is a checkpoint, not a run folder; give r"
-        refused(isopix(verb, str(folder)), message)
+        refused(isopix(name, str(folder)), message)
     assert isopix("verify", str(folder), "--limit", "4")[0] == 0
     assert sorted(folder.rglob("*")) == before
     refused(isopix("sample", "r", "--temperature", "inf"), SAMPLING)

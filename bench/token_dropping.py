@@ -1,11 +1,11 @@
-"""What does a PatchFormer gain by running over visible patches alone? Training images a second and peak
-memory beside the same network over all patches, with a learned vector at each that is hidden. Prints JSON.
+"""Training throughput and peak memory of a PatchFormer over visible patches only, compared with the same
+network over all patches with a mask token at masked ones. Prints JSON.
 
-    python bench/visible.py --recipe patchformer.tiny --batch 32 --repeats 5
-    python bench/visible.py --device cuda --batch 128 --repeats 20        # patchformer.base, 224 x 224
+    python bench/token_dropping.py --recipe patchformer.tiny --batch 32 --repeats 5
+    python bench/token_dropping.py --device cuda --batch 128 --repeats 20        # patchformer.base, 224 x 224
 
-Same images (uniform random pixels), masks, stem, blocks and decoder, same precision, in one process, A-B-A-B.
-Both start at exactly ln 4 nats. Peak memory is of one network alone, on CUDA.
+Both have the same images (uniform random pixels), masks, stem, blocks, decoder and precision, and run
+interleaved in one process. Both start at exactly ln 4 nats. Peak memory is measured per network, on CUDA.
 """
 
 import argparse
@@ -14,7 +14,7 @@ import statistics
 from dataclasses import replace
 
 import torch
-from measure import alternate, answer, ratio
+from measure import alternate, compare, print_result
 
 from isopix.core.random import generator
 from isopix.core.types import Images
@@ -30,7 +30,7 @@ MASKINGS = {"visible patches": Drop(), "all patches": MaskToken()}
 
 
 class Training:
-    """Steps of a recipe's network on the same images, over and over."""
+    """Training steps of a recipe's network on the same images."""
 
     def __init__(self, recipe: Recipe, images: Images, precision: str):
         self.network = recipe.build(recipe.model.codec.example(recipe.grid)).to(images.device)
@@ -44,40 +44,42 @@ class Training:
         )
 
     def step(self) -> None:
-        """One step, masks drawn anew."""
+        """Take one step with new masks."""
         problem = self.network.prepare(self.images, generator(0, "bench", len(self.losses)))
         self.losses.append(self.stepper.advance(problem, step=1, factor=1.0))
 
 
 def main() -> None:
-    """Measure the memory of each alone, then time both."""
-    options = read()
+    """Measure the peak memory of each network, then time both."""
+    options = parse()
     recipe, device = registry.find(options.recipe), torch.device(options.device)
     shape = (options.batch, 3, recipe.data.rows, recipe.data.cols)
     images = torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator(0, "bench")).to(device)
-    recipes = {name: replace(recipe, objective=_hiding(recipe, name)) for name in MASKINGS}
-    memory = {name: peak(each, images, options.precision) for name, each in recipes.items()}
+    recipes = {name: replace(recipe, objective=_objective(recipe, name)) for name in MASKINGS}
+    memory = {name: peak_memory(each, images, options.precision) for name, each in recipes.items()}
     trainings = {name: Training(each, images, options.precision) for name, each in recipes.items()}
     calls = {name: training.step for name, training in trainings.items()}
     times = alternate(calls, repeats=options.repeats, warmup=2, device=device)
     first = {name: float(training.losses[0]) for name, training in trainings.items()}
     if any(abs(loss - math.log(4)) > 1e-3 for loss in first.values()):
         raise SystemExit(f"{recipe.name}: first losses {first} are not ln 4")
-    how = f"{recipe.name}, {shape[2]}x{shape[3]}, batch {options.batch}, {options.precision}"
-    ours, theirs = (times[name] for name in MASKINGS)
-    answer(
-        "training images a second of a PatchFormer over visible patches alone",
+    setup = f"{recipe.name}, {shape[2]}x{shape[3]}, batch {options.batch}, {options.precision}"
+    visible, every = (times[name] for name in MASKINGS)
+    print_result(
+        "training throughput of a PatchFormer over visible patches only",
         device,
-        ratios=[ratio(f"training step, {how}", "the same network over all patches", ours, theirs)],
+        comparisons=[compare(f"training step, {setup}", "the same network over all patches", visible, every)],
         first_losses=first,
-        images_per_second={name: options.batch / statistics.median(taken) for name, taken in times.items()},
+        images_per_second={
+            name: options.batch / statistics.median(seconds) for name, seconds in times.items()
+        },
         peak_bytes=memory,
         training_flops_per_image={name: of_recipe(each).training_flops for name, each in recipes.items()},
     )
 
 
-def read() -> argparse.Namespace:
-    """The options of the command line."""
+def parse() -> argparse.Namespace:
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--recipe", default="patchformer.base")
     parser.add_argument("--device", default="cpu")
@@ -87,14 +89,14 @@ def read() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _hiding(recipe: Recipe, name: str) -> Masked:
-    """The recipe's objective, with this in the place of what is hidden."""
-    assert isinstance(recipe.objective, Masked), f"{recipe.name} hides nothing"
+def _objective(recipe: Recipe, name: str) -> Masked:
+    """Return the recipe's objective with another masking."""
+    assert isinstance(recipe.objective, Masked), f"{recipe.name} masks nothing"
     return replace(recipe.objective, corruption=MASKINGS[name])
 
 
-def peak(recipe: Recipe, images: Images, precision: str) -> int | None:
-    """Bytes that two steps take at most; None where the device does not count them."""
+def peak_memory(recipe: Recipe, images: Images, precision: str) -> int | None:
+    """Return the peak bytes of two steps; None where the device does not report them."""
     if not images.is_cuda:
         return None
     torch.cuda.empty_cache()
