@@ -106,7 +106,8 @@ def estimate(resolved: Recipe, where: torch.device) -> dict[str, Any]:
 
 
 def _print_estimate(resolved: Recipe, numbers: Mapping[str, Any]) -> None:
-    title = f"{resolved.name}: depth {resolved.model.depth}, width {resolved.model.width}, {numbers['positions']} positions"
+    sizes = f"depth {resolved.model.depth}, width {resolved.model.width}"
+    title = f"{resolved.name}: {sizes}, {numbers['positions']} positions"
     chunk = resolved.train.batch_size // resolved.train.accumulate
     rows = [
         ("parameters", f"{numbers['parameters']:,}"),

@@ -69,7 +69,8 @@ def pretrain(
         progress_display(resolved, where, tensorboard=tensorboard, json=json) as watch,
     ):
         if not json:
-            work = f"{resolved.data.source}, {resolved.train.steps} steps, batch size {resolved.train.batch_size}"
+            train = resolved.train
+            work = f"{resolved.data.source}, {train.steps} steps, batch size {train.batch_size}"
             say(f"{resolved.name} on {work}, {devices.describe(where)}")
         outcome = start(resolved, out, device=where, watch=watch)
     print_summary(resolved, outcome, again, options=plugins, json=json)

@@ -83,9 +83,8 @@ def search_lr(
     @contextmanager
     def display(rate: float) -> Iterator[Watch]:
         if not json:
-            say(
-                f"\n{resolved.name}, lr {rate}, {resolved.train.steps} steps, batch size {resolved.train.batch_size}"
-            )
+            train = resolved.train
+            say(f"\n{resolved.name}, lr {rate}, {train.steps} steps, batch size {train.batch_size}")
         with progress_display(resolved, where, tensorboard=False, json=json) as watch:
             yield watch
 
