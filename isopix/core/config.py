@@ -41,6 +41,8 @@ def _plain(value: Any) -> Any:
         return to_dict(value)
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
     return str(value) if isinstance(value, Path) else value
 
 
@@ -56,9 +58,11 @@ def _build(hint: Any, values: Any, path: tuple[str, ...]) -> Any:
     members = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     if values is None and NoneType in members:
         return None
-    if get_origin(hint) is tuple and _is_settings(get_args(hint)[0]) and isinstance(values, list | tuple):
-        inner = get_args(hint)[0]
-        return tuple(_build(inner, each, (*path, str(place))) for place, each in enumerate(values))
+    inner = get_args(hint)
+    if get_origin(hint) is tuple and _is_settings(inner[0]) and isinstance(values, list | tuple):
+        return tuple(_build(inner[0], each, (*path, str(place))) for place, each in enumerate(values))
+    if get_origin(hint) in (dict, Mapping) and _is_settings(inner[1]) and isinstance(values, Mapping):
+        return {key: _build(inner[1], each, (*path, str(key))) for key, each in values.items()}
     settings = next((member for member in members if _is_settings(member)), None)
     return _leaf(hint, values, path) if settings is None else _settings(settings, values, path)
 

@@ -56,7 +56,7 @@ def pretraining(recipe: Recipe, device: torch.device) -> Training:
         num_test_images=0,
     )
     settings = to_dict(anchored(recipe))
-    del settings["optimizer"]["learning_rate"]
+    del settings["train"]["optimizer"]["lr"]
 
     def begin(rate: float, folder: Path, watch: Watch) -> Outcome:
         at_rate = recipe.updated(

@@ -140,7 +140,7 @@ class Session:
         except NonFiniteError as error:
             good = checkpoint.newest(self.run.checkpoints, WEIGHTS).checkpoint
             kept = f"the last good checkpoint is {good.path}" if good else "there is no checkpoint yet"
-            advice = f"; {kept}; try a lower optimizer.learning_rate"
+            advice = f"; {kept}; try a lower lr"
             raise NonFiniteError(error.step, advice) from None
 
     def _probing(self) -> Every | None:

@@ -8,7 +8,7 @@ from isopix.core.types import Labels
 
 DEVIATIONS = 2  # of an accuracy at chance; below that it is no sign of learning
 CAUSES = (
-    "a learning rate that is too high or too low (optimizer.learning_rate; try a third of it, and three "
+    "a learning rate that is too high or too low (lr; try a third of it, and three "
     "times as much), "
     "labels that do not belong to their images, augmentation that does not suit them (data.augment=none)"
 )
