@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from isopix.core.command_line import command
+from isopix.core.command_line import command_line
 from isopix.storage import log
 
 KEPT = ("device", "threads", "torch", "python", "isopix", "images")
@@ -49,7 +49,7 @@ def once(folder: Path, *words: str) -> None:
 
 def isopix(*words: str) -> None:
     """One command, as a user types it."""
-    sys.stderr.write(f"$ {command(*words)}\n")
+    sys.stderr.write(f"$ {command_line(*words)}\n")
     subprocess.run([sys.executable, "-m", "isopix.cli.main", *words], check=True)
 
 
@@ -61,12 +61,12 @@ def environment(run: Path) -> dict[str, Any]:
 
 def tested(run: Path) -> dict[str, Any]:
     """The last evaluation on the test images."""
-    return next(each for each in reversed(log.read(run / "log.jsonl")) if each.get("split") == "test")
+    return next(each for each in reversed(log.read_log(run / "log.jsonl")) if each.get("split") == "test")
 
 
 def seen(run: Path) -> int:
     """Images that the run was trained on, with repetition."""
-    return max(each["images"] for each in log.read(run / "log.jsonl") if each["kind"] == "train")
+    return max(each["images"] for each in log.read_log(run / "log.jsonl") if each["kind"] == "train")
 
 
 def tuned(run: Path) -> dict[str, Any]:

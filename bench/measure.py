@@ -19,10 +19,10 @@ from isopix.core import device as devices
 def seconds(call: Callable[[], object], device: torch.device | str = "cpu") -> float:
     """Wall-clock time of one call, queued work included."""
     where = torch.device(device)
-    devices.synchronise(where)
+    devices.synchronize(where)
     start = time.perf_counter()
     call()
-    devices.synchronise(where)
+    devices.synchronize(where)
     return time.perf_counter() - start
 
 
@@ -64,7 +64,7 @@ def named(word: str) -> str:
 
 def answer(question: str, device: torch.device | str = "cpu", **values: Any) -> None:
     """Print the one JSON object of a benchmark."""
-    where = devices.environment(torch.device(device))
+    where = devices.runtime_environment(torch.device(device))
     head = {
         "question": question,
         "isopix": __version__,

@@ -64,7 +64,9 @@ def numbers(out: Path, name: str) -> dict[str, Any]:
         "recipe": RECIPES[name],
         "loss_nats": tested(run)["loss_nats"],
         "images_seen": seen(run),
-        "training_seconds": max(each["seconds"] for each in log.read(run / "log.jsonl") if "seconds" in each),
+        "training_seconds": max(
+            each["seconds"] for each in log.read_log(run / "log.jsonl") if "seconds" in each
+        ),
         **{end: [tuned(out / f"{name}-{end}-{each}") for each in SUBSETS] for end in ("tuned", "scratch")},
     }
 

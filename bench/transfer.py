@@ -70,7 +70,9 @@ def collected(out: Path) -> dict[str, Any]:
 def finished(run: Path) -> bool:
     """Whether all of a seed is there; the network from scratch is the last."""
     scratch = run.with_name(f"{run.name}-scratch")
-    return scratch.is_dir() and any(each.get("split") == "test" for each in log.read(scratch / "log.jsonl"))
+    return scratch.is_dir() and any(
+        each.get("split") == "test" for each in log.read_log(scratch / "log.jsonl")
+    )
 
 
 def numbers(run: Path) -> dict[str, Any]:

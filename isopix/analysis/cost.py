@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import torch
 
-from isopix.core.device import Precision, autocast, peak_flops, sheets, synchronise
+from isopix.core.device import Precision, autocast, peak_flops, peak_flops_by_device, synchronize
 from isopix.core.random import generator
 from isopix.model.profiling import kept
 from isopix.objectives.network import Network
@@ -65,7 +65,7 @@ def rents(
         raise ValueError(f"utilisation {utilisation} must lie in (0, 1]")
     if price is not None and not 0 <= price < float("inf"):
         raise ValueError(f"price {price} must be a number of at least 0")
-    peaks = sheets(precision)
+    peaks = peak_flops_by_device(precision)
     for name in devices:
         if name not in peaks:
             raise ValueError(f"no {precision} peak of device '{name}' is known; known: {', '.join(peaks)}")
@@ -137,11 +137,11 @@ def matrix_rate(device: torch.device, precision: Precision, width: int, seconds:
     left = torch.zeros(2048, width, dtype=dtype, device=device)
     right = torch.zeros(width, 4 * width, dtype=dtype, device=device)
     left @ right
-    synchronise(device)
+    synchronize(device)
     count, began = 0, time.perf_counter()
     while time.perf_counter() - began < seconds:
         left @ right
-        synchronise(device)
+        synchronize(device)
         count += 1
     return count * 2 * 2048 * width * 4 * width / (time.perf_counter() - began)
 

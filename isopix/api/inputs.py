@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isopix.codecs.base import Codec
-from isopix.core.types import Codes, Hidden, Images
+from isopix.core.types import Codes, Images, Mask
 
 Given = Tensor | NDArray[Any]  # images or codes
 
@@ -37,7 +37,7 @@ def images_of(given: Given, codec: Codec, device: torch.device) -> Images:
     )
 
 
-def hidden_of(given: Given, images: Images, codec: Codec) -> Hidden:
+def hidden_of(given: Given, images: Images, codec: Codec) -> Mask:
     """Which positions or codes of these images are hidden. Raises ValueError for anything but bool [B N] or
     [B N Q].
     """

@@ -26,7 +26,7 @@ from isopix.probe.results import Reading
 from isopix.runs.load import Loaded
 from isopix.runs.load import load as load_network
 from isopix.storage import checkpoint
-from isopix.storage.run_folder import refuse_theirs
+from isopix.storage.run_folder import reject_huggingface_model
 
 BATCH = 16  # images a pass, unless more are asked for
 
@@ -173,8 +173,8 @@ def load(where: str | Path, *, device: str = "auto", precision: Precision = "fp3
     """
     one_of("precision", precision, Precision)
     folder = hub.located(where)
-    refuse_theirs(folder, where)
-    return Pretrained(load_network(folder, device=devices.pick(device)), precision=precision)
+    reject_huggingface_model(folder, where)
+    return Pretrained(load_network(folder, device=devices.select_device(device)), precision=precision)
 
 
 def save(model: Pretrained, folder: str | Path) -> None:
@@ -189,12 +189,12 @@ def save(model: Pretrained, folder: str | Path) -> None:
         raise ValueError(f"{folder} is not empty; choose another folder")
     codec = loaded.network.codec.fingerprint()
     records = {
-        "environment": devices.environment(loaded.network.device),
+        "environment": devices.runtime_environment(loaded.network.device),
         **loaded.records,
         "recipe": to_dict(loaded.recipe),
         "state": {**loaded.records["state"], "step": loaded.step, "codec": codec},
     }
-    checkpoint.save(folder, {"model": loaded.network.tensors()}, records)
+    checkpoint.save_checkpoint(folder, {"model": loaded.network.tensors()}, records)
 
 
 def publish(model: Pretrained, name: str, *, card: str = "", private: bool = False) -> str:

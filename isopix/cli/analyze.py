@@ -14,8 +14,8 @@ from isopix.cli.loading import Positive, Split, network_of, split_to_draw
 from isopix.cli.progress import counting
 from isopix.plots import style
 from isopix.plots.analyses import DRAW
-from isopix.storage.atomic import room_for
-from isopix.storage.provenance import record
+from isopix.storage.atomic import report_disk_full
+from isopix.storage.provenance import with_provenance
 from isopix.storage.run_folder import RunFolder
 
 Numbers = Mapping[str, Any]
@@ -70,7 +70,7 @@ def analyse(
             if isinstance(answer, DoesNotApplyError):
                 reasons[name] = str(answer)
             else:
-                found[name] = record({**answer, "data": source.name, "split": taken})
+                found[name] = with_provenance({**answer, "data": source.name, "split": taken})
     _keep(folder, found)
     if json:
         kept = {name: _brief(numbers) for name, numbers in found.items()}
@@ -101,7 +101,7 @@ def _keep(folder: RunFolder, found: Mapping[str, Numbers]) -> None:
         for suffix in (".json", ".png", ".svg"):
             stem.with_suffix(suffix).unlink(missing_ok=True)
         if name in found:
-            with room_for(str(stem), folder.analysis):
+            with report_disk_full(str(stem), folder.analysis):
                 style.save(draw(found[name]), stem, found[name])
 
 

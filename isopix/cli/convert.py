@@ -12,7 +12,7 @@ from cyclopts import App, Parameter
 from isopix.cli.console import Json, say, show_json
 from isopix.cli.loading import Positive, network_of
 from isopix.codecs import palette_file
-from isopix.core.command_line import command
+from isopix.core.command_line import command_line
 from isopix.core.types import Grid
 from isopix.interop import hub
 from isopix.interop.huggingface import convert as theirs
@@ -150,4 +150,4 @@ def _adopt(read: Callable[[], Imported], out: Path, data: str | None, *, json: b
     grid = imported.grid
     say(f"wrote {run.path}, which reads images of {grid.rows}×{grid.cols}")
     say(f"what became of each tensor: {next(run.checkpoints.glob('step-*')) / ACCOUNTS}.json")
-    say(f"next: {command('verify', out)} --data … ; {command('probe', out)} --data …")
+    say(f"next: {command_line('verify', out)} --data … ; {command_line('probe', out)} --data …")

@@ -14,7 +14,7 @@ from isopix.finetune.metrics import Verdict
 from isopix.runs.evaluate import evaluate as judged
 from isopix.runs.evaluate import load_tuned, refuse_masks, usual_masks
 from isopix.storage.atomic import write_json
-from isopix.storage.provenance import record, tag
+from isopix.storage.provenance import settings_hash, with_provenance
 from isopix.storage.run_folder import RunFolder
 
 
@@ -47,7 +47,7 @@ def evaluate(
     precision
         Of the network's arithmetic; the run's own without it.
     """
-    folder, tuned = RunFolder.open(run), load_tuned(run, device=devices.pick(device))
+    folder, tuned = RunFolder.open(run), load_tuned(run, device=devices.select_device(device))
     for reason in tuned.loaded.passed_over:
         warn(f"passed over: {reason}")
     masks = usual_masks(tuned) if masks is None else masks
@@ -66,7 +66,7 @@ def evaluate(
     facts |= {"precision": precision or tuned.loaded.recipe.precision, "images_digest": digest(images)}
     values = {"kind": "evaluation", "step": tuned.loaded.step, **facts, "classes": list(tuned.classes)}
     values |= config.to_dict(found)
-    path = _keep(folder, values, tag(facts))
+    path = _keep(folder, values, settings_hash(facts))
     if json:
         show_json({**values, "record": str(path)})
     else:
@@ -77,7 +77,7 @@ def evaluate(
 def _keep(run: RunFolder, values: dict[str, Any], mark: str) -> Path:
     run.evaluations.mkdir(exist_ok=True)
     path = run.evaluations / f"evaluate-{values['step']:08d}-{values['data']}-{mark}.json"
-    write_json(path, record(values))
+    write_json(path, with_provenance(values))
     return path
 
 

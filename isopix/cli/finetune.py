@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from isopix.cli.console import Board, Device, Json, Limit, OwnSeed, SettingsFile, Source, changes, say
 from isopix.cli.run_display import Again, conclude, going_on, watching
 from isopix.core import device as devices
-from isopix.core.command_line import command
+from isopix.core.command_line import command_line
 from isopix.runs.finetune import begin
 from isopix.runs.pretrain import start
 from isopix.runs.refit import fold_back as choose_and_fold_back
@@ -61,13 +61,13 @@ def finetune(
     shared = changes(data=data, limit=limit, seed=seed)
     options = {**shared, "data.labels": labels, "data.subset": subset}
     beginning = partial(begin, source, file=file, options=options, assignments=settings)
-    (recipe, origin), where = beginning(), devices.pick(device)
+    (recipe, origin), where = beginning(), devices.select_device(device)
     looking_on = partial(watching, device=where, tensorboard=tensorboard, json=json)
     if not json:
         whence = f"from step {origin.facts['pretrained']['step']} of {source}" if origin else "from scratch"
         work = f"{recipe.data.source}, {recipe.steps} steps of {recipe.batch}"
-        say(f"{recipe.name} {whence} on {work}, {devices.describe(where)}")
-    again = again or (command(*sys.argv[1:]) if fold_back else command("resume", out))
+        say(f"{recipe.name} {whence} on {work}, {devices.describe_device(where)}")
+    again = again or (command_line(*sys.argv[1:]) if fold_back else command_line("resume", out))
     with going_on(out, again):
         if fold_back:
             outcome = choose_and_fold_back(beginning, out, device=where, watching=looking_on)

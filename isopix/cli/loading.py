@@ -16,7 +16,7 @@ from isopix.data.dataset import Data, ImageSet
 from isopix.data.dataset import load as load_image_set
 from isopix.runs.load import Loaded, load
 from isopix.storage.atomic import write_json
-from isopix.storage.provenance import record, tag
+from isopix.storage.provenance import settings_hash, with_provenance
 from isopix.storage.run_folder import RunFolder
 
 Positive = validators.Number(gte=1)
@@ -32,7 +32,7 @@ Split = Annotated[
 
 def network_of(run: Path, device: str) -> Loaded:
     """The newest intact network of a run; damaged checkpoints that were passed over are named."""
-    loaded = load(run, device=devices.pick(device))
+    loaded = load(run, device=devices.select_device(device))
     for reason in loaded.passed_over:
         warn(f"passed over: {reason}")
     loaded.network.eval()
@@ -105,10 +105,10 @@ def first_images(data: ImageSet, split: SplitName, count: int) -> Images:
 
 def keep(run: RunFolder, name: str, picture: Any, numbers: Mapping[str, Any], *, json: bool) -> Path:
     """Save a picture and its numbers as `samples/<name>-<tag>.png` and `.json`, and say where."""
-    path = run.samples / f"{name}-{tag(numbers)}.png"
+    path = run.samples / f"{name}-{settings_hash(numbers)}.png"
     run.samples.mkdir(exist_ok=True)
     picture.save(path)
-    values = record({**numbers, "picture": path.name})
+    values = with_provenance({**numbers, "picture": path.name})
     write_json(path.with_suffix(".json"), values)
     if json:
         show_json(values)

@@ -18,7 +18,7 @@ from isopix.probe.results import STRENGTHS, Protocol
 from isopix.runs.low_data import Question, by_features, by_finetuning, tuning
 from isopix.runs.pretrain import Watch
 from isopix.storage.atomic import write_json
-from isopix.storage.provenance import record, tag
+from isopix.storage.provenance import settings_hash, with_provenance
 from isopix.storage.run_folder import RunFolder
 from isopix.train.trainer import Record
 
@@ -69,7 +69,7 @@ def lowdata(
     images = images_for(loaded, data, limit)
     given: dict[str, Any] = {"images": data_for(loaded, data, limit), "tested": len(images.test)}
     words, out = (f"steps={finetune}", *settings), folder.path / "lowdata"
-    how = tuning(run, words, **given, out=out, device=devices.pick(device)) if finetune else None
+    how = tuning(run, words, **given, out=out, device=devices.select_device(device)) if finetune else None
     with counting("features", 1) as done:
         results = by_features(
             loaded,
@@ -90,7 +90,7 @@ def lowdata(
     if how:
         facts |= {"finetune": finetune, "settings": settings}
     values = {"kind": "lowdata", "step": loaded.step, **facts, "results": _told(results)}
-    path = _keep(folder, values, tag({**facts, "labels": question.labels}))
+    path = _keep(folder, values, settings_hash({**facts, "labels": question.labels}))
     if json:
         show_json({**values, "record": str(path)})
     else:
@@ -112,7 +112,7 @@ def _keep(run: RunFolder, values: dict[str, Any], mark: str) -> Path:
     folder = run.path / "lowdata"
     folder.mkdir(exist_ok=True)
     path = folder / f"lowdata-{values['step']:08d}-{values['data']}-{mark}.json"
-    write_json(path, record(values))
+    write_json(path, with_provenance(values))
     return path
 
 

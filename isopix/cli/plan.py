@@ -63,7 +63,7 @@ def plan(
     if recipe is None:
         raise ValueError("plan needs a recipe, as in `isopix plan igpt.s`, or --review")
     settled = registry.resolve(recipe, file=file, assignments=settings).recipe
-    numbers = reckoned(settled, devices.pick(device))
+    numbers = reckoned(settled, devices.select_device(device))
     rents = cost.rents(
         numbers["images"] * numbers["training_flops"],
         settled.precision,
@@ -90,9 +90,9 @@ def reckoned(settled: Recipe, where: torch.device) -> dict[str, Any]:
         **costs._asdict(),
         **memory._asdict(),
         "step_bytes": memory.bytes(settled.batch // settled.accumulate),
-        "free_bytes": devices.memory_free(where),
+        "free_bytes": devices.free_memory(where),
         "images": images,
-        "device": devices.describe(where),
+        "device": devices.describe_device(where),
         "threads": torch.get_num_threads(),
         "images_per_second": rate,
         "seconds": images / rate,

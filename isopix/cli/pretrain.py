@@ -16,7 +16,7 @@ from isopix.cli.console import (
 )
 from isopix.cli.run_display import Again, conclude, going_on, watching
 from isopix.core import device as devices
-from isopix.core.command_line import command
+from isopix.core.command_line import command_line
 from isopix.recipes import registry
 from isopix.runs.pretrain import start
 
@@ -56,11 +56,11 @@ def pretrain(
     shared = changes(data=data, limit=limit, seed=seed, palette=palette)
     options = {**shared, "probe_every": probe_every}
     settled = registry.resolve(recipe, file=file, options=options, assignments=settings).recipe
-    where = devices.pick(device)
+    where = devices.select_device(device)
     work = f"{settled.data.source}, {settled.steps} steps of {settled.batch}"
-    again = again or command("resume", out)
+    again = again or command_line("resume", out)
     with going_on(out, again), watching(settled, where, tensorboard=tensorboard, json=json) as watch:
         if not json:
-            say(f"{settled.name} on {work}, {devices.describe(where)}")
+            say(f"{settled.name} on {work}, {devices.describe_device(where)}")
         outcome = start(settled, out, device=where, watch=watch)
     conclude(settled, outcome, again, json=json)

@@ -11,7 +11,7 @@ from isopix.report import headline, page
 from isopix.report.load_run import Gathered
 from isopix.report.probes import differences, speaking
 from isopix.report.summary import Row, summary
-from isopix.storage.atomic import room_for, write
+from isopix.storage.atomic import report_disk_full, write_bytes
 from isopix.storage.run_folder import RunFolder
 
 Out = Annotated[Path | None, Parameter(help="the file to write")]
@@ -36,8 +36,8 @@ def report(*runs: Path, out: Out = None, json: Json = False) -> None:
     if out.is_dir():
         raise ValueError(f"--out {out} is a folder; a report is one file, as in {out / 'report.html'}")
     out.parent.mkdir(parents=True, exist_ok=True)
-    with room_for(f"report {out}", out.parent):
-        write(out, page.render(gathered).encode())
+    with report_disk_full(f"report {out}", out.parent):
+        write_bytes(out, page.render(gathered).encode())
     rows = summary(gathered)
     if json:
         show_json({"report": str(out), "summary": [row._asdict() for row in rows]})

@@ -5,7 +5,7 @@ from pathlib import Path
 from isopix.cli.console import Board, Device, Json, say
 from isopix.cli.run_display import Again, conclude, going_on, watching
 from isopix.core import device as devices
-from isopix.core.command_line import command
+from isopix.core.command_line import command_line
 from isopix.interop.import_run import ACCOUNTS
 from isopix.runs.load import find, recipe_of
 from isopix.runs.pretrain import resume as go_on
@@ -33,11 +33,11 @@ def resume(
         The run folder.
     """
     found, _ = find(RunFolder.open(run).path, ())
-    recipe, where = recipe_of(found), devices.pick(device)
+    recipe, where = recipe_of(found), devices.select_device(device)
     step = found.records["state"]["step"]
     if not json and ACCOUNTS not in found.records:  # an imported model is refused
-        say(f"{recipe.name} from step {step} of {recipe.steps}, {devices.describe(where)}")
-    again = again or command("resume", run)
+        say(f"{recipe.name} from step {step} of {recipe.steps}, {devices.describe_device(where)}")
+    again = again or command_line("resume", run)
     with going_on(run, again), watching(recipe, where, tensorboard=tensorboard, json=json) as watch:
         outcome = go_on(run, device=where, watch=watch)
     conclude(recipe, outcome, again, json=json)

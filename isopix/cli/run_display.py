@@ -11,11 +11,11 @@ from cyclopts import Parameter
 from isopix.cli.console import say, show_json, warn
 from isopix.cli.progress import TrainingLine
 from isopix.core import device as devices
-from isopix.core.command_line import command
+from isopix.core.command_line import command_line
 from isopix.recipes.cost import of_recipe
 from isopix.recipes.recipe import Recipe
 from isopix.runs.pretrain import Outcome, Watch
-from isopix.storage.log import read
+from isopix.storage.log import read_log
 from isopix.train.trainer import Record
 
 # The command that goes on with an interrupted run, where that is not `isopix resume`; no option.
@@ -72,7 +72,7 @@ def conclude(recipe: Recipe, outcome: Outcome, again: str, *, json: bool) -> Non
     """
     path = outcome.run.path
     if json:
-        records = [record for record in read(outcome.run.log) if record["kind"] == "evaluation"]
+        records = [record for record in read_log(outcome.run.log) if record["kind"] == "evaluation"]
         loss = "loss_nats" if recipe.learns_codes else "class_nats"
         newest = {
             name: {record["split"]: record[name] for record in records if name in record}
@@ -82,7 +82,7 @@ def conclude(recipe: Recipe, outcome: Outcome, again: str, *, json: bool) -> Non
         show_json({"run": str(path), "step": outcome.step, "finished": outcome.finished, **told})
     elif outcome.finished:
         say(f"done: {path}")
-        say(f"next: {' ; '.join(command(verb, path) for verb in _verbs(recipe, outcome))}")
+        say(f"next: {' ; '.join(command_line(verb, path) for verb in _verbs(recipe, outcome))}")
     else:
         say(f"stopped at step {outcome.step} and saved; go on with: {again}")
     if not outcome.finished:

@@ -24,7 +24,7 @@ from isopix.cli.console import (
 from isopix.cli.progress import clock
 from isopix.cli.run_display import INTERRUPTED, going_on, watching
 from isopix.core import device as devices
-from isopix.core.command_line import command
+from isopix.core.command_line import command_line
 from isopix.core.config import parse, to_dict
 from isopix.recipes import registry
 from isopix.runs.lr_search import FILE, pretraining, rung_folder, search
@@ -72,7 +72,7 @@ def search_lr(
         raise ValueError(f"{RATE} is what search-lr looks for; give --first and --smallest instead")
     options = changes(data=data, limit=limit, seed=seed, palette=palette)
     settled = registry.resolve(recipe, file=file, options=options, assignments=settings).recipe
-    rates, where = ladder(first, smallest), devices.pick(device)
+    rates, where = ladder(first, smallest), devices.select_device(device)
 
     @contextmanager
     def telling(rate: float) -> Iterator[Watch]:
@@ -81,7 +81,7 @@ def search_lr(
         with watching(settled, where, tensorboard=False, json=json) as watch:
             yield watch
 
-    again = command(*sys.argv[1:])
+    again = command_line(*sys.argv[1:])
     with going_on(out, again):
         descent = search(out, rates, training=pretraining(settled, where), watching=telling)
     given = {"--data": data, "--palette": palette, "--file": file, "--limit": limit, "--seed": seed}
@@ -95,7 +95,7 @@ def conclude(descent: Descent, out: Path, words: Sequence[object], *, again: str
     Exits with 75 for a search that was asked to stop. Raises RuntimeError if no rate survived.
     """
     chosen = None if descent.chosen is None else descent.chosen.rate
-    then = "" if chosen is None else command(*words, f"{RATE}={chosen}", "--out", out / "chosen")
+    then = "" if chosen is None else command_line(*words, f"{RATE}={chosen}", "--out", out / "chosen")
     if json:
         state = {"finished": descent.finished, "chosen": chosen, "command": then or None}
         show_json({"record": str(out / FILE), **state, **to_dict(descent)})

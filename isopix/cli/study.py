@@ -12,7 +12,7 @@ from isopix.cli.console import Device, Json, say, show_json, show_table, warn
 from isopix.cli.progress import clock, counting
 from isopix.cli.run_display import INTERRUPTED, going_on
 from isopix.core import device as devices
-from isopix.core.command_line import command
+from isopix.core.command_line import command_line
 from isopix.core.config import parse
 from isopix.studies.claim_tests import Part
 from isopix.studies.executor import Crew, Place, Processes, Watch, side_by_side
@@ -77,7 +77,7 @@ def inductive_bias(
     report_only
         Train nothing; write figures, verdicts and page from what is there.
     """
-    again = command(*sys.argv[1:])
+    again = command_line(*sys.argv[1:])
     if report_only:
         study = Study.open(out)
     else:
@@ -109,7 +109,7 @@ def _crew(study: Study, count: int, *, jobs: int | None, device: str, slurm: lis
         raise ValueError(f"--jobs is {jobs}; allowed: 1 or more")
     if slurm is not None:
         return Slurm(work, study.path / "slurm", parse(slurm), size=jobs or max(1, count))
-    there, cores = devices.every(device), devices.cores()
+    there, cores = devices.list_devices(device), devices.available_cores()
     size = jobs or (cores if there[0].type == "cpu" else len(there))
     threads = max(1, cores // size)
     places = [Place(str(there[number % len(there)]), threads) for number in range(size)]

@@ -14,7 +14,7 @@ from isopix.papers.igpt import TEST_LOSSES
 from isopix.runs.load import Loaded, newest
 from isopix.storage import checkpoint
 from isopix.storage.atomic import write_json
-from isopix.storage.provenance import record, tag
+from isopix.storage.provenance import settings_hash, with_provenance
 from isopix.storage.run_folder import RunFolder
 from isopix.train.evaluator import held_out
 from isopix.train.tasks import Pretraining
@@ -48,7 +48,7 @@ def verify(
         Of the network's arithmetic.
     """
     folder = newest(run)
-    files = checkpoint.check(folder)
+    files = checkpoint.verify_files(folder)
     loaded = network_of(folder, device)
     images = images_for(loaded, data, limit)
     test = images.test
@@ -65,14 +65,14 @@ def verify(
     else:
         _show(values, claim)
     if folder != run:
-        name = f"verify-{loaded.step:08d}-{images.name}-{tag(settings)}.json"
+        name = f"verify-{loaded.step:08d}-{images.name}-{settings_hash(settings)}.json"
         _keep(RunFolder.open(run), name, values)
 
 
 def _keep(run: RunFolder, name: str, values: Values) -> None:
     """Beside the run's probes, whence its report and its model card take the loss."""
     run.probes.mkdir(exist_ok=True)
-    write_json(run.probes / name, record({"kind": "verification", **values}))
+    write_json(run.probes / name, with_provenance({"kind": "verification", **values}))
 
 
 def _values(loaded: Loaded, nats: float, claim: Claim | None) -> Values:

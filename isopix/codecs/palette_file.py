@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isopix.codecs.palette import Palette
-from isopix.core.command_line import command
+from isopix.core.command_line import command_line
 from isopix.core.types import Grid
-from isopix.storage.npy import Arrays, of_numbers, read_arrays
+from isopix.storage.npy import Arrays, is_numeric, read_arrays
 
 Range = tuple[float, float]
 
@@ -94,7 +94,7 @@ def _ours(arrays: Arrays, span: Range | None) -> StoredPalette:
     if missing:
         raise ValueError(f"it has no {' and no '.join(sorted(missing))}")
     limits = arrays["range"]
-    if limits.shape != (2,) or not of_numbers(limits):
+    if limits.shape != (2,) or not is_numeric(limits):
         raise ValueError(f"its range is {limits.dtype} {list(limits.shape)}; wanted: two numbers")
     stated = (float(limits[0]), float(limits[1]))
     if span not in (None, stated):
@@ -126,7 +126,7 @@ def _theirs(path: Path, arrays: Arrays, span: Range | None) -> StoredPalette:
         low, high = tables[0].min(), tables[0].max()
         raise ValueError(
             f"its values lie in {low:g} to {high:g}, and their range is not stated; "
-            f"state it (-1 1, or 0 1, or 0 255): {command('palette', 'import', path, *EXAMPLE)}"
+            f"state it (-1 1, or 0 1, or 0 255): {command_line('palette', 'import', path, *EXAMPLE)}"
         )
     return StoredPalette(_levels(tables[0], span), path.name)
 
@@ -148,7 +148,7 @@ def _levels(values: NDArray[Any], span: Range) -> Float[Tensor, "K 3"]:
 
 
 def _check_table(values: NDArray[Any]) -> None:
-    if values.ndim != 2 or values.shape[1] != 3 or len(values) == 0 or not of_numbers(values):
+    if values.ndim != 2 or values.shape[1] != 3 or len(values) == 0 or not is_numeric(values):
         found = f"its colours are {values.dtype} {list(values.shape)}"
         raise ValueError(f"{found}; wanted: whole numbers or decimals [colours 3], and at least one colour")
 

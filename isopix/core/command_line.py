@@ -3,6 +3,6 @@
 import shlex
 
 
-def command(*words: object) -> str:
+def command_line(*words: object) -> str:
     """`isopix` and these words, quoted where need be: command("probe", "my run") is isopix probe 'my run'."""
     return shlex.join(["isopix", *map(str, words)])

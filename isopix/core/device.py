@@ -12,7 +12,7 @@ import torch
 Precision = Literal["fp32", "bf16"]
 
 
-class Sheet(NamedTuple):
+class DeviceSpec(NamedTuple):
     """Dense peaks in FLOP/s as the vendor's data sheet has them; None for what it does not state."""
 
     bf16: float
@@ -20,19 +20,19 @@ class Sheet(NamedTuple):
 
 
 # By the name under which they are rented. A V100 has fp16 in the place of bf16; a TPU's core is half a chip.
-SHEETS = {
-    "H200": Sheet(989e12, 67e12),
-    "H100": Sheet(989e12, 67e12),
-    "H100 PCIe": Sheet(756e12, 51e12),
-    "A100": Sheet(312e12, 19.5e12),
-    "V100": Sheet(125e12, 15.7e12),
-    "L4": Sheet(121e12, 30.3e12),
-    "RTX 4090": Sheet(165e12, 82.6e12),
-    "TPUv3 core": Sheet(61.5e12, None),
+DEVICE_SPECS = {
+    "H200": DeviceSpec(989e12, 67e12),
+    "H100": DeviceSpec(989e12, 67e12),
+    "H100 PCIe": DeviceSpec(756e12, 51e12),
+    "A100": DeviceSpec(312e12, 19.5e12),
+    "V100": DeviceSpec(125e12, 15.7e12),
+    "L4": DeviceSpec(121e12, 30.3e12),
+    "RTX 4090": DeviceSpec(165e12, 82.6e12),
+    "TPUv3 core": DeviceSpec(61.5e12, None),
 }
 # By the whole name that the driver gives: one form of a chip is slower than another. Other devices print no
 # utilisation.
-DRIVERS = {
+SPEC_BY_DRIVER_NAME = {
     "NVIDIA H200": "H200",
     "NVIDIA H100 80GB HBM3": "H100",
     "NVIDIA H100 PCIe": "H100 PCIe",
@@ -45,7 +45,7 @@ DRIVERS = {
 }
 
 
-def pick(name: str = "auto") -> torch.device:
+def select_device(name: str = "auto") -> torch.device:
     """The device of that name; `auto` takes CUDA, then Apple's MPS, then the CPU. Raises ValueError if it
     is not here.
     """
@@ -61,23 +61,23 @@ def pick(name: str = "auto") -> torch.device:
     return torch.device(name)
 
 
-def every(name: str = "auto") -> list[torch.device]:
+def list_devices(name: str = "auto") -> list[torch.device]:
     """All devices that a word means, to work side by side: every GPU for `cuda` and for `auto` where there
     are some, else the one that `pick` gives. Raises what it raises.
     """
-    picked = pick(name)
+    picked = select_device(name)
     if picked.type == "cuda" and picked.index is None:
         return [torch.device("cuda", number) for number in range(torch.cuda.device_count())]
     return [picked]
 
 
-def cores() -> int:
+def available_cores() -> int:
     """How many CPU cores this process may use."""
     allowed = getattr(os, "sched_getaffinity", None)  # a batch system gives a process its share; macOS cannot
     return len(allowed(0)) if allowed else os.cpu_count() or 1
 
 
-def describe(device: torch.device) -> str:
+def describe_device(device: torch.device) -> str:
     """The device in words, for records: its kind and its maker's name."""
     if device.type == "cuda":
         return f"{device} ({torch.cuda.get_device_name(device)})"
@@ -88,13 +88,13 @@ def peak_flops(device: torch.device, precision: Precision) -> float | None:
     """The data sheet's FLOP/s of this device, or None where it is not known, as in fp32."""
     if device.type != "cuda" or precision != "bf16":
         return None
-    known = DRIVERS.get(torch.cuda.get_device_name(device))
-    return SHEETS[known].bf16 if known else None
+    known = SPEC_BY_DRIVER_NAME.get(torch.cuda.get_device_name(device))
+    return DEVICE_SPECS[known].bf16 if known else None
 
 
-def sheets(precision: Precision) -> dict[str, float]:
+def peak_flops_by_device(precision: Precision) -> dict[str, float]:
     """The data sheet's FLOP/s at this precision of every device that states it, by name."""
-    peaks = {name: sheet.bf16 if precision == "bf16" else sheet.fp32 for name, sheet in SHEETS.items()}
+    peaks = {name: sheet.bf16 if precision == "bf16" else sheet.fp32 for name, sheet in DEVICE_SPECS.items()}
     return {name: peak for name, peak in peaks.items() if peak is not None}
 
 
@@ -103,13 +103,13 @@ def autocast(device: torch.device, precision: Precision) -> AbstractContextManag
     return torch.autocast(device.type, torch.bfloat16) if precision == "bf16" else nullcontext()
 
 
-def synchronise(device: torch.device) -> None:
+def synchronize(device: torch.device) -> None:
     """Wait for queued work, so that a clock read after it tells the truth."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
-def memory_free(device: torch.device) -> int:
+def free_memory(device: torch.device) -> int:
     """Bytes of memory that this device can still give."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
@@ -117,10 +117,10 @@ def memory_free(device: torch.device) -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf(free)
 
 
-def environment(device: torch.device) -> dict[str, str | int]:
+def runtime_environment(device: torch.device) -> dict[str, str | int]:
     """What a bit-for-bit resume depends on: device, threads and versions."""
     return {
-        "device": describe(device),
+        "device": describe_device(device),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
         "pillow": PIL.__version__,

@@ -63,7 +63,7 @@ class Batches:
         if len(split) == 0:
             raise ValueError("the training split has no images")
         self.device = torch.device(device)
-        fits = split.bytes <= devices.memory_free(self.device) // 2
+        fits = split.bytes <= devices.free_memory(self.device) // 2
         self.split = split.to(self.device) if fits else split
         self.size, self.seed, self.augment = size, seed, augment
         self.order = Order(len(split), size=size, seed=seed, purpose="order")

@@ -49,7 +49,7 @@ def stored(source: Source, how: dict[SplitName, Preparation], cache: Path) -> St
     if held is not None:
         return held
     try:
-        artifact.put(cache / key, lambda folder: _write(folder, source, how))
+        artifact.write_artifact(cache / key, lambda folder: _write(folder, source, how))
     except OSError as error:
         raise RuntimeError(
             f"image cache {cache} cannot be written ({error.strerror}); set ISOPIX_CACHE to another folder"
@@ -74,8 +74,8 @@ def _write_part(folder: Path, name: SplitName, part: Part, how: Preparation) -> 
     """Which pictures cannot be read, by number (their paths may be others tomorrow), and why."""
     good, shapes, bad = [], [], []
     with (
-        artifact.Growing(folder / f"{name}.images.npy", (3, how.rows, how.cols)) as images,
-        artifact.Growing(folder / f"{name}.pixels.npy", ()) as pixels,
+        artifact.NpyWriter(folder / f"{name}.images.npy", (3, how.rows, how.cols)) as images,
+        artifact.NpyWriter(folder / f"{name}.pixels.npy", ()) as pixels,
     ):
         for i, result in enumerate(prepare(part, how)):
             if not isinstance(result, Prepared):
@@ -94,7 +94,7 @@ def _write_part(folder: Path, name: SplitName, part: Part, how: Preparation) -> 
 
 def _read(folder: Path, source: Source, content: str) -> Stored | None:
     """None if the folder is not there, or not what was written."""
-    record = artifact.facts(folder)
+    record = artifact.read_manifest(folder)
     if record is None:
         return None
     splits = {name: _read_part(folder, name, part.labels is not None) for name, part in source.parts.items()}
@@ -105,10 +105,10 @@ def _read(folder: Path, source: Source, content: str) -> Stored | None:
 
 
 def _read_part(folder: Path, name: SplitName, labelled: bool) -> Split:
-    labels = artifact.mapped(folder / f"{name}.labels.npy") if labelled else None
-    shapes = artifact.mapped(folder / f"{name}.shapes.npy")
+    labels = artifact.open_memmap(folder / f"{name}.labels.npy") if labelled else None
+    shapes = artifact.open_memmap(folder / f"{name}.shapes.npy")
     heights, widths = shapes.unbind(1)
     sizes = 3 * heights * widths
-    wide = Wide(artifact.mapped(folder / f"{name}.pixels.npy"), sizes.cumsum(0) - sizes, heights, widths)
-    images = artifact.mapped(folder / f"{name}.images.npy")
+    wide = Wide(artifact.open_memmap(folder / f"{name}.pixels.npy"), sizes.cumsum(0) - sizes, heights, widths)
+    images = artifact.open_memmap(folder / f"{name}.images.npy")
     return Split(images, labels, wide if len(shapes) else None)

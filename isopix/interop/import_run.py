@@ -11,14 +11,14 @@ from isopix import __version__
 from isopix.codecs.palette import Palette
 from isopix.codecs.pixel import PaletteColours
 from isopix.core.config import to_dict
-from isopix.core.device import environment
+from isopix.core.device import runtime_environment
 from isopix.data.dataset import Data
 from isopix.interop.imported_model import Imported
 from isopix.objectives.network import Network
 from isopix.recipes.recipe import Recipe
 from isopix.storage import checkpoint
 from isopix.storage.atomic import write_json
-from isopix.storage.log import Log
+from isopix.storage.log import RunLog
 from isopix.storage.run_folder import RunFolder
 
 ACCOUNTS = "imported"  # the record that says what became of each of their tensors
@@ -79,11 +79,11 @@ def network_of(imported: Imported, recipe: Recipe) -> Network:
 
 
 def _write(run: RunFolder, imported: Imported, recipe: Recipe, origin: dict[str, Any]) -> None:
-    network, surroundings = network_of(imported, recipe), environment(torch.device("cpu"))
+    network, surroundings = network_of(imported, recipe), runtime_environment(torch.device("cpu"))
     when = datetime.now(UTC).isoformat(timespec="seconds")
     write_json(run.recipe, to_dict(recipe))
     write_json(run.environment, {**surroundings, **origin, "started": when})
-    log = Log(run.log)
+    log = RunLog(run.log)
     log.write({"kind": "note", "step": imported.step, "text": f"imported from {imported.origin}"})
     log.close()
     records: dict[str, dict[str, Any]] = {
@@ -93,4 +93,4 @@ def _write(run: RunFolder, imported: Imported, recipe: Recipe, origin: dict[str,
         ACCOUNTS: {**origin, "tensors": [account._asdict() for account in imported.accounts]},
     }
     folder = checkpoint.step_folder(run.checkpoints, imported.step)
-    checkpoint.save(folder, {"model": network.tensors()}, records)
+    checkpoint.save_checkpoint(folder, {"model": network.tensors()}, records)

@@ -6,7 +6,7 @@ import torch
 
 from isopix.codecs.base import Codec
 from isopix.core.config import spec
-from isopix.core.types import Grid, Images, Places, Tokens
+from isopix.core.types import Grid, Images, PositionIndices, Tokens
 from isopix.model.likelihood import Decoder
 from isopix.model.masking import ShiftRight
 from isopix.objectives.base import Loss, Problem, nll, pose
@@ -54,8 +54,12 @@ class Autoregressive:
     def places(self, problem: Problem) -> None:
         """Everywhere."""
 
-    def loss(self, tokens: Tokens, problem: Problem, head: Decoder, places: Places | None = None) -> Loss:
+    def loss(
+        self, tokens: Tokens, problem: Problem, head: Decoder, places: PositionIndices | None = None
+    ) -> Loss:
         return nll(tokens, problem, head, places=places)
 
-    def nats(self, tokens: Tokens, problem: Problem, head: Decoder, places: Places | None = None) -> Loss:
+    def nats(
+        self, tokens: Tokens, problem: Problem, head: Decoder, places: PositionIndices | None = None
+    ) -> Loss:
         return self.loss(tokens, problem, head, places)

@@ -7,7 +7,7 @@ import torch
 
 from isopix.codecs.base import Codec
 from isopix.core.config import spec
-from isopix.core.types import Grid, Images, Places, Tokens
+from isopix.core.types import Grid, Images, PositionIndices, Tokens
 from isopix.model.likelihood import Decoder
 from isopix.model.masking import Hiding, ZeroOut
 from isopix.objectives.base import Loss, Problem, nll, pose
@@ -70,7 +70,7 @@ class Masked:
         graded, hidden = drawn.graded.to(images.device), drawn.hidden.to(images.device)
         return pose(shown, hidden, codec.encode(images), graded)
 
-    def places(self, problem: Problem) -> Places | None:
+    def places(self, problem: Problem) -> PositionIndices | None:
         """As many of each image as any is ever graded at, the graded first; None for every position."""
         _, positions, codes = problem.answers.shape
         most = self.mask.most(1, positions, codes)
@@ -78,10 +78,14 @@ class Masked:
             return None
         return problem.graded.any(-1).to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :most]
 
-    def loss(self, tokens: Tokens, problem: Problem, head: Decoder, places: Places | None = None) -> Loss:
+    def loss(
+        self, tokens: Tokens, problem: Problem, head: Decoder, places: PositionIndices | None = None
+    ) -> Loss:
         return nll(tokens, problem, head, self._most(problem), places=places, smoothing=self.smoothing)
 
-    def nats(self, tokens: Tokens, problem: Problem, head: Decoder, places: Places | None = None) -> Loss:
+    def nats(
+        self, tokens: Tokens, problem: Problem, head: Decoder, places: PositionIndices | None = None
+    ) -> Loss:
         return nll(tokens, problem, head, self._most(problem), places=places)
 
     def _most(self, problem: Problem) -> int:

@@ -7,7 +7,8 @@ import torch
 from einops import repeat
 
 from isopix.core.config import spec
-from isopix.core.types import Grid, Hidden
+from isopix.core.types import Grid
+from isopix.core.types import Mask as MaskTensor
 
 
 @spec
@@ -20,7 +21,7 @@ class Independent:
     def __post_init__(self) -> None:
         _check(self.ratio)
 
-    def draw(self, batch: int, grid: Grid, codes: int, generator: torch.Generator) -> Hidden:
+    def draw(self, batch: int, grid: Grid, codes: int, generator: torch.Generator) -> MaskTensor:
         """True where hidden: drawn on the CPU, so that every device hides the same positions."""
         return torch.rand(batch, grid.positions, 1, generator=generator) < self.ratio
 
@@ -53,7 +54,7 @@ class Subpixel:
     def __post_init__(self) -> None:
         _check(self.ratio)
 
-    def draw(self, batch: int, grid: Grid, codes: int, generator: torch.Generator) -> Hidden:
+    def draw(self, batch: int, grid: Grid, codes: int, generator: torch.Generator) -> MaskTensor:
         """True where hidden: drawn on the CPU, so that every device hides the same codes."""
         return torch.rand(batch, grid.positions, codes, generator=generator) < self.ratio
 
@@ -98,7 +99,7 @@ class Blocks:
         """Whether single codes of a position may be hidden."""
         return False
 
-    def draw(self, batch: int, grid: Grid, codes: int, generator: torch.Generator) -> Hidden:
+    def draw(self, batch: int, grid: Grid, codes: int, generator: torch.Generator) -> MaskTensor:
         """True where hidden: drawn on the CPU, so that every device hides the same positions."""
         self.require(grid)
         side = 1 if self.exact_count else self.side

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import torch
 
-from isopix.core.command_line import command
+from isopix.core.command_line import command_line
 from isopix.core.device import Precision, autocast
-from isopix.core.types import Hidden, Images
+from isopix.core.types import Images, Mask
 from isopix.data.dataset import ImageSet
 from isopix.finetune.classifier import Classifier
 from isopix.finetune.metrics import Verdict, judge
@@ -37,7 +37,7 @@ def load_tuned(run: Path, *, device: torch.device) -> Tuned:
     found, passed_over = find(best_or_newest(run))
     recipe = recipe_of(found)
     if recipe.classify is None:
-        tuning = command("finetune", run, "--out", "OUT")
+        tuning = command_line("finetune", run, "--out", "OUT")
         raise ValueError(f"run {run} has no classifier, as it is not fine-tuned; {tuning} makes one of it")
     if not recipe.classify.classifies:
         raise ValueError(f"run {run} has learnt codes alone (generative_weight=inf) and knows no classes")
@@ -77,7 +77,7 @@ def evaluate(
     return judge(torch.stack(readings), test.labels, seed=seed)
 
 
-def _veils(tuned: Tuned, images: Images, masks: int, seed: int) -> Iterator[Hidden | None]:
+def _veils(tuned: Tuned, images: Images, masks: int, seed: int) -> Iterator[Mask | None]:
     """What is hidden at each reading; mask k is a function of the seed and k, however many there are."""
     if not masks:
         yield None
@@ -100,7 +100,7 @@ def usual_masks(tuned: Tuned) -> int:
 def answers(
     classifier: Classifier,
     images: Images,
-    hidden: Hidden | None,
+    hidden: Mask | None,
     *,
     precision: Precision,
     progress: Progress = lambda done: None,

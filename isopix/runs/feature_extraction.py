@@ -11,7 +11,7 @@ import torch
 
 from isopix.core.config import to_dict
 from isopix.core.device import Precision
-from isopix.core.types import Hidden, Images, Labels
+from isopix.core.types import Images, Labels, Mask
 from isopix.data.dataset import ImageSet, default_cache, digest
 from isopix.data.sources.base import digest_of
 from isopix.interop.huggingface.convert import unshifted
@@ -114,7 +114,7 @@ class States:
         backbone = unshifted(network) if self.protocol.reading == "huggingface" else network
         return backbone.upto(self.first) if isinstance(self.protocol.layers, int) else backbone
 
-    def _hidden(self, part: Part) -> Hidden | None:
+    def _hidden(self, part: Part) -> Mask | None:
         if part.mask is None:
             return None
         return draw_masks(self.network, part.images, seed=self.protocol.seed, purpose=part.mask)

@@ -174,4 +174,4 @@ def _mark(recipe: Recipe, origin: Origin) -> str:
 
 def _test(folder: Path) -> Record:
     """The line of the log that tells of the test images."""
-    return [each for each in log.read(RunFolder(folder).log) if each.get("split") == "test"][-1]
+    return [each for each in log.read_log(RunFolder(folder).log) if each.get("split") == "test"][-1]

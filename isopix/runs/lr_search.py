@@ -22,8 +22,8 @@ from isopix.runs.pretrain import (
     start,
 )
 from isopix.storage.atomic import read_json, write_json
-from isopix.storage.lock import LOCK, sole_writer
-from isopix.storage.log import read as read_log
+from isopix.storage.lock import LOCK_FILE, exclusive_lock
+from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
 from isopix.train.divergence import Spike
 from isopix.train.lr_search import Descent, Fate, Rung, descend
@@ -74,7 +74,7 @@ def search(out: Path, rates: tuple[float, ...], *, training: Training, watching:
     something else, of a descent with other settings, or in use, and what `training` raises.
     """
     _claim(out)
-    with sole_writer(out, "folder"):
+    with exclusive_lock(out, "folder"):
         descent = Descent(rates, _tried(out, training.settings, rates))
         _keep(out, descent, training.settings)
 
@@ -169,7 +169,9 @@ def _claim(out: Path) -> None:
         out.mkdir(parents=True, exist_ok=True)
     except (NotADirectoryError, FileExistsError):
         raise ValueError(f"folder {out} cannot be made: part of its path is a file") from None
-    ours = (out / FILE).is_file() or all(path.name == LOCK or path.name[0] == "." for path in out.iterdir())
+    ours = (out / FILE).is_file() or all(
+        path.name == LOCK_FILE or path.name[0] == "." for path in out.iterdir()
+    )
     if not ours:
         raise ValueError(f"folder {out} is not empty, and holds no descent; choose another --out")
 

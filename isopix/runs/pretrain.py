@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from isopix.core.config import flatten, to_dict
-from isopix.core.device import environment
+from isopix.core.device import runtime_environment
 from isopix.data.dataset import ImageSet
 from isopix.data.dataset import load as load_images
 from isopix.objectives.network import Network
@@ -19,7 +19,7 @@ from isopix.runs.load import find, recipe_of, revive
 from isopix.runs.session import Outcome, Session, Watch
 from isopix.storage.atomic import write_json
 from isopix.storage.checkpoint import Checkpoint
-from isopix.storage.provenance import surroundings
+from isopix.storage.provenance import environment
 from isopix.storage.run_folder import RunFolder
 from isopix.train.train_step import require_compiler
 
@@ -67,7 +67,7 @@ def start(
         session = Session(run, anchored(recipe), origin.network, data, device)
         with run.lock():
             write_json(run.recipe, to_dict(anchored(recipe)))
-            write_json(run.environment, {**surroundings(device), **_facts(session), **origin.facts})
+            write_json(run.environment, {**environment(device), **_facts(session), **origin.facts})
             if data.report:
                 shutil.copy(data.report, run.path / "bad-files.csv")
             return session.go(watch, None, (*origin.notes, *_unjudged(recipe, data)))
@@ -172,7 +172,7 @@ def _unjudged(recipe: Recipe, data: ImageSet) -> list[str]:
 
 def _differences(found: Checkpoint, device: torch.device) -> list[str]:
     """A line for each thing that keeps a resume from being bit for bit."""
-    then, now = found.records["environment"], environment(device)
+    then, now = found.records["environment"], runtime_environment(device)
     return [
         f"resumed with {name} {now[name]}, the run had {then.get(name)}: weights may differ in the last bits"
         for name in ("device", "threads", "torch", "pillow")

@@ -13,7 +13,7 @@ from isopix.probe.results import Evidence, Protocol
 from isopix.runs.feature_extraction import Note, Pixels, Source, States, splits, stored_splits
 from isopix.runs.load import Loaded
 from isopix.storage.atomic import write_json
-from isopix.storage.provenance import record, tag
+from isopix.storage.provenance import settings_hash, with_provenance
 from isopix.storage.run_folder import RunFolder
 
 Progress = Callable[[str, int], None]  # whose features, and how many images are done
@@ -62,8 +62,8 @@ def keep(run: RunFolder, step: int, found: Evidence, facts: dict[str, object]) -
     run.probes.mkdir(exist_ok=True)
     values = {"kind": "probe", "step": step, **facts, **found.to_dict()}
     settings = {"protocol": found.protocol, **facts}
-    path = run.probes / f"probe-{step:08d}-{facts['data']}-{tag(settings)}.json"
-    write_json(path, record(values))
+    path = run.probes / f"probe-{step:08d}-{facts['data']}-{settings_hash(settings)}.json"
+    write_json(path, with_provenance(values))
     return path
 
 

@@ -16,7 +16,7 @@ from isopix.runs.load import WEIGHTS, codec_of, find, recipe_of
 from isopix.runs.pretrain import Origin, Outcome, Watch, anchored, refuse_other_settings, resume, start
 from isopix.storage import log
 from isopix.storage.atomic import read_json
-from isopix.storage.lock import sole_writer
+from isopix.storage.lock import exclusive_lock
 from isopix.storage.run_folder import RunFolder
 from isopix.train.early_stopping import CAUSES, best
 
@@ -90,7 +90,7 @@ def retrained(recipe: Recipe, steps: int) -> Recipe:
 def choice_of(run: RunFolder) -> Chosen:
     """What the finished run in `choice` chose. Raises RuntimeError for step 0."""
     chooser = RunFolder(run.choice)
-    found = best(log.read(chooser.log))
+    found = best(log.read_log(chooser.log))
     assert found is not None, "a run that chooses has been seen to have validation images"
     if found["step"] == 0:
         raise RuntimeError(
@@ -157,7 +157,7 @@ def _sole(run: RunFolder) -> Iterator[None]:
     if not (run.path / LOCK).is_file():
         RunFolder.create(run.path).clear_unless_saved()
         run.path.mkdir(exist_ok=True)
-    with sole_writer(run.path, "folder", name=LOCK):
+    with exclusive_lock(run.path, "folder", name=LOCK):
         try:
             yield
         finally:

@@ -17,10 +17,10 @@ from torch import Tensor
 
 from isopix.data.sources.base import digest_files, digest_of
 
-RECORD = "record.json"
+MANIFEST_FILE = "record.json"
 
 
-def put(target: Path, write: Callable[[Path], Mapping[str, Any]]) -> None:
+def write_artifact(target: Path, write: Callable[[Path], Mapping[str, Any]]) -> None:
     """Make the folder `target` of what `write` puts into an empty one, and seal it with the facts that it
     returns. Another process may be faster, if its content is the same. Raises OSError.
     """
@@ -32,7 +32,7 @@ def put(target: Path, write: Callable[[Path], Mapping[str, Any]]) -> None:
         facts = write(folder)
         files = {path.name: path for path in sorted(folder.iterdir())}
         text = json.dumps({**facts, "files": digest_files(files)}, sort_keys=True)
-        (folder / RECORD).write_text(json.dumps({"digest": digest_of(text.encode()), "record": text}))
+        (folder / MANIFEST_FILE).write_text(json.dumps({"digest": digest_of(text.encode()), "record": text}))
         try:
             folder.rename(target)
         except OSError:
@@ -40,10 +40,10 @@ def put(target: Path, write: Callable[[Path], Mapping[str, Any]]) -> None:
                 raise
 
 
-def facts(folder: Path) -> dict[str, Any] | None:
+def read_manifest(folder: Path) -> dict[str, Any] | None:
     """What a folder was sealed with; None if it is not there, or not what was written."""
     try:
-        sealed = json.loads((folder / RECORD).read_text())
+        sealed = json.loads((folder / MANIFEST_FILE).read_text())
         text = sealed["record"]
         record: dict[str, Any] = json.loads(text)
         files = {name: folder / name for name in record["files"]}
@@ -53,14 +53,14 @@ def facts(folder: Path) -> dict[str, Any] | None:
     return record if intact else None
 
 
-class Growing:
+class NpyWriter:
     """A .npy file that grows by plain writes: a full disk is an OSError (it kills a memory map)."""
 
     def __init__(self, path: Path, shape: tuple[int, ...], dtype: DTypeLike = np.uint8):
         """`shape` is that of one row."""
         self.path, self.shape, self.dtype, self.bytes = path, shape, np.dtype(dtype), 0
 
-    def __enter__(self) -> "Growing":
+    def __enter__(self) -> "NpyWriter":
         self.file: BinaryIO = self.path.open("wb")
         self._header()
         return self
@@ -80,7 +80,7 @@ class Growing:
         npy.write_array_header_1_0(self.file, header)
 
 
-def mapped(path: Path) -> Tensor:
+def open_memmap(path: Path) -> Tensor:
     """Memory-mapped and private: rows are read when needed, and writing to them never reaches the file."""
     with path.open("rb") as file:
         npy.read_magic(file)

@@ -10,10 +10,14 @@ from pathlib import Path
 from typing import Any
 
 MAX_JSON = 4 << 20  # bytes; what we write is far smaller
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, the user's share of it, the process's own limit
+DISK_FULL_ERRNOS = (
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+)  # the disk, the user's share of it, the process's own limit
 
 
-def write(path: Path, data: bytes) -> None:
+def write_bytes(path: Path, data: bytes) -> None:
     """A file of these bytes, on the disk when this returns."""
     with path.open("wb") as file:
         file.write(data)
@@ -25,13 +29,13 @@ def write_json(path: Path, values: Mapping[str, Any]) -> None:
     """Replace the file in one piece: a reader meets the old values or the new. Raises ValueError on nan."""
     temporary = path.with_name(f".tmp-{path.name}-{os.getpid()}")
     data = json_bytes(values)
-    with room_for(str(path), path.parent):
+    with report_disk_full(str(path), path.parent):
         try:
-            write(temporary, data)
+            write_bytes(temporary, data)
             temporary.rename(path)
         finally:
             temporary.unlink(missing_ok=True)
-        sync_folder(path.parent)
+        fsync_folder(path.parent)
 
 
 def json_bytes(values: Mapping[str, Any]) -> bytes:
@@ -53,7 +57,7 @@ def read_json(path: Path) -> dict[str, Any]:
     return values
 
 
-def sync_folder(folder: Path) -> None:
+def fsync_folder(folder: Path) -> None:
     """Make the names inside a folder outlive a power cut (fsync of a file does not do that)."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -63,12 +67,12 @@ def sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def room_for(what: str, folder: Path) -> Iterator[None]:
+def report_disk_full(what: str, folder: Path) -> Iterator[None]:
     """Turn a full disk into a RuntimeError that says what did not fit, what is free and what to do."""
     try:
         yield
     except OSError as error:
-        if error.errno not in FULL:
+        if error.errno not in DISK_FULL_ERRNOS:
             raise
         free = shutil.disk_usage(folder).free
         raise RuntimeError(

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from isopix.storage import safetensors_io
-from isopix.storage.atomic import MAX_JSON, json_bytes, read_json, room_for, sync_folder, write
+from isopix.storage.atomic import MAX_JSON, fsync_folder, json_bytes, read_json, report_disk_full, write_bytes
 
 MANIFEST = "manifest.json"
 FORMAT = 1
@@ -23,7 +23,7 @@ TEMPORARY_NAME = re.compile(r"\.tmp-(?P<target>.+)-(?P<pid>[1-9]\d{0,8})(-replac
 Groups = Mapping[str, Mapping[str, Tensor]]
 
 
-class DamagedError(ValueError):
+class DamagedCheckpointError(ValueError):
     """A checkpoint that is not what was saved: `path`, and the `reason`, which names the file."""
 
     def __init__(self, path: Path, reason: str):
@@ -39,14 +39,14 @@ class Checkpoint(NamedTuple):
     path: Path
 
 
-class Found(NamedTuple):
+class LatestCheckpoint(NamedTuple):
     """The newest intact checkpoint, None where none was ever saved, and the newer ones that are damaged."""
 
     checkpoint: Checkpoint | None
-    rejected: list[DamagedError]
+    rejected: list[DamagedCheckpointError]
 
 
-class Entry(NamedTuple):
+class FileEntry(NamedTuple):
     """What the manifest says of one file."""
 
     size: int  # bytes
@@ -58,17 +58,17 @@ def step_folder(checkpoints: Path, step: int) -> Path:
     return checkpoints / f"step-{step:08d}"
 
 
-def save(folder: Path, tensors: Groups, records: Mapping[str, Mapping[str, Any]]) -> None:
+def save_checkpoint(folder: Path, tensors: Groups, records: Mapping[str, Mapping[str, Any]]) -> None:
     """Write a checkpoint in one piece: `<group>.safetensors`, `<record>.json`, then `manifest.json`.
 
     A kill at any moment leaves the whole folder or none; an older folder of that name is replaced. Raises
     RuntimeError if the disk is full, ValueError if a part has no plain name or a record is too long.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    tidy(folder.parent, folder.name)
+    recover(folder.parent, folder.name)
     temporary = folder.with_name(f".tmp-{folder.name}-{os.getpid()}")
     size = sum(tensor.nbytes for group in tensors.values() for tensor in group.values())
-    with room_for(f"checkpoint {folder} of {size} bytes", folder.parent):
+    with report_disk_full(f"checkpoint {folder} of {size} bytes", folder.parent):
         try:
             temporary.mkdir()
             _fill(temporary, tensors, records)
@@ -77,7 +77,7 @@ def save(folder: Path, tensors: Groups, records: Mapping[str, Mapping[str, Any]]
             shutil.rmtree(temporary, ignore_errors=True)
 
 
-def load(folder: Path, groups: Collection[str] | None = None) -> Checkpoint:
+def load_checkpoint(folder: Path, groups: Collection[str] | None = None) -> Checkpoint:
     """All records and all tensors, or those of some groups; each file is verified before it is read.
 
     Raises DamagedError, a ValueError, that names the file and what is wrong with it.
@@ -86,7 +86,7 @@ def load(folder: Path, groups: Collection[str] | None = None) -> Checkpoint:
         entries = _read_manifest(folder)
         missing = [f"{group}.safetensors" for group in groups or () if f"{group}.safetensors" not in entries]
         if missing:
-            raise DamagedError(folder, f"{missing[0]} is missing from {MANIFEST}")
+            raise DamagedCheckpointError(folder, f"{missing[0]} is missing from {MANIFEST}")
         wanted = {name: entries[name] for name in entries if _is_wanted(Path(name), groups)}
         for name, entry in wanted.items():
             _verify(folder, name, entry)
@@ -94,34 +94,34 @@ def load(folder: Path, groups: Collection[str] | None = None) -> Checkpoint:
         tensors = {path.stem: _read_tensors(path) for path in paths if path.suffix == ".safetensors"}
         records = {path.stem: _read_json(path) for path in paths if path.suffix == ".json"}
     except OSError as error:
-        raise DamagedError(folder, f"cannot be read: {error}") from None
+        raise DamagedCheckpointError(folder, f"cannot be read: {error}") from None
     return Checkpoint(tensors, records, folder)
 
 
-def newest(checkpoints: Path, groups: Collection[str] | None = None) -> Found:
+def load_latest(checkpoints: Path, groups: Collection[str] | None = None) -> LatestCheckpoint:
     """The newest intact `step-NNNNNNNN` in the folder, loaded as `load` does.
 
     Raises DamagedError about the newest if there are checkpoints and none is intact.
     """
-    rejected: list[DamagedError] = []
+    rejected: list[DamagedCheckpointError] = []
     for folder in _newest_first(checkpoints):
         try:
-            return Found(load(folder, groups), rejected)
-        except DamagedError as error:
+            return LatestCheckpoint(load_checkpoint(folder, groups), rejected)
+        except DamagedCheckpointError as error:
             rejected.append(error)
     if rejected:
-        raise DamagedError(
+        raise DamagedCheckpointError(
             rejected[0].path, f"{rejected[0].reason}; no checkpoint in {checkpoints} is intact"
         )
-    return Found(None, [])
+    return LatestCheckpoint(None, [])
 
 
-def last(checkpoints: Path) -> Path | None:
+def latest_folder(checkpoints: Path) -> Path | None:
     """The newest `step-NNNNNNNN` in the folder, intact or not; None where there is none."""
     return next(iter(_newest_first(checkpoints)), None)
 
 
-def check(folder: Path) -> list[str]:
+def verify_files(folder: Path) -> list[str]:
     """The files of a checkpoint, each of which has the hash that its manifest states.
 
     Raises DamagedError about the first that has not.
@@ -131,7 +131,7 @@ def check(folder: Path) -> list[str]:
         for name, entry in entries.items():
             _verify(folder, name, entry)
     except OSError as error:
-        raise DamagedError(folder, f"cannot be read: {error}") from None
+        raise DamagedCheckpointError(folder, f"cannot be read: {error}") from None
     return list(entries)
 
 
@@ -149,7 +149,7 @@ def prune(checkpoints: Path, keep: int = 2) -> list[Path]:
     return deleted
 
 
-def tidy(checkpoints: Path, name: str = "") -> None:
+def recover(checkpoints: Path, name: str = "") -> None:
     """Clear up after processes that died while saving a step, or `name`: what is whole gets its name."""
     for stray in sorted(checkpoints.glob(".tmp-*")):
         match = TEMPORARY_NAME.fullmatch(stray.name)
@@ -160,7 +160,7 @@ def tidy(checkpoints: Path, name: str = "") -> None:
         target = checkpoints / match["target"]
         if not target.exists() and _is_intact(stray):
             stray.rename(target)
-            sync_folder(checkpoints)
+            fsync_folder(checkpoints)
         else:
             shutil.rmtree(stray)
 
@@ -170,17 +170,17 @@ def _fill(folder: Path, tensors: Groups, records: Mapping[str, Mapping[str, Any]
         if not NAME.fullmatch(name) or f"{name}.json" == MANIFEST:
             raise ValueError(f"'{name}' cannot name a part of a checkpoint; letters, digits, '_' and '-' can")
     for group, members in tensors.items():
-        safetensors_io.write(folder / f"{group}.safetensors", members)
+        safetensors_io.write_tensors(folder / f"{group}.safetensors", members)
     for record, values in records.items():
         data = json_bytes(values)
         if len(data) > MAX_JSON:
             raise ValueError(
                 f"{record}.json has {len(data)} bytes; a record of a checkpoint has at most {MAX_JSON}"
             )
-        write(folder / f"{record}.json", data)
-    entries = {path.name: Entry(path.stat().st_size, _sha256(path))._asdict() for path in _parts(folder)}
-    write(folder / MANIFEST, json_bytes({"format": FORMAT, "files": entries}))
-    sync_folder(folder)
+        write_bytes(folder / f"{record}.json", data)
+    entries = {path.name: FileEntry(path.stat().st_size, _sha256(path))._asdict() for path in _parts(folder)}
+    write_bytes(folder / MANIFEST, json_bytes({"format": FORMAT, "files": entries}))
+    fsync_folder(folder)
 
 
 def _parts(folder: Path) -> list[Path]:
@@ -201,7 +201,7 @@ def _publish(temporary: Path, folder: Path) -> None:
     if folder.exists():
         folder.rename(aside)
     temporary.rename(folder)
-    sync_folder(folder.parent)
+    fsync_folder(folder.parent)
     if aside.exists():
         shutil.rmtree(aside)
 
@@ -230,60 +230,64 @@ def _is_wanted(file: Path, groups: Collection[str] | None) -> bool:
 
 def _is_intact(folder: Path) -> bool:
     try:
-        check(folder)
-    except DamagedError:
+        verify_files(folder)
+    except DamagedCheckpointError:
         return False
     return True
 
 
-def _read_manifest(folder: Path) -> dict[str, Entry]:
+def _read_manifest(folder: Path) -> dict[str, FileEntry]:
     """The files that make up the checkpoint; whatever else of our kinds lies in the folder is refused."""
     if not folder.is_dir():
-        raise DamagedError(folder, "is no folder" if folder.exists() else "does not exist")
+        raise DamagedCheckpointError(folder, "is no folder" if folder.exists() else "does not exist")
     if not (folder / MANIFEST).is_file():
-        raise DamagedError(folder, f"{MANIFEST} is missing")
+        raise DamagedCheckpointError(folder, f"{MANIFEST} is missing")
     manifest = _read_json(folder / MANIFEST)
     if manifest.get("format") != FORMAT:
-        raise DamagedError(folder, f"{MANIFEST} has format {manifest.get('format')!r}; known: {FORMAT}")
+        raise DamagedCheckpointError(
+            folder, f"{MANIFEST} has format {manifest.get('format')!r}; known: {FORMAT}"
+        )
     if not isinstance(manifest.get("files"), dict):
-        raise DamagedError(folder, f"{MANIFEST} lists no files")
+        raise DamagedCheckpointError(folder, f"{MANIFEST} lists no files")
     entries = {name: _entry(folder, name, values) for name, values in manifest["files"].items()}
     for path in _parts(folder):
         if path.name not in entries:
-            raise DamagedError(folder, f"{path.name} is not in {MANIFEST}")
+            raise DamagedCheckpointError(folder, f"{path.name} is not in {MANIFEST}")
     return entries
 
 
-def _entry(folder: Path, name: str, values: object) -> Entry:
+def _entry(folder: Path, name: str, values: object) -> FileEntry:
     if not FILE_NAME.fullmatch(name):
-        raise DamagedError(folder, f"{MANIFEST} lists {name!r}, which is no name of a file here")
+        raise DamagedCheckpointError(folder, f"{MANIFEST} lists {name!r}, which is no name of a file here")
     match values:
         case {"size": int(size), "sha256": str(sha256)}:
-            return Entry(size, sha256)
-    raise DamagedError(folder, f"{MANIFEST} gives no size and sha256 of {name}")
+            return FileEntry(size, sha256)
+    raise DamagedCheckpointError(folder, f"{MANIFEST} gives no size and sha256 of {name}")
 
 
-def _verify(folder: Path, name: str, entry: Entry) -> None:
+def _verify(folder: Path, name: str, entry: FileEntry) -> None:
     path = folder / name
     if not path.is_file():
-        raise DamagedError(folder, f"{name} is missing")
+        raise DamagedCheckpointError(folder, f"{name} is missing")
     size = path.stat().st_size
     if size != entry.size:
         wrong = "truncated" if size < entry.size else "too long"
-        raise DamagedError(folder, f"{name} has {size} bytes, manifest says {entry.size}: {wrong}")
+        raise DamagedCheckpointError(folder, f"{name} has {size} bytes, manifest says {entry.size}: {wrong}")
     if _sha256(path) != entry.sha256:
-        raise DamagedError(folder, f"{name} does not have the sha256 that the manifest says: altered")
+        raise DamagedCheckpointError(
+            folder, f"{name} does not have the sha256 that the manifest says: altered"
+        )
 
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         return read_json(path)
     except ValueError as error:
-        raise DamagedError(path.parent, str(error)) from None
+        raise DamagedCheckpointError(path.parent, str(error)) from None
 
 
 def _read_tensors(path: Path) -> dict[str, Tensor]:
     try:
-        return safetensors_io.read(path)
+        return safetensors_io.read_tensors(path)
     except ValueError as error:
-        raise DamagedError(path.parent, str(error)) from None
+        raise DamagedCheckpointError(path.parent, str(error)) from None

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-LOCK = "lock"  # the file's name
+LOCK_FILE = "lock"  # the file's name
 
 
 @contextmanager
-def sole_writer(folder: Path, what: str, *, name: str = LOCK) -> Iterator[None]:
+def exclusive_lock(folder: Path, what: str, *, name: str = LOCK_FILE) -> Iterator[None]:
     """Be the one process that writes into `folder`, which is a `what`; raises ValueError that names the one
     that does. Locks of another `name` do not exclude one another.
 

@@ -6,36 +6,36 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from isopix.storage.atomic import room_for, sync_folder
+from isopix.storage.atomic import fsync_folder, report_disk_full
 
 
-class Sink(Protocol):
+class LogWriter(Protocol):
     """Where records go; each has a `kind` and a `step`."""
 
     def write(self, record: Mapping[str, Any]) -> None: ...
     def close(self) -> None: ...
 
 
-class Log:
+class RunLog:
     """`log.jsonl`, opened to go on after its last whole line."""
 
     def __init__(self, path: Path):
         self.path = path
         self._file = path.open("ab", buffering=0)
-        sync_folder(path.parent)
+        fsync_folder(path.parent)
         self._cut(path.read_bytes().rfind(b"\n") + 1)
 
     def write(self, record: Mapping[str, Any]) -> None:
         """One line, given to the system at once; raises ValueError on nan, RuntimeError on a full disk."""
         assert {"kind", "step"} <= record.keys()
         line = memoryview((json.dumps(record, allow_nan=False) + "\n").encode())
-        with room_for(f"log {self.path}", self.path.parent):
+        with report_disk_full(f"log {self.path}", self.path.parent):
             while line:
                 line = line[self._file.write(line) :]
 
     def sync(self) -> None:
         """Put all lines on the disk; call it before a checkpoint, so that the log never lags behind one."""
-        with room_for(f"log {self.path}", self.path.parent):
+        with report_disk_full(f"log {self.path}", self.path.parent):
             os.fsync(self._file.fileno())
 
     def truncate_after(self, step: int) -> None:
@@ -51,7 +51,7 @@ class Log:
         os.fsync(self._file.fileno())
 
 
-class TensorBoard:
+class TensorBoardLog:
     """The same numbers as TensorBoard's scalars `<kind>/<name>`, or `<kind>/<split>/<name>`."""
 
     def __init__(self, folder: Path, *, after: int = -1):
@@ -73,12 +73,12 @@ class TensorBoard:
         self._writer.close()
 
 
-def read(path: Path) -> list[dict[str, Any]]:
+def read_log(path: Path) -> list[dict[str, Any]]:
     """All records but one that was being written; raises ValueError that names a line that is no record."""
     return [record for _, record in _lines(path)]
 
 
-def readable(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
+def read_valid_records(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
     """The records that can be read, and the numbers of the lines that are none."""
     found = list(enumerate(map(_record, path.read_bytes().split(b"\n")[:-1]), 1))
     return [record for _, record in found if record], [number for number, record in found if not record]

@@ -33,7 +33,7 @@ def read_arrays(path: Path) -> Arrays:
         raise ValueError(reason) from error
 
 
-def of_numbers(array: NDArray[Any]) -> bool:
+def is_numeric(array: NDArray[Any]) -> bool:
     """Whether its values are whole numbers or decimals."""
     return array.dtype.kind in "iuf"
 

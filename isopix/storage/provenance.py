@@ -11,16 +11,16 @@ from typing import Any
 import torch
 
 import isopix
-from isopix.core.device import environment
+from isopix.core.device import runtime_environment
 
 CHECKOUT = Path(isopix.__file__).parents[1]
 
 
-def surroundings(device: torch.device) -> dict[str, Any]:
+def environment(device: torch.device) -> dict[str, Any]:
     """Device, threads, versions, the commit if there is one, and the command with its working directory."""
-    found = commit(CHECKOUT)
+    found = git_commit(CHECKOUT)
     return {
-        **environment(device),
+        **runtime_environment(device),
         "isopix": isopix.__version__,
         **({"commit": found} if found else {}),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -29,18 +29,18 @@ def surroundings(device: torch.device) -> dict[str, Any]:
     }
 
 
-def record(numbers: Mapping[str, Any]) -> dict[str, Any]:
+def with_provenance(numbers: Mapping[str, Any]) -> dict[str, Any]:
     """The numbers, when they were written, and the command as typed, with its working directory."""
     written = datetime.now(UTC).isoformat(timespec="seconds")
     return {**numbers, "written": written, "folder": str(Path.cwd()), "command": ["isopix", *sys.argv[1:]]}
 
 
-def tag(numbers: Mapping[str, Any]) -> str:
+def settings_hash(numbers: Mapping[str, Any]) -> str:
     """Six letters of a hash: files of equal settings replace one another, others stand side by side."""
     return hashlib.sha256(repr(sorted(numbers.items())).encode()).hexdigest()[:6]
 
 
-def commit(checkout: Path) -> str | None:
+def git_commit(checkout: Path) -> str | None:
     """The commit of a checkout, with `-dirty` where tracked files differ from it.
 
     None for an installed package, even one that lies inside another project's checkout, and without git.

@@ -6,10 +6,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from isopix.core.command_line import command
+from isopix.core.command_line import command_line
 from isopix.storage.atomic import read_json
-from isopix.storage.checkpoint import MANIFEST, tidy
-from isopix.storage.lock import LOCK, sole_writer
+from isopix.storage.checkpoint import MANIFEST, recover
+from isopix.storage.lock import LOCK_FILE, exclusive_lock
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class RunFolder:
             raise ValueError(f"run folder {path} does not exist")
         if (path / MANIFEST).is_file():
             raise ValueError(f"{path} is a checkpoint, not a run folder; {_run_around(path)}")
-        refuse_theirs(path, path)
+        reject_huggingface_model(path, path)
         run = cls(path)
         run.refuse_undecided()
         if not run.recipe.is_file():
@@ -58,7 +58,7 @@ class RunFolder:
         """Raises ValueError, with the command that goes on, for a run whose step is still to be chosen."""
         chooser = RunFolder(self.choice)
         if chooser.environment.is_file() and not self.saved:
-            again = command(*read_json(chooser.environment)["command"][1:])
+            again = command_line(*read_json(chooser.environment)["command"][1:])
             raise ValueError(
                 f"{self.path} has no run of its own yet, for its step was to be chosen first; "
                 f"go on with: {again}"
@@ -74,7 +74,7 @@ class RunFolder:
             self.recipe,
             self.environment,
             self.log,
-            self.path / LOCK,
+            self.path / LOCK_FILE,
             self.path / "bad-files.csv",
         ):
             path.unlink(missing_ok=True)
@@ -145,23 +145,21 @@ class RunFolder:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Be the one process that writes here; raises ValueError that names the process that does."""
-        with sole_writer(self.path, "run folder"):
-            tidy(self.checkpoints)
+        with exclusive_lock(self.path, "run folder"):
+            recover(self.checkpoints)
             yield
 
 
-def refuse_theirs(folder: Path, name: object) -> None:
+def reject_huggingface_model(folder: Path, name: object) -> None:
     """Raises ValueError for a folder of Hugging Face's; `name` is what the user calls it."""
     if (folder / "config.json").is_file() and not RunFolder(folder).recipe.is_file():
-        line = command("convert", "huggingface", name, "OUT")
+        line = command_line("convert", "huggingface", name, "OUT")
         raise ValueError(f"{name} is a Hugging Face model; {line} makes a run folder of it")
 
 
 def _taken(path: Path) -> str:
     if RunFolder(path).recipe.is_file() and not any(path.glob("checkpoints/step-*/imported.json")):
-        return (
-            f"run folder {path} is not empty; choose another --out, or go on with: {command('resume', path)}"
-        )
+        return f"run folder {path} is not empty; choose another --out, or go on with: {command_line('resume', path)}"
     return f"folder {path} is not empty; choose another --out"
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 MAX_HEADER = 4 << 20  # bytes; that of the largest Image GPT has a tenth
 
 
-def write(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:
     """A file of these tensors, on the disk when this returns; CPU tensors are not copied. Raises OSError."""
     seen: set[int] = set()
     alone = {name: _alone(tensor, seen) for name, tensor in tensors.items()}
@@ -25,7 +25,7 @@ def write(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | 
         os.fsync(file.fileno())
 
 
-def read(path: Path) -> dict[str, Tensor]:
+def read_tensors(path: Path) -> dict[str, Tensor]:
     """Every tensor, on the CPU, in memory of its own. Raises ValueError that begins with the file's name."""
     check_header(path)
     try:

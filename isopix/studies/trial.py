@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 
 from isopix.core.config import from_dict
-from isopix.core.device import pick
+from isopix.core.device import select_device
 from isopix.data.dataset import ImageSet, digest
 from isopix.data.dataset import load as load_images
 from isopix.probe.results import Evidence, Protocol
@@ -21,7 +21,7 @@ from isopix.runs.lr_search import climb, pretraining
 from isopix.runs.pretrain import Watch
 from isopix.runs.probe import evidence, keep
 from isopix.storage.atomic import read_json, write_json
-from isopix.storage.lock import sole_writer
+from isopix.storage.lock import exclusive_lock
 from isopix.storage.run_folder import RunFolder
 from isopix.studies.inductive_bias.metrics import measured
 from isopix.studies.inductive_bias.trials import Cell
@@ -106,8 +106,8 @@ def work(task: Task, device: str, threads: int | None) -> None:
     if threads is not None:
         torch.set_num_threads(threads)
     try:
-        with sole_writer(task.outcome.parent, f"cell {task.name} in", name=f"{task.name}.lock"):
-            outcome = _made(task, pick(device))
+        with exclusive_lock(task.outcome.parent, f"cell {task.name} in", name=f"{task.name}.lock"):
+            outcome = _made(task, select_device(device))
     except KeyboardInterrupt:
         return
     except Exception as error:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from isopix.codecs.palette import Palette
 from isopix.codecs.pixel import PaletteColours
-from isopix.core.types import Hidden, Images
+from isopix.core.types import Images, Mask
 from isopix.data.dataset import Data
 from isopix.interop.imported_model import Imported
 from isopix.interop.openai.convert import read
@@ -97,7 +97,7 @@ def pixels(net: Network) -> tuple[Images, NDArray[np.int64]]:
     return net.codec.decode(codes), codes[..., 0].numpy()
 
 
-def check_logits(net: Network, model: Variables, hidden: Hidden | None) -> None:
+def check_logits(net: Network, model: Variables, hidden: Mask | None) -> None:
     images, codes = pixels(net)
     keep = None if hidden is None else 1.0 - hidden[..., 0].double().numpy()
     wanted = reference(model, codes, depth=net.backbone.depth, keep=keep)

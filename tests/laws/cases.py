@@ -24,7 +24,7 @@ from isopix.codecs import (
 from isopix.codecs.base import Codec
 from isopix.core.random import generator
 from isopix.core.types import Codes as Answers
-from isopix.core.types import Hidden, Images
+from isopix.core.types import Images, Mask
 from isopix.data.dataset import Data
 from isopix.model.blocks import Axial, Convolution, Mixer, Transformer
 from isopix.model.heads import Linear, Regression, Upsampling
@@ -177,7 +177,7 @@ def images(recipe: Recipe, count: int = 3) -> Images:
     return torch.randint(0, 256, shape, dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
 
 
-def flipped(images: Images, hidden: Hidden) -> Images:
+def flipped(images: Images, hidden: Mask) -> Images:
     """The images with every bit of what is hidden turned, and nothing else."""
     cell = isqrt(images[0, 0].numel() // hidden.shape[1])
     channels = hidden.expand(*hidden.shape[:2], 3)
@@ -186,12 +186,12 @@ def flipped(images: Images, hidden: Hidden) -> Images:
     return torch.where(where, images ^ 0xFF, images)
 
 
-def numbers(net: Network, images: Images, hidden: Hidden | None = None) -> Tensor:
+def numbers(net: Network, images: Images, hidden: Mask | None = None) -> Tensor:
     """What the head gives: logits, or means."""
     return net.head(net.backbone(images, hidden))
 
 
-def nats(net: Network, images: Images, hidden: Hidden | None, answers: Answers) -> Tensor:
+def nats(net: Network, images: Images, hidden: Mask | None, answers: Answers) -> Tensor:
     """-ln p of each code, less what a regression's perfect answer has."""
     given = numbers(net, images, hidden)
     if given.shape != answers.shape:

@@ -6,13 +6,13 @@ from einops import rearrange
 from torch import Tensor
 
 from isopix.core.random import generator
-from isopix.core.types import Hidden
+from isopix.core.types import Mask
 from isopix.model.norms import Layer, Norm, RootMeanSquare
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases
 
 
-def at(recipe: Recipe, position: int) -> Hidden:
+def at(recipe: Recipe, position: int) -> Mask:
     """One position."""
     return (torch.arange(recipe.grid.positions) == position)[None, :, None]
 

@@ -160,9 +160,9 @@ def test_a_truncated_newest_checkpoint_is_named_and_passed_over(isopix: Run) -> 
 def test_checkpoint_with_another_palette(isopix: Run) -> None:
     assert isopix("pretrain", "igpt.digits", "--out", "r", *QUICK)[0] == 0
     for folder in Path("r/checkpoints").iterdir():
-        found = checkpoint.load(folder)
+        found = checkpoint.load_checkpoint(folder)
         found.tensors["model"]["codec.fixed"][0, 0] += 65536
-        checkpoint.save(folder, found.tensors, found.records)
+        checkpoint.save_checkpoint(folder, found.tensors, found.records)
     code, _, err = isopix("sample", "r")
     assert code == 2
     stated = found.records["state"]["codec"][:12]

@@ -52,4 +52,4 @@ def test_a_finished_run_that_is_resumed_notes_no_differences(
     real = runs.environment
     monkeypatch.setattr(runs, "environment", lambda device: {**real(device), "threads": 99})
     assert isopix("resume", "r")[0] == 0
-    assert [each for each in log.read(Path("r/log.jsonl")) if each["kind"] == "note"] == []
+    assert [each for each in log.read_log(Path("r/log.jsonl")) if each["kind"] == "note"] == []

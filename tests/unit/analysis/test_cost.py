@@ -125,7 +125,7 @@ def test_device_hours_are_flops_by_peak_and_utilisation() -> None:
 
 
 def test_without_names_every_device_with_a_peak_is_told() -> None:
-    assert [rent.device for rent in cost.rents(1e18, "bf16")] == list(device.SHEETS)
+    assert [rent.device for rent in cost.rents(1e18, "bf16")] == list(device.DEVICE_SPECS)
     assert "TPUv3 core" not in [rent.device for rent in cost.rents(1e18, "fp32")]
 
 

@@ -13,7 +13,7 @@ from isopix.data import cache
 from isopix.data.cache import Stored, stored
 from isopix.data.preprocess import Preparation, prepare
 from isopix.data.sources.base import Part, Source
-from isopix.storage.artifact import RECORD
+from isopix.storage.artifact import MANIFEST_FILE
 from tests.unit.data.refusal import refusal
 from tests.unit.data.tables import encoded
 
@@ -110,7 +110,7 @@ def _truncate(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [_flip_a_bit, _truncate, Path.unlink])
 @pytest.mark.parametrize(
-    "file", [RECORD, "train.images.npy", "train.labels.npy", "train.pixels.npy", "train.shapes.npy"]
+    "file", [MANIFEST_FILE, "train.images.npy", "train.labels.npy", "train.pixels.npy", "train.shapes.npy"]
 )
 def test_a_damaged_cache_is_made_anew(
     tmp_path: Path, decoded: list[Part], damage: Callable[[Path], None], file: str
@@ -123,7 +123,7 @@ def test_a_damaged_cache_is_made_anew(
 
 def test_a_changed_record_is_not_believed(tmp_path: Path, decoded: list[Part]) -> None:
     _stored(tmp_path)
-    record = next(tmp_path.glob(f"*/{RECORD}"))
+    record = next(tmp_path.glob(f"*/{MANIFEST_FILE}"))
     record.write_text(record.read_text().replace("not a JPEG", "hot a JPEG"))
     assert _stored(tmp_path).bad[0].reason.startswith("not a JPEG")
     assert len(decoded) == 2

@@ -97,7 +97,7 @@ def whole(path: Path, recipe: Recipe | None = None, found: Evidence | None = Non
     run.log.write_text("".join(json.dumps(each) + "\n" for each in records()))
     colours = torch.arange(GREYS)[:, None].expand(-1, 3) * 15
     tensors = {"stem.codec.fixed": (colours * ONE).int(), "head.weight": torch.zeros(3, 4)}
-    checkpoint.save(
+    checkpoint.save_checkpoint(
         checkpoint.step_folder(run.checkpoints, 100), {"model": tensors}, {"state": {"step": 100}}
     )
     probe(run, found or evidence())

@@ -37,7 +37,7 @@ def run(recipe: Recipe, out: Path) -> RunFolder:
 
 
 def state(folder: RunFolder) -> dict[str, torch.Tensor]:
-    found = checkpoint.newest(folder.checkpoints).checkpoint
+    found = checkpoint.load_latest(folder.checkpoints).checkpoint
     assert found is not None
     return {
         f"{group}/{name}": tensor for group, named in found.tensors.items() for name, tensor in named.items()
@@ -45,7 +45,7 @@ def state(folder: RunFolder) -> dict[str, torch.Tensor]:
 
 
 def records(folder: RunFolder, kind: str) -> list[dict[str, object]]:
-    return [record for record in log.read(folder.log) if record["kind"] == kind]
+    return [record for record in log.read_log(folder.log) if record["kind"] == kind]
 
 
 def files(folder: RunFolder) -> dict[str, str]:

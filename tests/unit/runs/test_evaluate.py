@@ -50,7 +50,7 @@ def verdict(run: Path, data: ImageSet, masks: int, seed: int = 0) -> evaluating.
 
 
 def test_an_autoregressive_run_is_judged_as_its_own_log_has_it(causal: Path, data: ImageSet) -> None:
-    [tested] = [each for each in log.read(causal / "log.jsonl") if each.get("split") == "test"]
+    [tested] = [each for each in log.read_log(causal / "log.jsonl") if each.get("split") == "test"]
     found = verdict(causal, data, 0)
     assert load_tuned(causal, device=CPU).loaded.step == tested["best_step"]
     assert found.images == tested["images"]

@@ -40,7 +40,7 @@ def finetuned(pretrained: Path, out: Path, *words: str) -> list[dict[str, object
     """The records of the run."""
     recipe, origin = begin(str(pretrained), assignments=[*QUICK, *words])
     assert start(recipe, out, device=CPU, watch=Watch(), origin=origin).finished
-    return list(log.read(out / "log.jsonl"))
+    return list(log.read_log(out / "log.jsonl"))
 
 
 def accuracies(records: list[dict[str, object]], split: str) -> dict[int, float]:
@@ -49,7 +49,7 @@ def accuracies(records: list[dict[str, object]], split: str) -> dict[int, float]
 
 def test_it_starts_from_the_weights_of_the_run(pretrained: Path, tmp_path: Path) -> None:
     finetuned(pretrained, tmp_path / "ft", "steps=1", "checkpoint_every=1")
-    first = checkpoint.load(tmp_path / "ft/checkpoints/step-00000000").tensors
+    first = checkpoint.load_checkpoint(tmp_path / "ft/checkpoints/step-00000000").tensors
     weights = load(pretrained, device=CPU).network.tensors()
     assert all(torch.equal(first["model"][name], tensor) for name, tensor in weights.items())
     assert not first["classifier"]["weight"].any()
@@ -61,7 +61,7 @@ def test_the_best_weights_are_kept_and_the_test_images_judged_by_them_once(
     records = finetuned(pretrained, tmp_path / "ft")
     seen = accuracies(records, "validation")
     step = max(seen, key=lambda each: (seen[each], -each))
-    assert checkpoint.load(tmp_path / "ft/best").records["state"]["step"] == step
+    assert checkpoint.load_checkpoint(tmp_path / "ft/best").records["state"]["step"] == step
     assert load(tmp_path / "ft", device=CPU).step == step
     tested = [each for each in records if each.get("split") == "test"]
     assert [each["best_step"] for each in tested] == [step]
@@ -90,7 +90,7 @@ def test_where_codes_are_left_behind_no_loss_of_them_is_told_and_what_is_trained
     assert all("class_nats" in each and "accuracy" in each for each in evaluations)
     assert {"loss_nats" in each for each in evaluations} == {weight == "1"}
     before, after = (
-        checkpoint.load(tmp_path / f"ft/checkpoints/step-0000000{step}").tensors for step in (0, 3)
+        checkpoint.load_checkpoint(tmp_path / f"ft/checkpoints/step-0000000{step}").tensors for step in (0, 3)
     )
     moved = sum(
         tensor.numel()
@@ -131,7 +131,7 @@ def test_from_scratch_it_learns(tmp_path: Path) -> None:
     assert start(
         begin("igpt.digits", assignments=words).recipe, tmp_path / "ft", device=CPU, watch=Watch()
     ).finished
-    records = list(log.read(tmp_path / "ft/log.jsonl"))
+    records = list(log.read_log(tmp_path / "ft/log.jsonl"))
     assert accuracies(records, "test")[150] > 0.5
     text = [each["text"] for each in records if each["kind"] == "note"]
     assert not any("nothing learnt" in each for each in text)
@@ -143,7 +143,7 @@ def test_a_run_out_of_patience_is_finished_and_stays_so(pretrained: Path, tmp_pa
     again = resume(tmp_path / "ft", device=CPU, watch=Watch())
     assert again.finished
     assert again.step == 2
-    assert list(log.read(tmp_path / "ft/log.jsonl")) == records
+    assert list(log.read_log(tmp_path / "ft/log.jsonl")) == records
 
 
 @pytest.mark.parametrize(

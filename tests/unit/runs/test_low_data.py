@@ -104,7 +104,7 @@ def test_every_subset_starts_from_the_weights_of_the_run(run: Path, loaded: Load
     by_finetuning(tuned(run, loaded, tmp_path, "optimiser.learning_rate=0.1"), QUESTION, Watch())
     weights = loaded.network.tensors()
     for folder in tmp_path.iterdir():
-        first = checkpoint.load(folder / "checkpoints/step-00000000").tensors["model"]
+        first = checkpoint.load_checkpoint(folder / "checkpoints/step-00000000").tensors["model"]
         assert all(torch.equal(first[name], tensor) for name, tensor in weights.items())
 
 

@@ -9,7 +9,7 @@ import torch
 from isopix.recipes import registry
 from isopix.runs.load import load
 from isopix.runs.pretrain import Watch, start
-from isopix.storage.log import read
+from isopix.storage.log import read_log
 
 CPU = torch.device("cpu")
 SMALL = [
@@ -30,7 +30,7 @@ def trained(out: Path, *settings: str) -> Path:
 
 
 def evaluations(out: Path) -> list[dict]:
-    return [each for each in read(out / "log.jsonl") if each.get("split") == "validation"]
+    return [each for each in read_log(out / "log.jsonl") if each.get("split") == "validation"]
 
 
 def test_every_evaluation_tells_and_the_weights_are_the_same_bits(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def test_each_loss_is_of_the_split_that_it_names(run: tuple[Recipe, Path], split
         ]
         for name in ("train", "validation", "test")
     }
-    last = [each for each in log.read(out / "log.jsonl") if each.get("split") == split][-1]
+    last = [each for each in log.read_log(out / "log.jsonl") if each.get("split") == split][-1]
     assert last["images"] == count
     assert last["loss_nats"] == pytest.approx(losses[split], rel=1e-6)
     assert len({round(loss, 5) for loss in losses.values()}) == 3
@@ -50,7 +50,7 @@ def test_each_loss_is_of_the_split_that_it_names(run: tuple[Recipe, Path], split
 def test_the_rate_of_each_step_is_the_schedules(run: tuple[Recipe, Path]) -> None:
     recipe, out = run
     epoch = -(-len(load_images(recipe.data, seed=recipe.seed).train) // recipe.batch)
-    rates = [each["learning_rate"] for each in log.read(out / "log.jsonl") if each["kind"] == "train"]
+    rates = [each["learning_rate"] for each in log.read_log(out / "log.jsonl") if each["kind"] == "train"]
     factors = [recipe.schedule.factor(step, steps=recipe.steps, epoch=epoch) for step in range(recipe.steps)]
     assert rates == pytest.approx([recipe.optimiser.learning_rate * factor for factor in factors])
 
@@ -95,7 +95,7 @@ def test_seconds_go_on_after_a_stop(tmp_path: Path) -> None:
     start(recipe, tmp_path / "run", device=CPU, watch=Watch(stop=lambda: next(calls)))
     resume(tmp_path / "run", device=CPU, watch=Watch())
     seconds = [
-        each["seconds"] for each in log.read(tmp_path / "run" / "log.jsonl") if each["kind"] == "train"
+        each["seconds"] for each in log.read_log(tmp_path / "run" / "log.jsonl") if each["kind"] == "train"
     ]
     assert len(seconds) == 8
     assert seconds == sorted(seconds)

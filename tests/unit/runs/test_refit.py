@@ -47,7 +47,7 @@ def fold(source: object, out: Path, *words: str, watch: Watch = SILENT) -> Outco
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
-    found = checkpoint.newest(RunFolder(folder).checkpoints).checkpoint
+    found = checkpoint.load_latest(RunFolder(folder).checkpoints).checkpoint
     assert found is not None
     return {f"{group}.{name}": each for group in found.tensors for name, each in found.tensors[group].items()}
 
@@ -58,7 +58,7 @@ def same(one: Path, other: Path) -> bool:
 
 
 def of_test(folder: Path) -> list[dict[str, object]]:
-    return [each for each in log.read(folder / "log.jsonl") if each.get("split") == "test"]
+    return [each for each in log.read_log(folder / "log.jsonl") if each.get("split") == "test"]
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def whole(pretrained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_best_step_on_validation_is_how_long_the_run_itself_learns(whole: Path) -> None:
     seen = {
         each["step"]: each["accuracy"]
-        for each in log.read(whole / "choice/log.jsonl")
+        for each in log.read_log(whole / "choice/log.jsonl")
         if each.get("split") == "validation"
     }
     step = max(seen, key=lambda each: (seen[each], -each))
@@ -80,7 +80,7 @@ def test_the_best_step_on_validation_is_how_long_the_run_itself_learns(whole: Pa
     assert 0 < step < 12
     assert told["chosen"] == {"step": step, "validation_accuracy": seen[step], "run": run}
     assert told["images"] == {"train": 200, "validation": 0, "test": 100}
-    records = log.read(whole / "log.jsonl")
+    records = log.read_log(whole / "log.jsonl")
     assert max(each["step"] for each in records) == step
     notes = [each["text"] for each in records if each["kind"] == "note"]
     assert any(note.startswith(f"validation chose step {step}, with an accuracy of") for note in notes)

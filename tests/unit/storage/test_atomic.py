@@ -34,7 +34,7 @@ def test_json_has_no_word_for_nan():
 
 
 def test_a_full_disk_is_told_in_one_line(tmp_path):
-    with pytest.raises(RuntimeError) as error, atomic.room_for("log x", tmp_path):
+    with pytest.raises(RuntimeError) as error, atomic.report_disk_full("log x", tmp_path):
         raise OSError(errno.ENOSPC, "No space left on device")
     message = str(error.value)
     assert message.startswith("log x cannot be written: no space left on device, ")
@@ -43,5 +43,5 @@ def test_a_full_disk_is_told_in_one_line(tmp_path):
 
 
 def test_other_failures_of_the_disk_pass_unchanged(tmp_path):
-    with pytest.raises(PermissionError), atomic.room_for("log x", tmp_path):
+    with pytest.raises(PermissionError), atomic.report_disk_full("log x", tmp_path):
         raise PermissionError(errno.EACCES, "Permission denied")

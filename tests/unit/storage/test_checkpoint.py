@@ -18,7 +18,7 @@ RECORDS = {"recipe": {"depth": 4}, "state": {"step": 3}}
 
 def save(checkpoints, step):
     folder = checkpoint.step_folder(checkpoints, step)
-    checkpoint.save(folder, TENSORS, {**RECORDS, "state": {"step": step}})
+    checkpoint.save_checkpoint(folder, TENSORS, {**RECORDS, "state": {"step": step}})
     return folder
 
 
@@ -37,7 +37,7 @@ def dead():
 
 
 def test_what_was_saved_is_loaded(tmp_path):
-    loaded = checkpoint.load(save(tmp_path, 3))
+    loaded = checkpoint.load_checkpoint(save(tmp_path, 3))
     assert loaded.path == tmp_path / "step-00000003"
     assert loaded.records == RECORDS
     assert loaded.tensors.keys() == TENSORS.keys()
@@ -59,14 +59,14 @@ def test_equal_states_are_equal_files(tmp_path):
 def test_tensors_that_share_memory_are_saved_each(tmp_path):
     base = torch.arange(4.0)
     tensors = {"model": {"whole": base, "part": base[1:3], "turned": base.reshape(2, 2).T, "same": base}}
-    checkpoint.save(tmp_path / "shared", tensors, {})
-    loaded = checkpoint.load(tmp_path / "shared").tensors["model"]
+    checkpoint.save_checkpoint(tmp_path / "shared", tensors, {})
+    loaded = checkpoint.load_checkpoint(tmp_path / "shared").tensors["model"]
     assert all(torch.equal(loaded[name], tensor) for name, tensor in tensors["model"].items())
 
 
 def test_loaded_tensors_outlive_their_files(tmp_path):
     folder = save(tmp_path, 3)
-    weight = checkpoint.load(folder).tensors["model"]["weight"]
+    weight = checkpoint.load_checkpoint(folder).tensors["model"]["weight"]
     (folder / "model.safetensors").write_bytes(bytes(1000))
     weight += 1
     assert torch.equal(weight, TENSORS["model"]["weight"] + 1)
@@ -75,35 +75,35 @@ def test_loaded_tensors_outlive_their_files(tmp_path):
 def test_only_the_groups_asked_for_are_verified_and_loaded(tmp_path):
     folder = save(tmp_path, 3)
     (folder / "optimiser.safetensors").unlink()
-    loaded = checkpoint.load(folder, ["model"])
+    loaded = checkpoint.load_checkpoint(folder, ["model"])
     assert loaded.tensors.keys() == {"model"}
     assert loaded.records == RECORDS
     with pytest.raises(ValueError, match=r"optimiser\.safetensors is missing"):
-        checkpoint.load(folder)
+        checkpoint.load_checkpoint(folder)
 
 
 def test_a_group_that_was_never_saved_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"average\.safetensors is missing from manifest\.json"):
-        checkpoint.load(save(tmp_path, 3), ["average"])
+        checkpoint.load_checkpoint(save(tmp_path, 3), ["average"])
 
 
 def test_a_checkpoint_of_a_step_is_replaced_by_a_newer_save(tmp_path):
     folder = save(tmp_path, 3)
-    checkpoint.save(folder, {}, {"state": {"step": 33}})
-    assert checkpoint.load(folder).records == {"state": {"step": 33}}
+    checkpoint.save_checkpoint(folder, {}, {"state": {"step": 33}})
+    assert checkpoint.load_checkpoint(folder).records == {"state": {"step": 33}}
     assert list(tmp_path.iterdir()) == [folder]
 
 
 @pytest.mark.parametrize("name", ["../model", "a/b", "", ".hidden", "model.old", "manifest"])
 def test_parts_have_plain_names(tmp_path, name):
     with pytest.raises(ValueError, match="cannot name a part of a checkpoint"):
-        checkpoint.save(tmp_path / "x", {}, {name: {}})
+        checkpoint.save_checkpoint(tmp_path / "x", {}, {name: {}})
     assert list(tmp_path.iterdir()) == []
 
 
 def test_records_are_small(tmp_path):
     with pytest.raises(ValueError, match="a record of a checkpoint has at most 4194304"):
-        checkpoint.save(tmp_path / "x", {}, {"state": {"text": "x" * atomic.MAX_JSON}})
+        checkpoint.save_checkpoint(tmp_path / "x", {}, {"state": {"text": "x" * atomic.MAX_JSON}})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -113,7 +113,7 @@ def test_a_truncated_file_is_told_exactly(tmp_path):
     size = path.stat().st_size
     os.truncate(path, size - 12)
     with pytest.raises(ValueError) as error:  # noqa: PT011 - compared whole
-        checkpoint.load(folder)
+        checkpoint.load_checkpoint(folder)
     wrong = f"model.safetensors has {size - 12} bytes, manifest says {size}: truncated"
     assert str(error.value) == f"checkpoint {folder}: {wrong}"
 
@@ -171,8 +171,8 @@ DAMAGES = {
 def test_damage_is_named_in_one_line(tmp_path, reason):
     folder = save(tmp_path, 3)
     DAMAGES[reason](folder)
-    with pytest.raises(checkpoint.DamagedError) as error:
-        checkpoint.load(folder)
+    with pytest.raises(checkpoint.DamagedCheckpointError) as error:
+        checkpoint.load_checkpoint(folder)
     assert error.value.path == folder
     assert error.value.reason.startswith(reason)
     assert "\n" not in str(error.value)
@@ -182,7 +182,7 @@ def test_the_newest_step_is_found_by_its_number(tmp_path):
     for step in (9, 99_999_999, 100_000_000):
         save(tmp_path, step)
     (tmp_path / "step-none").mkdir()
-    found = checkpoint.newest(tmp_path)
+    found = checkpoint.load_latest(tmp_path)
     assert found.checkpoint.records["state"]["step"] == 100_000_000
     assert found.rejected == []
 
@@ -191,7 +191,7 @@ def test_a_damaged_newest_checkpoint_is_passed_over_and_told(tmp_path):
     save(tmp_path, 1)
     damaged = save(tmp_path, 2)
     (damaged / "model.safetensors").unlink()
-    found = checkpoint.newest(tmp_path)
+    found = checkpoint.load_latest(tmp_path)
     assert found.checkpoint.records["state"]["step"] == 1
     assert [(error.path, error.reason) for error in found.rejected] == [
         (damaged, "model.safetensors is missing")
@@ -202,15 +202,15 @@ def test_if_all_are_damaged_the_newest_is_told(tmp_path):
     for step in (1, 2):
         (save(tmp_path, step) / "model.safetensors").unlink()
     with pytest.raises(ValueError) as error:  # noqa: PT011 - compared whole
-        checkpoint.newest(tmp_path)
+        checkpoint.load_latest(tmp_path)
     newest = tmp_path / "step-00000002"
     expected = f"checkpoint {newest}: model.safetensors is missing; no checkpoint in {tmp_path} is intact"
     assert str(error.value) == expected
 
 
 def test_where_nothing_was_saved_nothing_is_found(tmp_path):
-    assert checkpoint.newest(tmp_path) == (None, [])
-    assert checkpoint.newest(tmp_path / "absent") == (None, [])
+    assert checkpoint.load_latest(tmp_path) == (None, [])
+    assert checkpoint.load_latest(tmp_path / "absent") == (None, [])
 
 
 def test_pruning_keeps_the_newest_intact(tmp_path):
@@ -237,19 +237,19 @@ def test_what_a_dead_process_left_half_written_is_removed_by_the_next_save(tmp_p
 def test_a_whole_checkpoint_without_its_name_gets_it_back(tmp_path, dead, ending):
     folder = save(tmp_path, 2)
     folder.rename(tmp_path / f".tmp-{folder.name}-{dead}{ending}")
-    checkpoint.tidy(tmp_path)
+    checkpoint.recover(tmp_path)
     assert list(tmp_path.iterdir()) == [folder]
-    assert checkpoint.load(folder).records["state"]["step"] == 2
+    assert checkpoint.load_checkpoint(folder).records["state"]["step"] == 2
 
 
 def test_of_two_that_lost_their_name_the_newer_gets_it(tmp_path, dead):
     folder = save(tmp_path, 2)
     folder.rename(tmp_path / f".tmp-{folder.name}-{dead}-replaced")
-    checkpoint.save(folder, {}, {"state": {"step": 22}})
+    checkpoint.save_checkpoint(folder, {}, {"state": {"step": 22}})
     folder.rename(tmp_path / f".tmp-{folder.name}-{dead}")
-    checkpoint.tidy(tmp_path)
+    checkpoint.recover(tmp_path)
     assert list(tmp_path.iterdir()) == [folder]
-    assert checkpoint.load(folder).records == {"state": {"step": 22}}
+    assert checkpoint.load_checkpoint(folder).records == {"state": {"step": 22}}
 
 
 def test_what_a_living_process_is_writing_is_left_alone(tmp_path):

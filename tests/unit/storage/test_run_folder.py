@@ -97,13 +97,13 @@ def test_a_folder_that_is_no_run_is_told(tmp_path):
 
 def test_a_checkpoint_is_no_run_and_its_run_is_named(run):
     path = checkpoint.step_folder(run.checkpoints, 2)
-    checkpoint.save(path, {}, {"recipe": {}})
+    checkpoint.save_checkpoint(path, {}, {"recipe": {}})
     expected = f"{path} is a checkpoint, not a run folder; give {run.path}"
     assert refusal(RunFolder.open, path) == expected
 
 
 def test_a_model_folder_without_a_run_is_not_written_into(tmp_path):
-    checkpoint.save(tmp_path / "model", {}, {"recipe": {}})
+    checkpoint.save_checkpoint(tmp_path / "model", {}, {"recipe": {}})
     expected = "is a checkpoint, not a run folder; it is a saved model, and nothing is written into it: "
     assert refusal(RunFolder.open, tmp_path / "model").startswith(f"{tmp_path / 'model'} {expected}")
 
@@ -153,6 +153,8 @@ def test_a_killed_holder_holds_nothing(run):
 def test_who_locks_a_run_finds_the_checkpoint_that_a_dead_process_had_not_named(run):
     process = subprocess.Popen(["true"])
     process.wait()
-    checkpoint.save(run.checkpoints / f".tmp-step-00000002-{process.pid}", {}, {"state": {"step": 2}})
+    checkpoint.save_checkpoint(
+        run.checkpoints / f".tmp-step-00000002-{process.pid}", {}, {"state": {"step": 2}}
+    )
     with run.lock():
-        assert checkpoint.newest(run.checkpoints).checkpoint.records["state"]["step"] == 2
+        assert checkpoint.load_latest(run.checkpoints).checkpoint.records["state"]["step"] == 2

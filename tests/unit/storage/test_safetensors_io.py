@@ -20,8 +20,8 @@ def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
         "number": torch.tensor(3),
         "none": torch.zeros(0, 4),
     }
-    safetensors_io.write(tmp_path / "a.safetensors", tensors)
-    found = safetensors_io.read(tmp_path / "a.safetensors")
+    safetensors_io.write_tensors(tmp_path / "a.safetensors", tensors)
+    found = safetensors_io.read_tensors(tmp_path / "a.safetensors")
     assert found.keys() == tensors.keys()
     for name, tensor in tensors.items():
         assert found[name].dtype == tensor.dtype
@@ -31,7 +31,7 @@ def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
 def test_writing_copies_nothing(tmp_path: Path) -> None:
     tensors = {str(number): torch.ones(1 << 20) for number in range(64)}  # 256 MiB
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    safetensors_io.write(tmp_path / "a.safetensors", tensors)
+    safetensors_io.write_tensors(tmp_path / "a.safetensors", tensors)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10  # KiB
 
 
@@ -40,6 +40,6 @@ def test_a_file_that_is_too_large_for_its_owner_is_an_error_of_the_disk(tmp_path
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
     try:
         with pytest.raises(OSError, match="File too large"):
-            safetensors_io.write(tmp_path / "a.safetensors", {"a": torch.zeros(1000)})
+            safetensors_io.write_tensors(tmp_path / "a.safetensors", {"a": torch.zeros(1000)})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from isopix.storage.lock import sole_writer
+from isopix.storage.lock import exclusive_lock
 from isopix.storage.run_folder import RunFolder
 from isopix.studies import trial
 from isopix.studies.study import Study, plan
@@ -102,7 +102,7 @@ def test_a_cell_that_another_process_still_saves_is_left_alone(make: Callable[..
     task.folder.mkdir()
     begun = task.folder / "log.jsonl"
     begun.touch()
-    with sole_writer(task.outcome.parent, "cell", name=f"{task.name}.lock"):
+    with exclusive_lock(task.outcome.parent, "cell", name=f"{task.name}.lock"):
         work(task, "cpu", 1)
     assert "is in use by process" in task.read().reason
     assert begun.exists()
