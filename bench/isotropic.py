@@ -64,7 +64,7 @@ def read() -> argparse.Namespace:
 
 def measured(recipe: Recipe, options: argparse.Namespace, device: torch.device) -> dict[str, Any]:
     """Rates, first losses and the ratio of one cell."""
-    network = recipe.build(recipe.codec.example(recipe.grid)).to(device)
+    network = recipe.build(recipe.codec.placeholder(recipe.grid)).to(device)
     with torch.no_grad():
         head = torch.randn(network.head.project.weight.shape, generator=generator(0, "head"))
         network.head.project.weight.copy_(0.02 * head)

@@ -43,9 +43,9 @@ def main() -> None:
     images = torch.randint(
         0, 256, (options.batch, 3, grid.rows, grid.cols), dtype=torch.uint8, generator=draw
     )
-    codec = recipe.codec.build(grid, kmeans.fit(images, recipe.codec.colours).colours)
+    codec = recipe.codec.build(grid, kmeans.fit_palette(images, recipe.codec.num_colors).colors)
     network = recipe.build(codec).to(device)
-    codec.prepare()
+    codec.build_table()
     images = images.to(device)
     theirs = peer.twin(network)
     if options.compile:

@@ -33,7 +33,7 @@ class Training:
     """Steps of a recipe's network on the same images, over and over."""
 
     def __init__(self, recipe: Recipe, images: Images, precision: str):
-        self.network = recipe.build(recipe.codec.example(recipe.grid)).to(images.device)
+        self.network = recipe.build(recipe.codec.placeholder(recipe.grid)).to(images.device)
         self.images, self.losses = images, list[torch.Tensor]()
         self.stepper = Stepper(
             Pretraining(self.network), recipe.optimiser, accumulate=1, precision=precision, compiled=False

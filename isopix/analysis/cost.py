@@ -118,7 +118,7 @@ def _kept(network: Network, precision: Precision, images: int) -> int:
     """Bytes that a step over so many black images keeps beside the weights."""
     codec = network.codec
     black = torch.zeros(
-        images, 3, codec.grid.rows * codec.cell, codec.grid.cols * codec.cell, dtype=torch.uint8
+        images, 3, codec.grid.rows * codec.patch_size, codec.grid.cols * codec.patch_size, dtype=torch.uint8
     )
     problem = network.prepare(black, generator(0, "memory"))
     with autocast(black.device, precision):
@@ -128,7 +128,7 @@ def _kept(network: Network, precision: Precision, images: int) -> int:
 def decoded(network: Network) -> int:
     """How many positions of an image have something graded, on average: those that the head decodes."""
     positions = network.codec.grid.positions
-    return round(positions * network.objective.decoded(positions, network.codec.codes))
+    return round(positions * network.objective.decoded(positions, network.codec.num_codes))
 
 
 def matrix_rate(device: torch.device, precision: Precision, width: int, seconds: float = 0.4) -> float:

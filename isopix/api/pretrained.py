@@ -47,7 +47,7 @@ class Pretrained:
 
     def __repr__(self) -> str:
         recipe, grid = self.loaded.recipe, self.network.codec.grid
-        shape = f"{recipe.depth} × {recipe.width}, {self.network.codec.levels} levels"
+        shape = f"{recipe.depth} × {recipe.width}, {self.network.codec.vocab_size} levels"
         kind, step = recipe.objective.kind, self.loaded.step
         return f"Pretrained({recipe.name}: {shape}, {grid.rows}×{grid.cols}, {kind}, step {step})"
 

@@ -53,7 +53,7 @@ def changes(
 ) -> dict[str, Any]:
     """What the options that verbs share change in a recipe, by path; None changes nothing."""
     source = None if palette is None else str(palette)
-    return {"data.source": data, "data.limit": limit, "codec.source": source, "seed": seed}
+    return {"data.source": data, "data.limit": limit, "codec.palette_file": source, "seed": seed}
 
 
 def say(line: str) -> None:

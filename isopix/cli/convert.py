@@ -65,7 +65,7 @@ def huggingface(
     source
         A folder as save_pretrained leaves it, or a name of the hub (owner/name).
     """
-    colours, grid = None if palette is None else palette_file.read(palette).colours, _grid(rows, cols)
+    colours, grid = None if palette is None else palette_file.read_palette(palette).colors, _grid(rows, cols)
 
     def read() -> Imported:
         imported = theirs.read(hub.located(source), colours, grid=grid)
@@ -96,7 +96,7 @@ def openai(
     palette
         The colours that its codes stand for: OpenAI's kmeans_centers.npy, or any palette file.
     """
-    colours, grid = palette_file.read(palette).colours, _grid(rows, cols)
+    colours, grid = palette_file.read_palette(palette).colors, _grid(rows, cols)
     _adopt(lambda: released.read(prefix, colours, grid=grid), out, data, json=json)
 
 

@@ -9,7 +9,7 @@ from isopix.cli.progress import counting
 from isopix.core import config
 from isopix.core import device as devices
 from isopix.core.device import Precision
-from isopix.data.dataset import digest
+from isopix.data.dataset import content_hash
 from isopix.finetune.metrics import Verdict
 from isopix.runs.evaluate import evaluate as judged
 from isopix.runs.evaluate import load_tuned, refuse_masks, usual_masks
@@ -63,7 +63,7 @@ def evaluate(
             progress=done,
         )
     facts = {"data": images.name, "limit": limit, "masks": masks, "seed": seed}
-    facts |= {"precision": precision or tuned.loaded.recipe.precision, "images_digest": digest(images)}
+    facts |= {"precision": precision or tuned.loaded.recipe.precision, "images_digest": content_hash(images)}
     values = {"kind": "evaluation", "step": tuned.loaded.step, **facts, "classes": list(tuned.classes)}
     values |= config.to_dict(found)
     path = _keep(folder, values, settings_hash(facts))

@@ -59,7 +59,7 @@ def finetune(
         Which random draw of them: 0, 1, ...
     """
     shared = changes(data=data, limit=limit, seed=seed)
-    options = {**shared, "data.labels": labels, "data.subset": subset}
+    options = {**shared, "data.labels_per_class": labels, "data.subset": subset}
     beginning = partial(begin, source, file=file, options=options, assignments=settings)
     (recipe, origin), where = beginning(), devices.select_device(device)
     looking_on = partial(watching, device=where, tensorboard=tensorboard, json=json)

@@ -12,8 +12,7 @@ from cyclopts import Parameter, validators
 from isopix.cli.console import say, show_json, warn
 from isopix.core import device as devices
 from isopix.core.types import Images
-from isopix.data.dataset import Data, ImageSet
-from isopix.data.dataset import load as load_image_set
+from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.runs.load import Loaded, load
 from isopix.storage.atomic import write_json
 from isopix.storage.provenance import settings_hash, with_provenance
@@ -39,24 +38,24 @@ def network_of(run: Path, device: str) -> Loaded:
     return loaded
 
 
-def load_images(settings: Data, seed: int) -> ImageSet:
+def load_images(settings: DataConfig, seed: int) -> ImageDataset:
     """The images of these settings; files that cannot be read are named on standard error."""
-    images = load_image_set(settings, seed=seed)
-    for skipped in images.skipped:
+    images = load_dataset(settings, seed=seed)
+    for skipped in images.bad_files:
         warn(f"skipped {skipped.path}: {skipped.reason}")
     return images
 
 
-def images_for(loaded: Loaded, source: str | None, limit: int | None = None) -> ImageSet:
+def images_for(loaded: Loaded, source: str | None, limit: int | None = None) -> ImageDataset:
     """Images of another source, or of the run's own with the limit that it has, at the resolution of the
     network, with a validation split and all labels.
     """
     return load_images(data_for(loaded, source, limit), loaded.recipe.seed)
 
 
-def data_for(loaded: Loaded, source: str | None, limit: int | None = None) -> Data:
+def data_for(loaded: Loaded, source: str | None, limit: int | None = None) -> DataConfig:
     """The settings of `images_for`."""
-    settings = replace(loaded.recipe.data, fold_back=False, labels=None, subset=0)
+    settings = replace(loaded.recipe.data, train_on_validation=False, labels_per_class=None, subset=0)
     if source is not None:
         settings = replace(settings, source=source, limit=None)
     if limit is not None:
@@ -64,11 +63,11 @@ def data_for(loaded: Loaded, source: str | None, limit: int | None = None) -> Da
     return settings
 
 
-def learnt_before(own: Data, source: str | None) -> tuple[str, ...]:
+def learnt_before(own: DataConfig, source: str | None) -> tuple[str, ...]:
     """A sentence for a choice by validation images that a run with these data has learnt from; none for
     images of another source.
     """
-    if not own.fold_back or not (source is None or _is_own(own, source)):
+    if not own.train_on_validation or not (source is None or _is_own(own, source)):
         return ()
     return (
         "validation was folded back into what the run learnt from, so the choice by it favours what the run "
@@ -76,26 +75,26 @@ def learnt_before(own: Data, source: str | None) -> tuple[str, ...]:
     )
 
 
-def _is_own(own: Data, source: str) -> bool:
+def _is_own(own: DataConfig, source: str) -> bool:
     """Whether it is the source of these data."""
     return source == own.source or str(Path(source).resolve()) == own.source
 
 
 def split_to_draw(
     loaded: Loaded, source: str | None, split: SplitName | None, limit: int | None
-) -> tuple[ImageSet, SplitName]:
+) -> tuple[ImageDataset, SplitName]:
     """Images to draw from, and of which split: the one asked for, else test; all of a source without one.
 
     Of the run's own images the test split is held out, as in training; of others nothing need be.
     """
     if source is None or _is_own(loaded.recipe.data, source):
         return images_for(loaded, source, limit), split or "test"
-    settings = replace(loaded.recipe.data, source=source, limit=limit, fold_back=False, holdout=0.0)
+    settings = replace(loaded.recipe.data, source=source, limit=limit, train_on_validation=False, holdout=0.0)
     images = load_images(settings, loaded.recipe.seed)
     return images, split or ("test" if len(images.test) else "train")
 
 
-def first_images(data: ImageSet, split: SplitName, count: int) -> Images:
+def first_images(data: ImageDataset, split: SplitName, count: int) -> Images:
     """The first images of a split. Raises ValueError if there are not as many."""
     images = {"train": data.train, "validation": data.validation, "test": data.test}[split].images
     if not 1 <= count <= len(images):

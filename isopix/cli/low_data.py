@@ -11,7 +11,7 @@ from isopix.cli.loading import data_for, images_for, learnt_before, network_of
 from isopix.cli.progress import counting
 from isopix.core import device as devices
 from isopix.core.device import Precision
-from isopix.data.dataset import ImageSet
+from isopix.data.dataset import ImageDataset
 from isopix.papers.igpt import LOW_DATA, LowData
 from isopix.probe.low_data import FewLabels
 from isopix.probe.results import STRENGTHS, Protocol
@@ -116,7 +116,7 @@ def _keep(run: RunFolder, values: dict[str, Any], mark: str) -> Path:
     return path
 
 
-def _show(results: Results, images: ImageSet) -> None:
+def _show(results: Results, images: ImageDataset) -> None:
     """Ours, and on CIFAR-10 the paper's table under it."""
     counts = [each.images for each in next(iter(results.values()))]
     rows = [

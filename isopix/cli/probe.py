@@ -21,7 +21,7 @@ from isopix.cli.console import (
 from isopix.cli.loading import images_for, learnt_before, network_of
 from isopix.cli.progress import counting
 from isopix.core.device import Precision
-from isopix.data.dataset import ImageSet, digest
+from isopix.data.dataset import ImageDataset, content_hash
 from isopix.model.backbone import Stream
 from isopix.model.pool import Pool
 from isopix.probe.knn import Knn
@@ -101,7 +101,7 @@ def probe(
     found = _evidence(loaded, images, protocol, precision or loaded.recipe.precision)
     warnings = (*found.network.warnings, *learnt_before(loaded.recipe.data, data))
     found = replace(found, network=replace(found.network, warnings=warnings))
-    facts: dict[str, object] = {"data": images.name, "limit": limit, "images_digest": digest(images)}
+    facts: dict[str, object] = {"data": images.name, "limit": limit, "images_digest": content_hash(images)}
     path = keep(folder, loaded.step, found, facts)
     if json:
         show_json({**found.to_dict(), "record": str(path)})
@@ -129,7 +129,7 @@ def layers_of(word: str) -> Layers:
     return int(word)
 
 
-def _evidence(loaded: Loaded, images: ImageSet, protocol: Protocol, precision: Precision) -> Evidence:
+def _evidence(loaded: Loaded, images: ImageDataset, protocol: Protocol, precision: Precision) -> Evidence:
     """The evidence, with a bar for the images that have been read; where features are kept is said beside."""
     count = len(images.train) + len(images.validation) + max(1, protocol.masks) * len(images.test)
     before = {"trained": 0, "untrained": count}

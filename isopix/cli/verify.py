@@ -87,7 +87,7 @@ def _values(loaded: Loaded, nats: float, claim: Claim | None) -> Values:
         "palette": fingerprint,
         "palette_is_openais": fingerprint == OPENAI_FINGERPRINT,
         "loss_nats": nats,
-        "uniform_nats": math.log(loaded.network.codec.levels) if loaded.recipe.head.categorical else None,
+        "uniform_nats": math.log(loaded.network.codec.vocab_size) if loaded.recipe.head.categorical else None,
         "published": published,
     }
 

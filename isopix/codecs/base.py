@@ -1,4 +1,4 @@
-"""Codec: the two-way map between images and integer codes; nothing in it is learnt by gradient."""
+"""Codec: a two-way map between images and integer codes; nothing in it is learned by gradient descent."""
 
 import abc
 
@@ -8,27 +8,25 @@ from isopix.core.types import Codes, Grid, Images
 
 
 class Codec(nn.Module, abc.ABC):
-    """Q codes at each position, each in range(K), such that `encode(decode(codes)) == codes`."""
+    """Q codes per position, each in range(K), such that `encode(decode(codes)) == codes`."""
 
     grid: Grid  # of the images that the model reads
-    codes: int  # Q
-    levels: int  # K
-    ordered: bool = False  # whether codes are levels from dark to light, of which near ones look alike
-    cell: int  # side in pixels of one position: 1 for pixels, the patch for patches
+    num_codes: int  # Q
+    vocab_size: int  # K
+    ordinal: bool = False  # whether codes are levels from dark to light, so that near ones look alike
+    patch_size: int  # side of a position in pixels: 1 for pixels
 
     @abc.abstractmethod
     def encode(self, images: Images) -> Codes:
-        """The codes of images of any size whose sides are multiples of `cell`, positions in raster order."""
+        """Return the codes of images of any size that is a multiple of `patch_size`, in raster order."""
 
     @abc.abstractmethod
     def decode(self, codes: Codes, grid: Grid | None = None) -> Images:
-        """The images that these codes stand for; `grid` is the codec's own unless another is given."""
+        """Return the images that the codes stand for; `grid` is the codec's own unless another is given."""
 
-    def prepare(self) -> None:
-        """Build now whatever `encode` would build once it is worth it; call it before compiling."""
+    def build_table(self) -> None:
+        """Build any lookup table that `encode` would build later; call it before `torch.compile`."""
 
     @abc.abstractmethod
     def fingerprint(self) -> str:
-        """A hash of everything that decides which code a pixel gets; two codecs of equal hash are the same
-        map.
-        """
+        """Return a hash of everything that decides the code of a pixel; codecs with the same hash are equal."""

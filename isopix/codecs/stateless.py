@@ -1,4 +1,4 @@
-"""Fixed codecs: nothing in them is fitted or kept, so that their settings alone say which they are."""
+"""Stateless codecs: nothing is fitted or stored, so that their settings define them."""
 
 import abc
 from collections.abc import Mapping
@@ -12,34 +12,34 @@ from isopix.core.types import Grid, Images
 T = TypeVar("T")
 
 
-class Fixed(abc.ABC):
-    """What a run asks of a codec's settings, where the codec is the same whatever the images."""
+class StatelessCodecSpec(abc.ABC):
+    """Settings of a codec that does not depend on the images."""
 
     @abc.abstractmethod
     def build(self, grid: Grid) -> Codec:
-        """The codec of images with so many positions."""
+        """Return the codec for images of this grid."""
 
     @property
-    def task(self) -> str:
-        """Nothing takes time."""
+    def fit_message(self) -> str:
+        """What `fit` spends time on: nothing."""
         return ""
 
     def fit(self, images: Images, grid: Grid, seed: int) -> Codec:
-        """The codec, whatever the images."""
+        """Return the codec, whatever the images."""
         return self.build(grid)
 
-    def restore(self, tensors: Mapping[str, Tensor], grid: Grid) -> Codec:
-        """The codec, whatever the checkpoint."""
+    def from_state(self, tensors: Mapping[str, Tensor], grid: Grid) -> Codec:
+        """Return the codec, whatever the checkpoint's tensors."""
         return self.build(grid)
 
-    def example(self, grid: Grid) -> Codec:
-        """The codec."""
+    def placeholder(self, grid: Grid) -> Codec:
+        """Return the codec."""
         return self.build(grid)
 
-    def anchored(self: T) -> T:
-        """The same: no path is in it."""
+    def with_absolute_paths(self: T) -> T:
+        """Return these settings: they have no paths."""
         return self
 
-    def origin(self) -> dict[str, Any]:
-        """Nothing."""
+    def provenance(self) -> dict[str, Any]:
+        """Return nothing to record."""
         return {}

@@ -18,7 +18,7 @@ from typing import Any, TypeVar, Union, cast, dataclass_transform, get_args, get
 
 from pydantic import TypeAdapter, ValidationError
 
-from isopix.core.yaml12 import parse_yaml
+from isopix.core.yaml import parse_yaml
 
 T = TypeVar("T")
 

@@ -134,7 +134,7 @@ class Classifier(nn.Module):
         if self.settings.hide != 0:
             return self.network.prepare(images, generator)
         codec = self.network.codec
-        unasked = torch.zeros(len(images), codec.grid.positions, codec.codes, dtype=torch.long)
+        unasked = torch.zeros(len(images), codec.grid.positions, codec.num_codes, dtype=torch.long)
         nothing = torch.zeros(*unasked.shape[:2], 1, dtype=torch.bool)
         return pose(images, None, unasked.to(images.device), nothing.to(images.device))
 

@@ -9,10 +9,10 @@ import torch
 
 from isopix import __version__
 from isopix.codecs.palette import Palette
-from isopix.codecs.pixel import PaletteColours
+from isopix.codecs.palette_spec import PaletteSpec
 from isopix.core.config import to_dict
 from isopix.core.device import runtime_environment
-from isopix.data.dataset import Data
+from isopix.data.dataset import DataConfig
 from isopix.interop.imported_model import Imported
 from isopix.objectives.network import Network
 from isopix.recipes.recipe import Recipe
@@ -57,8 +57,8 @@ def recipe_of(imported: Imported, data: str) -> Recipe:
     """The settings of an imported model; those of its training that are not known are the defaults."""
     return Recipe(
         name=f"igpt.{imported.depth}x{imported.width}",
-        data=Data(source=data, rows=imported.grid.rows, cols=imported.grid.cols),
-        codec=PaletteColours(colours=len(imported.colours)),
+        data=DataConfig(source=data, rows=imported.grid.rows, cols=imported.grid.cols),
+        codec=PaletteSpec(num_colors=len(imported.colours)),
         depth=imported.depth,
         width=imported.width,
         block=imported.block,

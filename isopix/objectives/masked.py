@@ -101,7 +101,7 @@ class Masked:
         return stacked(self._one(1, codec, each) for each in of_content(images))
 
     def _one(self, batch: int, codec: Codec, generator: torch.Generator) -> Corruption:
-        chosen = self.mask.draw(batch, codec.grid, codec.codes, generator)
+        chosen = self.mask.draw(batch, codec.grid, codec.num_codes, generator)
         if not (self.swapped or self.kept):
             return untouched(chosen)
         return spared(chosen, swapped=self.swapped, kept=self.kept, draw=generator)

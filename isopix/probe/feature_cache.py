@@ -11,6 +11,7 @@ from einops import rearrange
 
 from isopix.probe.feature_splits import DEAD, Features, Frame
 from isopix.storage import artifact
+from isopix.storage.npy import NpyWriter, open_memmap
 
 FRAMED = 1024  # of the first images, whose centre and spread are everybody's frame
 
@@ -40,8 +41,8 @@ def stored(readings: Mapping[str, Callable[[], Parts]], folder: Path) -> Stored:
                 f"features cannot be kept in {folder.parent} ({error.strerror}); "
                 "set ISOPIX_CACHE to another folder"
             ) from error
-    frame = Frame(*(artifact.open_memmap(folder / f"{name}.npy") for name in ("centre", "spread")))
-    features = {name: artifact.open_memmap(folder / f"features-{name}.npy") for name in readings}
+    frame = Frame(*(open_memmap(folder / f"{name}.npy") for name in ("centre", "spread")))
+    features = {name: open_memmap(folder / f"features-{name}.npy") for name in readings}
     return Stored({name: rearrange(each, "b f d -> f b d") for name, each in features.items()}, frame, found)
 
 
@@ -55,7 +56,7 @@ def _write(folder: Path, readings: Mapping[str, Callable[[], Parts]]) -> dict[st
             for field, values in (("centre", frame.centre), ("spread", frame.spread)):
                 np.save(folder / f"{field}.npy", values.numpy())
         layers, _, width = frame.centre.shape
-        with artifact.NpyWriter(folder / f"features-{name}.npy", (layers, width), np.float16) as file:
+        with NpyWriter(folder / f"features-{name}.npy", (layers, width), np.float16) as file:
             for part in parts:
                 inside = ((part - frame.centre) / frame.spread).half()
                 file.append(rearrange(inside, "f b d -> b f d").numpy())

@@ -11,7 +11,7 @@ alone. `*_bert` are the same networks under the masked objective, without the st
 from dataclasses import replace
 
 from isopix.data.augment import ScaleCrop
-from isopix.data.dataset import Data
+from isopix.data.dataset import DataConfig
 from isopix.model.blocks import Transformer
 from isopix.objectives.masked import Masked
 from isopix.recipes.recipe import Recipe
@@ -61,7 +61,7 @@ def l_bert() -> Recipe:
 def _igpt(name: str, *, depth: int, width: int, heads: int, learning_rate: float) -> Recipe:
     return Recipe(
         name=name,
-        data=Data(source="imagenet-1k", augment=ScaleCrop()),
+        data=DataConfig(source="imagenet-1k", augment=ScaleCrop()),
         depth=depth,
         width=width,
         block=Transformer(heads=heads),

@@ -19,8 +19,8 @@ from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
 
-from isopix.codecs.pixel import ByteChannels
-from isopix.data.dataset import Data
+from isopix.codecs.bytes import BytesSpec
+from isopix.data.dataset import DataConfig
 from isopix.model.blocks import Block, Convolution, Mixer, Transformer
 from isopix.model.norms import Layer
 from isopix.model.positions import Learned, NoPositions
@@ -54,8 +54,8 @@ def paper(block: str, encoding: str, depth: int) -> Recipe:
     """The same cell at full size: 32x32, width 128, 51 epochs of CIFAR-10."""
     return Recipe(
         name=f"isotropic.{block}-{encoding}-{depth}",
-        data=Data(source="cifar10"),
-        codec=ByteChannels(),
+        data=DataConfig(source="cifar10"),
+        codec=BytesSpec(),
         stem=ENCODINGS[encoding],
         positions=Learned() if block.startswith("transformer") else NoPositions(),
         block=BLOCKS[block],

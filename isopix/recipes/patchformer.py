@@ -10,9 +10,9 @@ is decoded from u + X[row] + Y[column], each behind a norm: norm(u) + norm'(X[ro
 
 from dataclasses import replace
 
-from isopix.codecs import GreyThumbnail
-from isopix.data.dataset import Data
-from isopix.data.patch_augment import PatchNoise
+from isopix.codecs import GrayThumbnailSpec
+from isopix.data.dataset import DataConfig
+from isopix.data.patch_augment import RandomPatchAugment
 from isopix.model.blocks import Transformer
 from isopix.model.heads import Upsampling
 from isopix.model.masking import Drop
@@ -32,8 +32,8 @@ def base() -> Recipe:
     """
     return Recipe(
         name="patchformer.base",
-        data=Data(source="imagenet-1k", rows=224, cols=224, noise=PatchNoise()),
-        codec=GreyThumbnail(),
+        data=DataConfig(source="imagenet-1k", rows=224, cols=224, patch_augment=RandomPatchAugment()),
+        codec=GrayThumbnailSpec(),
         stem=ResNet(),
         positions=Factorised(),
         class_token=True,
@@ -56,8 +56,8 @@ def tiny() -> Recipe:
     return replace(
         base(),
         name="patchformer.tiny",
-        data=Data(source="stl10", rows=64, cols=64, noise=PatchNoise()),
-        codec=GreyThumbnail(patch=8),
+        data=DataConfig(source="stl10", rows=64, cols=64, patch_augment=RandomPatchAugment()),
+        codec=GrayThumbnailSpec(patch_size=8),
         stem=ResNet(stages=(1, 1), channels=16),
         block=Transformer(heads=4, norm=Layer(), activation="gelu", bias=True),
         depth=4,

@@ -5,13 +5,13 @@ from dataclasses import field
 import torch
 from torch import nn
 
-from isopix.codecs import CodecSpec, PaletteColours
+from isopix.codecs import CodecSpec, PaletteSpec
 from isopix.codecs.base import Codec
 from isopix.core.config import spec
 from isopix.core.device import Precision
 from isopix.core.random import generator
 from isopix.core.types import Grid
-from isopix.data.dataset import Data
+from isopix.data.dataset import DataConfig
 from isopix.finetune.classifier import Classify
 from isopix.model.backbone import Backbone
 from isopix.model.blocks import Block, Transformer
@@ -53,8 +53,8 @@ class Recipe:
     """
 
     name: str
-    data: Data = field(default_factory=Data)
-    codec: CodecSpec = field(default_factory=PaletteColours)
+    data: DataConfig = field(default_factory=DataConfig)
+    codec: CodecSpec = field(default_factory=PaletteSpec)
     stem: Stem = field(default_factory=Codes)
     positions: Positions = field(default_factory=Learned)
     class_token: bool = False
@@ -100,14 +100,14 @@ class Recipe:
                 raise ValueError(f"{name} {getattr(self, name)} must be at least 0")
         if self.batch % self.accumulate:
             raise ValueError(f"batch {self.batch} is not a multiple of accumulate {self.accumulate}")
-        if self.data.rows % self.codec.cell or self.data.cols % self.codec.cell:
-            sides, cell = f"{self.data.rows} x {self.data.cols}", self.codec.cell
+        if self.data.rows % self.codec.patch_size or self.data.cols % self.codec.patch_size:
+            sides, cell = f"{self.data.rows} x {self.data.cols}", self.codec.patch_size
             raise ValueError(f"images of {sides} pixels cannot be cut into patches of {cell} x {cell}")
 
     @property
     def grid(self) -> Grid:
         """Of positions: pixels, or patches."""
-        return Grid(self.data.rows // self.codec.cell, self.data.cols // self.codec.cell)
+        return Grid(self.data.rows // self.codec.patch_size, self.data.cols // self.codec.patch_size)
 
     @property
     def learns_codes(self) -> bool:
@@ -159,9 +159,9 @@ class Recipe:
         self._check_head()
         self.objective.require(codec.grid)
         parts = self.stem.parts(codec)
-        if self.objective.single_codes and codec.codes not in (1, parts):
+        if self.objective.single_codes and codec.num_codes not in (1, parts):
             raise ValueError(
-                f"a mask of single codes needs a stem with one part for each of {codec.codes} codes; "
+                f"a mask of single codes needs a stem with one part for each of {codec.num_codes} codes; "
                 f"{self.stem.kind} has {parts}"
             )
 

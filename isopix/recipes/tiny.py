@@ -4,8 +4,8 @@ documentation.
 
 from dataclasses import replace
 
-from isopix.codecs.pixel import PaletteColours
-from isopix.data.dataset import Data
+from isopix.codecs.palette_spec import PaletteSpec
+from isopix.data.dataset import DataConfig
 from isopix.model.blocks import Transformer
 from isopix.objectives.masked import Masked
 from isopix.recipes.recipe import Recipe
@@ -18,7 +18,7 @@ def tiny() -> Recipe:
     """
     return Recipe(
         name="igpt.tiny",
-        data=Data(source="cifar10"),
+        data=DataConfig(source="cifar10"),
         depth=4,
         width=128,
         block=Transformer(heads=2),
@@ -43,8 +43,8 @@ def digits() -> Recipe:
     """
     return Recipe(
         name="igpt.digits",
-        data=Data(source="digits", rows=8, cols=8),
-        codec=PaletteColours(colours=17),
+        data=DataConfig(source="digits", rows=8, cols=8),
+        codec=PaletteSpec(num_colors=17),
         depth=4,
         width=64,
         block=Transformer(heads=2),

@@ -6,15 +6,15 @@ Half of the patches are corrupted, 80 % to a mask token, 10 % to another patch o
 all, and the mean colour of each is named in 3 bits a channel. The paper trains B/16 so: Adam at 2e-4, 10,000
 steps of warm-up of a million, batches of 4096 of JFT, random flips, and Inception's crops, in whose place
 ours are Image GPT's. L/16 and H/14 are its sizes under the same objective; `tiny` and its kin are for two CPU
-cores. What it names as alternatives are settings: `codec=downsampled_colour`, `codec=whole_patch` with
+cores. What it names as alternatives are settings: `codec=downsampled_color`, `codec=full_patch` with
 `head=regression`, `class_token=false`, `stem=resnet`, `block=axial`.
 """
 
 from dataclasses import replace
 
-from isopix.codecs import MeanColour
+from isopix.codecs import MeanColorSpec
 from isopix.data.augment import ScaleCrop
-from isopix.data.dataset import Data
+from isopix.data.dataset import DataConfig
 from isopix.model.blocks import Axial, Transformer
 from isopix.model.masking import MaskToken
 from isopix.model.norms import Layer
@@ -49,7 +49,7 @@ def tiny() -> Recipe:
     whole = _vit("vit.tiny", patch=8, depth=4, width=128, heads=4)
     return replace(
         whole,
-        data=Data(source="stl10", rows=64, cols=64),
+        data=DataConfig(source="stl10", rows=64, cols=64),
         steps=1000,
         batch=32,
         optimiser=Adam(learning_rate=1e-3, beta2=0.999),
@@ -76,8 +76,8 @@ def tiny_hybrid() -> Recipe:
 def _vit(name: str, *, patch: int, depth: int, width: int, heads: int) -> Recipe:
     return Recipe(
         name=name,
-        data=Data(source="imagenet-1k", rows=224, cols=224, augment=ScaleCrop(flip=0.5)),
-        codec=MeanColour(patch=patch),
+        data=DataConfig(source="imagenet-1k", rows=224, cols=224, augment=ScaleCrop(flip=0.5)),
+        codec=MeanColorSpec(patch_size=patch),
         stem=Patches(),
         class_token=True,
         block=Transformer(heads=heads, norm=Layer(epsilon=EPSILON), activation="gelu", bias=True),

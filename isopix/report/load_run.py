@@ -12,7 +12,7 @@ from jaxtyping import Float
 from PIL import Image
 from torch import Tensor
 
-from isopix.codecs.nearest_color import ONE
+from isopix.codecs.nearest_color import FIXED_POINT_SCALE
 from isopix.model.init import FIXED
 from isopix.plots.analyses import DRAW
 from isopix.report.captions import caption
@@ -250,6 +250,6 @@ def _weights_of(found: Checkpoint) -> Weights:
     return Weights(
         step=int(found.records["state"]["step"]),
         parameters=sum(tensor.numel() for tensor in learnt),
-        colours=fixed[0] / ONE if fixed else None,
+        colours=fixed[0] / FIXED_POINT_SCALE if fixed else None,
         classes=len(found.records["state"].get("classes", ())),
     )

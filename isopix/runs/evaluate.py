@@ -10,7 +10,7 @@ import torch
 from isopix.core.command_line import command_line
 from isopix.core.device import Precision, autocast
 from isopix.core.types import Images, Mask
-from isopix.data.dataset import ImageSet
+from isopix.data.dataset import ImageDataset
 from isopix.finetune.classifier import Classifier
 from isopix.finetune.metrics import Verdict, judge
 from isopix.model.heads import ClassLogits
@@ -52,7 +52,7 @@ def load_tuned(run: Path, *, device: torch.device) -> Tuned:
 
 def evaluate(
     tuned: Tuned,
-    data: ImageSet,
+    data: ImageDataset,
     *,
     masks: int,
     seed: int,
@@ -117,7 +117,7 @@ def answers(
     return torch.cat(found)
 
 
-def refuse_other_classes(data: ImageSet, classes: Sequence[str]) -> None:
+def refuse_other_classes(data: ImageDataset, classes: Sequence[str]) -> None:
     """Raises ValueError, naming the difference, if the classes of `data` are not these, in this order."""
     if tuple(data.classes) == tuple(classes):
         return

@@ -11,7 +11,7 @@ import torch
 
 from isopix.core.config import change, flatten, parse, read_values, to_dict
 from isopix.data.augment import PadCropFlip
-from isopix.data.patch_augment import NoNoise
+from isopix.data.patch_augment import NoPatchAugment
 from isopix.finetune.classifier import Classifier, Classify
 from isopix.model.pool import Pool
 from isopix.model.pos_embed_resize import at_grid
@@ -71,10 +71,10 @@ def finetuned(recipe: Recipe, *, scratch: bool) -> Recipe:
     peak = recipe.optimiser.learning_rate
     tuned = PATCHFORMERS if recipe.objective.masking.kind == "drop" else SLOWER * peak
     same = scratch or recipe.classify is not None
-    whole = replace(recipe.data, fold_back=False, limit=None, labels=None, subset=0)
+    whole = replace(recipe.data, train_on_validation=False, limit=None, labels_per_class=None, subset=0)
     return replace(
         recipe,
-        data=replace(whole, augment=PadCropFlip(), noise=NoNoise()),
+        data=replace(whole, augment=PadCropFlip(), patch_augment=NoPatchAugment()),
         classify=_classified(recipe),
         steps=STEPS,
         optimiser=replace(_plain(recipe.optimiser), learning_rate=peak if same else tuned),
@@ -133,7 +133,7 @@ def _refuse_other_network(recipe: Recipe, own: Recipe) -> None:
 
 def _refuse_impossible(recipe: Recipe) -> None:
     """Raises ValueError for parts that do not go together, those of fine-tuning among them."""
-    codec = recipe.codec.example(recipe.grid)
+    codec = recipe.codec.placeholder(recipe.grid)
     with torch.device("meta"):
         network = recipe.assemble(codec)
     if recipe.classify is not None:
@@ -149,7 +149,7 @@ def _at_grid_of(recipe: Recipe, loaded: Loaded) -> Network:
     mode = (recipe.classify or Classify()).interpolation
     tensors = at_grid(loaded.network.tensors(), loaded.recipe.grid, recipe.grid, mode)
     with torch.device("meta"):
-        network = recipe.assemble(recipe.codec.restore(tensors, recipe.grid))
+        network = recipe.assemble(recipe.codec.from_state(tensors, recipe.grid))
     network.load(tensors)
     return network
 

@@ -98,7 +98,7 @@ def codec_of(found: Checkpoint) -> Codec:
     """The codec of a checkpoint. Raises ValueError if it is not the one whose hash the checkpoint states."""
     recipe = recipe_of(found)
     try:
-        codec = recipe.codec.restore(found.tensors["model"], recipe.grid)
+        codec = recipe.codec.from_state(found.tensors["model"], recipe.grid)
     except LookupError as error:
         raise DamagedCheckpointError(found.path, f"model.safetensors has no tensor {error}") from None
     refuse_other_codec(codec, found)

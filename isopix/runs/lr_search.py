@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from isopix.core.config import from_dict, to_dict
-from isopix.data.dataset import load as load_images
+from isopix.data.dataset import load_dataset
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import find
 from isopix.runs.pretrain import (
@@ -51,7 +51,7 @@ def pretraining(recipe: Recipe, device: torch.device) -> Training:
 
     Raises ValueError if there are no validation images to choose by.
     """
-    require_validation(recipe, load_images(recipe.data, seed=recipe.seed), "a rate")
+    require_validation(recipe, load_dataset(recipe.data, seed=recipe.seed), "a rate")
     recipe = replace(recipe, test_images=0)
     settings = to_dict(anchored(recipe))
     del settings["optimiser"]["learning_rate"]

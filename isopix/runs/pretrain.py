@@ -10,8 +10,7 @@ import torch
 
 from isopix.core.config import flatten, to_dict
 from isopix.core.device import runtime_environment
-from isopix.data.dataset import ImageSet
-from isopix.data.dataset import load as load_images
+from isopix.data.dataset import ImageDataset, load_dataset
 from isopix.objectives.network import Network
 from isopix.recipes.recipe import Recipe
 from isopix.runs import along
@@ -55,7 +54,7 @@ def start(
         require_compiler()
     run = RunFolder.create(out, beside)
     try:
-        data = load_images(recipe.data, seed=recipe.seed)
+        data = load_dataset(recipe.data, seed=recipe.seed)
         if recipe.classify is not None:
             data.require_labels("finetune")
             if recipe.classify.chooses:
@@ -68,8 +67,8 @@ def start(
         with run.lock():
             write_json(run.recipe, to_dict(anchored(recipe)))
             write_json(run.environment, {**environment(device), **_facts(session), **origin.facts})
-            if data.report:
-                shutil.copy(data.report, run.path / "bad-files.csv")
+            if data.bad_files_csv:
+                shutil.copy(data.bad_files_csv, run.path / "bad-files.csv")
             return session.go(watch, None, (*origin.notes, *_unjudged(recipe, data)))
     except BaseException:
         run.clear_unless_saved()
@@ -92,7 +91,7 @@ def resume(out: Path, *, device: torch.device, watch: Watch) -> Outcome:
                 f"{out} holds a model without the state of its optimiser, as an imported one has none; "
                 "it can be probed, sampled and reported, but its training cannot go on"
             )
-        data = load_images(recipe.data, seed=recipe.seed)
+        data = load_dataset(recipe.data, seed=recipe.seed)
         if data.fingerprint != found.records["state"]["data"]:
             raise ValueError(
                 f"the images of '{recipe.data.source}' are not those that run {out} started with"
@@ -104,7 +103,7 @@ def resume(out: Path, *, device: torch.device, watch: Watch) -> Outcome:
         return session.go(watch, found, notes)
 
 
-def require_validation(recipe: Recipe, data: ImageSet, choice: str) -> None:
+def require_validation(recipe: Recipe, data: ImageDataset, choice: str) -> None:
     """Raises ValueError unless the run reads validation images, by which `choice` can be made."""
     data.require_validation(choice)
     require_evaluations(recipe, choice)
@@ -131,16 +130,16 @@ def anchored(recipe: Recipe) -> Recipe:
     data = Path(recipe.data.source)
     if data.exists():
         recipe = replace(recipe, data=replace(recipe.data, source=str(data.resolve())))
-    return replace(recipe, codec=recipe.codec.anchored())
+    return replace(recipe, codec=recipe.codec.with_absolute_paths())
 
 
-def _from_scratch(recipe: Recipe, data: ImageSet, watch: Watch) -> Origin:
+def _from_scratch(recipe: Recipe, data: ImageDataset, watch: Watch) -> Origin:
     """The network before its first step, with its codec, fitted to the images if need be."""
-    if recipe.codec.task:
-        text = f"{recipe.codec.task} to {len(data.train):,} training images"
+    if recipe.codec.fit_message:
+        text = f"{recipe.codec.fit_message} to {len(data.train):,} training images"
         watch.record({"kind": "note", "step": 0, "text": text})
     codec = recipe.codec.fit(data.train.images, recipe.grid, recipe.seed)
-    return Origin(recipe.build(codec), recipe.codec.origin())
+    return Origin(recipe.build(codec), recipe.codec.provenance())
 
 
 def _facts(session: Session) -> dict[str, Any]:
@@ -158,7 +157,7 @@ def _facts(session: Session) -> dict[str, Any]:
     return told
 
 
-def _unjudged(recipe: Recipe, data: ImageSet) -> list[str]:
+def _unjudged(recipe: Recipe, data: ImageDataset) -> list[str]:
     """A line for a run that learns classes and has no test images to show it by."""
     if recipe.classify is None or not recipe.classify.classifies or len(data.test):
         return []

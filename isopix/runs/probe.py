@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from isopix.core.device import Precision
-from isopix.data.dataset import ImageSet
+from isopix.data.dataset import ImageDataset
 from isopix.objectives.network import Network
 from isopix.probe.baselines import examine
 from isopix.probe.feature_splits import Splits
@@ -21,7 +21,7 @@ Progress = Callable[[str, int], None]  # whose features, and how many images are
 
 def evidence(
     loaded: Loaded,
-    data: ImageSet,
+    data: ImageDataset,
     *,
     precision: Precision,
     protocol: Protocol,

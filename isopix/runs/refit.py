@@ -63,14 +63,14 @@ def fold_back(begin: Begin, out: Path, *, device: torch.device, watching: Watchi
 
 def refuse_without_choice(recipe: Recipe) -> None:
     """Raises ValueError for settings under which validation chooses nothing, or cannot be folded back."""
-    if recipe.data.fold_back:
+    if recipe.data.train_on_validation:
         raise ValueError(
-            "--fold-back chooses by validation images before it folds them back, and data.fold_back=true "
+            "--fold-back chooses by validation images before it folds them back, and data.train_on_validation=true "
             "leaves none to choose by; give one of the two"
         )
-    if recipe.data.labels is not None:
+    if recipe.data.labels_per_class is not None:
         raise ValueError(
-            f"--fold-back learns from every label there is, and data.labels={recipe.data.labels} from few; "
+            f"--fold-back learns from every label there is, and data.labels_per_class={recipe.data.labels_per_class} from few; "
             "give one of the two"
         )
     if recipe.classify is None or not recipe.classify.chooses:
@@ -83,7 +83,7 @@ def refuse_without_choice(recipe: Recipe) -> None:
 def retrained(recipe: Recipe, steps: int) -> Recipe:
     """The same settings for the run that learns from all images and has nothing left to choose."""
     classify = replace(recipe.classify or Classify(), patience=None)
-    data = replace(recipe.data, fold_back=True)
+    data = replace(recipe.data, train_on_validation=True)
     return replace(recipe, data=data, classify=classify, steps=steps, probe_every=0)
 
 
@@ -128,7 +128,7 @@ def _origin(beginning: Beginning, chosen: Chosen) -> Origin:
         return beginning.origin._replace(facts=beginning.origin.facts | facts, notes=(text,))
     codec = codec_of(find(chosen.run, WEIGHTS)[0])
     recipe = beginning.recipe
-    return Origin(recipe.build(codec), recipe.codec.origin() | facts, (text,))
+    return Origin(recipe.build(codec), recipe.codec.provenance() | facts, (text,))
 
 
 def _refuse_other(run: RunFolder, beginning: Beginning) -> None:

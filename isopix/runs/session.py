@@ -11,7 +11,7 @@ from torch import Tensor
 from isopix.core.config import to_dict
 from isopix.core.device import runtime_environment
 from isopix.data.batches import Batches, steps_per_epoch
-from isopix.data.dataset import ImageSet
+from isopix.data.dataset import ImageDataset
 from isopix.finetune.classifier import Classifier
 from isopix.objectives.network import Network
 from isopix.recipes.recipe import Recipe
@@ -20,8 +20,7 @@ from isopix.runs.load import WEIGHTS
 from isopix.runs.online import Neighbours
 from isopix.storage import checkpoint
 from isopix.storage.checkpoint import Checkpoint, Groups
-from isopix.storage.log import LogWriter, RunLog, TensorBoardLog
-from isopix.storage.log import read_log
+from isopix.storage.log import LogWriter, RunLog, TensorBoardLog, read_log
 from isopix.storage.run_folder import RunFolder
 from isopix.train.early_stopping import Best, nothing_learnt
 from isopix.train.evaluator import held_out
@@ -58,23 +57,23 @@ class Session:
     """One process's work on a run folder."""
 
     def __init__(
-        self, run: RunFolder, recipe: Recipe, network: Network, data: ImageSet, device: torch.device
+        self, run: RunFolder, recipe: Recipe, network: Network, data: ImageDataset, device: torch.device
     ):
         self.run, self.recipe, self.data, self.device = run, recipe, data, device
         self.network = network.to(device)
         self.online = Neighbours(self.network, recipe, data)
         self.classifier: Classifier | None = None
         self.best: Best | None = None
-        self.learner: Pretraining | Finetuning = Pretraining(self.network, recipe.data.noise)
+        self.learner: Pretraining | Finetuning = Pretraining(self.network, recipe.data.patch_augment)
         if recipe.classify is not None:
             self.classifier = Classifier(
                 self.network, recipe.width, len(data.classes), recipe.classify, seed=recipe.seed
             )
-            self.learner = Finetuning(self.classifier, recipe.data.noise)
+            self.learner = Finetuning(self.classifier, recipe.data.patch_augment)
             patience = recipe.classify.patience if recipe.classify.classifies else None
             self.best = None if patience is None else Best(patience)
         if recipe.compile:
-            network.codec.prepare()
+            network.codec.build_table()
         self.sinks: list[LogWriter] = []
 
     def go(self, watch: Watch, found: Checkpoint | None, notes: Sequence[str] = ()) -> Outcome:
@@ -92,7 +91,7 @@ class Session:
                 board = TensorBoardLog(self.run.path / "tensorboard", after=step)
                 stack.callback(board.close)
                 self.sinks.append(board)
-            for skipped in self.data.skipped if found is None else ():
+            for skipped in self.data.bad_files if found is None else ():
                 self.record({"kind": "note", "step": 0, "text": f"skipped {skipped.path}: {skipped.reason}"})
             for note in notes:
                 self.record({"kind": "note", "step": step, "text": note})
@@ -115,14 +114,20 @@ class Session:
 
     def _probeable(self) -> bool:
         """A probe leaves validation images that were folded back out of train again."""
-        return len(self.data.classes) > 1 and (len(self.data.validation) > 0 or self.recipe.data.fold_back)
+        return len(self.data.classes) > 1 and (
+            len(self.data.validation) > 0 or self.recipe.data.train_on_validation
+        )
 
     def _train(self, found: Checkpoint | None, step: int) -> int:
         recipe, train_images = self.recipe, self.data.train
         if found is not None and self.classifier:
             self.classifier.head.load_state_dict(found.tensors["classifier"])
         batches = Batches(
-            train_images, size=recipe.batch, seed=recipe.seed, device=self.device, augment=recipe.data.augment
+            train_images,
+            batch_size=recipe.batch,
+            seed=recipe.seed,
+            device=self.device,
+            augment=recipe.data.augment,
         )
         try:
             return train(

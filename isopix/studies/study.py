@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from isopix.core.config import from_dict
-from isopix.data.dataset import load as load_images
+from isopix.data.dataset import load_dataset
 from isopix.recipes import registry
 from isopix.recipes.cost import of_recipe
 from isopix.recipes.isotropic import SCALES, Kind
@@ -134,7 +134,7 @@ class Study:
         cell would find out for itself, some of it after its training. What is prepared once is ready for all.
         """
         recipe = self._task(self.plan.cells[0], 0).recipe
-        data = load_images(recipe.data, seed=recipe.seed)
+        data = load_dataset(recipe.data, seed=recipe.seed)
         data.require_labels("study")
         require_validation(recipe, data, "a layer")
 

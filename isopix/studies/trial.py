@@ -12,8 +12,7 @@ import torch
 
 from isopix.core.config import from_dict
 from isopix.core.device import select_device
-from isopix.data.dataset import ImageSet, digest
-from isopix.data.dataset import load as load_images
+from isopix.data.dataset import ImageDataset, content_hash, load_dataset
 from isopix.probe.results import Evidence, Protocol
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import Loaded, load
@@ -135,9 +134,9 @@ def _made(task: Task, device: torch.device) -> Outcome | None:
     folder = task.run(rung.rate)
     loaded = load(folder, device=device)
     loaded.network.eval()
-    data = _fewer(load_images(loaded.recipe.data, seed=loaded.recipe.seed), task.probed)
+    data = _fewer(load_dataset(loaded.recipe.data, seed=loaded.recipe.seed), task.probed)
     found = evidence(loaded, data, precision=loaded.recipe.precision, protocol=task.protocol)
-    facts: dict[str, object] = {"data": data.name, "limit": None, "images_digest": digest(data)}
+    facts: dict[str, object] = {"data": data.name, "limit": None, "images_digest": content_hash(data)}
     keep(RunFolder(folder), loaded.step, found, facts)
     return replace(
         task.read(),
@@ -171,7 +170,7 @@ def _trained(task: Task, device: torch.device) -> Rung | None:
     raise RuntimeError(f"the loss diverged at every rate from {task.rates[0]:g} down to {task.rates[-1]:g}")
 
 
-def _findings(task: Task, rung: Rung, found: Evidence, loaded: Loaded, data: ImageSet) -> dict[str, Any]:
+def _findings(task: Task, rung: Rung, found: Evidence, loaded: Loaded, data: ImageDataset) -> dict[str, Any]:
     """All numbers of a cell: those of `Cell`, those of the untrained network, and what was measured."""
     network, untrained = found.network, found.controls["untrained"]
     block, encoding, depth = task.kind
@@ -197,7 +196,7 @@ def _findings(task: Task, rung: Rung, found: Evidence, loaded: Loaded, data: Ima
     }
 
 
-def _fewer(data: ImageSet, probed: Mapping[str, int]) -> ImageSet:
+def _fewer(data: ImageDataset, probed: Mapping[str, int]) -> ImageDataset:
     return replace(
         data,
         train=data.train.first(probed["train"]),

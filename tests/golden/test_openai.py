@@ -12,9 +12,9 @@ import torch
 from numpy.typing import NDArray
 
 from isopix.codecs.palette import Palette
-from isopix.codecs.pixel import PaletteColours
+from isopix.codecs.palette_spec import PaletteSpec
 from isopix.core.types import Images, Mask
-from isopix.data.dataset import Data
+from isopix.data.dataset import DataConfig
 from isopix.interop.imported_model import Imported
 from isopix.interop.openai.convert import read
 from isopix.interop.openai.tf_checkpoint import Bundle
@@ -39,8 +39,8 @@ def palette(colours: int) -> torch.Tensor:
 def network(imported: Imported) -> Network:
     recipe = Recipe(
         name="golden",
-        data=Data(source="digits", rows=imported.grid.rows, cols=imported.grid.cols),
-        codec=PaletteColours(colours=len(imported.colours)),
+        data=DataConfig(source="digits", rows=imported.grid.rows, cols=imported.grid.cols),
+        codec=PaletteSpec(num_colors=len(imported.colours)),
         block=imported.block,
         depth=imported.depth,
         width=imported.width,
@@ -93,7 +93,7 @@ def reference(v: Variables, codes: NDArray[np.int64], *, depth: int, keep: Array
 
 def pixels(net: Network) -> tuple[Images, NDArray[np.int64]]:
     draw = torch.Generator().manual_seed(1)
-    codes = torch.randint(0, net.codec.levels, (3, net.codec.grid.positions, 1), generator=draw)
+    codes = torch.randint(0, net.codec.vocab_size, (3, net.codec.grid.positions, 1), generator=draw)
     return net.codec.decode(codes), codes[..., 0].numpy()
 
 

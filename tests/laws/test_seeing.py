@@ -79,7 +79,7 @@ def permuted(recipe: Recipe) -> tuple[Tensor, Tensor]:
     x = cases.images(recipe, 2)
     order = torch.randperm(recipe.grid.positions, generator=torch.Generator().manual_seed(5))
     before = cases.numbers(net, x)
-    cell = recipe.codec.cell
+    cell = recipe.codec.patch_size
     cells = rearrange(x, "b c (h p) (w q) -> b (h w) c p q", p=cell, q=cell)[:, order]
     shuffled = rearrange(cells, "b (h w) c p q -> b c (h p) (w q)", h=recipe.grid.rows)
     with torch.no_grad():

@@ -130,7 +130,7 @@ def test_palette_of_another_size(isopix: Run) -> None:
     np.save("grey.npy", colours)
     assert isopix("palette", "import", "grey.npy", "--range", "0", "1", "--out", "grey.npz")[0] == 0
     answer = isopix("pretrain", "igpt.digits", "--palette", "grey.npz", "--out", "r")
-    refused(answer, "the palette has 16 colours; codec.colours is 17")
+    refused(answer, "the palette has 16 colours; codec.num_colors is 17")
 
 
 def test_truncated_checkpoint(isopix: Run) -> None:

@@ -98,8 +98,8 @@ def test_no_data_is_not_the_current_folder(isopix: Run) -> None:
 
 
 def test_more_colours_than_there_are_name_the_setting(isopix: Run) -> None:
-    message = "codec.colours: 99 colours were asked for, but the images have only 17 distinct ones"
-    refused(isopix("pretrain", "igpt.digits", "--out", "r", "codec.colours=99"), message)
+    message = "codec.num_colors: 99 colours were asked for, but the images have only 17 distinct ones"
+    refused(isopix("pretrain", "igpt.digits", "--out", "r", "codec.num_colors=99"), message)
 
 
 def test_a_checkpoint_is_written_into_by_no_verb(isopix: Run) -> None:

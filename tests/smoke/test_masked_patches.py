@@ -26,7 +26,7 @@ def test_a_patch_run_serves_the_verbs_of_a_masked_one(isopix: Run, workplace: Pa
 
 
 def test_a_regression_of_whole_patches_serves_the_same_verbs(isopix: Run) -> None:
-    target = ["codec=whole_patch", "codec.patch=8", "head=regression"]
+    target = ["codec=full_patch", "codec.patch_size=8", "head=regression"]
     assert isopix("pretrain", "vit.tiny", *SMALL, *SHORT, *target, "--out", "run")[0] == 0
     tune = ["finetune", "run", "--labels", "50%", "--out", "ft", "steps=2", "batch=4", *SHORT]
     for words in (

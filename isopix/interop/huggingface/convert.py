@@ -110,7 +110,7 @@ def processor(network: Network) -> dict[str, Any]:
     grid = network.backbone.grid
     return {
         "image_processor_type": "ImageGPTImageProcessor",
-        "clusters": (network.codec.colours.double() / 127.5 - 1).tolist(),
+        "clusters": (network.codec.colors.double() / 127.5 - 1).tolist(),
         "size": {"height": grid.rows, "width": grid.cols},
         "do_resize": True,
         "resample": 2,  # bilinear, as OpenAI's checkpoints have it there

@@ -30,7 +30,7 @@ class EachPatch(abc.ABC):
 
     def flops(self, codec: Codec, width: int) -> int:
         """Multiply-adds counted as two, of one position."""
-        cell = (1, CHANNELS, codec.cell, codec.cell)
+        cell = (1, CHANNELS, codec.patch_size, codec.patch_size)
         return counted(lambda: self.build(codec, width), cell, torch.uint8)
 
 
@@ -41,7 +41,7 @@ class Patches(EachPatch):
     kind: Literal["patches"] = "patches"
 
     def build(self, codec: Codec, width: int) -> "PatchStem":
-        return PatchStem(nn.Flatten(), CHANNELS * codec.cell**2, codec, width)
+        return PatchStem(nn.Flatten(), CHANNELS * codec.patch_size**2, codec, width)
 
 
 @spec
@@ -60,7 +60,7 @@ class ConvolvedPatches(EachPatch):
 
     def build(self, codec: Codec, width: int) -> "PatchStem":
         layers: list[nn.Module] = []
-        side, inputs = codec.cell, CHANNELS
+        side, inputs = codec.patch_size, CHANNELS
         while side > self.last or not layers:
             outputs = self.channels << len(layers) // 2
             layers += [Standardised(inputs, outputs, 3, stride=2), Rectified(outputs)]
@@ -73,7 +73,7 @@ class PatchStem(nn.Module):
 
     def __init__(self, features: nn.Module, size: int, codec: Codec, width: int):
         super().__init__()
-        self.cell = codec.cell
+        self.cell = codec.patch_size
         self.features = features
         self.project = nn.Linear(size, width)
 

@@ -25,7 +25,7 @@ def test_fit_writes_palette_pictures_and_numbers(tmp_path: Path) -> None:
     call("fit", *DIGITS, "--colours", "8", "--out", tmp_path / "p.npz")
     pictures = [f"p{part}.{suffix}" for part in ("", "-images") for suffix in ("json", "png", "svg")]
     assert written(tmp_path) == sorted(["p.npz", *pictures])
-    assert len(palette_file.read(tmp_path / "p.npz").colours) == 8
+    assert len(palette_file.read_palette(tmp_path / "p.npz").colors) == 8
 
 
 def test_fit_prints_the_numbers_it_saves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,7 +46,7 @@ def test_fit_with_too_many_colours_says_how_many_there_are(tmp_path: Path) -> No
 def test_import_takes_a_negative_range(tmp_path: Path) -> None:
     np.save(tmp_path / "theirs.npy", np.array([[-1.0, -1, -1], [0, 0, 0], [1, 1, 1]]))
     call("import", tmp_path / "theirs.npy", "--range", "-1", "1", "--out", tmp_path / "p.npz")
-    assert palette_file.read(tmp_path / "p.npz").colours[:, 0].tolist() == [0, 127.5, 255]
+    assert palette_file.read_palette(tmp_path / "p.npz").colors[:, 0].tolist() == [0, 127.5, 255]
 
 
 def test_show_measures_without_writing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

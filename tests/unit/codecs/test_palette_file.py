@@ -7,15 +7,15 @@ import pytest
 import torch
 
 from isopix.codecs import palette_file
-from isopix.codecs.palette_file import StoredPalette
+from isopix.codecs.palette_file import PaletteFile
 
 COLOURS = torch.tensor([[0.0, 0, 0], [127.5, 0.25, 30], [255, 255, 255]])
-STORED = StoredPalette(COLOURS, "by hand", torch.tensor([3, 1, 0]))
+STORED = PaletteFile(COLOURS, "by hand", torch.tensor([3, 1, 0]))
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
-    palette_file.write(tmp_path / "new" / "some.npz", STORED)
-    found = palette_file.read(tmp_path / "new" / "some.npz")
+    palette_file.write_palette(tmp_path / "new" / "some.npz", STORED)
+    found = palette_file.read_palette(tmp_path / "new" / "some.npz")
     assert torch.equal(found.colours, COLOURS)
     assert (found.source, found.fingerprint) == ("by hand", STORED.fingerprint)
     assert found.counts is not None
@@ -23,13 +23,13 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
 
 def test_nothing_else_is_left_in_the_folder(tmp_path: Path) -> None:
-    palette_file.write(tmp_path / "some.npz", STORED)
+    palette_file.write_palette(tmp_path / "some.npz", STORED)
     assert [path.name for path in tmp_path.iterdir()] == ["some.npz"]
 
 
 def test_equal_palettes_are_equal_files(tmp_path: Path) -> None:
     for name in ("one.npz", "other.npz"):
-        palette_file.write(tmp_path / name, STORED)
+        palette_file.write_palette(tmp_path / name, STORED)
     assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "other.npz").read_bytes()
 
 
@@ -39,11 +39,11 @@ def test_the_stated_range_becomes_levels(tmp_path: Path, span: tuple[float, floa
     path = tmp_path / f"theirs{suffix}"
     values = span[0] + COLOURS.double().numpy() / 255 * (span[1] - span[0])
     (np.save if suffix == ".npy" else np.savez)(path, values)
-    assert torch.allclose(palette_file.read(path, span).colours, COLOURS, atol=1e-5)
+    assert torch.allclose(palette_file.read_palette(path, span).colors, COLOURS, atol=1e-5)
 
 
 def test_openai_palette_is_known_without_a_range(real_data: Path) -> None:
-    found = palette_file.read(real_data / "openai-kmeans-centers.npy")
+    found = palette_file.read_palette(real_data / "openai-kmeans-centers.npy")
     assert found.source == "kmeans_centers.npy, taken to be OpenAI's"
     assert found.colours[0].tolist() == pytest.approx(
         [127.5 * 1.88664436, 127.5 * 1.66188294, 127.5 * 1.38917464], abs=1e-3
@@ -52,7 +52,7 @@ def test_openai_palette_is_known_without_a_range(real_data: Path) -> None:
 
 def test_openai_palette_is_refused_with_another_range(real_data: Path) -> None:
     with pytest.raises(ValueError, match="this is OpenAI's palette; its values run from -1 to 1"):
-        palette_file.read(real_data / "openai-kmeans-centers.npy", (0.0, 1.0))
+        palette_file.read_palette(real_data / "openai-kmeans-centers.npy", (0.0, 1.0))
 
 
 def test_an_unstated_range_is_asked_for(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_an_unstated_range_is_asked_for(tmp_path: Path) -> None:
     with pytest.raises(
         ValueError, match=r"its values lie in 0 to 1, and .* not stated; state it .*: isopix .*--range -1 1"
     ):
-        palette_file.read(tmp_path / "theirs.npy")
+        palette_file.read_palette(tmp_path / "theirs.npy")
 
 
 @pytest.mark.parametrize(
@@ -78,18 +78,18 @@ def test_arrays_that_make_no_palette_are_refused(
 ) -> None:
     np.save(tmp_path / "theirs.npy", np.array(values))
     with pytest.raises(ValueError, match=message):
-        palette_file.read(tmp_path / "theirs.npy", span)
+        palette_file.read_palette(tmp_path / "theirs.npy", span)
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"palette file .*none\.npz does not exist"):
-        palette_file.read(tmp_path / "none.npz")
+        palette_file.read_palette(tmp_path / "none.npz")
 
 
 def test_pickles_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "theirs.npy", np.array([{"colours": 1}]), allow_pickle=True)
     with pytest.raises(ValueError, match=r"palette file .* cannot be read: "):
-        palette_file.read(tmp_path / "theirs.npy")
+        palette_file.read_palette(tmp_path / "theirs.npy")
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_what_is_no_table_of_numbers_is_refused_in_one_line(
     path = tmp_path / "theirs.npy"
     np.save(path, values)
     with pytest.raises(ValueError, match=r"^palette file") as error:
-        palette_file.read(path, span)
+        palette_file.read_palette(path, span)
     wanted = "whole numbers or decimals [colours 3], and at least one colour"
     assert str(error.value) == f"palette file {path}: its colours are {found}; wanted: {wanted}"
 
@@ -131,38 +131,38 @@ def test_our_own_file_is_believed_no_more_than_others(
     tmp_path: Path, name: str, value: np.ndarray, message: str
 ) -> None:
     path = tmp_path / "some.npz"
-    palette_file.write(path, STORED)
+    palette_file.write_palette(path, STORED)
     np.savez(path, **{**dict(np.load(path)), name: value})
     with pytest.raises(ValueError, match=r"^palette file") as error:
-        palette_file.read(path)
+        palette_file.read_palette(path)
     assert str(error.value).startswith(f"palette file {path}: {message}")
 
 
 @pytest.mark.parametrize("kept", [0, 5, 300])
 def test_truncated_files_are_refused(tmp_path: Path, kept: int) -> None:
     path = tmp_path / "some.npz"
-    palette_file.write(path, STORED)
+    palette_file.write_palette(path, STORED)
     path.write_bytes(path.read_bytes()[:kept])
     with pytest.raises(ValueError, match=r"palette file .* cannot be read: "):
-        palette_file.read(path)
+        palette_file.read_palette(path)
 
 
 def test_changed_colours_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "some.npz"
-    palette_file.write(path, STORED)
+    palette_file.write_palette(path, STORED)
     arrays = dict(np.load(path))
     arrays["colours"][1, 0] += 1
     np.savez(path, **arrays)
     with pytest.raises(ValueError, match="its colours are not those that were written; its hash differs"):
-        palette_file.read(path)
+        palette_file.read_palette(path)
 
 
 def test_our_file_states_its_own_range(tmp_path: Path) -> None:
-    palette_file.write(tmp_path / "some.npz", STORED)
+    palette_file.write_palette(tmp_path / "some.npz", STORED)
     with pytest.raises(ValueError, match="it states its own value range, 0 to 255"):
-        palette_file.read(tmp_path / "some.npz", (0.0, 1.0))
+        palette_file.read_palette(tmp_path / "some.npz", (0.0, 1.0))
 
 
 def test_other_names_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"palette file .*some.png does not end in \.npz"):
-        palette_file.write(tmp_path / "some.png", STORED)
+        palette_file.write_palette(tmp_path / "some.png", STORED)

@@ -9,7 +9,9 @@ from torch import Tensor
 
 from isopix.codecs import CodecSpec
 from isopix.codecs import palette as palette_module
-from isopix.codecs.pixel import ByteChannels, Bytes, Palette, PaletteColours
+from isopix.codecs.bytes import Bytes, BytesSpec
+from isopix.codecs.palette import Palette
+from isopix.codecs.palette_spec import PaletteSpec
 from isopix.core.config import from_dict, to_dict
 from isopix.core.random import generator
 from isopix.core.types import Grid
@@ -151,17 +153,17 @@ def test_impossible_numbers_of_colours_are_refused(colours: int) -> None:
     with pytest.raises(
         ValueError, match=f"a palette of {colours} colours is not possible; allowed: 2 to 32768"
     ):
-        from_dict(PaletteColours, {"colours": colours})
+        from_dict(PaletteSpec, {"colours": colours})
 
 
 def test_settings_are_the_same_after_a_file() -> None:
-    settings = PaletteColours(colours=7, source="some.npz")
-    assert from_dict(PaletteColours, to_dict(settings)) == settings
+    settings = PaletteSpec(num_colors=7, palette_file="some.npz")
+    assert from_dict(PaletteSpec, to_dict(settings)) == settings
 
 
 def test_a_palette_of_another_size_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"the palette has 16 colours; codec.colours is 512"):
-        PaletteColours().build(GRID, RAMP)
+    with pytest.raises(ValueError, match=r"the palette has 16 colours; codec.num_colors is 512"):
+        PaletteSpec().build(GRID, RAMP)
 
 
 def test_bytes_are_the_channels_and_nothing_is_lost() -> None:
@@ -177,7 +179,7 @@ def test_bytes_of_any_size_are_decoded_on_the_given_grid() -> None:
     assert torch.equal(Bytes(GRID).decode(Bytes(GRID).encode(images), Grid(1, 5)), images)
 
 
-@pytest.mark.parametrize("settings", [PaletteColours(colours=16), ByteChannels()])
+@pytest.mark.parametrize("settings", [PaletteSpec(num_colors=16), BytesSpec()])
 def test_a_codec_comes_back_from_a_checkpoint(settings: CodecSpec) -> None:
     made = settings.fit(draw(5, 3, 4, 6), GRID, seed=0)
     again = settings.restore(made.state_dict(prefix="codec."), GRID)
@@ -187,15 +189,15 @@ def test_a_codec_comes_back_from_a_checkpoint(settings: CodecSpec) -> None:
 
 def test_a_checkpoint_without_a_palette_is_told() -> None:
     with pytest.raises(LookupError, match=r"codec\.fixed"):
-        PaletteColours(colours=16).restore({}, GRID)
+        PaletteSpec(num_colors=16).restore({}, GRID)
 
 
 @pytest.mark.parametrize(
     ("settings", "task"),
     [
-        (PaletteColours(colours=16), "fitting 16 colours"),
-        (PaletteColours(source="some.npz"), ""),
-        (ByteChannels(), ""),
+        (PaletteSpec(num_colors=16), "fitting 16 colours"),
+        (PaletteSpec(palette_file="some.npz"), ""),
+        (BytesSpec(), ""),
     ],
 )
 def test_what_takes_time_is_said(settings: CodecSpec, task: str) -> None:

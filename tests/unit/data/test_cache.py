@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from isopix.data import cache
-from isopix.data.cache import Stored, stored
-from isopix.data.preprocess import Preparation, prepare
-from isopix.data.sources.base import Part, Source
+from isopix.data.cache import CachedSource, cached_source
+from isopix.data.preprocess import PreprocessConfig, preprocess
+from isopix.data.sources.base import Source, SourceSplit
 from isopix.storage.artifact import MANIFEST_FILE
 from tests.unit.data.refusal import refusal
 from tests.unit.data.tables import encoded
@@ -22,29 +22,31 @@ PICTURES = [encoded(0), b"junk", encoded(1), encoded(2)]
 
 def _source(digest: str = "one") -> Source:
     labels = np.arange(len(PICTURES))
-    part = Part(len(PICTURES), lambda: iter(PICTURES), lambda i: f"picture {i}", labels)
+    part = SourceSplit(len(PICTURES), lambda: iter(PICTURES), lambda i: f"picture {i}", labels)
     return Source("set", {"train": part}, ("a", "b", "c", "d"), digest)
 
 
-def _stored(folder: Path, source: Source | None = None, wide: int | None = 4, rows: int = 4) -> Stored:
-    how = Preparation(rows=rows, cols=8, resample="area", crop_seed=None, wide=wide)
-    return stored(source or _source(), {"train": how}, folder)
+def _stored(folder: Path, source: Source | None = None, wide: int | None = 4, rows: int = 4) -> CachedSource:
+    how = PreprocessConfig(rows=rows, cols=8, resample="area", crop_seed=None, wide=wide)
+    return cached_source(source or _source(), {"train": how}, folder)
 
 
 @pytest.fixture
-def decoded(monkeypatch: pytest.MonkeyPatch) -> list[Part]:
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[SourceSplit]:
     """A part for each time that pictures were decoded."""
-    calls: list[Part] = []
+    calls: list[SourceSplit] = []
 
-    def counted(part: Part, how: Preparation) -> object:
+    def counted(part: SourceSplit, how: PreprocessConfig) -> object:
         calls.append(part)
-        return prepare(part, how)
+        return preprocess(part, how)
 
     monkeypatch.setattr(cache, "prepare", counted)
     return calls
 
 
-def test_the_second_time_nothing_is_decoded_and_all_is_equal(tmp_path: Path, decoded: list[Part]) -> None:
+def test_the_second_time_nothing_is_decoded_and_all_is_equal(
+    tmp_path: Path, decoded: list[SourceSplit]
+) -> None:
     first, second = _stored(tmp_path), _stored(tmp_path)
     assert len(decoded) == 1
     one, other = first.splits["train"], second.splits["train"]
@@ -52,9 +54,9 @@ def test_the_second_time_nothing_is_decoded_and_all_is_equal(tmp_path: Path, dec
     assert one.labels is not None
     assert other.labels is not None
     assert torch.equal(one.labels, other.labels)
-    assert one.wide is not None
-    assert other.wide is not None
-    assert torch.equal(one.wide.pixels, other.wide.pixels)
+    assert one.full_resolution is not None
+    assert other.full_resolution is not None
+    assert torch.equal(one.full_resolution.pixels, other.full_resolution.pixels)
     assert (first.key, first.bad) == (second.key, second.bad)
 
 
@@ -71,7 +73,7 @@ def test_bad_pictures_are_left_out_with_their_labels_and_remembered(tmp_path: Pa
 def test_bad_pictures_are_named_by_the_source_of_today(tmp_path: Path) -> None:
     _stored(tmp_path)
     moved = _source()
-    part = dataclasses.replace(moved.parts["train"], name=lambda i: f"moved {i}")
+    part = dataclasses.replace(moved.splits["train"], name=lambda i: f"moved {i}")
     held = _stored(tmp_path, dataclasses.replace(moved, parts={"train": part}))
     assert [bad.path for bad in held.bad] == ["moved 1"]
 
@@ -113,7 +115,7 @@ def _truncate(path: Path) -> None:
     "file", [MANIFEST_FILE, "train.images.npy", "train.labels.npy", "train.pixels.npy", "train.shapes.npy"]
 )
 def test_a_damaged_cache_is_made_anew(
-    tmp_path: Path, decoded: list[Part], damage: Callable[[Path], None], file: str
+    tmp_path: Path, decoded: list[SourceSplit], damage: Callable[[Path], None], file: str
 ) -> None:
     images = _stored(tmp_path).splits["train"].images.clone()
     damage(next(tmp_path.glob(f"*/{file}")))
@@ -121,7 +123,7 @@ def test_a_damaged_cache_is_made_anew(
     assert len(decoded) == 2
 
 
-def test_a_changed_record_is_not_believed(tmp_path: Path, decoded: list[Part]) -> None:
+def test_a_changed_record_is_not_believed(tmp_path: Path, decoded: list[SourceSplit]) -> None:
     _stored(tmp_path)
     record = next(tmp_path.glob(f"*/{MANIFEST_FILE}"))
     record.write_text(record.read_text().replace("not a JPEG", "hot a JPEG"))
@@ -129,7 +131,7 @@ def test_a_changed_record_is_not_believed(tmp_path: Path, decoded: list[Part]) -
     assert len(decoded) == 2
 
 
-def test_writing_to_the_tensors_never_reaches_the_cache(tmp_path: Path, decoded: list[Part]) -> None:
+def test_writing_to_the_tensors_never_reaches_the_cache(tmp_path: Path, decoded: list[SourceSplit]) -> None:
     _stored(tmp_path).splits["train"].images.fill_(0)
     assert _stored(tmp_path).splits["train"].images.any()
     assert len(decoded) == 1
@@ -138,7 +140,7 @@ def test_writing_to_the_tensors_never_reaches_the_cache(tmp_path: Path, decoded:
 def test_a_failure_while_decoding_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(part: Part, how: Preparation) -> object:
+    def fail(part: SourceSplit, how: PreprocessConfig) -> object:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(cache, "prepare", fail)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from isopix.data.decode import decode, reason
+from isopix.data.decode import decode_image, failure_reason
 
 
 def _encode(image: Image.Image, kind: str = "PNG", **options: object) -> bytes:
@@ -19,13 +19,13 @@ def _encode(image: Image.Image, kind: str = "PNG", **options: object) -> bytes:
 
 
 def _pixel(data: bytes) -> tuple[int, ...]:
-    return decode(data, 1).getpixel((0, 0))  # type: ignore[return-value]
+    return decode_image(data, 1).getpixel((0, 0))  # type: ignore[return-value]
 
 
 def _why(data: bytes | Path) -> str:
     with pytest.raises(Exception) as caught:  # noqa: PT011  # any kind: the reason is what is tested
-        decode(data, 1)
-    return reason(caught.value)
+        decode_image(data, 1)
+    return failure_reason(caught.value)
 
 
 def _paletted() -> Image.Image:
@@ -73,7 +73,7 @@ def test_conversion_rule(data: bytes, pixel: tuple[int, ...]) -> None:
 
 
 def test_sixteen_bit_arrays_keep_their_high_byte() -> None:
-    assert decode(np.full((2, 2), 0x1FF, dtype=np.uint16), 1).getpixel((0, 0)) == (1, 1, 1)
+    assert decode_image(np.full((2, 2), 0x1FF, dtype=np.uint16), 1).getpixel((0, 0)) == (1, 1, 1)
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
@@ -92,13 +92,13 @@ def test_exif_orientation_is_applied(orientation: int) -> None:
     exif = Image.Exif()
     exif[0x0112] = orientation
     lying = upright if undo is None else upright.transpose(undo)
-    assert np.array_equal(np.asarray(decode(_encode(lying, exif=exif), 1)), np.asarray(upright))
+    assert np.array_equal(np.asarray(decode_image(_encode(lying, exif=exif), 1)), np.asarray(upright))
 
 
 def test_a_large_jpeg_is_decoded_no_smaller_than_asked_for() -> None:
     data = _encode(Image.new("RGB", (1000, 600)), "JPEG")
-    assert decode(data, 100).size == (250, 150)
-    assert decode(data, 400).size == (1000, 600)
+    assert decode_image(data, 100).size == (250, 150)
+    assert decode_image(data, 400).size == (1000, 600)
 
 
 def _png_header(width: int, height: int) -> bytes:

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from isopix.codecs import GreyThumbnail, WholePatch
+from isopix.codecs import FullPatchSpec, GrayThumbnailSpec
 from isopix.core.random import generator
 from isopix.core.types import Images
-from isopix.data.dataset import Data
+from isopix.data.dataset import DataConfig
 from isopix.generate.reconstruct import Reconstruction, reconstruct
 from isopix.model.blocks import Transformer
 from isopix.model.heads import Head, Linear, Regression
@@ -24,10 +24,10 @@ from isopix.recipes.recipe import Recipe
 PATCH, SIDE = 8, 32
 
 
-def network(head: Head, codec: WholePatch | GreyThumbnail) -> Network:
+def network(head: Head, codec: FullPatchSpec | GrayThumbnailSpec) -> Network:
     recipe = Recipe(
         name="reconstruct",
-        data=Data(rows=SIDE, cols=SIDE),
+        data=DataConfig(rows=SIDE, cols=SIDE),
         codec=codec,
         stem=Patches(),
         block=Transformer(heads=2, norm=Layer(), activation="gelu", bias=True),
@@ -67,7 +67,7 @@ def error(found: Reconstruction, images: Images) -> float:
 
 
 def test_a_regression_that_has_learnt_one_image_gives_it_back() -> None:
-    net = network(Regression(), WholePatch(patch=PATCH))
+    net = network(Regression(), FullPatchSpec(patch_size=PATCH))
     before = reconstruct(net, picture(), generator=generator(0, "hide"))
     after = reconstruct(overfitted(net), picture(), generator=generator(0, "hide"))
     assert error(before, picture()) > 60  # grey everywhere
@@ -79,7 +79,7 @@ def test_a_regression_that_has_learnt_one_image_gives_it_back() -> None:
 
 @pytest.mark.parametrize("head", [Linear(), Regression()], ids=["linear", "regression"])
 def test_what_is_not_hidden_stays_and_what_is_becomes_the_likeliest_code(head: Head) -> None:
-    net = network(head, GreyThumbnail(patch=PATCH))
+    net = network(head, GrayThumbnailSpec(patch_size=PATCH))
     torch.nn.init.normal_(net.head.project.weight, generator=generator(0, "weights"))
     found = reconstruct(net, picture(), generator=generator(0, "hide"))
     hidden = found.hidden.clone()
@@ -92,7 +92,7 @@ def test_what_is_not_hidden_stays_and_what_is_becomes_the_likeliest_code(head: H
 
 
 def test_hidden_patches_alone_are_drawn_into_the_photograph_as_they_were_named_and_as_they_are() -> None:
-    net = network(Linear(), GreyThumbnail(patch=PATCH))
+    net = network(Linear(), GrayThumbnailSpec(patch_size=PATCH))
     torch.nn.init.normal_(net.head.project.weight, generator=generator(0, "weights"))
     found = reconstruct(net, picture(), generator=generator(0, "hide"))
     assert torch.equal(found.original, picture())
@@ -110,8 +110,8 @@ def test_hidden_patches_alone_are_drawn_into_the_photograph_as_they_were_named_a
 
 
 def test_a_network_over_a_palette_is_shown_its_colours_and_no_others() -> None:
-    recipe = replace(tiny.digits_bert(), data=Data(rows=8, cols=8), width=16, depth=1)
-    net = recipe.build(recipe.codec.example(recipe.grid))
+    recipe = replace(tiny.digits_bert(), data=DataConfig(rows=8, cols=8), width=16, depth=1)
+    net = recipe.build(recipe.codec.placeholder(recipe.grid))
     images = picture()[..., :8, 4:12]
     found = reconstruct(net, images, generator=generator(0, "hide"))
     quantised = net.codec.decode(net.codec.encode(images))

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from isopix.codecs.pixel import ByteChannels
+from isopix.codecs.bytes import BytesSpec
 from isopix.core.random import generator
-from isopix.data.dataset import Data
+from isopix.data.dataset import DataConfig
 from isopix.model.blocks import Convolution
 from isopix.objectives.masked import Masked
 from isopix.objectives.masks import Independent, Mask, Subpixel
@@ -37,14 +37,14 @@ class Largest(TorchDispatchMode):
 def network(mask: Mask) -> Network:
     recipe = Recipe(
         name="memory",
-        data=Data(rows=SIDE, cols=SIDE),
-        codec=ByteChannels(),
+        data=DataConfig(rows=SIDE, cols=SIDE),
+        codec=BytesSpec(),
         block=Convolution(),
         depth=1,
         width=8,
         objective=Masked(mask=mask),
     )
-    return recipe.build(recipe.codec.example(recipe.grid))
+    return recipe.build(recipe.codec.placeholder(recipe.grid))
 
 
 @pytest.mark.parametrize(("mask", "share"), [(Independent(), 0.15), (Subpixel(), 1 - 0.85**3)])

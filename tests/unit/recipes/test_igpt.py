@@ -49,8 +49,8 @@ def test_what_all_sizes_share(name: str) -> None:
     recipe = registry.find(name)
     assert (recipe.optimiser.beta1, recipe.optimiser.beta2) == (0.9, 0.95)
     assert (recipe.schedule.kind, recipe.schedule.warmup_epochs) == ("warmup_cosine", 1.0)
-    assert (recipe.codec.colours, recipe.block.expansion, recipe.block.bias) == (512, 4, False)
-    assert (recipe.data.source, recipe.data.augment.kind) == ("imagenet-1k", "imagenet")
+    assert (recipe.codec.num_colors, recipe.block.expansion, recipe.block.bias) == (512, 4, False)
+    assert (recipe.data.source, recipe.data.augment.kind) == ("imagenet-1k", "scale_crop")
 
 
 @pytest.mark.parametrize("name", TABLE)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from isopix.data.dataset import load as load_images
+from isopix.data.dataset import load_dataset
 from isopix.objectives.network import Network
 from isopix.probe.features import extract
 from isopix.probe.probe import Split, Splits
@@ -100,7 +100,7 @@ def test_a_run_that_was_stopped_ends_with_the_same_probes(
 
 
 def test_the_accuracy_is_that_of_the_networks_features_on_the_images_that_it_says(probed: RunFolder) -> None:
-    data, network = load_images(RECIPE.data, seed=RECIPE.seed), load(probed.path, device=CPU).network
+    data, network = load_dataset(RECIPE.data, seed=RECIPE.seed), load(probed.path, device=CPU).network
     parts = {
         "train": (data.train.images, data.train.labels),
         "validation": (data.validation.images[:45], data.validation.labels[:45]),
@@ -127,7 +127,7 @@ def test_the_test_images_are_not_looked_at(
         return extract(backbone, images, **settings)
 
     monkeypatch.setattr(along, "extract", spy)
-    data = load_images(RECIPE.data, seed=RECIPE.seed)
+    data = load_dataset(RECIPE.data, seed=RECIPE.seed)
     network = load(probed.path, device=CPU).network
     along.probe(RunFolder.create(tmp_path / "run"), 3, network, data, precision="fp32")
     assert torch.equal(torch.cat(seen), torch.cat([data.train.images, data.validation.images]))
@@ -140,7 +140,7 @@ def test_the_network_is_left_as_it_was(
     modes = []
     monkeypatch.setattr(along, "extract", lambda *given, **settings: modes.append(network.training) or fail())
     network: Network = load(probed.path, device=CPU).network.train(training)
-    data = load_images(RECIPE.data, seed=RECIPE.seed)
+    data = load_dataset(RECIPE.data, seed=RECIPE.seed)
     told = along.probe(RunFolder.create(tmp_path / "run"), 3, network, data, precision="fp32")
     assert modes == [False]
     assert network.training == training
@@ -178,7 +178,7 @@ def test_probing_is_not_counted_as_training(tmp_path: Path, monkeypatch: pytest.
     assert [record["seconds"] for record in records(folder, "train")] == list(range(1, 13))
 
 
-@pytest.mark.parametrize("change", ["data.holdout=0", "data.fold_back=true"])
+@pytest.mark.parametrize("change", ["data.holdout=0", "data.train_on_validation=true"])
 def test_without_validation_images_it_is_refused_before_training(tmp_path: Path, change: str) -> None:
     recipe = registry.resolve("igpt.digits", assignments=[*WORDS, change]).recipe
     with pytest.raises(ValueError, match="probe_every chooses and judges by validation images"):

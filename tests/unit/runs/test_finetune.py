@@ -149,8 +149,8 @@ def test_a_run_out_of_patience_is_finished_and_stays_so(pretrained: Path, tmp_pa
 @pytest.mark.parametrize(
     ("word", "needed"),
     [
-        ("data.fold_back=true", "it needs data.holdout above 0 and data.fold_back=false"),
-        ("data.holdout=0", "it needs data.holdout above 0 and data.fold_back=false"),
+        ("data.train_on_validation=true", "it needs data.holdout above 0 and data.train_on_validation=false"),
+        ("data.holdout=0", "it needs data.holdout above 0 and data.train_on_validation=false"),
         ("evaluate_images=0", "it needs evaluate_images above 0"),
     ],
 )
@@ -183,11 +183,11 @@ def test_from_scratch_is_the_same_recipe_at_the_rate_of_pre_training(pretrained:
 def test_a_fine_tuned_run_is_tuned_on_at_its_own_rate_with_all_labels(
     pretrained: Path, tmp_path: Path
 ) -> None:
-    finetuned(pretrained, tmp_path / "ft", "data.labels=4", "data.subset=1")
+    finetuned(pretrained, tmp_path / "ft", "data.labels_per_class=4", "data.subset=1")
     first, second = begin(str(pretrained)).recipe, begin(str(tmp_path / "ft")).recipe
     assert first.optimiser.learning_rate == pytest.approx(0.0003)
     assert second.optimiser.learning_rate == 0.01
-    assert (second.data.labels, second.data.subset) == (None, 0)
+    assert (second.data.labels_per_class, second.data.subset) == (None, 0)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,10 @@ def test_where_codes_alone_are_learnt_nothing_is_chosen_and_nothing_is_needed_fo
         (["width=32"], "width cannot be changed: the pre-trained network has 16; "),
         (["objective=autoregressive"], "objective cannot be changed"),
         (["class_token=true"], "class_token cannot be changed: the pre-trained network has false; fine"),
-        (["codec.colours=8"], "codec.colours cannot be changed: the pre-trained network has 17; fine-tune a"),
+        (
+            ["codec.num_colors=8"],
+            "codec.num_colors cannot be changed: the pre-trained network has 17; fine-tune a",
+        ),
         (["block=axial"], 'block cannot be changed: the pre-trained network has "transformer"; fine-tune a'),
         (["generative_wieght=1"], "did you mean 'classify.generative_weight'"),
     ],

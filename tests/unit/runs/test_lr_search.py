@@ -185,7 +185,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
-@pytest.mark.parametrize("change", ["evaluate_images=0", "data.holdout=0", "data.fold_back=true"])
+@pytest.mark.parametrize("change", ["evaluate_images=0", "data.holdout=0", "data.train_on_validation=true"])
 def test_without_validation_images_there_is_nothing_to_choose_by(change: str) -> None:
     recipe = registry.resolve("igpt.digits", assignments=[*WORDS, change]).recipe
     with pytest.raises(ValueError, match="a rate is chosen by validation images"):

@@ -47,5 +47,7 @@ def test_images_without_labels_are_refused_before_anything_is_trained(tmp_path: 
     pixels = np.random.default_rng(0).integers(256, size=(40, 8, 8, 3), dtype=np.uint8)
     np.savez(tmp_path / "bare.npz", x_train=pixels)
     with pytest.raises(ValueError, match=r"^neighbours needs labels; data set 'bare' has none"):
-        trained(tmp_path / "run", f"data.source={tmp_path / 'bare.npz'}", "codec.colours=4", "neighbours=5")
+        trained(
+            tmp_path / "run", f"data.source={tmp_path / 'bare.npz'}", "codec.num_colors=4", "neighbours=5"
+        )
     assert not (tmp_path / "run").exists()

@@ -9,7 +9,7 @@ import torch
 from isopix.codecs import kmeans, palette_file
 from isopix.core.random import generator
 from isopix.core.types import Images, Labels
-from isopix.data.dataset import load as load_images
+from isopix.data.dataset import load_dataset
 from isopix.objectives.base import Problem
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
@@ -34,7 +34,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recipe, Path]:
 @pytest.mark.parametrize(("split", "count"), [("validation", 40), ("test", 50)])
 def test_each_loss_is_of_the_split_that_it_names(run: tuple[Recipe, Path], split: str, count: int) -> None:
     recipe, out = run
-    data, learner = load_images(recipe.data, seed=recipe.seed), Pretraining(load(out, device=CPU).network)
+    data, learner = load_dataset(recipe.data, seed=recipe.seed), Pretraining(load(out, device=CPU).network)
     losses = {
         name: held_out(learner, getattr(data, name).first(count), seed=recipe.seed, precision="fp32")[
             "loss_nats"
@@ -49,7 +49,7 @@ def test_each_loss_is_of_the_split_that_it_names(run: tuple[Recipe, Path], split
 
 def test_the_rate_of_each_step_is_the_schedules(run: tuple[Recipe, Path]) -> None:
     recipe, out = run
-    epoch = -(-len(load_images(recipe.data, seed=recipe.seed).train) // recipe.batch)
+    epoch = -(-len(load_dataset(recipe.data, seed=recipe.seed).train) // recipe.batch)
     rates = [each["learning_rate"] for each in log.read_log(out / "log.jsonl") if each["kind"] == "train"]
     factors = [recipe.schedule.factor(step, steps=recipe.steps, epoch=epoch) for step in range(recipe.steps)]
     assert rates == pytest.approx([recipe.optimiser.learning_rate * factor for factor in factors])
@@ -82,8 +82,10 @@ def test_a_resumed_run_draws_the_masks_of_the_steps_that_are_left(
 def test_a_run_with_a_palette_file_says_where_its_colours_come_from(tmp_path: Path) -> None:
     file = tmp_path / "greys.npz"
     colours = torch.linspace(0, 255, 17).round()[:, None].expand(17, 3).contiguous()
-    palette_file.write(file, palette_file.StoredPalette(colours, "seventeen greys"))
-    recipe = registry.resolve("igpt.digits", assignments=[*WORDS, f"codec.source={file}", "steps=1"]).recipe
+    palette_file.write_palette(file, palette_file.PaletteFile(colours, "seventeen greys"))
+    recipe = registry.resolve(
+        "igpt.digits", assignments=[*WORDS, f"codec.palette_file={file}", "steps=1"]
+    ).recipe
     start(recipe, tmp_path / "run", device=CPU, watch=Watch())
     told = json.loads((tmp_path / "run" / "environment.json").read_text())
     assert told["palette"] == {"file": str(file), "source": "seventeen greys"}
@@ -104,15 +106,15 @@ def test_seconds_go_on_after_a_stop(tmp_path: Path) -> None:
 def test_the_palette_is_fitted_to_training_images_with_the_recipes_seed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    recipe = registry.resolve("igpt.digits", assignments=["codec.colours=9", "seed=4", "depth=1"]).recipe
-    data = load_images(recipe.data, seed=recipe.seed)
-    calls, real = [], kmeans.fit
+    recipe = registry.resolve("igpt.digits", assignments=["codec.num_colors=9", "seed=4", "depth=1"]).recipe
+    data = load_dataset(recipe.data, seed=recipe.seed)
+    calls, real = [], kmeans.fit_palette
 
     def fit(images, colours, *, seed):
         calls.append((images, colours, seed))
         return real(images, colours, seed=seed)
 
-    monkeypatch.setattr(kmeans, "fit", fit)
+    monkeypatch.setattr(kmeans, "fit_palette", fit)
     start(recipe, tmp_path / "run", device=torch.device("cpu"), watch=Watch(stop=lambda: True))
     [(images, colours, seed)] = calls
     assert torch.equal(images, data.train.images)

@@ -98,7 +98,7 @@ def test_the_test_images_are_judged_once_and_not_by_the_choice(whole: Path) -> N
 def test_it_is_the_run_of_so_many_steps_on_all_images(pretrained: Path, whole: Path, tmp_path: Path) -> None:
     """From the same weights, with the same settings, and nothing chosen."""
     step = json.loads((whole / "environment.json").read_text())["chosen"]["step"]
-    words = [*WORDS, "data.fold_back=true", f"steps={step}", "patience=null"]
+    words = [*WORDS, "data.train_on_validation=true", f"steps={step}", "patience=null"]
     recipe, origin = begin(str(pretrained), assignments=words)
     start(recipe, tmp_path / "plain", device=CPU, watch=Watch(), origin=origin)
     assert same(tmp_path / "plain", whole)
@@ -179,7 +179,7 @@ def test_from_scratch_the_palette_of_the_choice_is_kept(tmp_path: Path) -> None:
     pixels = draw.integers(0, 128, (60, 8, 8, 3)) + 127 * labels[:, None, None, None]
     np.savez(tmp_path / "set.npz", x_train=pixels.astype(np.uint8), y_train=labels)
     words = [*SMALL, "steps=20", "evaluate_every=5", f"data.source={tmp_path / 'set.npz'}", "batch=16"]
-    words += ["codec.colours=8", "data.rows=8", "data.cols=8", "optimiser.learning_rate=0.01"]
+    words += ["codec.num_colors=8", "data.rows=8", "data.cols=8", "optimiser.learning_rate=0.01"]
     assert fold("igpt.tiny", tmp_path / "ft", *words).finished
     codecs = [load(tmp_path / "ft" / name, device=CPU).network.codec for name in ("", "choice")]
     assert codecs[0].fingerprint() == codecs[1].fingerprint()
@@ -204,10 +204,13 @@ def test_a_chosen_step_of_none_at_all_is_refused_and_test_stays_unseen(
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("data.fold_back=true", "data.fold_back=true leaves none to choose by; give one of the two"),
+        (
+            "data.train_on_validation=true",
+            "data.train_on_validation=true leaves none to choose by; give one of the two",
+        ),
         ("patience=null", "patience=null or generative_weight=inf choose none"),
         ("generative_weight=inf", "patience=null or generative_weight=inf choose none"),
-        ("data.labels=4", "data.labels=4 from few"),
+        ("data.labels_per_class=4", "data.labels_per_class=4 from few"),
         ("data.holdout=0", "chosen by validation images, and data set 'digits' has none"),
         ("evaluate_images=0", "chosen by validation images; it needs evaluate_images above 0"),
     ],

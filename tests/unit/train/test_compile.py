@@ -15,10 +15,10 @@ from isopix.train.tasks import Pretraining
 from isopix.train.optim import Adam
 from isopix.train.train_step import Stepper
 
-recipe = next(case for case in cases.CASES if case.objective.kind == sys.argv[1] and case.codec.colours == 32)
+recipe = next(case for case in cases.CASES if case.objective.kind == sys.argv[1] and case.codec.num_colors == 32)
 for compiled in (False, True):
     learner = Pretraining(cases.network(recipe))
-    learner.module.codec.prepare()
+    learner.module.codec.build_table()
     one = Stepper(learner, Adam(), accumulate=1, precision="fp32", compiled=compiled)
     for step in range(1, 4):
         problem = learner.prepare(cases.images(recipe, 8), None, generator(0, "step", step))

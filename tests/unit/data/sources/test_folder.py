@@ -5,21 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from isopix.data.sources.base import Picture, Source
+from isopix.data.sources.base import RawImage, Source
 from isopix.data.sources.folder import read_folder
 from tests.unit.data.conftest import Draw
 from tests.unit.data.refusal import refusal
 
 
-def _files(source: Source, split: str = "train") -> list[Picture]:
-    return list(source.parts[split].pictures())  # type: ignore[index]
+def _files(source: Source, split: str = "train") -> list[RawImage]:
+    return list(source.splits[split].images())  # type: ignore[index]
 
 
 def test_a_flat_folder_has_no_labels_and_keeps_its_order(tmp_path: Path, draw: Draw) -> None:
     paths = [draw(tmp_path / f"{name}.png") for name in "cab"]
     source = read_folder(tmp_path)
     assert _files(source) == sorted(paths)
-    assert (source.parts["train"].labels, source.classes) == (None, ())
+    assert (source.splits["train"].labels, source.classes) == (None, ())
 
 
 def test_sub_folders_are_classes_and_their_first_files_come_first(tmp_path: Path, draw: Draw) -> None:
@@ -28,8 +28,8 @@ def test_sub_folders_are_classes_and_their_first_files_come_first(tmp_path: Path
     source = read_folder(tmp_path)
     names = [path.relative_to(tmp_path).as_posix() for path in _files(source) if isinstance(path, Path)]
     assert names == ["cat/3.png", "dog/1.JPG", "cat/9.png", "dog/2.png", "cat/deep/1.png"]
-    assert source.parts["train"].labels is not None
-    assert source.parts["train"].labels.tolist() == [0, 1, 0, 1, 0]
+    assert source.splits["train"].labels is not None
+    assert source.splits["train"].labels.tolist() == [0, 1, 0, 1, 0]
     assert source.classes == ("cat", "dog")
 
 
@@ -38,8 +38,8 @@ def test_split_folders_are_known_by_their_names(tmp_path: Path, classes: Path, w
     for split in ("train", word, "test"):
         shutil.copytree(classes, tmp_path / "set" / split)
     source = read_folder(tmp_path / "set")
-    assert sorted(source.parts) == ["test", "train", "validation"]
-    assert all(part.count == 40 and part.labels is not None for part in source.parts.values())
+    assert sorted(source.splits) == ["test", "train", "validation"]
+    assert all(split.num_images == 40 and part.labels is not None for part in source.splits.values())
 
 
 def test_other_files_and_hidden_ones_are_passed_over(classes: Path, draw: Draw) -> None:
@@ -47,23 +47,23 @@ def test_other_files_and_hidden_ones_are_passed_over(classes: Path, draw: Draw) 
     (classes / "cat" / "notes.txt").write_text("cats")
     draw(classes / ".thumbnails" / "1.png")
     draw(classes / "cat" / ".hidden.png")
-    assert read_folder(classes).parts["train"].count == 40
+    assert read_folder(classes).splits["train"].num_images == 40
 
 
 def test_a_link_to_a_parent_is_not_followed_for_ever(classes: Path) -> None:
     (classes / "cat" / "loop").symlink_to(classes)
     (classes / "dog" / "self").symlink_to(classes / "dog")
-    assert read_folder(classes).parts["train"].count == 40
+    assert read_folder(classes).splits["train"].num_images == 40
 
 
 def test_the_digest_changes_with_content_and_names_but_not_with_time(classes: Path, draw: Draw) -> None:
-    first = read_folder(classes).digest
+    first = read_folder(classes).content_hash
     (classes / "cat" / "00.png").touch()
-    assert read_folder(classes).digest == first
+    assert read_folder(classes).content_hash == first
     draw(classes / "cat" / "00.png", seed=999)
-    second = read_folder(classes).digest
+    second = read_folder(classes).content_hash
     (classes / "cat" / "00.png").rename(classes / "cat" / "99.png")
-    assert len({first, second, read_folder(classes).digest}) == 3
+    assert len({first, second, read_folder(classes).content_hash}) == 3
 
 
 def test_an_empty_folder_is_refused(tmp_path: Path) -> None:

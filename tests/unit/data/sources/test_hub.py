@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from isopix.data.sources.hub import HUB, read_hub
+from isopix.data.sources.hub import HUB_DATASETS, read_hub
 from tests.unit.data.refusal import refusal
 from tests.unit.data.tables import encoded, table
 
@@ -64,16 +64,16 @@ def _install(monkeypatch: pytest.MonkeyPatch, load_dataset: Any) -> None:
     monkeypatch.setitem(sys.modules, "datasets", module)
 
 
-@pytest.mark.parametrize("name", HUB)
+@pytest.mark.parametrize("name", HUB_DATASETS)
 def test_every_name_gives_train_and_test(name: str, hub: list[tuple[str, str]]) -> None:
     source = read_hub(name)
-    assert {split: part.count for split, part in source.parts.items()} == {"train": 2000, "test": 2000}
+    assert {split: split.num_images for split, part in source.splits.items()} == {"train": 2000, "test": 2000}
     assert (source.name, source.classes) == (name, ("a", "b", "c"))
 
 
 def test_all_rows_come_in_order(hub: list[tuple[str, str]]) -> None:
-    part = read_hub("cifar10").parts["train"]
-    assert list(part.pictures()) == [encoded(i % 10) for i in range(2000)]
+    part = read_hub("cifar10").splits["train"]
+    assert list(part.images()) == [encoded(i % 10) for i in range(2000)]
     assert part.labels is not None
     assert part.labels[:11].tolist() == [0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 0]
 
@@ -84,9 +84,9 @@ def test_the_validation_images_of_imagenet_are_its_test_images(hub: list[tuple[s
 
 
 def test_the_digest_follows_the_content_of_the_files(hub: list[tuple[str, str]], tmp_path: Path) -> None:
-    before = read_hub("cifar10").digest
+    before = read_hub("cifar10").content_hash
     (tmp_path / "data.arrow").write_bytes(b"other content")
-    assert read_hub("cifar10").digest != before
+    assert read_hub("cifar10").content_hash != before
 
 
 def test_a_missing_library_ends_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from isopix.data.sources.registry import open_source, read_digits, read_npz
 from numpy.lib import format as npy_format
 
 from isopix.data.sources.base import Source
-from isopix.data.sources.registry import open_source, read_digits, read_npz
 from isopix.storage import npy
 from tests.unit.data.refusal import refusal
 
@@ -23,7 +23,7 @@ WAYS = (
 
 def test_digits_have_seventeen_levels_of_grey() -> None:
     source = read_digits()
-    pixels = np.stack([np.asarray(picture) for picture in source.parts["train"].pictures()])
+    pixels = np.stack([np.asarray(picture) for picture in source.splits["train"].images()])
     assert pixels.shape == (1797, 8, 8)
     assert np.unique(pixels).tolist() == [round(v * 255 / 16) for v in range(17)]
     assert source.classes == tuple("0123456789")
@@ -51,19 +51,19 @@ def test_npz_arrays_are_read_with_labels_and_class_names(tmp_path: Path) -> None
         y_test=LABELS[:2, None],
         class_names=["cat", "dog"],
     )
-    assert {name: part.count for name, part in source.parts.items()} == {"train": 4, "test": 2}
+    assert {name: split.num_images for name, split in source.splits.items()} == {"train": 4, "test": 2}
     assert source.classes == ("cat", "dog")
-    assert np.array_equal(np.stack(list(source.parts["train"].pictures())), IMAGES)  # type: ignore[arg-type]
+    assert np.array_equal(np.stack(list(source.splits["train"].images())), IMAGES)  # type: ignore[arg-type]
 
 
 def test_npz_needs_neither_labels_nor_test_images(tmp_path: Path) -> None:
     source = _source(tmp_path, x_train=IMAGES[..., :1])
-    assert (list(source.parts), source.classes) == (["train"], ())
+    assert (list(source.splits), source.classes) == (["train"], ())
 
 
 def test_missing_labels_of_a_hub_test_set_are_none(tmp_path: Path) -> None:
     source = _source(tmp_path, x_train=IMAGES, y_train=LABELS, x_test=IMAGES, y_test=np.full(4, -1))
-    assert source.parts["test"].labels is None
+    assert source.splits["test"].labels is None
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_an_array_that_claims_more_than_memory_is_refused(tmp_path: Path) -> Non
 def test_a_small_file_of_one_colour_is_read_at_any_ratio(tmp_path: Path) -> None:
     path = tmp_path / "set.npz"
     np.savez_compressed(path, x_train=np.zeros((10, 1000, 1000), dtype=np.uint8))
-    assert read_npz(path).parts["train"].count == 10
+    assert read_npz(path).splits["train"].num_images == 10
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
