@@ -17,7 +17,7 @@ from isopix.runs.refit import fold_back as choose_and_fold_back
 
 FoldBack = Annotated[
     bool,
-    Parameter(help="a run in OUT/choice chooses the step; then learn from train and validation so long"),
+    Parameter(help="a run in OUT/selection chooses the step; then learn from train and validation so long"),
 ]
 
 

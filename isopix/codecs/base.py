@@ -29,4 +29,4 @@ class Codec(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def fingerprint(self) -> str:
-        """Return a hash of everything that decides the code of a pixel; codecs with the same hash are equal."""
+        """Return a hash of everything that decides the codes; codecs with the same hash are equal."""

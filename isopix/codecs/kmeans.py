@@ -35,8 +35,8 @@ def fit_palette(
     """Return the colors of least squared error that k-means (Lloyd, k-means++) finds.
 
     Centers are rounded to whole levels, so that every color is its own nearest color after decoding; a center
-    that then equals another is replaced by the color with the largest error. The same images, in any order and
-    batches, and the same seed give the same colors. Raises ValueError if the images have fewer than
+    that then equals another is replaced by the color with the largest error. The same images, in any order
+    and batches, and the same seed give the same colors. Raises ValueError if the images have fewer than
     `num_colors` distinct colors.
     """
     check_num_colors(num_colors)

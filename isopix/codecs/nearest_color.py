@@ -38,8 +38,8 @@ def nearest_codes(colors: FixedPointColors, pixels: Pixels) -> Int[Tensor, " P"]
 def lookup_table(colors: FixedPointColors) -> LookupTable:
     """Return the nearest codes of all 2^24 pixels, at index red << 16 | green << 8 | blue.
 
-    The cube is divided into cells. A color can be nearest to some pixel of a cell only if its smallest distance
-    to the cell is not above any color's largest: on average about three of 512 colors remain.
+    The cube is divided into cells. A color can be nearest to some pixel of a cell only if its smallest
+    distance to the cell is not above any color's largest: on average about three of 512 colors remain.
     """
     points = colors.double()
     corners = torch.arange(0, 256, CELL_SIDE, dtype=torch.float64) * FIXED_POINT_SCALE
@@ -61,7 +61,7 @@ def lookup_table(colors: FixedPointColors) -> LookupTable:
 def _bounds(
     points: Float[Tensor, "K 3"], corners: Float[Tensor, " cells"]
 ) -> tuple[Float[Tensor, "cells 3 K"], Float[Tensor, "cells 3 K"]]:
-    """Return squared distances along each axis from every color to the nearest and farthest level of a cell."""
+    """Return squared distances, by axis, from every color to the nearest and farthest level of a cell."""
     first = corners[:, None, None]
     last = first + (CELL_SIDE - 1) * FIXED_POINT_SCALE
     outside = torch.maximum(first - points.T, points.T - last).clamp(min=0)
@@ -75,7 +75,7 @@ def _compare(
     by_pixel: Float[Tensor, "K P"],
     codes: Int16[Tensor, "cells P"],
 ) -> None:
-    """Write the best of each cell's candidates into `codes`; cells with similar numbers are processed together."""
+    """Write the best of each cell's candidates into `codes`; cells with similar numbers go together."""
     counts = candidates.sum(1)
     colors = candidates.nonzero()[:, 1]  # ascending within a cell, so that ties go to the lower index
     starts = counts.cumsum(0) - counts

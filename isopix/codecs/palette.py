@@ -18,10 +18,10 @@ BREAK_EVEN = 2**27  # distances that take about as long as the table; both give 
 class Palette(Codec):
     """The nearest of K colors for each pixel: iGPT's 9-bit codes (section 3.2).
 
-    Distances are squared differences summed over red, green and blue in levels of 0..255, which gives the same
-    order as OpenAI's x / 127.5 - 1. They are exact (see `nearest_color`); ties go to the lower index, on every
-    device. Colors are stored as integers, in 1/65536 of a level, so that casting a model to half precision
-    does not change them.
+    Distances are squared differences summed over red, green and blue in levels of 0..255, which gives the
+    same order as OpenAI's x / 127.5 - 1. They are exact (see `nearest_color`); ties go to the lower index, on
+    every device. Colors are stored as integers, in 1/65536 of a level, so that casting a model to half
+    precision does not change them.
     """
 
     fixed: Int32[Tensor, "K 3"]  # fixed-point colors
@@ -63,7 +63,7 @@ class Palette(Codec):
         return self.table.index_select(0, index.flatten()).long().view(len(images), -1, 1)
 
     def build_table(self) -> None:
-        """Build the lookup table (under a second, 32 MiB) if there is none; call it before `torch.compile`."""
+        """Build the lookup table (32 MiB, under a second) if there is none; call before `torch.compile`."""
         if self.table is None:
             self.table = nearest_color.lookup_table(self.fixed.cpu()).to(self.fixed.device)
 

@@ -71,10 +71,10 @@ def check_palette_path(path: Path) -> None:
 
 
 def read_palette(path: Path, value_range: ValueRange | None = None) -> PaletteFile:
-    """Read isopix's `.npz`, or any `.npy` or `.npz` array [K 3] with values from black to white in `value_range`.
+    """Read isopix's `.npz`, or any `.npy` or `.npz` array [K 3]; `value_range` is its black and white.
 
-    Raises ValueError if there is no such array, if its range is not stated (OpenAI's file is recognized by its
-    hash), if the colors are not a valid palette, or if an isopix file has been changed.
+    Raises ValueError if there is no such array, if its range is not stated (OpenAI's file is recognized by
+    its hash), if the colors are not a valid palette, or if an isopix file has been changed.
     """
     arrays = _arrays(path)
     try:
@@ -124,7 +124,7 @@ def _from_array(path: Path, arrays: Arrays, value_range: ValueRange | None) -> P
     _check_table(tables[0])
     if hashlib.sha256(path.read_bytes()).hexdigest() == OPENAI_SHA256:
         if value_range not in (None, OPENAI_RANGE):
-            raise ValueError("this is OpenAI's palette; its values run from -1 to 1")
+            raise ValueError("this is OpenAI's palette; its values range from -1 to 1")
         return PaletteFile(_levels(tables[0], OPENAI_RANGE), "kmeans_centers.npy, presumably OpenAI's")
     if value_range is None:
         low, high = tables[0].min(), tables[0].max()

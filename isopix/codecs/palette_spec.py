@@ -45,7 +45,7 @@ class PaletteSpec:
         return "" if self.palette_file else f"fitting {self.num_colors} colors"
 
     def fit(self, images: Images, grid: Grid, seed: int) -> Palette:
-        """Return the palette of the file, or one fitted to these images. Raises ValueError if sizes differ."""
+        """Return the file's palette, or one fitted to the images. Raises ValueError if its size is wrong."""
         if self.palette_file is not None:
             return self.build(grid, read_palette(Path(self.palette_file)).colors)
         try:

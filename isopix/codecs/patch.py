@@ -1,8 +1,8 @@
 """Patch codecs: a position is a square patch, reduced to a mean color, a few colors, a small grayscale image,
 or not reduced at all.
 
-All arithmetic is in integers, so that every device computes the same codes. A code is decoded to the middle of
-the values that it stands for, so that encoding gives it back.
+All arithmetic is in integers, so that every device computes the same codes. A code is decoded to the middle
+of the values that it stands for, so that encoding gives it back.
 """
 
 import hashlib
@@ -68,7 +68,7 @@ class DownsampledColorSpec(StatelessCodecSpec):
 
 @spec
 class GrayThumbnailSpec(StatelessCodecSpec):
-    """8 x 8 pixels of the patch in gray levels of `bits` bits: 64 codes of 4 levels (PatchFormer section 2.1).
+    """8 x 8 pixels of the patch as `bits`-bit gray levels: 64 codes of 4 levels (PatchFormer section 2.1).
 
     The paper describes the pixels in two ways: `center_crop` takes those in the middle of the patch, as its
     sentence about the ground truth says; `subsample` takes pixels at equal distances over the whole patch, as

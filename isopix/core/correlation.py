@@ -60,5 +60,5 @@ def ranks(values: Vector) -> Vector:
 
 
 def _interval(rho: float, variance: float, most: float) -> tuple[float, float]:
-    centre, half = math.atanh(min(most, max(-most, rho))), Z_95 * math.sqrt(variance)
-    return math.tanh(centre - half), math.tanh(centre + half)
+    center, half = math.atanh(min(most, max(-most, rho))), Z_95 * math.sqrt(variance)
+    return math.tanh(center - half), math.tanh(center + half)

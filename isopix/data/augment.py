@@ -60,11 +60,11 @@ class ScaleCrop:
     """Shorter side uniform in [min_side, max_side], random square crop, input resolution (iGPT section 3.1,
     which has no flip); then a horizontal flip with probability `flip`.
 
-    A crop of `crop` pixels from an image whose shorter side is r is a box of crop/r of that side: it is cut at
-    a uniformly random position from the full-resolution image and area-averaged to rows x cols in one step.
-    The full-resolution images are stored with a shorter side of `source_side`, so that even the smallest box
-    has two stored pixels for each output pixel: about 48 KB per photograph for 32x32. For inputs that are not
-    square the box has their aspect ratio.
+    A crop of `crop` pixels from an image whose shorter side is r is a box of crop/r of that side: it is cut
+    at a uniformly random position from the full-resolution image and area-averaged to rows x cols in one
+    step. The full-resolution images are stored with a shorter side of `source_side`, so that even the
+    smallest box has two stored pixels for each output pixel: about 48 KB per photograph for 32x32. For inputs
+    that are not square the box has their aspect ratio.
     """
 
     kind: Literal["scale_crop"] = "scale_crop"
@@ -100,7 +100,7 @@ Augmentation = NoAugmentation | PadCropFlip | ScaleCrop
 
 
 def pad_crop_flip(images: Images, *, pad: int, flip: float, generator: torch.Generator) -> Images:
-    """Shift each image by up to `pad` pixels with a reflected border, and flip it at random; in one gather."""
+    """Shift each image by up to `pad` pixels with reflected borders and flip it at random, in one gather."""
     count, _, height, width = images.shape
     shifts = torch.randint(-pad, pad + 1, (2, count, 1), generator=generator)
     flipped = torch.rand(count, 1, generator=generator) < flip

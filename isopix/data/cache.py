@@ -32,9 +32,9 @@ class BadFile:
 
 @dataclass(frozen=True)
 class CachedSource:
-    """The preprocessed splits of a source; `key` names the folder, `content_hash` is independent of Pillow."""
+    """The preprocessed splits of a source; unlike `key`, `content_hash` does not depend on Pillow."""
 
-    key: str
+    key: str  # the folder's name
     content_hash: str
     splits: dict[SplitName, Split]
     bad_files: tuple[BadFile, ...]

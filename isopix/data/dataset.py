@@ -33,8 +33,8 @@ class DataConfig:
 
     `source` is a name (digits, cifar10, cifar100, stl10, imagenet-1k, tiny-imagenet) or a path to a folder of
     images, an .npz file, a Parquet file or folder. The shorter side is resized to fit, then `crop` takes the
-    center or a random box, drawn once per image. `holdout` is the fraction of the training images held out for
-    each of validation and test that the source lacks; None is the paper's: 0.1, and 0.04 for imagenet-1k.
+    center or a random box, drawn once per image. `holdout` is the fraction of the training images held out
+    for each of validation and test that the source lacks; None is the paper's: 0.1, and 0.04 for imagenet-1k.
     `train_on_validation` adds the validation images to train. `limit` keeps the first images of each split.
     `labels_per_class` then keeps a random subset of train with that many images of each class, or that
     fraction of each (`10%`); `subset` is the index of the random draw. `augment` changes training images;
@@ -137,9 +137,9 @@ def load_dataset(
     A source's own validation and test splits are used. For each one that it lacks, ceil(holdout * n) of its n
     training images are held out, by a random permutation of `seed`: of 50,000 at 0.1, 45,000 stay; the order
     stays the same. `train_on_validation` changes neither the number of images of each split before they are
-    joined nor the test images. `cache` is $ISOPIX_CACHE or ~/.cache/isopix unless given. Images that cannot be
-    read are listed in `bad_files_csv`, or in a file in the cache. Raises ValueError if they are more than 1 %,
-    and what the readers and the cache raise.
+    joined nor the test images. `cache` is $ISOPIX_CACHE or ~/.cache/isopix unless given. Images that cannot
+    be read are listed in `bad_files_csv`, or in a file in the cache. Raises ValueError if they are more than
+    1 %, and what the readers and the cache raise.
     """
     source = open_source(config.source)
     cache = cache or default_cache()

@@ -61,7 +61,7 @@ class RandomPatchAugment:
             raise ValueError(f"min_bits {self.min_bits}; allowed: 1 to 8")
 
     def apply(self, images: Images, patch_size: int, generator: torch.Generator) -> Images:
-        """Return the images with each patch changed at random; `generator` is the only source of randomness."""
+        """Return the images with each patch changed at random, as a function of `generator` alone."""
         pixels = rearrange(images, "b c (h p) (w q) -> (b h w) c p q", p=patch_size, q=patch_size).float()
         draw = _Uniform(len(pixels), generator, images.device)
         pixels = random_resized_crop(pixels, round(self.crop * patch_size), draw.uniform(), draw.uniform())
@@ -139,7 +139,7 @@ def blend_grayscale(pixels: Patches, fraction: PerPatch) -> Patches:
 
 
 def _resampling(start: PerPatch, size: int, side: int) -> Float[Tensor, "patches side side"]:
-    """Return weights of bilinear resizing: row i has those of output pixel i over start .. start + size - 1."""
+    """Return bilinear weights: row i has those of output pixel i, over start .. start + size - 1."""
     position = (torch.arange(side, device=start.device) + 0.5) * size / side - 0.5
     position = position.clamp(0, size - 1) + start[:, None]
     distance = position[..., None] - torch.arange(side, device=start.device)

@@ -50,7 +50,8 @@ class PreprocessedImage:
 def preprocess(split: SourceSplit, config: PreprocessConfig) -> Iterator[PreprocessedImage | str]:
     """Yield each image of the split in order, or the reason why it cannot be read.
 
-    Threads, not processes: Pillow's decoders release the GIL, and pixels need not be copied between processes.
+    Threads, not processes: Pillow's decoders release the GIL, and pixels need not be copied between
+    processes.
     """
     jobs = zip(split.images(), _crop_positions(split.num_images, config.crop_seed), strict=True)
     threads = os.cpu_count() or 1

@@ -160,8 +160,8 @@ class RegressionHead(Decoder):
         super().__init__()
         if not codec.ordinal:
             raise ValueError(
-                f"head regression needs codes that are levels of brightness, not the {codec.vocab_size} names of "
-                "this codec; take codec full_patch, bytes or gray_thumbnail"
+                f"head regression needs codes that are levels of brightness, not the {codec.vocab_size} "
+                "names of this codec; take codec full_patch, bytes or gray_thumbnail"
             )
         self.unit = (codec.vocab_size - 1) / 2  # levels
         self.project = nn.Linear(width, codec.num_codes, bias=False)

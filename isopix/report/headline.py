@@ -90,7 +90,7 @@ def levels(run: Gathered) -> int | None:
     if isinstance(codec, Mapping) and codec.get("kind") in CHANNELS:
         bits = codec.get("bits")
         return 2 ** (CHANNELS[codec["kind"]] * bits) if isinstance(bits, int) and 1 <= bits <= 8 else None
-    colours = codec.get("colours") if isinstance(codec, Mapping) else None
+    colours = codec.get("num_colors") if isinstance(codec, Mapping) else None
     return colours if isinstance(colours, int) and colours > 0 else None
 
 

@@ -33,14 +33,14 @@ SAYINGS: dict[str, dict[str | bool | None, str]] = {
     "codec": {
         "palette": "Each pixel is named by the nearest of {codec.num_colors:,} colours",
         "bytes": "Each pixel is named by its red, green and blue level of 256, its three sub-pixels",
-        "mean_color": "Each patch of {codec.patch_size} × {codec.patch_size} pixels is named by its mean colour, in"
-        " {codec.bits} bits a channel",
+        "mean_color": "Each patch of {codec.patch_size} × {codec.patch_size} pixels is named by its mean"
+        " colour, in {codec.bits} bits a channel",
         "downsampled_color": "Each patch of {codec.patch_size} × {codec.patch_size} pixels is named by"
         " {codec.side} × {codec.side} colours, in {codec.bits} bits a channel",
-        "gray_thumbnail": "Each patch of {codec.patch_size} × {codec.patch_size} pixels is named by the greys of 8 × 8"
-        " of them, in {codec.bits} bits",
-        "full_patch": "Each patch of {codec.patch_size} × {codec.patch_size} pixels is named by the red, green and"
-        " blue level of 256 of each of them, its sub-pixels",
+        "gray_thumbnail": "Each patch of {codec.patch_size} × {codec.patch_size} pixels is named by the greys"
+        " of 8 × 8 of them, in {codec.bits} bits",
+        "full_patch": "Each patch of {codec.patch_size} × {codec.patch_size} pixels is named by the red,"
+        " green and blue level of 256 of each of them, its sub-pixels",
     },
     "head": {
         "regression": "No level is chosen: each {code} is given a mean, and its loss is half the squared"

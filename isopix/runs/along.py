@@ -30,7 +30,8 @@ def require(data: ImageDataset) -> None:
     if len(data.validation) < 2:
         raise ValueError(
             "probe_every chooses and judges by validation images, and there are "
-            f"{len(data.validation)}; it needs two or more, as by data.holdout=0.1 and data.train_on_validation=false"
+            f"{len(data.validation)}; it needs two or more, as by data.holdout=0.1 and "
+            "data.train_on_validation=false"
         )
 
 
@@ -52,16 +53,16 @@ def probe(run: RunFolder, step: int, network: Network, data: ImageDataset, *, pr
         network.train(training)
     facts = {"kind": "probe", "step": step, "split": "validation", "images": found.images["test"]}
     layers = [_told(score) for score in found.layers]
-    run.along.mkdir(parents=True, exist_ok=True)
+    run.history.mkdir(parents=True, exist_ok=True)
     counts = {"fitted_to": found.images["train"], "chosen_by": found.images["validation"]}
     rest = {"best": found.best, "classes": found.classes, "majority": found.majority, "layers": layers}
-    write_json(run.along / f"step-{step:08d}.json", {**facts, "kind": "probe along", **counts, **rest})
+    write_json(run.history / f"step-{step:08d}.json", {**facts, "kind": "probe along", **counts, **rest})
     return {**facts, **layers[found.best]}
 
 
 def forget_after(run: RunFolder, step: int) -> None:
     """Remove the probes of later steps, which a resumed run makes again."""
-    for path in run.along.glob("step-*.json"):
+    for path in run.history.glob("step-*.json"):
         if int(path.stem.removeprefix("step-")) > step:
             path.unlink()
 

@@ -57,7 +57,7 @@ def find(path: Path, groups: Collection[str] | None = None) -> tuple[Checkpoint,
     found = checkpoint.load_latest(run.checkpoints, groups)
     if found.checkpoint is None:
         raise ValueError(_without(path))
-    return found.checkpoint, [str(error) for error in found.rejected]
+    return found.checkpoint, [str(error) for error in found.damaged]
 
 
 def newest(path: Path) -> Path:
@@ -73,7 +73,7 @@ def newest(path: Path) -> Path:
 
 
 def recipe_of(found: Checkpoint) -> Recipe:
-    """The settings that the checkpoint was made with. Raises DamagedError if what every checkpoint has is
+    """The settings that the checkpoint was made with. Raises DamagedCheckpointError if what each one has is
     missing.
     """
     for name in ("recipe", "state"):

@@ -157,7 +157,7 @@ def _finetuned(how: Tuning, count: int, subset: int, watch: Watch) -> Path:
     recipe = replace(how.recipe, data=replace(how.recipe.data, labels_per_class=count, subset=subset))
     folder = how.out / f"labels-{count}-subset-{subset}-{_mark(recipe, how.origin)}"
     run = RunFolder(folder)
-    if run.saved:
+    if run.has_checkpoints:
         outcome = resume(folder, device=how.device, watch=watch)
     else:
         run.clear_unless_saved()  # what a kill before the first checkpoint left

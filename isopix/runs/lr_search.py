@@ -96,7 +96,7 @@ def search(out: Path, rates: tuple[float, ...], *, training: Training, watching:
 def climb(rate: float, folder: Path, *, training: Training, watch: Watch) -> Rung | None:
     """Train one rung from its start or its last checkpoint until it ends or dies; None if asked to stop."""
     run, vigil = RunFolder(folder), _Vigil(watch, training.steps)
-    saved = run.saved
+    saved = run.has_checkpoints
     if saved:
         vigil.recall(run)
     else:

@@ -42,17 +42,17 @@ def start(
     device: torch.device,
     watch: Watch,
     origin: Origin | None = None,
-    beside: Collection[str] = (),
+    allowed: Collection[str] = (),
 ) -> Outcome:
     """Train a recipe from its first step in the new run folder `out`; from the weights of `origin`, if given.
-    Files of the names `beside` may be there already.
+    Files of the names `allowed` may be there already.
 
     Raises ValueError for settings, data or folders that cannot be, before anything is trained; RuntimeError
     if the disk is full or the loss stops being a number.
     """
     if recipe.compile:
         require_compiler()
-    run = RunFolder.create(out, beside)
+    run = RunFolder.create(out, allowed)
     try:
         data = load_dataset(recipe.data, seed=recipe.seed)
         if recipe.classify is not None:

@@ -47,7 +47,7 @@ def fold_back(begin: Begin, out: Path, *, device: torch.device, watching: Watchi
     refuse_without_choice(beginning.recipe)
     run = RunFolder(out)
     with _sole(run):
-        if run.saved:
+        if run.has_checkpoints:
             _refuse_other(run, beginning)
             return _resume(run, device, watching)
         run.clear_unless_saved()  # what a kill before the first checkpoint left
@@ -58,20 +58,20 @@ def fold_back(begin: Begin, out: Path, *, device: torch.device, watching: Watchi
         beginning = begin()  # the weights of the first have been trained
         recipe, origin = retrained(beginning.recipe, chosen.step), _origin(beginning, chosen)
         with watching(recipe) as watch:
-            return start(recipe, out, device=device, watch=watch, origin=origin, beside=_beside(run))
+            return start(recipe, out, device=device, watch=watch, origin=origin, allowed=_beside(run))
 
 
 def refuse_without_choice(recipe: Recipe) -> None:
     """Raises ValueError for settings under which validation chooses nothing, or cannot be folded back."""
     if recipe.data.train_on_validation:
         raise ValueError(
-            "--fold-back chooses by validation images before it folds them back, and data.train_on_validation=true "
-            "leaves none to choose by; give one of the two"
+            "--fold-back chooses by validation images before it folds them back, and "
+            "data.train_on_validation=true leaves none to choose by; give one of the two"
         )
     if recipe.data.labels_per_class is not None:
         raise ValueError(
-            f"--fold-back learns from every label there is, and data.labels_per_class={recipe.data.labels_per_class} from few; "
-            "give one of the two"
+            "--fold-back learns from every label there is, and "
+            f"data.labels_per_class={recipe.data.labels_per_class} from few; give one of the two"
         )
     if recipe.classify is None or not recipe.classify.chooses:
         raise ValueError(
@@ -89,7 +89,7 @@ def retrained(recipe: Recipe, steps: int) -> Recipe:
 
 def choice_of(run: RunFolder) -> Chosen:
     """What the finished run in `choice` chose. Raises RuntimeError for step 0."""
-    chooser = RunFolder(run.choice)
+    chooser = RunFolder(run.selection)
     found = best(log.read_log(chooser.log))
     assert found is not None, "a run that chooses has been seen to have validation images"
     if found["step"] == 0:
@@ -102,8 +102,8 @@ def choice_of(run: RunFolder) -> Chosen:
 
 
 def _choose(run: RunFolder, beginning: Beginning, device: torch.device, watching: Watching) -> Outcome:
-    chooser = RunFolder(run.choice)
-    if chooser.saved:
+    chooser = RunFolder(run.selection)
+    if chooser.has_checkpoints:
         _refuse_other(run, beginning)
         return _resume(chooser, device, watching)
     chooser.clear_unless_saved()
@@ -133,8 +133,8 @@ def _origin(beginning: Beginning, chosen: Chosen) -> Origin:
 
 def _refuse_other(run: RunFolder, beginning: Beginning) -> None:
     """Raises ValueError unless the choice was made under these settings, from these weights."""
-    chooser = RunFolder(run.choice)
-    if not chooser.saved:
+    chooser = RunFolder(run.selection)
+    if not chooser.has_checkpoints:
         raise ValueError(f"the run in {run.path} is not one of --fold-back; choose another --out")
     source = "pretrained"
     then = to_dict(recipe_of(find(chooser.path, ())[0])) | {
@@ -148,7 +148,7 @@ def _refuse_other(run: RunFolder, beginning: Beginning) -> None:
 def _beside(run: RunFolder) -> set[str]:
     """What may be in the folder before the run itself begins; hidden files are what a kill may leave."""
     hidden = (path.name for path in run.path.iterdir() if path.name.startswith("."))
-    return {run.choice.name, LOCK, *hidden}
+    return {run.selection.name, LOCK, *hidden}
 
 
 @contextmanager
@@ -161,7 +161,9 @@ def _sole(run: RunFolder) -> Iterator[None]:
         try:
             yield
         finally:
-            if not run.saved and not run.choice.exists():  # so that the command works once mended
+            if (
+                not run.has_checkpoints and not run.selection.exists()
+            ):  # so that the command works once mended
                 (run.path / LOCK).unlink()
                 with suppress(OSError):
                     run.path.rmdir()

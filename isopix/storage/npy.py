@@ -3,7 +3,7 @@
 import warnings
 import zipfile
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
@@ -21,8 +21,9 @@ ALWAYS_ALLOWED = 2**30  # unpacked bytes, at any ratio
 def read_arrays(path: Path) -> Arrays:
     """Return the arrays of a file by name; the one of a `.npy` file has the name "".
 
-    Nothing in the file is executed. Nothing is unpacked if the total would be above 64 GiB, or above both 1 GiB
-    and 200 times the file size. Raises ValueError then, and for any other content, with a one-line message.
+    Nothing in the file is executed. Nothing is unpacked if the total would be above 64 GiB, or above both 1
+    GiB and 200 times the file size. Raises ValueError then, and for any other content, with a one-line
+    message.
     """
     try:
         with warnings.catch_warnings():
@@ -48,7 +49,7 @@ class NpyWriter:
         """`shape` is the shape of one row."""
         self.path, self.shape, self.dtype, self.nbytes = path, shape, np.dtype(dtype), 0
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "NpyWriter":
         self.file: BinaryIO = self.path.open("wb")
         self._write_header()
         return self

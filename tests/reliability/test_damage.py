@@ -105,8 +105,8 @@ def spoil(pair, folder, seed):
     case = f"{mutate.__name__} of {name} (seed {seed})"
     assert found.checkpoint is not None, case
     assert found.checkpoint.records["state"]["step"] == 1, f"{case} was not noticed"
-    assert [error.path for error in found.rejected] == [victim], case
-    reason = found.rejected[0].reason
+    assert [error.path for error in found.damaged] == [victim], case
+    reason = found.damaged[0].reason
     # A spoilt manifest may show as a file that it describes wrongly.
     suspects = PARTS if name == "manifest.json" else (name,)
     assert any(part in reason for part in suspects), f"{case}: {reason}"
@@ -156,7 +156,7 @@ def check_refusal(folder, error):
     message = str(error.value)
     assert message.startswith(f"checkpoint {folder / 'step-00000002'} of 512 bytes cannot be written: ")
     assert f"bytes free in {folder}" in message
-    assert "make room and run it again, or resume it" in message
+    assert "free some space, then run it again or resume it" in message
     assert "\n" not in message
     assert [path.name for path in folder.iterdir()] == ["step-00000001"]
     checkpoint.load_checkpoint(folder / "step-00000001")

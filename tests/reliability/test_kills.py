@@ -59,7 +59,7 @@ def say(line):
 
 def newest_step(run):
     found = checkpoint.load_latest(run.checkpoints)
-    assert found.rejected == []
+    assert found.damaged == []
     return found.checkpoint.records["state"]["step"] if found.checkpoint else 0
 
 

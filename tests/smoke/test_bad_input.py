@@ -70,7 +70,7 @@ def test_parts_that_do_not_go_together_are_refused_before_anything_is_said(
 
 def test_unknown_data_set(isopix: Run) -> None:
     answer = isopix("pretrain", "igpt.digits", "--data", "cifar11", "--out", "r")
-    refused(answer, f"unknown data set 'cifar11'; give {SOURCES}, or one of: {NAMES}")
+    refused(answer, f"unknown dataset 'cifar11'; give {SOURCES}, or one of: {NAMES}")
     assert not Path("r").exists()
 
 
@@ -83,7 +83,7 @@ def test_empty_folder(isopix: Run) -> None:
     Path("nothing").mkdir()
     answer = isopix("pretrain", "igpt.digits", "--data", "nothing", "--out", "r")
     endings = ".jpg .jpeg .png .webp .bmp .gif .tif .tiff"
-    refused(answer, f"folder nothing holds no images; allowed endings: {endings}")
+    refused(answer, f"folder nothing has no images; allowed suffixes: {endings}")
 
 
 def test_a_bad_file_is_named_on_screen_and_in_the_run_and_skipped(isopix: Run, workplace: Path) -> None:
@@ -117,7 +117,7 @@ def test_one_class_where_labels_are_needed(isopix: Run, workplace: Path) -> None
     (workplace / "photos").mkdir()
     (workplace / "only").rename(workplace / "photos" / "cats")
     assert isopix("pretrain", "igpt.digits", "--data", "photos", "--out", "r", *QUICK)[0] == 0
-    refused(isopix("probe", "r"), "probe needs two classes or more; data set 'photos' has one: cats")
+    refused(isopix("probe", "r"), "probe needs two classes or more; dataset 'photos' has one: cats")
 
 
 def test_image_side_that_does_not_fit(isopix: Run) -> None:
@@ -130,7 +130,7 @@ def test_palette_of_another_size(isopix: Run) -> None:
     np.save("grey.npy", colours)
     assert isopix("palette", "import", "grey.npy", "--range", "0", "1", "--out", "grey.npz")[0] == 0
     answer = isopix("pretrain", "igpt.digits", "--palette", "grey.npz", "--out", "r")
-    refused(answer, "the palette has 16 colours; codec.num_colors is 17")
+    refused(answer, "the palette has 16 colors; codec.num_colors is 17")
 
 
 def test_truncated_checkpoint(isopix: Run) -> None:
@@ -140,7 +140,7 @@ def test_truncated_checkpoint(isopix: Run) -> None:
         with file.open("r+b") as opened:
             opened.truncate(100)
     message = (
-        f"checkpoint r/checkpoints/step-00000002: model.safetensors has 100 bytes, manifest says {size}: "
+        f"checkpoint r/checkpoints/step-00000002: model.safetensors has 100 bytes, the manifest has {size}: "
         "truncated; no checkpoint in r/checkpoints is intact"
     )
     refused(isopix("sample", "r"), message)
@@ -194,7 +194,7 @@ def test_run_folder_that_is_taken(isopix: Run) -> None:
 
 def test_no_run_folder(isopix: Run) -> None:
     refused(isopix("sample", "nowhere"), "run folder nowhere does not exist")
-    refused(isopix("sample", "photos"), "photos holds no recipe.json; not a run folder")
+    refused(isopix("sample", "photos"), "photos has no recipe.json; it is not a run folder")
 
 
 def test_full_disk(isopix: Run) -> None:

@@ -98,7 +98,7 @@ def test_no_data_is_not_the_current_folder(isopix: Run) -> None:
 
 
 def test_more_colours_than_there_are_name_the_setting(isopix: Run) -> None:
-    message = "codec.num_colors: 99 colours were asked for, but the images have only 17 distinct ones"
+    message = "codec.num_colors: 99 colors requested, but the images have only 17 distinct colors"
     refused(isopix("pretrain", "igpt.digits", "--out", "r", "codec.num_colors=99"), message)
 
 
@@ -115,7 +115,7 @@ def test_a_checkpoint_is_written_into_by_no_verb(isopix: Run) -> None:
     assert not list(Path("r/samples").iterdir())
     answer = isopix("pretrain", "igpt.digits", "--data", "r", "--out", "other")
     ways = "a folder of images, an .npz file, a Parquet file or folder"
-    refused(answer, f"folder r is a run folder; as a data set give {ways}")
+    refused(answer, f"folder r is a run folder; as a dataset give {ways}")
 
 
 SAMPLING = "temperature inf must be a number greater than 0; top_k=1 takes the likeliest code"

@@ -92,7 +92,7 @@ def test_the_training_of_an_imported_model_cannot_go_on(exported: Run) -> None:
 
 def test_a_folder_of_theirs_is_no_run_and_what_makes_one_is_said(exported: Run) -> None:
     line = (
-        "exported is a Hugging Face model; isopix convert huggingface exported OUT makes a run folder of it"
+        "exported is a Hugging Face model; isopix convert huggingface exported OUT converts it to a run folder"
     )
     for verb in ("verify", "probe", "sample", "report"):
         refused(exported(verb, "exported"), line)
@@ -188,7 +188,7 @@ def test_verify_names_a_file_of_the_newest_checkpoint_that_was_changed(exported:
     for folder in ("run", str(newest)):
         code, out, err = exported("verify", folder, *words)
         assert (code, out) == (2, "")
-        assert f"{name} does not have the sha256 that the manifest says: altered" in err
+        assert f"{name} does not have the sha256 of the manifest: changed" in err
 
 
 def test_a_published_loss_stands_beside_the_one_of_such_a_network(

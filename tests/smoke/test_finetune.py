@@ -74,7 +74,7 @@ def test_a_fold_back_that_waits_says_how_to_go_on(trained: Run) -> None:
         code, out, err = trained(verb, "ft")
         assert (code, out) == (2, "")
         assert err.count("\n") == 1
-        assert "has no run of its own yet" in err
+        assert "has no checkpoints yet" in err
         assert "isopix finetune run --limit 100 --out ft --fold-back" in err
 
 
@@ -117,7 +117,7 @@ def test_images_without_labels_are_refused(trained: Run, workplace: Path) -> Non
     for name in ("cats", "dogs"):
         (workplace / "photos" / name).rmdir()
     message = (
-        "finetune needs labels; data set 'photos' has none in train, validation, test: in a folder, put the "
+        "finetune needs labels; dataset 'photos' has none in train, validation, test: in a folder, put the "
         "images of each class in a sub-folder; in an .npz file, give y_train and y_test"
     )
     refused(trained("finetune", "run", "--data", "photos", "--out", "ft", *TUNE), message)

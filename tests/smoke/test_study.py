@@ -112,7 +112,7 @@ def test_mistakes_are_told_and_nothing_is_made(isopix: Run) -> None:
         ([*STUDY, "--scale", "huge"], "--scale is 'huge'; allowed: tiny, small, paper"),
         ([*STUDY, "--jobs", "0"], "--jobs is 0; allowed: 1 or more"),
         ([*STUDY, "--device", "tpu"], "device 'tpu' is not available here"),
-        ([*STUDY, "--data", "digitz"], "unknown data set 'digitz'"),
+        ([*STUDY, "--data", "digitz"], "unknown dataset 'digitz'"),
     ):
         code, _, err = isopix(*words)
         assert (code, told in err) == (2, True), err

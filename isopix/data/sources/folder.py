@@ -1,4 +1,4 @@
-"""Folders of images: flat, or one sub-folder per class; optionally in train/, val/ (validation/, valid/), test/."""
+"""Folders of images: flat or with one sub-folder per class; with or without train/, val/ and test/."""
 
 from collections.abc import Iterator
 from itertools import zip_longest
@@ -18,8 +18,8 @@ def read_folder(root: Path) -> Source:
     """Read images at any depth below their class folder, by suffix; hidden files are ignored.
 
     The order is the first file of every class, then the second, and so on, so that the first n images cover
-    all classes. Raises ValueError if there is no image, if splits, classes and images cannot be distinguished,
-    or if a class is not in train.
+    all classes. Raises ValueError if there is no image, if splits, classes and images cannot be
+    distinguished, or if a class is not in train.
     """
     folders = _split_folders(root)
     found = {name: _classes(folder) for name, folder in folders.items()}

@@ -27,7 +27,8 @@ class ImageColumns(NamedTuple):
 def find_columns(schema: pa.Schema, where: str) -> ImageColumns:
     """Return the first column of struct {bytes, ...} and the label column.
 
-    The label column is of type ClassLabel, or else known by its name, or else the only integer column. Raises ValueError if there is no image column.
+    The label column is of type ClassLabel, or else known by its name, or else the only integer column. Raises
+    ValueError if there is no image column.
     """
     structs = [field for field in schema if pa.types.is_struct(field.type)]
     images = [field.name for field in structs if field.type.get_field_index("bytes") >= 0]

@@ -59,7 +59,7 @@ def _load_split(name: str, repository: str, split: str) -> Any:
         reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}".rstrip(": ")
         raise RuntimeError(
             f"dataset '{name}' cannot be downloaded from the Hugging Face Hub: no network or no access "
-            f"({reason}); give {LOCAL_SOURCES}, or fill the Hub's cache on another machine and set HF_HUB_OFFLINE=1"
+            f"({reason}); give {LOCAL_SOURCES}, or copy a filled Hub cache and set HF_HUB_OFFLINE=1"
         ) from error
 
 

@@ -19,7 +19,8 @@ SPLIT_PREFIX = re.compile(rf"({'|'.join(SPLIT_ALIASES)})(?=[-_.]|$)")
 def read_parquet(path: Path) -> Source:
     """Read one file as the training split, or a folder of files that begin with, or lie in, the split's name.
 
-    If some files of a folder name a split, the others (unlabeled images of STL-10) are left out. Raises ValueError if a file cannot be read or none is train.
+    If some files of a folder name a split, the others (unlabeled images of STL-10) are left out. Raises
+    ValueError if a file cannot be read or none is train.
     """
     root = path if path.is_dir() else path.parent
     files = _by_split(path)

@@ -61,13 +61,13 @@ def test_augmentation_is_a_function_of_seed_and_step() -> None:
 
 
 def test_plain_takes_the_images_themselves() -> None:
-    assert torch.equal(NoAugmentation().take(Split(IMAGES), ALL[5:9], generator(0, "augment")), IMAGES[5:9])
+    assert torch.equal(NoAugmentation().sample(Split(IMAGES), ALL[5:9], generator(0, "augment")), IMAGES[5:9])
 
 
 @pytest.mark.parametrize(("rows", "cols"), [(4, 32), (32, 3)])
-def test_a_pad_that_cannot_be_reflected_is_refused(rows: int, cols: int) -> None:
+def test_a_pad_that_cannot_be_reflected_is_rejected(rows: int, cols: int) -> None:
     message = f"pad 4 does not fit images of {rows}x{cols}; allowed: below {min(rows, cols)}"
-    assert refusal(PadCropFlip().stored_side, rows, cols) == message
+    assert refusal(PadCropFlip().source_side, rows, cols) == message
 
 
 def _wide(*pictures: np.ndarray) -> FullResolution:
@@ -125,7 +125,8 @@ def test_boxes_have_the_scale_of_the_paper_and_reach_every_place() -> None:
 def test_scale_crop_gives_the_resolution_of_the_images() -> None:
     split = Split(torch.zeros(2, 3, 6, 9, dtype=torch.uint8), None, _wide(_noise(60, 90), _noise(110, 70)))
     draws = [
-        ScaleCrop().take(split, torch.tensor([1, 0, 1]), generator(0, "augment", step)) for step in (0, 0, 1)
+        ScaleCrop().sample(split, torch.tensor([1, 0, 1]), generator(0, "augment", step))
+        for step in (0, 0, 1)
     ]
     assert draws[0].shape == (3, 3, 6, 9)
     assert torch.equal(draws[0], draws[1])
@@ -135,7 +136,7 @@ def test_scale_crop_gives_the_resolution_of_the_images() -> None:
 def test_a_crop_is_flipped_with_the_chance_that_is_given_and_is_the_same_crop() -> None:
     split = Split(torch.zeros(200, 3, 6, 9, dtype=torch.uint8), None, _wide(*([_noise(60, 90)] * 200)))
     plain, half, sure = (
-        ScaleCrop(flip=flip).take(split, torch.arange(200), generator(0, "augment"))
+        ScaleCrop(flip=flip).sample(split, torch.arange(200), generator(0, "augment"))
         for flip in (0.0, 0.5, 1.0)
     )
     assert torch.equal(sure, plain.flip(3))
@@ -147,13 +148,13 @@ def test_a_crop_is_flipped_with_the_chance_that_is_given_and_is_the_same_crop() 
 def test_shorter_sides_are_drawn_from_the_range_of_the_paper() -> None:
     ramp = np.broadcast_to(np.arange(200, dtype=np.uint8)[None, :, None], (200, 200, 3))
     split = Split(torch.zeros(500, 3, 10, 10, dtype=torch.uint8), None, _wide(*([ramp] * 500)))
-    images = ScaleCrop().take(split, torch.arange(500), generator(0, "augment")).float()
+    images = ScaleCrop().sample(split, torch.arange(500), generator(0, "augment")).float()
     boxes = (images[:, 0, 0, -1] - images[:, 0, 0, 0]) * 10 / 9  # the ramp rises by 1 a pixel
     assert boxes.min() == pytest.approx(200 * 224 / 384, abs=2)
     assert boxes.max() == pytest.approx(200 * 224 / 256, abs=2)
 
 
-def test_long_pictures_cost_no_more_than_square_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_images_cost_no_more_than_square_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = []
 
     def counted(wide: FullResolution, row: torch.Tensor, col: torch.Tensor) -> torch.Tensor:
@@ -165,11 +166,11 @@ def test_long_pictures_cost_no_more_than_square_ones(monkeypatch: pytest.MonkeyP
     wide = _wide(_smooth(110, 3000), _smooth(3000, 110))
     split = Split(torch.zeros(2, 3, 32, 32, dtype=torch.uint8), None, wide)
     for step in range(8):
-        ScaleCrop().take(split, torch.tensor([0, 1] * 8), generator(0, "augment", step))
+        ScaleCrop().sample(split, torch.tensor([0, 1] * 8), generator(0, "augment", step))
     assert max(max(shape[2:]) for shape in blocks) <= 110 * 224 / 256 + 2
 
 
-def test_a_box_far_along_a_long_picture_is_the_exact_mean() -> None:
+def test_a_box_far_along_a_long_image_is_the_exact_mean() -> None:
     picture = _noise(110, 3000)
     boxes = CropBoxes(*(torch.tensor([value]) for value in (8.0, 2900.0, 96.0, 96.0)))
     cells = picture[8:104, 2900:2996].reshape(32, 3, 32, 3, 3).astype(float).mean((1, 3)).transpose(2, 0, 1)
@@ -179,7 +180,7 @@ def test_a_box_far_along_a_long_picture_is_the_exact_mean() -> None:
 @pytest.mark.parametrize("augmentation", [NoAugmentation(), PadCropFlip(), ScaleCrop(), ScaleCrop(flip=0.5)])
 def test_a_batch_is_drawn_without_asking_the_device_for_a_number(augmentation: Augmentation) -> None:
     split = Split(IMAGES[:2], None, _wide(_noise(60, 90), _noise(110, 70))).to(torch.device("meta"))
-    images = augmentation.take(split, torch.tensor([1, 0, 1]), generator(0, "augment"))
+    images = augmentation.sample(split, torch.tensor([1, 0, 1]), generator(0, "augment"))
     assert (images.shape, images.device.type) == ((3, 3, 8, 10), "meta")  # meta has no numbers to give
 
 
@@ -188,10 +189,10 @@ def test_the_tightest_crop_still_averages_two_pixels_into_one() -> None:
 
 
 @pytest.mark.parametrize("augmentation", [PadCropFlip, ScaleCrop])
-def test_an_impossible_chance_of_a_flip_is_refused(augmentation: type) -> None:
+def test_an_impossible_chance_of_a_flip_is_rejected(augmentation: type) -> None:
     assert refusal(lambda: augmentation(flip=1.5)) == "flip 1.5; allowed: from 0 to 1"
 
 
-def test_a_crop_larger_than_the_picture_is_refused() -> None:
-    message = "crop 300, shortest 256, longest 384 are not in rising order"
+def test_a_crop_larger_than_the_image_is_rejected() -> None:
+    message = "crop 300, min_side 256, max_side 384; allowed: crop <= min_side <= max_side"
     assert refusal(lambda: ScaleCrop(crop=300)) == message

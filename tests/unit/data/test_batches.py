@@ -1,4 +1,4 @@
-"""Batches are a function of (seed, step), and show every image once an epoch."""
+"""Batches are a function of (seed, step), and show every image once per epoch."""
 
 import torch
 from hypothesis import given, settings
@@ -17,7 +17,7 @@ def _split(count: int) -> Split:
 
 @given(st.integers(1, 40), st.integers(1, 50), st.integers(0, 5))
 @settings(max_examples=50, deadline=None)
-def test_every_image_is_seen_once_an_epoch(count: int, size: int, seed: int) -> None:
+def test_every_image_is_seen_once_per_epoch(count: int, size: int, seed: int) -> None:
     batches = Batches(_split(count), batch_size=size, seed=seed)
     steps = 3 * batches.steps_per_epoch
     seen = torch.cat([batches.indices(step) for step in range(steps)])
@@ -46,7 +46,7 @@ def test_labels_stay_with_their_images() -> None:
     assert images[:, 0, 0, 0].tolist() == labels.tolist()
 
 
-def test_unlabelled_images_have_no_labels() -> None:
+def test_unlabeled_images_have_no_labels() -> None:
     assert Batches(Split(_split(10).images), batch_size=7).batch(0)[1] is None
 
 
@@ -63,9 +63,9 @@ def test_augmented_batches_are_a_function_of_the_step() -> None:
     assert not torch.equal(sooner, split.images[batches.indices(0)])
 
 
-def test_no_images_are_refused() -> None:
+def test_no_images_are_rejected() -> None:
     assert refusal(lambda: Batches(_split(0), batch_size=4)) == "the training split has no images"
 
 
-def test_an_impossible_batch_size_is_refused() -> None:
+def test_an_impossible_batch_size_is_rejected() -> None:
     assert refusal(lambda: Batches(_split(4), batch_size=0)) == "batch size is 0; allowed: 1 or more"

@@ -33,14 +33,14 @@ def test_an_augmentation_is_chosen_by_its_kind() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"rows": 0}, "image side 0 is impossible; allowed: whole numbers from 1 to 1024"),
-        ({"cols": 5000}, "image side 5000 is impossible; allowed: whole numbers from 1 to 1024"),
+        ({"rows": 0}, "image side is 0; allowed: whole numbers from 1 to 1024"),
+        ({"cols": 5000}, "image side is 5000; allowed: whole numbers from 1 to 1024"),
         ({"holdout": 0.5}, "holdout is 0.5; allowed: from 0 to below 0.5"),
         ({"limit": 0}, "limit is 0; allowed: 1 or more"),
         ({"rows": 4, "augment.kind": "pad_crop_flip"}, "pad 4 does not fit images of 4x32; allowed: below 4"),
     ],
 )
-def test_impossible_settings_are_refused_in_one_line(changes: dict[str, object], message: str) -> None:
+def test_impossible_settings_are_rejected_in_one_line(changes: dict[str, object], message: str) -> None:
     assert refusal(change, DataConfig(), changes) == message
 
 
@@ -116,7 +116,7 @@ def test_a_limit_takes_the_first_images_of_each_split(classes: Path) -> None:
     assert torch.equal(few.train.images, all_of_them.train.first(3).images)
 
 
-def test_the_paper_crops_are_drawn_from_whole_pictures(tmp_path: Path, draw: Draw) -> None:
+def test_the_paper_crops_are_drawn_from_full_resolution_images(tmp_path: Path, draw: Draw) -> None:
     for i in range(10):
         draw(tmp_path / f"{i}.png", seed=i, size=(200, 150))
     images = load_dataset(DataConfig(source=str(tmp_path), rows=8, cols=8, augment=ScaleCrop()))
@@ -178,7 +178,7 @@ def test_bad_files_are_reported_from_the_cache_too(tmp_path: Path, draw: Draw) -
     _spoil(tmp_path / "set", 1)
     first, second = (load_dataset(DataConfig(source=str(tmp_path / "set"), rows=8, cols=8)) for _ in range(2))
     assert len(first.bad_files) == 1
-    assert (first.bad_files, first.report) == (second.bad_files, second.report)
+    assert (first.bad_files, first.bad_files_csv) == (second.bad_files, second.bad_files_csv)
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -200,7 +200,7 @@ def test_labels_are_asked_for_by_name(tmp_path: Path, draw: Draw) -> None:
         draw(tmp_path / "flat" / f"{i}.png", seed=i)
     images = load_dataset(DataConfig(source=str(tmp_path / "flat"), rows=8, cols=8))
     assert refusal(images.require_labels, "probe") == (
-        "probe needs labels; data set 'flat' has none in train, validation, test: "
+        "probe needs labels; dataset 'flat' has none in train, validation, test: "
         "in a folder, put the images of each class in a sub-folder; in an .npz file, give y_train and y_test"
     )
 
@@ -208,7 +208,7 @@ def test_labels_are_asked_for_by_name(tmp_path: Path, draw: Draw) -> None:
 def test_one_class_is_too_few_where_labels_are_needed(classes: Path) -> None:
     shutil.rmtree(classes / "dog")
     images = load_dataset(DataConfig(source=str(classes), rows=8, cols=8))
-    message = "probe needs two classes or more; data set 'pets' has one: cat"
+    message = "probe needs two classes or more; dataset 'pets' has one: cat"
     assert refusal(images.require_labels, "probe") == message
 
 

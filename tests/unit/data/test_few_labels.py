@@ -23,28 +23,30 @@ def has(images: torch.Tensor, part: torch.Tensor) -> list[bool]:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "counts"), [(4, [4, 4, 4]), (Fraction(1, 4), [8, 3, 5]), (Fraction(1), [30, 10, 20])]
+    ("per_class", "counts"), [(4, [4, 4, 4]), (Fraction(1, 4), [8, 3, 5]), (Fraction(1), [30, 10, 20])]
 )
-def test_each_class_has_its_number_or_its_share_rounded_up(wanted: int | Fraction, counts: list[int]) -> None:
-    index = balanced_subset(LABELS, wanted, generator(0, "subset"))
+def test_each_class_has_its_number_or_its_fraction_rounded_up(
+    per_class: int | Fraction, counts: list[int]
+) -> None:
+    index = balanced_subset(LABELS, per_class, generator(0, "subset"))
     assert [int((LABELS[index] == kind).sum()) for kind in (0, 1, 5)] == counts
     assert len(set(index.tolist())) == len(index)
 
 
-def test_a_share_is_exact() -> None:
+def test_a_fraction_is_exact() -> None:
     """In floating point 0.07 * 100 is above 7."""
-    wanted = DataConfig(labels_per_class="7%").wanted
-    assert len(balanced_subset(torch.zeros(100, dtype=torch.long), wanted, generator(0, "subset"))) == 7
+    per_class = DataConfig(labels_per_class="7%").count_or_fraction_per_class
+    assert len(balanced_subset(torch.zeros(100, dtype=torch.long), per_class, generator(0, "subset"))) == 7
 
 
-@pytest.mark.parametrize("changes", [{"subset": 1}, {"subset": -1, "labels": 4}])
+@pytest.mark.parametrize("changes", [{"subset": 1}, {"subset": -1, "labels_per_class": 4}])
 def test_a_subset_is_of_labels(changes: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match="allowed: 0 or more, and above 0 only with labels"):
+    with pytest.raises(ValueError, match="allowed: 0 or more, and above 0 only with labels_per_class"):
         change(DataConfig(), changes)
 
 
 def test_a_class_with_too_few_images_is_named() -> None:
-    with pytest.raises(ValueError, match="11 images of each class asked for; class 1 has 10 in train"):
+    with pytest.raises(ValueError, match="11 images per class requested; class 1 has 10 in train"):
         balanced_subset(LABELS, 11, generator(0, "subset"))
 
 
@@ -77,10 +79,12 @@ def test_a_subset_is_a_function_of_seed_and_number_and_part_of_the_fingerprint()
 
 
 @pytest.mark.parametrize("labels", ["x", "0%", -3, "101%", "5%x", 0, "4.5", "nan%", "1/0%"])
-def test_what_is_neither_a_number_nor_a_share_is_refused(labels: int | str) -> None:
-    with pytest.raises(ValueError, match="allowed: a number of images of each class, or a share as in 10%"):
-        change(DataConfig(), {"labels": labels})
+def test_what_is_neither_a_number_nor_a_fraction_is_rejected(labels: int | str) -> None:
+    with pytest.raises(
+        ValueError, match="allowed: a number of images of each class, or a percentage of them, as in 10%"
+    ):
+        change(DataConfig(), {"labels_per_class": labels})
 
 
 def test_a_number_may_come_as_a_word() -> None:
-    assert digits(labels="4").fingerprint == digits(labels_per_class=4).fingerprint
+    assert digits(labels_per_class="4").fingerprint == digits(labels_per_class=4).fingerprint

@@ -33,7 +33,7 @@ def lots(*values: float) -> Tensor:
     return torch.tensor(values, dtype=torch.float32)
 
 
-def test_noise_is_a_function_of_its_generator() -> None:
+def test_augmentation_is_a_function_of_its_generator() -> None:
     x, noise = images(), RandomPatchAugment()
     one, same, other = (noise.apply(x, 8, generator(0, "noise", step)) for step in (0, 0, 1))
     assert one.dtype == torch.uint8
@@ -43,7 +43,7 @@ def test_noise_is_a_function_of_its_generator() -> None:
 
 
 @pytest.mark.parametrize("noise", [NoPatchAugment(), STILL], ids=["none", "of no strength"])
-def test_no_noise_leaves_every_pixel(noise: RandomPatchAugment) -> None:
+def test_no_augmentation_leaves_every_pixel(noise: RandomPatchAugment) -> None:
     x = images()
     assert torch.equal(noise.apply(x, 8, generator(0, "noise")), x)
 
@@ -70,7 +70,7 @@ def lone(**changes: object) -> RandomPatchAugment:
     return from_dict(RandomPatchAugment, {**vars(STILL), **changes})
 
 
-def test_a_fifth_of_the_patches_is_blended_with_its_grey_by_any_share() -> None:
+def test_a_fifth_of_the_patches_is_blended_with_its_gray_by_any_share() -> None:
     red = torch.tensor([200, 40, 40], dtype=torch.uint8).view(1, 3, 1, 1).expand(1, 3, 320, 320)
     shown = lone(gray=0.2).apply(red, 8, generator(0, "noise"))[0, 0, ::8, ::8].flatten().float()
     luma = 40 + 0.299 * 160
@@ -91,9 +91,9 @@ def test_every_number_of_bits_from_two_to_eight_is_as_frequent() -> None:
     assert counts.div(900).tolist() == pytest.approx([1 / 7] * 7, abs=0.04)
 
 
-def test_colours_are_moved_by_as_much_as_inceptions() -> None:
+def test_colors_are_moved_by_as_much_as_inceptions() -> None:
     """Brightness by up to 32 levels, saturation by half to one and a half, hue by up to a fifth of a turn:
-    each drawn evenly, seen on patches of one colour, in the axes of NTSC.
+    each drawn evenly, seen on patches of one color, in the axes of NTSC.
     """
     start = (150, 100, 110)
     flat = torch.tensor(start, dtype=torch.uint8).view(1, 3, 1, 1).expand(1, 3, 320, 320)
@@ -130,8 +130,8 @@ def test_a_crop_is_taken_at_a_whole_place_and_enlarged() -> None:
     assert torch.equal(random_resized_crop(ramp, 8, lots(0.5, 0.5), lots(0.5, 0.5)), ramp)
 
 
-def test_hue_turns_colours_as_a_colour_wheel_does() -> None:
-    """A third of a turn takes red to near green's hue, or blue's, and leaves brightness; grey has none."""
+def test_hue_turns_colors_as_a_color_wheel_does() -> None:
+    """A third of a turn takes red to near green's hue, or blue's, and leaves brightness; gray has none."""
     red = torch.tensor([150.0, 90, 90]).view(1, 3, 1, 1).expand(2, 3, 1, 1)
     turned = color_jitter(red, ColorJitter(lots(0, 0), lots(1, 1), lots(1, 1), lots(1 / 3, -1 / 3)))[
         ..., 0, 0
@@ -140,9 +140,9 @@ def test_hue_turns_colours_as_a_colour_wheel_does() -> None:
     assert sorted(hues) == pytest.approx([1 / 3, 2 / 3], abs=0.06)
     luma = torch.tensor([0.299, 0.587, 0.114])
     torch.testing.assert_close(turned @ luma, red[:, :, 0, 0] @ luma, atol=0.1, rtol=0)
-    grey = torch.full((1, 3, 2, 2), 99.0)
+    gray = torch.full((1, 3, 2, 2), 99.0)
     torch.testing.assert_close(
-        color_jitter(grey, ColorJitter(lots(0), lots(1), lots(1.5), lots(0.2))), grey, atol=0.1, rtol=0
+        color_jitter(gray, ColorJitter(lots(0), lots(1), lots(1.5), lots(0.2))), gray, atol=0.1, rtol=0
     )
 
 
@@ -165,7 +165,7 @@ def test_bits_are_cut_and_stretched(bits: int, levels: list[int]) -> None:
     assert torch.equal(posterize(ramp, lots(8)), ramp)
 
 
-def test_a_blend_is_a_share_of_grey() -> None:
+def test_a_blend_is_a_fraction_of_gray() -> None:
     red = torch.tensor([200.0, 0, 0]).view(1, 3, 1, 1).expand(3, 3, 1, 1)
     found = blend_grayscale(red, lots(0, 0.5, 1))[:, :, 0, 0]
     torch.testing.assert_close(found[0], torch.tensor([200.0, 0, 0]))
@@ -181,6 +181,6 @@ def test_a_blend_is_a_share_of_grey() -> None:
         ({"min_bits": 9}, "min_bits 9; allowed: 1 to 8"),
     ],
 )
-def test_impossible_noise_is_refused(values: dict[str, float], message: str) -> None:
+def test_impossible_settings_is_rejected(values: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         from_dict(RandomPatchAugment, values)

@@ -14,7 +14,7 @@ def _part(pictures: list[bytes]) -> SourceSplit:
     return SourceSplit(len(pictures), lambda: iter(pictures), str, None)
 
 
-def test_pictures_keep_their_order_across_threads() -> None:
+def test_images_keep_their_order_across_threads() -> None:
     pictures = [encoded(i) for i in range(3 * IMAGES_PER_CHUNK + 1)]
     together = list(preprocess(_part(pictures), HOW))
     alone = [next(preprocess(_part([picture]), HOW)) for picture in pictures]
@@ -26,7 +26,7 @@ def test_pictures_keep_their_order_across_threads() -> None:
     )
 
 
-def test_a_bad_picture_gives_its_reason_in_its_place() -> None:
+def test_a_bad_image_gives_its_reason_in_its_place() -> None:
     results = list(preprocess(_part([encoded(0), b"", encoded(1)]), HOW))
     assert [isinstance(result, PreprocessedImage) for result in results] == [True, False, True]
     assert results[1] == "empty file"
@@ -53,11 +53,11 @@ def test_random_crops_follow_the_seed() -> None:
 
 
 @pytest.mark.parametrize("side", [None, 4, 100])
-def test_whole_pictures_are_kept_only_if_asked_for(side: int | None) -> None:
-    how = PreprocessConfig(rows=4, cols=4, resample="area", crop_seed=None, wide=side)
+def test_full_resolution_images_are_kept_only_if_asked_for(side: int | None) -> None:
+    how = PreprocessConfig(rows=4, cols=4, resample="area", crop_seed=None, full_side=side)
     (result,) = preprocess(_part([encoded(0)]), how)
     assert isinstance(result, PreprocessedImage)
-    assert (None if result.full_resolution is None else result.full_resolution.shape) == (
+    assert (None if result.full is None else result.full.shape) == (
         None if side is None else (3, min(side, 8), min(side, 8))
     )
 

@@ -32,7 +32,7 @@ def test_no_larger_crop_would_fit(w: int, h: int, rows: int, cols: int, place: C
     assert right - left == pytest.approx(w) or bottom - top == pytest.approx(h)
 
 
-def test_the_centre_crop_leaves_equal_borders() -> None:
+def test_the_center_crop_leaves_equal_borders() -> None:
     assert crop_box(10, 4, 32, 32, None) == (3, 0, 7, 4)
 
 
@@ -80,7 +80,7 @@ def test_fitting_equals_scaling_the_shorter_side_and_cropping() -> None:
 @pytest.mark.parametrize(
     ("size", "shape"), [((200, 100), (3, 50, 100)), ((100, 202), (3, 101, 50)), ((40, 30), (3, 30, 40))]
 )
-def test_whole_pictures_shrink_by_their_shorter_side_and_never_grow(
+def test_full_resolution_images_shrink_by_their_shorter_side_and_never_grow(
     size: tuple[int, int], shape: tuple[int, int, int]
 ) -> None:
     assert resize_shorter_side(_noise(*size), 50).shape == shape

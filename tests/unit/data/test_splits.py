@@ -48,7 +48,7 @@ def test_images_that_stay_keep_their_order() -> None:
     assert all(bool((part.diff() > 0).all()) for part in held_out_indices(100, (10, 20), seed=3))
 
 
-def test_holding_out_everything_is_refused() -> None:
+def test_holding_out_everything_is_rejected() -> None:
     message = (
         "2 training images are too few to hold out 2 of them; give more, or pretrain with data.holdout=0"
     )
@@ -67,7 +67,7 @@ def _wide_split(sizes: list[tuple[int, int]], first: int) -> Split:
 
 def test_joined_splits_keep_every_whole_picture() -> None:
     one, other = _wide_split([(2, 3), (1, 2)], first=0), _wide_split([(2, 2)], first=100)
-    both = one.join(other).take(torch.tensor([2, 0]))
+    both = one.concat(other).select(torch.tensor([2, 0]))
     assert both.full_resolution is not None
     start, height, width = (
         int(values[0])
@@ -81,7 +81,7 @@ def test_joined_splits_keep_every_whole_picture() -> None:
 SHAPES = [(2, 3), (1, 2), (2, 2), (3, 1)]  # 18, 6, 12 and 9 bytes
 
 
-def _pictures(wide: FullResolution) -> list[list[int]]:
+def _images(wide: FullResolution) -> list[list[int]]:
     return [
         wide.pixels[start : start + size].tolist()
         for start, size in zip(wide.starts.tolist(), wide.sizes.tolist(), strict=True)
@@ -89,19 +89,19 @@ def _pictures(wide: FullResolution) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("index", [[0, 1, 2, 3], [1, 2], [0, 2, 3], [3, 0, 1, 1], []])
-def test_packing_keeps_the_pictures_and_nothing_else(index: list[int]) -> None:
-    split = _wide_split(SHAPES, first=0).take(torch.tensor(index, dtype=torch.int64))
+def test_packing_keeps_the_images_and_nothing_else(index: list[int]) -> None:
+    split = _wide_split(SHAPES, first=0).select(torch.tensor(index, dtype=torch.int64))
     assert split.full_resolution is not None
     packed = split.full_resolution.packed(torch.device("cpu"))
-    assert _pictures(packed) == _pictures(split.full_resolution)
-    assert len(packed.pixels) == split.full_resolution.bytes
+    assert _images(packed) == _images(split.full_resolution)
+    assert len(packed.pixels) == split.full_resolution.nbytes
 
 
-def test_part_of_a_split_counts_only_its_own_pictures() -> None:
+def test_part_of_a_split_counts_only_its_own_images() -> None:
     split = _wide_split(SHAPES, first=0)
-    assert split.bytes == 4 * 12 + 45
-    assert split.first(2).bytes == 2 * 12 + 24
-    assert split.take(torch.tensor([1, 3])).bytes == 2 * 12 + 15
+    assert split.nbytes == 4 * 12 + 45
+    assert split.first(2).nbytes == 2 * 12 + 24
+    assert split.select(torch.tensor([1, 3])).nbytes == 2 * 12 + 15
 
 
 def test_a_device_gets_the_pixels_of_the_split_and_no_sizes() -> None:
@@ -111,7 +111,7 @@ def test_a_device_gets_the_pixels_of_the_split_and_no_sizes() -> None:
     assert {sizes.device.type for sizes in (wide.starts, wide.heights, wide.widths)} == {"cpu"}
 
 
-def test_on_the_device_where_they_are_pictures_are_shared() -> None:
+def test_on_the_device_where_they_are_images_are_shared() -> None:
     split = _wide_split(SHAPES, first=0)
     moved = split.first(2).to(torch.device("cpu"))
     assert split.full_resolution is not None

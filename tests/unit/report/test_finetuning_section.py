@@ -102,7 +102,7 @@ def test_the_summary_has_a_line_for_its_own_classes(tmp_path: Path) -> None:
 
 def test_the_page_says_how_a_run_with_validation_folded_back_was_chosen(tmp_path: Path) -> None:
     run = fine_tuned(tmp_path / "ft")
-    chosen = {"step": 40, "validation_accuracy": 0.625, "run": "ft/choice"}
+    chosen = {"step": 40, "validation_accuracy": 0.625, "run": "ft/selection"}
     write_json(run.environment, {"chosen": chosen})
     text = page.build([run])
     assert "as many as validation had chosen before, with an accuracy of 62.5\u00a0% there" in text

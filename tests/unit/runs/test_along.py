@@ -49,7 +49,7 @@ def records(folder: RunFolder, kind: str) -> list[dict[str, object]]:
 
 
 def files(folder: RunFolder) -> dict[str, str]:
-    return {path.name: path.read_text() for path in sorted(folder.along.iterdir())}
+    return {path.name: path.read_text() for path in sorted(folder.history.iterdir())}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -82,7 +82,7 @@ def test_training_is_the_same_with_and_without(probed: RunFolder, tmp_path: Path
     for kind in ("train", "evaluation"):
         losses = [[record["loss_nats"] for record in records(each, kind)] for each in (probed, alone)]
         assert losses[0] == losses[1]
-    assert not alone.along.exists()
+    assert not alone.history.exists()
 
 
 @pytest.mark.parametrize("stop", [5, 7])
@@ -92,7 +92,7 @@ def test_a_run_that_was_stopped_ends_with_the_same_probes(
     asked = iter([False] * (stop - 1) + [True])
     start(RECIPE, tmp_path / "run", device=CPU, watch=Watch(stop=lambda: next(asked)))
     folder = RunFolder(tmp_path / "run")
-    stray = folder.along / "step-00000099.json"
+    stray = folder.history / "step-00000099.json"
     stray.write_text("{}")  # as a killed process leaves that was ahead of its last checkpoint
     resume(folder.path, device=CPU, watch=Watch())
     assert files(folder) == files(probed)

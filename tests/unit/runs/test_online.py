@@ -46,7 +46,7 @@ def test_every_evaluation_tells_and_the_weights_are_the_same_bits(tmp_path: Path
 def test_images_without_labels_are_refused_before_anything_is_trained(tmp_path: Path) -> None:
     pixels = np.random.default_rng(0).integers(256, size=(40, 8, 8, 3), dtype=np.uint8)
     np.savez(tmp_path / "bare.npz", x_train=pixels)
-    with pytest.raises(ValueError, match=r"^neighbours needs labels; data set 'bare' has none"):
+    with pytest.raises(ValueError, match=r"^neighbours needs labels; dataset 'bare' has none"):
         trained(
             tmp_path / "run", f"data.source={tmp_path / 'bare.npz'}", "codec.num_colors=4", "neighbours=5"
         )

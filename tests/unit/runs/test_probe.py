@@ -52,7 +52,7 @@ def test_the_raw_pixels_control_is_a_probe_of_the_pixels(data: ImageDataset) -> 
 
 def test_without_validation_images_nothing_is_chosen_by_those_of_the_test(data: ImageDataset) -> None:
     bare = replace(data, validation=data.validation.first(0))
-    with pytest.raises(ValueError, match=r"^a layer is chosen by validation images, and data set 'digits'"):
+    with pytest.raises(ValueError, match=r"^a layer is chosen by validation images, and dataset 'digits'"):
         evidence(loaded(trained=True), bare)
 
 

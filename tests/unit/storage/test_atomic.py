@@ -38,7 +38,7 @@ def test_a_full_disk_is_told_in_one_line(tmp_path):
         raise OSError(errno.ENOSPC, "No space left on device")
     message = str(error.value)
     assert message.startswith("log x cannot be written: no space left on device, ")
-    remedy = "what was saved before is intact: make room and run it again, or resume it"
+    remedy = "what was saved before is intact: free some space, then run it again or resume it"
     assert message.endswith(f" bytes free in {tmp_path}; {remedy}")
 
 

@@ -11,7 +11,7 @@ from isopix.storage import atomic, checkpoint
 
 TENSORS = {
     "model": {"weight": torch.arange(6.0).reshape(2, 3), "half": torch.ones(2, dtype=torch.bfloat16)},
-    "optimiser": {"weight/step": torch.tensor(3.0)},
+    "optimizer": {"weight/step": torch.tensor(3.0)},
 }
 RECORDS = {"recipe": {"depth": 4}, "state": {"step": 3}}
 
@@ -50,7 +50,7 @@ def test_what_was_saved_is_loaded(tmp_path):
 
 def test_equal_states_are_equal_files(tmp_path):
     first, second = save(tmp_path / "a", 3), save(tmp_path / "b", 3)
-    parts = ["manifest.json", "model.safetensors", "optimiser.safetensors", "recipe.json", "state.json"]
+    parts = ["manifest.json", "model.safetensors", "optimizer.safetensors", "recipe.json", "state.json"]
     assert sorted(path.name for path in first.iterdir()) == parts
     for part in parts:
         assert (first / part).read_bytes() == (second / part).read_bytes()
@@ -74,11 +74,11 @@ def test_loaded_tensors_outlive_their_files(tmp_path):
 
 def test_only_the_groups_asked_for_are_verified_and_loaded(tmp_path):
     folder = save(tmp_path, 3)
-    (folder / "optimiser.safetensors").unlink()
+    (folder / "optimizer.safetensors").unlink()
     loaded = checkpoint.load_checkpoint(folder, ["model"])
     assert loaded.tensors.keys() == {"model"}
     assert loaded.records == RECORDS
-    with pytest.raises(ValueError, match=r"optimiser\.safetensors is missing"):
+    with pytest.raises(ValueError, match=r"optimizer\.safetensors is missing"):
         checkpoint.load_checkpoint(folder)
 
 
@@ -96,13 +96,13 @@ def test_a_checkpoint_of_a_step_is_replaced_by_a_newer_save(tmp_path):
 
 @pytest.mark.parametrize("name", ["../model", "a/b", "", ".hidden", "model.old", "manifest"])
 def test_parts_have_plain_names(tmp_path, name):
-    with pytest.raises(ValueError, match="cannot name a part of a checkpoint"):
+    with pytest.raises(ValueError, match="is not allowed as a name in a checkpoint"):
         checkpoint.save_checkpoint(tmp_path / "x", {}, {name: {}})
     assert list(tmp_path.iterdir()) == []
 
 
 def test_records_are_small(tmp_path):
-    with pytest.raises(ValueError, match="a record of a checkpoint has at most 4194304"):
+    with pytest.raises(ValueError, match="allowed in a checkpoint: at most 4194304"):
         checkpoint.save_checkpoint(tmp_path / "x", {}, {"state": {"text": "x" * atomic.MAX_JSON}})
     assert list(tmp_path.iterdir()) == []
 
@@ -114,7 +114,7 @@ def test_a_truncated_file_is_told_exactly(tmp_path):
     os.truncate(path, size - 12)
     with pytest.raises(ValueError) as error:  # noqa: PT011 - compared whole
         checkpoint.load_checkpoint(folder)
-    wrong = f"model.safetensors has {size - 12} bytes, manifest says {size}: truncated"
+    wrong = f"model.safetensors has {size - 12} bytes, the manifest has {size}: truncated"
     assert str(error.value) == f"checkpoint {folder}: {wrong}"
 
 
@@ -136,33 +136,33 @@ def forge(folder, name, data):
 
 LARGE = atomic.MAX_JSON + 1
 DAMAGES = {
-    "model.safetensors does not have the sha256 that the manifest says: altered": lambda folder: flip(
+    "model.safetensors does not have the sha256 of the manifest: changed": lambda folder: flip(
         folder / "model.safetensors"
     ),
-    "recipe.json does not have the sha256 that the manifest says: altered": lambda folder: flip(
+    "recipe.json does not have the sha256 of the manifest: changed": lambda folder: flip(
         folder / "recipe.json"
     ),
     "manifest.json is missing": lambda folder: (folder / "manifest.json").unlink(),
     "extra.json is not in manifest.json": lambda folder: (folder / "extra.json").write_text("{}"),
     "manifest.json has format 2; known: 1": lambda folder: change_manifest(folder, format=2),
     "manifest.json lists no files": lambda folder: change_manifest(folder, files=[]),
-    "manifest.json lists '../model.safetensors', which is no name of a file here": lambda folder: (
+    "manifest.json lists '../model.safetensors', which is not an allowed file name": lambda folder: (
         change_entry(folder, "../model.safetensors", {})
     ),
-    "manifest.json gives no size and sha256 of recipe.json": lambda folder: change_entry(
+    "manifest.json has no size and sha256 of recipe.json": lambda folder: change_entry(
         folder, "recipe.json", {"size": "9"}
     ),
     f"manifest.json has {LARGE} bytes; at most 4194304 are read": lambda folder: (
         folder / "manifest.json"
     ).write_bytes(bytes(LARGE)),
-    "recipe.json is no JSON object": lambda folder: forge(folder, "recipe.json", b"[]"),
-    "recipe.json is no JSON: maximum recursion depth exceeded": lambda folder: forge(
+    "recipe.json is not a JSON object": lambda folder: forge(folder, "recipe.json", b"[]"),
+    "recipe.json is not JSON: maximum recursion depth exceeded": lambda folder: forge(
         folder, "recipe.json", b"[" * 1_000_000
     ),
     f"model.safetensors has a header of {LARGE} bytes; at most 4194304 are read": lambda folder: forge(
         folder, "model.safetensors", LARGE.to_bytes(8, "little") + bytes(8)
     ),
-    "model.safetensors is no safetensors file": lambda folder: forge(folder, "model.safetensors", bytes(64)),
+    "model.safetensors is not a safetensors file": lambda folder: forge(folder, "model.safetensors", bytes(64)),
     "does not exist": shutil.rmtree,
 }
 
@@ -184,7 +184,7 @@ def test_the_newest_step_is_found_by_its_number(tmp_path):
     (tmp_path / "step-none").mkdir()
     found = checkpoint.load_latest(tmp_path)
     assert found.checkpoint.records["state"]["step"] == 100_000_000
-    assert found.rejected == []
+    assert found.damaged == []
 
 
 def test_a_damaged_newest_checkpoint_is_passed_over_and_told(tmp_path):
@@ -193,7 +193,7 @@ def test_a_damaged_newest_checkpoint_is_passed_over_and_told(tmp_path):
     (damaged / "model.safetensors").unlink()
     found = checkpoint.load_latest(tmp_path)
     assert found.checkpoint.records["state"]["step"] == 1
-    assert [(error.path, error.reason) for error in found.rejected] == [
+    assert [(error.path, error.reason) for error in found.damaged] == [
         (damaged, "model.safetensors is missing")
     ]
 
@@ -221,7 +221,7 @@ def test_pruning_keeps_the_newest_intact(tmp_path):
 
 
 def test_pruning_everything_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="keep 0 must be at least 1"):
+    with pytest.raises(ValueError, match="keep is 0; allowed: 1 or more"):
         checkpoint.prune(tmp_path, keep=0)
 
 
@@ -263,7 +263,7 @@ def test_a_save_that_is_interrupted_leaves_nothing(tmp_path, monkeypatch):
     def interrupt(folder):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(checkpoint, "sync_folder", interrupt)
+    monkeypatch.setattr(checkpoint, "fsync_folder", interrupt)
     with pytest.raises(KeyboardInterrupt):
         save(tmp_path, 1)
     assert list(tmp_path.iterdir()) == []

@@ -61,7 +61,7 @@ def test_a_torn_last_line_is_cut_before_the_next_is_written(path):
 def test_a_spoilt_line_elsewhere_is_named(path, line):
     lines = path.read_text().splitlines()
     path.write_text("\n".join([*lines[:2], line, *lines[3:]]) + "\n")
-    with pytest.raises(ValueError, match=f"line 3 of log {path} is no record with a kind and a step"):
+    with pytest.raises(ValueError, match=f"line 3 of log {path} is not a record with a kind and a step"):
         log.read_log(path)
 
 

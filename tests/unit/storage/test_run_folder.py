@@ -56,7 +56,7 @@ def test_an_empty_folder_may_become_a_run(tmp_path):
 
 
 def test_a_folder_with_anything_in_it_is_not_overwritten(run):
-    expected = f"run folder {run.path} is not empty; choose another --out, or go on with: isopix resume "
+    expected = f"run folder {run.path} is not empty; choose another --out, or resume with: isopix resume "
     assert refusal(RunFolder.create, run.path) == expected + str(run.path)
 
 
@@ -74,7 +74,7 @@ def test_a_command_that_is_offered_can_be_pasted(tmp_path):
 def test_a_path_through_a_file_is_told(tmp_path):
     (tmp_path / "file").touch()
     path = tmp_path / "file" / "run"
-    assert refusal(RunFolder.create, path) == f"run folder {path} cannot be made: part of its path is a file"
+    assert refusal(RunFolder.create, path) == f"run folder {path} cannot be created: part of its path is a file"
 
 
 def test_a_file_is_no_run_folder(tmp_path):
@@ -92,7 +92,7 @@ def test_a_missing_run_is_told(tmp_path):
 
 
 def test_a_folder_that_is_no_run_is_told(tmp_path):
-    assert refusal(RunFolder.open, tmp_path) == f"{tmp_path} holds no recipe.json; not a run folder"
+    assert refusal(RunFolder.open, tmp_path) == f"{tmp_path} has no recipe.json; it is not a run folder"
 
 
 def test_a_checkpoint_is_no_run_and_its_run_is_named(run):
@@ -104,13 +104,13 @@ def test_a_checkpoint_is_no_run_and_its_run_is_named(run):
 
 def test_a_model_folder_without_a_run_is_not_written_into(tmp_path):
     checkpoint.save_checkpoint(tmp_path / "model", {}, {"recipe": {}})
-    expected = "is a checkpoint, not a run folder; it is a saved model, and nothing is written into it: "
+    expected = "is a checkpoint, not a run folder; it is a saved model, which is read-only: "
     assert refusal(RunFolder.open, tmp_path / "model").startswith(f"{tmp_path / 'model'} {expected}")
 
 
 def test_a_model_of_hugging_faces_is_no_run_folder_and_how_it_becomes_one_is_said(tmp_path):
     (tmp_path / "config.json").write_text("{}")
-    line = f"is a Hugging Face model; isopix convert huggingface {tmp_path} OUT makes a run folder of it"
+    line = f"is a Hugging Face model; isopix convert huggingface {tmp_path} OUT converts it to a run folder"
     assert refusal(RunFolder.open, tmp_path) == f"{tmp_path} {line}"
 
 

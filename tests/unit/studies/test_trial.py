@@ -51,7 +51,7 @@ def test_stopped_and_gone_on_it_ends_with_the_same_numbers(
     monkeypatch.setattr(trial, "_abandoned", lambda: next(asked))
     work(task, "cpu", 1)
     assert task.read().state == "not yet"
-    assert RunFolder(task.folder).saved
+    assert RunFolder(task.folder).has_checkpoints
     monkeypatch.undo()
     work(task, "cpu", 1)
     assert task.read().found == whole.read().found
@@ -109,7 +109,7 @@ def test_a_cell_that_another_process_still_saves_is_left_alone(make: Callable[..
 
 
 @pytest.mark.parametrize(
-    ("content", "told"), [("garbage", "is no JSON"), ('{"found": {"cell": {}}}', "it has no block")]
+    ("content", "told"), [("garbage", "is not JSON"), ('{"found": {"cell": {}}}', "it has no block")]
 )
 def test_an_outcome_that_cannot_be_read_is_told_with_what_to_do(
     make: Callable[..., Task], content: str, told: str

@@ -13,7 +13,7 @@ from isopix.data.sources.hub import HUB_DATASETS, read_hub
 from tests.unit.data.refusal import refusal
 from tests.unit.data.tables import encoded, table
 
-WAYS = "give a folder of images, an .npz file, a Parquet file or folder"
+ALTERNATIVES = "give a folder of images, an .npz file, a Parquet file or folder"
 
 
 @dataclass
@@ -44,7 +44,7 @@ class FakeSplit:
 
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
-    """A hub where every data set has 2,000 images a split; the list holds what was asked of it."""
+    """A hub where every dataset has 2,000 images a split; the list holds what was asked of it."""
     asked = []
     (tmp_path / "data.arrow").write_bytes(b"content")
     content = pa.concat_tables([table(10, names=["a", "b", "c"])] * 200)
@@ -67,7 +67,7 @@ def _install(monkeypatch: pytest.MonkeyPatch, load_dataset: Any) -> None:
 @pytest.mark.parametrize("name", HUB_DATASETS)
 def test_every_name_gives_train_and_test(name: str, hub: list[tuple[str, str]]) -> None:
     source = read_hub(name)
-    assert {split: split.num_images for split, part in source.splits.items()} == {"train": 2000, "test": 2000}
+    assert {key: split.num_images for key, split in source.splits.items()} == {"train": 2000, "test": 2000}
     assert (source.name, source.classes) == (name, ("a", "b", "c"))
 
 
@@ -92,8 +92,8 @@ def test_the_digest_follows_the_content_of_the_files(hub: list[tuple[str, str]],
 def test_a_missing_library_ends_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
     assert refusal(read_hub, "cifar10", kind=RuntimeError) == (
-        "data set 'cifar10' comes from the Hugging Face hub and needs the network and "
-        f"pip install 'isopix[hub]'; without them {WAYS}"
+        "dataset 'cifar10' is on the Hugging Face Hub and needs the network and "
+        f"pip install 'isopix[hub]'; or {ALTERNATIVES}"
     )
 
 
@@ -103,7 +103,7 @@ def test_a_missing_network_ends_in_one_line(monkeypatch: pytest.MonkeyPatch) -> 
 
     _install(monkeypatch, load_dataset)
     assert refusal(read_hub, "stl10", kind=RuntimeError) == (
-        "data set 'stl10' cannot be fetched from the Hugging Face hub: no network or no access "
-        f"(ConnectionError: Couldn't reach the Hub); {WAYS}, "
-        "or fill the hub's cache elsewhere and set HF_HUB_OFFLINE=1"
+        "dataset 'stl10' cannot be downloaded from the Hugging Face Hub: no network or no access "
+        f"(ConnectionError: Couldn't reach the Hub); {ALTERNATIVES}, "
+        "or copy a filled Hub cache and set HF_HUB_OFFLINE=1"
     )

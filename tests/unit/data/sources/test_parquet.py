@@ -37,7 +37,7 @@ def test_files_may_lie_in_folders_of_their_split(folder: Path) -> None:
         target = folder / split / number
         target.parent.mkdir(exist_ok=True)
         file.rename(target)
-    assert {name: split.num_images for name, part in read_parquet(folder).splits.items()} == {
+    assert {name: split.num_images for name, split in read_parquet(folder).splits.items()} == {
         "train": 9,
         "test": 3,
     }
@@ -51,7 +51,7 @@ def test_rows_come_in_order_with_their_labels(folder: Path) -> None:
 
 
 def test_a_row_is_named_by_its_file(folder: Path) -> None:
-    name = read_parquet(folder).splits["train"].name
+    name = read_parquet(folder).splits["train"].image_name
     assert [name(4), name(5)] == [
         f"{folder}/train-00000-of-00002.parquet row 4",
         f"{folder}/train-00001-of-00002.parquet row 0",
@@ -72,7 +72,7 @@ def test_files_without_any_split_are_training_data(tmp_path: Path) -> None:
     assert read_parquet(tmp_path).splits["train"].num_images == 7
 
 
-def test_a_missing_picture_is_an_empty_file(tmp_path: Path) -> None:
+def test_a_missing_image_is_an_empty_file(tmp_path: Path) -> None:
     rows = pa.array(
         [{"bytes": None, "path": "a.png"}], pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     )
@@ -80,7 +80,7 @@ def test_a_missing_picture_is_an_empty_file(tmp_path: Path) -> None:
     assert list(read_parquet(tmp_path).splits["train"].images()) == [b""]
 
 
-def test_a_folder_without_training_files_is_refused(folder: Path) -> None:
+def test_a_folder_without_training_files_is_rejected(folder: Path) -> None:
     for file in folder.glob("train*"):
         file.unlink()
     assert refusal(read_parquet, folder) == f"folder {folder} has no train*.parquet, only test"
