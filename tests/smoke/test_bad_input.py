@@ -250,4 +250,4 @@ def test_rows_that_leave_nothing(isopix: Run, rows: str) -> None:
 def test_a_device_that_is_not_here(isopix: Run) -> None:
     code, _, err = isopix("plan", "igpt.s", "--device", "cuda:9")
     assert code == 2
-    assert err.startswith("isopix: device 'cuda:9' is not available here; available: auto, cpu")
+    assert err.startswith("isopix: device 'cuda:9' is not available; available: auto, cpu")

@@ -111,7 +111,7 @@ def test_mistakes_are_told_and_nothing_is_made(isopix: Run) -> None:
         ([*STUDY, "stepps=3"], "unknown setting 'stepps'"),
         ([*STUDY, "--scale", "huge"], "--scale is 'huge'; allowed: tiny, small, paper"),
         ([*STUDY, "--jobs", "0"], "--jobs is 0; allowed: 1 or more"),
-        ([*STUDY, "--device", "tpu"], "device 'tpu' is not available here"),
+        ([*STUDY, "--device", "tpu"], "device 'tpu' is not available"),
         ([*STUDY, "--data", "digitz"], "unknown dataset 'digitz'"),
     ):
         code, _, err = isopix(*words)

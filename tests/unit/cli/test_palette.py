@@ -37,9 +37,7 @@ def test_fit_prints_the_numbers_it_saves(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_fit_with_too_many_colours_says_how_many_there_are(tmp_path: Path) -> None:
-    with pytest.raises(
-        ValueError, match="512 colors requested, but the images have only 17 distinct colors"
-    ):
+    with pytest.raises(ValueError, match="512 colors requested, but the images have only 17 distinct colors"):
         call("fit", *DIGITS, "--out", tmp_path / "p.npz")
 
 

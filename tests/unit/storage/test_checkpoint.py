@@ -36,7 +36,7 @@ def dead():
     return process.pid
 
 
-def test_what_was_saved_is_loaded(tmp_path):
+def test_save_and_load_round_trip(tmp_path):
     loaded = checkpoint.load_checkpoint(save(tmp_path, 3))
     assert loaded.path == tmp_path / "step-00000003"
     assert loaded.records == RECORDS
@@ -48,7 +48,7 @@ def test_what_was_saved_is_loaded(tmp_path):
             assert torch.equal(loaded.tensors[group][name], tensor)
 
 
-def test_equal_states_are_equal_files(tmp_path):
+def test_equal_states_give_equal_files(tmp_path):
     first, second = save(tmp_path / "a", 3), save(tmp_path / "b", 3)
     parts = ["manifest.json", "model.safetensors", "optimizer.safetensors", "recipe.json", "state.json"]
     assert sorted(path.name for path in first.iterdir()) == parts
@@ -56,7 +56,7 @@ def test_equal_states_are_equal_files(tmp_path):
         assert (first / part).read_bytes() == (second / part).read_bytes()
 
 
-def test_tensors_that_share_memory_are_saved_each(tmp_path):
+def test_tensors_that_share_memory_are_saved_separately(tmp_path):
     base = torch.arange(4.0)
     tensors = {"model": {"whole": base, "part": base[1:3], "turned": base.reshape(2, 2).T, "same": base}}
     checkpoint.save_checkpoint(tmp_path / "shared", tensors, {})
@@ -72,7 +72,7 @@ def test_loaded_tensors_outlive_their_files(tmp_path):
     assert torch.equal(weight, TENSORS["model"]["weight"] + 1)
 
 
-def test_only_the_groups_asked_for_are_verified_and_loaded(tmp_path):
+def test_only_the_requested_groups_are_verified_and_loaded(tmp_path):
     folder = save(tmp_path, 3)
     (folder / "optimizer.safetensors").unlink()
     loaded = checkpoint.load_checkpoint(folder, ["model"])
@@ -95,19 +95,19 @@ def test_a_checkpoint_of_a_step_is_replaced_by_a_newer_save(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["../model", "a/b", "", ".hidden", "model.old", "manifest"])
-def test_parts_have_plain_names(tmp_path, name):
+def test_only_plain_names_are_allowed(tmp_path, name):
     with pytest.raises(ValueError, match="is not allowed as a name in a checkpoint"):
         checkpoint.save_checkpoint(tmp_path / "x", {}, {name: {}})
     assert list(tmp_path.iterdir()) == []
 
 
-def test_records_are_small(tmp_path):
+def test_large_records_are_rejected(tmp_path):
     with pytest.raises(ValueError, match="allowed in a checkpoint: at most 4194304"):
         checkpoint.save_checkpoint(tmp_path / "x", {}, {"state": {"text": "x" * atomic.MAX_JSON}})
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_truncated_file_is_told_exactly(tmp_path):
+def test_a_truncated_file_is_reported_exactly(tmp_path):
     folder = save(tmp_path, 3)
     path = folder / "model.safetensors"
     size = path.stat().st_size
@@ -162,7 +162,9 @@ DAMAGES = {
     f"model.safetensors has a header of {LARGE} bytes; at most 4194304 are read": lambda folder: forge(
         folder, "model.safetensors", LARGE.to_bytes(8, "little") + bytes(8)
     ),
-    "model.safetensors is not a safetensors file": lambda folder: forge(folder, "model.safetensors", bytes(64)),
+    "model.safetensors is not a safetensors file": lambda folder: forge(
+        folder, "model.safetensors", bytes(64)
+    ),
     "does not exist": shutil.rmtree,
 }
 
@@ -178,7 +180,7 @@ def test_damage_is_named_in_one_line(tmp_path, reason):
     assert "\n" not in str(error.value)
 
 
-def test_the_newest_step_is_found_by_its_number(tmp_path):
+def test_the_latest_step_is_found_by_its_number(tmp_path):
     for step in (9, 99_999_999, 100_000_000):
         save(tmp_path, step)
     (tmp_path / "step-none").mkdir()
@@ -187,7 +189,7 @@ def test_the_newest_step_is_found_by_its_number(tmp_path):
     assert found.damaged == []
 
 
-def test_a_damaged_newest_checkpoint_is_passed_over_and_told(tmp_path):
+def test_a_damaged_latest_checkpoint_is_skipped_and_reported(tmp_path):
     save(tmp_path, 1)
     damaged = save(tmp_path, 2)
     (damaged / "model.safetensors").unlink()
@@ -198,7 +200,7 @@ def test_a_damaged_newest_checkpoint_is_passed_over_and_told(tmp_path):
     ]
 
 
-def test_if_all_are_damaged_the_newest_is_told(tmp_path):
+def test_if_all_are_damaged_the_latest_is_reported(tmp_path):
     for step in (1, 2):
         (save(tmp_path, step) / "model.safetensors").unlink()
     with pytest.raises(ValueError) as error:  # noqa: PT011 - compared whole
@@ -213,19 +215,19 @@ def test_where_nothing_was_saved_nothing_is_found(tmp_path):
     assert checkpoint.load_latest(tmp_path / "absent") == (None, [])
 
 
-def test_pruning_keeps_the_newest_intact(tmp_path):
+def test_pruning_keeps_the_latest_intact(tmp_path):
     folders = [save(tmp_path, step) for step in (1, 2, 3, 4)]
     flip(folders[3] / "state.json")
     assert checkpoint.prune(tmp_path, keep=2) == [folders[0]]
     assert sorted(tmp_path.iterdir()) == folders[1:]
 
 
-def test_pruning_everything_is_refused(tmp_path):
+def test_pruning_everything_is_rejected(tmp_path):
     with pytest.raises(ValueError, match="keep is 0; allowed: 1 or more"):
         checkpoint.prune(tmp_path, keep=0)
 
 
-def test_what_a_dead_process_left_half_written_is_removed_by_the_next_save(tmp_path, dead):
+def test_incomplete_files_of_a_dead_process_are_removed_by_the_next_save(tmp_path, dead):
     stray = tmp_path / f".tmp-step-00000002-{dead}"
     stray.mkdir()
     (stray / "model.safetensors").write_bytes(b"half")
@@ -234,7 +236,7 @@ def test_what_a_dead_process_left_half_written_is_removed_by_the_next_save(tmp_p
 
 
 @pytest.mark.parametrize("ending", ["", "-replaced"])
-def test_a_whole_checkpoint_without_its_name_gets_it_back(tmp_path, dead, ending):
+def test_a_complete_checkpoint_under_a_temporary_name_is_recovered(tmp_path, dead, ending):
     folder = save(tmp_path, 2)
     folder.rename(tmp_path / f".tmp-{folder.name}-{dead}{ending}")
     checkpoint.recover(tmp_path)
@@ -242,7 +244,7 @@ def test_a_whole_checkpoint_without_its_name_gets_it_back(tmp_path, dead, ending
     assert checkpoint.load_checkpoint(folder).records["state"]["step"] == 2
 
 
-def test_of_two_that_lost_their_name_the_newer_gets_it(tmp_path, dead):
+def test_of_two_temporary_checkpoints_the_later_is_recovered(tmp_path, dead):
     folder = save(tmp_path, 2)
     folder.rename(tmp_path / f".tmp-{folder.name}-{dead}-replaced")
     checkpoint.save_checkpoint(folder, {}, {"state": {"step": 22}})
@@ -252,7 +254,7 @@ def test_of_two_that_lost_their_name_the_newer_gets_it(tmp_path, dead):
     assert checkpoint.load_checkpoint(folder).records == {"state": {"step": 22}}
 
 
-def test_what_a_living_process_is_writing_is_left_alone(tmp_path):
+def test_files_of_a_running_process_are_left_alone(tmp_path):
     stray = tmp_path / f".tmp-step-00000002-{os.getppid()}"
     stray.mkdir()
     save(tmp_path, 1)

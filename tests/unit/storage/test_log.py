@@ -26,7 +26,7 @@ def steps(path):
     return [record["step"] for record in log.read_log(path)]
 
 
-def test_what_was_written_is_read(path):
+def test_write_and_read_round_trip(path):
     assert log.read_log(path) == [train(step) for step in range(1, 6)]
 
 
@@ -34,7 +34,7 @@ def test_lines_are_plain_json(path):
     assert json.loads(path.read_text().splitlines()[0]) == train(1)
 
 
-def test_a_line_is_there_as_soon_as_it_is_written(tmp_path):
+def test_lines_are_not_buffered(tmp_path):
     writer = log.RunLog(tmp_path / "log.jsonl")
     writer.write(train(1))
     assert steps(tmp_path / "log.jsonl") == [1]
@@ -58,7 +58,7 @@ def test_a_torn_last_line_is_cut_before_the_next_is_written(path):
 
 
 @pytest.mark.parametrize("line", ["{", "[]", '{"kind": "train"}', ""])
-def test_a_spoilt_line_elsewhere_is_named(path, line):
+def test_a_damaged_line_elsewhere_is_named(path, line):
     lines = path.read_text().splitlines()
     path.write_text("\n".join([*lines[:2], line, *lines[3:]]) + "\n")
     with pytest.raises(ValueError, match=f"line 3 of log {path} is not a record with a kind and a step"):
@@ -74,7 +74,7 @@ def test_lines_of_later_steps_are_dropped(path, step):
     assert steps(path) == [*range(1, min(step, 5) + 1), step]
 
 
-def test_a_number_that_is_none_is_not_written(path):
+def test_nan_is_not_written(path):
     writer = log.RunLog(path)
     with pytest.raises(ValueError, match="not JSON compliant"):
         writer.write({"kind": "train", "step": 6, "loss_nats": float("nan")})
@@ -114,7 +114,7 @@ def test_tensorboard_hides_the_steps_that_a_resumed_run_draws_again(tmp_path):
     assert drawn == [(1, 1.0), (2, 1.0), (3, 3.0), (4, 3.0), (5, 3.0)]
 
 
-def test_a_missing_tensorboard_is_told_with_its_remedy(tmp_path, monkeypatch):
+def test_a_missing_tensorboard_says_how_to_install_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(ValueError, match=r"pip install 'isopix\[tensorboard\]'"):
         log.TensorBoardLog(tmp_path)

@@ -1,4 +1,4 @@
-"""A run folder says from which commit, in which folder and by which command it was made."""
+"""A run folder records the commit, working directory and command that produced it."""
 
 import shutil
 import subprocess
@@ -30,7 +30,7 @@ def head(checkout: Path) -> str:
 
 
 @needs_git
-def test_a_checkout_is_told_by_its_commit(checkout: Path) -> None:
+def test_a_checkout_has_a_commit(checkout: Path) -> None:
     assert git_commit(checkout) == head(checkout)
 
 
@@ -57,7 +57,7 @@ def test_a_broken_checkout_has_no_commit(tmp_path: Path) -> None:
     assert git_commit(tmp_path) is None
 
 
-def test_the_command_stands_with_the_folder_that_it_was_typed_in(
+def test_the_command_is_recorded_with_its_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
