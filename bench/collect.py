@@ -57,7 +57,7 @@ def study(folder: Path) -> dict[str, Any]:
 
 def numbers(run: Path) -> dict[str, Any]:
     """Return the numbers of the tables, and the recipe to reproduce them."""
-    records = log.read(run / "log.jsonl")
+    records = log.read_log(run / "log.jsonl")
     training = [record for record in records if record["kind"] == "train"]
     losses = [record for record in records if record["kind"] == "evaluation"]
     environment = json.loads((run / "environment.json").read_text())

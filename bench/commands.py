@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from isopix.core.command_line import command
+from isopix.core.command_line import command_line
 from isopix.storage import log
 
 ENVIRONMENT = ("device", "threads", "torch", "python", "isopix", "images")
@@ -49,7 +49,7 @@ def run_once(folder: Path, *words: str) -> None:
 
 def isopix(*words: str) -> None:
     """Run one isopix command."""
-    sys.stderr.write(f"$ {command(*words)}\n")
+    sys.stderr.write(f"$ {command_line(*words)}\n")
     subprocess.run([sys.executable, "-m", "isopix.cli.main", *words], check=True)
 
 
@@ -61,12 +61,12 @@ def environment(run: Path) -> dict[str, Any]:
 
 def test_metrics(run: Path) -> dict[str, Any]:
     """Return the last evaluation on the test images."""
-    return next(each for each in reversed(log.read(run / "log.jsonl")) if each.get("split") == "test")
+    return next(each for each in reversed(log.read_log(run / "log.jsonl")) if each.get("split") == "test")
 
 
 def images_seen(run: Path) -> int:
     """Return the number of training images processed, with repetition."""
-    return max(each["images"] for each in log.read(run / "log.jsonl") if each["kind"] == "train")
+    return max(each["images"] for each in log.read_log(run / "log.jsonl") if each["kind"] == "train")
 
 
 def finetuning_result(run: Path) -> dict[str, Any]:

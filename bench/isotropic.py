@@ -62,7 +62,7 @@ def parse() -> argparse.Namespace:
 
 def measure(recipe: Recipe, options: argparse.Namespace, device: torch.device) -> dict[str, Any]:
     """Return throughput, first losses and speedup of one network."""
-    network = recipe.build(recipe.model.codec.example(recipe.grid)).to(device)
+    network = recipe.build(recipe.model.codec.placeholder(recipe.grid)).to(device)
     with torch.no_grad():
         head = torch.randn(network.head.project.weight.shape, generator=generator(0, "head"))
         network.head.project.weight.copy_(0.02 * head)

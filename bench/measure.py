@@ -17,10 +17,10 @@ from isopix.core import device as devices
 def seconds(call: Callable[[], object], device: torch.device | str = "cpu") -> float:
     """Return the wall-clock time of one call, including queued device work."""
     on = torch.device(device)
-    devices.synchronise(on)
+    devices.synchronize(on)
     start = time.perf_counter()
     call()
-    devices.synchronise(on)
+    devices.synchronize(on)
     return time.perf_counter() - start
 
 
@@ -62,7 +62,7 @@ def without_folder(word: str) -> str:
 
 def print_result(benchmark: str, device: torch.device | str = "cpu", **values: Any) -> None:
     """Print the JSON object of a benchmark."""
-    environment = devices.environment(torch.device(device))
+    environment = devices.runtime_environment(torch.device(device))
     head = {
         "benchmark": benchmark,
         "isopix": __version__,

@@ -29,7 +29,7 @@ from transformers.models.imagegpt.image_processing_pil_imagegpt import color_qua
 from isopix.codecs import kmeans, palette_file
 from isopix.codecs.palette import Palette
 from isopix.core.types import Grid, Images
-from isopix.data.dataset import Data, load
+from isopix.data.dataset import DataConfig, load_dataset
 
 try:
     from transformers.models.imagegpt.image_processing_imagegpt import color_quantize_torch
@@ -63,7 +63,7 @@ def main() -> None:
     print_result(
         "nearest palette color of every pixel",
         images=f"{len(images)} of {source}",
-        num_colors=palette.levels,
+        num_colors=palette.vocab_size,
         table_build_seconds=build,
         comparisons=[row for rows in measured for row in rows],
     )
@@ -71,23 +71,23 @@ def main() -> None:
 
 def real_images(count: int) -> tuple[str, Images]:
     folder = Path(os.environ.get("ISOPIX_TEST_DATA", "")) / "cifar10"
-    data = Data(
+    data = DataConfig(
         source=str(folder) if folder.is_dir() else "digits", rows=GRID.rows, cols=GRID.cols, limit=count
     )
-    loaded = load(data)
+    loaded = load_dataset(data)
     return loaded.name, loaded.test.images
 
 
 def real_palette(images: Images) -> Palette:
     path = Path(os.environ.get("ISOPIX_TEST_DATA", "")) / "openai-kmeans-centers.npy"
     if path.is_file():
-        return Palette(palette_file.read(path).colours, GRID)
-    return Palette(kmeans.fit(images, 16).colours, GRID)
+        return Palette(palette_file.read_palette(path).colors, GRID)
+    return Palette(kmeans.fit_palette(images, 16).colors, GRID)
 
 
 def searches(palette: Palette, images: Images) -> dict[str, tuple[Search, Tensor]]:
     """Return the searches and their inputs: images for isopix, normalized pixels for the peers."""
-    clusters = palette.colours / 127.5 - 1
+    clusters = palette.colors / 127.5 - 1
     pixels = rearrange(images / 127.5 - 1, "b c h w -> b (h w) c").contiguous()
     found: dict[str, tuple[Search, Tensor]] = {
         "isopix": (lambda part: palette.encode(part).flatten(), images),
@@ -126,14 +126,14 @@ def measure(searches: dict[str, tuple[Search, Tensor]], batch: int, repeats: int
 
 def measure_dataset(palette: Palette, images: Images) -> list[dict[str, Any]]:
     """Encode all images once, from a palette without a table; a slow peer encodes only the first of them."""
-    fresh = Palette(palette.colours, GRID)
+    fresh = Palette(palette.colors, GRID)
 
     def encode_seconds(count: int, search: Search, inputs: Tensor) -> float:
         return seconds(lambda: [search(part) for part in torch.split(inputs[:count], DATASET_BATCH)])
 
     peers = searches(fresh, images)
     search, inputs = peers.pop("isopix")
-    own = seconds(fresh.prepare) + encode_seconds(len(images), search, inputs)
+    own = seconds(fresh.build_table) + encode_seconds(len(images), search, inputs)
     rows = []
     for name, (search, inputs) in peers.items():
         estimate = (

@@ -65,7 +65,7 @@ def numbers(out: Path, name: str) -> dict[str, Any]:
         "loss_nats": test_metrics(folder)["loss_nats"],
         "images_seen": images_seen(folder),
         "training_seconds": max(
-            each["seconds"] for each in log.read(folder / "log.jsonl") if "seconds" in each
+            each["seconds"] for each in log.read_log(folder / "log.jsonl") if "seconds" in each
         ),
         **{
             end: [finetuning_result(out / f"{name}-{end}-{each}") for each in SUBSETS]

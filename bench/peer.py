@@ -21,5 +21,5 @@ def convert(network: Network) -> nn.Module:
 def shift_right(network: Network, images: torch.Tensor) -> torch.Tensor:
     """Return the input ids: the start token, and all codes but the last."""
     codes = network.codec.encode(images)[..., 0]
-    start = torch.full((len(codes), 1), network.codec.levels, device=codes.device)
+    start = torch.full((len(codes), 1), network.codec.vocab_size, device=codes.device)
     return torch.cat([start, codes[:, :-1]], 1)

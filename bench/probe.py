@@ -20,7 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
-from isopix.core.device import pick, synchronise
+from isopix.core.device import select_device, synchronize
 from isopix.core.types import Labels
 from isopix.probe import logistic
 
@@ -35,7 +35,7 @@ Timed = tuple[list[float], Float[Tensor, "F S"]]  # seconds of each repeat, and 
 
 def main() -> None:
     options = parse()
-    device = pick(options.device)
+    device = select_device(options.device)
     features, labels = random_features(options.layers, options.images, options.width)
     l2_grid = torch.logspace(-5, 0, options.penalties, dtype=torch.float64).expand(options.layers, -1)
     timed = {
@@ -92,7 +92,7 @@ def fit_isopix(
     features: Float[Tensor, "F B D"], labels: Labels, l2_grid: Float[Tensor, "F S"], device: torch.device
 ) -> Float[Tensor, "F S"]:
     fits = logistic.fit(features, labels, l2_grid, classes=CLASSES)
-    synchronise(device)
+    synchronize(device)
     assert fits.converged.all()
     return fits.objectives.cpu()
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import PIL
 from measure import print_result, seconds, spread
 
-from isopix.data.augment import PadCropFlip, Plain
+from isopix.data.augment import NoAugmentation, PadCropFlip
 from isopix.data.batches import Batches
-from isopix.data.dataset import Data, ImageSet, load
+from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 
 
 def main() -> None:
@@ -23,27 +23,27 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
-    data = Data(source=str(options.folder), rows=32, cols=32)
+    data = DataConfig(source=str(options.folder), rows=32, cols=32)
     first, cached = [], []
     for _ in range(options.repeats):
         with tempfile.TemporaryDirectory() as cache:
-            first.append(seconds(lambda: load(data, cache=Path(cache))))  # called at once
-            cached.append(seconds(lambda: load(data, cache=Path(cache))))
-            images = load(data, cache=Path(cache))
+            first.append(seconds(lambda: load_dataset(data, cache=Path(cache))))  # called at once
+            cached.append(seconds(lambda: load_dataset(data, cache=Path(cache))))
+            images = load_dataset(data, cache=Path(cache))
     print_result(
         "reading CIFAR-10, and throughput of batches of 128 images on the CPU",
         pillow=PIL.__version__,
         images={"train": len(images.train), "validation": len(images.validation), "test": len(images.test)},
         first_seconds=spread(first),
         cached_seconds=spread(cached),
-        no_augmentation_images_per_second=batch_rate(images, Plain()),
+        no_augmentation_images_per_second=batch_rate(images, NoAugmentation()),
         pad_crop_flip_images_per_second=batch_rate(images, PadCropFlip()),
     )
 
 
-def batch_rate(images: ImageSet, augment: Plain | PadCropFlip, steps: int = 200) -> int:
+def batch_rate(images: ImageDataset, augment: NoAugmentation | PadCropFlip, steps: int = 200) -> int:
     """Return the images per second of training batches."""
-    batches = Batches(images.train, size=128, augment=augment)
+    batches = Batches(images.train, batch_size=128, augment=augment)
     return round(128 * steps / seconds(lambda: [batches.batch(step) for step in range(steps)]))
 
 

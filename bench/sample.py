@@ -30,7 +30,7 @@ def main() -> None:
     options = parser.parse_args()
     device = torch.device(options.device)
     recipe = registry.find(options.recipe)
-    count = torch.arange(recipe.model.codec.colours)
+    count = torch.arange(recipe.model.codec.num_colors)
     colors = torch.stack([count % 8, count // 8 % 8, count // 64], 1).float() * 32
     network = recipe.build(recipe.model.codec.build(recipe.grid, colors)).to(device).eval()
     with torch.no_grad():
@@ -46,7 +46,7 @@ def main() -> None:
         return network.codec.encode(drawn)[..., 0]
 
     def generate(**settings: object) -> torch.Tensor:
-        ids = torch.full((options.batch, 1), network.codec.levels, device=device)
+        ids = torch.full((options.batch, 1), network.codec.vocab_size, device=device)
         with torch.inference_mode(), devices.autocast(device, options.precision):
             drawn = other.generate(ids, max_length=positions + 1, use_cache=True, pad_token_id=0, **settings)
         return drawn[:, 1:]

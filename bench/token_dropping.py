@@ -33,7 +33,7 @@ class Training:
     """Training steps of a recipe's network on the same images."""
 
     def __init__(self, recipe: Recipe, images: Images, precision: str):
-        self.network = recipe.build(recipe.model.codec.example(recipe.grid)).to(images.device)
+        self.network = recipe.build(recipe.model.codec.placeholder(recipe.grid)).to(images.device)
         self.images, self.losses = images, list[torch.Tensor]()
         self.stepper = Stepper(
             Pretraining(self.network),

@@ -40,9 +40,9 @@ def main() -> None:
     grid = recipe.grid
     rng = generator(0, "bench")
     images = torch.randint(0, 256, (options.batch, 3, grid.rows, grid.cols), dtype=torch.uint8, generator=rng)
-    codec = recipe.model.codec.build(grid, kmeans.fit(images, recipe.model.codec.colours).colours)
+    codec = recipe.model.codec.build(grid, kmeans.fit_palette(images, recipe.model.codec.num_colors).colors)
     network = recipe.build(codec).to(device)
-    codec.prepare()
+    codec.build_table()
     images = images.to(device)
     other = peer.convert(network)
     if options.compile:

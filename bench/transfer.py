@@ -67,7 +67,9 @@ def collect(out: Path) -> dict[str, Any]:
 def finished(run: Path) -> bool:
     """Return whether all runs of a seed are finished; the one from scratch is the last."""
     scratch = run.with_name(f"{run.name}-scratch")
-    return scratch.is_dir() and any(each.get("split") == "test" for each in log.read(scratch / "log.jsonl"))
+    return scratch.is_dir() and any(
+        each.get("split") == "test" for each in log.read_log(scratch / "log.jsonl")
+    )
 
 
 def numbers(run: Path) -> dict[str, Any]:

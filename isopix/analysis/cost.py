@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import torch
 
-from isopix.core.device import Precision, autocast, peak_flops, sheets, synchronise
+from isopix.core.device import Precision, autocast, peak_flops, peak_flops_by_device, synchronize
 from isopix.core.random import generator
 from isopix.model.profiling import kept
 from isopix.objectives.network import Network
@@ -65,7 +65,7 @@ def rents(
         raise ValueError(f"utilisation {utilisation} must lie in (0, 1]")
     if price is not None and not 0 <= price < float("inf"):
         raise ValueError(f"price {price} must be a number of at least 0")
-    peaks = sheets(precision)
+    peaks = peak_flops_by_device(precision)
     for name in devices:
         if name not in peaks:
             raise ValueError(f"no {precision} peak of device '{name}' is known; known: {', '.join(peaks)}")
@@ -118,7 +118,7 @@ def _kept(network: Network, precision: Precision, images: int) -> int:
     """Bytes that a step over so many black images keeps beside the weights."""
     codec = network.codec
     black = torch.zeros(
-        images, 3, codec.grid.rows * codec.cell, codec.grid.cols * codec.cell, dtype=torch.uint8
+        images, 3, codec.grid.rows * codec.patch_size, codec.grid.cols * codec.patch_size, dtype=torch.uint8
     )
     problem = network.prepare(black, generator(0, "memory"))
     with autocast(black.device, precision):
@@ -128,7 +128,7 @@ def _kept(network: Network, precision: Precision, images: int) -> int:
 def decoded(network: Network) -> int:
     """How many positions of an image have something graded, on average: those that the head decodes."""
     positions = network.codec.grid.positions
-    return round(positions * network.objective.decoded(positions, network.codec.codes))
+    return round(positions * network.objective.decoded(positions, network.codec.num_codes))
 
 
 def matrix_rate(device: torch.device, precision: Precision, width: int, seconds: float = 0.4) -> float:
@@ -137,11 +137,11 @@ def matrix_rate(device: torch.device, precision: Precision, width: int, seconds:
     left = torch.zeros(2048, width, dtype=dtype, device=device)
     right = torch.zeros(width, 4 * width, dtype=dtype, device=device)
     left @ right
-    synchronise(device)
+    synchronize(device)
     count, began = 0, time.perf_counter()
     while time.perf_counter() - began < seconds:
         left @ right
-        synchronise(device)
+        synchronize(device)
         count += 1
     return count * 2 * 2048 * width * 4 * width / (time.perf_counter() - began)
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from isopix.analysis.attention import distances
-from isopix.core.correlation import coefficient, ranks
+from isopix.core.correlation import pearson_coefficient, ranks
 from isopix.core.types import Grid
 
 DIGITS = 12  # of a similarity; places that are equally alike but for rounding rank equally
@@ -97,8 +97,11 @@ def _nearness(grid: Grid) -> tuple[Line, Line]:
 
 
 def _plane(alike: Line, near_plane: Line, near_raster: Line) -> Plane:
-    plane, raster = coefficient(alike, near_plane) or 0.0, coefficient(alike, near_raster) or 0.0
-    shared = coefficient(near_plane, near_raster) or 0.0
+    plane, raster = (
+        pearson_coefficient(alike, near_plane) or 0.0,
+        pearson_coefficient(alike, near_raster) or 0.0,
+    )
+    shared = pearson_coefficient(near_plane, near_raster) or 0.0
     return Plane(_partial(plane, raster, shared), _partial(raster, plane, shared), plane, raster)
 
 

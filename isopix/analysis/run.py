@@ -92,7 +92,7 @@ def analyse(subject: Subject) -> Iterator[tuple[str, Numbers | DoesNotApplyError
 def distance(subject: Subject) -> Numbers:
     """Attention distance of every head in pixels: mean and deviation over images."""
     _require_attention(subject)
-    cell, causal = subject.codec.cell, _causal(subject)
+    cell, causal = subject.codec.patch_size, _causal(subject)
     found = attention.distance_by_head(
         subject.backbone, subject.images, cell=cell, renormalise=subject.renormalise, done=subject.done
     )
@@ -152,7 +152,7 @@ def places(subject: Subject) -> Numbers:
 
 def embedding(subject: Subject) -> Numbers:
     """Principal components of what the stem embeds by: filters of patches, or vectors of values."""
-    stem, cell = subject.backbone.stem, subject.codec.cell
+    stem, cell = subject.backbone.stem, subject.codec.patch_size
     if isinstance(stem, ByValue):
         tables = filters.of_values(stem.vectors(), OF_VALUES)
         kept = [{"explained": _kept(each.explained), "along": _kept(each.along)} for each in tables]
@@ -210,7 +210,7 @@ def _where(subject: Subject) -> Numbers:
     return {
         "step": subject.loaded.step,
         "grid": list(subject.backbone.grid),
-        "cell": subject.codec.cell,
+        "cell": subject.codec.patch_size,
         "causal": _causal(subject),
     }
 
@@ -236,7 +236,7 @@ def _called(number: int, span: Span) -> str:
 
 def _even(subject: Subject) -> Numbers:
     """The distance of attention that looks everywhere alike, by where it may look."""
-    grid, cell = subject.backbone.grid, subject.codec.cell
+    grid, cell = subject.backbone.grid, subject.codec.patch_size
     if _causal(subject):
         masked = attention.uniform_distance(grid, cell=cell, causal=True)
         return {"unmasked": attention.uniform_distance(grid, cell=cell), "as masked": masked}
@@ -286,9 +286,9 @@ def _plane(subject: Subject, alike: Float[Tensor, "N N"]) -> Numbers:
 
 def _colours(codec: Codec) -> Numbers:
     """What the codes of a palette look like."""
-    if codec.codes > 1:
+    if codec.num_codes > 1:
         return {}
-    every = codec.decode(torch.arange(codec.levels)[:, None, None], Grid(1, 1))
+    every = codec.decode(torch.arange(codec.vocab_size)[:, None, None], Grid(1, 1))
     return {"colours": every.flatten(1).cpu().tolist()}
 
 

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from isopix.core.correlation import coefficient, ranks
+from isopix.core.correlation import pearson_coefficient, ranks
 from isopix.model.stems.base import Vectors
 from isopix.model.stems.pixel_embedding import LEVELS
 
@@ -74,7 +74,7 @@ def distance_preservation(similarity: Similarity) -> float:
     """Spearman's correlation of similarity and -|p - q| over pairs p < q; 0 if all are equally alike."""
     one, other = np.triu_indices(len(similarity), 1)
     alike = similarity[one, other].round(DIGITS)
-    return coefficient(ranks(alike), ranks((one - other).astype(float))) or 0.0
+    return pearson_coefficient(ranks(alike), ranks((one - other).astype(float))) or 0.0
 
 
 def effective_rank(vectors: Float[Tensor, "K D"]) -> float:

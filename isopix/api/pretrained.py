@@ -26,7 +26,7 @@ from isopix.probe.results import Reading
 from isopix.runs.load import Loaded
 from isopix.runs.load import load as load_network
 from isopix.storage import checkpoint
-from isopix.storage.run_folder import refuse_theirs
+from isopix.storage.run_folder import reject_huggingface_model
 
 BATCH = 16  # images a pass, unless more are asked for
 
@@ -47,7 +47,7 @@ class Pretrained:
 
     def __repr__(self) -> str:
         recipe, grid = self.loaded.recipe, self.network.codec.grid
-        shape = f"{recipe.model.depth} × {recipe.model.width}, {self.network.codec.levels} levels"
+        shape = f"{recipe.model.depth} × {recipe.model.width}, {self.network.codec.vocab_size} levels"
         kind, step = recipe.objective.kind, self.loaded.step
         return f"Pretrained({recipe.name}: {shape}, {grid.rows}×{grid.cols}, {kind}, step {step})"
 
@@ -173,8 +173,8 @@ def load(where: str | Path, *, device: str = "auto", precision: Precision = "fp3
     """
     one_of("precision", precision, Precision)
     folder = hub.located(where)
-    refuse_theirs(folder, where)
-    return Pretrained(load_network(folder, device=devices.pick(device)), precision=precision)
+    reject_huggingface_model(folder, where)
+    return Pretrained(load_network(folder, device=devices.select_device(device)), precision=precision)
 
 
 def save(model: Pretrained, folder: str | Path) -> None:
@@ -189,12 +189,12 @@ def save(model: Pretrained, folder: str | Path) -> None:
         raise ValueError(f"{folder} is not empty; choose another folder")
     codec = loaded.network.codec.fingerprint()
     records = {
-        "environment": devices.environment(loaded.network.device),
+        "environment": devices.runtime_environment(loaded.network.device),
         **loaded.records,
         "recipe": to_dict(loaded.recipe),
         "state": {**loaded.records["state"], "step": loaded.step, "codec": codec},
     }
-    checkpoint.save(folder, {"model": loaded.network.tensors()}, records)
+    checkpoint.save_checkpoint(folder, {"model": loaded.network.tensors()}, records)
 
 
 def publish(model: Pretrained, name: str, *, card: str = "", private: bool = False) -> str:

@@ -14,8 +14,8 @@ from isopix.cli.loading import Positive, Split, load_network, select_split
 from isopix.cli.progress import progress_bar
 from isopix.plots import style
 from isopix.plots.analyses import DRAW
-from isopix.storage.atomic import room_for
-from isopix.storage.provenance import record
+from isopix.storage.atomic import report_disk_full
+from isopix.storage.provenance import with_provenance
 from isopix.storage.run_folder import RunFolder
 
 Numbers = Mapping[str, Any]
@@ -77,7 +77,7 @@ def analyze(
             if isinstance(result, DoesNotApplyError):
                 reasons[name] = str(result)
             else:
-                found[name] = record({**result, "data": source.name, "split": chosen})
+                found[name] = with_provenance({**result, "data": source.name, "split": chosen})
     _save(folder, found)
     if json:
         short = {name: _without_bulk(numbers) for name, numbers in found.items()}
@@ -109,7 +109,7 @@ def _save(folder: RunFolder, found: Mapping[str, Numbers]) -> None:
         for suffix in (".json", ".png", ".svg"):
             stem.with_suffix(suffix).unlink(missing_ok=True)
         if name in found:
-            with room_for(str(stem), folder.analysis):
+            with report_disk_full(str(stem), folder.analysis):
                 style.save(draw(found[name]), stem, found[name])
 
 

@@ -74,7 +74,7 @@ def overrides(
 ) -> dict[str, Any]:
     """Return the recipe settings that the shared options override, by path; None leaves a setting alone."""
     source = None if palette is None else str(palette)
-    return {"data.source": data, "data.limit": limit, "codec.source": source, "seed": seed}
+    return {"data.source": data, "data.limit": limit, "codec.palette_file": source, "seed": seed}
 
 
 def say(line: str) -> None:

@@ -12,7 +12,7 @@ from cyclopts import App, Parameter
 from isopix.cli.console import Json, Plugins, load_plugins, say, show_json
 from isopix.cli.loading import Positive, load_network
 from isopix.codecs import palette_file
-from isopix.core.command_line import command
+from isopix.core.command_line import command_line
 from isopix.core.types import Grid
 from isopix.interop import hub
 from isopix.interop.huggingface import convert as hf
@@ -65,7 +65,7 @@ def huggingface(
     source
         Folder written by save_pretrained, or a repository on the Hub (owner/name).
     """
-    colors, grid = None if palette is None else palette_file.read(palette).colours, _grid(rows, cols)
+    colors, grid = None if palette is None else palette_file.read_palette(palette).colors, _grid(rows, cols)
 
     def read() -> Imported:
         imported = hf.read(hub.located(source), colors, grid=grid)
@@ -96,7 +96,7 @@ def openai(
     palette
         Palette of the checkpoint: OpenAI's kmeans_centers.npy, or any palette file.
     """
-    colors, grid = palette_file.read(palette).colours, _grid(rows, cols)
+    colors, grid = palette_file.read_palette(palette).colors, _grid(rows, cols)
     _import(lambda: openai_checkpoint.read(prefix, colors, grid=grid), out, data, json=json)
 
 
@@ -150,4 +150,4 @@ def _import(read: Callable[[], Imported], out: Path, data: str | None, *, json: 
     grid = imported.grid
     say(f"wrote {run.path}, for images of {grid.rows}×{grid.cols} pixels")
     say(f"tensor report: {next(run.checkpoints.glob('step-*')) / ACCOUNTS}.json")
-    say(f"next: {command('verify', out)} --data … ; {command('probe', out)} --data …")
+    say(f"next: {command_line('verify', out)} --data … ; {command_line('probe', out)} --data …")

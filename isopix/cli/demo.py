@@ -13,7 +13,7 @@ from isopix.cli.report import report
 from isopix.cli.resume import resume
 from isopix.cli.run_display import with_resume_hint
 from isopix.cli.sample import sample
-from isopix.core.command_line import command
+from isopix.core.command_line import command_line
 
 RECIPES = {"ar": "igpt.digits", "bert": "igpt.digits_bert"}
 
@@ -41,7 +41,7 @@ def demo(
     """
     load_plugins(plugin)
     folder = demo_folder(out)
-    again = command(*sys.argv[1:])
+    again = command_line(*sys.argv[1:])
     with with_resume_hint(folder, again), redirect_stdout(sys.stderr) if json else nullcontext():
         _run(folder, settings, seed, device, again)
     report(*(folder / name for name in RECIPES), out=folder / "report.html", json=json)

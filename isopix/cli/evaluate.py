@@ -22,12 +22,12 @@ from isopix.cli.progress import progress_bar
 from isopix.core import config
 from isopix.core import device as devices
 from isopix.core.device import Precision
-from isopix.data.dataset import digest
+from isopix.data.dataset import content_hash
 from isopix.finetune.metrics import Verdict
 from isopix.runs.evaluate import evaluate as evaluate_run
 from isopix.runs.evaluate import load_tuned, refuse_masks, usual_masks
 from isopix.storage.atomic import write_json
-from isopix.storage.provenance import record, tag
+from isopix.storage.provenance import settings_hash, with_provenance
 from isopix.storage.run_folder import RunFolder
 
 
@@ -60,7 +60,7 @@ def evaluate(
         Precision of the forward pass. Default: that of the run.
     """
     load_plugins(plugin)
-    folder, tuned = RunFolder.open(run), load_tuned(run, device=devices.pick(device))
+    folder, tuned = RunFolder.open(run), load_tuned(run, device=devices.select_device(device))
     for reason in tuned.loaded.passed_over:
         warn(f"skipped: {reason}")
     masks = usual_masks(tuned) if mask_ensemble is None else mask_ensemble
@@ -78,11 +78,11 @@ def evaluate(
     settings = {"data": images.name, "limit": limit, "masks": masks, "seed": seed}
     settings |= {
         "precision": precision or tuned.loaded.recipe.train.precision,
-        "images_digest": digest(images),
+        "images_digest": content_hash(images),
     }
     values = {"kind": "evaluation", "step": tuned.loaded.step, **settings, "classes": list(tuned.classes)}
     values |= config.to_dict(metrics)
-    path = _save(folder, values, tag(settings))
+    path = _save(folder, values, settings_hash(settings))
     if json:
         show_json({**values, "record": str(path)})
     else:
@@ -93,7 +93,7 @@ def evaluate(
 def _save(run: RunFolder, values: dict[str, Any], suffix: str) -> Path:
     run.evaluations.mkdir(exist_ok=True)
     path = run.evaluations / f"evaluate-{values['step']:08d}-{values['data']}-{suffix}.json"
-    write_json(path, record(values))
+    write_json(path, with_provenance(values))
     return path
 
 

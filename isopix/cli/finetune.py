@@ -23,7 +23,7 @@ from isopix.cli.console import (
 )
 from isopix.cli.run_display import ResumeCommand, print_summary, progress_display, with_resume_hint
 from isopix.core import device as devices
-from isopix.core.command_line import command
+from isopix.core.command_line import command_line
 from isopix.runs.finetune import begin
 from isopix.runs.pretrain import start
 from isopix.runs.refit import fold_back as train_and_refit
@@ -73,16 +73,16 @@ def finetune(
     """
     load_plugins(plugin)
     shared = overrides(data=data, limit=limit, seed=seed)
-    options = {**shared, "data.labels": labels, "data.subset": subset}
+    options = {**shared, "data.labels_per_class": labels, "data.subset": subset}
     prepare = partial(begin, source, file=file, options=options, assignments=settings)
-    (recipe, origin), where = prepare(), devices.pick(device)
+    (recipe, origin), where = prepare(), devices.select_device(device)
     display = partial(progress_display, device=where, tensorboard=tensorboard, json=json)
     if not json:
         weights = f"from step {origin.facts['pretrained']['step']} of {source}" if origin else "from scratch"
         work = f"{recipe.data.source}, {recipe.train.steps} steps, batch size {recipe.train.batch_size}"
-        say(f"{recipe.name} {weights} on {work}, {devices.describe(where)}")
+        say(f"{recipe.name} {weights} on {work}, {devices.describe_device(where)}")
     plugins = plugin_options(plugin)
-    resume = command(*sys.argv[1:]) if refit_on_validation else command("resume", out, *plugins)
+    resume = command_line(*sys.argv[1:]) if refit_on_validation else command_line("resume", out, *plugins)
     again = resume_command or resume
     with with_resume_hint(out, again):
         if refit_on_validation:

@@ -21,14 +21,14 @@ from isopix.cli.loading import evaluation_data, evaluation_images, leakage_warni
 from isopix.cli.progress import progress_bar
 from isopix.core import device as devices
 from isopix.core.device import Precision
-from isopix.data.dataset import ImageSet
+from isopix.data.dataset import ImageDataset
 from isopix.papers.igpt import LOW_DATA, LowData
 from isopix.probe.low_data import FewLabels
 from isopix.probe.results import STRENGTHS, Protocol
 from isopix.runs.low_data import Question, by_features, by_finetuning, tuning
 from isopix.runs.pretrain import Watch
 from isopix.storage.atomic import write_json
-from isopix.storage.provenance import record, tag
+from isopix.storage.provenance import settings_hash, with_provenance
 from isopix.storage.run_folder import RunFolder
 from isopix.train.trainer import Record
 
@@ -83,7 +83,9 @@ def low_data(
     images = evaluation_images(loaded, data, limit)
     given: dict[str, Any] = {"images": evaluation_data(loaded, data, limit), "tested": len(images.test)}
     words, out = (f"steps={finetune_steps}", *settings), folder.path / "low-data"
-    job = tuning(run, words, **given, out=out, device=devices.pick(device)) if finetune_steps else None
+    job = (
+        tuning(run, words, **given, out=out, device=devices.select_device(device)) if finetune_steps else None
+    )
     with progress_bar("features", 1) as done:
         results = by_features(
             loaded,
@@ -104,7 +106,7 @@ def low_data(
     if job:
         options |= {"finetune_steps": finetune_steps, "settings": settings}
     values = {"kind": "low_data", "step": loaded.step, **options, "results": _summary(results)}
-    path = _save(folder, values, tag({**options, "labels": protocol.labels}))
+    path = _save(folder, values, settings_hash({**options, "labels": protocol.labels}))
     if json:
         show_json({**values, "record": str(path)})
     else:
@@ -126,11 +128,11 @@ def _save(run: RunFolder, values: dict[str, Any], suffix: str) -> Path:
     folder = run.path / "low-data"
     folder.mkdir(exist_ok=True)
     path = folder / f"low-data-{values['step']:08d}-{values['data']}-{suffix}.json"
-    write_json(path, record(values))
+    write_json(path, with_provenance(values))
     return path
 
 
-def _print_errors(results: Results, images: ImageSet) -> None:
+def _print_errors(results: Results, images: ImageDataset) -> None:
     """Print the errors and, for CIFAR-10, those that the paper published."""
     counts = [each.images for each in next(iter(results.values()))]
     rows = [

@@ -11,10 +11,10 @@ from isopix.cli.console import Json, Limit, Seed, console, say, show_json, show_
 from isopix.cli.loading import load_images
 from isopix.codecs import kmeans, palette_file
 from isopix.codecs.palette import Palette
-from isopix.codecs.palette_file import StoredPalette
-from isopix.codecs.quantization_error import Fidelity, measure
+from isopix.codecs.palette_file import PaletteFile
+from isopix.codecs.quantization_error import QuantizationError, quantization_error
 from isopix.core.types import Grid
-from isopix.data.dataset import Data, ImageSet
+from isopix.data.dataset import DataConfig, ImageDataset
 from isopix.plots import palette as plots
 from isopix.plots import style
 
@@ -62,12 +62,12 @@ def fit(
     colors
         Number of colors.
     """
-    palette_file.check_name(out)
+    palette_file.check_palette_path(out)
     images = _load_images(data, size, limit, seed)
-    found = kmeans.fit(images.train.images, colors, seed=seed)
+    found = kmeans.fit_palette(images.train.images, colors, seed=seed)
     source = f"k-means on {images.name} at {size[0]}×{size[1]}, seed {seed}"
-    stored = StoredPalette(found.colours, source, found.fidelity.counts)
-    palette_file.write(out, stored)
+    stored = PaletteFile(found.colors, source, found.error.counts)
+    palette_file.write_palette(out, stored)
     numbers = {**_description(stored), "iterations": found.iterations, **_errors(stored, images)}
     _print(stored, numbers, [out, *_save_figures(out, stored, numbers, images)], json=json)
 
@@ -87,9 +87,9 @@ def import_palette(file: Path, *, out: Path, range_: Range = None, json: Json = 
     out
         Palette file to write, ending in .npz.
     """
-    palette_file.check_name(out)
-    stored = palette_file.read(file, range_)
-    palette_file.write(out, stored)
+    palette_file.check_palette_path(out)
+    stored = palette_file.read_palette(file, range_)
+    palette_file.write_palette(out, stored)
     numbers = _description(stored)
     _print(stored, numbers, [out, *_save_figures(out, stored, numbers)], json=json)
 
@@ -118,57 +118,59 @@ def show(
     out
         Path prefix of figures and numbers to write.
     """
-    stored = palette_file.read(file)
+    stored = palette_file.read_palette(file)
     images = None if data is None else _load_images(data, size, limit, seed)
     numbers = {**_description(stored), **({} if images is None else _errors(stored, images))}
     _print(stored, numbers, [] if out is None else _save_figures(out, stored, numbers, images), json=json)
 
 
-def _load_images(source: str, size: tuple[int, int], limit: int | None, seed: int) -> ImageSet:
-    return load_images(Data(source=source, rows=size[0], cols=size[1], limit=limit), seed)
+def _load_images(source: str, size: tuple[int, int], limit: int | None, seed: int) -> ImageDataset:
+    return load_images(DataConfig(source=source, rows=size[0], cols=size[1], limit=limit), seed)
 
 
-def _description(stored: StoredPalette) -> dict[str, Any]:
-    return {"num_colors": len(stored.colours), "source": stored.source, "fingerprint": stored.fingerprint}
+def _description(stored: PaletteFile) -> dict[str, Any]:
+    return {"num_colors": len(stored.colors), "source": stored.source, "fingerprint": stored.fingerprint}
 
 
-def _errors(stored: StoredPalette, images: ImageSet) -> dict[str, Any]:
+def _errors(stored: PaletteFile, images: ImageDataset) -> dict[str, Any]:
     """Return the quantization error on each split that has images."""
-    palette = Palette(stored.colours, Grid(1, 1))
+    palette = Palette(stored.colors, Grid(1, 1))
     splits = {"train": images.train, "validation": images.validation, "test": images.test}
     return {
         "data": images.name,
         "splits": {
-            name: _numbers(measure(palette, split.images)) for name, split in splits.items() if len(split)
+            name: _numbers(quantization_error(palette, split.images))
+            for name, split in splits.items()
+            if len(split)
         },
     }
 
 
-def _numbers(found: Fidelity) -> dict[str, Any]:
+def _numbers(found: QuantizationError) -> dict[str, Any]:
     return {
-        "pixels": found.pixels,
+        "pixels": found.num_pixels,
         "rmse": found.rmse,
         "psnr_db": found.psnr,
-        "unused_colors": found.dead,
-        "rare_colors": found.rare,
+        "unused_colors": found.num_unused,
+        "rare_colors": found.num_rare,
     }
 
 
 def _save_figures(
-    out: Path, stored: StoredPalette, numbers: Numbers, images: ImageSet | None = None
+    out: Path, stored: PaletteFile, numbers: Numbers, images: ImageDataset | None = None
 ) -> list[Path]:
     """Save the figures and their numbers next to `out`."""
     stem = out.with_suffix("")
     counts = None if stored.counts is None else stored.counts.tolist()
-    title = f"{len(stored.colours)} colors: {stored.source}"
-    figure = plots.palette(stored.colours, stored.counts, title=title)
-    written = style.save(figure, stem, {**numbers, "rgb": stored.colours.tolist(), "counts": counts})
+    title = f"{len(stored.colors)} colors: {stored.source}"
+    figure = plots.palette(stored.colors, stored.counts, title=title)
+    written = style.save(figure, stem, {**numbers, "rgb": stored.colors.tolist(), "counts": counts})
     if images is None:
         return list(written)
     split = images.test if len(images.test) else images.train
     before = split.images[:EXAMPLES]
     rows, cols = before.shape[2:]
-    palette = Palette(stored.colours, Grid(rows, cols))
+    palette = Palette(stored.colors, Grid(rows, cols))
     after = palette.decode(palette.encode(before))
     errors = (before.double() - after.double()).square().mean(dim=(1, 2, 3)).sqrt()
     figure = plots.before_after(before, after)
@@ -176,7 +178,7 @@ def _save_figures(
     return [*written, *style.save(figure, name, {"rmse_per_image": errors.tolist()})]
 
 
-def _print(stored: StoredPalette, numbers: Numbers, written: list[Path], *, json: bool) -> None:
+def _print(stored: PaletteFile, numbers: Numbers, written: list[Path], *, json: bool) -> None:
     if json:
         show_json({**numbers, "written": [str(path) for path in written]})
         return
@@ -198,10 +200,10 @@ def _format_row(values: Numbers) -> tuple[str, ...]:
     return f"{values['pixels']:,}", f"{values['rmse']:.3f}", psnr, *counts
 
 
-def _swatches(stored: StoredPalette) -> Text:
+def _swatches(stored: PaletteFile) -> Text:
     """Draw the palette with colored terminal cells."""
     text = Text()
-    for line in plots.arrange(stored.colours, plots.oklab(stored.colours)).int().tolist():
+    for line in plots.arrange(stored.colors, plots.oklab(stored.colors)).int().tolist():
         for red, green, blue in line:
             text.append("  ", style=f"on rgb({red},{green},{blue})")
         text.append("\n")

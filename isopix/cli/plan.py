@@ -69,7 +69,7 @@ def plan(
     if recipe is None:
         raise ValueError("plan needs a recipe, as in `isopix plan igpt.s`, or --review")
     resolved = registry.resolve(recipe, file=file, assignments=settings).recipe
-    numbers = estimate(resolved, devices.pick(device))
+    numbers = estimate(resolved, devices.select_device(device))
     costs = cost.rents(
         numbers["images"] * numbers["training_flops"],
         resolved.train.precision,
@@ -96,9 +96,9 @@ def estimate(resolved: Recipe, where: torch.device) -> dict[str, Any]:
         **costs._asdict(),
         **memory._asdict(),
         "step_bytes": memory.bytes(resolved.train.batch_size // resolved.train.accumulate),
-        "free_bytes": devices.memory_free(where),
+        "free_bytes": devices.free_memory(where),
         "images": images,
-        "device": devices.describe(where),
+        "device": devices.describe_device(where),
         "threads": torch.get_num_threads(),
         "images_per_second": rate,
         "seconds": images / rate,

@@ -19,7 +19,7 @@ from isopix.cli.console import (
 )
 from isopix.cli.run_display import ResumeCommand, print_summary, progress_display, with_resume_hint
 from isopix.core import device as devices
-from isopix.core.command_line import command
+from isopix.core.command_line import command_line
 from isopix.recipes import registry
 from isopix.runs.pretrain import start
 
@@ -61,9 +61,9 @@ def pretrain(
     shared = overrides(data=data, limit=limit, seed=seed, palette=palette)
     options = {**shared, "probe_every": probe_every}
     resolved = registry.resolve(recipe, file=file, options=options, assignments=settings).recipe
-    where = devices.pick(device)
+    where = devices.select_device(device)
     plugins = plugin_options(plugin)
-    again = resume_command or command("resume", out, *plugins)
+    again = resume_command or command_line("resume", out, *plugins)
     with (
         with_resume_hint(out, again),
         progress_display(resolved, where, tensorboard=tensorboard, json=json) as watch,
@@ -71,6 +71,6 @@ def pretrain(
         if not json:
             train = resolved.train
             work = f"{resolved.data.source}, {train.steps} steps, batch size {train.batch_size}"
-            say(f"{resolved.name} on {work}, {devices.describe(where)}")
+            say(f"{resolved.name} on {work}, {devices.describe_device(where)}")
         outcome = start(resolved, out, device=where, watch=watch)
     print_summary(resolved, outcome, again, options=plugins, json=json)

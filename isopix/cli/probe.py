@@ -23,7 +23,7 @@ from isopix.cli.console import (
 from isopix.cli.loading import evaluation_images, leakage_warning, load_network
 from isopix.cli.progress import progress_bar
 from isopix.core.device import Precision
-from isopix.data.dataset import ImageSet, digest
+from isopix.data.dataset import ImageDataset, content_hash
 from isopix.model.pool import Pool
 from isopix.probe.base import ProbeMethod
 from isopix.probe.knn import Knn
@@ -110,7 +110,7 @@ def probe(
     found = _probe(loaded, images, protocol, precision or loaded.recipe.train.precision)
     warnings = (*found.network.warnings, *leakage_warning(loaded.recipe.data, data))
     found = replace(found, network=replace(found.network, warnings=warnings))
-    settings: dict[str, object] = {"data": images.name, "limit": limit, "images_digest": digest(images)}
+    settings: dict[str, object] = {"data": images.name, "limit": limit, "images_digest": content_hash(images)}
     path = keep(folder, loaded.step, found, settings)
     if json:
         show_json({**found.to_dict(), "record": str(path)})
@@ -138,7 +138,7 @@ def _layers(layer: int | None, concat: int) -> Literal["all", "best5"] | int:
     return "best5" if concat else "all" if layer is None else layer
 
 
-def _probe(loaded: Loaded, images: ImageSet, protocol: Protocol, precision: Precision) -> Evidence:
+def _probe(loaded: Loaded, images: ImageDataset, protocol: Protocol, precision: Precision) -> Evidence:
     """Probe the network and its baselines, with a progress bar over images."""
     total = len(images.train) + len(images.validation) + max(1, protocol.masks) * len(images.test)
     offsets = {"trained": 0, "untrained": total}

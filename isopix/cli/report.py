@@ -11,7 +11,7 @@ from isopix.report import headline, page
 from isopix.report.load_run import Gathered
 from isopix.report.probes import differences, speaking
 from isopix.report.summary import Row, summary
-from isopix.storage.atomic import room_for, write
+from isopix.storage.atomic import report_disk_full, write_bytes
 from isopix.storage.run_folder import RunFolder
 
 Out = Annotated[
@@ -38,8 +38,8 @@ def report(*runs: Path, out: Out = None, plugin: Plugins = None, json: Json = Fa
     if out.is_dir():
         raise ValueError(f"--out {out} is a folder; a report is one file, such as {out / 'report.html'}")
     out.parent.mkdir(parents=True, exist_ok=True)
-    with room_for(f"report {out}", out.parent):
-        write(out, page.render(gathered).encode())
+    with report_disk_full(f"report {out}", out.parent):
+        write_bytes(out, page.render(gathered).encode())
     rows = summary(gathered)
     if json:
         show_json({"report": str(out), "summary": [row._asdict() for row in rows]})

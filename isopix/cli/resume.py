@@ -5,7 +5,7 @@ from pathlib import Path
 from isopix.cli.console import Device, Json, Plugins, TensorBoard, load_plugins, plugin_options, say
 from isopix.cli.run_display import ResumeCommand, print_summary, progress_display, with_resume_hint
 from isopix.core import device as devices
-from isopix.core.command_line import command
+from isopix.core.command_line import command_line
 from isopix.interop.import_run import ACCOUNTS
 from isopix.runs.load import find, recipe_of
 from isopix.runs.pretrain import resume as resume_run
@@ -35,12 +35,12 @@ def resume(
     """
     load_plugins(plugin)
     found, _ = find(RunFolder.open(run).path, ())
-    recipe, where = recipe_of(found), devices.pick(device)
+    recipe, where = recipe_of(found), devices.select_device(device)
     step = found.records["state"]["step"]
     if not json and ACCOUNTS not in found.records:  # imported models cannot be resumed
-        say(f"{recipe.name}, from step {step} of {recipe.train.steps}, {devices.describe(where)}")
+        say(f"{recipe.name}, from step {step} of {recipe.train.steps}, {devices.describe_device(where)}")
     options = plugin_options(plugin)
-    again = resume_command or command("resume", run, *options)
+    again = resume_command or command_line("resume", run, *options)
     with (
         with_resume_hint(run, again),
         progress_display(recipe, where, tensorboard=tensorboard, json=json) as watch,

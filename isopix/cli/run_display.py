@@ -11,11 +11,11 @@ from cyclopts import Parameter
 from isopix.cli.console import say, show_json, warn
 from isopix.cli.progress import TrainingLine
 from isopix.core import device as devices
-from isopix.core.command_line import command
+from isopix.core.command_line import command_line
 from isopix.recipes.cost import of_recipe
 from isopix.recipes.recipe import Recipe
 from isopix.runs.pretrain import Outcome, Watch
-from isopix.storage.log import read
+from isopix.storage.log import read_log
 from isopix.train.trainer import Record
 
 # The command that resumes an interrupted run, where it is not `isopix resume`; not an option.
@@ -78,7 +78,7 @@ def print_summary(
     """
     path = outcome.run.path
     if json:
-        records = [record for record in read(outcome.run.log) if record["kind"] == "evaluation"]
+        records = [record for record in read_log(outcome.run.log) if record["kind"] == "evaluation"]
         loss = "loss_nats" if recipe.learns_codes else "class_nats"
         newest = {
             name: {record["split"]: record[name] for record in records if name in record}
@@ -88,7 +88,7 @@ def print_summary(
         show_json({"run": str(path), "step": outcome.step, "finished": outcome.finished, **metrics})
     elif outcome.finished:
         say(f"finished: {path}")
-        commands = (command(name, path, *options) for name in _next_commands(recipe, outcome))
+        commands = (command_line(name, path, *options) for name in _next_commands(recipe, outcome))
         say(f"next: {' ; '.join(commands)}")
     else:
         say(f"stopped and saved at step {outcome.step}; resume with: {resume_command}")

@@ -27,7 +27,7 @@ from isopix.cli.console import (
 from isopix.cli.progress import format_duration
 from isopix.cli.run_display import INTERRUPTED, progress_display, with_resume_hint
 from isopix.core import device as devices
-from isopix.core.command_line import command
+from isopix.core.command_line import command_line
 from isopix.core.config import to_dict
 from isopix.core.overrides import parse
 from isopix.recipes import registry
@@ -78,7 +78,7 @@ def search_lr(
         raise ValueError(f"{RATE} is what search-lr searches for; use --max-lr and --min-lr instead")
     changes = overrides(data=data, limit=limit, seed=seed, palette=palette)
     resolved = registry.resolve(recipe, file=file, options=changes, assignments=settings).recipe
-    rates, where = ladder(max_lr, min_lr), devices.pick(device)
+    rates, where = ladder(max_lr, min_lr), devices.select_device(device)
 
     @contextmanager
     def display(rate: float) -> Iterator[Watch]:
@@ -88,7 +88,7 @@ def search_lr(
         with progress_display(resolved, where, tensorboard=False, json=json) as watch:
             yield watch
 
-    again = command(*sys.argv[1:])
+    again = command_line(*sys.argv[1:])
     with with_resume_hint(out, again):
         descent = search(out, rates, training=pretraining(resolved, where), watching=display)
     given = {"--data": data, "--palette": palette, "--file": file, "--limit": limit, "--seed": seed}
@@ -103,7 +103,7 @@ def _print_search(descent: Descent, out: Path, words: Sequence[object], *, again
     Exits with code 75 if the search was asked to stop. Raises RuntimeError if every trial diverged.
     """
     chosen = None if descent.chosen is None else descent.chosen.rate
-    pretrain = "" if chosen is None else command(*words, f"{RATE}={chosen}", "--out", out / "chosen")
+    pretrain = "" if chosen is None else command_line(*words, f"{RATE}={chosen}", "--out", out / "chosen")
     if json:
         state = {"finished": descent.finished, "chosen": chosen, "command": pretrain or None}
         show_json({"record": str(out / FILE), **state, **to_dict(descent)})

@@ -12,7 +12,7 @@ from isopix.cli.console import Device, Json, say, show_json, show_table, warn
 from isopix.cli.progress import format_duration, progress_bar
 from isopix.cli.run_display import INTERRUPTED, with_resume_hint
 from isopix.core import device as devices
-from isopix.core.command_line import command
+from isopix.core.command_line import command_line
 from isopix.core.overrides import parse
 from isopix.studies.claim_tests import Part
 from isopix.studies.executor import Crew, Place, Processes, Watch, side_by_side
@@ -83,7 +83,7 @@ def inductive_bias(
     report_only
         Do not train; write the figures and the page from existing results.
     """
-    again = command(*sys.argv[1:])
+    again = command_line(*sys.argv[1:])
     if report_only:
         study = Study.open(out)
     else:
@@ -117,7 +117,7 @@ def _executor(
         raise ValueError(f"--jobs is {jobs}; allowed: 1 or more")
     if slurm is not None:
         return Slurm(work, study.path / "slurm", parse(slurm), size=jobs or max(1, count))
-    available, cores = devices.every(device), devices.cores()
+    available, cores = devices.list_devices(device), devices.available_cores()
     size = jobs or (cores if available[0].type == "cpu" else len(available))
     threads = max(1, cores // size)
     places = [Place(str(available[i % len(available)]), threads) for i in range(size)]

@@ -25,7 +25,7 @@ from isopix.papers.igpt import TEST_LOSSES
 from isopix.runs.load import Loaded, newest
 from isopix.storage import checkpoint
 from isopix.storage.atomic import write_json
-from isopix.storage.provenance import record, tag
+from isopix.storage.provenance import settings_hash, with_provenance
 from isopix.storage.run_folder import RunFolder
 from isopix.train.evaluator import held_out
 from isopix.train.tasks import Pretraining
@@ -60,7 +60,7 @@ def verify(
     """
     load_plugins(plugin)
     folder = newest(run)
-    files = checkpoint.check(folder)
+    files = checkpoint.verify_files(folder)
     loaded = load_network(folder, device)
     images = evaluation_images(loaded, data, limit)
     test = images.test
@@ -77,14 +77,14 @@ def verify(
     else:
         _print_values(values, claim)
     if folder != run:
-        name = f"verify-{loaded.step:08d}-{images.name}-{tag(settings)}.json"
+        name = f"verify-{loaded.step:08d}-{images.name}-{settings_hash(settings)}.json"
         _save(RunFolder.open(run), name, values)
 
 
 def _save(run: RunFolder, name: str, values: Values) -> None:
     """Save the values with the run's probes, where its report and model card read the loss."""
     run.probes.mkdir(exist_ok=True)
-    write_json(run.probes / name, record({"kind": "verification", **values}))
+    write_json(run.probes / name, with_provenance({"kind": "verification", **values}))
 
 
 def _values(loaded: Loaded, nats: float, claim: Claim | None) -> Values:
@@ -99,7 +99,7 @@ def _values(loaded: Loaded, nats: float, claim: Claim | None) -> Values:
         "palette": fingerprint,
         "palette_is_openai": fingerprint == OPENAI_FINGERPRINT,
         "loss_nats": nats,
-        "uniform_nats": math.log(loaded.network.codec.levels)
+        "uniform_nats": math.log(loaded.network.codec.vocab_size)
         if loaded.recipe.model.head.categorical
         else None,
         "published": published,

@@ -1,19 +1,20 @@
 """Codecs: images to integer codes and back, position by position.
 
-A codec's spec says all that a run asks of it: the side of a position in pixels, the task of making the codec,
-that of some images, the same one from a checkpoint, and one of its size for counting.
+A codec's settings give the side of a position in pixels, and build the codec: from images, from a checkpoint,
+or with placeholder values for counting parameters.
 """
 
 from isopix.codecs.base import CodecSpec
-from isopix.codecs.patch import DownsampledColour, GreyThumbnail, MeanColour, WholePatch
-from isopix.codecs.pixel import ByteChannels, PaletteColours
+from isopix.codecs.bytes import BytesSpec
+from isopix.codecs.palette_spec import PaletteSpec
+from isopix.codecs.patch import DownsampledColorSpec, FullPatchSpec, GrayThumbnailSpec, MeanColorSpec
 
 __all__ = [
-    "ByteChannels",
+    "BytesSpec",
     "CodecSpec",
-    "DownsampledColour",
-    "GreyThumbnail",
-    "MeanColour",
-    "PaletteColours",
-    "WholePatch",
+    "DownsampledColorSpec",
+    "FullPatchSpec",
+    "GrayThumbnailSpec",
+    "MeanColorSpec",
+    "PaletteSpec",
 ]

@@ -1,4 +1,4 @@
-"""Codec: the two-way map between images and integer codes; nothing in it is learnt by gradient."""
+"""Codec: a two-way map between images and integer codes; nothing in it is learned by gradient descent."""
 
 import abc
 from collections.abc import Mapping
@@ -11,30 +11,28 @@ from isopix.core.types import Codes, Grid, Images
 
 
 class Codec(nn.Module, abc.ABC):
-    """Q codes at each position, each in range(K), such that `encode(decode(codes)) == codes`."""
+    """Q codes per position, each in range(K), such that `encode(decode(codes)) == codes`."""
 
     grid: Grid  # of the images that the model reads
-    codes: int  # Q
-    levels: int  # K
-    ordered: bool = False  # whether codes are levels from dark to light, of which near ones look alike
-    cell: int  # side in pixels of one position: 1 for pixels, the patch for patches
+    num_codes: int  # Q
+    vocab_size: int  # K
+    ordinal: bool = False  # whether codes are levels from dark to light, so that near ones look alike
+    patch_size: int  # side of a position in pixels: 1 for pixels
 
     @abc.abstractmethod
     def encode(self, images: Images) -> Codes:
-        """The codes of images of any size whose sides are multiples of `cell`, positions in raster order."""
+        """Return the codes of images of any size that is a multiple of `patch_size`, in raster order."""
 
     @abc.abstractmethod
     def decode(self, codes: Codes, grid: Grid | None = None) -> Images:
-        """The images that these codes stand for; `grid` is the codec's own unless another is given."""
+        """Return the images that the codes stand for; `grid` is the codec's own unless another is given."""
 
-    def prepare(self) -> None:
-        """Build now whatever `encode` would build once it is worth it; call it before compiling."""
+    def build_table(self) -> None:
+        """Build any lookup table that `encode` would build later; call it before `torch.compile`."""
 
     @abc.abstractmethod
     def fingerprint(self) -> str:
-        """A hash of everything that decides which code a pixel gets; two codecs of equal hash are the same
-        map.
-        """
+        """Return a hash of everything that decides the codes; codecs with the same hash are equal."""
 
 
 S = TypeVar("S", bound="CodecSpec")
@@ -45,30 +43,30 @@ class CodecSpec(Part, noun="codec"):
 
     @property
     @abc.abstractmethod
-    def cell(self) -> int:
-        """Side in pixels of one position."""
+    def patch_size(self) -> int:
+        """Side of a position in pixels."""
 
     @property
-    def task(self) -> str:
-        """What `fit` has to do that takes time, in words; empty if there is nothing."""
+    def fit_message(self) -> str:
+        """What `fit` spends time on; empty for nothing."""
         return ""
 
     @abc.abstractmethod
     def fit(self, images: Images, grid: Grid, seed: int) -> Codec:
-        """The codec of these training images. Raises ValueError if it cannot be made."""
+        """Return the codec, fitted to training images if need be. Raises ValueError if that is impossible."""
 
     @abc.abstractmethod
-    def restore(self, tensors: Mapping[str, Tensor], grid: Grid) -> Codec:
-        """The codec that a checkpoint holds. Raises LookupError that names the tensor if it has none."""
+    def from_state(self, tensors: Mapping[str, Tensor], grid: Grid) -> Codec:
+        """Return the codec of a checkpoint. Raises KeyError with the tensor's name if it has none."""
 
     @abc.abstractmethod
-    def example(self, grid: Grid) -> Codec:
-        """Some codec of this size."""
+    def placeholder(self, grid: Grid) -> Codec:
+        """Return a codec of this size, to count parameters with."""
 
-    def anchored(self: S) -> S:
-        """The same with the paths of its files made absolute."""
+    def with_absolute_paths(self: S) -> S:
+        """Return these settings with absolute paths of their files."""
         return self
 
-    def origin(self) -> dict[str, Any]:
-        """Where the codec comes from, for the record; nothing for one of the run's own."""
+    def provenance(self) -> dict[str, Any]:
+        """Return where the codec comes from, to be recorded; nothing for one of the run's own."""
         return {}

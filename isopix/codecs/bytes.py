@@ -1,4 +1,4 @@
-"""Exact codes: the pixels of a position byte by byte, nothing rounded."""
+"""Byte codec: the exact red, green and blue bytes of each position."""
 
 import hashlib
 
@@ -6,29 +6,47 @@ import torch
 from einops import rearrange
 
 from isopix.codecs.base import Codec
+from isopix.codecs.stateless import StatelessCodecSpec
+from isopix.core.registry import register
 from isopix.core.types import Codes, Grid, Images
 
 
 class Bytes(Codec):
-    """Each pixel of a position, in raster order, is named by its red, green and blue level of 256."""
+    """The red, green and blue levels, 256 each, of every pixel of a position, in raster order."""
 
-    levels = 256
-    ordered = True
+    vocab_size = 256
+    ordinal = True
 
-    def __init__(self, grid: Grid, cell: int = 1):
+    def __init__(self, grid: Grid, patch_size: int = 1):
         super().__init__()
-        self.grid, self.cell, self.codes = grid, cell, 3 * cell**2
+        self.grid, self.patch_size, self.num_codes = grid, patch_size, 3 * patch_size**2
 
     def encode(self, images: Images) -> Codes:
-        cells = rearrange(images, "b c (h p) (w q) -> b (h w) (p q c)", p=self.cell, q=self.cell)
-        return cells.long()
+        """Return the levels."""
+        side = self.patch_size
+        return rearrange(images, "b c (h p) (w q) -> b (h w) (p q c)", p=side, q=side).long()
 
     def decode(self, codes: Codes, grid: Grid | None = None) -> Images:
-        """The levels as they are."""
-        levels, rows, side = codes.to(torch.uint8), (grid or self.grid).rows, self.cell
+        """Return the images of these levels."""
+        levels, rows, side = codes.to(torch.uint8), (grid or self.grid).rows, self.patch_size
         return rearrange(levels, "b (h w) (p q c) -> b c (h p) (w q)", h=rows, p=side, q=side).contiguous()
 
     def fingerprint(self) -> str:
-        """SHA-256 of what the codes mean."""
-        where = f" of {self.cell} x {self.cell}" if self.cell > 1 else ""
+        """Return the SHA-256 of a description of the codes."""
+        side = self.patch_size
+        where = f" of {side} x {side}" if side > 1 else ""
         return hashlib.sha256(f"red, green and blue bytes{where}".encode()).hexdigest()
+
+
+@register("bytes")
+class BytesSpec(StatelessCodecSpec):
+    """The three channels of each pixel, unchanged."""
+
+    @property
+    def patch_size(self) -> int:
+        """Side of a position in pixels."""
+        return 1
+
+    def build(self, grid: Grid) -> Bytes:
+        """Return the codec for images of this grid."""
+        return Bytes(grid)

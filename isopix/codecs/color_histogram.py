@@ -1,4 +1,4 @@
-"""How often each of the 2^24 colours occurs: all that a palette, or its error, depends on."""
+"""Color histogram: how often each of the 2^24 colors occurs, which is all that fitting a palette needs."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,30 +9,30 @@ from torch import Tensor
 
 from isopix.core.types import Images
 
-AT_ONCE = 1024  # images counted at a time
+BATCH_SIZE = 1024  # images counted at a time
 
 
 @dataclass(frozen=True)
-class Histogram:
-    """The colours that occur, in ascending order of red, green, blue, and the number of pixels of each."""
+class ColorHistogram:
+    """The colors that occur, sorted by red, green, blue, and the number of pixels of each."""
 
-    colours: UInt8[Tensor, "n 3"]
+    colors: UInt8[Tensor, "n 3"]
     counts: Int[Tensor, " n"]
 
     @property
-    def pixels(self) -> int:
+    def num_pixels(self) -> int:
         return int(self.counts.sum())
 
 
-def count(images: Images | Iterable[Images]) -> Histogram:
-    """The histogram of images, or of a stream of batches of any length. Raises ValueError if empty."""
+def count_colors(images: Images | Iterable[Images]) -> ColorHistogram:
+    """Return the histogram of images, or of an iterable of batches. Raises ValueError if there are none."""
     counts = torch.zeros(2**24, dtype=torch.int64)
-    for batch in torch.split(images, AT_ONCE) if isinstance(images, Tensor) else images:
+    for batch in torch.split(images, BATCH_SIZE) if isinstance(images, Tensor) else images:
         red, green, blue = batch.cpu().unbind(1)
         index = red.long().mul_(256).add_(green).mul_(256).add_(blue).flatten()
         counts.scatter_add_(0, index, torch.ones_like(index))
     found = counts.nonzero().flatten()
     if len(found) == 0:
-        raise ValueError("there are no pixels to count colours of; at least one image is needed")
-    colours = torch.stack([found >> 16, found >> 8 & 255, found & 255], dim=1).to(torch.uint8)
-    return Histogram(colours, counts[found])
+        raise ValueError("there are no pixels to count colors of; at least one image is needed")
+    colors = torch.stack([found >> 16, found >> 8 & 255, found & 255], dim=1).to(torch.uint8)
+    return ColorHistogram(colors, counts[found])

@@ -1,94 +1,94 @@
-"""The nearest colour of a palette, exactly: for given pixels by trying every colour, or for all 2^24 at once.
+"""Exact nearest colors of a palette: by brute force for some pixels, or as a table of all 2^24 pixels.
 
-Colours are whole numbers of 1/65536 of a level (a float32's own step at 255). Then every squared distance is
-a whole number below 2^53, float64 holds it without rounding, and the nearest colour is the same one whatever
-the order of the sums, the device or the number of threads. Of equally near colours the lower index wins.
+Colors are integers in 1/65536 of a level (the spacing of float32 at 255). Then every squared distance is an
+integer below 2^53, float64 holds it exactly, and the nearest color does not depend on the order of the sums,
+the device or the number of threads. Ties go to the lower index.
 """
 
 import torch
 from jaxtyping import Float, Int, Int16, Int32, UInt8
 from torch import Tensor
 
-Fixed = Int32[Tensor, "K 3"]
+FixedPointColors = Int32[Tensor, "K 3"]
 Pixels = UInt8[Tensor, "P 3"]
-Table = Int16[Tensor, " 16777216"]
+LookupTable = Int16[Tensor, " 16777216"]
 
-ONE = 65536  # one level of 0..255
-MOST = 2**15  # colours that an int16 table can name
-SIDE = 8  # levels along an edge of one cell of the colour cube: the fastest of 4, 8 and 16
-CELLS = 256 // SIDE
-TOGETHER = 256  # cells compared at a time, so that their scores stay in the cache
-AT_ONCE = 2**16  # distances that `search` holds at a time, again for the cache
+FIXED_POINT_SCALE = 65536  # one level of 0..255
+MAX_COLORS = 2**15  # indices that fit in int16
+CELL_SIDE = 8  # levels along an edge of a cell of the color cube: the fastest of 4, 8 and 16
+CELLS_PER_AXIS = 256 // CELL_SIDE
+CELLS_PER_CHUNK = 256  # cells compared at a time, so that their scores fit in the cache
+MAX_DISTANCES = 2**16  # distances computed at a time, also for the cache
 
 
-def search(colours: Fixed, pixels: Pixels) -> Int[Tensor, " P"]:
-    """The index of the colour nearest to each pixel, by comparing it with every colour."""
-    points = colours.double()
+def nearest_codes(colors: FixedPointColors, pixels: Pixels) -> Int[Tensor, " P"]:
+    """Return the index of the nearest color of each pixel, by comparing it with every color."""
+    points = colors.double()
     lengths, towards = points.square().sum(1), -2 * points.T.contiguous()
-    parts = torch.split(pixels.double() * ONE, max(1, AT_ONCE // len(colours)))
-    scores = torch.empty(len(parts[0]), len(colours), dtype=torch.float64, device=colours.device)
-    found = torch.empty(len(pixels), dtype=torch.int64, device=colours.device)
+    parts = torch.split(pixels.double() * FIXED_POINT_SCALE, max(1, MAX_DISTANCES // len(colors)))
+    scores = torch.empty(len(parts[0]), len(colors), dtype=torch.float64, device=colors.device)
+    found = torch.empty(len(pixels), dtype=torch.int64, device=colors.device)
     for part, codes in zip(parts, torch.split(found, len(parts[0]) or 1), strict=True):
-        # |x - c|^2 less the |x|^2 that all colours share; argmin returns the first of equal minima.
+        # |x - c|^2 without |x|^2, which is the same for all colors; argmin returns the first of equal minima.
         torch.addmm(lengths, part, towards, out=scores[: len(part)])
         torch.argmin(scores[: len(part)], 1, out=codes)
     return found
 
 
-def table(colours: Fixed) -> Table:
-    """`search` of all 2^24 pixels, at red << 16 | green << 8 | blue.
+def lookup_table(colors: FixedPointColors) -> LookupTable:
+    """Return the nearest codes of all 2^24 pixels, at index red << 16 | green << 8 | blue.
 
-    The cube is cut into cells. A colour can be nearest to some pixel of a cell only if its least distance to
-    the cell is no larger than any colour's greatest: about three of 512 colours are left to compare.
+    The cube is divided into cells. A color can be nearest to some pixel of a cell only if its smallest
+    distance to the cell is not above any color's largest: on average about three of 512 colors remain.
     """
-    points = colours.double()
-    corners = torch.arange(0, 256, SIDE, dtype=torch.float64) * ONE
-    least, greatest = _bounds(points, corners)
-    offsets = torch.cartesian_prod(*[torch.arange(SIDE, dtype=torch.float64) * ONE] * 3)
+    points = colors.double()
+    corners = torch.arange(0, 256, CELL_SIDE, dtype=torch.float64) * FIXED_POINT_SCALE
+    smallest, largest = _bounds(points, corners)
+    offsets = torch.cartesian_prod(*[torch.arange(CELL_SIDE, dtype=torch.float64) * FIXED_POINT_SCALE] * 3)
     # The score |c|^2 - 2 x.c of pixel x = corner + offset is the sum of a cell's part and a pixel's part.
     by_pixel = (-2 * points @ offsets.T).contiguous()
-    codes = torch.empty(CELLS, CELLS**2, SIDE**3, dtype=torch.int16)
-    for red in range(CELLS):
-        nearest = least[red, 0] + least[:, None, 1] + least[None, :, 2]
-        farthest = (greatest[red, 0] + greatest[:, None, 1] + greatest[None, :, 2]).amin(-1, keepdim=True)
+    codes = torch.empty(CELLS_PER_AXIS, CELLS_PER_AXIS**2, CELL_SIDE**3, dtype=torch.int16)
+    for red in range(CELLS_PER_AXIS):
+        nearest = smallest[red, 0] + smallest[:, None, 1] + smallest[None, :, 2]
+        farthest = (largest[red, 0] + largest[:, None, 1] + largest[None, :, 2]).amin(-1, keepdim=True)
         corner = torch.cartesian_prod(corners[red : red + 1], corners, corners)
         by_cell = points.square().sum(1) - 2 * corner @ points.T
         _compare((nearest <= farthest).flatten(0, 1), by_cell, by_pixel, codes[red])
-    blocks = codes.view(CELLS, CELLS, CELLS, SIDE, SIDE, SIDE)
+    blocks = codes.view(CELLS_PER_AXIS, CELLS_PER_AXIS, CELLS_PER_AXIS, CELL_SIDE, CELL_SIDE, CELL_SIDE)
     return torch.einsum("rgbxyz->rxgybz", blocks).flatten()
 
 
 def _bounds(
     points: Float[Tensor, "K 3"], corners: Float[Tensor, " cells"]
 ) -> tuple[Float[Tensor, "cells 3 K"], Float[Tensor, "cells 3 K"]]:
-    """Squared distances along each axis from every colour to the nearest and farthest level of each cell."""
+    """Return squared distances, by axis, from every color to the nearest and farthest level of a cell."""
     first = corners[:, None, None]
-    last = first + (SIDE - 1) * ONE
+    last = first + (CELL_SIDE - 1) * FIXED_POINT_SCALE
     outside = torch.maximum(first - points.T, points.T - last).clamp(min=0)
     across = torch.maximum((points.T - first).abs(), (last - points.T).abs())
     return outside.square(), across.square()
 
 
 def _compare(
-    possible: Tensor,
+    candidates: Tensor,
     by_cell: Float[Tensor, "cells K"],
     by_pixel: Float[Tensor, "K P"],
     codes: Int16[Tensor, "cells P"],
 ) -> None:
-    """Write into `codes` the best of each cell's possible colours; cells with equally many go together."""
-    counts = possible.sum(1)
-    colours = possible.nonzero()[:, 1]  # ascending within a cell, so a later one must be nearer to win
+    """Write the best of each cell's candidates into `codes`; cells with similar numbers go together."""
+    counts = candidates.sum(1)
+    colors = candidates.nonzero()[:, 1]  # ascending within a cell, so that ties go to the lower index
     starts = counts.cumsum(0) - counts
     order = counts.argsort(descending=True)
-    for cells in torch.split(order, TOGETHER):
-        colour = colours[starts[cells]]
-        best = by_pixel[colour] + by_cell[cells, colour, None]
-        chosen = colour.short()[:, None].repeat(1, best.shape[1])
-        for turn in range(1, int(counts[cells[0]])):
-            open_ = int((counts[cells] > turn).sum())
-            colour = colours[starts[cells[:open_]] + turn]
-            score = by_pixel[colour] + by_cell[cells[:open_], colour, None]
-            nearer = score < best[:open_]
-            best[:open_] = torch.minimum(score, best[:open_])
-            chosen[:open_] = torch.where(nearer, colour.short()[:, None], chosen[:open_])
+    for cells in torch.split(order, CELLS_PER_CHUNK):
+        color = colors[starts[cells]]
+        best = by_pixel[color] + by_cell[cells, color, None]
+        chosen = color.short()[:, None].repeat(1, best.shape[1])
+        for rank in range(1, int(counts[cells[0]])):
+            remaining = int((counts[cells] > rank).sum())
+            color = colors[starts[cells[:remaining]] + rank]
+            score = by_pixel[color] + by_cell[cells[:remaining], color, None]
+            nearer = score < best[:remaining]
+            best[:remaining] = torch.minimum(score, best[:remaining])
+            chosen[:remaining] = torch.where(nearer, color.short()[:, None], chosen[:remaining])
         codes[cells] = chosen

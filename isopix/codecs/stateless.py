@@ -1,4 +1,4 @@
-"""Fixed codecs: nothing in them is fitted or kept, so that their settings alone say which they are."""
+"""Stateless codecs: nothing is fitted or stored, so that their settings define them."""
 
 import abc
 from collections.abc import Mapping
@@ -9,21 +9,21 @@ from isopix.codecs.base import Codec, CodecSpec
 from isopix.core.types import Grid, Images
 
 
-class Fixed(CodecSpec):
-    """What a run asks of a codec's settings, where the codec is the same whatever the images."""
+class StatelessCodecSpec(CodecSpec):
+    """Settings of a codec that does not depend on the images."""
 
     @abc.abstractmethod
     def build(self, grid: Grid) -> Codec:
-        """The codec of images with so many positions."""
+        """Return the codec for images of this grid."""
 
     def fit(self, images: Images, grid: Grid, seed: int) -> Codec:
-        """The codec, whatever the images."""
+        """Return the codec, whatever the images."""
         return self.build(grid)
 
-    def restore(self, tensors: Mapping[str, Tensor], grid: Grid) -> Codec:
-        """The codec, whatever the checkpoint."""
+    def from_state(self, tensors: Mapping[str, Tensor], grid: Grid) -> Codec:
+        """Return the codec, whatever the checkpoint's tensors."""
         return self.build(grid)
 
-    def example(self, grid: Grid) -> Codec:
-        """The codec."""
+    def placeholder(self, grid: Grid) -> Codec:
+        """Return the codec."""
         return self.build(grid)

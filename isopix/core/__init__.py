@@ -1,1 +1,1 @@
-"""What every other package stands on: array types, settings, randomness, devices."""
+"""Array types, settings, random generators and devices, which all other packages use."""

@@ -1,24 +1,26 @@
-"""Bootstrap: how far an accuracy would move on other test images of the same kind."""
+"""Bootstrap confidence intervals of accuracies over test images."""
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-LEVEL = 0.95
-REACH = 1.96  # deviations that hold LEVEL of a normal distribution
+CONFIDENCE = 0.95
+Z_95 = 1.96  # standard deviations within which a normal distribution has CONFIDENCE of its mass
 
-Counts = Float[Tensor, "R B"]  # how often each resample holds each image
-
-
-def draw(images: int, resamples: int, generator: torch.Generator) -> Counts:
-    """Resamples of the images, with replacement; one draw serves all accuracies that are to be compared."""
-    chosen = torch.randint(images, (resamples, images), generator=generator)
-    return torch.zeros(resamples, images).scatter_add_(1, chosen, torch.ones(resamples, images))
+ResampleCounts = Float[Tensor, "R B"]  # how often each resample has each image
 
 
-def interval(correct: Bool[Tensor, "F B"], counts: Counts) -> tuple[Float[Tensor, " F"], Float[Tensor, " F"]]:
-    """The percentile interval of each accuracy: 95 % of the resamples lie within."""
+def draw_resamples(num_images: int, resamples: int, generator: torch.Generator) -> ResampleCounts:
+    """Draw resamples of the images with replacement; use the same ones for accuracies to be compared."""
+    indices = torch.randint(num_images, (resamples, num_images), generator=generator)
+    return torch.zeros(resamples, num_images).scatter_add_(1, indices, torch.ones(resamples, num_images))
+
+
+def percentile_interval(
+    correct: Bool[Tensor, "F B"], counts: ResampleCounts
+) -> tuple[Float[Tensor, " F"], Float[Tensor, " F"]]:
+    """Return the percentile interval of each accuracy, which contains 95 % of the resamples."""
     accuracies = correct.to(counts) @ counts.T / correct.shape[1]
-    tail = (1 - LEVEL) / 2
+    tail = (1 - CONFIDENCE) / 2
     low, high = accuracies.quantile(torch.tensor([tail, 1 - tail]), dim=1)
     return low, high

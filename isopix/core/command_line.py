@@ -1,8 +1,8 @@
-"""Commands that a user can paste into a shell."""
+"""Command lines that can be pasted into a shell."""
 
 import shlex
 
 
-def command(*words: object) -> str:
-    """`isopix` and these words, quoted where need be: command("probe", "my run") is isopix probe 'my run'."""
+def command_line(*words: object) -> str:
+    """Return `isopix` and these words, quoted for a shell: isopix probe 'my run'."""
     return shlex.join(["isopix", *map(str, words)])

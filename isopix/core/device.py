@@ -1,4 +1,4 @@
-"""The only file that asks what hardware is there."""
+"""Hardware: device selection, memory, data-sheet peaks and autocast; the only module that queries it."""
 
 import os
 import platform
@@ -12,27 +12,26 @@ import torch
 Precision = Literal["fp32", "bf16"]
 
 
-class Sheet(NamedTuple):
-    """Dense peaks in FLOP/s as the vendor's data sheet has them; None for what it does not state."""
+class DeviceSpec(NamedTuple):
+    """Dense peak FLOP/s from the vendor's data sheet; None if it is not stated."""
 
     bf16: float
     fp32: float | None
 
 
-# By the name under which they are rented. A V100 has fp16 in the place of bf16; a TPU's core is half a chip.
-SHEETS = {
-    "H200": Sheet(989e12, 67e12),
-    "H100": Sheet(989e12, 67e12),
-    "H100 PCIe": Sheet(756e12, 51e12),
-    "A100": Sheet(312e12, 19.5e12),
-    "V100": Sheet(125e12, 15.7e12),
-    "L4": Sheet(121e12, 30.3e12),
-    "RTX 4090": Sheet(165e12, 82.6e12),
-    "TPUv3 core": Sheet(61.5e12, None),
+# By the name under which they are rented. The V100 value is for fp16; a TPU core is half a chip.
+DEVICE_SPECS = {
+    "H200": DeviceSpec(989e12, 67e12),
+    "H100": DeviceSpec(989e12, 67e12),
+    "H100 PCIe": DeviceSpec(756e12, 51e12),
+    "A100": DeviceSpec(312e12, 19.5e12),
+    "V100": DeviceSpec(125e12, 15.7e12),
+    "L4": DeviceSpec(121e12, 30.3e12),
+    "RTX 4090": DeviceSpec(165e12, 82.6e12),
+    "TPUv3 core": DeviceSpec(61.5e12, None),
 }
-# By the whole name that the driver gives: one form of a chip is slower than another. Other devices print no
-# utilisation.
-DRIVERS = {
+# By the full name that the driver reports, because variants of a chip differ. No MFU for other devices.
+SPEC_BY_DRIVER_NAME = {
     "NVIDIA H200": "H200",
     "NVIDIA H100 80GB HBM3": "H100",
     "NVIDIA H100 PCIe": "H100 PCIe",
@@ -45,9 +44,10 @@ DRIVERS = {
 }
 
 
-def pick(name: str = "auto") -> torch.device:
-    """The device of that name; `auto` takes CUDA, then Apple's MPS, then the CPU. Raises ValueError if it
-    is not here.
+def select_device(name: str = "auto") -> torch.device:
+    """Return the device of that name; `auto` prefers CUDA, then MPS, then the CPU.
+
+    Raises ValueError if it is not available.
     """
     available = ["cpu"]
     if torch.cuda.is_available():
@@ -57,70 +57,75 @@ def pick(name: str = "auto") -> torch.device:
     if name == "auto":
         return torch.device("cuda" if "cuda" in available else available[-1])
     if name not in available:
-        raise ValueError(f"device '{name}' is not available here; available: auto, {', '.join(available)}")
+        raise ValueError(f"device '{name}' is not available; available: auto, {', '.join(available)}")
     return torch.device(name)
 
 
-def every(name: str = "auto") -> list[torch.device]:
-    """All devices that a word means, to work side by side: every GPU for `cuda` and for `auto` where there
-    are some, else the one that `pick` gives. Raises what it raises.
+def list_devices(name: str = "auto") -> list[torch.device]:
+    """Return all GPUs for `cuda`, and for `auto` if there are any, or else the device of `select_device`.
+
+    Raises ValueError if it is not available.
     """
-    picked = pick(name)
-    if picked.type == "cuda" and picked.index is None:
-        return [torch.device("cuda", number) for number in range(torch.cuda.device_count())]
-    return [picked]
+    device = select_device(name)
+    if device.type == "cuda" and device.index is None:
+        return [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
+    return [device]
 
 
-def cores() -> int:
-    """How many CPU cores this process may use."""
-    allowed = getattr(os, "sched_getaffinity", None)  # a batch system gives a process its share; macOS cannot
+def available_cores() -> int:
+    """Return the number of CPU cores that this process may use."""
+    allowed = getattr(os, "sched_getaffinity", None)  # not on macOS; respects the limits of a batch system
     return len(allowed(0)) if allowed else os.cpu_count() or 1
 
 
-def describe(device: torch.device) -> str:
-    """The device in words, for records: its kind and its maker's name."""
+def describe_device(device: torch.device) -> str:
+    """Return the device and the vendor's name of it, for records."""
     if device.type == "cuda":
         return f"{device} ({torch.cuda.get_device_name(device)})"
     return f"{device} ({_processor()})"
 
 
 def peak_flops(device: torch.device, precision: Precision) -> float | None:
-    """The data sheet's FLOP/s of this device, or None where it is not known, as in fp32."""
+    """Return the data-sheet FLOP/s of a device, or None if unknown, as for fp32."""
     if device.type != "cuda" or precision != "bf16":
         return None
-    known = DRIVERS.get(torch.cuda.get_device_name(device))
-    return SHEETS[known].bf16 if known else None
+    known = SPEC_BY_DRIVER_NAME.get(torch.cuda.get_device_name(device))
+    return DEVICE_SPECS[known].bf16 if known else None
 
 
-def sheets(precision: Precision) -> dict[str, float]:
-    """The data sheet's FLOP/s at this precision of every device that states it, by name."""
-    peaks = {name: sheet.bf16 if precision == "bf16" else sheet.fp32 for name, sheet in SHEETS.items()}
+def peak_flops_by_device(precision: Precision) -> dict[str, float]:
+    """Return the data-sheet FLOP/s at this precision by device name."""
+    peaks = {
+        name: device.bf16 if precision == "bf16" else device.fp32 for name, device in DEVICE_SPECS.items()
+    }
     return {name: peak for name, peak in peaks.items() if peak is not None}
 
 
 def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[object]:
-    """bf16 arithmetic where it is safe and weights in float32 (`bf16`), or nothing at all (`fp32`)."""
+    """Return an autocast context for `bf16`, and one without effect for `fp32`; weights are float32."""
     return torch.autocast(device.type, torch.bfloat16) if precision == "bf16" else nullcontext()
 
 
-def synchronise(device: torch.device) -> None:
-    """Wait for queued work, so that a clock read after it tells the truth."""
+def synchronize(device: torch.device) -> None:
+    """Wait for queued work, so that elapsed time can be measured."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
-def memory_free(device: torch.device) -> int:
-    """Bytes of memory that this device can still give."""
+def free_memory(device: torch.device) -> int:
+    """Return the bytes of free memory of a device."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
-    free = "SC_AVPHYS_PAGES" if "SC_AVPHYS_PAGES" in os.sysconf_names else "SC_PHYS_PAGES"  # macOS tells all
+    free = (
+        "SC_AVPHYS_PAGES" if "SC_AVPHYS_PAGES" in os.sysconf_names else "SC_PHYS_PAGES"
+    )  # macOS: total memory
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf(free)
 
 
-def environment(device: torch.device) -> dict[str, str | int]:
-    """What a bit-for-bit resume depends on: device, threads and versions."""
+def runtime_environment(device: torch.device) -> dict[str, str | int]:
+    """Return what bitwise reproducibility depends on: device, threads and versions."""
     return {
-        "device": describe(device),
+        "device": describe_device(device),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
         "pillow": PIL.__version__,

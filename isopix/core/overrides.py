@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from isopix.core.config import from_dict, to_dict
-from isopix.core.yaml12 import parse_yaml
+from isopix.core.yaml import parse_yaml
 
 T = TypeVar("T")
 

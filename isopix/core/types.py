@@ -1,7 +1,7 @@
-"""Array types and the grid.
+"""Array types, and the grid of positions.
 
-Letters, with one meaning in the whole package: B images, N positions, D width, Q codes per position, K levels
-per code, L depth, H W pixels, M some of the positions.
+Letters, with one meaning in the whole package: B batch, N positions, D width, Q codes per position, K values
+of a code, L depth, H W pixels, M selected positions.
 """
 
 from typing import NamedTuple
@@ -13,11 +13,11 @@ Images = UInt8[Tensor, "B 3 H W"]
 Labels = Int[Tensor, " B"]
 Codes = Int[Tensor, "B N Q"]
 Tokens = Float[Tensor, "B N D"]
-Hidden = Bool[Tensor, "B N #Q"]  # True: the blocks may not see it; [B N 1] hides whole positions
-Graded = Bool[Tensor, "B N #Q"]  # True: it counts in the loss
+Mask = Bool[Tensor, "B N #Q"]  # True: masked, i.e. not an input of the blocks; [B N 1] masks whole positions
+LossMask = Bool[Tensor, "B N #Q"]  # True: in the loss
 Logits = Float[Tensor, "B N Q K"]
-Places = Int[Tensor, "B M"]  # numbers of positions in raster order, of each image its own
-Asked = Float[Tensor, "B M D"]  # tokens of such places
+PositionIndices = Int[Tensor, "B M"]  # indices in raster order, different for each image
+SelectedTokens = Float[Tensor, "B M D"]  # tokens at these positions
 Scalar = Float[Tensor, ""]
 
 

@@ -1,1 +1,1 @@
-"""From files to uint8 images with labels: readers, resizing, augmentation, batches."""
+"""Datasets: from files to uint8 images with labels, and to training batches."""

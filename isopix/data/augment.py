@@ -1,4 +1,4 @@
-"""Augmentation: how a batch is drawn from a split: (split, numbers, generator) to images, on any device."""
+"""Augmentation: how training batches are sampled from a split, on any device."""
 
 import abc
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from isopix.core.registry import Part, register
 from isopix.core.types import Images
-from isopix.data.splits import Index, Split, Wide
+from isopix.data.splits import FullResolution, Indices, Split
 
 Lengths = Float[Tensor, " B"]
 
@@ -20,30 +20,32 @@ class AugmentationSpec(Part, noun="augmentation"):
     """Settings of an augmentation."""
 
     @abc.abstractmethod
-    def stored_side(self, rows: int, cols: int) -> int | None:
-        """Return the shorter side in pixels of the whole pictures to keep; None if none are needed. Raises
-        ValueError for images of a size that it cannot have.
+    def source_side(self, rows: int, cols: int) -> int | None:
+        """Return the shorter side, in pixels, of the full-resolution images to store; None to store none.
+
+        Raises ValueError for an image size that it does not support.
         """
 
     @abc.abstractmethod
-    def take(self, split: Split, index: Index, generator: torch.Generator) -> Images:
-        """Return the images of a split at these indices, augmented."""
+    def sample(self, split: Split, indices: Indices, generator: torch.Generator) -> Images:
+        """Return augmented images with these indices."""
 
 
 @register("none")
-class Plain(AugmentationSpec):
-    """The images as they are."""
+class NoAugmentation(AugmentationSpec):
+    """The images unchanged."""
 
-    def stored_side(self, rows: int, cols: int) -> None:
-        """No whole pictures are needed."""
+    def source_side(self, rows: int, cols: int) -> None:
+        """Full-resolution images are not needed."""
 
-    def take(self, split: Split, index: Index, generator: torch.Generator) -> Images:
-        return _images(split, index)
+    def sample(self, split: Split, indices: Indices, generator: torch.Generator) -> Images:
+        """Return the images with these indices."""
+        return _images(split, indices)
 
 
 @register("pad_crop_flip")
 class PadCropFlip(AugmentationSpec):
-    """Reflect-pad, crop back at random, flip with probability `flip` (iGPT section 3.1, for CIFAR)."""
+    """Reflection padding, random crop, horizontal flip with probability `flip` (iGPT section 3.1, CIFAR)."""
 
     pad: int = 4
     flip: float = 0.5
@@ -53,72 +55,75 @@ class PadCropFlip(AugmentationSpec):
             raise ValueError(f"pad {self.pad}; allowed: 0 or more")
         _check_flip(self.flip)
 
-    def stored_side(self, rows: int, cols: int) -> None:
-        """No whole pictures are needed. Raises ValueError if a side is too short to be reflected."""
+    def source_side(self, rows: int, cols: int) -> None:
+        """Full-resolution images are not needed. Raises ValueError if a side is too short to be reflected."""
         if self.pad >= min(rows, cols):
             raise ValueError(
                 f"pad {self.pad} does not fit images of {rows}x{cols}; allowed: below {min(rows, cols)}"
             )
 
-    def take(self, split: Split, index: Index, generator: torch.Generator) -> Images:
-        return pad_crop_flip(_images(split, index), pad=self.pad, flip=self.flip, generator=generator)
+    def sample(self, split: Split, indices: Indices, generator: torch.Generator) -> Images:
+        """Return augmented images with these indices."""
+        return pad_crop_flip(_images(split, indices), pad=self.pad, flip=self.flip, generator=generator)
 
 
-@register("imagenet")
+@register("scale_crop")
 class ScaleCrop(AugmentationSpec):
-    """Shorter side uniform in [shortest, longest], random square crop, input resolution (iGPT section 3.1,
-    which has no flip); then mirrored with probability `flip`.
+    """Shorter side uniform in [min_side, max_side], random square crop, input resolution (iGPT section 3.1,
+    which has no flip); then a horizontal flip with probability `flip`.
 
-    A crop of `crop` pixels from a picture whose shorter side is r is a box of crop/r of that side: it is cut
-    at a uniform place from the whole picture and area-averaged to rows x cols in one step. The whole pictures
-    are kept with a shorter side of `stored_side`, so the tightest box still has two stored pixels for each
-    one of the result: about 48 KB a photograph for 32x32. For inputs that are not square the box has their
-    shape.
+    A crop of `crop` pixels from an image whose shorter side is r is a box of crop/r of that side: it is cut
+    at a uniformly random position from the full-resolution image and area-averaged to rows x cols in one
+    step. The full-resolution images are stored with a shorter side of `source_side`, so that even the
+    smallest box has two stored pixels for each output pixel: about 48 KB per photograph for 32x32. For inputs
+    that are not square the box has their aspect ratio.
     """
 
-    shortest: int = 256
-    longest: int = 384
+    min_side: int = 256
+    max_side: int = 384
     crop: int = 224
     flip: float = 0.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.crop <= self.shortest <= self.longest:
+        if not 0 < self.crop <= self.min_side <= self.max_side:
             raise ValueError(
-                f"crop {self.crop}, shortest {self.shortest}, longest {self.longest} are not in rising order"
+                f"crop {self.crop}, min_side {self.min_side}, max_side {self.max_side}; "
+                "allowed: crop <= min_side <= max_side"
             )
         _check_flip(self.flip)
 
-    def stored_side(self, rows: int, cols: int) -> int:
-        """Shorter side in pixels of the whole pictures to keep."""
-        return ceil(2 * max(rows, cols) * self.longest / self.crop)
+    def source_side(self, rows: int, cols: int) -> int:
+        """Return the shorter side, in pixels, of the full-resolution images to store."""
+        return ceil(2 * max(rows, cols) * self.max_side / self.crop)
 
-    def take(self, split: Split, index: Index, generator: torch.Generator) -> Images:
-        assert split.wide is not None, "the split was loaded for another augmentation"
-        sides = torch.randint(self.shortest, self.longest + 1, (len(index),), generator=generator)
+    def sample(self, split: Split, indices: Indices, generator: torch.Generator) -> Images:
+        """Return augmented images with these indices."""
+        assert split.full_resolution is not None, "the split was loaded for another augmentation"
+        sides = torch.randint(self.min_side, self.max_side + 1, (len(indices),), generator=generator)
         rows, cols = split.images.shape[2:]
-        wide = split.wide.take(index)
-        boxes = random_boxes(wide, rows, cols, scale=self.crop / sides, generator=generator)
-        images = average_boxes(wide, boxes, rows, cols)
+        full = split.full_resolution.select(indices)
+        boxes = random_boxes(full, rows, cols, scale=self.crop / sides, generator=generator)
+        images = average_boxes(full, boxes, rows, cols)
         return pad_crop_flip(images, pad=0, flip=self.flip, generator=generator) if self.flip else images
 
 
 def pad_crop_flip(images: Images, *, pad: int, flip: float, generator: torch.Generator) -> Images:
-    """Each image shifted by up to `pad` pixels, its border reflected, and perhaps flipped; in one gather."""
+    """Shift each image by up to `pad` pixels with reflected borders and flip it at random, in one gather."""
     count, _, height, width = images.shape
     shifts = torch.randint(-pad, pad + 1, (2, count, 1), generator=generator)
     flipped = torch.rand(count, 1, generator=generator) < flip
-    down = _reflect(torch.arange(height) + shifts[0], height)
-    across = _reflect(torch.arange(width) + shifts[1], width)
-    across = torch.where(flipped, across.flip(1), across)
-    down, across = down.to(images.device), across.to(images.device)
-    numbers = torch.arange(count, device=images.device)[:, None, None, None]
+    y = _reflect(torch.arange(height) + shifts[0], height)
+    x = _reflect(torch.arange(width) + shifts[1], width)
+    x = torch.where(flipped, x.flip(1), x)
+    y, x = y.to(images.device), x.to(images.device)
+    batch = torch.arange(count, device=images.device)[:, None, None, None]
     channels = torch.arange(3, device=images.device)[:, None, None]
-    return images[numbers, channels, down[:, None, :, None], across[:, None, None, :]]
+    return images[batch, channels, y[:, None, :, None], x[:, None, None, :]]
 
 
 @dataclass(frozen=True)
-class Boxes:
-    """A box in each picture, in its pixels."""
+class CropBoxes:
+    """One box per image, in pixels of that image."""
 
     top: Lengths
     left: Lengths
@@ -126,39 +131,41 @@ class Boxes:
     width: Lengths
 
 
-def random_boxes(wide: Wide, rows: int, cols: int, *, scale: Tensor, generator: torch.Generator) -> Boxes:
-    """Boxes of the shape rows:cols, `scale` times the largest that fits, at uniform places."""
-    heights, widths = wide.heights.float(), wide.widths.float()
+def random_boxes(
+    full: FullResolution, rows: int, cols: int, *, scale: Tensor, generator: torch.Generator
+) -> CropBoxes:
+    """Return boxes of aspect ratio rows:cols, `scale` times the largest that fits, at uniform positions."""
+    heights, widths = full.heights.float(), full.widths.float()
     side = torch.minimum(heights / rows, widths / cols) * scale
-    place = torch.rand(2, len(heights), generator=generator)
+    position = torch.rand(2, len(heights), generator=generator)
     height, width = side * rows, side * cols
-    return Boxes(place[0] * (heights - height), place[1] * (widths - width), height, width)
+    return CropBoxes(position[0] * (heights - height), position[1] * (widths - width), height, width)
 
 
-def average_boxes(wide: Wide, boxes: Boxes, rows: int, cols: int) -> Images:
-    """Each box averaged by area to rows x cols: two small matrix products an image, whose rows sum to 1.
+def average_boxes(full: FullResolution, boxes: CropBoxes, rows: int, cols: int) -> Images:
+    """Average each box by area to rows x cols: two small matrix products per image, whose rows sum to 1.
 
-    Memory grows with the boxes, not with the pictures, so one long picture costs no more than others.
+    Memory grows with the boxes, not with the images, so that one long image costs no more than others.
     """
-    device = wide.pixels.device
-    row, col = _touched(boxes.top, boxes.height), _touched(boxes.left, boxes.width)
-    down = _overlaps(boxes.top, boxes.height, rows, row).to(device, non_blocking=True)
-    across = _overlaps(boxes.left, boxes.width, cols, col).to(device, non_blocking=True)
-    pixels = gather(wide, row, col).float()
-    averaged = torch.einsum("b r h, b c h w, b s w -> b c r s", down, pixels, across)
+    device = full.pixels.device
+    row, col = _covered(boxes.top, boxes.height), _covered(boxes.left, boxes.width)
+    row_weights = _overlaps(boxes.top, boxes.height, rows, row).to(device, non_blocking=True)
+    col_weights = _overlaps(boxes.left, boxes.width, cols, col).to(device, non_blocking=True)
+    pixels = gather_pixels(full, row, col).float()
+    averaged = torch.einsum("b r h, b c h w, b s w -> b c r s", row_weights, pixels, col_weights)
     return averaged.round().clamp(0, 255).to(torch.uint8)
 
 
-def gather(wide: Wide, row: Int[Tensor, "B h"], col: Int[Tensor, "B w"]) -> Images:
-    """These rows and columns of each picture; beyond its edge a picture repeats it, where no box reaches."""
-    heights, widths = (rearrange(sizes, "b -> b 1") for sizes in (wide.heights, wide.widths))
+def gather_pixels(full: FullResolution, row: Int[Tensor, "B h"], col: Int[Tensor, "B w"]) -> Images:
+    """Return these rows and columns of each image; indices beyond its border repeat the last pixel."""
+    heights, widths = (rearrange(sizes, "b -> b 1") for sizes in (full.heights, full.widths))
     row, col = torch.minimum(row, heights - 1), torch.minimum(col, widths - 1)
-    line = rearrange(wide.starts, "b -> b 1") + row * widths
+    line = rearrange(full.starts, "b -> b 1") + row * widths
     plane = torch.arange(3) * heights * widths
     lines, columns = rearrange(line, "b h -> b 1 h 1"), rearrange(col, "b w -> b 1 1 w")
-    places = (rearrange(plane, "b c -> b c 1 1"), lines, columns)
-    plane, line, col = (place.to(wide.pixels.device, non_blocking=True) for place in places)
-    return wide.pixels[plane + line + col]
+    offsets = (rearrange(plane, "b c -> b c 1 1"), lines, columns)
+    plane, line, col = (offset.to(full.pixels.device, non_blocking=True) for offset in offsets)
+    return full.pixels[plane + line + col]
 
 
 def _check_flip(flip: float) -> None:
@@ -166,12 +173,12 @@ def _check_flip(flip: float) -> None:
         raise ValueError(f"flip {flip}; allowed: from 0 to 1")
 
 
-def _images(split: Split, index: Index) -> Images:
-    return split.images[index.to(split.images.device, non_blocking=True)]
+def _images(split: Split, indices: Indices) -> Images:
+    return split.images[indices.to(split.images.device, non_blocking=True)]
 
 
-def _touched(start: Lengths, length: Lengths) -> Int[Tensor, "B pixels"]:
-    """The pixels from the first that [start, start + length] touches; as many as the longest box touches."""
+def _covered(start: Lengths, length: Lengths) -> Int[Tensor, "B pixels"]:
+    """Return the pixels that [start, start + length] covers in part; as many as the longest box covers."""
     first = start.floor()
     count = int(((start + length).ceil() - first).max())
     return rearrange(first.long(), "b -> b 1") + torch.arange(count)
@@ -180,15 +187,15 @@ def _touched(start: Lengths, length: Lengths) -> Int[Tensor, "B pixels"]:
 def _overlaps(
     start: Lengths, length: Lengths, cells: int, pixels: Int[Tensor, "B pixels"]
 ) -> Float[Tensor, "B cells pixels"]:
-    """The share of each pixel in each cell, when [start, start + length] is cut into equal cells."""
+    """Return the fraction of each pixel in each cell, if [start, start + length] is cut into equal cells."""
     step = rearrange(length / cells, "b -> b 1 1")
     low = rearrange(start, "b -> b 1 1") + step * torch.arange(cells)[:, None]
     pixel = rearrange(pixels, "b p -> b 1 p").float()
-    shared = torch.minimum(low + step, pixel + 1.0) - torch.maximum(low, pixel)
-    shared = shared.clamp(min=0)
-    return shared / shared.sum(2, keepdim=True)
+    overlap = torch.minimum(low + step, pixel + 1.0) - torch.maximum(low, pixel)
+    overlap = overlap.clamp(min=0)
+    return overlap / overlap.sum(2, keepdim=True)
 
 
 def _reflect(position: Tensor, length: int) -> Tensor:
-    """-1 is 1, and length is length - 2, as in reflect padding."""
+    """Reflection padding: -1 becomes 1, and length becomes length - 2."""
     return (length - 1) - ((length - 1) - position.abs()).abs()

@@ -1,85 +1,86 @@
-"""Batches: an endless stream of training batches as a pure function of (seed, step)."""
+"""Batches: an endless stream of training batches, as a pure function of (seed, step)."""
 
 import torch
 
 from isopix.core import device as devices
 from isopix.core.random import generator
 from isopix.core.types import Images, Labels
-from isopix.data.augment import AugmentationSpec, Plain
-from isopix.data.splits import Index, Split
+from isopix.data.augment import AugmentationSpec, NoAugmentation
+from isopix.data.splits import Indices, Split
 
-PLAIN = Plain()
-
-
-def steps_per_epoch(images: int, size: int) -> int:
-    """Steps until every image has been seen: ceil(images / size); 352 for 45,000 images in batches of 128."""
-    return -(-images // size)
+NO_AUGMENTATION = NoAugmentation()
 
 
-class Order:
-    """Which of `count` samples each step sees: all of them once an epoch, in an order drawn for each epoch.
+def steps_per_epoch(num_images: int, batch_size: int) -> int:
+    """Return ceil(num_images / batch_size): 352 for 45,000 images in batches of 128."""
+    return -(-num_images // batch_size)
 
-    Sample j of step s is number s * size + j of the stream; its epoch is that over `count`.
+
+class ShuffledIndices:
+    """The indices, below `count`, of each step's batch: a new random permutation every epoch.
+
+    Sample j of step s is number s * batch_size + j of the stream; its epoch is that over `count`.
     """
 
-    def __init__(self, count: int, *, size: int, seed: int, purpose: str):
-        self.count, self.size, self.seed, self.purpose = count, size, seed, purpose
-        self._epoch, self._order = 0, self._draw(0)
+    def __init__(self, count: int, *, batch_size: int, seed: int, purpose: str):
+        self.count, self.batch_size, self.seed, self.purpose = count, batch_size, seed, purpose
+        self._epoch, self._order = 0, self._permutation(0)
 
-    def numbers(self, step: int) -> Index:
-        """The samples of a step; a batch may straddle two epochs."""
-        samples = torch.arange(step * self.size, (step + 1) * self.size)
+    def indices(self, step: int) -> Indices:
+        """Return the indices of a step; a batch may span two epochs."""
+        samples = torch.arange(step * self.batch_size, (step + 1) * self.batch_size)
         epochs, positions = samples // self.count, samples % self.count
         return torch.cat(
             [self._of(e)[positions[epochs == e]] for e in range(int(epochs[0]), int(epochs[-1]) + 1)]
         )
 
-    def _of(self, epoch: int) -> Index:
-        if epoch != self._epoch:  # the last order is kept: a million numbers take longer to draw than a batch
-            self._epoch, self._order = epoch, self._draw(epoch)
+    def _of(self, epoch: int) -> Indices:
+        if epoch != self._epoch:  # cached: drawing a million indices takes longer than a batch
+            self._epoch, self._order = epoch, self._permutation(epoch)
         return self._order
 
-    def _draw(self, epoch: int) -> Index:
+    def _permutation(self, epoch: int) -> Indices:
         return torch.randperm(self.count, generator=generator(self.seed, self.purpose, epoch))
 
 
 class Batches:
-    """Every image once an epoch, in an `Order`; a batch may straddle two.
+    """Shuffled, augmented batches of a split: every image once per epoch.
 
-    Images that fit in half of the device's free memory live there as uint8 and are indexed there.
+    Images that fit in half of the device's free memory are kept there as uint8 and indexed there. Raises
+    ValueError for a batch size below 1 and for a split without images.
     """
 
     def __init__(
         self,
         split: Split,
         *,
-        size: int,
+        batch_size: int,
         seed: int = 0,
         device: torch.device | str = "cpu",
-        augment: AugmentationSpec = PLAIN,
+        augment: AugmentationSpec = NO_AUGMENTATION,
     ):
-        if size < 1:
-            raise ValueError(f"batch size is {size}; allowed: 1 or more")
+        if batch_size < 1:
+            raise ValueError(f"batch size is {batch_size}; allowed: 1 or more")
         if len(split) == 0:
             raise ValueError("the training split has no images")
         self.device = torch.device(device)
-        fits = split.bytes <= devices.memory_free(self.device) // 2
+        fits = split.nbytes <= devices.free_memory(self.device) // 2
         self.split = split.to(self.device) if fits else split
-        self.size, self.seed, self.augment = size, seed, augment
-        self.order = Order(len(split), size=size, seed=seed, purpose="order")
+        self.batch_size, self.seed, self.augment = batch_size, seed, augment
+        self.order = ShuffledIndices(len(split), batch_size=batch_size, seed=seed, purpose="order")
 
     @property
     def steps_per_epoch(self) -> int:
-        """Of this split in batches of this size."""
-        return steps_per_epoch(len(self.split), self.size)
+        """Steps until every image has been used."""
+        return steps_per_epoch(len(self.split), self.batch_size)
 
     def batch(self, step: int) -> tuple[Images, Labels | None]:
-        """The images and labels of a step, on the device."""
-        index = self.numbers(step)
-        images = self.augment.take(self.split, index, generator(self.seed, "augment", step))
-        labels = None if self.split.labels is None else self.split.labels[index].to(self.device)
+        """Return the images and labels of a step, on the device."""
+        indices = self.indices(step)
+        images = self.augment.sample(self.split, indices, generator(self.seed, "augment", step))
+        labels = None if self.split.labels is None else self.split.labels[indices].to(self.device)
         return images.to(self.device), labels
 
-    def numbers(self, step: int) -> Index:
-        """Which images of the split a step sees."""
-        return self.order.numbers(step)
+    def indices(self, step: int) -> Indices:
+        """Return the indices, in the split, of a step's images."""
+        return self.order.indices(step)

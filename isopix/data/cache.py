@@ -1,6 +1,6 @@
-"""The cache: prepared images as .npy files, in a folder named by a hash of content and preparation.
+"""Image cache: preprocessed images as .npy files, in a folder named by a hash of content and preprocessing.
 
-A damaged or half-written folder is made anew.
+A damaged or incomplete folder is written anew.
 """
 
 import json
@@ -12,103 +12,112 @@ import numpy as np
 import PIL
 
 from isopix.core.config import to_dict
-from isopix.data.preprocess import Preparation, Prepared, prepare
-from isopix.data.sources.base import Part, Source, SplitName, digest_of
-from isopix.data.splits import Split, Wide
+from isopix.data.preprocess import PreprocessConfig, PreprocessedImage, preprocess
+from isopix.data.sources.base import Source, SourceSplit, SplitName
+from isopix.data.splits import FullResolution, Split
 from isopix.storage import artifact
+from isopix.storage.hashing import hash_bytes
+from isopix.storage.npy import NpyWriter, open_memmap
 
-LAYOUT = 1  # to be raised whenever the same source and preparation would give other pixels or other files
+CACHE_VERSION = 1  # raise it when the same source and preprocessing would give other pixels or files
 
 
 @dataclass(frozen=True)
 class BadFile:
-    """A picture that could not be read, and why."""
+    """An image that could not be read, and why."""
 
     path: str
     reason: str
 
 
 @dataclass(frozen=True)
-class Stored:
-    """What the cache holds of a source: `key` names the folder, `content` the source and its preparation."""
+class CachedSource:
+    """The preprocessed splits of a source; unlike `key`, `content_hash` does not depend on Pillow."""
 
-    key: str
-    content: str
+    key: str  # the folder's name
+    content_hash: str
     splits: dict[SplitName, Split]
-    bad: tuple[BadFile, ...]
+    bad_files: tuple[BadFile, ...]
 
 
-def stored(source: Source, how: dict[SplitName, Preparation], cache: Path) -> Stored:
-    """The prepared splits of a source: from the cache if it holds them whole, else decoded and put there.
+def cached_source(source: Source, configs: dict[SplitName, PreprocessConfig], cache: Path) -> CachedSource:
+    """Return the preprocessed splits of a source: from the cache if it has them, or else decoded and added.
 
     Raises RuntimeError if the cache folder cannot be written.
     """
-    content = _content(source, how)
-    key = digest_of(content.encode(), PIL.__version__.encode())  # another Pillow may give other pixels
-    held = _read(cache / key, source, content)
-    if held is not None:
-        return held
+    content_hash = _content_hash(source, configs)
+    key = hash_bytes(content_hash.encode(), PIL.__version__.encode())  # Pillow versions may differ in pixels
+    cached = _read(cache / key, source, content_hash)
+    if cached is not None:
+        return cached
     try:
-        artifact.put(cache / key, lambda folder: _write(folder, source, how))
+        artifact.write_artifact(cache / key, lambda folder: _write(folder, source, configs))
     except OSError as error:
         raise RuntimeError(
             f"image cache {cache} cannot be written ({error.strerror}); set ISOPIX_CACHE to another folder"
         ) from error
-    held = _read(cache / key, source, content)
-    if held is None:
+    cached = _read(cache / key, source, content_hash)
+    if cached is None:
         raise RuntimeError(f"image cache {cache / key} is damaged right after writing; check the disk")
-    return held
+    return cached
 
 
-def _content(source: Source, how: dict[SplitName, Preparation]) -> str:
-    settings = {name: to_dict(preparation) for name, preparation in how.items()}
-    pieces = (str(LAYOUT), source.digest, json.dumps(settings, sort_keys=True))
-    return digest_of(*(piece.encode() for piece in pieces))
+def _content_hash(source: Source, configs: dict[SplitName, PreprocessConfig]) -> str:
+    settings = json.dumps({name: to_dict(config) for name, config in configs.items()}, sort_keys=True)
+    return hash_bytes(*(piece.encode() for piece in (str(CACHE_VERSION), source.content_hash, settings)))
 
 
-def _write(folder: Path, source: Source, how: dict[SplitName, Preparation]) -> dict[str, Any]:
-    return {"bad": {name: _write_part(folder, name, part, how[name]) for name, part in source.parts.items()}}
+def _write(folder: Path, source: Source, configs: dict[SplitName, PreprocessConfig]) -> dict[str, Any]:
+    splits = source.splits.items()
+    return {"bad_files": {name: _write_split(folder, name, split, configs[name]) for name, split in splits}}
 
 
-def _write_part(folder: Path, name: SplitName, part: Part, how: Preparation) -> list[tuple[int, str]]:
-    """Which pictures cannot be read, by number (their paths may be others tomorrow), and why."""
+def _write_split(
+    folder: Path, name: SplitName, split: SourceSplit, config: PreprocessConfig
+) -> list[tuple[int, str]]:
+    """Write the images that can be read; return index and reason of the others (paths may change later)."""
     good, shapes, bad = [], [], []
     with (
-        artifact.Growing(folder / f"{name}.images.npy", (3, how.rows, how.cols)) as images,
-        artifact.Growing(folder / f"{name}.pixels.npy", ()) as pixels,
+        NpyWriter(folder / f"{name}.images.npy", (3, config.rows, config.cols)) as images,
+        NpyWriter(folder / f"{name}.pixels.npy", ()) as pixels,
     ):
-        for i, result in enumerate(prepare(part, how)):
-            if not isinstance(result, Prepared):
+        for i, result in enumerate(preprocess(split, config)):
+            if not isinstance(result, PreprocessedImage):
                 bad.append((i, result))
                 continue
             good.append(i)
             images.append(result.image)
-            if result.wide is not None:
-                shapes.append(result.wide.shape[1:])
-                pixels.append(result.wide.reshape(-1))
-    if part.labels is not None:
-        np.save(folder / f"{name}.labels.npy", part.labels[good])
+            if result.full is not None:
+                shapes.append(result.full.shape[1:])
+                pixels.append(result.full.reshape(-1))
+    if split.labels is not None:
+        np.save(folder / f"{name}.labels.npy", split.labels[good])
     np.save(folder / f"{name}.shapes.npy", np.array(shapes, dtype=np.int64).reshape(-1, 2))
     return bad
 
 
-def _read(folder: Path, source: Source, content: str) -> Stored | None:
-    """None if the folder is not there, or not what was written."""
-    record = artifact.facts(folder)
-    if record is None:
+def _read(folder: Path, source: Source, content_hash: str) -> CachedSource | None:
+    """Return None if the folder does not exist or is damaged."""
+    manifest = artifact.read_manifest(folder)
+    if manifest is None:
         return None
-    splits = {name: _read_part(folder, name, part.labels is not None) for name, part in source.parts.items()}
-    bad = [
-        BadFile(part.name(i), why) for name, part in source.parts.items() for i, why in record["bad"][name]
-    ]
-    return Stored(folder.name, content, splits, tuple(bad))
+    splits = {
+        name: _read_split(folder, name, labeled=split.labels is not None)
+        for name, split in source.splits.items()
+    }
+    bad_files = tuple(
+        BadFile(split.image_name(i), reason)
+        for name, split in source.splits.items()
+        for i, reason in manifest["bad_files"][name]
+    )
+    return CachedSource(folder.name, content_hash, splits, bad_files)
 
 
-def _read_part(folder: Path, name: SplitName, labelled: bool) -> Split:
-    labels = artifact.mapped(folder / f"{name}.labels.npy") if labelled else None
-    shapes = artifact.mapped(folder / f"{name}.shapes.npy")
+def _read_split(folder: Path, name: SplitName, *, labeled: bool) -> Split:
+    labels = open_memmap(folder / f"{name}.labels.npy") if labeled else None
+    shapes = open_memmap(folder / f"{name}.shapes.npy")
     heights, widths = shapes.unbind(1)
     sizes = 3 * heights * widths
-    wide = Wide(artifact.mapped(folder / f"{name}.pixels.npy"), sizes.cumsum(0) - sizes, heights, widths)
-    images = artifact.mapped(folder / f"{name}.images.npy")
-    return Split(images, labels, wide if len(shapes) else None)
+    pixels = open_memmap(folder / f"{name}.pixels.npy")
+    full = FullResolution(pixels, sizes.cumsum(0) - sizes, heights, widths)
+    return Split(open_memmap(folder / f"{name}.images.npy"), labels, full if len(shapes) else None)

@@ -1,4 +1,4 @@
-"""Decoding: any picture to 8-bit RGB by stated rules, and a hostile or broken one to the reason why not."""
+"""Decoding: any image to 8-bit RGB, or the reason why it cannot be decoded."""
 
 import io
 from pathlib import Path
@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
-from isopix.data.sources.base import Picture
+from isopix.data.sources.base import RawImage
 
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
 MAX_PIXELS = 16_000_000  # read from the header, before any pixel is decoded
-MAX_BYTES = 64 * 2**20  # of a file, or of a picture inside one
+MAX_BYTES = 64 * 2**20  # of a file, or of an image inside one
 WHITE = (255, 255, 255, 255)
 
 ORIENTATION = 0x0112  # the EXIF tag
@@ -27,33 +27,33 @@ UPRIGHT = {
 }
 
 
-def decode(picture: Picture, least: int) -> Image.Image:
-    """The picture as 8-bit RGB, upright.
+def decode_image(raw: RawImage, min_side: int) -> Image.Image:
+    """Return the image as 8-bit RGB, upright.
 
-    Grey is repeated three times; a palette is looked up; transparency is laid on white; CMYK is converted by
-    Pillow's formula without a colour profile; 16-bit samples keep their high byte; an animation gives its
-    first frame; EXIF orientation is applied where it can be read. A JPEG may be decoded at 1/2, 1/4 or 1/8 of
-    its size (libjpeg's own averaging) as long as both sides stay at or above `least`. Raises ValueError or
-    whatever Pillow raises.
+    Gray is repeated three times; palettes are looked up; transparency is composited on white; CMYK is
+    converted by Pillow's formula without a color profile; 16-bit samples keep their high byte; an animation
+    gives its first frame; EXIF orientation is applied where it can be read. A JPEG may be decoded at 1/2, 1/4
+    or 1/8 of its size (libjpeg's averaging) as long as both sides are at least `min_side`. Raises ValueError
+    or whatever Pillow raises.
     """
-    if isinstance(picture, np.ndarray):
-        return _to_rgb(Image.fromarray(picture))
-    data = _read(picture) if isinstance(picture, Path) else picture
-    _require_small(len(data))
+    if isinstance(raw, np.ndarray):
+        return _to_rgb(Image.fromarray(raw))
+    data = _read(raw) if isinstance(raw, Path) else raw
+    _check_size(len(data))
     if not data:
         raise ValueError("empty file")
     with Image.open(io.BytesIO(data), formats=FORMATS) as image:
         width, height = image.size
         if width * height > MAX_PIXELS:
             raise ValueError(f"{width}x{height} pixels, above the limit of {MAX_PIXELS:,}")
-        image.draft(None, (least, least))
-        turn = UPRIGHT.get(_orientation(image))
+        image.draft(None, (min_side, min_side))
+        transpose = UPRIGHT.get(_orientation(image))
         rgb = _to_rgb(image)
-    return rgb if turn is None else rgb.transpose(turn)
+    return rgb if transpose is None else rgb.transpose(transpose)
 
 
-def reason(error: Exception) -> str:
-    """Why a picture could not be decoded, in one line without addresses in memory."""
+def failure_reason(error: Exception) -> str:
+    """Return in one line, without memory addresses, why an image could not be decoded."""
     if isinstance(error, UnidentifiedImageError):
         return f"not a {', '.join(FORMATS[:-1])} or {FORMATS[-1]} image"
     if isinstance(error, OSError) and error.strerror:
@@ -62,23 +62,23 @@ def reason(error: Exception) -> str:
 
 
 def _read(path: Path) -> bytes:
-    size = path.stat().st_size  # raises OSError on a loop of links
+    size = path.stat().st_size  # raises OSError on a loop of symlinks
     if not path.is_file():
         raise ValueError("not a regular file")
-    _require_small(size)
+    _check_size(size)
     return path.read_bytes()
 
 
-def _require_small(size: int) -> None:
+def _check_size(size: int) -> None:
     if size > MAX_BYTES:
         raise ValueError(f"{size:,} bytes, above the limit of {MAX_BYTES:,}")
 
 
 def _orientation(image: Image.Image) -> int:
-    """1 (upright) where the EXIF block is broken: such a picture is as good as one without."""
+    """Return 1 (upright) if the EXIF block is damaged, as for an image without one."""
     try:
         return int(image.getexif().get(ORIENTATION, 1))
-    except Exception:  # Pillow raises a dozen kinds here, and no pixel depends on the block
+    except Exception:  # Pillow raises a dozen types here
         return 1
 
 
@@ -86,7 +86,7 @@ def _to_rgb(image: Image.Image) -> Image.Image:
     if image.mode.startswith("I"):
         return Image.fromarray(_high_byte(np.asarray(image))).convert("RGB")
     if image.mode == "F":
-        raise ValueError("floating-point samples, whose range is not known")
+        raise ValueError("floating-point samples of unknown range")
     if image.has_transparency_data:
         white = Image.new("RGBA", image.size, WHITE)
         return Image.alpha_composite(white, image.convert("RGBA")).convert("RGB")
@@ -95,5 +95,5 @@ def _to_rgb(image: Image.Image) -> Image.Image:
 
 def _high_byte(samples: NDArray[Any]) -> NDArray[np.uint8]:
     if samples.size and (samples.min() < 0 or samples.max() > 0xFFFF):
-        raise ValueError("32-bit samples, whose range is not known")
+        raise ValueError("32-bit samples of unknown range")
     return (samples >> 8).astype(np.uint8)

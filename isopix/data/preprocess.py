@@ -1,4 +1,4 @@
-"""Preparing: a stream of pictures to a stream of uint8 arrays of the model's resolution, on every core."""
+"""Preprocessing: raw images to uint8 arrays at the model's resolution, on every core."""
 
 import os
 import warnings
@@ -13,71 +13,74 @@ from numpy.typing import NDArray
 
 from isopix.core.config import config
 from isopix.core.random import generator
-from isopix.data.decode import decode, reason
-from isopix.data.resize import Place, Resample, fit, shrink
-from isopix.data.sources.base import Part, Picture
+from isopix.data.decode import decode_image, failure_reason
+from isopix.data.resize import CropPosition, Resample, crop_and_resize, resize_shorter_side
+from isopix.data.sources.base import RawImage, SourceSplit
 
-CHUNK = 32  # pictures a thread takes at once: one by one, threads gain nothing over one core
-CHUNKS_A_THREAD = 8  # in memory at once
+IMAGES_PER_CHUNK = 32  # per thread: with single images, threads gain nothing over one core
+CHUNKS_PER_THREAD = 8  # in memory at a time
 
-Job = tuple[Picture, Place | None]
+Job = tuple[RawImage, CropPosition | None]
 
 
 @config
-class Preparation:
-    """All that decides which pixels come out of a picture."""
+class PreprocessConfig:
+    """Everything that decides which pixels an image becomes."""
 
     rows: int
     cols: int
     resample: Resample
-    crop_seed: int | None  # None: the centre
-    wide: int | None = None  # shorter side of the whole pictures that are kept as well
+    crop_seed: int | None  # None: center crop
+    full_side: int | None = None  # shorter side of the full-resolution images, if they are kept too
 
     @property
-    def least(self) -> int:
-        """No picture is averaged in two steps unless the second is by two or more."""
-        return 2 * max(self.rows, self.cols, self.wide or 0)
+    def min_side(self) -> int:
+        """Smallest side to which a JPEG may be reduced in decoding: twice the largest side that is needed."""
+        return 2 * max(self.rows, self.cols, self.full_side or 0)
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreprocessedImage:
+    """An image at the model's resolution, and its full-resolution version if that is kept."""
+
     image: NDArray[np.uint8]  # [3 rows cols]
-    wide: NDArray[np.uint8] | None  # [3 H W]
+    full: NDArray[np.uint8] | None  # [3 H W]
 
 
-def prepare(part: Part, how: Preparation) -> Iterator[Prepared | str]:
-    """Each picture of the part in order, or the reason why it cannot be read.
+def preprocess(split: SourceSplit, config: PreprocessConfig) -> Iterator[PreprocessedImage | str]:
+    """Yield each image of the split in order, or the reason why it cannot be read.
 
-    Threads, not processes: Pillow's decoders leave Python's lock, and pixels need no copy to another process.
+    Threads, not processes: Pillow's decoders release the GIL, and pixels need not be copied between
+    processes.
     """
-    jobs = zip(part.pictures(), _places(part.count, how.crop_seed), strict=True)
+    jobs = zip(split.images(), _crop_positions(split.num_images, config.crop_seed), strict=True)
     threads = os.cpu_count() or 1
     with ThreadPoolExecutor(threads) as pool:
-        while chunks := list(_chunks(islice(jobs, CHUNK * CHUNKS_A_THREAD * threads))):
+        while chunks := list(_chunks(islice(jobs, IMAGES_PER_CHUNK * CHUNKS_PER_THREAD * threads))):
             with warnings.catch_warnings():
-                warnings.filterwarnings("error", module=r"PIL\.")  # Pillow warns of what it half understands
-                prepared = list(pool.map(lambda chunk: [_prepare(job, how) for job in chunk], chunks))
-            for chunk in prepared:
+                warnings.filterwarnings("error", module=r"PIL\.")  # Pillow warns about files it reads in part
+                results = list(pool.map(lambda chunk: [_preprocess(job, config) for job in chunk], chunks))
+            for chunk in results:
                 yield from chunk
 
 
 def _chunks(jobs: Iterator[Job]) -> Iterator[list[Job]]:
-    while chunk := list(islice(jobs, CHUNK)):
+    while chunk := list(islice(jobs, IMAGES_PER_CHUNK)):
         yield chunk
 
 
-def _places(count: int, seed: int | None) -> list[Place | None]:
+def _crop_positions(count: int, seed: int | None) -> list[CropPosition | None]:
     if seed is None:
         return [None] * count
-    draws = torch.rand(count, 2, generator=generator(seed, "crop")).tolist()
-    return [Place(down, across) for down, across in draws]
+    return [CropPosition(y, x) for y, x in torch.rand(count, 2, generator=generator(seed, "crop")).tolist()]
 
 
-def _prepare(job: Job, how: Preparation) -> Prepared | str:
-    picture, place = job
+def _preprocess(job: Job, config: PreprocessConfig) -> PreprocessedImage | str:
+    raw, position = job
     try:
-        rgb = decode(picture, how.least)
-        image = fit(rgb, how.rows, how.cols, how.resample, place)
-        return Prepared(image, None if how.wide is None else shrink(rgb, how.wide))
-    except Exception as error:  # fuzzed files raise OSError, ValueError, SyntaxError, struct.error and more
-        return reason(error)
+        rgb = decode_image(raw, config.min_side)
+        image = crop_and_resize(rgb, config.rows, config.cols, config.resample, position)
+        full = None if config.full_side is None else resize_shorter_side(rgb, config.full_side)
+        return PreprocessedImage(image, full)
+    except Exception as error:  # damaged files raise OSError, ValueError, SyntaxError, struct.error and more
+        return failure_reason(error)

@@ -1,7 +1,7 @@
-"""Resizing: the largest box of the wanted shape inside a picture, brought to rows x cols; never squashed.
+"""Resizing without distortion: the largest box of the target's aspect ratio, resized to rows x cols.
 
-Scaling the shorter side to fit and then cropping is the same as cropping that box first, so both are one
-Pillow call.
+Resizing the shorter side to fit and then cropping gives the same as cropping that box first, so that both are
+one call of Pillow.
 """
 
 from typing import Any, Literal, NamedTuple
@@ -12,7 +12,7 @@ from PIL import Image
 
 Resample = Literal["area", "bilinear", "bicubic"]
 
-# All three average over the box when they shrink (antialias); `area` repeats pixels when it enlarges.
+# All three average over the box when downsampling (antialias); `area` repeats pixels when upsampling.
 FILTERS: dict[Resample, Image.Resampling] = {
     "area": Image.Resampling.BOX,
     "bilinear": Image.Resampling.BILINEAR,
@@ -20,49 +20,50 @@ FILTERS: dict[Resample, Image.Resampling] = {
 }
 
 
-class Place(NamedTuple):
-    """Where in the slack a crop lies, from 0 (top, left) to just below 1 (bottom, right)."""
+class CropPosition(NamedTuple):
+    """The position of a crop within the image, from 0 (top, left) to just below 1 (bottom, right)."""
 
-    down: float
-    across: float
+    y: float
+    x: float
 
 
 def crop_box(
-    width: int, height: int, rows: int, cols: int, place: Place | None
+    width: int, height: int, rows: int, cols: int, position: CropPosition | None
 ) -> tuple[float, float, float, float]:
-    """(left, top, right, bottom) in pixels of the largest rows:cols box; corners on whole pixels; None: the
-    centre."""
+    """Return (left, top, right, bottom) of the largest rows:cols box; the center crop for None.
+
+    The top left corner lies on a whole pixel.
+    """
     scale = min(height / rows, width / cols)
-    tall, wide = scale * rows, scale * cols
-    top = _corner(height - tall, place.down if place else None)
-    left = _corner(width - wide, place.across if place else None)
-    return left, top, min(left + wide, float(width)), min(top + tall, float(height))
+    box_height, box_width = scale * rows, scale * cols
+    top = _corner(height - box_height, position.y if position else None)
+    left = _corner(width - box_width, position.x if position else None)
+    return left, top, min(left + box_width, float(width)), min(top + box_height, float(height))
 
 
-def fit(
-    image: Image.Image, rows: int, cols: int, resample: Resample, place: Place | None
+def crop_and_resize(
+    image: Image.Image, rows: int, cols: int, resample: Resample, position: CropPosition | None
 ) -> NDArray[np.uint8]:
-    """uint8 [3 rows cols] of an RGB picture."""
-    box = crop_box(*image.size, rows, cols, place)
-    return planes(image.resize((cols, rows), FILTERS[resample], box))
+    """Return uint8 [3 rows cols] of an RGB image."""
+    box = crop_box(*image.size, rows, cols, position)
+    return to_chw(image.resize((cols, rows), FILTERS[resample], box))
 
 
-def shrink(image: Image.Image, side: int) -> NDArray[np.uint8]:
-    """uint8 [3 H W]: the whole picture, area-averaged until its shorter side is `side`; a smaller one stays
-    as it is."""
+def resize_shorter_side(image: Image.Image, side: int) -> NDArray[np.uint8]:
+    """Return uint8 [3 H W] of an RGB image, downsampled until its shorter side is `side`; never upsampled."""
     ratio = side / min(image.size)
     if ratio >= 1:
-        return planes(image)
+        return to_chw(image)
     width, height = (max(side, round(length * ratio)) for length in image.size)
-    return planes(image.resize((width, height), Image.Resampling.BOX))
+    return to_chw(image.resize((width, height), Image.Resampling.BOX))
 
 
-def planes(image: Image.Image) -> NDArray[np.uint8]:
-    """uint8 [3 H W] of an RGB picture."""
+def to_chw(image: Image.Image) -> NDArray[np.uint8]:
+    """Return uint8 [3 H W] of an RGB image."""
     pixels: NDArray[Any] = np.asarray(image)
     return np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
 
-def _corner(slack: float, place: float | None) -> float:
-    steps = int(slack + 1e-6)  # whole pixels; the sum forgives rounding of scale * rows
-    return float(steps // 2 if place is None else min(int(place * (steps + 1)), steps))
+def _corner(slack: float, position: float | None) -> float:
+    steps = int(slack + 1e-6)  # whole pixels; the term absorbs the rounding of scale * rows
+    return float(steps // 2 if position is None else min(int(position * (steps + 1)), steps))

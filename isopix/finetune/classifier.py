@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from isopix.core.config import config
 from isopix.core.random import generator as seeded
-from isopix.core.types import Hidden, Images, Labels, Scalar
+from isopix.core.types import Images, Labels, Mask, Scalar
 from isopix.model.backbone import States
 from isopix.model.heads import ClassHead, ClassLogits
 from isopix.model.init import initialise
@@ -134,7 +134,7 @@ class Classifier(nn.Module):
         if self.settings.hide != 0:
             return self.network.prepare(images, generator)
         codec = self.network.codec
-        unasked = torch.zeros(len(images), codec.grid.positions, codec.codes, dtype=torch.long)
+        unasked = torch.zeros(len(images), codec.grid.positions, codec.num_codes, dtype=torch.long)
         nothing = torch.zeros(*unasked.shape[:2], 1, dtype=torch.bool)
         return pose(images, None, unasked.to(images.device), nothing.to(images.device))
 
@@ -164,7 +164,7 @@ class Classifier(nn.Module):
         logits = self.answer(images) if unmasked else self.head_of(at)
         return {"loss_nats": codes, **self._judged(logits, lesson)}
 
-    def answer(self, images: Images, hidden: Hidden | None = None) -> ClassLogits:
+    def answer(self, images: Images, hidden: Mask | None = None) -> ClassLogits:
         """Logits [B C] of the classes."""
         [at] = self.network.backbone.some([self.layer], images, hidden)
         return self.head_of(at)

@@ -48,8 +48,8 @@ def judge(readings: Readings, labels: Labels, *, seed: int) -> Verdict:
     labels, predictions = labels.cpu(), readings.cpu().argmax(-1)
     voted = majority(predictions, seed=seed)
     probabilities = exact.softmax(-1)
-    counts = bootstrap.draw(len(labels), RESAMPLES, generator(seed, "evaluate.bootstrap"))
-    low, high = bootstrap.interval((voted == labels)[None], counts)
+    counts = bootstrap.draw_resamples(len(labels), RESAMPLES, generator(seed, "evaluate.bootstrap"))
+    low, high = bootstrap.percentile_interval((voted == labels)[None], counts)
     likeliest = probabilities.mean(0).topk(min(TOP, classes)).indices
     averaged = mask_ensemble.mean_probability(probabilities)
     return Verdict(

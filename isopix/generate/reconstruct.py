@@ -10,7 +10,7 @@ from einops import repeat
 from jaxtyping import Bool
 from torch import Tensor
 
-from isopix.core.types import Hidden, Images
+from isopix.core.types import Images, Mask
 from isopix.objectives.network import Network
 
 Pixels = Bool[Tensor, "B H W"]
@@ -25,7 +25,7 @@ class Reconstruction(NamedTuple):
     """
 
     original: Images
-    hidden: Hidden
+    hidden: Mask
     target: Images
     answer: Images
     accuracy: float
@@ -70,7 +70,7 @@ def require_masked(network: Network) -> None:
         )
 
 
-def _pixels(hidden: Hidden, images: Images) -> Pixels:
+def _pixels(hidden: Mask, images: Images) -> Pixels:
     """The pixels of positions of which anything is hidden."""
     height, width = images.shape[2:]
     cell = isqrt(height * width // hidden.shape[1])

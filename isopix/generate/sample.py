@@ -133,7 +133,7 @@ def sample(
     progress: Callable[[int], None] = lambda position: None,
 ) -> Painted:
     """`count` images from nothing. Raises ValueError if the network cannot paint."""
-    grid, cell = network.codec.grid, network.codec.cell
+    grid, cell = network.codec.grid, network.codec.patch_size
     shape = (count, 3, grid.rows * cell, grid.cols * cell)
     blank = torch.zeros(shape, dtype=torch.uint8, device=network.device)
     return paint(network, blank, sampling=sampling, generator=generator, progress=progress)

@@ -9,17 +9,17 @@ import torch
 
 from isopix import __version__
 from isopix.codecs.palette import Palette
-from isopix.codecs.pixel import PaletteColours
+from isopix.codecs.palette_spec import PaletteSpec
 from isopix.core.config import to_dict
-from isopix.core.device import environment
-from isopix.data.dataset import Data
+from isopix.core.device import runtime_environment
+from isopix.data.dataset import DataConfig
 from isopix.interop.imported_model import Imported
 from isopix.model.spec import ModelSpec
 from isopix.objectives.network import Network
 from isopix.recipes.recipe import Recipe
 from isopix.storage import checkpoint
 from isopix.storage.atomic import write_json
-from isopix.storage.log import Log
+from isopix.storage.log import RunLog
 from isopix.storage.run_folder import RunFolder
 from isopix.train.config import TrainConfig
 
@@ -59,18 +59,15 @@ def recipe_of(imported: Imported, data: str) -> Recipe:
     """The settings of an imported model; those of its training that are not known are the defaults."""
     return Recipe(
         name=f"igpt.{imported.depth}x{imported.width}",
+        data=DataConfig(source=data, rows=imported.grid.rows, cols=imported.grid.cols),
         model=ModelSpec(
-            codec=PaletteColours(colours=len(imported.colours)),
+            codec=PaletteSpec(num_colors=len(imported.colours)),
             depth=imported.depth,
             width=imported.width,
             block=imported.block,
         ),
-        data=Data(source=data, rows=imported.grid.rows, cols=imported.grid.cols),
         objective=imported.objective,
-        train=TrainConfig(
-            steps=max(1, imported.step),
-            precision="fp32",
-        ),
+        train=TrainConfig(steps=max(1, imported.step), precision="fp32"),
     )
 
 
@@ -85,11 +82,11 @@ def network_of(imported: Imported, recipe: Recipe) -> Network:
 
 
 def _write(run: RunFolder, imported: Imported, recipe: Recipe, origin: dict[str, Any]) -> None:
-    network, surroundings = network_of(imported, recipe), environment(torch.device("cpu"))
+    network, surroundings = network_of(imported, recipe), runtime_environment(torch.device("cpu"))
     when = datetime.now(UTC).isoformat(timespec="seconds")
     write_json(run.recipe, to_dict(recipe))
     write_json(run.environment, {**surroundings, **origin, "started": when})
-    log = Log(run.log)
+    log = RunLog(run.log)
     log.write({"kind": "note", "step": imported.step, "text": f"imported from {imported.origin}"})
     log.close()
     records: dict[str, dict[str, Any]] = {
@@ -99,4 +96,4 @@ def _write(run: RunFolder, imported: Imported, recipe: Recipe, origin: dict[str,
         ACCOUNTS: {**origin, "tensors": [account._asdict() for account in imported.accounts]},
     }
     folder = checkpoint.step_folder(run.checkpoints, imported.step)
-    checkpoint.save(folder, {"model": network.tensors()}, records)
+    checkpoint.save_checkpoint(folder, {"model": network.tensors()}, records)

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from isopix.core.types import Asked, Grid, Places, Tokens
+from isopix.core.types import Grid, PositionIndices, SelectedTokens, Tokens
 from isopix.model.kv_cache import Pair
 
 Heads = Float[Tensor, "B heads _ size"]
@@ -55,7 +55,7 @@ class Attention(nn.Module):
     def forward(self, tokens: Tokens) -> Tokens:
         return self._merge(_attended(*self._project(tokens), causal=self.causal))
 
-    def asked(self, tokens: Tokens, places: Places) -> Asked:
+    def asked(self, tokens: Tokens, places: PositionIndices) -> SelectedTokens:
         """What `forward` answers at these places alone; not for causal attention."""
         width, weight, bias = tokens.shape[-1], self.qkv.weight, self.qkv.bias
         own = torch.take_along_dim(tokens, places[..., None], 1)

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from isopix.core.types import Asked, Grid, Hidden, Images, Places, Tokens
+from isopix.core.types import Grid, Images, Mask, PositionIndices, SelectedTokens, Tokens
 from isopix.model.attention import Attentive, Span, Weights
 from isopix.model.kv_cache import Cache
 from isopix.model.masking import whole
@@ -55,11 +55,11 @@ class Backbone(nn.Module):
         """How many tokens stand before the positions, for none of them."""
         return int(self.token is not None)
 
-    def enter(self, images: Images, hidden: Hidden | None = None) -> States:
+    def enter(self, images: Images, hidden: Mask | None = None) -> States:
         """State 0."""
         return next(self.states(images, hidden))
 
-    def states(self, images: Images, hidden: Hidden | None = None) -> Iterator[States]:
+    def states(self, images: Images, hidden: Mask | None = None) -> Iterator[States]:
         """The L+1 states, one after another."""
         if hidden is None or not self.masking.drops:
             tokens = self.positions(self.masking(self.stem(images), hidden))
@@ -72,7 +72,7 @@ class Backbone(nn.Module):
             yield torch.cat(states)[order]
 
     def features(
-        self, images: Images, hidden: Hidden | None = None, *, stream: Stream = "n"
+        self, images: Images, hidden: Mask | None = None, *, stream: Stream = "n"
     ) -> Iterator[States]:
         """Tokens of every layer 0..L as the probes read them: normed (`n`, iGPT section 2.4) or raw (`h`)."""
         for norm, state in zip(self._norms(), self.states(images, hidden), strict=True):
@@ -83,7 +83,7 @@ class Backbone(nn.Module):
         """Whether every block has attention weights to look at."""
         return all(isinstance(block, Attentive) for block in self.blocks)
 
-    def attention(self, images: Images, hidden: Hidden | None = None) -> Iterator[Weights]:
+    def attention(self, images: Images, hidden: Mask | None = None) -> Iterator[Weights]:
         """The weights of every attention, first to last, one held at a time. Blocks must attend.
 
         Tokens that stand for no position (a class token) come first: N is then more than the grid's.
@@ -97,7 +97,7 @@ class Backbone(nn.Module):
             for span in block.spans(self.grid):
                 yield number, span
 
-    def some(self, layers: Sequence[int], images: Images, hidden: Hidden | None = None) -> list[States]:
+    def some(self, layers: Sequence[int], images: Images, hidden: Mask | None = None) -> list[States]:
         """n of these layers alone; no block behind the last of them is run."""
         norms, states = self._norms(), self.states(images, hidden)
         found = {
@@ -114,7 +114,7 @@ class Backbone(nn.Module):
         parts = [self.stem, self.masking, self.positions]
         return Backbone(self.grid, parts, list(self.blocks)[:layer], self._norms()[layer], self.token)
 
-    def forward(self, images: Images, hidden: Hidden | None = None) -> Tokens:
+    def forward(self, images: Images, hidden: Mask | None = None) -> Tokens:
         """What the head reads of every position."""
         for tokens in self.states(images, hidden):  # noqa: B007
             pass
@@ -125,14 +125,14 @@ class Backbone(nn.Module):
         """Whether its last block can answer at some places without doing so everywhere."""
         return not self.masking.drops and self.depth > 0 and getattr(self.blocks[-1], "selects", False)
 
-    def asked(self, images: Images, hidden: Hidden | None, places: Places) -> Asked:
+    def asked(self, images: Images, hidden: Mask | None, places: PositionIndices) -> SelectedTokens:
         """What the head reads at these places alone [B M D], of a backbone that `selects`: `forward`'s, at
         less cost.
         """
         before = next(islice(self.states(images, hidden), self.depth - 1, None))
         return self.norm(self.blocks[-1].asked(before, places + self.leading))
 
-    def read(self, tokens: States, hidden: Hidden | None) -> Tokens:
+    def read(self, tokens: States, hidden: Mask | None) -> Tokens:
         """What the head reads, of n of the last layer: n itself, but norm(u) + norm'(place) at positions that
         have been dropped, u being the pooled vector (PatchFormer section 2.1), norm' perhaps the identity.
 
@@ -161,13 +161,13 @@ class Backbone(nn.Module):
             tokens = block(tokens)
             yield tokens
 
-    def _without(self, images: Images, places: Places) -> Iterator[States]:
+    def _without(self, images: Images, places: PositionIndices) -> Iterator[States]:
         """The states of images of which these places alone are there, as many of each."""
         tokens = whole(self.stem(strips(images, places, self.grid)))
         for state in self._through(self._led(self.positions.at(tokens, places))):
             yield self._scattered(state, places)
 
-    def _scattered(self, state: States, places: Places) -> States:
+    def _scattered(self, state: States, places: PositionIndices) -> States:
         """Every position again: at the others stands the pooled vector: the class token, or without one the
         mean.
         """

@@ -51,7 +51,7 @@ class Linear(HeadSpec):
 
     def flops(self, codec: Codec, width: int) -> int:
         """Multiply-adds counted as two, of one position."""
-        return 2 * width * codec.codes * codec.levels
+        return 2 * width * codec.num_codes * codec.vocab_size
 
 
 @register("upsampling")
@@ -91,7 +91,7 @@ class Regression(HeadSpec):
 
     def flops(self, codec: Codec, width: int) -> int:
         """Multiply-adds counted as two, of one position."""
-        return 2 * width * codec.codes
+        return 2 * width * codec.num_codes
 
 
 class LinearHead(Categorical):
@@ -99,8 +99,8 @@ class LinearHead(Categorical):
 
     def __init__(self, codec: Codec, width: int):
         super().__init__()
-        self.codes = codec.codes
-        self.project = nn.Linear(width, codec.codes * codec.levels, bias=False)
+        self.codes = codec.num_codes
+        self.project = nn.Linear(width, codec.num_codes * codec.vocab_size, bias=False)
 
     def forward(self, tokens: Tokens) -> Logits:
         return rearrange(at_least_float32(self.project(tokens)), "b n (q k) -> b n q k", q=self.codes)
@@ -112,17 +112,17 @@ FIRST = 2  # side of the picture that a vector is spread to
 class UpsamplingHead(Categorical):
     def __init__(self, spec: Upsampling, codec: Codec, width: int):
         super().__init__()
-        side, channels = isqrt(codec.codes), spec.channels
+        side, channels = isqrt(codec.num_codes), spec.channels
         doublings = (side // FIRST).bit_length() - 1
-        if doublings < 1 or codec.codes != (FIRST << doublings) ** 2:
+        if doublings < 1 or codec.num_codes != (FIRST << doublings) ** 2:
             raise ValueError(
-                f"an upsampling head draws 4 x 4, 8 x 8, 16 x 16 .. codes; this codec has {codec.codes}"
+                f"an upsampling head draws 4 x 4, 8 x 8, 16 x 16 .. codes; this codec has {codec.num_codes}"
             )
         self.spread = nn.Linear(width, channels * FIRST**2)
         inputs = [max(1, channels >> step) for step in range(doublings + 1)]
         steps = [Doubled(*pair) for pair in pairwise(inputs)]
         self.steps = nn.Sequential(*steps, Rectified(inputs[-1]))
-        self.project = nn.Linear(inputs[-1], codec.levels, bias=False)
+        self.project = nn.Linear(inputs[-1], codec.vocab_size, bias=False)
 
     def forward(self, tokens: Tokens) -> Logits:
         spread = rearrange(self.spread(tokens), "b n (c h w) -> (b n) c h w", h=FIRST, w=FIRST)
@@ -161,13 +161,13 @@ class RegressionHead(Decoder):
 
     def __init__(self, codec: Codec, width: int):
         super().__init__()
-        if not codec.ordered:
+        if not codec.ordinal:
             raise ValueError(
-                f"head regression needs codes that are levels of brightness, not the {codec.levels} names of "
-                "this codec; take codec whole_patch, bytes or grey_thumbnail"
+                f"head regression needs codes that are levels of brightness, not the {codec.vocab_size} "
+                "names of this codec; take codec full_patch, bytes or gray_thumbnail"
             )
-        self.unit = (codec.levels - 1) / 2  # levels
-        self.project = nn.Linear(width, codec.codes, bias=False)
+        self.unit = (codec.vocab_size - 1) / 2  # levels
+        self.project = nn.Linear(width, codec.num_codes, bias=False)
 
     def forward(self, tokens: Tokens) -> Means:
         return at_least_float32(self.project(tokens))

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from isopix.core.registry import Part, register
-from isopix.core.types import Hidden, Tokens
+from isopix.core.types import Mask, Tokens
 from isopix.model.norms import NormSpec
 from isopix.model.stems.base import Parts
 
@@ -84,7 +84,7 @@ class Shift(nn.Module):
         super().__init__()
         self.start = nn.Parameter(torch.zeros(width))
 
-    def forward(self, parts: Parts, hidden: Hidden | None) -> Tokens:
+    def forward(self, parts: Parts, hidden: Mask | None) -> Tokens:
         assert hidden is None, "a shifted sequence hides nothing else"
         tokens = whole(parts)
         start = self.start.to(tokens.dtype).expand(len(tokens), 1, -1)
@@ -94,7 +94,7 @@ class Shift(nn.Module):
 class Zero(nn.Module):
     drops: ClassVar = False
 
-    def forward(self, parts: Parts, hidden: Hidden | None) -> Tokens:
+    def forward(self, parts: Parts, hidden: Mask | None) -> Tokens:
         if hidden is None:
             return whole(parts)
         if hidden.shape[-1] == 1:
@@ -110,7 +110,7 @@ class Token(nn.Module):
         super().__init__()
         self.token = nn.Parameter(torch.zeros(width))
 
-    def forward(self, parts: Parts, hidden: Hidden | None) -> Tokens:
+    def forward(self, parts: Parts, hidden: Mask | None) -> Tokens:
         tokens = whole(parts)
         return tokens if hidden is None else torch.where(hidden, self.token.to(tokens.dtype), tokens)
 
@@ -120,7 +120,7 @@ class Dropped(nn.Module):
 
     drops: ClassVar = True
 
-    def forward(self, parts: Parts, hidden: Hidden | None) -> Tokens:
+    def forward(self, parts: Parts, hidden: Mask | None) -> Tokens:
         assert hidden is None, "the backbone has left out what is hidden"
         return whole(parts)
 

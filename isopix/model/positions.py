@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from isopix.core.registry import Part, register
-from isopix.core.types import Grid, Places, Tokens
+from isopix.core.types import Grid, PositionIndices, Tokens
 
 Vectors = Float[Tensor, "positions D"]
 
@@ -38,7 +38,7 @@ class LearnedPositions(nn.Module):
         """Add the vectors of the positions from `start` on."""
         return tokens + self.table[start : start + tokens.shape[1]]
 
-    def at(self, tokens: Tokens, places: Places) -> Tokens:
+    def at(self, tokens: Tokens, places: PositionIndices) -> Tokens:
         """Add the vectors of these places."""
         return tokens + self.table[places]
 
@@ -67,7 +67,7 @@ class FactorisedPositions(nn.Module):
         """Add the vectors of the positions from `start` on."""
         return tokens + self.vectors()[start : start + tokens.shape[1]]
 
-    def at(self, tokens: Tokens, places: Places) -> Tokens:
+    def at(self, tokens: Tokens, places: PositionIndices) -> Tokens:
         """Add the vectors of these places."""
         return tokens + self.vectors()[places]
 
@@ -85,6 +85,6 @@ class Unplaced(nn.Module):
         """The tokens as they are."""
         return tokens
 
-    def at(self, tokens: Tokens, places: Places) -> Tokens:
+    def at(self, tokens: Tokens, places: PositionIndices) -> Tokens:
         """The tokens as they are."""
         return tokens

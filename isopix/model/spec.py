@@ -2,8 +2,8 @@
 
 from dataclasses import field
 
+from isopix.codecs import PaletteSpec
 from isopix.codecs.base import CodecSpec
-from isopix.codecs.pixel import PaletteColours
 from isopix.core.config import config
 from isopix.model.blocks import BlockSpec, Transformer
 from isopix.model.heads import HeadSpec, Linear
@@ -20,7 +20,7 @@ class ModelSpec:
     blocks share the weights of one (ALBERT). `init` names the scheme of initialization.
     """
 
-    codec: CodecSpec = field(default_factory=PaletteColours)
+    codec: CodecSpec = field(default_factory=PaletteSpec)
     stem: StemSpec = field(default_factory=Codes)
     positions: PositionsSpec = field(default_factory=Learned)
     class_token: bool = False

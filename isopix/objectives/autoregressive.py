@@ -4,7 +4,7 @@ import torch
 
 from isopix.codecs.base import Codec
 from isopix.core.registry import register
-from isopix.core.types import Images, Places, Tokens
+from isopix.core.types import Images, PositionIndices, Tokens
 from isopix.model.likelihood import Decoder
 from isopix.model.masking import ShiftRight
 from isopix.objectives.base import Loss, ObjectiveSpec, Problem, nll, pose
@@ -36,8 +36,12 @@ class Autoregressive(ObjectiveSpec):
         answers = codec.encode(images)
         return pose(images, None, answers, torch.ones_like(answers[..., :1], dtype=torch.bool))
 
-    def loss(self, tokens: Tokens, problem: Problem, head: Decoder, places: Places | None = None) -> Loss:
+    def loss(
+        self, tokens: Tokens, problem: Problem, head: Decoder, places: PositionIndices | None = None
+    ) -> Loss:
         return nll(tokens, problem, head, places=places)
 
-    def nats(self, tokens: Tokens, problem: Problem, head: Decoder, places: Places | None = None) -> Loss:
+    def nats(
+        self, tokens: Tokens, problem: Problem, head: Decoder, places: PositionIndices | None = None
+    ) -> Loss:
         return self.loss(tokens, problem, head, places)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from isopix.codecs.base import Codec
 from isopix.core.registry import Part
-from isopix.core.types import Codes, Graded, Grid, Hidden, Images, Places, Scalar, Tokens
+from isopix.core.types import Codes, Grid, Images, LossMask, Mask, PositionIndices, Scalar, Tokens
 from isopix.model.likelihood import Decoder
 from isopix.model.masking import MaskingSpec
 
@@ -28,9 +28,9 @@ class Problem(NamedTuple):
     """
 
     images: Images
-    hidden: Hidden | None
+    hidden: Mask | None
     answers: Codes
-    graded: Graded
+    graded: LossMask
     share: Float[Tensor, " B"]
 
     def to(self, device: torch.device) -> "Problem":
@@ -82,20 +82,24 @@ class ObjectiveSpec(Part, noun="objective"):
     def prepare(self, images: Images, codec: Codec, generator: torch.Generator) -> Problem:
         """A problem made of a batch; chance comes from `generator` alone."""
 
-    def places(self, problem: Problem) -> Places | None:
+    def places(self, problem: Problem) -> PositionIndices | None:
         """Of each image places with all that is graded among them; None for every position."""
         return None
 
     @abc.abstractmethod
-    def loss(self, tokens: Tokens, problem: Problem, head: Decoder, places: Places | None = None) -> Loss:
+    def loss(
+        self, tokens: Tokens, problem: Problem, head: Decoder, places: PositionIndices | None = None
+    ) -> Loss:
         """What training makes small, of the backbone's answer `tokens` everywhere or at these places."""
 
     @abc.abstractmethod
-    def nats(self, tokens: Tokens, problem: Problem, head: Decoder, places: Places | None = None) -> Loss:
+    def nats(
+        self, tokens: Tokens, problem: Problem, head: Decoder, places: PositionIndices | None = None
+    ) -> Loss:
         """-ln p(answer), of the same; most objectives train it as it is."""
 
 
-def pose(images: Images, hidden: Hidden | None, answers: Codes, graded: Graded) -> Problem:
+def pose(images: Images, hidden: Mask | None, answers: Codes, graded: LossMask) -> Problem:
     """A problem in which every image that has something graded counts alike."""
     counted = graded.any(2).any(1).float()
     return Problem(images, hidden, answers, graded, counted / counted.sum().clamp(min=1))
@@ -107,7 +111,7 @@ def nll(
     head: Decoder,
     most: int | None = None,
     *,
-    places: Places | None = None,
+    places: PositionIndices | None = None,
     smoothing: float = 0.0,
 ) -> Loss:
     """-ln p(answer) by the problem's shares (iGPT section 2.1), in nats; at most `most` positions are

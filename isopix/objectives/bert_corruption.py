@@ -10,15 +10,15 @@ from jaxtyping import Int
 from torch import Tensor
 
 from isopix.core.random import generator
-from isopix.core.types import Graded, Grid, Hidden, Images
+from isopix.core.types import Grid, Images, LossMask, Mask
 from isopix.model.token_dropping import cells_at
 
 
 class Corruption(NamedTuple):
     """`source` says whose pixels each position shows: its own, or those of another that was not chosen."""
 
-    graded: Graded
-    hidden: Hidden
+    graded: LossMask
+    hidden: Mask
     source: Int[Tensor, "B N"]
 
     def shown(self, images: Images, grid: Grid) -> Images:
@@ -29,12 +29,12 @@ class Corruption(NamedTuple):
         return rearrange(taken, "b (h w) c p q -> b c (h p) (w q)", h=grid.rows)
 
 
-def untouched(chosen: Hidden) -> Corruption:
+def untouched(chosen: Mask) -> Corruption:
     """All that a mask has chosen is hidden."""
     return Corruption(chosen, chosen, torch.arange(chosen.shape[1]).expand(chosen.shape[:2]))
 
 
-def spared(chosen: Hidden, *, swapped: float, kept: float, draw: torch.Generator) -> Corruption:
+def spared(chosen: Mask, *, swapped: float, kept: float, draw: torch.Generator) -> Corruption:
     """Of the positions that a mask has chosen, which stay seen (`kept`), which show another one (`swapped`),
     and which are hidden: all others (80, 10 and 10 % in ViT, appendix B.1.2).
 

@@ -4,7 +4,7 @@ import torch
 
 from isopix.codecs.base import Codec
 from isopix.core.registry import register
-from isopix.core.types import Grid, Images, Places, Tokens
+from isopix.core.types import Grid, Images, PositionIndices, Tokens
 from isopix.model.likelihood import Decoder
 from isopix.model.masking import MaskingSpec, ZeroOut
 from isopix.objectives.base import Loss, ObjectiveSpec, Problem, nll, pose
@@ -66,7 +66,7 @@ class Masked(ObjectiveSpec):
         graded, hidden = drawn.graded.to(images.device), drawn.hidden.to(images.device)
         return pose(shown, hidden, codec.encode(images), graded)
 
-    def places(self, problem: Problem) -> Places | None:
+    def places(self, problem: Problem) -> PositionIndices | None:
         """As many of each image as any is ever graded at, the graded first; None for every position."""
         _, positions, codes = problem.answers.shape
         most = self.mask.most(1, positions, codes)
@@ -74,10 +74,14 @@ class Masked(ObjectiveSpec):
             return None
         return problem.graded.any(-1).to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :most]
 
-    def loss(self, tokens: Tokens, problem: Problem, head: Decoder, places: Places | None = None) -> Loss:
+    def loss(
+        self, tokens: Tokens, problem: Problem, head: Decoder, places: PositionIndices | None = None
+    ) -> Loss:
         return nll(tokens, problem, head, self._most(problem), places=places, smoothing=self.smoothing)
 
-    def nats(self, tokens: Tokens, problem: Problem, head: Decoder, places: Places | None = None) -> Loss:
+    def nats(
+        self, tokens: Tokens, problem: Problem, head: Decoder, places: PositionIndices | None = None
+    ) -> Loss:
         return nll(tokens, problem, head, self._most(problem), places=places)
 
     def _most(self, problem: Problem) -> int:
@@ -93,7 +97,7 @@ class Masked(ObjectiveSpec):
         return stacked(self._one(1, codec, each) for each in of_content(images))
 
     def _one(self, batch: int, codec: Codec, generator: torch.Generator) -> Corruption:
-        chosen = self.mask.draw(batch, codec.grid, codec.codes, generator)
+        chosen = self.mask.draw(batch, codec.grid, codec.num_codes, generator)
         if not (self.swapped or self.kept):
             return untouched(chosen)
         return spared(chosen, swapped=self.swapped, kept=self.kept, draw=generator)

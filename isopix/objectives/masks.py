@@ -7,7 +7,8 @@ import torch
 from einops import repeat
 
 from isopix.core.registry import Part, register
-from isopix.core.types import Grid, Hidden
+from isopix.core.types import Grid
+from isopix.core.types import Mask as MaskTensor
 
 
 class MaskSpec(Part, noun="mask"):
@@ -19,7 +20,7 @@ class MaskSpec(Part, noun="mask"):
         return False
 
     @abc.abstractmethod
-    def draw(self, batch: int, grid: Grid, codes: int, generator: torch.Generator) -> Hidden:
+    def draw(self, batch: int, grid: Grid, codes: int, generator: torch.Generator) -> MaskTensor:
         """Return a mask, True where hidden: drawn on the CPU, so that every device hides the same codes."""
 
     def require(self, grid: Grid) -> None:
@@ -43,7 +44,7 @@ class Independent(MaskSpec):
     def __post_init__(self) -> None:
         _check(self.ratio)
 
-    def draw(self, batch: int, grid: Grid, codes: int, generator: torch.Generator) -> Hidden:
+    def draw(self, batch: int, grid: Grid, codes: int, generator: torch.Generator) -> MaskTensor:
         """True where hidden: drawn on the CPU, so that every device hides the same positions."""
         return torch.rand(batch, grid.positions, 1, generator=generator) < self.ratio
 
@@ -67,7 +68,7 @@ class Subpixel(MaskSpec):
     def __post_init__(self) -> None:
         _check(self.ratio)
 
-    def draw(self, batch: int, grid: Grid, codes: int, generator: torch.Generator) -> Hidden:
+    def draw(self, batch: int, grid: Grid, codes: int, generator: torch.Generator) -> MaskTensor:
         """True where hidden: drawn on the CPU, so that every device hides the same codes."""
         return torch.rand(batch, grid.positions, codes, generator=generator) < self.ratio
 
@@ -108,7 +109,7 @@ class Blocks(MaskSpec):
         """Whether single codes of a position may be hidden."""
         return False
 
-    def draw(self, batch: int, grid: Grid, codes: int, generator: torch.Generator) -> Hidden:
+    def draw(self, batch: int, grid: Grid, codes: int, generator: torch.Generator) -> MaskTensor:
         """True where hidden: drawn on the CPU, so that every device hides the same positions."""
         self.require(grid)
         side = 1 if self.exact_count else self.side

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from isopix.codecs.base import Codec
-from isopix.core.types import Codes, Hidden, Images, Logits, Places, Tokens
+from isopix.core.types import Codes, Images, Logits, Mask, PositionIndices, Tokens
 from isopix.model.backbone import Backbone
 from isopix.model.likelihood import Decoder
 from isopix.objectives.base import Loss, ObjectiveSpec, Problem, nll_by_image
@@ -46,15 +46,15 @@ class Network(nn.Module):
         """Mean nats per graded code of each image alone; their mean is `nats`."""
         return nll_by_image(self.backbone(problem.images, problem.hidden), problem, self.head)
 
-    def logits(self, images: Images, hidden: Hidden | None = None) -> Logits:
+    def logits(self, images: Images, hidden: Mask | None = None) -> Logits:
         """Logits [B N Q K] of every position. Raises ValueError for a head that gives none."""
         return self.head.logits(self.backbone(images, hidden))
 
-    def likeliest(self, images: Images, hidden: Hidden | None = None) -> Codes:
+    def likeliest(self, images: Images, hidden: Mask | None = None) -> Codes:
         """The likeliest codes of every position."""
         return self.head.likeliest(self.backbone(images, hidden))
 
-    def _answer(self, problem: Problem) -> tuple[Tokens, Places | None]:
+    def _answer(self, problem: Problem) -> tuple[Tokens, PositionIndices | None]:
         """What the head reads, at the places that it was asked for or everywhere."""
         places = self.objective.places(problem) if self.backbone.selects else None
         if places is None:

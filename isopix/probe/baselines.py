@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import torch
 
-from isopix.core.bootstrap import REACH
+from isopix.core.bootstrap import Z_95
 from isopix.core.random import generator
 from isopix.probe.probe import Split, Splits, probe
 from isopix.probe.refit import fold_back
@@ -67,8 +67,8 @@ def shuffled(splits: Splits, seed: int, number: int = 0) -> Splits:
 
 def _joined(scores: Sequence[LayerScore]) -> LayerScore:
     test = mean(score.test for score in scores)
-    resampled = mean(((score.high - score.low) / 2 / REACH) ** 2 for score in scores)
-    half = REACH * math.sqrt(variance([score.test for score in scores]) + resampled)
+    resampled = mean(((score.high - score.low) / 2 / Z_95) ** 2 for score in scores)
+    half = Z_95 * math.sqrt(variance([score.test for score in scores]) + resampled)
     return LayerScore(
         layer=scores[0].layer,
         strength=_over(median, [score.strength for score in scores]),

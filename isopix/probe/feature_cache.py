@@ -11,6 +11,7 @@ from einops import rearrange
 
 from isopix.probe.feature_splits import DEAD, Features, Frame
 from isopix.storage import artifact
+from isopix.storage.npy import NpyWriter, open_memmap
 
 FRAMED = 1024  # of the first images, whose centre and spread are everybody's frame
 
@@ -31,17 +32,17 @@ def stored(readings: Mapping[str, Callable[[], Parts]], folder: Path) -> Stored:
     The frame, in which 16 bits are enough however far from zero a feature lies, is that of the first images
     of the first reading. Raises RuntimeError if the folder cannot be written.
     """
-    found = artifact.facts(folder) is not None
+    found = artifact.read_manifest(folder) is not None
     if not found:
         try:
-            artifact.put(folder, lambda scratch: _write(scratch, readings))
+            artifact.write_artifact(folder, lambda scratch: _write(scratch, readings))
         except OSError as error:
             raise RuntimeError(
                 f"features cannot be kept in {folder.parent} ({error.strerror}); "
                 "set ISOPIX_CACHE to another folder"
             ) from error
-    frame = Frame(*(artifact.mapped(folder / f"{name}.npy") for name in ("centre", "spread")))
-    features = {name: artifact.mapped(folder / f"features-{name}.npy") for name in readings}
+    frame = Frame(*(open_memmap(folder / f"{name}.npy") for name in ("centre", "spread")))
+    features = {name: open_memmap(folder / f"features-{name}.npy") for name in readings}
     return Stored({name: rearrange(each, "b f d -> f b d") for name, each in features.items()}, frame, found)
 
 
@@ -55,7 +56,7 @@ def _write(folder: Path, readings: Mapping[str, Callable[[], Parts]]) -> dict[st
             for field, values in (("centre", frame.centre), ("spread", frame.spread)):
                 np.save(folder / f"{field}.npy", values.numpy())
         layers, _, width = frame.centre.shape
-        with artifact.Growing(folder / f"features-{name}.npy", (layers, width), np.float16) as file:
+        with NpyWriter(folder / f"features-{name}.npy", (layers, width), np.float16) as file:
             for part in parts:
                 inside = ((part - frame.centre) / frame.spread).half()
                 file.append(rearrange(inside, "f b d -> b f d").numpy())

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from isopix.core.device import Precision, autocast
 from isopix.core.random import generator
-from isopix.core.types import Hidden, Images
+from isopix.core.types import Images, Mask
 from isopix.model.backbone import Backbone, Stream
 from isopix.model.pool import POOLS, Pool
 from isopix.objectives.network import Network
@@ -26,7 +26,7 @@ def blocks(
     backbone: Backbone,
     images: Images,
     *,
-    hidden: Hidden | None = None,
+    hidden: Mask | None = None,
     stream: Stream = "n",
     pool: Pool = "mean",
     batch: int | None = None,
@@ -84,7 +84,7 @@ def extract(
     return gather(parts, len(images), progress)
 
 
-def draw_masks(network: Network, images: Images, *, seed: int, purpose: str) -> Hidden:
+def draw_masks(network: Network, images: Images, *, seed: int, purpose: str) -> Mask:
     """An independent mask for each image, as the objective hides in training: a function of (seed, purpose,
     the image's place). Raises ValueError for an objective that hides nothing.
     """

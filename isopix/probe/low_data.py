@@ -6,7 +6,7 @@ from statistics import mean, stdev
 
 import torch
 
-from isopix.data.splits import Index
+from isopix.data.splits import Indices
 from isopix.probe.feature_splits import Split, Splits
 from isopix.probe.probe import probe
 from isopix.probe.results import Protocol
@@ -37,7 +37,7 @@ class FewLabels:
 
 
 def few_labels(
-    splits: Splits, subsets: Sequence[Index], labels: int, *, protocol: Protocol, device: torch.device
+    splits: Splits, subsets: Sequence[Indices], labels: int, *, protocol: Protocol, device: torch.device
 ) -> FewLabels:
     """The error of a probe that learns from each of these subsets of train alone (iGPT section 4.5).
 
@@ -51,6 +51,6 @@ def few_labels(
     return FewLabels(labels, len(subsets[0]), len(splits.test), chosen[0].layer, errors)
 
 
-def _subset(splits: Splits, index: Index) -> Splits:
+def _subset(splits: Splits, index: Indices) -> Splits:
     train = splits.train
     return replace(splits, train=Split(train.features[:, index], train.labels[index]))

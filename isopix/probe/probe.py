@@ -55,7 +55,7 @@ class _Judge:
         self.protocol, self.device = protocol, device
         self.classes = torch.tensor(sorted(set(splits.train.labels.tolist())), device=device)
         random = generator(protocol.seed, "probe.bootstrap")
-        self.resamples = bootstrap.draw(len(splits.test), protocol.resamples, random)
+        self.resamples = bootstrap.draw_resamples(len(splits.test), protocol.resamples, random)
 
     def scores(self, splits: Splits, progress: Progress | None = None) -> list[LayerScore]:
         """The score of every layer."""
@@ -72,7 +72,7 @@ class _Judge:
 
     def _grade(self, solved: Solved, splits: Splits, task: Task) -> list[LayerScore]:
         hits, ensembles = self._answers(solved, splits, task)
-        low, high = bootstrap.interval(hits, self.resamples)
+        low, high = bootstrap.percentile_interval(hits, self.resamples)
         columns = (solved.validation, hits.double().mean(1), low, high)
         rows = zip(*(column.tolist() for column in columns), solved.told, ensembles, strict=True)
         unknown = dict.fromkeys(("strength", "objective", "gradient", "steps"))

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from isopix.core.registry import register
 from isopix.core.types import Labels
-from isopix.data.batches import Order
+from isopix.data.batches import ShuffledIndices
 from isopix.probe.base import Probabilities, ProbeMethod, Solved, Task
 from isopix.probe.feature_splits import Features, Split, Standard
 
@@ -89,10 +89,10 @@ class Sgd(ProbeMethod):
         task, width = rows.task, rows.split.features.shape[2]
         shape = (*rates.shape, len(task.classes))
         weights, speed = (_Weights.zero(shape, width, task.device) for _ in range(2))
-        order = Order(len(rows), size=self.batch, seed=task.seed, purpose="probe.order")
+        order = ShuffledIndices(len(rows), batch_size=self.batch, seed=task.seed, purpose="probe.order")
         peaks = repeat(rates, "f r -> f 1 (r k)", k=shape[2]).to(task.device, torch.float32)
         for step in range(self.iterations):
-            x, labels = rows.take(order.numbers(step))
+            x, labels = rows.take(order.indices(step))
             errors = weights.scores(x).softmax(-1)
             errors[:, torch.arange(len(labels)), :, task.targets(labels)] -= 1
             flat = rearrange(errors / len(labels), "f b r k -> f b (r k)")

@@ -11,7 +11,7 @@ from isopix.recipes.recipe import Recipe
 
 def of_recipe(recipe: Recipe) -> Cost:
     """Parameters and FLOPs; no weight is drawn and no image is read."""
-    codec = recipe.model.codec.example(recipe.grid)
+    codec = recipe.model.codec.placeholder(recipe.grid)
     with torch.device("meta"):
         network = recipe.assemble(codec)
     return cost(network, _work(recipe, network))
@@ -19,10 +19,10 @@ def of_recipe(recipe: Recipe) -> Cost:
 
 def memory_of(recipe: Recipe) -> Memory:
     """The bytes that training it takes, found without taking them."""
-    codec = recipe.model.codec.example(recipe.grid)
+    codec = recipe.model.codec.placeholder(recipe.grid)
     with FakeTensorMode(allow_non_fake_inputs=True):
         network = recipe.assemble(codec)
-    numbers = codec.codes * (codec.levels if recipe.model.head.categorical else 1)
+    numbers = codec.num_codes * (codec.vocab_size if recipe.model.head.categorical else 1)
     return memory(network, recipe.train.precision, numbers=numbers)
 
 

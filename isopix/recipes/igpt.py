@@ -11,7 +11,7 @@ alone. `*_bert` are the same networks under the masked objective, without the st
 from dataclasses import replace
 
 from isopix.data.augment import ScaleCrop
-from isopix.data.dataset import Data
+from isopix.data.dataset import DataConfig
 from isopix.model.blocks import Transformer
 from isopix.model.spec import ModelSpec
 from isopix.objectives.masked import Masked
@@ -72,7 +72,7 @@ def _igpt(name: str, *, depth: int, width: int, heads: int, learning_rate: float
             width=width,
             block=Transformer(heads=heads),
         ),
-        data=Data(source="imagenet-1k", augment=ScaleCrop()),
+        data=DataConfig(source="imagenet-1k", augment=ScaleCrop()),
         train=TrainConfig(
             optimizer=Adam(lr=learning_rate),
         ),

@@ -19,8 +19,8 @@ from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
 
-from isopix.codecs.pixel import ByteChannels
-from isopix.data.dataset import Data
+from isopix.codecs import BytesSpec
+from isopix.data.dataset import DataConfig
 from isopix.model.blocks import BlockSpec, Convolution, Mixer, Transformer
 from isopix.model.norms import Layer
 from isopix.model.positions import Learned, NoPositions
@@ -57,7 +57,7 @@ def paper(block: str, encoding: str, depth: int) -> Recipe:
     return Recipe(
         name=f"isotropic.{block}-{encoding}-{depth}",
         model=ModelSpec(
-            codec=ByteChannels(),
+            codec=BytesSpec(),
             stem=ENCODINGS[encoding],
             positions=Learned() if block.startswith("transformer") else NoPositions(),
             block=BLOCKS[block],
@@ -65,7 +65,7 @@ def paper(block: str, encoding: str, depth: int) -> Recipe:
             width=128,
             init="keras",
         ),
-        data=Data(source="cifar10"),
+        data=DataConfig(source="cifar10"),
         objective=Masked(),
         train=TrainConfig(
             steps=51 * EPOCH,

@@ -3,14 +3,14 @@
     isopix pretrain patchformer.base --data imagenet-1k --out runs/patchformer
 
 The paper trains 300,000 steps of 128 images, and names no schedule: ours is constant. What else it does not
-say, and we chose, stands at `ResNet`, `Upsampling` and `PatchNoise`; the start is ViT's. Attention pools into
+say, and we chose, stands at `ResNet`, `Upsampling` and `RandomPatchAugment`; the start is ViT's. Attention pools into
 a class token, u, h' = Transformer(u0, h_1 .. h_n), as in Selfie, whose positions it also has; a hidden patch
 is decoded from u + X[row] + Y[column], each behind a norm: norm(u) + norm'(X[row] + Y[column]).
 """
 
-from isopix.codecs import GreyThumbnail
-from isopix.data.dataset import Data
-from isopix.data.patch_augment import PatchNoise
+from isopix.codecs import GrayThumbnailSpec
+from isopix.data.dataset import DataConfig
+from isopix.data.patch_augment import RandomPatchAugment
 from isopix.model.blocks import Transformer
 from isopix.model.heads import Upsampling
 from isopix.model.masking import Drop
@@ -33,7 +33,7 @@ def base() -> Recipe:
     return Recipe(
         name="patchformer.base",
         model=ModelSpec(
-            codec=GreyThumbnail(),
+            codec=GrayThumbnailSpec(),
             stem=ResNet(),
             positions=Factorised(),
             class_token=True,
@@ -43,7 +43,7 @@ def base() -> Recipe:
             init="vit",
             head=Upsampling(),
         ),
-        data=Data(source="imagenet-1k", rows=224, cols=224, patch_augment=PatchNoise()),
+        data=DataConfig(source="imagenet-1k", rows=224, cols=224, patch_augment=RandomPatchAugment()),
         objective=Masked(mask=Blocks(), corruption=Drop(), smoothing=0.01),
         train=TrainConfig(
             steps=300_000,
@@ -59,8 +59,8 @@ def tiny() -> Recipe:
     """PatchFormer, 64x64 in patches of 8x8, for two CPU cores: 4 blocks of width 128, and a small ResNet."""
     return base().updated(
         name="patchformer.tiny",
-        data=Data(source="stl10", rows=64, cols=64, patch_augment=PatchNoise()),
-        codec=GreyThumbnail(patch=8),
+        data=DataConfig(source="stl10", rows=64, cols=64, patch_augment=RandomPatchAugment()),
+        codec=GrayThumbnailSpec(patch_size=8),
         stem=ResNet(stages=(1, 1), channels=16),
         block=Transformer(heads=4, norm=Layer(), activation="gelu", bias=True),
         depth=4,

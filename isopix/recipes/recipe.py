@@ -10,7 +10,7 @@ from isopix.codecs.base import Codec
 from isopix.core.config import config
 from isopix.core.random import generator
 from isopix.core.types import Grid
-from isopix.data.dataset import Data
+from isopix.data.dataset import DataConfig
 from isopix.finetune.classifier import Classify
 from isopix.model.backbone import Backbone
 from isopix.model.init import initialise
@@ -30,12 +30,12 @@ class Recipe:
     name: str
     model: ModelSpec
     objective: ObjectiveSpec = Autoregressive()
-    data: Data = Data()
+    data: DataConfig = DataConfig()
     train: TrainConfig = TrainConfig()
     finetune: Classify | None = None
 
     def __post_init__(self) -> None:
-        rows, cols, patch = self.data.rows, self.data.cols, self.model.codec.cell
+        rows, cols, patch = self.data.rows, self.data.cols, self.model.codec.patch_size
         if rows % patch or cols % patch:
             raise ValueError(
                 f"images of {rows} x {cols} pixels cannot be cut into patches of {patch} x {patch}"
@@ -44,7 +44,9 @@ class Recipe:
     @property
     def grid(self) -> Grid:
         """The grid of positions: pixels, or patches."""
-        return Grid(self.data.rows // self.model.codec.cell, self.data.cols // self.model.codec.cell)
+        return Grid(
+            self.data.rows // self.model.codec.patch_size, self.data.cols // self.model.codec.patch_size
+        )
 
     @property
     def learns_codes(self) -> bool:

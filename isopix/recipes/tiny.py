@@ -4,8 +4,8 @@ documentation.
 
 from dataclasses import replace
 
-from isopix.codecs.pixel import PaletteColours
-from isopix.data.dataset import Data
+from isopix.codecs import PaletteSpec
+from isopix.data.dataset import DataConfig
 from isopix.model.blocks import Transformer
 from isopix.model.spec import ModelSpec
 from isopix.objectives.masked import Masked
@@ -25,7 +25,7 @@ def tiny() -> Recipe:
             width=128,
             block=Transformer(heads=2),
         ),
-        data=Data(source="cifar10"),
+        data=DataConfig(source="cifar10"),
         train=TrainConfig(
             optimizer=Adam(lr=0.003),
             steps=1000,
@@ -50,12 +50,12 @@ def digits() -> Recipe:
     return Recipe(
         name="igpt.digits",
         model=ModelSpec(
-            codec=PaletteColours(colours=17),
+            codec=PaletteSpec(num_colors=17),
             depth=4,
             width=64,
             block=Transformer(heads=2),
         ),
-        data=Data(source="digits", rows=8, cols=8),
+        data=DataConfig(source="digits", rows=8, cols=8),
         train=TrainConfig(
             optimizer=Adam(lr=0.003),
             steps=400,

@@ -6,13 +6,13 @@ Half of the patches are corrupted, 80 % to a mask token, 10 % to another patch o
 all, and the mean colour of each is named in 3 bits a channel. The paper trains B/16 so: Adam at 2e-4, 10,000
 steps of warm-up of a million, batches of 4096 of JFT, random flips, and Inception's crops, in whose place
 ours are Image GPT's. L/16 and H/14 are its sizes under the same objective; `tiny` and its kin are for two CPU
-cores. What it names as alternatives are settings: `codec=downsampled_colour`, `codec=whole_patch` with
+cores. What it names as alternatives are settings: `codec=downsampled_color`, `codec=full_patch` with
 `head=regression`, `class_token=false`, `stem=resnet`, `block=axial`.
 """
 
-from isopix.codecs import MeanColour
+from isopix.codecs import MeanColorSpec
 from isopix.data.augment import ScaleCrop
-from isopix.data.dataset import Data
+from isopix.data.dataset import DataConfig
 from isopix.model.blocks import Axial, Transformer
 from isopix.model.masking import MaskToken
 from isopix.model.norms import Layer
@@ -48,7 +48,7 @@ def tiny() -> Recipe:
     """A ViT, 64x64 in patches of 8x8, for two CPU cores: 4 blocks of width 128 and a class token."""
     whole = _vit("vit.tiny", patch=8, depth=4, width=128, heads=4)
     return whole.updated(
-        data=Data(source="stl10", rows=64, cols=64),
+        data=DataConfig(source="stl10", rows=64, cols=64),
         steps=1000,
         batch_size=32,
         optimizer=Adam(lr=1e-3, beta2=0.999),
@@ -83,7 +83,7 @@ def _vit(name: str, *, patch: int, depth: int, width: int, heads: int) -> Recipe
     return Recipe(
         name=name,
         model=ModelSpec(
-            codec=MeanColour(patch=patch),
+            codec=MeanColorSpec(patch_size=patch),
             stem=Patches(),
             class_token=True,
             block=Transformer(heads=heads, norm=Layer(epsilon=EPSILON), activation="gelu", bias=True),
@@ -91,7 +91,7 @@ def _vit(name: str, *, patch: int, depth: int, width: int, heads: int) -> Recipe
             width=width,
             init="vit",
         ),
-        data=Data(source="imagenet-1k", rows=224, cols=224, augment=ScaleCrop(flip=0.5)),
+        data=DataConfig(source="imagenet-1k", rows=224, cols=224, augment=ScaleCrop(flip=0.5)),
         objective=Masked(mask=Independent(ratio=0.5), corruption=MaskToken(), swapped=0.1, kept=0.1),
         train=TrainConfig(
             steps=1_000_000,

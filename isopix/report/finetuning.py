@@ -81,7 +81,7 @@ def _loss(settings: Classify, values: Values, code: str) -> tuple[str, ...]:
 
 
 def _labels(values: Values, *, needed: bool) -> tuple[str, ...]:
-    wanted, subset = values.get("data.labels"), values.get("data.subset", 0)
+    wanted, subset = values.get("data.labels_per_class"), values.get("data.subset", 0)
     if wanted is None:
         return ("All labels of the training images are used.",) if needed else ()
     many = str(wanted)

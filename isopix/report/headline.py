@@ -11,7 +11,7 @@ from isopix.report.load_run import Gathered
 Values = Mapping[str, Any]
 
 BYTE = 256  # levels
-CHANNELS = {"grey_thumbnail": 1, "mean_colour": 3, "downsampled_colour": 3}  # that share the bits of a code
+CHANNELS = {"gray_thumbnail": 1, "mean_color": 3, "downsampled_color": 3}  # that share the bits of a code
 NEAR_CHANCE = 0.95  # of ln K, the loss of a network that has learnt nothing
 FALLING = 0.99  # a quarter of the steps took off more than one per cent
 SEPARABLE = 0.9  # the accuracy of raw pixels that leaves little to learn
@@ -85,12 +85,12 @@ def levels(run: Gathered) -> int | None:
     if run.weights is not None and run.weights.colours is not None:
         return len(run.weights.colours)
     codec = run.recipe.get("codec")
-    if isinstance(codec, Mapping) and codec.get("kind") in ("bytes", "whole_patch"):
+    if isinstance(codec, Mapping) and codec.get("kind") in ("bytes", "full_patch"):
         return BYTE
     if isinstance(codec, Mapping) and codec.get("kind") in CHANNELS:
         bits = codec.get("bits")
         return 2 ** (CHANNELS[codec["kind"]] * bits) if isinstance(bits, int) and 1 <= bits <= 8 else None
-    colours = codec.get("colours") if isinstance(codec, Mapping) else None
+    colours = codec.get("num_colors") if isinstance(codec, Mapping) else None
     return colours if isinstance(colours, int) and colours > 0 else None
 
 

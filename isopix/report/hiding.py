@@ -41,7 +41,7 @@ def _of(share: float, total: int) -> str:
 
 def _positions(values: Values) -> int | None:
     """Pixels, or patches; None where the values tell no such number."""
-    sides = [values.get(path, 1) for path in ("data.rows", "data.cols", "codec.patch")]
+    sides = [values.get(path, 1) for path in ("data.rows", "data.cols", "codec.patch_size")]
     if not all(isinstance(side, int) and side > 0 for side in sides):
         return None
     rows, cols, cell = sides

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from PIL import Image
 from torch import Tensor
 
-from isopix.codecs.nearest_color import ONE
+from isopix.codecs.nearest_color import FIXED_POINT_SCALE
 from isopix.model.init import FIXED
 from isopix.plots.analyses import DRAW
 from isopix.report.captions import caption
@@ -132,7 +132,7 @@ def gather_any(path: Path) -> Gathered:
     """
     if not (path / checkpoint.MANIFEST).is_file():
         return gather(RunFolder.open(path))
-    found = checkpoint.load(path, ("model",))
+    found = checkpoint.load_checkpoint(path, ("model",))
     imported = {key: each for key, each in found.records.get("imported", {}).items() if key != "tensors"}
     return Gathered(
         path=path,
@@ -161,7 +161,7 @@ class _Reader:
 
     def records(self, path: Path) -> list[Values]:
         """The lines of a log that can be read."""
-        records, lines = self.read(path, log.readable) or ([], [])
+        records, lines = self.read(path, log.read_valid_records) or ([], [])
         if lines:
             first = f"line {lines[0]} is" if len(lines) == 1 else f"{len(lines)} lines, first {lines[0]}, are"
             self.unreadable.append(f"{path.name}: {first} no record")
@@ -238,7 +238,7 @@ def _analysis(path: Path) -> Analysis:
 
 
 def _weights(checkpoints: Path) -> Weights | None:
-    found = checkpoint.newest(checkpoints, groups=("model",)).checkpoint
+    found = checkpoint.load_latest(checkpoints, groups=("model",)).checkpoint
     return None if found is None else _weights_of(found)
 
 
@@ -250,6 +250,6 @@ def _weights_of(found: Checkpoint) -> Weights:
     return Weights(
         step=int(found.records["state"]["step"]),
         parameters=sum(tensor.numel() for tensor in learnt),
-        colours=fixed[0] / ONE if fixed else None,
+        colours=fixed[0] / FIXED_POINT_SCALE if fixed else None,
         classes=len(found.records["state"].get("classes", ())),
     )

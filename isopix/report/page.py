@@ -28,7 +28,7 @@ from isopix.storage.run_folder import RunFolder
 Values = Mapping[str, Any]
 
 # What the files of somebody else's model state; the rest of its recipe is our defaults.
-STATED = ("data.rows", "data.cols", "codec.colours", "block.", "depth", "width", "objective.kind")
+STATED = ("data.rows", "data.cols", "codec.num_colors", "block.", "depth", "width", "objective.kind")
 
 
 class View(NamedTuple):

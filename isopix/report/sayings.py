@@ -31,22 +31,22 @@ SAYINGS: dict[str, dict[str | bool | None, str]] = {
     },
     "class_token": {True: "With the positions goes one learned vector more, the class token"},
     "codec": {
-        "palette": "Each pixel is named by the nearest of {codec.colours:,} colours",
+        "palette": "Each pixel is named by the nearest of {codec.num_colors:,} colours",
         "bytes": "Each pixel is named by its red, green and blue level of 256, its three sub-pixels",
-        "mean_colour": "Each patch of {codec.patch} × {codec.patch} pixels is named by its mean colour, in"
-        " {codec.bits} bits a channel",
-        "downsampled_colour": "Each patch of {codec.patch} × {codec.patch} pixels is named by"
+        "mean_color": "Each patch of {codec.patch_size} × {codec.patch_size} pixels is named by its mean"
+        " colour, in {codec.bits} bits a channel",
+        "downsampled_color": "Each patch of {codec.patch_size} × {codec.patch_size} pixels is named by"
         " {codec.side} × {codec.side} colours, in {codec.bits} bits a channel",
-        "grey_thumbnail": "Each patch of {codec.patch} × {codec.patch} pixels is named by the greys of 8 × 8"
-        " of them, in {codec.bits} bits",
-        "whole_patch": "Each patch of {codec.patch} × {codec.patch} pixels is named by the red, green and"
-        " blue level of 256 of each of them, its sub-pixels",
+        "gray_thumbnail": "Each patch of {codec.patch_size} × {codec.patch_size} pixels is named by the greys"
+        " of 8 × 8 of them, in {codec.bits} bits",
+        "full_patch": "Each patch of {codec.patch_size} × {codec.patch_size} pixels is named by the red,"
+        " green and blue level of 256 of each of them, its sub-pixels",
     },
     "head": {
         "regression": "No level is chosen: each {code} is given a mean, and its loss is half the squared"
         " error of levels scaled to −1 to 1",
     },
-    "codec.source": {None: "fitted to the training images by k-means"},
+    "codec.palette_file": {None: "fitted to the training images by k-means"},
     "objective": {
         "autoregressive": "The network learns to name every {code} from those before it, row by row"
         " (autoregressive)",
@@ -64,7 +64,7 @@ SAYINGS: dict[str, dict[str | bool | None, str]] = {
         "drop": "What is hidden is left out",
     },
     "data.patch_augment": {
-        "patch": "In training, colours and places of the pixels shown are disturbed at random"
+        "random": "In training, colours and places of the pixels shown are disturbed at random"
     },
     "initial": {
         "openai": "as in OpenAI's code",
@@ -76,7 +76,7 @@ SAYINGS: dict[str, dict[str | bool | None, str]] = {
         "none": "taken as they are",
         "pad_crop_flip": "padded by {data.augment.pad} reflected pixels, cropped back at random and mirrored"
         " with chance {data.augment.flip:g}",
-        "imagenet": "scaled and cropped at random, anew each time{mirrored}",
+        "scale_crop": "scaled and cropped at random, anew each time{mirrored}",
     },
     "optimizer": {
         "adam": "Adam (β₁ {optimizer.beta1:g}, β₂ {optimizer.beta2:g}) at a peak rate of"
@@ -94,7 +94,7 @@ SAYINGS: dict[str, dict[str | bool | None, str]] = {
 NEUTRAL = {
     "block": "blocks of the kind {}",
     "codec": "Images are coded by {}",
-    "codec.source": "those of {}",
+    "codec.palette_file": "those of {}",
     "objective": "The objective is {}",
     "objective.mask": "Positions are hidden by {}",
     "optimizer": "The optimizer is {}",
@@ -104,8 +104,8 @@ NEUTRAL = {
 CODES = {
     "palette": ("pixel", "its colour"),
     "bytes": ("sub-pixel", "each of its channels"),
-    "mean_colour": ("mean colour", "its mean colour"),
-    "downsampled_colour": ("patch colour", "each of its colours"),
-    "grey_thumbnail": ("grey pixel", "each of its greys"),
-    "whole_patch": ("sub-pixel", "each of its sub-pixels"),
+    "mean_color": ("mean colour", "its mean colour"),
+    "downsampled_color": ("patch colour", "each of its colours"),
+    "gray_thumbnail": ("grey pixel", "each of its greys"),
+    "full_patch": ("sub-pixel", "each of its sub-pixels"),
 }

@@ -20,7 +20,7 @@ NETWORK = (
     "Each position enters as <stem> plus <positions>; the blocks use <block.norm>.",
     "<class_token>.",
 )
-CODED = ("<codec>.", "The colours are <codec.source>.")
+CODED = ("<codec>.", "The colours are <codec.palette_file>.")
 OBJECTIVE = ("<objective>.",)
 MASK = ("<objective.mask>.",)
 MASKING = ("<objective.static>.", "<objective.corruption>.")
@@ -109,7 +109,7 @@ def code(recipe: Values) -> str:
 
 def place(recipe: Values) -> str:
     """What a position is: a pixel, or a patch of them."""
-    return "patch" if "codec.patch" in flatten(recipe) else "pixel"
+    return "patch" if "codec.patch_size" in flatten(recipe) else "pixel"
 
 
 def graded(recipe: Values) -> str:
@@ -129,8 +129,8 @@ def _said(sentences: Sequence[str], recipe: Values) -> list[str]:
 
 def _applies(sentence: str, values: Values) -> bool:
     """Not every codec has a palette, nor every objective a mask, nor every run a limit."""
-    if "<codec.source>" in sentence:
-        return "codec.source" in values
+    if "<codec.palette_file>" in sentence:
+        return "codec.palette_file" in values
     if "<objective.mask>" in sentence:
         return "objective.mask.kind" in values
     if "<initial>" in sentence:

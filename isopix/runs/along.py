@@ -5,7 +5,8 @@ from typing import Any
 import torch
 
 from isopix.core.device import Precision
-from isopix.data.dataset import ImageSet, Split
+from isopix.data.dataset import ImageDataset
+from isopix.data.splits import Split
 from isopix.objectives.network import Network
 from isopix.probe.features import extract
 from isopix.probe.probe import Split as Features
@@ -23,17 +24,18 @@ STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # one fifth of the work of a whole pr
 PROTOCOL = Protocol(strengths=STRENGTHS, weaker=())
 
 
-def require(data: ImageSet) -> None:
+def require(data: ImageDataset) -> None:
     """Raises ValueError unless these images can be probed while a network trains on them."""
     data.require_labels("probe_every")
     if len(data.validation) < 2:
         raise ValueError(
             "probe_every chooses and judges by validation images, and there are "
-            f"{len(data.validation)}; it needs two or more, as by data.holdout=0.1 and data.fold_back=false"
+            f"{len(data.validation)}; it needs two or more, as by data.holdout=0.1 and "
+            "data.train_on_validation=false"
         )
 
 
-def probe(run: RunFolder, step: int, network: Network, data: ImageSet, *, precision: Precision) -> Record:
+def probe(run: RunFolder, step: int, network: Network, data: ImageDataset, *, precision: Precision) -> Record:
     """Probe every layer of the network as it is, keep that in the run, and return a line for its log.
 
     Fitted to the first 1,000 training images; strength and layer are chosen by validation images, up to
@@ -51,27 +53,27 @@ def probe(run: RunFolder, step: int, network: Network, data: ImageSet, *, precis
         network.train(training)
     facts = {"kind": "probe", "step": step, "split": "validation", "images": found.images["test"]}
     layers = [_told(score) for score in found.layers]
-    run.along.mkdir(parents=True, exist_ok=True)
+    run.history.mkdir(parents=True, exist_ok=True)
     counts = {"fitted_to": found.images["train"], "chosen_by": found.images["validation"]}
     rest = {"best": found.best, "classes": found.classes, "majority": found.majority, "layers": layers}
-    write_json(run.along / f"step-{step:08d}.json", {**facts, "kind": "probe along", **counts, **rest})
+    write_json(run.history / f"step-{step:08d}.json", {**facts, "kind": "probe along", **counts, **rest})
     return {**facts, **layers[found.best]}
 
 
 def forget_after(run: RunFolder, step: int) -> None:
     """Remove the probes of later steps, which a resumed run makes again."""
-    for path in run.along.glob("step-*.json"):
+    for path in run.history.glob("step-*.json"):
         if int(path.stem.removeprefix("step-")) > step:
             path.unlink()
 
 
-def _splits(network: Network, data: ImageSet, precision: Precision) -> Splits:
+def _splits(network: Network, data: ImageDataset, precision: Precision) -> Splits:
     def read(part: Split) -> Features:
         assert part.labels is not None, "require has seen to it"
         return Features(extract(network.backbone, part.images, precision=precision), part.labels)
 
     half = min(JUDGED_ON, len(data.validation) // 2)
-    judged = data.validation.take(torch.arange(half, 2 * half))
+    judged = data.validation.select(torch.arange(half, 2 * half))
     return Splits(read(data.train.first(LEARNT_FROM)), read(data.validation.first(half)), read(judged))
 
 

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import torch
 
-from isopix.core.command_line import command
+from isopix.core.command_line import command_line
 from isopix.core.device import Precision, autocast
-from isopix.core.types import Hidden, Images
-from isopix.data.dataset import ImageSet
+from isopix.core.types import Images, Mask
+from isopix.data.dataset import ImageDataset
 from isopix.finetune.classifier import Classifier
 from isopix.finetune.metrics import Verdict, judge
 from isopix.model.heads import ClassLogits
@@ -37,7 +37,7 @@ def load_tuned(run: Path, *, device: torch.device) -> Tuned:
     found, passed_over = find(best_or_newest(run))
     recipe = recipe_of(found)
     if recipe.finetune is None:
-        tuning = command("finetune", run, "--out", "OUT")
+        tuning = command_line("finetune", run, "--out", "OUT")
         raise ValueError(f"run {run} has no classifier, as it is not fine-tuned; {tuning} makes one of it")
     if not recipe.finetune.classifies:
         raise ValueError(f"run {run} has learnt codes alone (generative_weight=inf) and knows no classes")
@@ -52,7 +52,7 @@ def load_tuned(run: Path, *, device: torch.device) -> Tuned:
 
 def evaluate(
     tuned: Tuned,
-    data: ImageSet,
+    data: ImageDataset,
     *,
     masks: int,
     seed: int,
@@ -77,7 +77,7 @@ def evaluate(
     return judge(torch.stack(readings), test.labels, seed=seed)
 
 
-def _veils(tuned: Tuned, images: Images, masks: int, seed: int) -> Iterator[Hidden | None]:
+def _veils(tuned: Tuned, images: Images, masks: int, seed: int) -> Iterator[Mask | None]:
     """What is hidden at each reading; mask k is a function of the seed and k, however many there are."""
     if not masks:
         yield None
@@ -100,7 +100,7 @@ def usual_masks(tuned: Tuned) -> int:
 def answers(
     classifier: Classifier,
     images: Images,
-    hidden: Hidden | None,
+    hidden: Mask | None,
     *,
     precision: Precision,
     progress: Progress = lambda done: None,
@@ -117,7 +117,7 @@ def answers(
     return torch.cat(found)
 
 
-def refuse_other_classes(data: ImageSet, classes: Sequence[str]) -> None:
+def refuse_other_classes(data: ImageDataset, classes: Sequence[str]) -> None:
     """Raises ValueError, naming the difference, if the classes of `data` are not these, in this order."""
     if tuple(data.classes) == tuple(classes):
         return

@@ -11,9 +11,8 @@ import torch
 
 from isopix.core.config import to_dict
 from isopix.core.device import Precision
-from isopix.core.types import Hidden, Images, Labels
-from isopix.data.dataset import ImageSet, default_cache, digest
-from isopix.data.sources.base import digest_of
+from isopix.core.types import Images, Labels, Mask
+from isopix.data.dataset import ImageDataset, content_hash, default_cache
 from isopix.interop.huggingface.convert import unshifted
 from isopix.model.backbone import Backbone
 from isopix.objectives.network import Network
@@ -22,6 +21,7 @@ from isopix.probe.feature_splits import Split, Splits
 from isopix.probe.features import Features, blocks, draw_masks, gather, raw_pixels
 from isopix.probe.results import Protocol
 from isopix.recipes.recipe import NETWORK, Recipe
+from isopix.storage.hashing import hash_bytes
 
 LAYOUT = 2  # to be raised whenever the same network and images would give other features
 PIXELS = 1024  # images whose pixels are read at once
@@ -41,7 +41,7 @@ class Part(NamedTuple):
     mask: str | None
 
 
-def parts(data: ImageSet, masks: int) -> list[Part]:
+def parts(data: ImageDataset, masks: int) -> list[Part]:
     """Train, validation and test, each image under a mask of its own; the test images once for each mask.
 
     The data has been seen to have labels.
@@ -107,14 +107,14 @@ class States:
         layer = how.layers if isinstance(how.layers, int) else None
         settings: list[object] = [how.stream, how.pool, how.reading, layer, self.precision]
         settings += [how.masks, how.seed if how.masks else None, {name: recipe[name] for name in PARTS}]
-        return digest_of(json.dumps(settings, sort_keys=True).encode(), _weights(self.network))
+        return hash_bytes(json.dumps(settings, sort_keys=True).encode(), _weights(self.network))
 
     def _backbone(self) -> Backbone:
         network = self.network.backbone
         backbone = unshifted(network) if self.protocol.reading == "huggingface" else network
         return backbone.upto(self.first) if isinstance(self.protocol.layers, int) else backbone
 
-    def _hidden(self, part: Part) -> Hidden | None:
+    def _hidden(self, part: Part) -> Mask | None:
         if part.mask is None:
             return None
         return draw_masks(self.network, part.images, seed=self.protocol.seed, purpose=part.mask)
@@ -123,7 +123,7 @@ class States:
 Source = Pixels | States
 
 
-def splits(source: Source, data: ImageSet, done: Done) -> Splits:
+def splits(source: Source, data: ImageDataset, done: Done) -> Splits:
     """All features in memory, as they are."""
     counted = _Counted(source, done)
     train, validation, test, *again = (
@@ -132,14 +132,14 @@ def splits(source: Source, data: ImageSet, done: Done) -> Splits:
     return Splits(train, validation, test, tuple(again), first=source.first)
 
 
-def stored_splits(source: Source, data: ImageSet, done: Done, note: Note) -> Splits:
+def stored_splits(source: Source, data: ImageDataset, done: Done, note: Note) -> Splits:
     """All features in 16 bits on the disk, read from there if they have been read before; `note` is told.
 
     They lie in $ISOPIX_CACHE/features, in a folder named by a hash of the weights, the images and how they
     were read. Raises what `stored` raises.
     """
     wanted = parts(data, source.masks)
-    key = digest_of(str(LAYOUT).encode(), source.identity().encode(), digest(data).encode())
+    key = hash_bytes(str(LAYOUT).encode(), source.identity().encode(), content_hash(data).encode())
     folder = default_cache() / "features" / key
     counted = _Counted(source, done)
     kept = stored({part.name: partial(counted.read, part) for part in wanted}, folder)

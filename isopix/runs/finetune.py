@@ -12,7 +12,7 @@ import torch
 from isopix.core.config import to_dict
 from isopix.core.overrides import flatten, override, parse, read_values
 from isopix.data.augment import PadCropFlip
-from isopix.data.patch_augment import NoNoise
+from isopix.data.patch_augment import NoPatchAugment
 from isopix.finetune.classifier import Classifier, Classify
 from isopix.model.pool import Pool
 from isopix.model.pos_embed_resize import at_grid
@@ -72,9 +72,9 @@ def finetuned(recipe: Recipe, *, scratch: bool) -> Recipe:
     peak = recipe.train.optimizer.lr
     tuned = PATCHFORMERS if recipe.objective.corruption.drops_tokens else SLOWER * peak
     same = scratch or recipe.finetune is not None
-    whole = replace(recipe.data, fold_back=False, limit=None, labels=None, subset=0)
+    whole = replace(recipe.data, train_on_validation=False, limit=None, labels_per_class=None, subset=0)
     return recipe.updated(
-        data=replace(whole, augment=PadCropFlip(), patch_augment=NoNoise()),
+        data=replace(whole, augment=PadCropFlip(), patch_augment=NoPatchAugment()),
         finetune=_classified(recipe),
         steps=STEPS,
         optimizer=replace(_plain(recipe.train.optimizer), lr=peak if same else tuned),
@@ -133,7 +133,7 @@ def _refuse_other_network(recipe: Recipe, own: Recipe) -> None:
 
 def _refuse_impossible(recipe: Recipe) -> None:
     """Raises ValueError for parts that do not go together, those of fine-tuning among them."""
-    codec = recipe.model.codec.example(recipe.grid)
+    codec = recipe.model.codec.placeholder(recipe.grid)
     with torch.device("meta"):
         network = recipe.assemble(codec)
     if recipe.finetune is not None:
@@ -149,7 +149,7 @@ def _at_grid_of(recipe: Recipe, loaded: Loaded) -> Network:
     mode = (recipe.finetune or Classify()).interpolation
     tensors = at_grid(loaded.network.tensors(), loaded.recipe.grid, recipe.grid, mode)
     with torch.device("meta"):
-        network = recipe.assemble(recipe.model.codec.restore(tensors, recipe.grid))
+        network = recipe.assemble(recipe.model.codec.from_state(tensors, recipe.grid))
     network.load(tensors)
     return network
 

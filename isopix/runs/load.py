@@ -11,7 +11,7 @@ from isopix.core.config import from_dict
 from isopix.objectives.network import Network
 from isopix.recipes.recipe import Recipe
 from isopix.storage import checkpoint
-from isopix.storage.checkpoint import Checkpoint, DamagedError
+from isopix.storage.checkpoint import Checkpoint, DamagedCheckpointError
 from isopix.storage.run_folder import RunFolder
 
 WEIGHTS = ("model",)
@@ -52,12 +52,12 @@ def best_or_newest(path: Path) -> Path:
 def find(path: Path, groups: Collection[str] | None = None) -> tuple[Checkpoint, list[str]]:
     """The checkpoint at that path, and what is wrong with newer ones. Raises ValueError if there is none."""
     if (path / checkpoint.MANIFEST).is_file():
-        return checkpoint.load(path, groups), []
+        return checkpoint.load_checkpoint(path, groups), []
     run = RunFolder.open(path)
-    found = checkpoint.newest(run.checkpoints, groups)
+    found = checkpoint.load_latest(run.checkpoints, groups)
     if found.checkpoint is None:
         raise ValueError(_without(path))
-    return found.checkpoint, [str(error) for error in found.rejected]
+    return found.checkpoint, [str(error) for error in found.damaged]
 
 
 def newest(path: Path) -> Path:
@@ -66,22 +66,22 @@ def newest(path: Path) -> Path:
     """
     if (path / checkpoint.MANIFEST).is_file():
         return path
-    last = checkpoint.last(RunFolder.open(path).checkpoints)
+    last = checkpoint.latest_folder(RunFolder.open(path).checkpoints)
     if last is None:
         raise ValueError(_without(path))
     return last
 
 
 def recipe_of(found: Checkpoint) -> Recipe:
-    """The settings that the checkpoint was made with. Raises DamagedError if what every checkpoint has is
+    """The settings that the checkpoint was made with. Raises DamagedCheckpointError if what each one has is
     missing.
     """
     for name in ("recipe", "state"):
         if name not in found.records:
-            raise DamagedError(found.path, f"{name}.json is missing")
+            raise DamagedCheckpointError(found.path, f"{name}.json is missing")
     for key in ("step", "codec", "data"):
         if key not in found.records["state"]:
-            raise DamagedError(found.path, f"state.json has no '{key}'")
+            raise DamagedCheckpointError(found.path, f"state.json has no '{key}'")
     return from_dict(Recipe, found.records["recipe"])
 
 
@@ -98,9 +98,9 @@ def codec_of(found: Checkpoint) -> Codec:
     """The codec of a checkpoint. Raises ValueError if it is not the one whose hash the checkpoint states."""
     recipe = recipe_of(found)
     try:
-        codec = recipe.model.codec.restore(found.tensors["model"], recipe.grid)
+        codec = recipe.model.codec.from_state(found.tensors["model"], recipe.grid)
     except LookupError as error:
-        raise DamagedError(found.path, f"model.safetensors has no tensor {error}") from None
+        raise DamagedCheckpointError(found.path, f"model.safetensors has no tensor {error}") from None
     refuse_other_codec(codec, found)
     return codec
 

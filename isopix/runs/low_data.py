@@ -14,9 +14,8 @@ from isopix.core.device import Precision
 from isopix.core.overrides import parse
 from isopix.core.random import generator
 from isopix.core.types import Labels
-from isopix.data.dataset import Data, ImageSet
-from isopix.data.sources.base import digest_of
-from isopix.data.splits import Index, balanced
+from isopix.data.dataset import DataConfig, ImageDataset
+from isopix.data.splits import Indices, balanced_subset
 from isopix.probe.low_data import FewLabels, few_labels
 from isopix.probe.results import Protocol
 from isopix.recipes.recipe import Recipe
@@ -26,11 +25,12 @@ from isopix.runs.load import Loaded
 from isopix.runs.pretrain import STEP, Origin, Watch, anchored, require_evaluations, resume, start
 from isopix.storage import log
 from isopix.storage.atomic import read_json
+from isopix.storage.hashing import hash_bytes
 from isopix.storage.run_folder import RunFolder
 from isopix.train.trainer import Record
 
 Progress = Callable[[float], None]  # the share of all images that have been read
-Draws = Mapping[int, Sequence[Index]]  # by the number of labels of each class
+Draws = Mapping[int, Sequence[Indices]]  # by the number of labels of each class
 
 
 class Question(NamedTuple):
@@ -51,14 +51,16 @@ class Question(NamedTuple):
         if len(set(self.labels)) < len(self.labels):
             raise ValueError(f"labels {list(self.labels)}; allowed: each number once")
         return {
-            count: [balanced(given, count, generator(seed, "subset", each)) for each in range(self.subsets)]
+            count: [
+                balanced_subset(given, count, generator(seed, "subset", each)) for each in range(self.subsets)
+            ]
             for count in self.labels
         }
 
 
 def by_features(
     loaded: Loaded,
-    data: ImageSet,
+    data: ImageDataset,
     question: Question,
     *,
     precision: Precision,
@@ -75,7 +77,7 @@ def by_features(
     assert data.train.labels is not None
     draws = question.draws(data.train.labels, loaded.recipe.train.seed)
     used = torch.tensor(sorted({int(n) for each in draws.values() for index in each for n in index}))
-    few = replace(data, train=data.train.take(used))
+    few = replace(data, train=data.train.select(used))
     places = {count: [torch.searchsorted(used, index) for index in drawn] for count, drawn in draws.items()}
     network, recipe = loaded.network, loaded.recipe
     untrained = recipe.build(network.codec).to(network.device).eval()
@@ -97,7 +99,7 @@ def by_features(
 class _Share:
     """Turns how many images of a set have been read, the `turn`th time of `turns`, into a share of all."""
 
-    def __init__(self, data: ImageSet, turn: int, turns: int, progress: Progress):
+    def __init__(self, data: ImageDataset, turn: int, turns: int, progress: Progress):
         self.turn, self.turns, self.progress = turn, turns, progress
         self.total = len(data.train) + len(data.validation) + len(data.test)
 
@@ -115,7 +117,7 @@ class Tuning(NamedTuple):
 
 
 def tuning(
-    source: Path, settings: Sequence[str], *, images: Data, tested: int, out: Path, device: torch.device
+    source: Path, settings: Sequence[str], *, images: DataConfig, tested: int, out: Path, device: torch.device
 ) -> Tuning:
     """Fine-tuning of a run on subsets of the images that are probed, judged on all `tested` test images
     unless a setting says otherwise.
@@ -153,10 +155,10 @@ def by_finetuning(how: Tuning, question: Question, watch: Watch) -> list[FewLabe
 
 def _finetuned(how: Tuning, count: int, subset: int, watch: Watch) -> Path:
     """The folder of one fine-tuning run that is done."""
-    recipe = replace(how.recipe, data=replace(how.recipe.data, labels=count, subset=subset))
+    recipe = replace(how.recipe, data=replace(how.recipe.data, labels_per_class=count, subset=subset))
     folder = how.out / f"labels-{count}-subset-{subset}-{_mark(recipe, how.origin)}"
     run = RunFolder(folder)
-    if run.saved:
+    if run.has_checkpoints:
         outcome = resume(folder, device=how.device, watch=watch)
     else:
         run.clear_unless_saved()  # what a kill before the first checkpoint left
@@ -170,9 +172,9 @@ def _finetuned(how: Tuning, count: int, subset: int, watch: Watch) -> Path:
 def _mark(recipe: Recipe, origin: Origin) -> str:
     """Six letters of a hash: a run is found again by the same settings from the same step alone."""
     told = [to_dict(anchored(recipe)), origin.facts["pretrained"]["step"]]
-    return digest_of(json.dumps(told, sort_keys=True).encode())[:6]
+    return hash_bytes(json.dumps(told, sort_keys=True).encode())[:6]
 
 
 def _test(folder: Path) -> Record:
     """The line of the log that tells of the test images."""
-    return [each for each in log.read(RunFolder(folder).log) if each.get("split") == "test"][-1]
+    return [each for each in log.read_log(RunFolder(folder).log) if each.get("split") == "test"][-1]

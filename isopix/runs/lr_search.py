@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from isopix.core.config import from_dict, to_dict
-from isopix.data.dataset import load as load_images
+from isopix.data.dataset import load_dataset
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import find
 from isopix.runs.pretrain import (
@@ -22,8 +22,8 @@ from isopix.runs.pretrain import (
     start,
 )
 from isopix.storage.atomic import read_json, write_json
-from isopix.storage.lock import LOCK, sole_writer
-from isopix.storage.log import read as read_log
+from isopix.storage.lock import LOCK_FILE, exclusive_lock
+from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
 from isopix.train.divergence import Spike
 from isopix.train.lr_search import Descent, Fate, Rung, descend
@@ -51,7 +51,7 @@ def pretraining(recipe: Recipe, device: torch.device) -> Training:
 
     Raises ValueError if there are no validation images to choose by.
     """
-    require_validation(recipe, load_images(recipe.data, seed=recipe.train.seed), "a rate")
+    require_validation(recipe, load_dataset(recipe.data, seed=recipe.train.seed), "a rate")
     recipe = recipe.updated(
         num_test_images=0,
     )
@@ -78,7 +78,7 @@ def search(out: Path, rates: tuple[float, ...], *, training: Training, watching:
     something else, of a descent with other settings, or in use, and what `training` raises.
     """
     _claim(out)
-    with sole_writer(out, "folder"):
+    with exclusive_lock(out, "folder"):
         descent = Descent(rates, _tried(out, training.settings, rates))
         _keep(out, descent, training.settings)
 
@@ -100,7 +100,7 @@ def search(out: Path, rates: tuple[float, ...], *, training: Training, watching:
 def climb(rate: float, folder: Path, *, training: Training, watch: Watch) -> Rung | None:
     """Train one rung from its start or its last checkpoint until it ends or dies; None if asked to stop."""
     run, vigil = RunFolder(folder), _Vigil(watch, training.steps)
-    saved = run.saved
+    saved = run.has_checkpoints
     if saved:
         vigil.recall(run)
     else:
@@ -173,7 +173,9 @@ def _claim(out: Path) -> None:
         out.mkdir(parents=True, exist_ok=True)
     except (NotADirectoryError, FileExistsError):
         raise ValueError(f"folder {out} cannot be made: part of its path is a file") from None
-    ours = (out / FILE).is_file() or all(path.name == LOCK or path.name[0] == "." for path in out.iterdir())
+    ours = (out / FILE).is_file() or all(
+        path.name == LOCK_FILE or path.name[0] == "." for path in out.iterdir()
+    )
     if not ours:
         raise ValueError(f"folder {out} is not empty, and holds no descent; choose another --out")
 

@@ -6,7 +6,7 @@ import torch
 
 from isopix.core.random import generator
 from isopix.data import splits
-from isopix.data.dataset import ImageSet
+from isopix.data.dataset import ImageDataset
 from isopix.objectives.network import Network
 from isopix.probe.feature_splits import Split
 from isopix.probe.features import extract
@@ -21,7 +21,7 @@ class Neighbours:
     is a function of the recipe's seed. Raises ValueError where there are no labels.
     """
 
-    def __init__(self, network: Network, recipe: Recipe, data: ImageSet):
+    def __init__(self, network: Network, recipe: Recipe, data: ImageDataset):
         self.network, self.recipe, self.data = network, recipe, data
         if recipe.train.knn_images:
             data.require_labels("neighbours")
@@ -35,7 +35,7 @@ class Neighbours:
 
     def _some(self, split: splits.Split) -> Split:
         order = torch.randperm(len(split), generator=generator(self.recipe.train.seed, "neighbours"))
-        some = split.take(order[: self.recipe.train.knn_images])
+        some = split.select(order[: self.recipe.train.knn_images])
         assert some.labels is not None
         middle = self.network.backbone.upto(self.network.backbone.depth // 2)
         return Split(extract(middle, some.images, precision=self.recipe.train.precision)[-1:], some.labels)

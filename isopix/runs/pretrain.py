@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 import torch
 
 from isopix.core.config import to_dict
-from isopix.core.device import environment
+from isopix.core.device import runtime_environment
 from isopix.core.overrides import flatten
-from isopix.data.dataset import ImageSet
-from isopix.data.dataset import load as load_images
+from isopix.data.dataset import ImageDataset, load_dataset
 from isopix.objectives.network import Network
 from isopix.recipes.recipe import Recipe
 from isopix.runs import along
@@ -20,7 +19,7 @@ from isopix.runs.load import find, recipe_of, revive
 from isopix.runs.session import Outcome, Session, Watch
 from isopix.storage.atomic import write_json
 from isopix.storage.checkpoint import Checkpoint
-from isopix.storage.provenance import surroundings
+from isopix.storage.provenance import environment
 from isopix.storage.run_folder import RunFolder
 from isopix.train.train_step import require_compiler
 
@@ -44,19 +43,19 @@ def start(
     device: torch.device,
     watch: Watch,
     origin: Origin | None = None,
-    beside: Collection[str] = (),
+    allowed: Collection[str] = (),
 ) -> Outcome:
     """Train a recipe from its first step in the new run folder `out`; from the weights of `origin`, if given.
-    Files of the names `beside` may be there already.
+    Files of the names `allowed` may be there already.
 
     Raises ValueError for settings, data or folders that cannot be, before anything is trained; RuntimeError
     if the disk is full or the loss stops being a number.
     """
     if recipe.train.compile:
         require_compiler()
-    run = RunFolder.create(out, beside)
+    run = RunFolder.create(out, allowed)
     try:
-        data = load_images(recipe.data, seed=recipe.train.seed)
+        data = load_dataset(recipe.data, seed=recipe.train.seed)
         if recipe.finetune is not None:
             data.require_labels("finetune")
             if recipe.finetune.chooses:
@@ -68,9 +67,9 @@ def start(
         session = Session(run, anchored(recipe), origin.network, data, device)
         with run.lock():
             write_json(run.recipe, to_dict(anchored(recipe)))
-            write_json(run.environment, {**surroundings(device), **_facts(session), **origin.facts})
-            if data.report:
-                shutil.copy(data.report, run.path / "bad-files.csv")
+            write_json(run.environment, {**environment(device), **_facts(session), **origin.facts})
+            if data.bad_files_csv:
+                shutil.copy(data.bad_files_csv, run.path / "bad-files.csv")
             return session.go(watch, None, (*origin.notes, *_unjudged(recipe, data)))
     except BaseException:
         run.clear_unless_saved()
@@ -93,7 +92,7 @@ def resume(out: Path, *, device: torch.device, watch: Watch) -> Outcome:
                 f"{out} holds a model without the state of its optimizer, as an imported one has none; "
                 "it can be probed, sampled and reported, but its training cannot go on"
             )
-        data = load_images(recipe.data, seed=recipe.train.seed)
+        data = load_dataset(recipe.data, seed=recipe.train.seed)
         if data.fingerprint != found.records["state"]["data"]:
             raise ValueError(
                 f"the images of '{recipe.data.source}' are not those that run {out} started with"
@@ -105,7 +104,7 @@ def resume(out: Path, *, device: torch.device, watch: Watch) -> Outcome:
         return session.go(watch, found, notes)
 
 
-def require_validation(recipe: Recipe, data: ImageSet, choice: str) -> None:
+def require_validation(recipe: Recipe, data: ImageDataset, choice: str) -> None:
     """Raises ValueError unless the run reads validation images, by which `choice` can be made."""
     data.require_validation(choice)
     require_evaluations(recipe, choice)
@@ -133,17 +132,17 @@ def anchored(recipe: Recipe) -> Recipe:
     if data.exists():
         recipe = replace(recipe, data=replace(recipe.data, source=str(data.resolve())))
     return recipe.updated(
-        codec=recipe.model.codec.anchored(),
+        codec=recipe.model.codec.with_absolute_paths(),
     )
 
 
-def _from_scratch(recipe: Recipe, data: ImageSet, watch: Watch) -> Origin:
+def _from_scratch(recipe: Recipe, data: ImageDataset, watch: Watch) -> Origin:
     """The network before its first step, with its codec, fitted to the images if need be."""
-    if recipe.model.codec.task:
-        text = f"{recipe.model.codec.task} to {len(data.train):,} training images"
+    if recipe.model.codec.fit_message:
+        text = f"{recipe.model.codec.fit_message} to {len(data.train):,} training images"
         watch.record({"kind": "note", "step": 0, "text": text})
     codec = recipe.model.codec.fit(data.train.images, recipe.grid, recipe.train.seed)
-    return Origin(recipe.build(codec), recipe.model.codec.origin())
+    return Origin(recipe.build(codec), recipe.model.codec.provenance())
 
 
 def _facts(session: Session) -> dict[str, Any]:
@@ -161,7 +160,7 @@ def _facts(session: Session) -> dict[str, Any]:
     return told
 
 
-def _unjudged(recipe: Recipe, data: ImageSet) -> list[str]:
+def _unjudged(recipe: Recipe, data: ImageDataset) -> list[str]:
     """A line for a run that learns classes and has no test images to show it by."""
     if recipe.finetune is None or not recipe.finetune.classifies or len(data.test):
         return []
@@ -175,7 +174,7 @@ def _unjudged(recipe: Recipe, data: ImageSet) -> list[str]:
 
 def _differences(found: Checkpoint, device: torch.device) -> list[str]:
     """A line for each thing that keeps a resume from being bit for bit."""
-    then, now = found.records["environment"], environment(device)
+    then, now = found.records["environment"], runtime_environment(device)
     return [
         f"resumed with {name} {now[name]}, the run had {then.get(name)}: weights may differ in the last bits"
         for name in ("device", "threads", "torch", "pillow")

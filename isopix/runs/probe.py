@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from isopix.core.device import Precision
-from isopix.data.dataset import ImageSet
+from isopix.data.dataset import ImageDataset
 from isopix.objectives.network import Network
 from isopix.probe.baselines import examine
 from isopix.probe.feature_splits import Splits
@@ -13,7 +13,7 @@ from isopix.probe.results import Evidence, Protocol
 from isopix.runs.feature_extraction import Note, Pixels, Source, States, splits, stored_splits
 from isopix.runs.load import Loaded
 from isopix.storage.atomic import write_json
-from isopix.storage.provenance import record, tag
+from isopix.storage.provenance import settings_hash, with_provenance
 from isopix.storage.run_folder import RunFolder
 
 Progress = Callable[[str, int], None]  # whose features, and how many images are done
@@ -21,7 +21,7 @@ Progress = Callable[[str, int], None]  # whose features, and how many images are
 
 def evidence(
     loaded: Loaded,
-    data: ImageSet,
+    data: ImageDataset,
     *,
     precision: Precision,
     protocol: Protocol,
@@ -62,8 +62,8 @@ def keep(run: RunFolder, step: int, found: Evidence, facts: dict[str, object]) -
     run.probes.mkdir(exist_ok=True)
     values = {"kind": "probe", "step": step, **facts, **found.to_dict()}
     settings = {"protocol": found.protocol, **facts}
-    path = run.probes / f"probe-{step:08d}-{facts['data']}-{tag(settings)}.json"
-    write_json(path, record(values))
+    path = run.probes / f"probe-{step:08d}-{facts['data']}-{settings_hash(settings)}.json"
+    write_json(path, with_provenance(values))
     return path
 
 

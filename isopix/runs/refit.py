@@ -16,7 +16,7 @@ from isopix.runs.load import WEIGHTS, codec_of, find, recipe_of
 from isopix.runs.pretrain import Origin, Outcome, Watch, anchored, refuse_other_settings, resume, start
 from isopix.storage import log
 from isopix.storage.atomic import read_json
-from isopix.storage.lock import sole_writer
+from isopix.storage.lock import exclusive_lock
 from isopix.storage.run_folder import RunFolder
 from isopix.train.early_stopping import CAUSES, best
 
@@ -47,7 +47,7 @@ def fold_back(begin: Begin, out: Path, *, device: torch.device, watching: Watchi
     refuse_without_choice(beginning.recipe)
     run = RunFolder(out)
     with _sole(run):
-        if run.saved:
+        if run.has_checkpoints:
             _refuse_other(run, beginning)
             return _resume(run, device, watching)
         run.clear_unless_saved()  # what a kill before the first checkpoint left
@@ -58,19 +58,20 @@ def fold_back(begin: Begin, out: Path, *, device: torch.device, watching: Watchi
         beginning = begin()  # the weights of the first have been trained
         recipe, origin = retrained(beginning.recipe, chosen.step), _origin(beginning, chosen)
         with watching(recipe) as watch:
-            return start(recipe, out, device=device, watch=watch, origin=origin, beside=_beside(run))
+            return start(recipe, out, device=device, watch=watch, origin=origin, allowed=_beside(run))
 
 
 def refuse_without_choice(recipe: Recipe) -> None:
     """Raises ValueError for settings under which validation chooses nothing, or cannot be folded back."""
-    if recipe.data.fold_back:
+    if recipe.data.train_on_validation:
         raise ValueError(
             "--refit-on-validation chooses by validation images before it folds them back, and "
-            "data.fold_back=true leaves none to choose by; give one of the two"
+            "data.train_on_validation=true leaves none to choose by; give one of the two"
         )
-    if recipe.data.labels is not None:
+    if recipe.data.labels_per_class is not None:
         raise ValueError(
-            f"--refit-on-validation learns from every label there is, and data.labels={recipe.data.labels} "
+            "--refit-on-validation learns from every label there is, and "
+            f"data.labels_per_class={recipe.data.labels_per_class} "
             "from few; give one of the two"
         )
     if recipe.finetune is None or not recipe.finetune.chooses:
@@ -83,7 +84,7 @@ def refuse_without_choice(recipe: Recipe) -> None:
 def retrained(recipe: Recipe, steps: int) -> Recipe:
     """The same settings for the run that learns from all images and has nothing left to choose."""
     classify = replace(recipe.finetune or Classify(), patience=None)
-    data = replace(recipe.data, fold_back=True)
+    data = replace(recipe.data, train_on_validation=True)
     return recipe.updated(
         data=data,
         finetune=classify,
@@ -94,8 +95,8 @@ def retrained(recipe: Recipe, steps: int) -> Recipe:
 
 def choice_of(run: RunFolder) -> Chosen:
     """What the finished run in `choice` chose. Raises RuntimeError for step 0."""
-    chooser = RunFolder(run.choice)
-    found = best(log.read(chooser.log))
+    chooser = RunFolder(run.selection)
+    found = best(log.read_log(chooser.log))
     assert found is not None, "a run that chooses has been seen to have validation images"
     if found["step"] == 0:
         raise RuntimeError(
@@ -107,8 +108,8 @@ def choice_of(run: RunFolder) -> Chosen:
 
 
 def _choose(run: RunFolder, beginning: Beginning, device: torch.device, watching: Watching) -> Outcome:
-    chooser = RunFolder(run.choice)
-    if chooser.saved:
+    chooser = RunFolder(run.selection)
+    if chooser.has_checkpoints:
         _refuse_other(run, beginning)
         return _resume(chooser, device, watching)
     chooser.clear_unless_saved()
@@ -135,13 +136,13 @@ def _origin(beginning: Beginning, chosen: Chosen) -> Origin:
         return beginning.origin._replace(facts=beginning.origin.facts | facts, notes=(text,))
     codec = codec_of(find(chosen.run, WEIGHTS)[0])
     recipe = beginning.recipe
-    return Origin(recipe.build(codec), recipe.model.codec.origin() | facts, (text,))
+    return Origin(recipe.build(codec), recipe.model.codec.provenance() | facts, (text,))
 
 
 def _refuse_other(run: RunFolder, beginning: Beginning) -> None:
     """Raises ValueError unless the choice was made under these settings, from these weights."""
-    chooser = RunFolder(run.choice)
-    if not chooser.saved:
+    chooser = RunFolder(run.selection)
+    if not chooser.has_checkpoints:
         raise ValueError(f"the run in {run.path} is not one of --refit-on-validation; choose another --out")
     source = "pretrained"
     then = to_dict(recipe_of(find(chooser.path, ())[0])) | {
@@ -161,7 +162,7 @@ def _refuse_other(run: RunFolder, beginning: Beginning) -> None:
 def _beside(run: RunFolder) -> set[str]:
     """What may be in the folder before the run itself begins; hidden files are what a kill may leave."""
     hidden = (path.name for path in run.path.iterdir() if path.name.startswith("."))
-    return {run.choice.name, LOCK, *hidden}
+    return {run.selection.name, LOCK, *hidden}
 
 
 @contextmanager
@@ -170,11 +171,13 @@ def _sole(run: RunFolder) -> Iterator[None]:
     if not (run.path / LOCK).is_file():
         RunFolder.create(run.path).clear_unless_saved()
         run.path.mkdir(exist_ok=True)
-    with sole_writer(run.path, "folder", name=LOCK):
+    with exclusive_lock(run.path, "folder", name=LOCK):
         try:
             yield
         finally:
-            if not run.saved and not run.choice.exists():  # so that the command works once mended
+            if (
+                not run.has_checkpoints and not run.selection.exists()
+            ):  # so that the command works once mended
                 (run.path / LOCK).unlink()
                 with suppress(OSError):
                     run.path.rmdir()

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from isopix.core.config import to_dict
-from isopix.core.device import environment
+from isopix.core.device import runtime_environment
 from isopix.data.batches import Batches, steps_per_epoch
-from isopix.data.dataset import ImageSet
+from isopix.data.dataset import ImageDataset
 from isopix.finetune.classifier import Classifier
 from isopix.objectives.network import Network
 from isopix.recipes.recipe import Recipe
@@ -20,8 +20,7 @@ from isopix.runs.load import WEIGHTS
 from isopix.runs.online import Neighbours
 from isopix.storage import checkpoint
 from isopix.storage.checkpoint import Checkpoint, Groups
-from isopix.storage.log import Log, Sink, TensorBoard
-from isopix.storage.log import read as read_log
+from isopix.storage.log import LogWriter, RunLog, TensorBoardLog, read_log
 from isopix.storage.run_folder import RunFolder
 from isopix.train.early_stopping import Best, nothing_learnt
 from isopix.train.evaluator import held_out
@@ -58,7 +57,7 @@ class Session:
     """One process's work on a run folder."""
 
     def __init__(
-        self, run: RunFolder, recipe: Recipe, network: Network, data: ImageSet, device: torch.device
+        self, run: RunFolder, recipe: Recipe, network: Network, data: ImageDataset, device: torch.device
     ):
         self.run, self.recipe, self.data, self.device = run, recipe, data, device
         self.network = network.to(device)
@@ -74,8 +73,8 @@ class Session:
             patience = recipe.finetune.patience if recipe.finetune.classifies else None
             self.best = None if patience is None else Best(patience)
         if recipe.train.compile:
-            network.codec.prepare()
-        self.sinks: list[Sink] = []
+            network.codec.build_table()
+        self.sinks: list[LogWriter] = []
 
     def go(self, watch: Watch, found: Checkpoint | None, notes: Sequence[str] = ()) -> Outcome:
         """Train to the end, or to a stop, and grade the test images once the end is reached."""
@@ -83,16 +82,16 @@ class Session:
         step = 0 if found is None else found.records["state"]["step"]
         with ExitStack() as stack:
             self.request = stack.enter_context(stop_requested())
-            log = Log(self.run.log)
+            log = RunLog(self.run.log)
             stack.callback(log.close)
             log.truncate_after(step)
             along.forget_after(self.run, step)
             self.log, self.sinks = log, [log]
             if watch.tensorboard:
-                board = TensorBoard(self.run.path / "tensorboard", after=step)
+                board = TensorBoardLog(self.run.path / "tensorboard", after=step)
                 stack.callback(board.close)
                 self.sinks.append(board)
-            for skipped in self.data.skipped if found is None else ():
+            for skipped in self.data.bad_files if found is None else ():
                 self.record({"kind": "note", "step": 0, "text": f"skipped {skipped.path}: {skipped.reason}"})
             for note in notes:
                 self.record({"kind": "note", "step": step, "text": note})
@@ -115,7 +114,9 @@ class Session:
 
     def _probeable(self) -> bool:
         """A probe leaves validation images that were folded back out of train again."""
-        return len(self.data.classes) > 1 and (len(self.data.validation) > 0 or self.recipe.data.fold_back)
+        return len(self.data.classes) > 1 and (
+            len(self.data.validation) > 0 or self.recipe.data.train_on_validation
+        )
 
     def _train(self, found: Checkpoint | None, step: int) -> int:
         recipe, train_images = self.recipe, self.data.train
@@ -123,7 +124,7 @@ class Session:
             self.classifier.head.load_state_dict(found.tensors["classifier"])
         batches = Batches(
             train_images,
-            size=recipe.train.batch_size,
+            batch_size=recipe.train.batch_size,
             seed=recipe.train.seed,
             device=self.device,
             augment=recipe.data.augment,
@@ -138,7 +139,7 @@ class Session:
                 resume=None if found is None else self._memory(found, step),
             )
         except NonFiniteError as error:
-            good = checkpoint.newest(self.run.checkpoints, WEIGHTS).checkpoint
+            good = checkpoint.load_latest(self.run.checkpoints, WEIGHTS).checkpoint
             kept = f"the last good checkpoint is {good.path}" if good else "there is no checkpoint yet"
             advice = f"; {kept}; try a lower lr"
             raise NonFiniteError(error.step, advice) from None
@@ -174,7 +175,7 @@ class Session:
         """The weights with the best validation accuracy, and at which step that was."""
         if not (self.run.best / checkpoint.MANIFEST).is_file():
             return {}  # nothing was chosen
-        found = checkpoint.load(self.run.best, (*WEIGHTS, "classifier"))
+        found = checkpoint.load_checkpoint(self.run.best, (*WEIGHTS, "classifier"))
         self.network.load({name: tensor.to(self.device) for name, tensor in found.tensors["model"].items()})
         classifier.head.load_state_dict(found.tensors["classifier"])
         return {"best_step": found.records["state"]["step"]}
@@ -224,7 +225,7 @@ class Session:
         records: dict[str, dict[str, Any]] = {
             "recipe": to_dict(self.recipe),
             "state": state,
-            "environment": environment(self.device),
+            "environment": runtime_environment(self.device),
         }
         groups: dict[str, Mapping[str, Tensor]] = {"model": self.network.tensors(), **more}
         if self.classifier:
@@ -232,4 +233,4 @@ class Session:
                 name: each.detach() for name, each in self.classifier.head.state_dict().items()
             }
             state["classes"] = list(self.data.classes)
-        checkpoint.save(folder, groups, records)
+        checkpoint.save_checkpoint(folder, groups, records)

@@ -1,1 +1,1 @@
-"""What outlives a process: atomic files, checkpoints, run folders, logs, locks and provenance."""
+"""Storage: atomic files, hashes, artifacts, checkpoints, run folders, logs, locks and provenance."""

@@ -1,4 +1,4 @@
-"""Writing that outlives a kill or a power cut: the bytes are on the disk before a name points at them."""
+"""Atomic writes that survive a kill or a power failure: bytes reach the disk before their name does."""
 
 import errno
 import json
@@ -9,12 +9,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-MAX_JSON = 4 << 20  # bytes; what we write is far smaller
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, the user's share of it, the process's own limit
+MAX_JSON = 4 << 20  # bytes; the files that isopix writes are far smaller
+DISK_FULL_ERRNOS = (
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+)  # disk, user quota, process limit
 
 
-def write(path: Path, data: bytes) -> None:
-    """A file of these bytes, on the disk when this returns."""
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file; it is on the disk when this returns."""
     with path.open("wb") as file:
         file.write(data)
         file.flush()
@@ -22,39 +26,39 @@ def write(path: Path, data: bytes) -> None:
 
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
-    """Replace the file in one piece: a reader meets the old values or the new. Raises ValueError on nan."""
+    """Replace the file atomically: a reader sees the old values or the new. Raises ValueError on nan."""
     temporary = path.with_name(f".tmp-{path.name}-{os.getpid()}")
     data = json_bytes(values)
-    with room_for(str(path), path.parent):
+    with report_disk_full(str(path), path.parent):
         try:
-            write(temporary, data)
+            write_bytes(temporary, data)
             temporary.rename(path)
         finally:
             temporary.unlink(missing_ok=True)
-        sync_folder(path.parent)
+        fsync_folder(path.parent)
 
 
 def json_bytes(values: Mapping[str, Any]) -> bytes:
-    """Indented JSON; raises ValueError on nan and infinity, which JSON has no words for."""
+    """Return indented JSON; raises ValueError on nan and infinity, which JSON cannot represent."""
     return (json.dumps(values, indent=2, allow_nan=False) + "\n").encode()
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The values of a JSON object. Raises ValueError, which begins with the file's name."""
+    """Return the values of a JSON object. Raises ValueError, which begins with the file's name."""
     size = path.stat().st_size
     if size > MAX_JSON:
         raise ValueError(f"{path.name} has {size} bytes; at most {MAX_JSON} are read")
     try:
         values = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path.name} is no JSON: {error}") from None
+        raise ValueError(f"{path.name} is not JSON: {error}") from None
     if not isinstance(values, dict):
-        raise ValueError(f"{path.name} is no JSON object")
+        raise ValueError(f"{path.name} is not a JSON object")
     return values
 
 
-def sync_folder(folder: Path) -> None:
-    """Make the names inside a folder outlive a power cut (fsync of a file does not do that)."""
+def fsync_folder(folder: Path) -> None:
+    """Make the names inside a folder survive a power failure (fsync of a file does not)."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -63,15 +67,15 @@ def sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def room_for(what: str, folder: Path) -> Iterator[None]:
+def report_disk_full(what: str, folder: Path) -> Iterator[None]:
     """Turn a full disk into a RuntimeError that says what did not fit, what is free and what to do."""
     try:
         yield
     except OSError as error:
-        if error.errno not in FULL:
+        if error.errno not in DISK_FULL_ERRNOS:
             raise
         free = shutil.disk_usage(folder).free
         raise RuntimeError(
             f"{what} cannot be written: {os.strerror(error.errno).lower()}, {free} bytes free in {folder}; "
-            "what was saved before is intact: make room and run it again, or resume it"
+            "what was saved before is intact: free some space, then run it again or resume it"
         ) from None

@@ -1,4 +1,4 @@
-"""A checkpoint is a folder that is whole or not there, and that knows the hash of each of its files."""
+"""Checkpoints: folders that are complete or absent, with a manifest of the hash of each file."""
 
 import hashlib
 import os
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from isopix.storage import safetensors_io
-from isopix.storage.atomic import MAX_JSON, json_bytes, read_json, room_for, sync_folder, write
+from isopix.storage.atomic import MAX_JSON, fsync_folder, json_bytes, read_json, report_disk_full, write_bytes
 
 MANIFEST = "manifest.json"
 FORMAT = 1
@@ -23,8 +23,8 @@ TEMPORARY_NAME = re.compile(r"\.tmp-(?P<target>.+)-(?P<pid>[1-9]\d{0,8})(-replac
 Groups = Mapping[str, Mapping[str, Tensor]]
 
 
-class DamagedError(ValueError):
-    """A checkpoint that is not what was saved: `path`, and the `reason`, which names the file."""
+class DamagedCheckpointError(ValueError):
+    """A damaged checkpoint: its `path`, and the `reason`, which names the file."""
 
     def __init__(self, path: Path, reason: str):
         super().__init__(f"checkpoint {path}: {reason}")
@@ -32,43 +32,44 @@ class DamagedError(ValueError):
 
 
 class Checkpoint(NamedTuple):
-    """What was saved: tensors (on the CPU) by group and name, records by name, and where it lies."""
+    """Tensors (on the CPU) by group and name, records by name, and the folder."""
 
     tensors: dict[str, dict[str, Tensor]]
     records: dict[str, dict[str, Any]]
     path: Path
 
 
-class Found(NamedTuple):
-    """The newest intact checkpoint, None where none was ever saved, and the newer ones that are damaged."""
+class LatestCheckpoint(NamedTuple):
+    """The latest intact checkpoint, None if none was ever saved, and the later ones that are damaged."""
 
     checkpoint: Checkpoint | None
-    rejected: list[DamagedError]
+    damaged: list[DamagedCheckpointError]
 
 
-class Entry(NamedTuple):
-    """What the manifest says of one file."""
+class FileEntry(NamedTuple):
+    """The manifest's entry of one file."""
 
     size: int  # bytes
     sha256: str
 
 
 def step_folder(checkpoints: Path, step: int) -> Path:
-    """Where the checkpoint of a step lives."""
+    """Return the folder of the checkpoint of a step."""
     return checkpoints / f"step-{step:08d}"
 
 
-def save(folder: Path, tensors: Groups, records: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write a checkpoint in one piece: `<group>.safetensors`, `<record>.json`, then `manifest.json`.
+def save_checkpoint(folder: Path, tensors: Groups, records: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write a checkpoint atomically: `<group>.safetensors`, `<record>.json`, then `manifest.json`.
 
-    A kill at any moment leaves the whole folder or none; an older folder of that name is replaced. Raises
-    RuntimeError if the disk is full, ValueError if a part has no plain name or a record is too long.
+    A kill at any time leaves the complete folder or none; an older folder of that name is replaced. Raises
+    RuntimeError if the disk is full, ValueError for a name that is not allowed and for a record that is too
+    large.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    tidy(folder.parent, folder.name)
+    recover(folder.parent, folder.name)
     temporary = folder.with_name(f".tmp-{folder.name}-{os.getpid()}")
     size = sum(tensor.nbytes for group in tensors.values() for tensor in group.values())
-    with room_for(f"checkpoint {folder} of {size} bytes", folder.parent):
+    with report_disk_full(f"checkpoint {folder} of {size} bytes", folder.parent):
         try:
             temporary.mkdir()
             _fill(temporary, tensors, records)
@@ -77,70 +78,70 @@ def save(folder: Path, tensors: Groups, records: Mapping[str, Mapping[str, Any]]
             shutil.rmtree(temporary, ignore_errors=True)
 
 
-def load(folder: Path, groups: Collection[str] | None = None) -> Checkpoint:
-    """All records and all tensors, or those of some groups; each file is verified before it is read.
+def load_checkpoint(folder: Path, groups: Collection[str] | None = None) -> Checkpoint:
+    """Return all records and all tensors, or those of some groups; each file is verified before it is read.
 
-    Raises DamagedError, a ValueError, that names the file and what is wrong with it.
+    Raises DamagedCheckpointError, a ValueError, that names the file and the damage.
     """
     try:
         entries = _read_manifest(folder)
         missing = [f"{group}.safetensors" for group in groups or () if f"{group}.safetensors" not in entries]
         if missing:
-            raise DamagedError(folder, f"{missing[0]} is missing from {MANIFEST}")
-        wanted = {name: entries[name] for name in entries if _is_wanted(Path(name), groups)}
-        for name, entry in wanted.items():
+            raise DamagedCheckpointError(folder, f"{missing[0]} is missing from {MANIFEST}")
+        selected = {name: entries[name] for name in entries if _is_selected(Path(name), groups)}
+        for name, entry in selected.items():
             _verify(folder, name, entry)
-        paths = [folder / name for name in wanted]
+        paths = [folder / name for name in selected]
         tensors = {path.stem: _read_tensors(path) for path in paths if path.suffix == ".safetensors"}
         records = {path.stem: _read_json(path) for path in paths if path.suffix == ".json"}
     except OSError as error:
-        raise DamagedError(folder, f"cannot be read: {error}") from None
+        raise DamagedCheckpointError(folder, f"cannot be read: {error}") from None
     return Checkpoint(tensors, records, folder)
 
 
-def newest(checkpoints: Path, groups: Collection[str] | None = None) -> Found:
-    """The newest intact `step-NNNNNNNN` in the folder, loaded as `load` does.
+def load_latest(checkpoints: Path, groups: Collection[str] | None = None) -> LatestCheckpoint:
+    """Load the latest intact `step-NNNNNNNN` in the folder.
 
-    Raises DamagedError about the newest if there are checkpoints and none is intact.
+    Raises DamagedCheckpointError about the latest if there are checkpoints and none is intact.
     """
-    rejected: list[DamagedError] = []
-    for folder in _newest_first(checkpoints):
+    damaged: list[DamagedCheckpointError] = []
+    for folder in _latest_first(checkpoints):
         try:
-            return Found(load(folder, groups), rejected)
-        except DamagedError as error:
-            rejected.append(error)
-    if rejected:
-        raise DamagedError(
-            rejected[0].path, f"{rejected[0].reason}; no checkpoint in {checkpoints} is intact"
+            return LatestCheckpoint(load_checkpoint(folder, groups), damaged)
+        except DamagedCheckpointError as error:
+            damaged.append(error)
+    if damaged:
+        raise DamagedCheckpointError(
+            damaged[0].path, f"{damaged[0].reason}; no checkpoint in {checkpoints} is intact"
         )
-    return Found(None, [])
+    return LatestCheckpoint(None, [])
 
 
-def last(checkpoints: Path) -> Path | None:
-    """The newest `step-NNNNNNNN` in the folder, intact or not; None where there is none."""
-    return next(iter(_newest_first(checkpoints)), None)
+def latest_folder(checkpoints: Path) -> Path | None:
+    """Return the latest `step-NNNNNNNN` in the folder, intact or not; None if there is none."""
+    return next(iter(_latest_first(checkpoints)), None)
 
 
-def check(folder: Path) -> list[str]:
-    """The files of a checkpoint, each of which has the hash that its manifest states.
+def verify_files(folder: Path) -> list[str]:
+    """Return the files of a checkpoint after comparing each with its hash in the manifest.
 
-    Raises DamagedError about the first that has not.
+    Raises DamagedCheckpointError about the first that differs.
     """
     try:
         entries = _read_manifest(folder)
         for name, entry in entries.items():
             _verify(folder, name, entry)
     except OSError as error:
-        raise DamagedError(folder, f"cannot be read: {error}") from None
+        raise DamagedCheckpointError(folder, f"cannot be read: {error}") from None
     return list(entries)
 
 
 def prune(checkpoints: Path, keep: int = 2) -> list[Path]:
-    """Delete and return what is older than the `keep`-th newest intact checkpoint; the only one stays."""
+    """Delete the checkpoints older than the `keep` latest intact ones, and return their paths."""
     if keep < 1:
-        raise ValueError(f"keep {keep} must be at least 1")
+        raise ValueError(f"keep is {keep}; allowed: 1 or more")
     intact, deleted = 0, []
-    for folder in _newest_first(checkpoints):
+    for folder in _latest_first(checkpoints):
         if intact == keep:
             shutil.rmtree(folder)
             deleted.append(folder)
@@ -149,42 +150,44 @@ def prune(checkpoints: Path, keep: int = 2) -> list[Path]:
     return deleted
 
 
-def tidy(checkpoints: Path, name: str = "") -> None:
-    """Clear up after processes that died while saving a step, or `name`: what is whole gets its name."""
-    for stray in sorted(checkpoints.glob(".tmp-*")):
-        match = TEMPORARY_NAME.fullmatch(stray.name)
+def recover(checkpoints: Path, name: str = "") -> None:
+    """Clean up after processes that died while saving a step, or `name`: a complete checkpoint is renamed."""
+    for temporary in sorted(checkpoints.glob(".tmp-*")):
+        match = TEMPORARY_NAME.fullmatch(temporary.name)
         if match is None or _is_another_process(int(match["pid"])):
             continue
         if match["target"] != name and not STEP_NAME.fullmatch(match["target"]):
-            continue  # the folder may be anybody's
+            continue  # not written by isopix, perhaps
         target = checkpoints / match["target"]
-        if not target.exists() and _is_intact(stray):
-            stray.rename(target)
-            sync_folder(checkpoints)
+        if not target.exists() and _is_intact(temporary):
+            temporary.rename(target)
+            fsync_folder(checkpoints)
         else:
-            shutil.rmtree(stray)
+            shutil.rmtree(temporary)
 
 
 def _fill(folder: Path, tensors: Groups, records: Mapping[str, Mapping[str, Any]]) -> None:
     for name in [*tensors, *records]:
         if not NAME.fullmatch(name) or f"{name}.json" == MANIFEST:
-            raise ValueError(f"'{name}' cannot name a part of a checkpoint; letters, digits, '_' and '-' can")
+            raise ValueError(
+                f"'{name}' is not allowed as a name in a checkpoint; allowed: letters, digits, '_' and '-'"
+            )
     for group, members in tensors.items():
-        safetensors_io.write(folder / f"{group}.safetensors", members)
+        safetensors_io.write_tensors(folder / f"{group}.safetensors", members)
     for record, values in records.items():
         data = json_bytes(values)
         if len(data) > MAX_JSON:
             raise ValueError(
-                f"{record}.json has {len(data)} bytes; a record of a checkpoint has at most {MAX_JSON}"
+                f"{record}.json has {len(data)} bytes; allowed in a checkpoint: at most {MAX_JSON}"
             )
-        write(folder / f"{record}.json", data)
-    entries = {path.name: Entry(path.stat().st_size, _sha256(path))._asdict() for path in _parts(folder)}
-    write(folder / MANIFEST, json_bytes({"format": FORMAT, "files": entries}))
-    sync_folder(folder)
+        write_bytes(folder / f"{record}.json", data)
+    entries = {path.name: FileEntry(path.stat().st_size, _sha256(path))._asdict() for path in _files(folder)}
+    write_bytes(folder / MANIFEST, json_bytes({"format": FORMAT, "files": entries}))
+    fsync_folder(folder)
 
 
-def _parts(folder: Path) -> list[Path]:
-    """The files of our kinds; whatever else the user keeps there is not ours."""
+def _files(folder: Path) -> list[Path]:
+    """Return the safetensors and JSON files; others in the folder are ignored."""
     return [
         path for path in sorted(folder.iterdir()) if FILE_NAME.fullmatch(path.name) and path.name != MANIFEST
     ]
@@ -196,23 +199,23 @@ def _sha256(path: Path) -> str:
 
 
 def _publish(temporary: Path, folder: Path) -> None:
-    """Give a whole checkpoint its name; an old bearer steps aside: folders cannot be renamed over others."""
-    aside = temporary.with_name(f"{temporary.name}-replaced")
+    """Rename a complete checkpoint; an older one is moved first, because folders cannot be overwritten."""
+    replaced = temporary.with_name(f"{temporary.name}-replaced")
     if folder.exists():
-        folder.rename(aside)
+        folder.rename(replaced)
     temporary.rename(folder)
-    sync_folder(folder.parent)
-    if aside.exists():
-        shutil.rmtree(aside)
+    fsync_folder(folder.parent)
+    if replaced.exists():
+        shutil.rmtree(replaced)
 
 
-def _newest_first(checkpoints: Path) -> list[Path]:
+def _latest_first(checkpoints: Path) -> list[Path]:
     steps = {int(m[1]): path for path in checkpoints.glob("step-*") if (m := STEP_NAME.fullmatch(path.name))}
     return [steps[step] for step in sorted(steps, reverse=True)]
 
 
 def _is_another_process(pid: int) -> bool:
-    """Whether it runs and is not this one: what bears our own number was left by an earlier bearer of it."""
+    """Return whether it is running and is not this process, whose id an earlier one may have had."""
     if pid == os.getpid():
         return False
     try:
@@ -224,66 +227,70 @@ def _is_another_process(pid: int) -> bool:
     return True
 
 
-def _is_wanted(file: Path, groups: Collection[str] | None) -> bool:
+def _is_selected(file: Path, groups: Collection[str] | None) -> bool:
     return groups is None or file.suffix == ".json" or file.stem in groups
 
 
 def _is_intact(folder: Path) -> bool:
     try:
-        check(folder)
-    except DamagedError:
+        verify_files(folder)
+    except DamagedCheckpointError:
         return False
     return True
 
 
-def _read_manifest(folder: Path) -> dict[str, Entry]:
-    """The files that make up the checkpoint; whatever else of our kinds lies in the folder is refused."""
+def _read_manifest(folder: Path) -> dict[str, FileEntry]:
+    """Return the files of the checkpoint; raises if the folder has other safetensors or JSON files."""
     if not folder.is_dir():
-        raise DamagedError(folder, "is no folder" if folder.exists() else "does not exist")
+        raise DamagedCheckpointError(folder, "is not a folder" if folder.exists() else "does not exist")
     if not (folder / MANIFEST).is_file():
-        raise DamagedError(folder, f"{MANIFEST} is missing")
+        raise DamagedCheckpointError(folder, f"{MANIFEST} is missing")
     manifest = _read_json(folder / MANIFEST)
     if manifest.get("format") != FORMAT:
-        raise DamagedError(folder, f"{MANIFEST} has format {manifest.get('format')!r}; known: {FORMAT}")
+        raise DamagedCheckpointError(
+            folder, f"{MANIFEST} has format {manifest.get('format')!r}; known: {FORMAT}"
+        )
     if not isinstance(manifest.get("files"), dict):
-        raise DamagedError(folder, f"{MANIFEST} lists no files")
+        raise DamagedCheckpointError(folder, f"{MANIFEST} lists no files")
     entries = {name: _entry(folder, name, values) for name, values in manifest["files"].items()}
-    for path in _parts(folder):
+    for path in _files(folder):
         if path.name not in entries:
-            raise DamagedError(folder, f"{path.name} is not in {MANIFEST}")
+            raise DamagedCheckpointError(folder, f"{path.name} is not in {MANIFEST}")
     return entries
 
 
-def _entry(folder: Path, name: str, values: object) -> Entry:
+def _entry(folder: Path, name: str, values: object) -> FileEntry:
     if not FILE_NAME.fullmatch(name):
-        raise DamagedError(folder, f"{MANIFEST} lists {name!r}, which is no name of a file here")
+        raise DamagedCheckpointError(folder, f"{MANIFEST} lists {name!r}, which is not an allowed file name")
     match values:
         case {"size": int(size), "sha256": str(sha256)}:
-            return Entry(size, sha256)
-    raise DamagedError(folder, f"{MANIFEST} gives no size and sha256 of {name}")
+            return FileEntry(size, sha256)
+    raise DamagedCheckpointError(folder, f"{MANIFEST} has no size and sha256 of {name}")
 
 
-def _verify(folder: Path, name: str, entry: Entry) -> None:
+def _verify(folder: Path, name: str, entry: FileEntry) -> None:
     path = folder / name
     if not path.is_file():
-        raise DamagedError(folder, f"{name} is missing")
+        raise DamagedCheckpointError(folder, f"{name} is missing")
     size = path.stat().st_size
     if size != entry.size:
         wrong = "truncated" if size < entry.size else "too long"
-        raise DamagedError(folder, f"{name} has {size} bytes, manifest says {entry.size}: {wrong}")
+        raise DamagedCheckpointError(
+            folder, f"{name} has {size} bytes, the manifest has {entry.size}: {wrong}"
+        )
     if _sha256(path) != entry.sha256:
-        raise DamagedError(folder, f"{name} does not have the sha256 that the manifest says: altered")
+        raise DamagedCheckpointError(folder, f"{name} does not have the sha256 of the manifest: changed")
 
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         return read_json(path)
     except ValueError as error:
-        raise DamagedError(path.parent, str(error)) from None
+        raise DamagedCheckpointError(path.parent, str(error)) from None
 
 
 def _read_tensors(path: Path) -> dict[str, Tensor]:
     try:
-        return safetensors_io.read(path)
+        return safetensors_io.read_tensors(path)
     except ValueError as error:
-        raise DamagedError(path.parent, str(error)) from None
+        raise DamagedCheckpointError(path.parent, str(error)) from None

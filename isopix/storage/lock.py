@@ -1,41 +1,42 @@
-"""Lock: one process at a time writes into a folder."""
+"""Locks: one process at a time writes into a folder."""
 
-import fcntl
 import json
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-LOCK = "lock"  # the file's name
+from filelock import FileLock, Timeout
+
+LOCK_FILE = "lock"
 
 
 @contextmanager
-def sole_writer(folder: Path, what: str, *, name: str = LOCK) -> Iterator[None]:
-    """Be the one process that writes into `folder`, which is a `what`; raises ValueError that names the one
-    that does. Locks of another `name` do not exclude one another.
+def exclusive_lock(folder: Path, description: str, *, name: str = LOCK_FILE) -> Iterator[None]:
+    """Hold the lock file `name` of `folder`; raises ValueError that names the process that holds it.
 
-    The kernel holds the lock and drops it when the process ends, however it ends. The file stays: removing it
-    would let a third process lock a new file of that name while a second one holds the old.
+    `description` says what the folder is, for the message. The operating system releases the lock when the
+    process ends, however it ends. The file is kept: removing it would let a third process lock a new file of
+    that name while a second one holds the old.
     """
-    with (folder / name).open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            raise ValueError(f"{what} {folder} is in use by {_owner(file.read())}") from None
-        file.truncate(0)
-        file.write(json.dumps({"process": os.getpid(), "host": socket.gethostname()}))
-        file.flush()
-        try:
-            yield
-        finally:
-            file.truncate(0)
+    path = folder / name
+    lock = FileLock(path, blocking=False, fallback_to_soft=False, preserve_lock_file=True)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise ValueError(f"{description} {folder} is in use by {_owner(path.read_text())}") from None
+    try:
+        path.write_text(json.dumps({"process": os.getpid(), "host": socket.gethostname()}))
+        yield
+    finally:
+        with suppress(FileNotFoundError):  # the caller may have deleted the folder
+            os.truncate(path, 0)
+        lock.release()
 
 
 def _owner(text: str) -> str:
-    """Who holds the lock; it may be about to write its name."""
+    """Return who holds the lock, if its name is written already."""
     try:
         owner = json.loads(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The log of a run: one JSON object a line, appended, so that a kill costs at most the line being written."""
+"""Run logs: one JSON object per line, appended, so that a kill loses at most the line being written."""
 
 import json
 import os
@@ -6,56 +6,56 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from isopix.storage.atomic import room_for, sync_folder
+from isopix.storage.atomic import fsync_folder, report_disk_full
 
 
-class Sink(Protocol):
-    """Where records go; each has a `kind` and a `step`."""
+class LogWriter(Protocol):
+    """A destination of records, each of which has a `kind` and a `step`."""
 
     def write(self, record: Mapping[str, Any]) -> None: ...
     def close(self) -> None: ...
 
 
-class Log:
-    """`log.jsonl`, opened to go on after its last whole line."""
+class RunLog:
+    """`log.jsonl`, opened to append after its last complete line."""
 
     def __init__(self, path: Path):
         self.path = path
         self._file = path.open("ab", buffering=0)
-        sync_folder(path.parent)
-        self._cut(path.read_bytes().rfind(b"\n") + 1)
+        fsync_folder(path.parent)
+        self._truncate(path.read_bytes().rfind(b"\n") + 1)
 
     def write(self, record: Mapping[str, Any]) -> None:
-        """One line, given to the system at once; raises ValueError on nan, RuntimeError on a full disk."""
+        """Write a line without buffering; raises ValueError on nan, RuntimeError on a full disk."""
         assert {"kind", "step"} <= record.keys()
         line = memoryview((json.dumps(record, allow_nan=False) + "\n").encode())
-        with room_for(f"log {self.path}", self.path.parent):
+        with report_disk_full(f"log {self.path}", self.path.parent):
             while line:
                 line = line[self._file.write(line) :]
 
     def sync(self) -> None:
-        """Put all lines on the disk; call it before a checkpoint, so that the log never lags behind one."""
-        with room_for(f"log {self.path}", self.path.parent):
+        """Flush all lines to the disk; call it before saving a checkpoint: the log must not lag behind."""
+        with report_disk_full(f"log {self.path}", self.path.parent):
             os.fsync(self._file.fileno())
 
     def truncate_after(self, step: int) -> None:
-        """Forget the lines of later steps, which a resumed run writes again."""
+        """Delete the lines of later steps, which a resumed run writes again."""
         later = (start for start, record in _lines(self.path) if record["step"] > step)
-        self._cut(next(later, self.path.stat().st_size))
+        self._truncate(next(later, self.path.stat().st_size))
 
     def close(self) -> None:
         self._file.close()
 
-    def _cut(self, size: int) -> None:
+    def _truncate(self, size: int) -> None:
         self._file.truncate(size)
         os.fsync(self._file.fileno())
 
 
-class TensorBoard:
-    """The same numbers as TensorBoard's scalars `<kind>/<name>`, or `<kind>/<split>/<name>`."""
+class TensorBoardLog:
+    """TensorBoard scalars `<kind>/<name>`, or `<kind>/<split>/<name>`, of the same records."""
 
     def __init__(self, folder: Path, *, after: int = -1):
-        """Hides steps after `after` of an earlier process. Raises ValueError if the package is missing."""
+        """Hide steps above `after` of an earlier process. Raises ValueError without the package."""
         try:
             from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - an extra
         except ImportError:
@@ -63,7 +63,7 @@ class TensorBoard:
         self._writer = SummaryWriter(str(folder), purge_step=after + 1)
 
     def write(self, record: Mapping[str, Any]) -> None:
-        """A scalar for each number."""
+        """Write a scalar for each number."""
         prefix = "/".join(record[key] for key in ("kind", "split") if key in record)
         for name, value in record.items():
             if name != "step" and isinstance(value, int | float):
@@ -73,24 +73,24 @@ class TensorBoard:
         self._writer.close()
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    """All records but one that was being written; raises ValueError that names a line that is no record."""
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """Return all complete records; raises ValueError, with its number, for a line that is none."""
     return [record for _, record in _lines(path)]
 
 
-def readable(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
-    """The records that can be read, and the numbers of the lines that are none."""
+def read_valid_records(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
+    """Return the records that can be read, and the numbers of the other lines."""
     found = list(enumerate(map(_record, path.read_bytes().split(b"\n")[:-1]), 1))
     return [record for _, record in found if record], [number for number, record in found if not record]
 
 
 def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Where each whole line starts, and its record."""
+    """Yield the offset of each complete line, and its record."""
     start = 0
     for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], 1):
         record = _record(line)
         if record is None:
-            raise ValueError(f"line {number} of log {path} is no record with a kind and a step")
+            raise ValueError(f"line {number} of log {path} is not a record with a kind and a step")
         yield start, record
         start += len(line) + 1
 

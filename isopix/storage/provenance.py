@@ -1,4 +1,4 @@
-"""Surroundings: where, with what and by which command a run, or a file in it, is made, as it tells itself."""
+"""Provenance: the device, versions, commit and command that produced a run or a file in it."""
 
 import hashlib
 import subprocess
@@ -11,39 +11,39 @@ from typing import Any
 import torch
 
 import isopix
-from isopix.core.device import environment
+from isopix.core.device import runtime_environment
 
 CHECKOUT = Path(isopix.__file__).parents[1]
 
 
-def surroundings(device: torch.device) -> dict[str, Any]:
-    """Device, threads, versions, the commit if there is one, and the command with its working directory."""
-    found = commit(CHECKOUT)
+def environment(device: torch.device) -> dict[str, Any]:
+    """Return device, threads, versions, the commit if there is one, the command and its working directory."""
+    commit = git_commit(CHECKOUT)
     return {
-        **environment(device),
+        **runtime_environment(device),
         "isopix": isopix.__version__,
-        **({"commit": found} if found else {}),
+        **({"commit": commit} if commit else {}),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "folder": str(Path.cwd()),
         "command": ["isopix", *sys.argv[1:]],
     }
 
 
-def record(numbers: Mapping[str, Any]) -> dict[str, Any]:
-    """The numbers, when they were written, and the command as typed, with its working directory."""
+def with_provenance(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values with the time, the command as typed and its working directory."""
     written = datetime.now(UTC).isoformat(timespec="seconds")
-    return {**numbers, "written": written, "folder": str(Path.cwd()), "command": ["isopix", *sys.argv[1:]]}
+    return {**values, "written": written, "folder": str(Path.cwd()), "command": ["isopix", *sys.argv[1:]]}
 
 
-def tag(numbers: Mapping[str, Any]) -> str:
-    """Six letters of a hash: files of equal settings replace one another, others stand side by side."""
-    return hashlib.sha256(repr(sorted(numbers.items())).encode()).hexdigest()[:6]
+def settings_hash(settings: Mapping[str, Any]) -> str:
+    """Return six digits of a hash, for file names: equal settings replace a file, others add one."""
+    return hashlib.sha256(repr(sorted(settings.items())).encode()).hexdigest()[:6]
 
 
-def commit(checkout: Path) -> str | None:
-    """The commit of a checkout, with `-dirty` where tracked files differ from it.
+def git_commit(checkout: Path) -> str | None:
+    """Return the commit of a checkout, with `-dirty` if tracked files have been changed.
 
-    None for an installed package, even one that lies inside another project's checkout, and without git.
+    None for an installed package, even one inside another project's checkout, and without git.
     """
     if not (checkout / ".git").exists():
         return None

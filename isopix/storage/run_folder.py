@@ -1,4 +1,4 @@
-"""A run folder explains itself: every file of a run has one place, and one process at a time writes there."""
+"""Run folders: the path of every file of a run, and a lock, so that one process at a time writes there."""
 
 import shutil
 from collections.abc import Collection, Iterator
@@ -6,35 +6,36 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from isopix.core.command_line import command
+from isopix.core.command_line import command_line
 from isopix.storage.atomic import read_json
-from isopix.storage.checkpoint import MANIFEST, tidy
-from isopix.storage.lock import LOCK, sole_writer
+from isopix.storage.checkpoint import MANIFEST, recover
+from isopix.storage.lock import LOCK_FILE, exclusive_lock
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The paths of one run; `create` or `open` makes sure that they are what they say."""
+    """The paths of one run; use `create` or `open`, which check the folder."""
 
     path: Path
 
     @classmethod
-    def create(cls, path: Path, beside: Collection[str] = ()) -> "RunFolder":
-        """A new run folder; raises ValueError if something is there but files of the names `beside`. Of
-        several processes one succeeds.
+    def create(cls, path: Path, allowed: Collection[str] = ()) -> "RunFolder":
+        """Create a run folder; of several processes one succeeds.
+
+        Raises ValueError if the folder has files other than `allowed`.
         """
         run = cls(path)
         if path.exists() and not path.is_dir():
             raise ValueError(f"{path} is a file; a run folder needs another --out")
-        if path.is_dir() and any(each.name not in beside for each in path.iterdir()):
+        if path.is_dir() and any(each.name not in allowed for each in path.iterdir()):
             raise ValueError(_taken(path))
         try:
             path.mkdir(parents=True, exist_ok=True)
         except (NotADirectoryError, FileExistsError):
-            raise ValueError(f"run folder {path} cannot be made: part of its path is a file") from None
+            raise ValueError(f"run folder {path} cannot be created: part of its path is a file") from None
         try:
             run.checkpoints.mkdir()
-        except FileExistsError:  # a second process was here since we looked
+        except FileExistsError:  # another process has created it since
             raise ValueError(_taken(path)) from None
         run.samples.mkdir()
         run.probes.mkdir()
@@ -42,31 +43,31 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> "RunFolder":
-        """The run folder that is there; raises ValueError if it is none, or a checkpoint inside of one."""
+        """Open a run folder; raises ValueError for other folders and for checkpoints."""
         if not path.is_dir():
             raise ValueError(f"run folder {path} does not exist")
         if (path / MANIFEST).is_file():
             raise ValueError(f"{path} is a checkpoint, not a run folder; {_run_around(path)}")
-        refuse_theirs(path, path)
+        reject_huggingface_model(path, path)
         run = cls(path)
-        run.refuse_undecided()
+        run.require_selection()
         if not run.recipe.is_file():
-            raise ValueError(f"{path} holds no recipe.json; not a run folder")
+            raise ValueError(f"{path} has no recipe.json; it is not a run folder")
         return run
 
-    def refuse_undecided(self) -> None:
-        """Raises ValueError, with the command that goes on, for a run whose step is still to be chosen."""
-        chooser = RunFolder(self.choice)
-        if chooser.environment.is_file() and not self.saved:
-            again = command(*read_json(chooser.environment)["command"][1:])
+    def require_selection(self) -> None:
+        """Raise ValueError, with the command to resume, if the number of steps is not selected yet."""
+        selection = RunFolder(self.selection)
+        if selection.environment.is_file() and not self.has_checkpoints:
+            again = command_line(*read_json(selection.environment)["command"][1:])
             raise ValueError(
-                f"{self.path} has no run of its own yet, for its step was to be chosen first; "
-                f"go on with: {again}"
+                f"{self.path} has no checkpoints yet: its number of steps is still to be selected; "
+                f"resume with: {again}"
             )
 
     def clear_unless_saved(self) -> None:
-        """Take back what a run without a checkpoint left, so that the same command works again."""
-        if self.saved:
+        """Delete the files of a run without checkpoints, so that the same command works again."""
+        if self.has_checkpoints:
             return
         for path in (self.checkpoints, self.best, self.samples, self.probes, self.path / "tensorboard"):
             shutil.rmtree(path, ignore_errors=True)
@@ -74,16 +75,16 @@ class RunFolder:
             self.recipe,
             self.environment,
             self.log,
-            self.path / LOCK,
+            self.path / LOCK_FILE,
             self.path / "bad-files.csv",
         ):
             path.unlink(missing_ok=True)
-        with suppress(OSError):  # something of the user's is in there
+        with suppress(OSError):  # the folder has other files
             self.path.rmdir()
 
     @property
-    def saved(self) -> bool:
-        """Whether a step was ever saved, so that there is something to go on from."""
+    def has_checkpoints(self) -> bool:
+        """Whether a checkpoint was saved, from which the run can be resumed."""
         return any(self.checkpoints.glob("step-*"))
 
     @property
@@ -98,7 +99,7 @@ class RunFolder:
 
     @property
     def log(self) -> Path:
-        """A line a step or evaluation."""
+        """One line per step or evaluation."""
         return self.path / "log.jsonl"
 
     @property
@@ -111,9 +112,9 @@ class RunFolder:
         return self.path / "best"
 
     @property
-    def choice(self) -> Path:
-        """The run folder of the run that chose the steps of this one, where validation was folded back."""
-        return self.path / "choice"
+    def selection(self) -> Path:
+        """The run that selected the number of steps, if this one is trained on validation images too."""
+        return self.path / "selection"
 
     @property
     def samples(self) -> Path:
@@ -124,18 +125,18 @@ class RunFolder:
         return self.path / "probes"
 
     @property
-    def along(self) -> Path:
-        """Probes that the training made of itself, a file a step."""
-        return self.probes / "along"
+    def history(self) -> Path:
+        """Probes during training, one file per step."""
+        return self.probes / "history"
 
     @property
     def evaluations(self) -> Path:
-        """Verdicts on a fine-tuned run's classifier."""
+        """Evaluations of a fine-tuned run's classifier."""
         return self.path / "evaluations"
 
     @property
     def analysis(self) -> Path:
-        """What `isopix analyze` found: numbers and their figures."""
+        """Numbers and figures of `isopix analyze`."""
         return self.path / "analysis"
 
     @property
@@ -144,24 +145,23 @@ class RunFolder:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Be the one process that writes here; raises ValueError that names the process that does."""
-        with sole_writer(self.path, "run folder"):
-            tidy(self.checkpoints)
+        """Hold the run's lock; raises ValueError that names the process that holds it."""
+        with exclusive_lock(self.path, "run folder"):
+            recover(self.checkpoints)
             yield
 
 
-def refuse_theirs(folder: Path, name: object) -> None:
-    """Raises ValueError for a folder of Hugging Face's; `name` is what the user calls it."""
+def reject_huggingface_model(folder: Path, name: object) -> None:
+    """Raise ValueError for a folder of a Hugging Face model; `name` is how the user refers to it."""
     if (folder / "config.json").is_file() and not RunFolder(folder).recipe.is_file():
-        line = command("convert", "huggingface", name, "OUT")
-        raise ValueError(f"{name} is a Hugging Face model; {line} makes a run folder of it")
+        line = command_line("convert", "huggingface", name, "OUT")
+        raise ValueError(f"{name} is a Hugging Face model; {line} converts it to a run folder")
 
 
 def _taken(path: Path) -> str:
     if RunFolder(path).recipe.is_file() and not any(path.glob("checkpoints/step-*/imported.json")):
-        return (
-            f"run folder {path} is not empty; choose another --out, or go on with: {command('resume', path)}"
-        )
+        resume = command_line("resume", path)
+        return f"run folder {path} is not empty; choose another --out, or resume with: {resume}"
     return f"folder {path} is not empty; choose another --out"
 
 
@@ -169,7 +169,7 @@ def _run_around(checkpoint: Path) -> str:
     run = checkpoint.absolute().parent.parent
     if not RunFolder(run).recipe.is_file():
         return (
-            "it is a saved model, and nothing is written into it: isopix verify, publish and convert "
-            "to-huggingface read it, and isopix.load in Python, which also draws and gives features"
+            "it is a saved model, which is read-only: use isopix verify, publish or convert to-huggingface, "
+            "or isopix.load in Python, to sample and extract features"
         )
     return f"give {checkpoint.parent.parent if len(checkpoint.parts) > 2 else run}"

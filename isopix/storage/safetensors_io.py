@@ -1,4 +1,4 @@
-"""Tensor files: tensors by name in safetensors, written from where they lie and read with bounds."""
+"""Tensors by name in safetensors files, written without copies and read within limits."""
 
 import os
 import re
@@ -9,15 +9,15 @@ import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-MAX_HEADER = 4 << 20  # bytes; that of the largest Image GPT has a tenth
+MAX_HEADER = 4 << 20  # bytes; the largest Image GPT needs a tenth of it
 
 
-def write(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:
-    """A file of these tensors, on the disk when this returns; CPU tensors are not copied. Raises OSError."""
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:
+    """Write tensors; they are on the disk when this returns. CPU tensors are not copied. Raises OSError."""
     seen: set[int] = set()
-    alone = {name: _alone(tensor, seen) for name, tensor in tensors.items()}
+    unshared = {name: _unshared(tensor, seen) for name, tensor in tensors.items()}
     try:
-        safetensors.torch.save_file(alone, path, metadata)
+        safetensors.torch.save_file(unshared, path, metadata)
     except SafetensorError as error:
         code = re.search(r"os error (\d+)", str(error))
         raise OSError(*((int(code[1]), os.strerror(int(code[1]))) if code else (str(error),))) from None
@@ -25,27 +25,27 @@ def write(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | 
         os.fsync(file.fileno())
 
 
-def read(path: Path) -> dict[str, Tensor]:
-    """Every tensor, on the CPU, in memory of its own. Raises ValueError that begins with the file's name."""
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Return the tensors, on the CPU and unshared. Raises ValueError that begins with the file's name."""
     check_header(path)
     try:
         tensors = safetensors.torch.load_file(path)
     except SafetensorError as error:
-        raise ValueError(f"{path.name} is no safetensors file: {error}") from None
-    # Copies: what `load_file` returns is the file itself, mapped.
+        raise ValueError(f"{path.name} is not a safetensors file: {error}") from None
+    # Copies, because `load_file` returns views of the memory-mapped file.
     return {name: tensor.clone() for name, tensor in tensors.items()}
 
 
 def check_header(path: Path) -> None:
-    """Raises ValueError if the header claims to be larger than any that we would read."""
+    """Raise ValueError if the header claims to be larger than MAX_HEADER."""
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
     if size > MAX_HEADER:
         raise ValueError(f"{path.name} has a header of {size} bytes; at most {MAX_HEADER} are read")
 
 
-def _alone(tensor: Tensor, seen: set[int]) -> Tensor:
-    """The tensor itself, or a copy if it is one of several views of one memory, which the format refuses."""
+def _unshared(tensor: Tensor, seen: set[int]) -> Tensor:
+    """Return the tensor, or a copy if it shares memory with another one, which the format does not allow."""
     tensor = tensor.detach().cpu().contiguous()
     storage = tensor.untyped_storage()
     if storage.data_ptr() in seen or storage.nbytes() != tensor.nbytes:

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from isopix.core.config import from_dict
-from isopix.data.dataset import load as load_images
+from isopix.data.dataset import load_dataset
 from isopix.recipes import registry
 from isopix.recipes.cost import of_recipe
 from isopix.recipes.isotropic import SCALES, Kind
 from isopix.runs.pretrain import anchored, require_validation
 from isopix.storage.atomic import read_json, write_json
-from isopix.storage.lock import LOCK, sole_writer
-from isopix.storage.provenance import record
+from isopix.storage.lock import LOCK_FILE, exclusive_lock
+from isopix.storage.provenance import with_provenance
 from isopix.studies.inductive_bias.trials import Cell
 from isopix.studies.trial import Outcome, Task
 from isopix.train.lr_search import ladder
@@ -93,7 +93,9 @@ class Study:
         if (path / FILE).is_file():
             whole = cls.open(path).plan.joined(planned)
         else:
-            if path.exists() and (not path.is_dir() or any(each.name != LOCK for each in path.iterdir())):
+            if path.exists() and (
+                not path.is_dir() or any(each.name != LOCK_FILE for each in path.iterdir())
+            ):
                 raise ValueError(f"{path} is no study, and not empty; choose another --out")
             whole = planned
         study = cls(path.resolve(), whole)
@@ -108,11 +110,11 @@ class Study:
         """
         cls.of(path, planned)
         path.mkdir(parents=True, exist_ok=True)
-        with sole_writer(path, "study"):
+        with exclusive_lock(path, "study"):
             study = cls.of(path, planned)  # what another has written since counts
             for folder in (study.path / "cells", study.path / "outcomes"):
                 folder.mkdir(exist_ok=True)
-            write_json(study.path / FILE, record({"kind": "study", **asdict(study.plan)}))
+            write_json(study.path / FILE, with_provenance({"kind": "study", **asdict(study.plan)}))
             yield study
 
     @classmethod
@@ -132,7 +134,7 @@ class Study:
         cell would find out for itself, some of it after its training. What is prepared once is ready for all.
         """
         recipe = self._task(self.plan.cells[0], 0).recipe
-        data = load_images(recipe.data, seed=recipe.train.seed)
+        data = load_dataset(recipe.data, seed=recipe.train.seed)
         data.require_labels("study")
         require_validation(recipe, data, "a layer")
 

@@ -11,9 +11,8 @@ from typing import Any, Literal, NamedTuple
 import torch
 
 from isopix.core.config import from_dict
-from isopix.core.device import pick
-from isopix.data.dataset import ImageSet, digest
-from isopix.data.dataset import load as load_images
+from isopix.core.device import select_device
+from isopix.data.dataset import ImageDataset, content_hash, load_dataset
 from isopix.probe.results import Evidence, Protocol
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import Loaded, load
@@ -21,7 +20,7 @@ from isopix.runs.lr_search import climb, pretraining
 from isopix.runs.pretrain import Watch
 from isopix.runs.probe import evidence, keep
 from isopix.storage.atomic import read_json, write_json
-from isopix.storage.lock import sole_writer
+from isopix.storage.lock import exclusive_lock
 from isopix.storage.run_folder import RunFolder
 from isopix.studies.inductive_bias.metrics import measured
 from isopix.studies.inductive_bias.trials import Cell
@@ -106,8 +105,8 @@ def work(task: Task, device: str, threads: int | None) -> None:
     if threads is not None:
         torch.set_num_threads(threads)
     try:
-        with sole_writer(task.outcome.parent, f"cell {task.name} in", name=f"{task.name}.lock"):
-            outcome = _made(task, pick(device))
+        with exclusive_lock(task.outcome.parent, f"cell {task.name} in", name=f"{task.name}.lock"):
+            outcome = _made(task, select_device(device))
     except KeyboardInterrupt:
         return
     except Exception as error:
@@ -135,9 +134,9 @@ def _made(task: Task, device: torch.device) -> Outcome | None:
     folder = task.run(rung.rate)
     loaded = load(folder, device=device)
     loaded.network.eval()
-    data = _fewer(load_images(loaded.recipe.data, seed=loaded.recipe.train.seed), task.probed)
+    data = _fewer(load_dataset(loaded.recipe.data, seed=loaded.recipe.train.seed), task.probed)
     found = evidence(loaded, data, precision=loaded.recipe.train.precision, protocol=task.protocol)
-    facts: dict[str, object] = {"data": data.name, "limit": None, "images_digest": digest(data)}
+    facts: dict[str, object] = {"data": data.name, "limit": None, "images_digest": content_hash(data)}
     keep(RunFolder(folder), loaded.step, found, facts)
     return replace(
         task.read(),
@@ -171,7 +170,7 @@ def _trained(task: Task, device: torch.device) -> Rung | None:
     raise RuntimeError(f"the loss diverged at every rate from {task.rates[0]:g} down to {task.rates[-1]:g}")
 
 
-def _findings(task: Task, rung: Rung, found: Evidence, loaded: Loaded, data: ImageSet) -> dict[str, Any]:
+def _findings(task: Task, rung: Rung, found: Evidence, loaded: Loaded, data: ImageDataset) -> dict[str, Any]:
     """All numbers of a cell: those of `Cell`, those of the untrained network, and what was measured."""
     network, untrained = found.network, found.controls["untrained"]
     block, encoding, depth = task.kind
@@ -197,7 +196,7 @@ def _findings(task: Task, rung: Rung, found: Evidence, loaded: Loaded, data: Ima
     }
 
 
-def _fewer(data: ImageSet, probed: Mapping[str, int]) -> ImageSet:
+def _fewer(data: ImageDataset, probed: Mapping[str, int]) -> ImageDataset:
     return replace(
         data,
         train=data.train.first(probed["train"]),

@@ -9,12 +9,12 @@ import torch
 from torch import nn
 
 from isopix.core.types import Images, Labels, Scalar
-from isopix.data.patch_augment import NoNoise, PatchAugmentationSpec
+from isopix.data.patch_augment import NoPatchAugment, PatchAugmentSpec
 from isopix.finetune.classifier import Classifier, Lesson
 from isopix.objectives.base import Problem
 from isopix.objectives.network import Network
 
-NO_NOISE = NoNoise()
+NO_NOISE = NoPatchAugment()
 Grades = Mapping[str, Scalar]
 
 
@@ -40,7 +40,7 @@ class Pretraining:
     shown.
     """
 
-    def __init__(self, network: Network, noise: PatchAugmentationSpec = NO_NOISE):
+    def __init__(self, network: Network, noise: PatchAugmentSpec = NO_NOISE):
         self.module, self.noise = network, noise
 
     def prepare(self, images: Images, labels: Labels | None, generator: torch.Generator) -> Problem:
@@ -56,7 +56,7 @@ class Finetuning:
     network is shown.
     """
 
-    def __init__(self, classifier: Classifier, noise: PatchAugmentationSpec = NO_NOISE):
+    def __init__(self, classifier: Classifier, noise: PatchAugmentSpec = NO_NOISE):
         self.module, self.noise = classifier, noise
 
     def prepare(self, images: Images, labels: Labels | None, generator: torch.Generator) -> Lesson:
@@ -74,7 +74,7 @@ class Finetuning:
 
 
 def _disturbed(
-    problem: Problem, noise: PatchAugmentationSpec, network: Network, generator: torch.Generator
+    problem: Problem, noise: PatchAugmentSpec, network: Network, generator: torch.Generator
 ) -> Problem:
     """The problem with noise in what is shown, and not in what is asked."""
-    return problem._replace(images=noise.disturb(problem.images, network.codec.cell, generator))
+    return problem._replace(images=noise.apply(problem.images, network.codec.patch_size, generator))

@@ -8,7 +8,7 @@ from torch import Tensor
 from isopix.core.device import Precision
 from isopix.core.random import generator
 from isopix.data.batches import Batches
-from isopix.data.dataset import Split
+from isopix.data.splits import Split
 from isopix.train.evaluator import held_out
 from isopix.train.optim import OptimizerSpec
 from isopix.train.schedule import ScheduleSpec
@@ -110,7 +110,7 @@ class Loop:
             compiled=settings.compile,
         )
         self.step, self.stopped = 0, False
-        self.meter = Meter(batches.size)
+        self.meter = Meter(batches.batch_size)
 
     def go_to(self, step: int, seconds: float, optimizer: dict[str, Tensor]) -> None:
         """Take up a run that reached this step in these seconds; the weights are the learner's already."""

@@ -157,6 +157,6 @@ def test_twenty_steps_give_the_same_losses_as_ever(name: str, tmp_path: Path) ->
     recipe = registry.resolve(name, assignments=[*words, *SMALLER.get(name, DIGITS)]).recipe
     start(recipe, tmp_path / "run", device=torch.device("cpu"), watch=Watch())
     losses = [
-        each["loss_nats"] for each in log.read(tmp_path / "run" / "log.jsonl") if each["kind"] == "train"
+        each["loss_nats"] for each in log.read_log(tmp_path / "run" / "log.jsonl") if each["kind"] == "train"
     ]
     assert losses == pytest.approx(CURVES[name], rel=3e-6)

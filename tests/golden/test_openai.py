@@ -11,10 +11,10 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from isopix.codecs import PaletteSpec
 from isopix.codecs.palette import Palette
-from isopix.codecs.pixel import PaletteColours
 from isopix.core.types import Hidden, Images
-from isopix.data.dataset import Data
+from isopix.data.dataset import DataConfig
 from isopix.interop.imported_model import Imported
 from isopix.interop.openai.convert import read
 from isopix.interop.openai.tf_checkpoint import Bundle
@@ -41,12 +41,12 @@ def network(imported: Imported) -> Network:
     recipe = Recipe(
         name="golden",
         model=ModelSpec(
-            codec=PaletteColours(colours=len(imported.colours)),
+            codec=PaletteSpec(num_colors=len(imported.colours)),
             block=imported.block,
             depth=imported.depth,
             width=imported.width,
         ),
-        data=Data(source="digits", rows=imported.grid.rows, cols=imported.grid.cols),
+        data=DataConfig(source="digits", rows=imported.grid.rows, cols=imported.grid.cols),
         objective=imported.objective,
     )
     net = recipe.build(Palette(imported.colours, imported.grid))

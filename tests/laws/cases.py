@@ -14,18 +14,18 @@ from torch import Tensor
 from torch.distributions import Normal
 
 from isopix.codecs import (
-    ByteChannels,
-    DownsampledColour,
-    GreyThumbnail,
-    MeanColour,
-    PaletteColours,
-    WholePatch,
+    BytesSpec,
+    DownsampledColorSpec,
+    FullPatchSpec,
+    GrayThumbnailSpec,
+    MeanColorSpec,
+    PaletteSpec,
 )
 from isopix.codecs.base import Codec
 from isopix.core.random import generator
 from isopix.core.types import Codes as Answers
-from isopix.core.types import Hidden, Images
-from isopix.data.dataset import Data
+from isopix.core.types import Images, Mask
+from isopix.data.dataset import DataConfig
 from isopix.model.blocks import Axial, Convolution, Mixer, Transformer
 from isopix.model.heads import Linear, Regression, Upsampling
 from isopix.model.masking import Drop, MaskToken
@@ -41,8 +41,8 @@ from isopix.objectives.network import Network
 from isopix.recipes.recipe import Recipe
 from isopix.train.config import TrainConfig
 
-DATA = [Data(rows=6, cols=6), Data(rows=4, cols=7)]
-PALETTES = [PaletteColours(colours=2), PaletteColours(colours=32)]
+DATA = [DataConfig(rows=6, cols=6), DataConfig(rows=4, cols=7)]
+PALETTES = [PaletteSpec(num_colors=2), PaletteSpec(num_colors=32)]
 WIDE = Transformer(heads=1, norm=Layer(), activation="gelu", bias=True, expansion=2)
 TRANSFORMERS = [Transformer(heads=2), WIDE]
 OBJECTIVES = [Autoregressive(), Masked(), Masked(mask=Independent(ratio=0.5))]
@@ -50,7 +50,7 @@ CHOICES: dict[str, list[Any]] = {
     "objective": [Autoregressive(), Masked(mask=Subpixel(ratio=0.3)), Masked(mask=Independent(ratio=0.3))],
     "block": [Convolution(), Mixer(), Mixer(units=9, expansion=2, norm=RootMeanSquare()), WIDE],
     "stem": [Codes(), Fourier(frequencies=4), Continuous()],
-    "codec": [ByteChannels(), PaletteColours(colours=32)],
+    "codec": [BytesSpec(), PaletteSpec(num_colors=32)],
     "positions": [NoPositions(), Learned()],
     "data": DATA,
     "init": ["keras", "openai"],
@@ -65,20 +65,25 @@ PATCHES: dict[str, list[Any]] = {
     ],
     "block": [WIDE, Axial(heads=2), Convolution()],
     "stem": [Patches(), ConvolvedPatches(channels=4), ResNet(stages=(1, 1), channels=4), Codes()],
-    "codec": [MeanColour(patch=8), DownsampledColour(patch=8), GreyThumbnail(patch=8), WholePatch(patch=8)],
+    "codec": [
+        MeanColorSpec(patch_size=8),
+        DownsampledColorSpec(patch_size=8),
+        GrayThumbnailSpec(patch_size=8),
+        FullPatchSpec(patch_size=8),
+    ],
     "head": [Linear(), Upsampling(channels=8), Regression()],
     "positions": [Factorised(), Learned()],
     "class_token": [True, False],
     "tie_blocks": [True, False],
-    "data": [Data(rows=16, cols=32)],
+    "data": [DataConfig(rows=16, cols=32)],
     "init": ["vit"],
 }
 PAINTED: dict[str, Any] = {
     "objective": Autoregressive(),
     "block": WIDE,
     "stem": Patches(),
-    "codec": MeanColour(patch=2),
-    "data": Data(rows=8, cols=8),
+    "codec": MeanColorSpec(patch_size=2),
+    "data": DataConfig(rows=8, cols=8),
     "tie_blocks": True,
 }
 
@@ -114,12 +119,12 @@ def fits(parts: dict[str, Any]) -> bool:
         not (grown and objective.causal)
         and not ((grown or drops) and not isinstance(parts["block"], Transformer))
         and not (objective.causal and isinstance(parts["block"], Axial))
-        and not (isinstance(head, Upsampling) and isinstance(codec, MeanColour | WholePatch))
+        and not (isinstance(head, Upsampling) and isinstance(codec, MeanColorSpec | FullPatchSpec))
         and not (isinstance(head, Regression) and (smoothed or isinstance(codec, COLOURS)))
     )
 
 
-COLOURS = MeanColour | DownsampledColour  # their codes are names, without an order
+COLOURS = MeanColorSpec | DownsampledColorSpec  # their codes are names, without an order
 
 
 def pairs(parts: dict[str, Any]) -> set[str]:
@@ -139,7 +144,7 @@ def title(recipe: Recipe) -> str:
     what = f"{mask.kind}{mask.ratio}" if mask else "ar"
     block = f"{recipe.model.block.kind}-{recipe.model.block.norm.kind}"
     names = [recipe.model.codec.kind, recipe.model.stem.kind, recipe.model.positions.kind, block, what]
-    if recipe.model.codec.cell > 1:
+    if recipe.model.codec.patch_size > 1:
         more = {
             "token": recipe.model.class_token,
             "shared": recipe.model.tie_blocks,
@@ -158,9 +163,9 @@ def title(recipe: Recipe) -> str:
 
 def codec(recipe: Recipe) -> Codec:
     """Well separated colours: corners, edges and middles of a coarse lattice; or what needs no colours."""
-    if not isinstance(recipe.model.codec, PaletteColours):
-        return recipe.model.codec.example(recipe.grid)
-    count = recipe.model.codec.colours
+    if not isinstance(recipe.model.codec, PaletteSpec):
+        return recipe.model.codec.placeholder(recipe.grid)
+    count = recipe.model.codec.num_colors
     axis = torch.tensor([0.0, 85.0, 170.0, 255.0])
     lattice = torch.cartesian_prod(axis, axis, axis)
     chosen = torch.randperm(len(lattice), generator=torch.Generator().manual_seed(0))[:count]
@@ -189,7 +194,7 @@ def images(recipe: Recipe, count: int = 3) -> Images:
     return torch.randint(0, 256, shape, dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
 
 
-def flipped(images: Images, hidden: Hidden) -> Images:
+def flipped(images: Images, hidden: Mask) -> Images:
     """The images with every bit of what is hidden turned, and nothing else."""
     cell = isqrt(images[0, 0].numel() // hidden.shape[1])
     channels = hidden.expand(*hidden.shape[:2], 3)
@@ -198,17 +203,17 @@ def flipped(images: Images, hidden: Hidden) -> Images:
     return torch.where(where, images ^ 0xFF, images)
 
 
-def numbers(net: Network, images: Images, hidden: Hidden | None = None) -> Tensor:
+def numbers(net: Network, images: Images, hidden: Mask | None = None) -> Tensor:
     """What the head gives: logits, or means."""
     return net.head(net.backbone(images, hidden))
 
 
-def nats(net: Network, images: Images, hidden: Hidden | None, answers: Answers) -> Tensor:
+def nats(net: Network, images: Images, hidden: Mask | None, answers: Answers) -> Tensor:
     """-ln p of each code, less what a regression's perfect answer has."""
     given = numbers(net, images, hidden)
     if given.shape != answers.shape:
         return -given.log_softmax(-1).gather(-1, answers[..., None])[..., 0]
-    scaled = torch.linspace(-1, 1, net.codec.levels)[answers]
+    scaled = torch.linspace(-1, 1, net.codec.vocab_size)[answers]
     perfect = Normal(scaled, 1).log_prob(scaled)
     return perfect - Normal(given, 1).log_prob(scaled)
 
@@ -216,8 +221,8 @@ def nats(net: Network, images: Images, hidden: Hidden | None, answers: Answers) 
 def start(recipe: Recipe, net: Network, problem: Problem) -> float:
     """The loss before training: ln K, or half the mean square of levels scaled to [-1, 1]."""
     if not isinstance(recipe.model.head, Regression):
-        return log(net.codec.levels)
-    squares = torch.linspace(-1, 1, net.codec.levels).square()[problem.answers]
+        return log(net.codec.vocab_size)
+    squares = torch.linspace(-1, 1, net.codec.vocab_size).square()[problem.answers]
     graded = problem.graded.expand_as(squares)
     means = [own[counted].mean() for own, counted in zip(squares, graded, strict=True)]
     return float(torch.stack(means).mean()) / 2

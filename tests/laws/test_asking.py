@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from isopix.core.random import generator
-from isopix.data.dataset import Data
+from isopix.data.dataset import DataConfig
 from isopix.objectives.network import Network
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases
@@ -16,7 +16,10 @@ from tests.laws import cases
 SELECTING = [case for case in cases.masked() if cases.network(case).backbone.selects]
 SIDE = 20  # of fewer positions a mask may hide any number
 HIDING = [
-    replace(case, data=Data(rows=SIDE * case.model.codec.cell, cols=SIDE * case.model.codec.cell))
+    replace(
+        case,
+        data=DataConfig(rows=SIDE * case.model.codec.patch_size, cols=SIDE * case.model.codec.patch_size),
+    )
     for case in SELECTING
 ]
 

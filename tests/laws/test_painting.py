@@ -12,7 +12,7 @@ from tests.laws import cases
 
 causal = pytest.mark.parametrize("recipe", cases.autoregressive(), ids=cases.title)
 GREEDY = Sampling(top_k=1)
-EXACT = {"bytes", "whole_patch"}  # codes that keep every pixel
+EXACT = {"bytes", "full_patch"}  # codes that keep every pixel
 
 
 @causal

@@ -59,12 +59,12 @@ def recipe(name: str, changes: list[str]):
 
 
 def final(out: Path) -> dict[str, Tensor]:
-    tensors = checkpoint.newest(out / "checkpoints").checkpoint.tensors
+    tensors = checkpoint.load_latest(out / "checkpoints").checkpoint.tensors
     return {f"{group}/{name}": tensor for group, named in tensors.items() for name, tensor in named.items()}
 
 
 def losses(out: Path) -> list[tuple[str, int, float]]:
-    records = log.read(out / "log.jsonl")
+    records = log.read_log(out / "log.jsonl")
     return [
         (r["kind"], r["step"], r.get("loss_nats", r.get("class_nats")))
         for r in records
@@ -108,9 +108,9 @@ def test_a_run_killed_between_checkpoints_goes_on_from_the_last_one(tmp_path: Pa
 def test_resume_refuses_other_images(tmp_path: Path) -> None:
     out = tmp_path / "run"
     start(recipe("igpt.digits", []), out, device=CPU, watch=Watch(stop=StopAt(2)))
-    found = checkpoint.newest(out / "checkpoints").checkpoint
+    found = checkpoint.load_latest(out / "checkpoints").checkpoint
     records = {**found.records, "state": {**found.records["state"], "data": "0" * 64}}
-    checkpoint.save(found.path, found.tensors, records)
+    checkpoint.save_checkpoint(found.path, found.tensors, records)
     with pytest.raises(ValueError, match=r"the images of 'digits' are not those that run .* started with"):
         resume(out, device=CPU, watch=Watch())
 
@@ -119,10 +119,10 @@ def test_resume_refuses_other_images(tmp_path: Path) -> None:
 def test_resume_says_what_keeps_it_from_being_bit_for_bit(tmp_path: Path, name: str, then: object) -> None:
     out = tmp_path / "run"
     start(recipe("igpt.digits", []), out, device=CPU, watch=Watch(stop=StopAt(2)))
-    found = checkpoint.newest(out / "checkpoints").checkpoint
+    found = checkpoint.load_latest(out / "checkpoints").checkpoint
     records = {**found.records, "environment": {**found.records["environment"], name: then}}
-    checkpoint.save(found.path, found.tensors, records)
+    checkpoint.save_checkpoint(found.path, found.tensors, records)
     resume(out, device=CPU, watch=Watch())
-    notes = [r["text"] for r in log.read(out / "log.jsonl") if r["kind"] == "note"]
+    notes = [r["text"] for r in log.read_log(out / "log.jsonl") if r["kind"] == "note"]
     now = found.records["environment"][name]
     assert notes == [f"resumed with {name} {now}, the run had {then}: weights may differ in the last bits"]

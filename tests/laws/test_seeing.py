@@ -6,13 +6,13 @@ from einops import rearrange
 from torch import Tensor
 
 from isopix.core.random import generator
-from isopix.core.types import Hidden
+from isopix.core.types import Mask
 from isopix.model.norms import Layer, NormSpec, RootMeanSquare
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases
 
 
-def at(recipe: Recipe, position: int) -> Hidden:
+def at(recipe: Recipe, position: int) -> Mask:
     """One position."""
     return (torch.arange(recipe.grid.positions) == position)[None, :, None]
 
@@ -79,7 +79,7 @@ def permuted(recipe: Recipe) -> tuple[Tensor, Tensor]:
     x = cases.images(recipe, 2)
     order = torch.randperm(recipe.grid.positions, generator=torch.Generator().manual_seed(5))
     before = cases.numbers(net, x)
-    cell = recipe.model.codec.cell
+    cell = recipe.model.codec.patch_size
     cells = rearrange(x, "b c (h p) (w q) -> b (h w) c p q", p=cell, q=cell)[:, order]
     shuffled = rearrange(cells, "b (h w) c p q -> b c (h p) (w q)", h=recipe.grid.rows)
     with torch.no_grad():

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from isopix.storage import checkpoint
-from isopix.storage.log import Log
+from isopix.storage.log import RunLog
 from isopix.storage.run_folder import RunFolder
 from isopix.train.signals import stop_requested
 
@@ -37,9 +37,9 @@ def answer(word):
 def train(path, steps):
     run = RunFolder(path)
     with stop_requested() as request, run.lock():
-        found = checkpoint.newest(run.checkpoints).checkpoint
+        found = checkpoint.load_latest(run.checkpoints).checkpoint
         tensors, step = (found.tensors, found.records["state"]["step"]) if found else (begin(), 0)
-        log = Log(run.log)
+        log = RunLog(run.log)
         log.truncate_after(step)
         answer("ready")
         while step < steps and request.signal is None:
@@ -47,7 +47,9 @@ def train(path, steps):
             tensors = advance(tensors, step)
             log.write({"kind": "train", "step": step})
             log.sync()
-            checkpoint.save(checkpoint.step_folder(run.checkpoints, step), tensors, {"state": {"step": step}})
+            checkpoint.save_checkpoint(
+                checkpoint.step_folder(run.checkpoints, step), tensors, {"state": {"step": step}}
+            )
             checkpoint.prune(run.checkpoints)
         log.close()
     return ASKED_TO_STOP if request.signal else 0

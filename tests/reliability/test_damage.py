@@ -27,7 +27,7 @@ def state(step):
 
 def save(checkpoints, step):
     folder = checkpoint.step_folder(checkpoints, step)
-    checkpoint.save(folder, state(step), {"state": {"step": step, "seconds": 0.5}})
+    checkpoint.save_checkpoint(folder, state(step), {"state": {"step": step, "seconds": 0.5}})
     return folder
 
 
@@ -101,12 +101,12 @@ def spoil(pair, folder, seed):
     shutil.copytree(pair, folder)
     victim = folder / "step-00000002"
     mutate(victim / name, chance)
-    found = checkpoint.newest(folder)
+    found = checkpoint.load_latest(folder)
     case = f"{mutate.__name__} of {name} (seed {seed})"
     assert found.checkpoint is not None, case
     assert found.checkpoint.records["state"]["step"] == 1, f"{case} was not noticed"
-    assert [error.path for error in found.rejected] == [victim], case
-    reason = found.rejected[0].reason
+    assert [error.path for error in found.damaged] == [victim], case
+    reason = found.damaged[0].reason
     # A spoilt manifest may show as a file that it describes wrongly.
     suspects = PARTS if name == "manifest.json" else (name,)
     assert any(part in reason for part in suspects), f"{case}: {reason}"
@@ -137,8 +137,8 @@ def test_every_bit_of_a_manifest_counts(pair, tmp_path):
         bad = bytearray(good)
         bad[place] ^= 1 << chance.randrange(8)
         manifest.write_bytes(bad)
-        with pytest.raises(checkpoint.DamagedError):
-            checkpoint.load(manifest.parent)
+        with pytest.raises(checkpoint.DamagedCheckpointError):
+            checkpoint.load_checkpoint(manifest.parent)
 
 
 @contextmanager
@@ -156,10 +156,10 @@ def check_refusal(folder, error):
     message = str(error.value)
     assert message.startswith(f"checkpoint {folder / 'step-00000002'} of 512 bytes cannot be written: ")
     assert f"bytes free in {folder}" in message
-    assert "make room and run it again, or resume it" in message
+    assert "free some space, then run it again or resume it" in message
     assert "\n" not in message
     assert [path.name for path in folder.iterdir()] == ["step-00000001"]
-    checkpoint.load(folder / "step-00000001")
+    checkpoint.load_checkpoint(folder / "step-00000001")
 
 
 def test_a_file_that_may_not_grow_leaves_the_previous_checkpoint_and_one_line(tmp_path):
@@ -194,7 +194,7 @@ def test_a_full_disk_leaves_the_previous_checkpoint_and_one_line(small_disk):
             save(checkpoints, 2)
         check_refusal(checkpoints, error)
         ballast.unlink()
-    assert checkpoint.load(save(checkpoints, 2)).records["state"]["step"] == 2
+    assert checkpoint.load_checkpoint(save(checkpoints, 2)).records["state"]["step"] == 2
 
 
 def check_history(template, history, keep):
@@ -214,7 +214,7 @@ def check_history(template, history, keep):
             checkpoint.prune(checkpoints, keep)
             good = good[-keep:]
             for kept in good:
-                checkpoint.load(checkpoint.step_folder(checkpoints, kept))
+                checkpoint.load_checkpoint(checkpoint.step_folder(checkpoints, kept))
             if len(good) == keep:
                 assert min(path.name for path in checkpoints.iterdir()) == f"step-{good[0]:08d}"
 

@@ -33,14 +33,14 @@ def wait_for_step(run: Path, step: int) -> None:
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         file = run / "log.jsonl"
-        if file.exists() and any(each["step"] >= step for each in log.read(file)):
+        if file.exists() and any(each["step"] >= step for each in log.read_log(file)):
             return
         time.sleep(0.02)
     pytest.fail(f"step {step} was not reached")
 
 
 def weights(run: Path) -> dict[str, torch.Tensor]:
-    return checkpoint.newest(run / "checkpoints").checkpoint.tensors["model"]
+    return checkpoint.load_latest(run / "checkpoints").checkpoint.tensors["model"]
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def test_the_next_command_ends_with_the_same_weights(
         assert process.returncode == -signal.SIGKILL
     else:
         assert process.returncode == 75, err
-        step = int(checkpoint.newest(run / "checkpoints").checkpoint.path.name.removeprefix("step-"))
+        step = int(checkpoint.load_latest(run / "checkpoints").checkpoint.path.name.removeprefix("step-"))
         words = " ".join(out.split())
         assert f"stopped at step {step} and saved; go on with: isopix resume {run}" in words
     with isopix("resume", str(run)) as process:
@@ -74,5 +74,5 @@ def test_the_next_command_ends_with_the_same_weights(
     ours, whole = weights(run), weights(uninterrupted)
     assert ours.keys() == whole.keys()
     assert all(torch.equal(ours[name], whole[name]) for name in ours)
-    steps = [each["step"] for each in log.read(run / "log.jsonl") if each["kind"] == "train"]
+    steps = [each["step"] for each in log.read_log(run / "log.jsonl") if each["kind"] == "train"]
     assert steps == list(range(1, 401))

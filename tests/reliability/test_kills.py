@@ -58,8 +58,8 @@ def say(line):
 
 
 def newest_step(run):
-    found = checkpoint.newest(run.checkpoints)
-    assert found.rejected == []
+    found = checkpoint.load_latest(run.checkpoints)
+    assert found.damaged == []
     return found.checkpoint.records["state"]["step"] if found.checkpoint else 0
 
 
@@ -85,7 +85,9 @@ def campaign(server, folder, *, at_least, inside_a_save):
         os.kill(pid, signal.SIGKILL)
         assert server.finish() == -signal.SIGKILL
         inside += bool(strays(run.checkpoints))
-        logged = max((record["step"] for record in log.read(run.log)), default=0) if run.log.exists() else 0
+        logged = (
+            max((record["step"] for record in log.read_log(run.log)), default=0) if run.log.exists() else 0
+        )
         step = newest_step(run)
         assert step >= max(reached, logged - 1), "a kill cost more than the step it fell into"
         reached = step
@@ -122,15 +124,15 @@ def test_a_signal_ends_a_run_after_its_step_and_loses_nothing(server, tmp_path):
         os.kill(pid, asking)
         assert server.finish() == ASKED_TO_STOP
         slowest = max(slowest, time.perf_counter() - asked)
-        assert newest_step(run) == log.read(run.log)[-1]["step"]
+        assert newest_step(run) == log.read_log(run.log)[-1]["step"]
     assert strays(tmp_path) == []
-    assert [record["step"] for record in log.read(run.log)] == list(range(1, newest_step(run) + 1))
+    assert [record["step"] for record in log.read_log(run.log)] == list(range(1, newest_step(run) + 1))
     assert slowest < 2
     say(f"15 signals, all saved; the slowest took {slowest:.3f} s")
 
 
 def wait_for_step(run, step):
     deadline = time.monotonic() + 20
-    while log.read(run.log)[-1]["step"] < step:
+    while log.read_log(run.log)[-1]["step"] < step:
         assert time.monotonic() < deadline
         time.sleep(0.002)

@@ -72,7 +72,7 @@ def test_incompatible_settings_are_rejected_before_any_output(
 
 def test_unknown_data_set(isopix: Run) -> None:
     answer = isopix("pretrain", "igpt.digits", "--data", "cifar11", "--out", "r")
-    refused(answer, f"unknown data set 'cifar11'; give {SOURCES}, or one of: {NAMES}")
+    refused(answer, f"unknown dataset 'cifar11'; give {SOURCES}, or one of: {NAMES}")
     assert not Path("r").exists()
 
 
@@ -85,7 +85,7 @@ def test_empty_folder(isopix: Run) -> None:
     Path("nothing").mkdir()
     answer = isopix("pretrain", "igpt.digits", "--data", "nothing", "--out", "r")
     endings = ".jpg .jpeg .png .webp .bmp .gif .tif .tiff"
-    refused(answer, f"folder nothing holds no images; allowed endings: {endings}")
+    refused(answer, f"folder nothing has no images; allowed suffixes: {endings}")
 
 
 def test_an_unreadable_file_is_skipped_printed_and_listed_in_the_run(isopix: Run, workplace: Path) -> None:
@@ -119,7 +119,7 @@ def test_a_probe_needs_two_classes(isopix: Run, workplace: Path) -> None:
     (workplace / "photos").mkdir()
     (workplace / "only").rename(workplace / "photos" / "cats")
     assert isopix("pretrain", "igpt.digits", "--data", "photos", "--out", "r", *QUICK)[0] == 0
-    refused(isopix("probe", "r"), "probe needs two classes or more; data set 'photos' has one: cats")
+    refused(isopix("probe", "r"), "probe needs two classes or more; dataset 'photos' has one: cats")
 
 
 def test_an_invalid_image_size(isopix: Run) -> None:
@@ -132,7 +132,7 @@ def test_a_palette_of_another_size(isopix: Run) -> None:
     np.save("gray.npy", colors)
     assert isopix("palette", "import", "gray.npy", "--range", "0", "1", "--out", "gray.npz")[0] == 0
     answer = isopix("pretrain", "igpt.digits", "--palette", "gray.npz", "--out", "r")
-    refused(answer, "the palette has 16 colours; codec.colours is 17")
+    refused(answer, "the palette has 16 colors; codec.num_colors is 17")
 
 
 def test_a_truncated_checkpoint(isopix: Run) -> None:
@@ -142,7 +142,7 @@ def test_a_truncated_checkpoint(isopix: Run) -> None:
         with file.open("r+b") as opened:
             opened.truncate(100)
     message = (
-        f"checkpoint r/checkpoints/step-00000002: model.safetensors has 100 bytes, manifest says {size}: "
+        f"checkpoint r/checkpoints/step-00000002: model.safetensors has 100 bytes, the manifest has {size}: "
         "truncated; no checkpoint in r/checkpoints is intact"
     )
     refused(isopix("sample", "r"), message)
@@ -160,9 +160,9 @@ def test_a_truncated_newest_checkpoint_is_reported_and_skipped(isopix: Run) -> N
 def test_a_checkpoint_with_another_palette(isopix: Run) -> None:
     assert isopix("pretrain", "igpt.digits", "--out", "r", *QUICK)[0] == 0
     for folder in Path("r/checkpoints").iterdir():
-        found = checkpoint.load(folder)
+        found = checkpoint.load_checkpoint(folder)
         found.tensors["model"]["codec.fixed"][0, 0] += 65536
-        checkpoint.save(folder, found.tensors, found.records)
+        checkpoint.save_checkpoint(folder, found.tensors, found.records)
     code, _, err = isopix("sample", "r")
     assert code == 2
     stated = found.records["state"]["codec"][:12]
@@ -194,7 +194,7 @@ def test_a_run_folder_that_is_not_empty(isopix: Run) -> None:
 
 def test_a_missing_run_folder(isopix: Run) -> None:
     refused(isopix("sample", "nowhere"), "run folder nowhere does not exist")
-    refused(isopix("sample", "photos"), "photos holds no recipe.json; not a run folder")
+    refused(isopix("sample", "photos"), "photos has no recipe.json; it is not a run folder")
 
 
 def test_a_full_disk(isopix: Run) -> None:
@@ -250,4 +250,4 @@ def test_rows_must_leave_something_to_complete(isopix: Run, rows: str) -> None:
 def test_an_unavailable_device(isopix: Run) -> None:
     code, _, err = isopix("plan", "igpt.s", "--device", "cuda:9")
     assert code == 2
-    assert err.startswith("isopix: device 'cuda:9' is not available here; available: auto, cpu")
+    assert err.startswith("isopix: device 'cuda:9' is not available; available: auto, cpu")

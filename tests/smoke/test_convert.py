@@ -91,9 +91,7 @@ def test_an_imported_model_cannot_be_resumed(exported: Run) -> None:
 
 
 def test_a_hugging_face_folder_is_not_a_run_and_the_error_names_the_command(exported: Run) -> None:
-    line = (
-        "exported is a Hugging Face model; isopix convert huggingface exported OUT makes a run folder of it"
-    )
+    line = "exported is a Hugging Face model; isopix convert huggingface exported OUT converts it to a run folder"
     for verb in ("verify", "probe", "sample", "report"):
         refused(exported(verb, "exported"), line)
     with pytest.raises(ValueError, match=f"^{line}$"):
@@ -188,7 +186,7 @@ def test_verify_names_a_changed_file_of_the_newest_checkpoint(exported: Run, nam
     for folder in ("run", str(newest)):
         code, out, err = exported("verify", folder, *words)
         assert (code, out) == (2, "")
-        assert f"{name} does not have the sha256 that the manifest says: altered" in err
+        assert f"{name} does not have the sha256 of the manifest: changed" in err
 
 
 def test_the_loss_is_compared_with_the_published_one(exported: Run, monkeypatch: pytest.MonkeyPatch) -> None:

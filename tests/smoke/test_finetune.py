@@ -81,7 +81,7 @@ def test_an_unfinished_refit_prints_the_resume_command(trained: Run) -> None:
         code, out, err = trained(name, "ft")
         assert (code, out) == (2, "")
         assert err.count("\n") == 1
-        assert "has no run of its own yet" in err
+        assert "has no checkpoints yet" in err
         assert "isopix finetune run --limit 100 --out ft --refit-on-validation" in err
 
 
@@ -125,7 +125,7 @@ def test_finetune_needs_labels(trained: Run, workplace: Path) -> None:
     for name in ("cats", "dogs"):
         (workplace / "photos" / name).rmdir()
     message = (
-        "finetune needs labels; data set 'photos' has none in train, validation, test: in a folder, put the "
+        "finetune needs labels; dataset 'photos' has none in train, validation, test: in a folder, put the "
         "images of each class in a sub-folder; in an .npz file, give y_train and y_test"
     )
     refused(trained("finetune", "run", "--data", "photos", "--out", "ft", *TUNE), message)

@@ -26,7 +26,7 @@ def test_a_patch_run_works_with_the_commands_of_masked_runs(isopix: Run, workpla
 
 
 def test_patch_regression_works_with_the_same_commands(isopix: Run) -> None:
-    target = ["codec=whole_patch", "codec.patch=8", "head=regression"]
+    target = ["codec=full_patch", "codec.patch_size=8", "head=regression"]
     assert isopix("pretrain", "vit.tiny", *SMALL, *SHORT, *target, "--out", "run")[0] == 0
     tune = ["finetune", "run", "--labels", "50%", "--out", "ft", "steps=2", "batch_size=4", *SHORT]
     for words in (

@@ -50,4 +50,4 @@ def test_resuming_a_finished_run_notes_no_differences(isopix: Run, monkeypatch: 
     real = runs.environment
     monkeypatch.setattr(runs, "environment", lambda device: {**real(device), "threads": 99})
     assert isopix("resume", "r")[0] == 0
-    assert [each for each in log.read(Path("r/log.jsonl")) if each["kind"] == "note"] == []
+    assert [each for each in log.read_log(Path("r/log.jsonl")) if each["kind"] == "note"] == []

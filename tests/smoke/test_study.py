@@ -111,8 +111,8 @@ def test_errors_are_reported_and_nothing_is_written(isopix: Run) -> None:
         ([*STUDY, "stepps=3"], "unknown setting 'stepps'"),
         ([*STUDY, "--scale", "huge"], "--scale is 'huge'; allowed: tiny, small, paper"),
         ([*STUDY, "--jobs", "0"], "--jobs is 0; allowed: 1 or more"),
-        ([*STUDY, "--device", "tpu"], "device 'tpu' is not available here"),
-        ([*STUDY, "--data", "digitz"], "unknown data set 'digitz'"),
+        ([*STUDY, "--device", "tpu"], "device 'tpu' is not available"),
+        ([*STUDY, "--data", "digitz"], "unknown dataset 'digitz'"),
     ):
         code, _, err = isopix(*words)
         assert (code, message in err) == (2, True), err

@@ -99,8 +99,8 @@ def test_an_empty_data_path_is_not_the_current_folder(isopix: Run) -> None:
 
 
 def test_too_many_palette_colors_name_the_setting(isopix: Run) -> None:
-    message = "codec.colours: 99 colours were asked for, but the images have only 17 distinct ones"
-    refused(isopix("pretrain", "igpt.digits", "--out", "r", "codec.colours=99"), message)
+    message = "codec.num_colors: 99 colors requested, but the images have only 17 distinct colors"
+    refused(isopix("pretrain", "igpt.digits", "--out", "r", "codec.num_colors=99"), message)
 
 
 def test_no_command_writes_into_a_checkpoint(isopix: Run) -> None:
@@ -116,7 +116,7 @@ def test_no_command_writes_into_a_checkpoint(isopix: Run) -> None:
     assert not list(Path("r/samples").iterdir())
     answer = isopix("pretrain", "igpt.digits", "--data", "r", "--out", "other")
     ways = "a folder of images, an .npz file, a Parquet file or folder"
-    refused(answer, f"folder r is a run folder; as a data set give {ways}")
+    refused(answer, f"folder r is a run folder; as a dataset give {ways}")
 
 
 SAMPLING = "temperature inf must be a number greater than 0; top_k=1 takes the likeliest code"

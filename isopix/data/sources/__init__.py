@@ -1,1 +1,1 @@
-"""Where pictures come from: folders, NumPy archives, Parquet files, the Hugging Face Hub, bundled digits."""
+"""Sources of images: folders, NumPy archives, Parquet files, the Hugging Face Hub, scikit-learn's digits."""

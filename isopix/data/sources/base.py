@@ -1,8 +1,6 @@
-"""Source: what a reader finds and says of it, before any picture is decoded."""
+"""Source: the splits, labels and class names of a dataset, before any image is decoded."""
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -11,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 SplitName = Literal["train", "validation", "test"]
-Picture = Path | bytes | NDArray[Any]  # a file, an encoded image, or pixels [H W], [H W 3], [H W 4]
+RawImage = Path | bytes | NDArray[Any]  # a file, an encoded image, or pixels [H W], [H W 3], [H W 4]
 
-SPLITS: tuple[SplitName, ...] = ("train", "validation", "test")
+SPLIT_NAMES: tuple[SplitName, ...] = ("train", "validation", "test")
 
-# Words for a split in the names of folders and files; what they are called here.
-SPLIT_WORDS: dict[str, SplitName] = {
+# Names of splits in folder and file names.
+SPLIT_ALIASES: dict[str, SplitName] = {
     "train": "train",
     "validation": "validation",
     "valid": "validation",
@@ -24,33 +22,42 @@ SPLIT_WORDS: dict[str, SplitName] = {
     "test": "test",
 }
 
-PAPER_HOLDOUT = 0.1  # iGPT section 3.1: CIFAR-10, CIFAR-100, STL-10; ImageNet holds out 0.04
+DEFAULT_HOLDOUT = 0.1  # iGPT section 3.1: CIFAR-10, CIFAR-100, STL-10; ImageNet holds out 0.04
 
 
 @dataclass(frozen=True)
-class Part:
-    """One split as its source keeps it, in an order that never changes."""
+class SourceSplit:
+    """One split of a source, in a fixed order."""
 
-    count: int
-    pictures: Callable[[], Iterator[Picture]]
-    name: Callable[[int], str]  # what picture i is called in a report
+    num_images: int
+    images: Callable[[], Iterator[RawImage]]
+    image_name: Callable[[int], str]  # of image i, for messages
     labels: NDArray[np.int64] | None
 
 
 @dataclass(frozen=True)
 class Source:
-    """The splits that a source has; `digest` changes with any byte of its content."""
+    """The splits of a dataset; `content_hash` changes with any byte of its content."""
 
     name: str
-    parts: Mapping[SplitName, Part]
-    classes: tuple[str, ...]  # empty without labels
-    digest: str
-    holdout: float = PAPER_HOLDOUT
+    splits: Mapping[SplitName, SourceSplit]
+    classes: tuple[str, ...]  # class names; empty without labels
+    content_hash: str
+    holdout: float = DEFAULT_HOLDOUT
+
+
+def array_split(pixels: NDArray[Any], labels: NDArray[np.int64] | None, where: str) -> SourceSplit:
+    """Return a split of images in memory. Raises ValueError if the numbers of images and labels differ."""
+    if labels is not None and len(labels) != len(pixels):
+        raise ValueError(f"{where} has {len(pixels)} images but {len(labels)} labels")
+    return SourceSplit(len(pixels), lambda: iter(pixels), lambda i: f"{where} row {i}", labels)
 
 
 def labels_or_none(values: Iterable[int | None], where: str) -> NDArray[np.int64] | None:
-    """Class numbers, or None if every one is missing (hub test sets write -1). Raises ValueError if only some
-    are."""
+    """Return class indices, or None if all are missing (test sets on the Hub have -1).
+
+    Raises ValueError if only some are missing.
+    """
     labels = np.array([-1 if value is None else value for value in values], dtype=np.int64)
     missing = int((labels < 0).sum())
     if missing == len(labels):
@@ -62,47 +69,12 @@ def labels_or_none(values: Iterable[int | None], where: str) -> NDArray[np.int64
     return labels
 
 
-def class_names(names: Iterable[str], parts: Mapping[SplitName, Part]) -> tuple[str, ...]:
-    """The given names, or the numbers themselves. Raises ValueError if a label has no name."""
-    tops = [int(part.labels.max()) for part in parts.values() if part.labels is not None]
-    if not tops:
+def class_names(names: Iterable[str], splits: Mapping[SplitName, SourceSplit]) -> tuple[str, ...]:
+    """Return the given names, or the class indices as names. Raises ValueError if a label has no name."""
+    largest = [int(split.labels.max()) for split in splits.values() if split.labels is not None]
+    if not largest:
         return ()
-    named = tuple(str(name) for name in names) or tuple(str(i) for i in range(max(tops) + 1))
-    if max(tops) >= len(named):
-        raise ValueError(f"label {max(tops)} has no class name; there are {len(named)} names")
+    named = tuple(str(name) for name in names) or tuple(str(i) for i in range(max(largest) + 1))
+    if max(largest) >= len(named):
+        raise ValueError(f"label {max(largest)} has no class name; there are {len(named)} class names")
     return named
-
-
-def digest_of(*pieces: bytes) -> str:
-    """blake2b of pieces, each with its length, so that no two lists of pieces look the same."""
-    state = hashlib.blake2b(digest_size=16)
-    for piece in pieces:
-        state.update(len(piece).to_bytes(8, "little"))
-        state.update(piece)
-    return state.hexdigest()
-
-
-def digest_files(files: Mapping[str, Path]) -> dict[str, str]:
-    """blake2b of each file's content by name; threads, because hashing leaves Python's lock."""
-    with ThreadPoolExecutor() as pool:
-        return dict(zip(files, pool.map(_digest_file, files.values()), strict=True))
-
-
-def digest_tree(files: Mapping[str, Path]) -> str:
-    """One digest of names and contents."""
-    return digest_of(
-        *(
-            f"{name}/{digest}".encode("utf-8", "surrogateescape")
-            for name, digest in digest_files(files).items()
-        )
-    )
-
-
-def _digest_file(path: Path) -> str:
-    if not path.is_file():
-        return "not a regular file"
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
-    except OSError as error:
-        return f"unreadable: {error.strerror}"

@@ -1,4 +1,4 @@
-"""Tables in the Hugging Face layout: an image column of {bytes, path} and a column of class numbers."""
+"""Tables in the Hugging Face layout: an image column of {bytes, path} and a column of class indices."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -6,25 +6,29 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from isopix.data.sources.base import Part, labels_or_none
+from isopix.data.sources.base import SourceSplit, labels_or_none
 
-ROWS = 1024  # read at once
-LABEL_NAMES = ("label", "labels", "fine_label")  # tried in this order where several columns could be it
+ROWS_PER_BATCH = 1024  # read at a time
+LABEL_NAMES = (
+    "label",
+    "labels",
+    "fine_label",
+)  # in order of preference, if several columns could be the label
 
 
-class Columns(NamedTuple):
-    """Which columns of a table are the image and the label, and the class names that its metadata gives."""
+class ImageColumns(NamedTuple):
+    """The columns of images and labels of a table, and the class names in its metadata."""
 
     image: str
     label: str | None
     names: tuple[str, ...]
 
 
-def find_columns(schema: pa.Schema, where: str) -> Columns:
-    """The first column of struct {bytes, ...}; the label by type ClassLabel, else by name, else the only
-    integer.
+def find_columns(schema: pa.Schema, where: str) -> ImageColumns:
+    """Return the first column of struct {bytes, ...} and the label column.
 
-    Raises ValueError if there is no image column.
+    The label column is of type ClassLabel, or else known by its name, or else the only integer column. Raises
+    ValueError if there is no image column.
     """
     structs = [field for field in schema if pa.types.is_struct(field.type)]
     images = [field.name for field in structs if field.type.get_field_index("bytes") >= 0]
@@ -39,22 +43,25 @@ def find_columns(schema: pa.Schema, where: str) -> Columns:
     typed = [name for name in integers if features.get(name, {}).get("_type") == "ClassLabel"]
     label = _choose_label(typed or integers)
     names = features.get(label, {}).get("names", ()) if label else ()
-    return Columns(images[0], label, tuple(names.values() if isinstance(names, Mapping) else names))
+    return ImageColumns(images[0], label, tuple(names.values() if isinstance(names, Mapping) else names))
 
 
-def table_part(
-    count: int, batches: Callable[[str], Iterator[pa.Array]], columns: Columns, name: Callable[[int], str]
-) -> Part:
-    """The part whose images and labels lie in these columns, read batch by batch."""
+def table_split(
+    num_images: int,
+    batches: Callable[[str], Iterator[pa.Array]],
+    columns: ImageColumns,
+    image_name: Callable[[int], str],
+) -> SourceSplit:
+    """Return the split whose images and labels are in these columns, read batch by batch."""
 
-    def pictures() -> Iterator[bytes]:
+    def images() -> Iterator[bytes]:
         for structs in batches(columns.image):
-            yield from (picture or b"" for picture in structs.field("bytes").to_pylist())
+            yield from (image or b"" for image in structs.field("bytes").to_pylist())
 
     if columns.label is None:
-        return Part(count, pictures, name, None)
+        return SourceSplit(num_images, images, image_name, None)
     values = (value for chunk in batches(columns.label) for value in chunk.to_pylist())
-    return Part(count, pictures, name, labels_or_none(values, f"column '{columns.label}'"))
+    return SourceSplit(num_images, images, image_name, labels_or_none(values, f"column '{columns.label}'"))
 
 
 def _choose_label(candidates: list[str]) -> str | None:

@@ -1,4 +1,4 @@
-"""Data sets of the Hugging Face hub, through the optional `datasets` library and its own disk cache."""
+"""Datasets on the Hugging Face Hub, through the optional `datasets` library and its own disk cache."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -6,68 +6,69 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from isopix.data.sources.base import PAPER_HOLDOUT, Part, Source, SplitName, class_names, digest_tree
-from isopix.data.sources.hf_columns import ROWS, Columns, find_columns, table_part
+from isopix.data.sources.base import DEFAULT_HOLDOUT, Source, SourceSplit, SplitName, class_names
+from isopix.data.sources.hf_columns import ROWS_PER_BATCH, ImageColumns, find_columns, table_split
+from isopix.storage.hashing import hash_tree
 
 
-class HubSet(NamedTuple):
-    """Where the hub keeps a data set, and which of its splits is which."""
+class HubDataset(NamedTuple):
+    """The repository of a dataset, and the names of its splits."""
 
     repository: str
     splits: Mapping[SplitName, str]
-    holdout: float = PAPER_HOLDOUT
+    holdout: float = DEFAULT_HOLDOUT
 
 
 # ImageNet's test labels are not public, so its validation set is the test set, as in the papers.
-HUB: dict[str, HubSet] = {
-    "cifar10": HubSet("uoft-cs/cifar10", {"train": "train", "test": "test"}),
-    "cifar100": HubSet("uoft-cs/cifar100", {"train": "train", "test": "test"}),
-    "stl10": HubSet("tanganke/stl10", {"train": "train", "test": "test"}),
-    "imagenet-1k": HubSet("ILSVRC/imagenet-1k", {"train": "train", "test": "validation"}, holdout=0.04),
-    "tiny-imagenet": HubSet("zh-plus/tiny-imagenet", {"train": "train", "test": "valid"}),
+HUB_DATASETS: dict[str, HubDataset] = {
+    "cifar10": HubDataset("uoft-cs/cifar10", {"train": "train", "test": "test"}),
+    "cifar100": HubDataset("uoft-cs/cifar100", {"train": "train", "test": "test"}),
+    "stl10": HubDataset("tanganke/stl10", {"train": "train", "test": "test"}),
+    "imagenet-1k": HubDataset("ILSVRC/imagenet-1k", {"train": "train", "test": "validation"}, holdout=0.04),
+    "tiny-imagenet": HubDataset("zh-plus/tiny-imagenet", {"train": "train", "test": "valid"}),
 }
-WAYS_ROUND = "a folder of images, an .npz file, a Parquet file or folder"
+LOCAL_SOURCES = "a folder of images, an .npz file, a Parquet file or folder"
 
 
 def read_hub(name: str) -> Source:
-    """A data set of the hub by its short name.
+    """Return a dataset of the Hub by its short name.
 
-    Raises RuntimeError if the library is not installed or the hub cannot be reached; the line names the ways
-    round it.
+    Raises RuntimeError, which lists the alternatives, if the library is not installed or the Hub cannot be
+    reached.
     """
-    hub = HUB[name]
-    splits = {split: _load_dataset(name, hub.repository, theirs) for split, theirs in hub.splits.items()}
-    columns = find_columns(splits["train"].features.arrow_schema, f"data set '{name}'")
-    parts = {split: _hub_part(dataset, columns, f"{name} {split}") for split, dataset in splits.items()}
-    files = [Path(file["filename"]) for dataset in splits.values() for file in dataset.cache_files]
-    digest = digest_tree({f"{i} {file.name}": file for i, file in enumerate(files)})
-    return Source(name, parts, class_names(columns.names, parts), digest, hub.holdout)
+    hub = HUB_DATASETS[name]
+    loaded = {split: _load_split(name, hub.repository, hub_split) for split, hub_split in hub.splits.items()}
+    columns = find_columns(loaded["train"].features.arrow_schema, f"dataset '{name}'")
+    splits = {split: _hub_split(dataset, columns, f"{name} {split}") for split, dataset in loaded.items()}
+    files = [Path(file["filename"]) for dataset in loaded.values() for file in dataset.cache_files]
+    content_hash = hash_tree({f"{i} {file.name}": file for i, file in enumerate(files)})
+    return Source(name, splits, class_names(columns.names, splits), content_hash, hub.holdout)
 
 
-def _load_dataset(name: str, repository: str, split: str) -> Any:
+def _load_split(name: str, repository: str, split: str) -> Any:
     try:
         import datasets  # noqa: PLC0415  # the optional extra `hub`
     except ImportError:
         raise RuntimeError(
-            f"data set '{name}' comes from the Hugging Face hub and needs the network and "
-            f"pip install 'isopix[hub]'; without them give {WAYS_ROUND}"
+            f"dataset '{name}' is on the Hugging Face Hub and needs the network and "
+            f"pip install 'isopix[hub]'; or give {LOCAL_SOURCES}"
         ) from None
     try:
         return datasets.load_dataset(repository, split=split, keep_in_memory=False)
     except Exception as error:  # connection, proxy, log-in and cache errors of four libraries
         reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}".rstrip(": ")
         raise RuntimeError(
-            f"data set '{name}' cannot be fetched from the Hugging Face hub: no network or no access "
-            f"({reason}); give {WAYS_ROUND}, or fill the hub's cache elsewhere and set HF_HUB_OFFLINE=1"
+            f"dataset '{name}' cannot be downloaded from the Hugging Face Hub: no network or no access "
+            f"({reason}); give {LOCAL_SOURCES}, or copy a filled Hub cache and set HF_HUB_OFFLINE=1"
         ) from error
 
 
-def _hub_part(dataset: Any, columns: Columns, where: str) -> Part:
+def _hub_split(dataset: Any, columns: ImageColumns, where: str) -> SourceSplit:
     table = dataset.with_format("arrow")
     count = len(dataset)
 
     def batches(column: str) -> Iterator[pa.Array]:
-        for start in range(0, count, ROWS):
-            yield from table[start : start + ROWS].column(column).chunks
+        for start in range(0, count, ROWS_PER_BATCH):
+            yield from table[start : start + ROWS_PER_BATCH].column(column).chunks
 
-    return table_part(count, batches, columns, lambda i: f"{where} row {i}")
+    return table_split(count, batches, columns, lambda i: f"{where} row {i}")

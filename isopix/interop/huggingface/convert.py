@@ -61,18 +61,18 @@ def write(folder: Path, network: Network, *, card: str) -> None:
         raise ValueError(f"{folder} is there already; a model is written to a folder that is new or empty")
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = folder.with_name(f".tmp-{folder.name}-{os.getpid()}")
-    with atomic.room_for(f"model {folder}", folder.parent):
+    with atomic.report_disk_full(f"model {folder}", folder.parent):
         try:
             temporary.mkdir()
-            safetensors_io.write(temporary / "model.safetensors", tensors, {"format": "pt"})
+            safetensors_io.write_tensors(temporary / "model.safetensors", tensors, {"format": "pt"})
             for name, values in files.items():
-                atomic.write(temporary / name, atomic.json_bytes(values))
-            atomic.write(temporary / "README.md", card.encode())
-            atomic.sync_folder(temporary)
+                atomic.write_bytes(temporary / name, atomic.json_bytes(values))
+            atomic.write_bytes(temporary / "README.md", card.encode())
+            atomic.fsync_folder(temporary)
             temporary.rename(folder)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
-        atomic.sync_folder(folder.parent)
+        atomic.fsync_folder(folder.parent)
 
 
 def config(network: Network) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def processor(network: Network) -> dict[str, Any]:
     grid = network.backbone.grid
     return {
         "image_processor_type": "ImageGPTImageProcessor",
-        "clusters": (network.codec.colours.double() / 127.5 - 1).tolist(),
+        "clusters": (network.codec.colors.double() / 127.5 - 1).tolist(),
         "size": {"height": grid.rows, "width": grid.cols},
         "do_resize": True,
         "resample": 2,  # bilinear, as OpenAI's checkpoints have it there

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from isopix.core.registry import register
-from isopix.core.types import Asked, Grid, Places, Tokens
+from isopix.core.types import Grid, PositionIndices, SelectedTokens, Tokens
 from isopix.model.attention import Attention, Span, Weights
 from isopix.model.blocks.base import BlockSpec
 from isopix.model.kv_cache import Pair, Seen
@@ -73,7 +73,7 @@ class TransformerBlock(nn.Module):
         """Whether it can be `asked`."""
         return not self.attention.causal
 
-    def asked(self, tokens: Tokens, places: Places) -> Asked:
+    def asked(self, tokens: Tokens, places: PositionIndices) -> SelectedTokens:
         """What `forward` answers at these places alone, at less cost."""
         own = torch.take_along_dim(tokens, places[..., None], 1)
         own = own + self.attention.asked(self.norm1(tokens), places)

@@ -29,7 +29,7 @@ class EachPatch(StemSpec):
 
     def flops(self, codec: Codec, width: int) -> int:
         """Multiply-adds counted as two, of one position."""
-        cell = (1, CHANNELS, codec.cell, codec.cell)
+        cell = (1, CHANNELS, codec.patch_size, codec.patch_size)
         return counted(lambda: self.build(codec, width), cell, torch.uint8)
 
 
@@ -38,7 +38,7 @@ class Patches(EachPatch):
     """All pixels of a patch through one matrix (ViT, equation 1)."""
 
     def build(self, codec: Codec, width: int) -> "PatchStem":
-        return PatchStem(nn.Flatten(), CHANNELS * codec.cell**2, codec, width)
+        return PatchStem(nn.Flatten(), CHANNELS * codec.patch_size**2, codec, width)
 
 
 @register("convolved_patches")
@@ -56,7 +56,7 @@ class ConvolvedPatches(EachPatch):
 
     def build(self, codec: Codec, width: int) -> "PatchStem":
         layers: list[nn.Module] = []
-        side, inputs = codec.cell, CHANNELS
+        side, inputs = codec.patch_size, CHANNELS
         while side > self.last or not layers:
             outputs = self.channels << len(layers) // 2
             layers += [Standardised(inputs, outputs, 3, stride=2), Rectified(outputs)]
@@ -69,7 +69,7 @@ class PatchStem(nn.Module):
 
     def __init__(self, features: nn.Module, size: int, codec: Codec, width: int):
         super().__init__()
-        self.cell = codec.cell
+        self.cell = codec.patch_size
         self.features = features
         self.project = nn.Linear(size, width)
 

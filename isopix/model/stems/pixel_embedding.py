@@ -103,9 +103,9 @@ class ValueEmbedding(nn.Module):
 
     def __init__(self, features: nn.Module, size: int, codec: Codec, width: int):
         super().__init__()
-        if codec.cell != 1:
+        if codec.patch_size != 1:
             raise ValueError(
-                f"a position of {codec.cell} x {codec.cell} pixels has no single value a channel"
+                f"a position of {codec.patch_size} x {codec.patch_size} pixels has no single value a channel"
             )
         self.features = features
         self.project = nn.Linear(CHANNELS * size, width, bias=False)

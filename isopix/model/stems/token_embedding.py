@@ -22,7 +22,7 @@ class Codes(StemSpec):
 
     def parts(self, codec: Codec) -> int:
         """How many vectors make up a position."""
-        return codec.codes
+        return codec.num_codes
 
     def flops(self, codec: Codec, width: int) -> int:
         """None: looking up is no arithmetic."""
@@ -35,7 +35,9 @@ class CodeEmbedding(nn.Module):
     def __init__(self, codec: Codec, width: int):
         super().__init__()
         self.codec = codec
-        self.tables: Any = nn.ModuleList(nn.Embedding(codec.levels, width) for _ in range(codec.codes))
+        self.tables: Any = nn.ModuleList(
+            nn.Embedding(codec.vocab_size, width) for _ in range(codec.num_codes)
+        )
 
     def vectors(self) -> Vectors:
         """What every level of every code is embedded as."""

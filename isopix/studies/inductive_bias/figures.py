@@ -11,7 +11,7 @@ from isopix.analysis import inductive_biases, similarity
 from isopix.analysis.inductive_biases import Biases
 from isopix.analysis.similarity import Encoding
 from isopix.core.random import generator
-from isopix.data.dataset import load as load_images
+from isopix.data.dataset import load_dataset
 from isopix.generate.reconstruct import Reconstruction
 from isopix.model.stems import Fourier
 from isopix.plots import encodings, images, study, style, svg
@@ -81,7 +81,7 @@ def _network(block: str, run: Path) -> Network:
     loaded = load(run, device=torch.device("cpu"))
     loaded.network.eval()
     recipe, backbone = loaded.recipe, loaded.network.backbone
-    pictures = load_images(recipe.data, seed=recipe.train.seed).test.images
+    pictures = load_dataset(recipe.data, seed=recipe.train.seed).test.images
     stem: Any = backbone.stem  # torch's own type forgets its methods
     return Network(
         block,

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isopix.storage.atomic import read_json, room_for, write, write_json
+from isopix.storage.atomic import read_json, report_disk_full, write_bytes, write_json
 from isopix.storage.run_folder import RunFolder
 from isopix.studies.claim_tests import Finding
 from isopix.studies.inductive_bias.claims import findings
@@ -47,8 +47,8 @@ def write_up(study: Study) -> Written:
     figures = draw(runs, study.path / "figures")
     page, plan = study.path / "report.html", {**read_json(study.path / FILE), "path": str(study.path)}
     text = render(plan, rows, told, figures=figures, environment=_surroundings(list(runs)))
-    with room_for(f"report {page}", study.path):
-        write(page, text.encode())
+    with report_disk_full(f"report {page}", study.path):
+        write_bytes(page, text.encode())
     return Written(found, rows, page)
 
 

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from isopix.analysis import inductive_biases
-from isopix.codecs.pixel import PaletteColours
+from isopix.codecs.palette_spec import PaletteSpec
 from isopix.core.random import generator
 from isopix.core.types import Grid, Images
-from isopix.data.dataset import Data
+from isopix.data.dataset import DataConfig
 from isopix.model.backbone import Backbone
 from isopix.model.blocks import Convolution, Mixer, Transformer
 from isopix.model.norms import Layer
@@ -27,14 +27,14 @@ from tests.laws.cases import busy
 GRID = Grid(11, 12)
 CONV = replace(
     registry.find("isotropic.tiny-conv-fourier-3"),
-    data=Data(rows=GRID.rows, cols=GRID.cols),
+    data=DataConfig(rows=GRID.rows, cols=GRID.cols),
     depth=2,
     width=8,
 )
 PLACELESS = replace(CONV, block=BLOCKS["transformer-4"], positions=NoPositions())
 PLACED = replace(PLACELESS, positions=Learned())
 MIXER = replace(CONV, block=Mixer())
-IMAGE_GPT = replace(PLACED, codec=PaletteColours(colours=32), stem=Codes())
+IMAGE_GPT = replace(PLACED, codec=PaletteSpec(num_colors=32), stem=Codes())
 
 
 def backbone(recipe: Recipe) -> Backbone:

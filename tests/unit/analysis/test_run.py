@@ -91,7 +91,7 @@ def test_the_class_token_is_looked_from_where_there_is_one() -> None:
 def test_rows_may_be_left_short_of_what_the_class_token_takes() -> None:
     given = subject(GROWN, renormalise=False)
     found = dict(analyse(given))["attention-distance"]
-    cell = given.codec.cell
+    cell = given.codec.patch_size
     short = attention.distance_by_head(given.backbone, given.images, cell=cell, renormalise=False)
     assert not found["renormalised"]
     assert found["layers"][0]["heads"][0]["pixels"] == pytest.approx(short[0, 0].mean().item())

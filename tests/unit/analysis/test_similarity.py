@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 
 from isopix.analysis import similarity
-from isopix.codecs.pixel import Bytes
+from isopix.codecs.bytes import Bytes
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.model.stems import Codes, Continuous, Fourier

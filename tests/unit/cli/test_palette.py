@@ -25,7 +25,7 @@ def test_fit_writes_palette_figures_and_numbers(tmp_path: Path) -> None:
     call("fit", *DIGITS, "--colors", "8", "--out", tmp_path / "p.npz")
     figures = [f"p{part}.{suffix}" for part in ("", "-images") for suffix in ("json", "png", "svg")]
     assert written(tmp_path) == sorted(["p.npz", *figures])
-    assert len(palette_file.read(tmp_path / "p.npz").colours) == 8
+    assert len(palette_file.read_palette(tmp_path / "p.npz").colors) == 8
 
 
 def test_fit_prints_the_numbers_it_saves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -37,16 +37,14 @@ def test_fit_prints_the_numbers_it_saves(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_fit_with_too_many_colors_names_the_number_of_distinct_ones(tmp_path: Path) -> None:
-    with pytest.raises(
-        ValueError, match="512 colours were asked for, but the images have only 17 distinct ones"
-    ):
+    with pytest.raises(ValueError, match="512 colors requested, but the images have only 17 distinct colors"):
         call("fit", *DIGITS, "--out", tmp_path / "p.npz")
 
 
 def test_import_accepts_a_negative_range(tmp_path: Path) -> None:
     np.save(tmp_path / "colors.npy", np.array([[-1.0, -1, -1], [0, 0, 0], [1, 1, 1]]))
     call("import", tmp_path / "colors.npy", "--range", "-1", "1", "--out", tmp_path / "p.npz")
-    assert palette_file.read(tmp_path / "p.npz").colours[:, 0].tolist() == [0, 127.5, 255]
+    assert palette_file.read_palette(tmp_path / "p.npz").colors[:, 0].tolist() == [0, 127.5, 255]
 
 
 def test_show_measures_without_writing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

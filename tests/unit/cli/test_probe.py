@@ -6,24 +6,24 @@ import torch
 
 from isopix.cli.probe import digest
 from isopix.data.augment import PadCropFlip
-from isopix.data.dataset import Data, ImageSet, load
+from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 
-DIGITS = Data(source="digits", rows=8, cols=8, limit=20)
+DIGITS = DataConfig(source="digits", rows=8, cols=8, limit=20)
 
 
-def changed(data: ImageSet, **fields: torch.Tensor) -> ImageSet:
+def changed(data: ImageDataset, **fields: torch.Tensor) -> ImageDataset:
     return replace(data, test=replace(data.test, **fields))
 
 
 def test_equal_images_have_the_same_digest_whatever_the_augmentation() -> None:
-    assert digest(load(DIGITS)) == digest(load(replace(DIGITS, augment=PadCropFlip())))
+    assert digest(load_dataset(DIGITS)) == digest(load_dataset(replace(DIGITS, augment=PadCropFlip())))
 
 
 def test_another_image_label_or_limit_changes_the_digest() -> None:
-    data = load(DIGITS)
+    data = load_dataset(DIGITS)
     assert data.test.labels is not None
     others = [
-        load(replace(DIGITS, limit=19)),
+        load_dataset(replace(DIGITS, limit=19)),
         changed(data, images=data.test.images.flip(0)),
         changed(data, labels=data.test.labels.flip(0)),
         changed(data, labels=None),

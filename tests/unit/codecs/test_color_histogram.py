@@ -1,32 +1,32 @@
-"""Counting colours."""
+"""Counting colors."""
 
 import numpy as np
 import pytest
 import torch
 
-from isopix.codecs.color_histogram import count
+from isopix.codecs.color_histogram import count_colors
 from isopix.core.random import generator
 
 IMAGES = torch.randint(4, (7, 3, 5, 6), dtype=torch.uint8, generator=generator(0, "images")) * 85
 
 
 def test_counts_are_those_of_numpy() -> None:
-    colours, counts = np.unique(IMAGES.movedim(1, 3).reshape(-1, 3).numpy(), axis=0, return_counts=True)
-    found = count(IMAGES)
-    assert np.array_equal(found.colours.numpy(), colours)
+    colors, counts = np.unique(IMAGES.movedim(1, 3).reshape(-1, 3).numpy(), axis=0, return_counts=True)
+    found = count_colors(IMAGES)
+    assert np.array_equal(found.colors.numpy(), colors)
     assert np.array_equal(found.counts.numpy(), counts)
 
 
 def test_a_stream_of_batches_is_the_whole() -> None:
-    whole, stream = count(IMAGES), count(iter([IMAGES[:2], IMAGES[2:]]))
-    assert torch.equal(whole.colours, stream.colours)
+    whole, stream = count_colors(IMAGES), count_colors(iter([IMAGES[:2], IMAGES[2:]]))
+    assert torch.equal(whole.colors, stream.colors)
     assert torch.equal(whole.counts, stream.counts)
 
 
 def test_every_pixel_is_counted_once() -> None:
-    assert count(IMAGES).pixels == 7 * 5 * 6
+    assert count_colors(IMAGES).num_pixels == 7 * 5 * 6
 
 
-def test_nothing_to_count_is_refused() -> None:
-    with pytest.raises(ValueError, match="there are no pixels to count colours of"):
-        count(IMAGES[:0])
+def test_nothing_to_count_is_rejected() -> None:
+    with pytest.raises(ValueError, match="there are no pixels to count colors of"):
+        count_colors(IMAGES[:0])

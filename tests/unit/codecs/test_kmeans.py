@@ -7,111 +7,110 @@ from sklearn.datasets import load_digits
 from torch import Tensor
 
 from isopix.codecs import kmeans
-from isopix.codecs.color_histogram import Histogram, count
-from isopix.codecs.pixel import Palette
+from isopix.codecs.color_histogram import ColorHistogram, count_colors
+from isopix.codecs.palette import Palette
 from isopix.core.random import generator
 from isopix.core.types import Grid
 
 
 def pictures(batch: int = 24, side: int = 16) -> Tensor:
-    """Smooth colour gradients with noise: many distinct colours, unevenly used."""
+    """Smooth color gradients with noise: many distinct colors, unevenly used."""
     chance = generator(0, "pictures")
     corners = 255 * torch.rand(batch, 3, 2, 2, generator=chance)
     smooth = torch.nn.functional.interpolate(corners, (side, side), mode="bilinear", align_corners=True)
     return (smooth + 6 * torch.randn(smooth.shape, generator=chance)).clamp(0, 255).round().to(torch.uint8)
 
 
-def greys(*levels: int) -> Tensor:
+def grays(*levels: int) -> Tensor:
     return torch.tensor(levels, dtype=torch.uint8).expand(1, 3, 1, -1)
 
 
-def test_as_many_colours_as_there_are_gives_exactly_these() -> None:
-    found = kmeans.fit(greys(255, 0, 17, 17, 255, 34), 4)
-    assert found.colours[:, 0].tolist() == [0, 17, 34, 255]
-    assert found.fidelity.counts.tolist() == [1, 2, 1, 2]
-    assert found.fidelity.rmse == 0
+def test_as_many_colors_as_there_are_gives_exactly_these() -> None:
+    found = kmeans.fit_palette(grays(255, 0, 17, 17, 255, 34), 4)
+    assert found.colors[:, 0].tolist() == [0, 17, 34, 255]
+    assert found.error.counts.tolist() == [1, 2, 1, 2]
+    assert found.error.rmse == 0
 
 
-def test_more_colours_than_there_are_is_refused() -> None:
-    with pytest.raises(
-        ValueError, match="5 colours were asked for, but the images have only 4 distinct ones"
-    ):
-        kmeans.fit(greys(255, 0, 17, 34), 5)
+def test_more_colors_than_there_are_is_rejected() -> None:
+    with pytest.raises(ValueError, match="5 colors requested, but the images have only 4 distinct colors"):
+        kmeans.fit_palette(grays(255, 0, 17, 34), 5)
 
 
 def test_groups_are_found() -> None:
-    found = kmeans.fit(greys(9, 10, 11, 99, 100, 101, 199, 200, 201), 3)
-    assert found.colours.tolist() == [[10] * 3, [100] * 3, [200] * 3]
+    found = kmeans.fit_palette(grays(9, 10, 11, 99, 100, 101, 199, 200, 201), 3)
+    assert found.colors.tolist() == [[10] * 3, [100] * 3, [200] * 3]
 
 
-def test_colours_weigh_as_much_as_they_have_pixels() -> None:
-    found = kmeans.fit(greys(*[0] * 100, 10, *[100] * 100), 2)
-    assert found.colours[:, 0].tolist() == [0, 100]
+def test_colors_weigh_as_much_as_they_have_pixels() -> None:
+    found = kmeans.fit_palette(grays(*[0] * 100, 10, *[100] * 100), 2)
+    assert found.colors[:, 0].tolist() == [0, 100]
 
 
 def test_error_is_that_of_plain_kmeans_on_every_pixel() -> None:
     images = pictures()
     pixels = images.movedim(1, 3).reshape(-1, 3).double().numpy()
     plain = KMeans(32, n_init=1, random_state=0).fit(pixels)
-    assert kmeans.fit(images, 32).fidelity.rmse == pytest.approx(
+    assert kmeans.fit_palette(images, 32).error.rmse == pytest.approx(
         (plain.inertia_ / pixels.size) ** 0.5, rel=0.02
     )
 
 
 def test_coarse_bins_cost_little(monkeypatch: pytest.MonkeyPatch) -> None:
     images = pictures()
-    fine = kmeans.fit(images, 64)
-    monkeypatch.setattr(kmeans, "EXACT", 0)
-    assert kmeans.fit(images, 64).fidelity.rmse == pytest.approx(fine.fidelity.rmse, rel=0.02)
+    fine = kmeans.fit_palette(images, 64)
+    monkeypatch.setattr(kmeans, "MAX_EXACT_COLORS", 0)
+    assert kmeans.fit_palette(images, 64).error.rmse == pytest.approx(fine.error.rmse, rel=0.02)
 
 
-def test_bins_are_not_used_where_they_are_fewer_than_the_colours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kmeans, "EXACT", 0)
-    assert kmeans.fit(greys(0, 1, 2, 3, 3), 3).fidelity.dead == 0
+def test_bins_are_not_used_where_they_are_fewer_than_the_colors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kmeans, "MAX_EXACT_COLORS", 0)
+    assert kmeans.fit_palette(grays(0, 1, 2, 3, 3), 3).error.num_unused == 0
 
 
 def test_every_fitted_palette_satisfies_the_round_trip() -> None:
-    colours = kmeans.fit(pictures(), 300).colours
-    palette = Palette(colours, Grid(1, 300))
+    colors = kmeans.fit_palette(pictures(), 300).colors
+    palette = Palette(colors, Grid(1, 300))
     codes = torch.arange(300).view(1, 300, 1)
     assert torch.equal(palette.encode(palette.decode(codes)), codes)
 
 
-def test_centres_that_round_to_one_make_room_for_the_worst_served(monkeypatch: pytest.MonkeyPatch) -> None:
-    def collide(_histogram: Histogram, _colours: int, _seed: int) -> tuple[Tensor, int]:
+def test_centers_that_round_to_one_make_room_for_the_worst_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    def collide(_histogram: ColorHistogram, _colors: int, _seed: int) -> tuple[Tensor, int]:
         return torch.tensor([[0] * 3, [0] * 3, [100] * 3], dtype=torch.uint8), 1
 
     monkeypatch.setattr(kmeans, "_cluster", collide)
-    assert kmeans.fit(greys(0, 20, 20, 100, 130), 3).colours[:, 0].tolist() == [0, 100, 130]
+    assert kmeans.fit_palette(grays(0, 20, 20, 100, 130), 3).colors[:, 0].tolist() == [0, 100, 130]
 
 
-def test_colours_run_from_dark_to_light() -> None:
-    luma = kmeans.fit(pictures(), 32).colours @ torch.tensor([0.299, 0.587, 0.114])
+def test_colors_run_from_dark_to_light() -> None:
+    luma = kmeans.fit_palette(pictures(), 32).colors @ torch.tensor([0.299, 0.587, 0.114])
     assert (luma.diff() >= 0).all()
 
 
 def test_equal_seeds_give_equal_palettes_in_any_order_and_batches() -> None:
     images = pictures()
     shuffled = images[torch.randperm(len(images), generator=generator(0, "order"))]
-    one, other = kmeans.fit(images, 32, seed=3), kmeans.fit(iter(torch.split(shuffled, 5)), 32, seed=3)
-    assert torch.equal(one.colours, other.colours)
+    one, other = (
+        kmeans.fit_palette(images, 32, seed=3),
+        kmeans.fit_palette(iter(torch.split(shuffled, 5)), 32, seed=3),
+    )
+    assert torch.equal(one.colors, other.colors)
 
 
 def test_another_seed_gives_another_palette() -> None:
-    histogram = count(pictures())
+    histogram = count_colors(pictures())
     assert not torch.equal(
-        kmeans.fit(histogram, 32, seed=0).colours, kmeans.fit(histogram, 32, seed=1).colours
+        kmeans.fit_palette(histogram, 32, seed=0).colors, kmeans.fit_palette(histogram, 32, seed=1).colors
     )
 
 
-def test_digits_have_seventeen_colours() -> None:
+def test_digits_have_seventeen_colors() -> None:
     images = (
         torch.from_numpy((load_digits().images * 255 / 16).round())
         .to(torch.uint8)[:, None]
         .expand(-1, 3, -1, -1)
     )
-    assert len(kmeans.fit(images, 17).colours) == 17
-    with pytest.raises(
-        ValueError, match="18 colours were asked for, but the images have only 17 distinct ones"
-    ):
-        kmeans.fit(images, 18)
+    assert len(kmeans.fit_palette(images, 17).colors) == 17
+    with pytest.raises(ValueError, match="18 colors requested, but the images have only 17 distinct colors"):
+        kmeans.fit_palette(images, 18)

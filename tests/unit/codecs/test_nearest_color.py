@@ -1,4 +1,4 @@
-"""The nearest colour is the exact one, whichever way it is found."""
+"""The nearest color is the exact one, whichever way it is found."""
 
 from pathlib import Path
 
@@ -14,32 +14,35 @@ from isopix.core.random import generator
 PIXELS = 2**24
 
 
-def brute(colours: Tensor, index: Tensor) -> NDArray[np.int64]:
-    """Whole-number distances to every colour, in int64, which numpy does not round."""
-    points = colours.numpy().astype(np.int64)
+def brute(colors: Tensor, index: Tensor) -> NDArray[np.int64]:
+    """Whole-number distances to every color, in int64, which numpy does not round."""
+    points = colors.numpy().astype(np.int64)
     found = []
     for part in torch.split(index, 2**17 // len(points)):
-        pixels = torch.stack([part >> 16, part >> 8 & 255, part & 255], 1).numpy() * nearest_color.ONE
+        pixels = (
+            torch.stack([part >> 16, part >> 8 & 255, part & 255], 1).numpy()
+            * nearest_color.FIXED_POINT_SCALE
+        )
         distances = sum((pixels[:, None, axis] - points[None, :, axis]) ** 2 for axis in range(3))
         found.append(np.asarray(distances).argmin(1))
     return np.concatenate(found)
 
 
 def fixed(levels: Tensor) -> Tensor:
-    return (levels.double().clamp(0, 255) * nearest_color.ONE).round().int()
+    return (levels.double().clamp(0, 255) * nearest_color.FIXED_POINT_SCALE).round().int()
 
 
-def spread(colours: int) -> Tensor:
-    return fixed(255 * torch.rand(colours, 3, generator=generator(0, "spread", colours)))
+def spread(colors: int) -> Tensor:
+    return fixed(255 * torch.rand(colors, 3, generator=generator(0, "spread", colors)))
 
 
-def crowded(colours: int) -> Tensor:
+def crowded(colors: int) -> Tensor:
     """All within a few levels of one another: nothing can be ruled out far from them."""
-    return fixed(100 + 3 * torch.randn(colours, 3, generator=generator(0, "crowded", colours)))
+    return fixed(100 + 3 * torch.randn(colors, 3, generator=generator(0, "crowded", colors)))
 
 
 def tied() -> Tensor:
-    """A coarse lattice of even levels, shuffled: many pixels have several nearest colours."""
+    """A coarse lattice of even levels, shuffled: many pixels have several nearest colors."""
     steps = torch.arange(0, 256, 36)
     lattice = torch.cartesian_prod(steps, steps, steps)
     return fixed(lattice[torch.randperm(len(lattice), generator=generator(0, "tied"))])
@@ -50,41 +53,43 @@ def random_pixels(count: int) -> Tensor:
 
 
 @pytest.mark.parametrize(
-    "colours",
+    "colors",
     [spread(1), spread(2), spread(17), crowded(32), tied()],
     ids=["1", "2", "17", "crowded", "tied"],
 )
-def test_table_is_brute_force(colours: Tensor) -> None:
+def test_table_is_brute_force(colors: Tensor) -> None:
     index = random_pixels(2**16)
-    assert np.array_equal(nearest_color.table(colours)[index].numpy(), brute(colours, index))
+    assert np.array_equal(nearest_color.lookup_table(colors)[index].numpy(), brute(colors, index))
 
 
-def test_table_of_512_colours_is_the_search_on_a_million_pixels() -> None:
-    colours, index = spread(512), random_pixels(2**20)
+def test_table_of_512_colors_is_the_search_on_a_million_pixels() -> None:
+    colors, index = spread(512), random_pixels(2**20)
     pixels = torch.stack([index >> 16, index >> 8 & 255, index & 255], 1).to(torch.uint8)
-    assert torch.equal(nearest_color.table(colours)[index].long(), nearest_color.search(colours, pixels))
+    assert torch.equal(
+        nearest_color.lookup_table(colors)[index].long(), nearest_color.nearest_codes(colors, pixels)
+    )
 
 
-@pytest.mark.parametrize("colours", [spread(2), crowded(32), tied()], ids=["2", "crowded", "tied"])
-def test_search_is_brute_force(colours: Tensor) -> None:
+@pytest.mark.parametrize("colors", [spread(2), crowded(32), tied()], ids=["2", "crowded", "tied"])
+def test_search_is_brute_force(colors: Tensor) -> None:
     index = random_pixels(2**16)
     pixels = torch.stack([index >> 16, index >> 8 & 255, index & 255], 1).to(torch.uint8)
-    assert np.array_equal(nearest_color.search(colours, pixels).numpy(), brute(colours, index))
+    assert np.array_equal(nearest_color.nearest_codes(colors, pixels).numpy(), brute(colors, index))
 
 
 @pytest.mark.parametrize("order", [[0, 1], [1, 0]])
 def test_ties_go_to_the_lower_index(order: list[int]) -> None:
-    colours = fixed(torch.tensor([[10.0, 0, 0], [12.0, 0, 0]])[order])
-    assert nearest_color.search(colours, torch.tensor([[11, 0, 0]], dtype=torch.uint8)).item() == 0
-    assert nearest_color.table(colours)[11 << 16].item() == 0
+    colors = fixed(torch.tensor([[10.0, 0, 0], [12.0, 0, 0]])[order])
+    assert nearest_color.nearest_codes(colors, torch.tensor([[11, 0, 0]], dtype=torch.uint8)).item() == 0
+    assert nearest_color.lookup_table(colors)[11 << 16].item() == 0
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("which", ["openai", "spread", "tied"])
-def test_table_is_brute_force_on_all_colours(which: str, real_data: Path) -> None:
-    openai = palette_file.read(real_data / "openai-kmeans-centers.npy").colours
-    colours = {"openai": fixed(openai), "spread": spread(512), "tied": tied()}[which]
-    table = nearest_color.table(colours)
+def test_table_is_brute_force_on_all_colors(which: str, real_data: Path) -> None:
+    openai = palette_file.read_palette(real_data / "openai-kmeans-centers.npy").colors
+    colors = {"openai": fixed(openai), "spread": spread(512), "tied": tied()}[which]
+    table = nearest_color.lookup_table(colors)
     for index in torch.split(torch.arange(PIXELS), 2**20):
-        assert np.array_equal(table[index].numpy(), brute(colours, index))
+        assert np.array_equal(table[index].numpy(), brute(colors, index))

@@ -7,89 +7,92 @@ import pytest
 import torch
 
 from isopix.codecs import palette_file
-from isopix.codecs.palette_file import StoredPalette
+from isopix.codecs.palette_file import PaletteFile
 
-COLOURS = torch.tensor([[0.0, 0, 0], [127.5, 0.25, 30], [255, 255, 255]])
-STORED = StoredPalette(COLOURS, "by hand", torch.tensor([3, 1, 0]))
+COLORS = torch.tensor([[0.0, 0, 0], [127.5, 0.25, 30], [255, 255, 255]])
+STORED = PaletteFile(COLORS, "by hand", torch.tensor([3, 1, 0]))
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
-    palette_file.write(tmp_path / "new" / "some.npz", STORED)
-    found = palette_file.read(tmp_path / "new" / "some.npz")
-    assert torch.equal(found.colours, COLOURS)
+    palette_file.write_palette(tmp_path / "new" / "some.npz", STORED)
+    found = palette_file.read_palette(tmp_path / "new" / "some.npz")
+    assert torch.equal(found.colors, COLORS)
     assert (found.source, found.fingerprint) == ("by hand", STORED.fingerprint)
     assert found.counts is not None
     assert found.counts.tolist() == [3, 1, 0]
 
 
 def test_nothing_else_is_left_in_the_folder(tmp_path: Path) -> None:
-    palette_file.write(tmp_path / "some.npz", STORED)
+    palette_file.write_palette(tmp_path / "some.npz", STORED)
     assert [path.name for path in tmp_path.iterdir()] == ["some.npz"]
 
 
 def test_equal_palettes_are_equal_files(tmp_path: Path) -> None:
     for name in ("one.npz", "other.npz"):
-        palette_file.write(tmp_path / name, STORED)
+        palette_file.write_palette(tmp_path / name, STORED)
     assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "other.npz").read_bytes()
 
 
-@pytest.mark.parametrize("span", [(-1.0, 1.0), (0.0, 1.0), (0.0, 255.0)])
+@pytest.mark.parametrize("value_range", [(-1.0, 1.0), (0.0, 1.0), (0.0, 255.0)])
 @pytest.mark.parametrize("suffix", [".npy", ".npz"])
-def test_the_stated_range_becomes_levels(tmp_path: Path, span: tuple[float, float], suffix: str) -> None:
+def test_the_stated_range_becomes_levels(
+    tmp_path: Path, value_range: tuple[float, float], suffix: str
+) -> None:
     path = tmp_path / f"theirs{suffix}"
-    values = span[0] + COLOURS.double().numpy() / 255 * (span[1] - span[0])
+    values = value_range[0] + COLORS.double().numpy() / 255 * (value_range[1] - value_range[0])
     (np.save if suffix == ".npy" else np.savez)(path, values)
-    assert torch.allclose(palette_file.read(path, span).colours, COLOURS, atol=1e-5)
+    assert torch.allclose(palette_file.read_palette(path, value_range).colors, COLORS, atol=1e-5)
 
 
-def test_openai_palette_is_known_without_a_range(real_data: Path) -> None:
-    found = palette_file.read(real_data / "openai-kmeans-centers.npy")
+def test_openai_palette_is_recognized_without_a_range(real_data: Path) -> None:
+    found = palette_file.read_palette(real_data / "openai-kmeans-centers.npy")
     assert found.source == "kmeans_centers.npy, taken to be OpenAI's"
-    assert found.colours[0].tolist() == pytest.approx(
+    assert found.colors[0].tolist() == pytest.approx(
         [127.5 * 1.88664436, 127.5 * 1.66188294, 127.5 * 1.38917464], abs=1e-3
     )
 
 
-def test_openai_palette_is_refused_with_another_range(real_data: Path) -> None:
-    with pytest.raises(ValueError, match="this is OpenAI's palette; its values run from -1 to 1"):
-        palette_file.read(real_data / "openai-kmeans-centers.npy", (0.0, 1.0))
+def test_openai_palette_is_rejected_with_another_range(real_data: Path) -> None:
+    with pytest.raises(ValueError, match="this is OpenAI's palette; its values range from -1 to 1"):
+        palette_file.read_palette(real_data / "openai-kmeans-centers.npy", (0.0, 1.0))
 
 
-def test_an_unstated_range_is_asked_for(tmp_path: Path) -> None:
-    np.save(tmp_path / "theirs.npy", COLOURS.numpy() / 255)
+def test_an_unstated_range_is_an_error(tmp_path: Path) -> None:
+    np.save(tmp_path / "theirs.npy", COLORS.numpy() / 255)
     with pytest.raises(
-        ValueError, match=r"its values lie in 0 to 1, and .* not stated; state it .*: isopix .*--range -1 1"
+        ValueError,
+        match=r"its values range from 0 to 1, and .* not stated; state it .*: isopix .*--range -1 1",
     ):
-        palette_file.read(tmp_path / "theirs.npy")
+        palette_file.read_palette(tmp_path / "theirs.npy")
 
 
 @pytest.mark.parametrize(
-    ("values", "span", "message"),
+    ("values", "value_range", "message"),
     [
-        ([[0.0, 0, 2]], (0.0, 1.0), "its values lie in 0 to 2, outside the range 0 to 1"),
-        ([[float("nan"), 0, 0]], (0.0, 1.0), "its values lie in nan to nan, outside the range"),
+        ([[0.0, 0, 2]], (0.0, 1.0), "its values range from 0 to 2, outside the range 0 to 1"),
+        ([[float("nan"), 0, 0]], (0.0, 1.0), "its values range from nan to nan, outside the range"),
         ([[0.0, 0, 0]], (1.0, 1.0), "the range 1 to 1 is empty"),
-        ([[0.0, 0], [1, 1]], (0.0, 1.0), r"arrays of shape \(2, 2\); wanted: one of shape \(colours, 3\)"),
-        ([[1.0, 1, 1], [1, 1, 1]], (0.0, 255.0), "palette colours 1 and 0 are too close"),
+        ([[0.0, 0], [1, 1]], (0.0, 1.0), r"arrays of shape \(2, 2\); expected: one of shape \(colors, 3\)"),
+        ([[1.0, 1, 1], [1, 1, 1]], (0.0, 255.0), "palette colors 1 and 0 are too close"),
     ],
 )
-def test_arrays_that_make_no_palette_are_refused(
-    tmp_path: Path, values: list[list[float]], span: tuple[float, float], message: str
+def test_arrays_that_are_not_a_palette_are_rejected(
+    tmp_path: Path, values: list[list[float]], value_range: tuple[float, float], message: str
 ) -> None:
     np.save(tmp_path / "theirs.npy", np.array(values))
     with pytest.raises(ValueError, match=message):
-        palette_file.read(tmp_path / "theirs.npy", span)
+        palette_file.read_palette(tmp_path / "theirs.npy", value_range)
 
 
-def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+def test_a_missing_file_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"palette file .*none\.npz does not exist"):
-        palette_file.read(tmp_path / "none.npz")
+        palette_file.read_palette(tmp_path / "none.npz")
 
 
-def test_pickles_are_refused(tmp_path: Path) -> None:
-    np.save(tmp_path / "theirs.npy", np.array([{"colours": 1}]), allow_pickle=True)
+def test_pickles_are_rejected(tmp_path: Path) -> None:
+    np.save(tmp_path / "theirs.npy", np.array([{"colors": 1}]), allow_pickle=True)
     with pytest.raises(ValueError, match=r"palette file .* cannot be read: "):
-        palette_file.read(tmp_path / "theirs.npy")
+        palette_file.read_palette(tmp_path / "theirs.npy")
 
 
 @pytest.mark.parametrize(
@@ -101,68 +104,68 @@ def test_pickles_are_refused(tmp_path: Path) -> None:
         (np.zeros((2, 3), dtype=bool), "bool [2, 3]"),
     ],
 )
-@pytest.mark.parametrize("span", [(0.0, 1.0), None])
-def test_what_is_no_table_of_numbers_is_refused_in_one_line(
-    tmp_path: Path, values: np.ndarray, found: str, span: tuple[float, float] | None
+@pytest.mark.parametrize("value_range", [(0.0, 1.0), None])
+def test_arrays_that_are_not_tables_of_numbers_are_rejected_in_one_line(
+    tmp_path: Path, values: np.ndarray, found: str, value_range: tuple[float, float] | None
 ) -> None:
     path = tmp_path / "theirs.npy"
     np.save(path, values)
     with pytest.raises(ValueError, match=r"^palette file") as error:
-        palette_file.read(path, span)
-    wanted = "whole numbers or decimals [colours 3], and at least one colour"
-    assert str(error.value) == f"palette file {path}: its colours are {found}; wanted: {wanted}"
+        palette_file.read_palette(path, value_range)
+    expected = "numbers [colors 3], and at least one color"
+    assert str(error.value) == f"palette file {path}: its colors are {found}; expected: {expected}"
 
 
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("range", np.array(255), "its range is int64 []; wanted: two numbers"),
-        ("range", np.array(["0", "255"]), "its range is <U3 [2]; wanted: two numbers"),
-        ("counts", np.array([1.0, 2, 3]), "its counts are float64 [3]; wanted: integers [3]"),
-        ("counts", np.array([1, 2]), "its counts are int64 [2]; wanted: integers [3]"),
+        ("range", np.array(255), "its range is int64 []; expected: two numbers"),
+        ("range", np.array(["0", "255"]), "its range is <U3 [2]; expected: two numbers"),
+        ("counts", np.array([1.0, 2, 3]), "its counts are float64 [3]; expected: integers [3]"),
+        ("counts", np.array([1, 2]), "its counts are int64 [2]; expected: integers [3]"),
         (
-            "colours",
+            "colors",
             np.array(3.0),
-            "its colours are float64 []; wanted: whole numbers or decimals [colours 3]",
+            "its colors are float64 []; expected: numbers [colors 3]",
         ),
     ],
 )
-def test_our_own_file_is_believed_no_more_than_others(
+def test_isopix_files_are_checked_like_others(
     tmp_path: Path, name: str, value: np.ndarray, message: str
 ) -> None:
     path = tmp_path / "some.npz"
-    palette_file.write(path, STORED)
+    palette_file.write_palette(path, STORED)
     np.savez(path, **{**dict(np.load(path)), name: value})
     with pytest.raises(ValueError, match=r"^palette file") as error:
-        palette_file.read(path)
+        palette_file.read_palette(path)
     assert str(error.value).startswith(f"palette file {path}: {message}")
 
 
 @pytest.mark.parametrize("kept", [0, 5, 300])
-def test_truncated_files_are_refused(tmp_path: Path, kept: int) -> None:
+def test_truncated_files_are_rejected(tmp_path: Path, kept: int) -> None:
     path = tmp_path / "some.npz"
-    palette_file.write(path, STORED)
+    palette_file.write_palette(path, STORED)
     path.write_bytes(path.read_bytes()[:kept])
     with pytest.raises(ValueError, match=r"palette file .* cannot be read: "):
-        palette_file.read(path)
+        palette_file.read_palette(path)
 
 
-def test_changed_colours_are_refused(tmp_path: Path) -> None:
+def test_changed_colors_are_rejected(tmp_path: Path) -> None:
     path = tmp_path / "some.npz"
-    palette_file.write(path, STORED)
+    palette_file.write_palette(path, STORED)
     arrays = dict(np.load(path))
-    arrays["colours"][1, 0] += 1
+    arrays["colors"][1, 0] += 1
     np.savez(path, **arrays)
-    with pytest.raises(ValueError, match="its colours are not those that were written; its hash differs"):
-        palette_file.read(path)
+    with pytest.raises(ValueError, match="its colors do not match its hash; the file has been changed"):
+        palette_file.read_palette(path)
 
 
-def test_our_file_states_its_own_range(tmp_path: Path) -> None:
-    palette_file.write(tmp_path / "some.npz", STORED)
-    with pytest.raises(ValueError, match="it states its own value range, 0 to 255"):
-        palette_file.read(tmp_path / "some.npz", (0.0, 1.0))
+def test_isopix_files_state_their_range(tmp_path: Path) -> None:
+    palette_file.write_palette(tmp_path / "some.npz", STORED)
+    with pytest.raises(ValueError, match="it states its value range, 0 to 255"):
+        palette_file.read_palette(tmp_path / "some.npz", (0.0, 1.0))
 
 
-def test_other_names_are_refused(tmp_path: Path) -> None:
+def test_other_names_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"palette file .*some.png does not end in \.npz"):
-        palette_file.write(tmp_path / "some.png", STORED)
+        palette_file.write_palette(tmp_path / "some.png", STORED)

@@ -5,16 +5,16 @@ from isopix.core import device
 
 
 def test_auto_finds_something() -> None:
-    assert device.pick("auto").type in {"cpu", "cuda", "mps"}
+    assert device.select_device("auto").type in {"cpu", "cuda", "mps"}
 
 
-def test_a_device_that_is_not_here_is_refused_with_those_that_are() -> None:
-    with pytest.raises(ValueError, match="device 'tpu' is not available here; available: auto, cpu"):
-        device.pick("tpu")
+def test_an_unavailable_device_is_rejected_with_the_available_ones() -> None:
+    with pytest.raises(ValueError, match="device 'tpu' is not available; available: auto, cpu"):
+        device.select_device("tpu")
 
 
-def test_environment_tells_what_bitwise_resume_depends_on() -> None:
-    found = device.environment(torch.device("cpu"))
+def test_environment_is_what_bitwise_reproducibility_depends_on() -> None:
+    found = device.runtime_environment(torch.device("cpu"))
     assert found["threads"] == torch.get_num_threads()
     assert found["torch"] == torch.__version__
     assert str(found["device"]).startswith("cpu (")
@@ -32,7 +32,7 @@ def test_environment_tells_what_bitwise_resume_depends_on() -> None:
         ("NVIDIA H200", "fp32", None),
     ],
 )
-def test_a_peak_is_of_this_very_device_and_of_bf16(
+def test_a_peak_is_of_the_exact_device_and_bf16(
     monkeypatch: pytest.MonkeyPatch, name: str, precision: str, peak: float | None
 ) -> None:
     monkeypatch.setattr(device.torch.cuda, "get_device_name", lambda where: name)

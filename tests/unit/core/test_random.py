@@ -7,11 +7,11 @@ def draw(*arguments) -> torch.Tensor:
     return torch.rand(4, generator=generator(*arguments))
 
 
-def test_equal_arguments_draw_alike() -> None:
+def test_equal_arguments_give_equal_draws() -> None:
     assert torch.equal(draw(0, "masks", 7), draw(0, "masks", 7))
 
 
-def test_seed_purpose_and_step_each_make_a_difference() -> None:
+def test_seed_purpose_and_step_all_matter() -> None:
     draws = [
         draw(0, "masks", 7),
         draw(1, "masks", 7),
@@ -22,7 +22,7 @@ def test_seed_purpose_and_step_each_make_a_difference() -> None:
     assert len({tuple(each.tolist()) for each in draws}) == len(draws)
 
 
-def test_the_global_generator_is_left_alone() -> None:
+def test_the_global_generator_is_unchanged() -> None:
     torch.manual_seed(3)
     before = torch.random.get_rng_state()
     draw(0, "masks")

@@ -1,4 +1,4 @@
-"""Small data sets on disk."""
+"""Small datasets on disk."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -10,92 +10,96 @@ import pytest
 import torch
 
 from isopix.data import cache
-from isopix.data.cache import Stored, stored
-from isopix.data.preprocess import Preparation, prepare
-from isopix.data.sources.base import Part, Source
-from isopix.storage.artifact import RECORD
+from isopix.data.cache import CachedSource, cached_source
+from isopix.data.preprocess import PreprocessConfig, preprocess
+from isopix.data.sources.base import Source, SourceSplit
+from isopix.storage.artifact import MANIFEST_FILE
 from tests.unit.data.refusal import refusal
 from tests.unit.data.tables import encoded
 
-PICTURES = [encoded(0), b"junk", encoded(1), encoded(2)]
+RAW = [encoded(0), b"junk", encoded(1), encoded(2)]
 
 
-def _source(digest: str = "one") -> Source:
-    labels = np.arange(len(PICTURES))
-    part = Part(len(PICTURES), lambda: iter(PICTURES), lambda i: f"picture {i}", labels)
-    return Source("set", {"train": part}, ("a", "b", "c", "d"), digest)
+def _source(content_hash: str = "one") -> Source:
+    labels = np.arange(len(RAW))
+    split = SourceSplit(len(RAW), lambda: iter(RAW), lambda i: f"picture {i}", labels)
+    return Source("set", {"train": split}, ("a", "b", "c", "d"), content_hash)
 
 
-def _stored(folder: Path, source: Source | None = None, wide: int | None = 4, rows: int = 4) -> Stored:
-    how = Preparation(rows=rows, cols=8, resample="area", crop_seed=None, wide=wide)
-    return stored(source or _source(), {"train": how}, folder)
+def _cached(
+    folder: Path, source: Source | None = None, full_side: int | None = 4, rows: int = 4
+) -> CachedSource:
+    config = PreprocessConfig(rows=rows, cols=8, resample="area", crop_seed=None, full_side=full_side)
+    return cached_source(source or _source(), {"train": config}, folder)
 
 
 @pytest.fixture
-def decoded(monkeypatch: pytest.MonkeyPatch) -> list[Part]:
-    """A part for each time that pictures were decoded."""
-    calls: list[Part] = []
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[SourceSplit]:
+    """A split for each time that pictures were decoded."""
+    calls: list[SourceSplit] = []
 
-    def counted(part: Part, how: Preparation) -> object:
-        calls.append(part)
-        return prepare(part, how)
+    def counted(split: SourceSplit, config: PreprocessConfig) -> object:
+        calls.append(split)
+        return preprocess(split, config)
 
-    monkeypatch.setattr(cache, "prepare", counted)
+    monkeypatch.setattr(cache, "preprocess", counted)
     return calls
 
 
-def test_the_second_time_nothing_is_decoded_and_all_is_equal(tmp_path: Path, decoded: list[Part]) -> None:
-    first, second = _stored(tmp_path), _stored(tmp_path)
+def test_the_second_time_nothing_is_decoded_and_all_is_equal(
+    tmp_path: Path, decoded: list[SourceSplit]
+) -> None:
+    first, second = _cached(tmp_path), _cached(tmp_path)
     assert len(decoded) == 1
     one, other = first.splits["train"], second.splits["train"]
     assert torch.equal(one.images, other.images)
     assert one.labels is not None
     assert other.labels is not None
     assert torch.equal(one.labels, other.labels)
-    assert one.wide is not None
-    assert other.wide is not None
-    assert torch.equal(one.wide.pixels, other.wide.pixels)
-    assert (first.key, first.bad) == (second.key, second.bad)
+    assert one.full_resolution is not None
+    assert other.full_resolution is not None
+    assert torch.equal(one.full_resolution.pixels, other.full_resolution.pixels)
+    assert (first.key, first.bad_files) == (second.key, second.bad_files)
 
 
-def test_bad_pictures_are_left_out_with_their_labels_and_remembered(tmp_path: Path) -> None:
-    held = _stored(tmp_path)
-    assert [(bad.path, bad.reason) for bad in held.bad] == [
+def test_bad_files_are_skipped_with_their_labels_and_recorded(tmp_path: Path) -> None:
+    cached = _cached(tmp_path)
+    assert [(bad.path, bad.reason) for bad in cached.bad_files] == [
         ("picture 1", "not a JPEG, PNG, WEBP, BMP, GIF or TIFF image")
     ]
-    assert held.splits["train"].labels is not None
-    assert held.splits["train"].labels.tolist() == [0, 2, 3]
-    assert held.splits["train"].images.shape == (3, 3, 4, 8)
+    assert cached.splits["train"].labels is not None
+    assert cached.splits["train"].labels.tolist() == [0, 2, 3]
+    assert cached.splits["train"].images.shape == (3, 3, 4, 8)
 
 
-def test_bad_pictures_are_named_by_the_source_of_today(tmp_path: Path) -> None:
-    _stored(tmp_path)
+def test_bad_files_are_named_by_the_current_source(tmp_path: Path) -> None:
+    _cached(tmp_path)
     moved = _source()
-    part = dataclasses.replace(moved.parts["train"], name=lambda i: f"moved {i}")
-    held = _stored(tmp_path, dataclasses.replace(moved, parts={"train": part}))
-    assert [bad.path for bad in held.bad] == ["moved 1"]
+    split = dataclasses.replace(moved.splits["train"], image_name=lambda i: f"moved {i}")
+    cached = _cached(tmp_path, dataclasses.replace(moved, splits={"train": split}))
+    assert [bad.path for bad in cached.bad_files] == ["moved 1"]
 
 
-def test_the_key_follows_content_and_preparation(tmp_path: Path) -> None:
+def test_the_key_depends_on_content_and_preprocessing(tmp_path: Path) -> None:
     keys = {
-        _stored(tmp_path).key,
-        _stored(tmp_path, _source("two")).key,
-        _stored(tmp_path, wide=None).key,
-        _stored(tmp_path, rows=5).key,
+        _cached(tmp_path).key,
+        _cached(tmp_path, _source("two")).key,
+        _cached(tmp_path, full_side=None).key,
+        _cached(tmp_path, rows=5).key,
     }
     assert len(keys) == 4
 
 
 def test_another_pillow_has_a_key_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    key = _stored(tmp_path).key
+    key = _cached(tmp_path).key
     monkeypatch.setattr(PIL, "__version__", "0.0")
-    assert _stored(tmp_path).key != key
+    assert _cached(tmp_path).key != key
 
 
 def test_files_are_plain_npy(tmp_path: Path) -> None:
-    held = _stored(tmp_path)
-    images = np.load(tmp_path / held.key / "train.images.npy")
-    assert np.array_equal(images, held.splits["train"].images.numpy())
+    cached = _cached(tmp_path)
+    images = np.load(tmp_path / cached.key / "train.images.npy")
+    assert np.array_equal(images, cached.splits["train"].images.numpy())
 
 
 def _flip_a_bit(path: Path) -> None:
@@ -110,45 +114,45 @@ def _truncate(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [_flip_a_bit, _truncate, Path.unlink])
 @pytest.mark.parametrize(
-    "file", [RECORD, "train.images.npy", "train.labels.npy", "train.pixels.npy", "train.shapes.npy"]
+    "file", [MANIFEST_FILE, "train.images.npy", "train.labels.npy", "train.pixels.npy", "train.shapes.npy"]
 )
-def test_a_damaged_cache_is_made_anew(
-    tmp_path: Path, decoded: list[Part], damage: Callable[[Path], None], file: str
+def test_a_damaged_cache_is_written_anew(
+    tmp_path: Path, decoded: list[SourceSplit], damage: Callable[[Path], None], file: str
 ) -> None:
-    images = _stored(tmp_path).splits["train"].images.clone()
+    images = _cached(tmp_path).splits["train"].images.clone()
     damage(next(tmp_path.glob(f"*/{file}")))
-    assert torch.equal(_stored(tmp_path).splits["train"].images, images)
+    assert torch.equal(_cached(tmp_path).splits["train"].images, images)
     assert len(decoded) == 2
 
 
-def test_a_changed_record_is_not_believed(tmp_path: Path, decoded: list[Part]) -> None:
-    _stored(tmp_path)
-    record = next(tmp_path.glob(f"*/{RECORD}"))
-    record.write_text(record.read_text().replace("not a JPEG", "hot a JPEG"))
-    assert _stored(tmp_path).bad[0].reason.startswith("not a JPEG")
+def test_a_changed_manifest_is_not_trusted(tmp_path: Path, decoded: list[SourceSplit]) -> None:
+    _cached(tmp_path)
+    manifest = next(tmp_path.glob(f"*/{MANIFEST_FILE}"))
+    manifest.write_text(manifest.read_text().replace("not a JPEG", "hot a JPEG"))
+    assert _cached(tmp_path).bad_files[0].reason.startswith("not a JPEG")
     assert len(decoded) == 2
 
 
-def test_writing_to_the_tensors_never_reaches_the_cache(tmp_path: Path, decoded: list[Part]) -> None:
-    _stored(tmp_path).splits["train"].images.fill_(0)
-    assert _stored(tmp_path).splits["train"].images.any()
+def test_writing_to_the_tensors_never_reaches_the_cache(tmp_path: Path, decoded: list[SourceSplit]) -> None:
+    _cached(tmp_path).splits["train"].images.fill_(0)
+    assert _cached(tmp_path).splits["train"].images.any()
     assert len(decoded) == 1
 
 
 def test_a_failure_while_decoding_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(part: Part, how: Preparation) -> object:
+    def fail(split: SourceSplit, config: PreprocessConfig) -> object:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cache, "prepare", fail)
+    monkeypatch.setattr(cache, "preprocess", fail)
     with pytest.raises(KeyboardInterrupt):
-        _stored(tmp_path)
+        _cached(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_cache_that_cannot_be_written_ends_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    assert refusal(_stored, tmp_path / "file", kind=RuntimeError) == (
+    assert refusal(_cached, tmp_path / "file", kind=RuntimeError) == (
         f"image cache {tmp_path}/file cannot be written (File exists); set ISOPIX_CACHE to another folder"
     )

@@ -13,47 +13,47 @@ from isopix.core.config import from_dict, to_dict
 from isopix.core.overrides import override
 from isopix.data.augment import PadCropFlip, ScaleCrop
 from isopix.data.batches import Batches
-from isopix.data.dataset import Data, ImageSet, load
+from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from tests.unit.data.conftest import Draw
 from tests.unit.data.refusal import refusal
 
 
-def _sizes(images: ImageSet) -> tuple[int, int, int]:
+def _sizes(images: ImageDataset) -> tuple[int, int, int]:
     return len(images.train), len(images.validation), len(images.test)
 
 
 def test_settings_survive_a_file() -> None:
-    data = Data(source="x", rows=32, cols=48, holdout=0.2, augment=PadCropFlip(pad=2))
-    assert from_dict(Data, to_dict(data)) == data
+    data = DataConfig(source="x", rows=32, cols=48, holdout=0.2, augment=PadCropFlip(pad=2))
+    assert from_dict(DataConfig, to_dict(data)) == data
 
 
 def test_an_augmentation_is_chosen_by_its_kind() -> None:
-    assert override(Data(), {"augment.kind": "imagenet"}).augment == ScaleCrop()
+    assert override(DataConfig(), {"augment.kind": "scale_crop"}).augment == ScaleCrop()
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"rows": 0}, "image side 0 is impossible; allowed: whole numbers from 1 to 1024"),
-        ({"cols": 5000}, "image side 5000 is impossible; allowed: whole numbers from 1 to 1024"),
+        ({"rows": 0}, "image side is 0; allowed: whole numbers from 1 to 1024"),
+        ({"cols": 5000}, "image side is 5000; allowed: whole numbers from 1 to 1024"),
         ({"holdout": 0.5}, "holdout is 0.5; allowed: from 0 to below 0.5"),
         ({"limit": 0}, "limit is 0; allowed: 1 or more"),
         ({"rows": 4, "augment.kind": "pad_crop_flip"}, "pad 4 does not fit images of 4x32; allowed: below 4"),
     ],
 )
-def test_impossible_settings_are_refused_in_one_line(changes: dict[str, object], message: str) -> None:
-    assert refusal(override, Data(), changes) == message
+def test_impossible_settings_are_rejected_in_one_line(changes: dict[str, object], message: str) -> None:
+    assert refusal(override, DataConfig(), changes) == message
 
 
 @pytest.mark.parametrize(("rows", "cols"), [(8, 8), (32, 32), (16, 24)])
 def test_digits_at_any_resolution(rows: int, cols: int) -> None:
-    images = load(Data(rows=rows, cols=cols))
+    images = load_dataset(DataConfig(rows=rows, cols=cols))
     assert images.train.images.shape == (1437, 3, rows, cols)
     assert _sizes(images) == (1437, 180, 180)
 
 
 def test_splits_of_one_source_are_disjoint_and_complete(classes: Path) -> None:
-    images = load(Data(source=str(classes), rows=8, cols=8))
+    images = load_dataset(DataConfig(source=str(classes), rows=8, cols=8))
     assert _sizes(images) == (32, 4, 4)
     splits = (images.train, images.validation, images.test)
     assert len({image.numpy().tobytes() for split in splits for image in split.images}) == 40
@@ -63,22 +63,22 @@ def test_own_splits_are_used_as_they_are(tmp_path: Path, classes: Path, draw: Dr
     for split in ("train", "val", "test"):
         shutil.copytree(classes, tmp_path / "set" / split)
     draw(tmp_path / "set" / "test" / "cat" / "more.png")
-    assert _sizes(load(Data(source=str(tmp_path / "set"), rows=8, cols=8))) == (40, 40, 41)
+    assert _sizes(load_dataset(DataConfig(source=str(tmp_path / "set"), rows=8, cols=8))) == (40, 40, 41)
 
 
 def test_only_the_missing_split_is_held_out(tmp_path: Path, classes: Path) -> None:
     for split in ("train", "test"):
         shutil.copytree(classes, tmp_path / "set" / split)
-    assert _sizes(load(Data(source=str(tmp_path / "set"), rows=8, cols=8))) == (36, 4, 40)
+    assert _sizes(load_dataset(DataConfig(source=str(tmp_path / "set"), rows=8, cols=8))) == (36, 4, 40)
 
 
 def test_nothing_is_held_out_if_so_asked(classes: Path) -> None:
-    assert _sizes(load(Data(source=str(classes), rows=8, cols=8, holdout=0.0))) == (40, 0, 0)
+    assert _sizes(load_dataset(DataConfig(source=str(classes), rows=8, cols=8, holdout=0.0))) == (40, 0, 0)
 
 
 def test_folding_back_moves_validation_into_train_and_leaves_test_alone(classes: Path) -> None:
-    data = Data(source=str(classes), rows=8, cols=8)
-    before, after = load(data), load(dataclasses.replace(data, fold_back=True))
+    data = DataConfig(source=str(classes), rows=8, cols=8)
+    before, after = load_dataset(data), load_dataset(dataclasses.replace(data, train_on_validation=True))
     assert _sizes(after) == (36, 0, 4)
     assert torch.equal(before.test.images, after.test.images)
 
@@ -89,8 +89,8 @@ def test_folding_back_under_a_limit_joins_what_both_splits_held(
 ) -> None:
     for split in ("train", "val") if own else ("train",):
         shutil.copytree(classes, tmp_path / "set" / split)
-    data = Data(source=str(tmp_path / "set"), rows=8, cols=8, limit=3)
-    before, after = load(data), load(dataclasses.replace(data, fold_back=True))
+    data = DataConfig(source=str(tmp_path / "set"), rows=8, cols=8, limit=3)
+    before, after = load_dataset(data), load_dataset(dataclasses.replace(data, train_on_validation=True))
     both = torch.cat([before.train.images, before.validation.images])
     assert _sizes(after) == (6, 0, 3)
     assert sorted(map(bytes, after.train.images.numpy())) == sorted(map(bytes, both.numpy()))
@@ -102,51 +102,53 @@ def test_own_validation_images_are_folded_back_too(
 ) -> None:
     for split in ("train", "val"):
         shutil.copytree(classes, tmp_path / "set" / split)
-    images = load(Data(source=str(tmp_path / "set"), rows=8, cols=8, fold_back=True, augment=augment))
+    images = load_dataset(
+        DataConfig(source=str(tmp_path / "set"), rows=8, cols=8, train_on_validation=True, augment=augment)
+    )
     assert _sizes(images) == (76, 0, 4)
-    assert Batches(images.train, size=76, augment=augment).batch(0)[0].shape == (76, 3, 8, 8)
+    assert Batches(images.train, batch_size=76, augment=augment).batch(0)[0].shape == (76, 3, 8, 8)
 
 
 def test_a_limit_takes_the_first_images_of_each_split(classes: Path) -> None:
-    data = Data(source=str(classes), rows=8, cols=8)
-    few, all_of_them = load(dataclasses.replace(data, limit=3)), load(data)
+    data = DataConfig(source=str(classes), rows=8, cols=8)
+    few, all_of_them = load_dataset(dataclasses.replace(data, limit=3)), load_dataset(data)
     assert _sizes(few) == (3, 3, 3)
     assert torch.equal(few.test.images, all_of_them.test.first(3).images)
     assert torch.equal(few.train.images, all_of_them.train.first(3).images)
 
 
-def test_the_paper_crops_are_drawn_from_whole_pictures(tmp_path: Path, draw: Draw) -> None:
+def test_the_paper_crops_are_drawn_from_full_resolution_images(tmp_path: Path, draw: Draw) -> None:
     for i in range(10):
         draw(tmp_path / f"{i}.png", seed=i, size=(200, 150))
-    images = load(Data(source=str(tmp_path), rows=8, cols=8, augment=ScaleCrop()))
-    assert images.train.wide is not None
-    assert images.train.wide.heights.tolist() == [28] * 8  # 2 * 8 * 384 / 224, rounded up
-    assert Batches(images.train, size=5, augment=ScaleCrop()).batch(0)[0].shape == (5, 3, 8, 8)
+    images = load_dataset(DataConfig(source=str(tmp_path), rows=8, cols=8, augment=ScaleCrop()))
+    assert images.train.full_resolution is not None
+    assert images.train.full_resolution.heights.tolist() == [28] * 8  # 2 * 8 * 384 / 224, rounded up
+    assert Batches(images.train, batch_size=5, augment=ScaleCrop()).batch(0)[0].shape == (5, 3, 8, 8)
 
 
 def test_another_pillow_does_not_keep_a_run_from_going_on(
     classes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = Data(source=str(classes), rows=8, cols=8)
-    first = load(data).fingerprint
+    data = DataConfig(source=str(classes), rows=8, cols=8)
+    first = load_dataset(data).fingerprint
     monkeypatch.setattr(PIL, "__version__", "0.0")
-    assert load(data).fingerprint == first
+    assert load_dataset(data).fingerprint == first
 
 
 def test_the_fingerprint_follows_content_preprocessing_and_membership(classes: Path, draw: Draw) -> None:
-    data = Data(source=str(classes), rows=8, cols=8)
-    first = load(data).fingerprint
-    assert load(data).fingerprint == first
+    data = DataConfig(source=str(classes), rows=8, cols=8)
+    first = load_dataset(data).fingerprint
+    assert load_dataset(data).fingerprint == first
     others = [
-        load(dataclasses.replace(data, rows=9)).fingerprint,
-        load(dataclasses.replace(data, resample="bicubic")).fingerprint,
-        load(dataclasses.replace(data, crop="random")).fingerprint,
-        load(dataclasses.replace(data, holdout=0.2)).fingerprint,
-        load(dataclasses.replace(data, limit=2)).fingerprint,
-        load(data, seed=1).fingerprint,
+        load_dataset(dataclasses.replace(data, rows=9)).fingerprint,
+        load_dataset(dataclasses.replace(data, resample="bicubic")).fingerprint,
+        load_dataset(dataclasses.replace(data, crop="random")).fingerprint,
+        load_dataset(dataclasses.replace(data, holdout=0.2)).fingerprint,
+        load_dataset(dataclasses.replace(data, limit=2)).fingerprint,
+        load_dataset(data, seed=1).fingerprint,
     ]
     draw(classes / "cat" / "00.png", seed=999)
-    assert len({first, *others, load(data).fingerprint}) == 8
+    assert len({first, *others, load_dataset(data).fingerprint}) == 8
 
 
 def _spoil(folder: Path, count: int) -> list[Path]:
@@ -160,13 +162,14 @@ def test_up_to_one_per_cent_of_bad_files_are_skipped_and_listed(tmp_path: Path, 
     for i in range(100):
         draw(tmp_path / "set" / f"{i:03}.png", seed=i)
     (bad,) = _spoil(tmp_path / "set", 1)
-    images = load(
-        Data(source=str(tmp_path / "set"), rows=8, cols=8), bad_files=tmp_path / "run" / "bad-files.csv"
+    images = load_dataset(
+        DataConfig(source=str(tmp_path / "set"), rows=8, cols=8),
+        bad_files_csv=tmp_path / "run" / "bad-files.csv",
     )
     assert sum(_sizes(images)) == 99
-    assert [(each.path, each.reason) for each in images.skipped] == [(str(bad), "empty file")]
-    assert images.report == tmp_path / "run" / "bad-files.csv"
-    with images.report.open(newline="") as file:
+    assert [(each.path, each.reason) for each in images.bad_files] == [(str(bad), "empty file")]
+    assert images.bad_files_csv == tmp_path / "run" / "bad-files.csv"
+    with images.bad_files_csv.open(newline="") as file:
         assert list(csv.reader(file)) == [["path", "reason"], [str(bad), "empty file"]]
 
 
@@ -174,9 +177,9 @@ def test_bad_files_are_reported_from_the_cache_too(tmp_path: Path, draw: Draw) -
     for i in range(100):
         draw(tmp_path / "set" / f"{i:03}.png", seed=i)
     _spoil(tmp_path / "set", 1)
-    first, second = (load(Data(source=str(tmp_path / "set"), rows=8, cols=8)) for _ in range(2))
-    assert len(first.skipped) == 1
-    assert (first.skipped, first.report) == (second.skipped, second.report)
+    first, second = (load_dataset(DataConfig(source=str(tmp_path / "set"), rows=8, cols=8)) for _ in range(2))
+    assert len(first.bad_files) == 1
+    assert (first.bad_files, first.bad_files_csv) == (second.bad_files, second.bad_files_csv)
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -184,9 +187,9 @@ def test_more_bad_files_stop_the_run(tmp_path: Path, draw: Draw, again: bool) ->
     for i in range(100):
         draw(tmp_path / "set" / f"{i:03}.png", seed=i)
     bad = _spoil(tmp_path / "set", 2)
-    data, report = Data(source=str(tmp_path / "set"), rows=8, cols=8), tmp_path / "bad-files.csv"
+    data, report = DataConfig(source=str(tmp_path / "set"), rows=8, cols=8), tmp_path / "bad-files.csv"
     for _ in range(1 + again):
-        message = refusal(lambda: load(data, bad_files=report))
+        message = refusal(lambda: load_dataset(data, bad_files_csv=report))
     assert message == (
         f"2 of 100 images cannot be read, above the limit of 1%; first: {bad[0]} (empty file); all: {report}"
     )
@@ -196,28 +199,28 @@ def test_more_bad_files_stop_the_run(tmp_path: Path, draw: Draw, again: bool) ->
 def test_labels_are_asked_for_by_name(tmp_path: Path, draw: Draw) -> None:
     for i in range(10):
         draw(tmp_path / "flat" / f"{i}.png", seed=i)
-    images = load(Data(source=str(tmp_path / "flat"), rows=8, cols=8))
+    images = load_dataset(DataConfig(source=str(tmp_path / "flat"), rows=8, cols=8))
     assert refusal(images.require_labels, "probe") == (
-        "probe needs labels; data set 'flat' has none in train, validation, test: "
+        "probe needs labels; dataset 'flat' has none in train, validation, test: "
         "in a folder, put the images of each class in a sub-folder; in an .npz file, give y_train and y_test"
     )
 
 
 def test_one_class_is_too_few_where_labels_are_needed(classes: Path) -> None:
     shutil.rmtree(classes / "dog")
-    images = load(Data(source=str(classes), rows=8, cols=8))
-    message = "probe needs two classes or more; data set 'pets' has one: cat"
+    images = load_dataset(DataConfig(source=str(classes), rows=8, cols=8))
+    message = "probe needs two classes or more; dataset 'pets' has one: cat"
     assert refusal(images.require_labels, "probe") == message
 
 
 def test_two_classes_are_enough(classes: Path) -> None:
-    load(Data(source=str(classes), rows=8, cols=8)).require_labels("probe")
+    load_dataset(DataConfig(source=str(classes), rows=8, cols=8)).require_labels("probe")
 
 
 def test_the_test_images_of_cifar10_have_their_known_mean(real_data: Path, tmp_path: Path) -> None:
     for i, file in enumerate(sorted((real_data / "cifar10").glob("test*"))):
         (tmp_path / f"train-{i}.parquet").symlink_to(file)
-    images = load(Data(source=str(tmp_path), holdout=0.0))
+    images = load_dataset(DataConfig(source=str(tmp_path), holdout=0.0))
     assert _sizes(images) == (10_000, 0, 0)
     mean = images.train.images.float().mean((0, 2, 3)) / 255
     assert mean.tolist() == pytest.approx([0.4942, 0.4851, 0.4504], abs=5e-5)
@@ -225,7 +228,7 @@ def test_the_test_images_of_cifar10_have_their_known_mean(real_data: Path, tmp_p
 
 @pytest.mark.slow
 def test_cifar10_has_its_published_sizes_and_mean(real_data: Path) -> None:
-    images = load(Data(source=str(real_data / "cifar10"), holdout=0.0))
+    images = load_dataset(DataConfig(source=str(real_data / "cifar10"), holdout=0.0))
     assert _sizes(images) == (50_000, 0, 10_000)
     mean = images.train.images.sum((0, 2, 3), dtype=torch.int64) / (50_000 * 32 * 32 * 255)
     assert mean.tolist() == pytest.approx([0.491400, 0.482158, 0.446531], abs=1e-6)

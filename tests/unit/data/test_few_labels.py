@@ -7,14 +7,14 @@ import torch
 
 from isopix.core.overrides import override
 from isopix.core.random import generator
-from isopix.data.dataset import Data, ImageSet, load
-from isopix.data.splits import balanced
+from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
+from isopix.data.splits import balanced_subset
 
 LABELS = torch.tensor([0] * 30 + [1] * 10 + [5] * 20)[torch.randperm(60, generator=generator(0, "order"))]
 
 
-def digits(**changes: object) -> ImageSet:
-    return load(override(Data(rows=8, cols=8), changes), seed=3)
+def digits(**changes: object) -> ImageDataset:
+    return load_dataset(override(DataConfig(rows=8, cols=8), changes), seed=3)
 
 
 def has(images: torch.Tensor, part: torch.Tensor) -> list[bool]:
@@ -23,42 +23,44 @@ def has(images: torch.Tensor, part: torch.Tensor) -> list[bool]:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "counts"), [(4, [4, 4, 4]), (Fraction(1, 4), [8, 3, 5]), (Fraction(1), [30, 10, 20])]
+    ("per_class", "counts"), [(4, [4, 4, 4]), (Fraction(1, 4), [8, 3, 5]), (Fraction(1), [30, 10, 20])]
 )
-def test_each_class_has_its_number_or_its_share_rounded_up(wanted: int | Fraction, counts: list[int]) -> None:
-    index = balanced(LABELS, wanted, generator(0, "subset"))
+def test_each_class_has_its_number_or_its_fraction_rounded_up(
+    per_class: int | Fraction, counts: list[int]
+) -> None:
+    index = balanced_subset(LABELS, per_class, generator(0, "subset"))
     assert [int((LABELS[index] == kind).sum()) for kind in (0, 1, 5)] == counts
     assert len(set(index.tolist())) == len(index)
 
 
-def test_a_share_is_exact() -> None:
+def test_a_fraction_is_exact() -> None:
     """In floating point 0.07 * 100 is above 7."""
-    wanted = Data(labels="7%").wanted
-    assert len(balanced(torch.zeros(100, dtype=torch.long), wanted, generator(0, "subset"))) == 7
+    per_class = DataConfig(labels_per_class="7%").count_or_fraction_per_class
+    assert len(balanced_subset(torch.zeros(100, dtype=torch.long), per_class, generator(0, "subset"))) == 7
 
 
-@pytest.mark.parametrize("changes", [{"subset": 1}, {"subset": -1, "labels": 4}])
+@pytest.mark.parametrize("changes", [{"subset": 1}, {"subset": -1, "labels_per_class": 4}])
 def test_a_subset_is_of_labels(changes: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match="allowed: 0 or more, and above 0 only with labels"):
-        override(Data(), changes)
+    with pytest.raises(ValueError, match="allowed: 0 or more, and above 0 only with labels_per_class"):
+        override(DataConfig(), changes)
 
 
 def test_a_class_with_too_few_images_is_named() -> None:
-    with pytest.raises(ValueError, match="11 images of each class asked for; class 1 has 10 in train"):
-        balanced(LABELS, 11, generator(0, "subset"))
+    with pytest.raises(ValueError, match="11 images per class requested; class 1 has 10 in train"):
+        balanced_subset(LABELS, 11, generator(0, "subset"))
 
 
 def test_every_image_of_a_class_is_as_likely_as_the_others() -> None:
     drawn = torch.zeros(60)
     for number in range(400):
-        drawn[balanced(LABELS, 5, generator(0, "subset", number))] += 1
+        drawn[balanced_subset(LABELS, 5, generator(0, "subset", number))] += 1
     for kind, count in ((0, 30), (1, 10), (5, 20)):
         expected = 400 * 5 / count
         assert (drawn[kind == LABELS] - expected).abs().max() < 5 * expected**0.5
 
 
 def test_subsets_come_from_train_alone_and_leave_the_other_splits_as_they_were() -> None:
-    whole, few = digits(), digits(labels=4)
+    whole, few = digits(), digits(labels_per_class=4)
     assert few.train.labels.bincount().tolist() == [4] * 10
     assert all(has(whole.train.images, few.train.images))
     assert torch.equal(few.validation.images, whole.validation.images)
@@ -66,17 +68,23 @@ def test_subsets_come_from_train_alone_and_leave_the_other_splits_as_they_were()
 
 
 def test_a_subset_is_a_function_of_seed_and_number_and_part_of_the_fingerprint() -> None:
-    one, same, other = digits(labels="10%"), digits(labels="10%"), digits(labels="10%", subset=1)
+    one, same, other = (
+        digits(labels_per_class="10%"),
+        digits(labels_per_class="10%"),
+        digits(labels_per_class="10%", subset=1),
+    )
     assert torch.equal(one.train.images, same.train.images)
     assert not torch.equal(one.train.images, other.train.images)
     assert len({digits().fingerprint, one.fingerprint, other.fingerprint}) == 3
 
 
 @pytest.mark.parametrize("labels", ["x", "0%", -3, "101%", "5%x", 0, "4.5", "nan%", "1/0%"])
-def test_what_is_neither_a_number_nor_a_share_is_refused(labels: int | str) -> None:
-    with pytest.raises(ValueError, match="allowed: a number of images of each class, or a share as in 10%"):
-        override(Data(), {"labels": labels})
+def test_what_is_neither_a_number_nor_a_fraction_is_rejected(labels: int | str) -> None:
+    with pytest.raises(
+        ValueError, match="allowed: a number of images of each class, or a percentage of them, as in 10%"
+    ):
+        override(DataConfig(), {"labels_per_class": labels})
 
 
 def test_a_number_may_come_as_a_word() -> None:
-    assert digits(labels="4").fingerprint == digits(labels=4).fingerprint
+    assert digits(labels_per_class="4").fingerprint == digits(labels_per_class=4).fingerprint

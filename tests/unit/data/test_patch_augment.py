@@ -11,9 +11,17 @@ from torch import Tensor
 
 from isopix.core.config import from_dict
 from isopix.core.random import generator
-from isopix.data.patch_augment import Colour, NoNoise, PatchNoise, blended, coloured, jittered, quantised
+from isopix.data.patch_augment import (
+    ColorJitter,
+    NoPatchAugment,
+    RandomPatchAugment,
+    blend_grayscale,
+    color_jitter,
+    posterize,
+    random_resized_crop,
+)
 
-STILL = PatchNoise(crop=1.0, strength=0.0, flip=0.0, fewest_bits=8, grey=0.0)
+STILL = RandomPatchAugment(crop=1.0, strength=0.0, flip=0.0, min_bits=8, gray=0.0)
 
 
 def images(count: int = 4, side: int = 32) -> Tensor:
@@ -25,46 +33,46 @@ def lots(*values: float) -> Tensor:
     return torch.tensor(values, dtype=torch.float32)
 
 
-def test_noise_is_a_function_of_its_generator() -> None:
-    x, noise = images(), PatchNoise()
-    one, same, other = (noise.disturb(x, 8, generator(0, "noise", step)) for step in (0, 0, 1))
+def test_augmentation_is_a_function_of_its_generator() -> None:
+    x, noise = images(), RandomPatchAugment()
+    one, same, other = (noise.apply(x, 8, generator(0, "noise", step)) for step in (0, 0, 1))
     assert one.dtype == torch.uint8
     assert torch.equal(one, same)
     assert not torch.equal(one, other)
     assert not torch.equal(one, x)
 
 
-@pytest.mark.parametrize("noise", [NoNoise(), STILL], ids=["none", "of no strength"])
-def test_no_noise_leaves_every_pixel(noise: PatchNoise) -> None:
+@pytest.mark.parametrize("noise", [NoPatchAugment(), STILL], ids=["none", "of no strength"])
+def test_no_augmentation_leaves_every_pixel(noise: RandomPatchAugment) -> None:
     x = images()
-    assert torch.equal(noise.disturb(x, 8, generator(0, "noise")), x)
+    assert torch.equal(noise.apply(x, 8, generator(0, "noise")), x)
 
 
 def test_patches_are_disturbed_each_by_itself() -> None:
     x, other = images(1), images(1)
     other[:, :, 8:16, :8] ^= 0xFF
-    one, two = (PatchNoise().disturb(each, 8, generator(0, "noise")) for each in (x, other))
+    one, two = (RandomPatchAugment().apply(each, 8, generator(0, "noise")) for each in (x, other))
     moved = (one != two).any(1)[0].view(4, 8, 4, 8).any(3).any(1)
     assert moved.nonzero().tolist() == [[1, 0]]
 
 
 def test_a_fifth_of_the_patches_is_mirrored() -> None:
     x = images(16, 64)
-    shown = lone(flip=0.2).disturb(x, 8, generator(0, "noise"))
+    shown = lone(flip=0.2).apply(x, 8, generator(0, "noise"))
     cells, before = (each.view(16, 3, 8, 8, 8, 8).permute(0, 2, 4, 1, 3, 5) for each in (shown, x))
     flipped = (cells == before.flip(5)).flatten(3).all(3)
     assert torch.equal(flipped, ~(cells == before).flatten(3).all(3))
     assert float(flipped.float().mean()) == pytest.approx(0.2, abs=0.04)
 
 
-def lone(**changes: object) -> PatchNoise:
+def lone(**changes: object) -> RandomPatchAugment:
     """One kind of noise, and none of the others."""
-    return from_dict(PatchNoise, {**vars(STILL), **changes})
+    return from_dict(RandomPatchAugment, {**vars(STILL), **changes})
 
 
-def test_a_fifth_of_the_patches_is_blended_with_its_grey_by_any_share() -> None:
+def test_a_fifth_of_the_patches_is_blended_with_its_gray_by_any_share() -> None:
     red = torch.tensor([200, 40, 40], dtype=torch.uint8).view(1, 3, 1, 1).expand(1, 3, 320, 320)
-    shown = lone(grey=0.2).disturb(red, 8, generator(0, "noise"))[0, 0, ::8, ::8].flatten().float()
+    shown = lone(gray=0.2).apply(red, 8, generator(0, "noise"))[0, 0, ::8, ::8].flatten().float()
     luma = 40 + 0.299 * 160
     shares = (200 - shown[shown < 200]) / (200 - luma)
     assert len(shares) / 1600 == pytest.approx(0.2, abs=0.03)
@@ -75,7 +83,7 @@ def test_a_fifth_of_the_patches_is_blended_with_its_grey_by_any_share() -> None:
 def test_every_number_of_bits_from_two_to_eight_is_as_frequent() -> None:
     """A patch of 16 x 16 pixels with every level once has as many levels left as its bits tell apart."""
     every = torch.arange(256, dtype=torch.uint8).view(1, 1, 16, 16).expand(1, 3, 16, 16).tile(1, 1, 30, 30)
-    shown = lone(fewest_bits=2).disturb(every, 16, generator(0, "noise"))[0, 0]
+    shown = lone(min_bits=2).apply(every, 16, generator(0, "noise"))[0, 0]
     cells = shown.view(30, 16, 30, 16).transpose(1, 2).reshape(900, 256)
     bits = torch.tensor([len(cell.unique()) for cell in cells]).log2()
     values, counts = bits.unique(return_counts=True)
@@ -83,13 +91,13 @@ def test_every_number_of_bits_from_two_to_eight_is_as_frequent() -> None:
     assert counts.div(900).tolist() == pytest.approx([1 / 7] * 7, abs=0.04)
 
 
-def test_colours_are_moved_by_as_much_as_inceptions() -> None:
+def test_colors_are_moved_by_as_much_as_inceptions() -> None:
     """Brightness by up to 32 levels, saturation by half to one and a half, hue by up to a fifth of a turn:
-    each drawn evenly, seen on patches of one colour, in the axes of NTSC.
+    each drawn evenly, seen on patches of one color, in the axes of NTSC.
     """
     start = (150, 100, 110)
     flat = torch.tensor(start, dtype=torch.uint8).view(1, 3, 1, 1).expand(1, 3, 320, 320)
-    shown = lone(strength=1.0).disturb(flat, 8, generator(0, "noise"))[0, :, ::8, ::8].flatten(1).T
+    shown = lone(strength=1.0).apply(flat, 8, generator(0, "noise"))[0, :, ::8, ::8].flatten(1).T
     y, i, q = colorsys.rgb_to_yiq(*start)
     found = [colorsys.rgb_to_yiq(*each) for each in shown.tolist()]
     before = complex(i, q)
@@ -108,7 +116,7 @@ def test_colours_are_moved_by_as_much_as_inceptions() -> None:
 
 def test_contrast_is_moved_by_half_to_one_and_a_half() -> None:
     checks = torch.tensor([[100, 140], [140, 100]], dtype=torch.uint8).expand(1, 3, 2, 2).tile(1, 1, 160, 160)
-    shown = lone(strength=1.0).disturb(checks, 8, generator(0, "noise"))[0, 0].float()
+    shown = lone(strength=1.0).apply(checks, 8, generator(0, "noise"))[0, 0].float()
     factors = (shown[::8, 1::8] - shown[::8, ::8]) / 40
     assert (float(factors.min()), float(factors.max())) == pytest.approx((0.5, 1.5), abs=0.06)
     assert float(factors.mean()) == pytest.approx(1, abs=0.06)
@@ -116,32 +124,34 @@ def test_contrast_is_moved_by_half_to_one_and_a_half() -> None:
 
 def test_a_crop_is_taken_at_a_whole_place_and_enlarged() -> None:
     ramp = torch.arange(8.0).expand(2, 3, 8, 8)
-    found = jittered(ramp, 4, lots(0.0, 0.99), lots(0.0, 0.99))
+    found = random_resized_crop(ramp, 4, lots(0.0, 0.99), lots(0.0, 0.99))
     assert found[0, 0, 0].tolist() == [0, 0.25, 0.75, 1.25, 1.75, 2.25, 2.75, 3]
     assert found[1, 0, 0].tolist() == [4, 4.25, 4.75, 5.25, 5.75, 6.25, 6.75, 7]
-    assert torch.equal(jittered(ramp, 8, lots(0.5, 0.5), lots(0.5, 0.5)), ramp)
+    assert torch.equal(random_resized_crop(ramp, 8, lots(0.5, 0.5), lots(0.5, 0.5)), ramp)
 
 
-def test_hue_turns_colours_as_a_colour_wheel_does() -> None:
-    """A third of a turn takes red to near green's hue, or blue's, and leaves brightness; grey has none."""
+def test_hue_turns_colors_as_a_color_wheel_does() -> None:
+    """A third of a turn takes red to near green's hue, or blue's, and leaves brightness; gray has none."""
     red = torch.tensor([150.0, 90, 90]).view(1, 3, 1, 1).expand(2, 3, 1, 1)
-    turned = coloured(red, Colour(lots(0, 0), lots(1, 1), lots(1, 1), lots(1 / 3, -1 / 3)))[..., 0, 0]
+    turned = color_jitter(red, ColorJitter(lots(0, 0), lots(1, 1), lots(1, 1), lots(1 / 3, -1 / 3)))[
+        ..., 0, 0
+    ]
     hues = [colorsys.rgb_to_hsv(*(each / 255).tolist())[0] for each in turned]
     assert sorted(hues) == pytest.approx([1 / 3, 2 / 3], abs=0.06)
     luma = torch.tensor([0.299, 0.587, 0.114])
     torch.testing.assert_close(turned @ luma, red[:, :, 0, 0] @ luma, atol=0.1, rtol=0)
-    grey = torch.full((1, 3, 2, 2), 99.0)
+    gray = torch.full((1, 3, 2, 2), 99.0)
     torch.testing.assert_close(
-        coloured(grey, Colour(lots(0), lots(1), lots(1.5), lots(0.2))), grey, atol=0.1, rtol=0
+        color_jitter(gray, ColorJitter(lots(0), lots(1), lots(1.5), lots(0.2))), gray, atol=0.1, rtol=0
     )
 
 
 def test_brightness_contrast_and_saturation_by_their_definitions() -> None:
     pixels = 60 + 100 * torch.rand(1, 3, 4, 4, generator=generator(0, "pixels"))
     mean = pixels.mean((2, 3), keepdim=True)
-    brighter = coloured(pixels, Colour(lots(10), lots(1), lots(1), lots(0)))
-    flatter = coloured(pixels, Colour(lots(0), lots(0.5), lots(1), lots(0)))
-    faded = coloured(pixels, Colour(lots(0), lots(1), lots(0), lots(0)))
+    brighter = color_jitter(pixels, ColorJitter(lots(10), lots(1), lots(1), lots(0)))
+    flatter = color_jitter(pixels, ColorJitter(lots(0), lots(0.5), lots(1), lots(0)))
+    faded = color_jitter(pixels, ColorJitter(lots(0), lots(1), lots(0), lots(0)))
     torch.testing.assert_close(brighter, pixels + 10, atol=1e-3, rtol=0)
     torch.testing.assert_close(flatter, (pixels + mean) / 2, atol=1e-3, rtol=0)
     assert float(faded.amax(1).sub(faded.amin(1)).max()) < 0.2
@@ -150,14 +160,14 @@ def test_brightness_contrast_and_saturation_by_their_definitions() -> None:
 @pytest.mark.parametrize(("bits", "levels"), [(2, [0, 85, 170, 255]), (1, [0, 255])])
 def test_bits_are_cut_and_stretched(bits: int, levels: list[int]) -> None:
     ramp = torch.arange(256.0).view(1, 1, 16, 16).expand(1, 3, 16, 16)
-    found = quantised(ramp, lots(bits))
+    found = posterize(ramp, lots(bits))
     assert found.unique().tolist() == levels
-    assert torch.equal(quantised(ramp, lots(8)), ramp)
+    assert torch.equal(posterize(ramp, lots(8)), ramp)
 
 
-def test_a_blend_is_a_share_of_grey() -> None:
+def test_a_blend_is_a_fraction_of_gray() -> None:
     red = torch.tensor([200.0, 0, 0]).view(1, 3, 1, 1).expand(3, 3, 1, 1)
-    found = blended(red, lots(0, 0.5, 1))[:, :, 0, 0]
+    found = blend_grayscale(red, lots(0, 0.5, 1))[:, :, 0, 0]
     torch.testing.assert_close(found[0], torch.tensor([200.0, 0, 0]))
     torch.testing.assert_close(found[2], torch.full((3,), 200 * 0.299))
     torch.testing.assert_close(found[1], (found[0] + found[2]) / 2)
@@ -168,9 +178,9 @@ def test_a_blend_is_a_share_of_grey() -> None:
     [
         ({"crop": 0.0}, r"crop 0.0 must lie in \(0, 1\]"),
         ({"flip": 1.5}, r"flip 1.5 must lie in \[0, 1\]"),
-        ({"fewest_bits": 9}, "fewest_bits 9; allowed: 1 to 8"),
+        ({"min_bits": 9}, "min_bits 9; allowed: 1 to 8"),
     ],
 )
-def test_impossible_noise_is_refused(values: dict[str, float], message: str) -> None:
+def test_impossible_settings_is_rejected(values: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        from_dict(PatchNoise, values)
+        from_dict(RandomPatchAugment, values)

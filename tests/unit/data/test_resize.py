@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from isopix.data.resize import Place, crop_box, fit, planes, shrink
+from isopix.data.resize import CropPosition, crop_and_resize, crop_box, resize_shorter_side, to_chw
 
 SIDES = st.integers(1, 300)
-PLACES = st.none() | st.builds(Place, st.floats(0, 0.999), st.floats(0, 0.999))
+PLACES = st.none() | st.builds(CropPosition, st.floats(0, 0.999), st.floats(0, 0.999))
 
 
 def _noise(width: int, height: int) -> Image.Image:
@@ -17,7 +17,9 @@ def _noise(width: int, height: int) -> Image.Image:
 
 
 @given(SIDES, SIDES, SIDES, SIDES, PLACES)
-def test_no_crop_changes_the_aspect_ratio(w: int, h: int, rows: int, cols: int, place: Place | None) -> None:
+def test_no_crop_changes_the_aspect_ratio(
+    w: int, h: int, rows: int, cols: int, place: CropPosition | None
+) -> None:
     left, top, right, bottom = crop_box(w, h, rows, cols, place)
     assert 0 <= left < right <= w
     assert 0 <= top < bottom <= h
@@ -25,53 +27,60 @@ def test_no_crop_changes_the_aspect_ratio(w: int, h: int, rows: int, cols: int, 
 
 
 @given(SIDES, SIDES, SIDES, SIDES, PLACES)
-def test_no_larger_crop_would_fit(w: int, h: int, rows: int, cols: int, place: Place | None) -> None:
+def test_no_larger_crop_would_fit(w: int, h: int, rows: int, cols: int, place: CropPosition | None) -> None:
     left, top, right, bottom = crop_box(w, h, rows, cols, place)
     assert right - left == pytest.approx(w) or bottom - top == pytest.approx(h)
 
 
-def test_the_centre_crop_leaves_equal_borders() -> None:
+def test_the_center_crop_leaves_equal_borders() -> None:
     assert crop_box(10, 4, 32, 32, None) == (3, 0, 7, 4)
 
 
 def test_random_crops_reach_both_ends() -> None:
-    lefts = {crop_box(7, 4, 8, 8, Place(0.0, across / 100))[0] for across in range(100)}
+    lefts = {crop_box(7, 4, 8, 8, CropPosition(0.0, across / 100))[0] for across in range(100)}
     assert lefts == {0, 1, 2, 3}
 
 
 def test_an_image_that_fits_is_not_changed() -> None:
     image = _noise(48, 32)
     for resample in ("area", "bilinear", "bicubic"):
-        assert np.array_equal(fit(image, 32, 48, resample, None), planes(image))
+        assert np.array_equal(crop_and_resize(image, 32, 48, resample, None), to_chw(image))
 
 
 def test_area_is_the_mean_of_each_box() -> None:
     image = _noise(12, 8)
-    boxes = planes(image).reshape(3, 4, 2, 6, 2).mean((2, 4))
-    assert np.abs(fit(image, 4, 6, "area", None) - boxes).max() <= 1  # Pillow rounds after each axis
+    boxes = to_chw(image).reshape(3, 4, 2, 6, 2).mean((2, 4))
+    assert (
+        np.abs(crop_and_resize(image, 4, 6, "area", None) - boxes).max() <= 1
+    )  # Pillow rounds after each axis
 
 
 def test_area_repeats_pixels_when_it_enlarges() -> None:
     image = _noise(8, 8)
-    assert np.array_equal(fit(image, 32, 32, "area", None), planes(image).repeat(4, 1).repeat(4, 2))
+    assert np.array_equal(
+        crop_and_resize(image, 32, 32, "area", None), to_chw(image).repeat(4, 1).repeat(4, 2)
+    )
 
 
 def test_filters_differ() -> None:
     image = _noise(100, 100)
-    results = [fit(image, 32, 32, resample, None).tobytes() for resample in ("area", "bilinear", "bicubic")]
+    results = [
+        crop_and_resize(image, 32, 32, resample, None).tobytes()
+        for resample in ("area", "bilinear", "bicubic")
+    ]
     assert len(set(results)) == 3
 
 
 def test_fitting_equals_scaling_the_shorter_side_and_cropping() -> None:
     image = _noise(120, 60)
     cropped = image.resize((64, 32), Image.Resampling.BICUBIC).crop((16, 0, 48, 32))
-    assert np.array_equal(fit(image, 32, 32, "bicubic", None), planes(cropped))
+    assert np.array_equal(crop_and_resize(image, 32, 32, "bicubic", None), to_chw(cropped))
 
 
 @pytest.mark.parametrize(
     ("size", "shape"), [((200, 100), (3, 50, 100)), ((100, 202), (3, 101, 50)), ((40, 30), (3, 30, 40))]
 )
-def test_whole_pictures_shrink_by_their_shorter_side_and_never_grow(
+def test_full_resolution_images_shrink_by_their_shorter_side_and_never_grow(
     size: tuple[int, int], shape: tuple[int, int, int]
 ) -> None:
-    assert shrink(_noise(*size), 50).shape == shape
+    assert resize_shorter_side(_noise(*size), 50).shape == shape

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from isopix.codecs import GreyThumbnail, WholePatch
+from isopix.codecs import FullPatchSpec, GrayThumbnailSpec
 from isopix.core.random import generator
 from isopix.core.types import Images
-from isopix.data.dataset import Data
+from isopix.data.dataset import DataConfig
 from isopix.generate.reconstruct import Reconstruction, reconstruct
 from isopix.model.blocks import Transformer
 from isopix.model.heads import HeadSpec, Linear, Regression
@@ -23,7 +23,7 @@ from isopix.recipes.recipe import Recipe
 PATCH, SIDE = 8, 32
 
 
-def network(head: HeadSpec, codec: WholePatch | GreyThumbnail) -> Network:
+def network(head: HeadSpec, codec: FullPatchSpec | GrayThumbnailSpec) -> Network:
     recipe = Recipe(
         name="reconstruct",
         model=ModelSpec(
@@ -34,7 +34,7 @@ def network(head: HeadSpec, codec: WholePatch | GreyThumbnail) -> Network:
             width=64,
             head=head,
         ),
-        data=Data(rows=SIDE, cols=SIDE),
+        data=DataConfig(rows=SIDE, cols=SIDE),
         init="vit",
         objective=Masked(mask=Independent(ratio=0.5), corruption=MaskToken()),
     )
@@ -68,7 +68,7 @@ def error(found: Reconstruction, images: Images) -> float:
 
 
 def test_a_regression_that_has_learnt_one_image_gives_it_back() -> None:
-    net = network(Regression(), WholePatch(patch=PATCH))
+    net = network(Regression(), FullPatchSpec(patch_size=PATCH))
     before = reconstruct(net, picture(), generator=generator(0, "hide"))
     after = reconstruct(overfitted(net), picture(), generator=generator(0, "hide"))
     assert error(before, picture()) > 60  # grey everywhere
@@ -80,7 +80,7 @@ def test_a_regression_that_has_learnt_one_image_gives_it_back() -> None:
 
 @pytest.mark.parametrize("head", [Linear(), Regression()], ids=["linear", "regression"])
 def test_what_is_not_hidden_stays_and_what_is_becomes_the_likeliest_code(head: HeadSpec) -> None:
-    net = network(head, GreyThumbnail(patch=PATCH))
+    net = network(head, GrayThumbnailSpec(patch_size=PATCH))
     torch.nn.init.normal_(net.head.project.weight, generator=generator(0, "weights"))
     found = reconstruct(net, picture(), generator=generator(0, "hide"))
     hidden = found.hidden.clone()
@@ -93,7 +93,7 @@ def test_what_is_not_hidden_stays_and_what_is_becomes_the_likeliest_code(head: H
 
 
 def test_hidden_patches_alone_are_drawn_into_the_photograph_as_they_were_named_and_as_they_are() -> None:
-    net = network(Linear(), GreyThumbnail(patch=PATCH))
+    net = network(Linear(), GrayThumbnailSpec(patch_size=PATCH))
     torch.nn.init.normal_(net.head.project.weight, generator=generator(0, "weights"))
     found = reconstruct(net, picture(), generator=generator(0, "hide"))
     assert torch.equal(found.original, picture())
@@ -112,7 +112,7 @@ def test_hidden_patches_alone_are_drawn_into_the_photograph_as_they_were_named_a
 
 def test_a_network_over_a_palette_is_shown_its_colours_and_no_others() -> None:
     recipe = tiny.digits_bert().updated(
-        data=Data(rows=8, cols=8),
+        data=DataConfig(rows=8, cols=8),
         width=16,
         depth=1,
     )

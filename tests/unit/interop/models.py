@@ -33,9 +33,9 @@ def palette(colours: int = COLOURS) -> Tensor:
 
 def network(*words: str, name: str = "igpt.digits", deviation: float = 0.3) -> Network:
     """A recipe's network, changed by `path=value` words, every weight drawn anew."""
-    small = ["depth=2", "width=16", "data.cols=6", f"codec.colours={COLOURS}"]
+    small = ["depth=2", "width=16", "data.cols=6", f"codec.num_colors={COLOURS}"]
     recipe = registry.resolve(name, assignments=[*small, *words]).recipe
-    net = recipe.build(recipe.model.codec.build(recipe.grid, palette(recipe.model.codec.colours)))
+    net = recipe.build(recipe.model.codec.build(recipe.grid, palette(recipe.model.codec.num_colors)))
     draw = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in net.parameters():
@@ -58,7 +58,7 @@ def revived(imported: Imported) -> Network:
         width=imported.width,
         block=imported.block,
         objective=imported.objective,
-        codec=replace(digits.codec, colours=len(imported.colours)),
+        codec=replace(digits.codec, num_colors=len(imported.colours)),
         data=replace(digits.data, rows=imported.grid.rows, cols=imported.grid.cols),
     )
     net = recipe.build(recipe.model.codec.build(imported.grid, imported.colours))
@@ -82,7 +82,7 @@ def change_weights(folder: Path, change: Callable[[Tensors], Any]) -> None:
 def codes(net: Network, images: int = 3) -> Tensor:
     """Random codes [B N]."""
     draw = torch.Generator().manual_seed(1)
-    return torch.randint(0, net.codec.levels, (images, net.codec.grid.positions), generator=draw)
+    return torch.randint(0, net.codec.vocab_size, (images, net.codec.grid.positions), generator=draw)
 
 
 def refused(source: Path, *words: str) -> str:

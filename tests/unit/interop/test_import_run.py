@@ -36,7 +36,7 @@ def test_the_run_holds_the_model_and_says_what_is_known(
     assert told.get("trained_on") == data
     accounts = found.records["imported"]["tensors"]
     assert {each["theirs"] for each in accounts} == {each.theirs for each in imported.accounts}
-    assert len(checkpoint.check(checkpoint.last(run.checkpoints))) == 5
+    assert len(checkpoint.verify_files(checkpoint.latest_folder(run.checkpoints))) == 5
 
 
 @pytest.mark.parametrize("wrong", ["unreadable", "misfit"])

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.distributions import Normal
 from torch.nn import functional as F
 
-from isopix.codecs import DownsampledColour, GreyThumbnail, MeanColour, PaletteColours, WholePatch
+from isopix.codecs import DownsampledColorSpec, FullPatchSpec, GrayThumbnailSpec, MeanColorSpec, PaletteSpec
 from isopix.codecs.base import Codec
 from isopix.core.random import generator
 from isopix.core.types import Grid
@@ -16,8 +16,8 @@ from isopix.model.heads import HeadSpec, Linear, Regression, Upsampling
 from isopix.model.likelihood import Decoder
 
 GRID = Grid(2, 3)
-GREY = GreyThumbnail(patch=8).build(GRID)
-PATCH = WholePatch(patch=4).build(GRID)
+GREY = GrayThumbnailSpec(patch_size=8).build(GRID)
+PATCH = FullPatchSpec(patch_size=4).build(GRID)
 EXACT = {"rtol": 1e-12, "atol": 1e-12}
 ORDERED = [PATCH, GREY]
 
@@ -27,7 +27,7 @@ def tokens(count: int = 5) -> Tensor:
 
 
 def answers(codec: Codec, count: int = 5) -> Tensor:
-    return torch.randint(codec.levels, (2, count, codec.codes), generator=generator(0, "answers"))
+    return torch.randint(codec.vocab_size, (2, count, codec.num_codes), generator=generator(0, "answers"))
 
 
 def drawn(head: HeadSpec, codec: Codec) -> Decoder:
@@ -52,7 +52,7 @@ def test_each_position_is_decoded_alone() -> None:
 
 def test_codes_that_are_no_thumbnail_are_refused() -> None:
     with pytest.raises(ValueError, match=r"an upsampling head draws 4 x 4, 8 x 8, 16 x 16 .. codes"):
-        Upsampling().build(MeanColour(patch=8).build(GRID), 12)
+        Upsampling().build(MeanColorSpec(patch_size=8).build(GRID), 12)
 
 
 def test_flops_are_of_one_position() -> None:
@@ -76,7 +76,7 @@ def test_chances_are_graded_by_the_cross_entropy_with_soft_labels(head: HeadSpec
 @pytest.mark.parametrize("codec", ORDERED, ids=["bytes", "greys"])
 def test_a_mean_is_graded_by_a_gaussian_of_unit_variance_up_to_its_constant(codec: Codec) -> None:
     built, given = drawn(Regression(), codec), answers(codec)
-    scaled = 2 * given.double() / (codec.levels - 1) - 1
+    scaled = 2 * given.double() / (codec.vocab_size - 1) - 1
     expected = -Normal(built(tokens()), 1.0).log_prob(scaled) - math.log(2 * math.pi) / 2
     torch.testing.assert_close(built.grade(tokens(), given), expected, **EXACT)
 
@@ -84,7 +84,7 @@ def test_a_mean_is_graded_by_a_gaussian_of_unit_variance_up_to_its_constant(code
 @pytest.mark.parametrize("codec", ORDERED, ids=["bytes", "greys"])
 def test_twice_its_nats_are_the_mean_squared_error_and_so_is_its_gradient(codec: Codec) -> None:
     built, given = drawn(Regression(), codec), answers(codec)
-    scaled = torch.linspace(-1, 1, codec.levels, dtype=torch.float64)[given]
+    scaled = torch.linspace(-1, 1, codec.vocab_size, dtype=torch.float64)[given]
     error = F.mse_loss(built(tokens()), scaled)
     nats = built.grade(tokens(), given).mean()
     torch.testing.assert_close(2 * nats, error, **EXACT)
@@ -93,9 +93,9 @@ def test_twice_its_nats_are_the_mean_squared_error_and_so_is_its_gradient(codec:
         torch.autograd.grad(2 * nats, weights), torch.autograd.grad(error, weights), strict=True
     ):
         torch.testing.assert_close(ours, theirs, **EXACT)
-    levels = (built(tokens()) + 1) * (codec.levels - 1) / 2
+    levels = (built(tokens()) + 1) * (codec.vocab_size - 1) / 2
     error = F.mse_loss(levels, given.double())
-    torch.testing.assert_close((codec.levels - 1) ** 2 / 2 * nats, error, **EXACT)
+    torch.testing.assert_close((codec.vocab_size - 1) ** 2 / 2 * nats, error, **EXACT)
 
 
 @pytest.mark.parametrize("codec", ORDERED, ids=["bytes", "greys"])
@@ -103,9 +103,9 @@ def test_the_level_nearest_to_a_mean_is_named_and_none_beyond_the_last(codec: Co
     """No other level has a smaller loss."""
     built = drawn(Regression(), codec)
     named, means = built.likeliest(tokens()), built(tokens())
-    distances = (torch.linspace(-1, 1, codec.levels, dtype=torch.float64) - means[..., None]).abs()
+    distances = (torch.linspace(-1, 1, codec.vocab_size, dtype=torch.float64) - means[..., None]).abs()
     assert torch.equal(named, distances.argmin(-1))
-    assert {0, codec.levels - 1} <= set(named.flatten().tolist())
+    assert {0, codec.vocab_size - 1} <= set(named.flatten().tolist())
 
 
 def test_a_mean_gives_no_logits() -> None:
@@ -115,7 +115,11 @@ def test_a_mean_gives_no_logits() -> None:
 
 @pytest.mark.parametrize(
     "codec",
-    [MeanColour(patch=8).build(GRID), DownsampledColour().build(GRID), PaletteColours().example(GRID)],
+    [
+        MeanColorSpec(patch_size=8).build(GRID),
+        DownsampledColorSpec().build(GRID),
+        PaletteSpec().example(GRID),
+    ],
     ids=["mean colour", "colours", "palette"],
 )
 def test_names_without_an_order_have_no_mean(codec: Codec) -> None:

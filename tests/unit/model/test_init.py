@@ -21,7 +21,7 @@ DEVIATIONS = {
 
 @pytest.fixture(scope="module")
 def network() -> Network:
-    words = [f"width={WIDTH}", f"depth={DEPTH}", "codec.colours=256", "data.rows=16", "data.cols=16"]
+    words = [f"width={WIDTH}", f"depth={DEPTH}", "codec.num_colors=256", "data.rows=16", "data.cols=16"]
     recipe = registry.resolve("igpt.digits", assignments=words).recipe
     grey = torch.arange(256).float()[:, None].expand(256, 3)
     return recipe.build(recipe.model.codec.build(recipe.grid, grey))
@@ -47,7 +47,7 @@ def test_there_are_no_biases(network: Network) -> None:
 
 
 def keras(block: str) -> Network:
-    words = [f"width={WIDTH}", f"depth={DEPTH}", "codec.colours=256", "data.rows=16", "data.cols=16"]
+    words = [f"width={WIDTH}", f"depth={DEPTH}", "codec.num_colors=256", "data.rows=16", "data.cols=16"]
     words += [f"block={block}", "init=keras", "objective=autoregressive"]
     recipe = registry.resolve("igpt.digits", assignments=words).recipe
     return recipe.build(

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from isopix.core.random import generator
-from isopix.core.types import Hidden
+from isopix.core.types import Mask
 from isopix.model.masking import Drop
 from isopix.model.positions import Factorised
 from isopix.objectives.masked import Masked
@@ -32,7 +32,7 @@ def restricted(block: nn.Module, tokens: Tensor, seen: Tensor) -> Tensor:
     return tokens + block.mlp(block.norm2(tokens))
 
 
-def reference(net: nn.Module, x: Tensor, hidden: Hidden, *, norm_positions: bool) -> Tensor:
+def reference(net: nn.Module, x: Tensor, hidden: Mask, *, norm_positions: bool) -> Tensor:
     """All positions go through all blocks; nobody looks at the hidden ones."""
     backbone = net.backbone
     tokens, seen = backbone.enter(x), ~hidden[..., 0]

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from isopix.codecs.pixel import ByteChannels
+from isopix.codecs import BytesSpec
 from isopix.core.random import generator
-from isopix.data.dataset import Data
+from isopix.data.dataset import DataConfig
 from isopix.model.blocks import Convolution
 from isopix.model.spec import ModelSpec
 from isopix.objectives.masked import Masked
@@ -39,12 +39,12 @@ def network(mask: MaskSpec) -> Network:
     recipe = Recipe(
         name="memory",
         model=ModelSpec(
-            codec=ByteChannels(),
+            codec=BytesSpec(),
             block=Convolution(),
             depth=1,
             width=8,
         ),
-        data=Data(rows=SIDE, cols=SIDE),
+        data=DataConfig(rows=SIDE, cols=SIDE),
         objective=Masked(mask=mask),
     )
     return recipe.build(recipe.model.codec.example(recipe.grid))

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from isopix.codecs import MeanColour
+from isopix.codecs import MeanColorSpec
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.model.masking import Drop, MaskToken
@@ -60,7 +60,7 @@ def test_any_patch_that_was_not_chosen_is_shown_as_often() -> None:
 
 
 def test_swapped_patches_change_what_is_shown_and_not_what_is_asked() -> None:
-    x, codec = images(), MeanColour(patch=2).build(GRID)
+    x, codec = images(), MeanColorSpec(patch_size=2).build(GRID)
     problem = VIT.prepare(x, codec, generator(0, "problem"))
     assert torch.equal(problem.answers, codec.encode(x))
     changed = (codec.encode(problem.images) != problem.answers).any(-1)
@@ -89,7 +89,7 @@ def test_every_square_is_hidden_as_often() -> None:
 @pytest.mark.parametrize(("static", "alike"), [(True, True), (False, False)])
 def test_static_masks_are_a_function_of_the_pixels_alone(static: bool, alike: bool) -> None:
     objective = Masked(mask=Independent(ratio=0.5), corruption=MaskToken(), swapped=0.1, static=static)
-    x, codec = images(4), MeanColour(patch=2).build(GRID)
+    x, codec = images(4), MeanColorSpec(patch_size=2).build(GRID)
     first = objective.prepare(x, codec, generator(0, "problem", 0))
     again = objective.prepare(x.flip(0), codec, generator(0, "problem", 7))
     assert torch.equal(first.hidden, again.hidden.flip(0)) is alike

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from isopix.codecs.palette import Palette
 from isopix.codecs.palette_file import OPENAI_FINGERPRINT
-from isopix.codecs.pixel import Palette
 from isopix.core.types import Grid
 from isopix.interop.import_run import recipe_of
 from isopix.interop.imported_model import Imported

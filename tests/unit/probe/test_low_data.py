@@ -7,7 +7,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from isopix.core.random import generator
-from isopix.data.splits import balanced
+from isopix.data.splits import balanced_subset
 from isopix.probe.feature_splits import Split, Splits
 from isopix.probe.low_data import FewLabels, few_labels
 from isopix.probe.results import Protocol
@@ -27,7 +27,7 @@ def cloud(count: int, number: int) -> Split:
 
 
 SPLITS = Splits(cloud(300, 0), cloud(120, 1), cloud(150, 2))
-SUBSETS = [balanced(SPLITS.train.labels, 5, generator(0, "subset", number)) for number in range(4)]
+SUBSETS = [balanced_subset(SPLITS.train.labels, 5, generator(0, "subset", number)) for number in range(4)]
 
 
 def found(splits: Splits) -> FewLabels:

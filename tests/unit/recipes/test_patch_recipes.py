@@ -11,7 +11,7 @@ from isopix.recipes.recipe import Recipe
 from tests.laws import cases
 
 TINY = {"patchformer.tiny": 4, "vit.tiny": 512, "vit.tiny_axial": 512, "vit.tiny_hybrid": 512}
-WHOLE = ["codec=whole_patch", "codec.patch=8", "head=regression"]
+WHOLE = ["codec=full_patch", "codec.patch_size=8", "head=regression"]
 
 
 def resolved(name: str, *words: str) -> Recipe:
@@ -82,7 +82,7 @@ def test_vits_hide_eight_tenths_of_a_half_swap_one_and_keep_one(name: str) -> No
 @pytest.mark.parametrize("name", ["vit.b16", "vit.l16", "vit.h14"])
 def test_vits_crop_and_flip(name: str) -> None:
     augment = registry.find(name).data.augment
-    assert (augment.kind, augment.flip) == ("imagenet", 0.5)
+    assert (augment.kind, augment.flip) == ("scale_crop", 0.5)
 
 
 def test_vits_warm_up_is_ten_thousand_steps_of_a_million() -> None:
@@ -130,8 +130,8 @@ def test_shared_blocks_are_counted_once_and_run_every_time() -> None:
         (["objective.mask=blocks", "data.rows=56"], "7 x 8 positions cannot be cut into squares of 2 x 2"),
         (
             [
-                "codec=downsampled_colour",
-                "codec.patch=8",
+                "codec=downsampled_color",
+                "codec.patch_size=8",
                 "objective.mask=subpixel",
                 "objective.corruption=zero_out",
             ],
@@ -162,10 +162,10 @@ def test_parts_that_do_not_go_together_are_refused(words: list[str], message: st
         ["tie_blocks=true"],
         ["class_token=false", "objective.causal=true"],
         ["objective.static=true"],
-        ["codec=downsampled_colour", "codec.patch=8"],
+        ["codec=downsampled_color", "codec.patch_size=8"],
         WHOLE,
         [*WHOLE, "head=linear"],
-        ["codec.patch=16"],
+        ["codec.patch_size=16"],
         ["stem=convolved_patches"],
         ["positions=factorised", "objective.mask=blocks", "objective.corruption=drop"],
     ],

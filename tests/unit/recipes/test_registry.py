@@ -174,4 +174,4 @@ def test_a_setting_that_a_later_one_makes_meaningless_is_named() -> None:
     with pytest.raises(
         ValueError, match=r"'codec\.source' of the option does not go with what was set after"
     ):
-        registry.resolve("igpt.digits", options={"codec.source": "x.npz"}, assignments=["codec=bytes"])
+        registry.resolve("igpt.digits", options={"codec.palette_file": "x.npz"}, assignments=["codec=bytes"])

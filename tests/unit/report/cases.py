@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from PIL import Image
 
-from isopix.codecs import WholePatch
-from isopix.codecs.nearest_color import ONE
+from isopix.codecs import FullPatchSpec
+from isopix.codecs.nearest_color import FIXED_POINT_SCALE
 from isopix.core.config import to_dict
 from isopix.model.heads import Regression
 from isopix.model.stems import Patches
@@ -77,7 +77,7 @@ def records() -> list[dict[str, Any]]:
 def regression() -> Recipe:
     """A network that is not uniform before it has learnt anything."""
     return tiny.digits_bert().updated(
-        codec=WholePatch(patch=2),
+        codec=FullPatchSpec(patch_size=2),
         stem=Patches(),
         head=Regression(),
     )
@@ -99,8 +99,8 @@ def whole(path: Path, recipe: Recipe | None = None, found: Evidence | None = Non
     )
     run.log.write_text("".join(json.dumps(each) + "\n" for each in records()))
     colours = torch.arange(GREYS)[:, None].expand(-1, 3) * 15
-    tensors = {"stem.codec.fixed": (colours * ONE).int(), "head.weight": torch.zeros(3, 4)}
-    checkpoint.save(
+    tensors = {"stem.codec.fixed": (colours * FIXED_POINT_SCALE).int(), "head.weight": torch.zeros(3, 4)}
+    checkpoint.save_checkpoint(
         checkpoint.step_folder(run.checkpoints, 100), {"model": tensors}, {"state": {"step": 100}}
     )
     probe(run, found or evidence())

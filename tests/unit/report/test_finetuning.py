@@ -15,7 +15,7 @@ def told(recipe: str, *settings: str) -> str:
 
 
 def test_a_patchformer_is_told_as_it_is_fine_tuned() -> None:
-    text = told("patchformer.tiny", "data.labels=10%", "data.subset=2")
+    text = told("patchformer.tiny", "data.labels_per_class=10%", "data.subset=2")
     for said in (
         "The network learns the classes of images alone (L_CLF); what names grey pixels is left behind.",
         "In training 6 of 64 positions (9.4 %) are hidden, single ones, anywhere. What is hidden is left",
@@ -32,7 +32,7 @@ def test_a_patchformer_is_told_as_it_is_fine_tuned() -> None:
 
 def test_a_joint_run_is_told_with_both_losses() -> None:
     both = ("generative_weight=0.5", "hide=null", "masked=true")
-    text = told("vit.tiny", *both, "layer=2", "pool=mean", "patience=1", "data.labels=1")
+    text = told("vit.tiny", *both, "layer=2", "pool=mean", "patience=1", "data.labels_per_class=1")
     for said in (
         "learns to name hidden mean colours from all that is left",
         "At the same time it learns their classes: the loss is 0.5 · L_GEN + L_CLF.",

@@ -31,7 +31,7 @@ def fine_tuned(path: Path, *, tested: bool = True, classify: Classify = JOINT) -
     )
     pretrained = {"run": "runs/pre", "step": 400}
     write_json(run.environment, {"pretrained": pretrained, "majority": 0.125, "command": ["isopix"]})
-    written = log.Log(run.log)
+    written = log.RunLog(run.log)
     accuracies = iter([0.1, 0.625, 0.6])
     for each in records():
         if each["kind"] != "evaluation" or each["split"] == "validation" or tested:
@@ -71,11 +71,13 @@ def test_where_codes_are_left_behind_the_page_tells_of_classes_alone(tmp_path: P
     """Whatever an earlier version logged of codes."""
     alone = Classify(generative_weight=0.0)
     run = fine_tuned(tmp_path / "ft", classify=alone)
-    lines = [{**each, "class_nats": 1.25} if "split" in each else each for each in log.read(run.log)]
+    lines = [{**each, "class_nats": 1.25} if "split" in each else each for each in log.read_log(run.log)]
     run.log.write_text("".join(json.dumps(each) + "\n" for each in lines))
     write_json(run.environment, {"trained_parameters": 12345})
     state = {"state": {"step": 100, "classes": ["a", "b", "c"]}}
-    checkpoint.save(checkpoint.step_folder(run.checkpoints, 100), {"model": {"x": torch.zeros(4)}}, state)
+    checkpoint.save_checkpoint(
+        checkpoint.step_folder(run.checkpoints, 100), {"model": {"x": torch.zeros(4)}}, state
+    )
     text = page.build([run])
     assert "1.250 nats, which is 1.803 bits, is the mean loss of a label over 64 test images" in text
     assert "Before its first step the network gives all 3 values of a label the same chance" in text
@@ -104,7 +106,7 @@ def test_the_summary_has_a_line_for_its_own_classes(tmp_path: Path) -> None:
 
 def test_the_page_says_how_a_run_with_validation_folded_back_was_chosen(tmp_path: Path) -> None:
     run = fine_tuned(tmp_path / "ft")
-    chosen = {"step": 40, "validation_accuracy": 0.625, "run": "ft/choice"}
+    chosen = {"step": 40, "validation_accuracy": 0.625, "run": "ft/selection"}
     write_json(run.environment, {"chosen": chosen})
     text = page.build([run])
     assert "as many as validation had chosen before, with an accuracy of 62.5\u00a0% there" in text

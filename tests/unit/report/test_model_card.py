@@ -10,7 +10,7 @@ import torch
 import yaml
 from PIL import Image
 
-from isopix.data.dataset import Data
+from isopix.data.dataset import DataConfig
 from isopix.interop.huggingface import convert as huggingface
 from isopix.recipes import registry, tiny
 from isopix.recipes.recipe import Recipe
@@ -98,7 +98,7 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
 
 
 def test_no_folder_of_its_maker_is_published(tmp_path: Path) -> None:
-    recipe = replace(tiny.digits(), data=Data(source="/home/me/secret/photos", rows=8, cols=8))
+    recipe = replace(tiny.digits(), data=DataConfig(source="/home/me/secret/photos", rows=8, cols=8))
     run = whole(tmp_path / "run", recipe)
     command = [
         "isopix",
@@ -106,18 +106,20 @@ def test_no_folder_of_its_maker_is_published(tmp_path: Path) -> None:
         "igpt.digits",
         "--data",
         "/home/me/secret/photos",
-        "codec.source=/home/me/p.npz",
+        "codec.palette_file=/home/me/p.npz",
     ]
     run.environment.write_text(json.dumps({"command": command}))
     probe(run, evidence(), data="/home/me/secret/photos")
     text = written(tmp_path, gather(run))
     assert "/home" not in text
     assert "photos" in text
-    assert "codec.source=p.npz" in text
+    assert "codec.palette_file=p.npz" in text
 
 
 def test_a_name_is_no_markup(tmp_path: Path) -> None:
-    run = whole(tmp_path / "run", replace(tiny.digits(), data=Data(source="<b>[x](y)|_z_", rows=8, cols=8)))
+    run = whole(
+        tmp_path / "run", replace(tiny.digits(), data=DataConfig(source="<b>[x](y)|_z_", rows=8, cols=8))
+    )
     text = written(tmp_path, gather(run))
     assert "<b>" not in text.replace("\\<b", "")
     assert r"\[x\](y)\|\_z\_" in text

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from isopix.data.dataset import Data
+from isopix.data.dataset import DataConfig
 from isopix.recipes import tiny
 from isopix.recipes.recipe import Recipe
 from isopix.report import page
@@ -48,7 +48,7 @@ def test_a_run_with_one_probe_has_no_line(tmp_path: Path) -> None:
 def test_several_runs_share_a_chart_if_their_images_are_alike(
     tmp_path: Path, other: str, shown: bool
 ) -> None:
-    elsewhere = replace(tiny.digits(), data=Data(source="cifar10", rows=8, cols=8))
+    elsewhere = replace(tiny.digits(), data=DataConfig(source="cifar10", rows=8, cols=8))
     runs = {
         "probed": lambda path: probed(path, recipe=tiny.digits_bert()),
         "other images": lambda path: probed(path, recipe=elsewhere),

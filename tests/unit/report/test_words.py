@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isopix.codecs.pixel import PaletteColours
+from isopix.codecs.palette_spec import PaletteSpec
 from isopix.core.config import to_dict
 from isopix.model.blocks import Transformer
 from isopix.recipes import registry, tiny
@@ -135,15 +135,15 @@ def test_a_limit_is_told() -> None:
 
 def test_a_palette_file_is_named() -> None:
     recipe = tiny.digits().updated(
-        codec=PaletteColours(colours=17, source="greys.npz"),
+        codec=PaletteSpec(num_colors=17, palette_file="greys.npz"),
     )
     assert "The colours are those of “greys.npz”." in words.sentences(to_dict(recipe))
 
 
 def test_a_codec_without_a_palette_is_not_given_one() -> None:
-    recipe = to_dict(tiny.digits()) | {"codec": {"kind": "mean_colour"}}
+    recipe = to_dict(tiny.digits()) | {"codec": {"kind": "mean_color"}}
     text = " ".join(words.sentences(recipe))
-    assert "Images are coded by “mean_colour”." in text
+    assert "Images are coded by “mean_color”." in text
     assert "k-means" not in text
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from isopix.data.dataset import load as load_images
+from isopix.data.dataset import load_dataset
 from isopix.objectives.network import Network
 from isopix.probe.features import extract
 from isopix.probe.probe import Split, Splits
@@ -37,7 +37,7 @@ def run(recipe: Recipe, out: Path) -> RunFolder:
 
 
 def state(folder: RunFolder) -> dict[str, torch.Tensor]:
-    found = checkpoint.newest(folder.checkpoints).checkpoint
+    found = checkpoint.load_latest(folder.checkpoints).checkpoint
     assert found is not None
     return {
         f"{group}/{name}": tensor for group, named in found.tensors.items() for name, tensor in named.items()
@@ -45,11 +45,11 @@ def state(folder: RunFolder) -> dict[str, torch.Tensor]:
 
 
 def records(folder: RunFolder, kind: str) -> list[dict[str, object]]:
-    return [record for record in log.read(folder.log) if record["kind"] == kind]
+    return [record for record in log.read_log(folder.log) if record["kind"] == kind]
 
 
 def files(folder: RunFolder) -> dict[str, str]:
-    return {path.name: path.read_text() for path in sorted(folder.along.iterdir())}
+    return {path.name: path.read_text() for path in sorted(folder.history.iterdir())}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -92,7 +92,7 @@ def test_training_is_the_same_with_and_without(probed: RunFolder, tmp_path: Path
     for kind in ("train", "evaluation"):
         losses = [[record["loss_nats"] for record in records(each, kind)] for each in (probed, alone)]
         assert losses[0] == losses[1]
-    assert not alone.along.exists()
+    assert not alone.history.exists()
 
 
 @pytest.mark.parametrize("stop", [5, 7])
@@ -102,7 +102,7 @@ def test_a_run_that_was_stopped_ends_with_the_same_probes(
     asked = iter([False] * (stop - 1) + [True])
     start(RECIPE, tmp_path / "run", device=CPU, watch=Watch(stop=lambda: next(asked)))
     folder = RunFolder(tmp_path / "run")
-    stray = folder.along / "step-00000099.json"
+    stray = folder.history / "step-00000099.json"
     stray.write_text("{}")  # as a killed process leaves that was ahead of its last checkpoint
     resume(folder.path, device=CPU, watch=Watch())
     assert files(folder) == files(probed)
@@ -110,7 +110,7 @@ def test_a_run_that_was_stopped_ends_with_the_same_probes(
 
 
 def test_the_accuracy_is_that_of_the_networks_features_on_the_images_that_it_says(probed: RunFolder) -> None:
-    data, network = load_images(RECIPE.data, seed=RECIPE.train.seed), load(probed.path, device=CPU).network
+    data, network = load_dataset(RECIPE.data, seed=RECIPE.train.seed), load(probed.path, device=CPU).network
     parts = {
         "train": (data.train.images, data.train.labels),
         "validation": (data.validation.images[:45], data.validation.labels[:45]),
@@ -137,7 +137,7 @@ def test_the_test_images_are_not_looked_at(
         return extract(backbone, images, **settings)
 
     monkeypatch.setattr(along, "extract", spy)
-    data = load_images(RECIPE.data, seed=RECIPE.train.seed)
+    data = load_dataset(RECIPE.data, seed=RECIPE.train.seed)
     network = load(probed.path, device=CPU).network
     along.probe(RunFolder.create(tmp_path / "run"), 3, network, data, precision="fp32")
     assert torch.equal(torch.cat(seen), torch.cat([data.train.images, data.validation.images]))
@@ -150,7 +150,7 @@ def test_the_network_is_left_as_it_was(
     modes = []
     monkeypatch.setattr(along, "extract", lambda *given, **settings: modes.append(network.training) or fail())
     network: Network = load(probed.path, device=CPU).network.train(training)
-    data = load_images(RECIPE.data, seed=RECIPE.train.seed)
+    data = load_dataset(RECIPE.data, seed=RECIPE.train.seed)
     told = along.probe(RunFolder.create(tmp_path / "run"), 3, network, data, precision="fp32")
     assert modes == [False]
     assert network.training == training
@@ -188,7 +188,7 @@ def test_probing_is_not_counted_as_training(tmp_path: Path, monkeypatch: pytest.
     assert [record["seconds"] for record in records(folder, "train")] == list(range(1, 13))
 
 
-@pytest.mark.parametrize("change", ["data.holdout=0", "data.fold_back=true"])
+@pytest.mark.parametrize("change", ["data.holdout=0", "data.train_on_validation=true"])
 def test_without_validation_images_it_is_refused_before_training(tmp_path: Path, change: str) -> None:
     recipe = registry.resolve("igpt.digits", assignments=[*WORDS, change]).recipe
     with pytest.raises(ValueError, match="probe_every chooses and judges by validation images"):

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from isopix.core.random import generator
-from isopix.data.dataset import Data, ImageSet
-from isopix.data.dataset import load as load_images
+from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.probe.features import draw_masks
 from isopix.probe.results import Ensemble
 from isopix.recipes import registry
@@ -41,16 +40,16 @@ def masked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def data() -> ImageSet:
-    return load_images(Data(source="digits", rows=8, cols=8, limit=150))
+def data() -> ImageDataset:
+    return load_dataset(DataConfig(source="digits", rows=8, cols=8, limit=150))
 
 
-def verdict(run: Path, data: ImageSet, masks: int, seed: int = 0) -> evaluating.Verdict:
+def verdict(run: Path, data: ImageDataset, masks: int, seed: int = 0) -> evaluating.Verdict:
     return evaluate(load_tuned(run, device=CPU), data, masks=masks, seed=seed, precision="fp32")
 
 
-def test_an_autoregressive_run_is_judged_as_its_own_log_has_it(causal: Path, data: ImageSet) -> None:
-    [tested] = [each for each in log.read(causal / "log.jsonl") if each.get("split") == "test"]
+def test_an_autoregressive_run_is_judged_as_its_own_log_has_it(causal: Path, data: ImageDataset) -> None:
+    [tested] = [each for each in log.read_log(causal / "log.jsonl") if each.get("split") == "test"]
     found = verdict(causal, data, 0)
     assert load_tuned(causal, device=CPU).loaded.step == tested["best_step"]
     assert found.images == tested["images"]
@@ -59,7 +58,7 @@ def test_an_autoregressive_run_is_judged_as_its_own_log_has_it(causal: Path, dat
     assert tested["best_step"] > 0
 
 
-def test_one_mask_is_the_single_prediction(masked: Path, data: ImageSet) -> None:
+def test_one_mask_is_the_single_prediction(masked: Path, data: ImageDataset) -> None:
     made = load_tuned(masked, device=CPU)
     found, images = verdict(masked, data, 1), data.test.images
     hidden = draw_masks(made.classifier.network, images, seed=0, purpose="evaluate.mask.0")
@@ -69,7 +68,9 @@ def test_one_mask_is_the_single_prediction(masked: Path, data: ImageSet) -> None
     assert found.ensemble == Ensemble(found.accuracy, found.accuracy)
 
 
-def seen_masks(run: Path, data: ImageSet, monkeypatch: pytest.MonkeyPatch, masks: int, seed: int = 0) -> list:
+def seen_masks(
+    run: Path, data: ImageDataset, monkeypatch: pytest.MonkeyPatch, masks: int, seed: int = 0
+) -> list:
     """What was hidden at each reading."""
     seen = []
 
@@ -84,7 +85,7 @@ def seen_masks(run: Path, data: ImageSet, monkeypatch: pytest.MonkeyPatch, masks
 
 
 def test_masks_are_a_function_of_the_seed_and_their_number(
-    masked: Path, data: ImageSet, monkeypatch: pytest.MonkeyPatch
+    masked: Path, data: ImageDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     three, two = (seen_masks(masked, data, monkeypatch, count) for count in (3, 2))
     assert all(torch.equal(*pair) for pair in zip(three[:2], two, strict=True))
@@ -93,7 +94,7 @@ def test_masks_are_a_function_of_the_seed_and_their_number(
     assert seen_masks(masked, data, monkeypatch, 0) == [None]
 
 
-def test_several_masks_are_the_vote_of_each_alone(masked: Path, data: ImageSet) -> None:
+def test_several_masks_are_the_vote_of_each_alone(masked: Path, data: ImageDataset) -> None:
     found = verdict(masked, data, 4)
     made, images = load_tuned(masked, device=CPU), data.test.images
     alone = []
@@ -121,7 +122,7 @@ def test_without_a_number_the_run_says_whether_it_is_judged_under_masks(
     assert usual_masks(load_tuned(run, device=CPU)) == usual
 
 
-def test_an_autoregressive_run_has_no_masks(causal: Path, data: ImageSet) -> None:
+def test_an_autoregressive_run_has_no_masks(causal: Path, data: ImageDataset) -> None:
     assert usual_masks(load_tuned(causal, device=CPU)) == 0
     with pytest.raises(ValueError, match="masks is 2, but an autoregressive model hides nothing; allowed: 0"):
         verdict(causal, data, 2)
@@ -130,7 +131,7 @@ def test_an_autoregressive_run_has_no_masks(causal: Path, data: ImageSet) -> Non
 
 
 def test_the_answers_do_not_depend_on_how_many_are_read_at_once(
-    masked: Path, data: ImageSet, monkeypatch: pytest.MonkeyPatch
+    masked: Path, data: ImageDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = load_tuned(masked, device=CPU).classifier
     hidden = torch.rand(150, 64, 1, generator=generator(0, "test")) < 0.15
@@ -166,7 +167,7 @@ def test_a_run_that_has_learnt_codes_alone_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_other_classes_are_refused_by_name(
-    causal: Path, data: ImageSet, classes: tuple[str, ...], difference: str
+    causal: Path, data: ImageDataset, classes: tuple[str, ...], difference: str
 ) -> None:
     made: Tuned = load_tuned(causal, device=CPU)
     with pytest.raises(ValueError, match=f"data set 'digits' has other classes than the run: {difference}"):
@@ -177,7 +178,7 @@ def test_other_images_of_the_same_classes_are_judged(causal: Path, tmp_path: Pat
     labels, draw = np.arange(40) % 10, np.random.default_rng(0)
     pixels = draw.integers(0, 255, (40, 12, 12, 3)).astype(np.uint8)
     np.savez(tmp_path / "set.npz", x_train=pixels, y_train=labels, x_test=pixels[:30], y_test=labels[:30])
-    other = load_images(Data(source=str(tmp_path / "set.npz"), rows=8, cols=8))
+    other = load_dataset(DataConfig(source=str(tmp_path / "set.npz"), rows=8, cols=8))
     assert verdict(causal, other, 0).images == 30
     with pytest.raises(ValueError, match="data set 'set' has no test images to be judged on"):
         verdict(causal, replace(other, test=other.test.first(0)), 0)

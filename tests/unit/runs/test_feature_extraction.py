@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from isopix.data.dataset import Data, ImageSet, load
+from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.probe.feature_splits import Splits
 from isopix.probe.results import Evidence, Protocol
 from isopix.probe.sgd import Sgd
@@ -23,8 +23,8 @@ SGD = replace(QUICK, method=Sgd(iterations=3, batch=16, rates=(1.0, 0.1)))
 
 
 @pytest.fixture(scope="module")
-def data() -> ImageSet:
-    return load(Data(source="digits", rows=8, cols=8, limit=60))
+def data() -> ImageDataset:
+    return load_dataset(DataConfig(source="digits", rows=8, cols=8, limit=60))
 
 
 def network(recipe, scale: float = 0.3) -> Loaded:
@@ -41,15 +41,15 @@ def states(protocol: Protocol, recipe=BERT, scale: float = 0.3) -> States:
     return States(network(recipe, scale).network, recipe, protocol, "fp32")
 
 
-def read(protocol: Protocol, data: ImageSet, recipe=BERT) -> Splits:
+def read(protocol: Protocol, data: ImageDataset, recipe=BERT) -> Splits:
     return splits(states(protocol, recipe), data, lambda count: None)
 
 
-def evidence(recipe, data: ImageSet, protocol: Protocol, note: Callable[[str], None] = print) -> Evidence:
+def evidence(recipe, data: ImageDataset, protocol: Protocol, note: Callable[[str], None] = print) -> Evidence:
     return probe.evidence(network(recipe), data, precision="fp32", protocol=protocol, note=note)
 
 
-def test_without_masks_nothing_is_hidden_and_with_them_every_image_has_its_own(data: ImageSet) -> None:
+def test_without_masks_nothing_is_hidden_and_with_them_every_image_has_its_own(data: ImageDataset) -> None:
     plain, masked = read(QUICK, data), read(replace(QUICK, masks=3), data)
     assert (len(plain.again), len(masked.again)) == (0, 2)
     for one, other in zip((plain.train, *plain.readings), (masked.train, *masked.readings), strict=False):
@@ -60,7 +60,7 @@ def test_without_masks_nothing_is_hidden_and_with_them_every_image_has_its_own(d
 
 
 def test_masks_are_a_function_of_the_seed_and_the_first_stays_the_first(
-    data: ImageSet,
+    data: ImageDataset,
 ) -> None:
     one, three = read(replace(QUICK, masks=1), data), read(replace(QUICK, masks=3), data)
     assert torch.equal(one.test.features, three.test.features)
@@ -69,14 +69,14 @@ def test_masks_are_a_function_of_the_seed_and_the_first_stays_the_first(
     assert not torch.equal(one.train.features, other.train.features)
 
 
-def test_masks_hide_as_the_objective_does(data: ImageSet) -> None:
+def test_masks_hide_as_the_objective_does(data: ImageDataset) -> None:
     source = states(replace(QUICK, masks=1))
     hidden = feature_extraction.draw_masks(source.network, data.train.images, seed=0, purpose="any")
     assert abs(hidden.double().mean() - 0.15) < 0.02
     assert len({tuple(mask.flatten().tolist()) for mask in hidden}) == len(hidden)
 
 
-def test_one_layer_is_that_of_all(data: ImageSet) -> None:
+def test_one_layer_is_that_of_all(data: ImageDataset) -> None:
     whole = read(QUICK, data)
     for layer in range(3):
         alone = read(replace(QUICK, layers=layer), data)
@@ -84,7 +84,7 @@ def test_one_layer_is_that_of_all(data: ImageSet) -> None:
         assert torch.equal(alone.test.features[0], whole.test.features[layer])
 
 
-def test_the_evidence_of_one_layer_tells_its_number(data: ImageSet) -> None:
+def test_the_evidence_of_one_layer_tells_its_number(data: ImageDataset) -> None:
     found = evidence(BERT, data, replace(QUICK, layers=2))
     assert [score.layer for score in found.network.layers] == [2]
     assert found.network.layers == evidence(BERT, data, QUICK).network.layers[2:]
@@ -97,12 +97,12 @@ def test_the_evidence_of_one_layer_tells_its_number(data: ImageSet) -> None:
         (replace(QUICK, layers=3), r"^layer 3 is not there; layers are 0 to 2$"),
     ],
 )
-def test_what_the_network_has_not_is_refused(data: ImageSet, protocol: Protocol, message: str) -> None:
+def test_what_the_network_has_not_is_refused(data: ImageDataset, protocol: Protocol, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         evidence(AR, data, protocol)
 
 
-def test_a_second_probe_finds_the_features_and_says_so(data: ImageSet, monkeypatch, tmp_path) -> None:
+def test_a_second_probe_finds_the_features_and_says_so(data: ImageDataset, monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("ISOPIX_CACHE", str(tmp_path))
     protocol, notes = replace(SGD, masks=2), list[str]()
     first, second = (evidence(BERT, data, protocol, notes.append) for _ in range(2))
@@ -116,7 +116,9 @@ def test_a_second_probe_finds_the_features_and_says_so(data: ImageSet, monkeypat
     assert len(list((tmp_path / "features").iterdir())) == 3
 
 
-def test_features_depend_on_all_that_their_folder_is_named_by(data: ImageSet, monkeypatch, tmp_path) -> None:
+def test_features_depend_on_all_that_their_folder_is_named_by(
+    data: ImageDataset, monkeypatch, tmp_path
+) -> None:
     monkeypatch.setenv("ISOPIX_CACHE", str(tmp_path))
     sources = [
         Pixels(),
@@ -138,7 +140,7 @@ def test_features_depend_on_all_that_their_folder_is_named_by(data: ImageSet, mo
     assert len(list((tmp_path / "features").iterdir())) == 2
 
 
-def test_what_is_kept_is_what_was_read(data: ImageSet, monkeypatch, tmp_path) -> None:
+def test_what_is_kept_is_what_was_read(data: ImageDataset, monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("ISOPIX_CACHE", str(tmp_path))
     protocol, done = replace(SGD, masks=2), list[int]()
     kept = stored_splits(states(protocol), data, done.append, print)

@@ -40,7 +40,7 @@ def finetuned(pretrained: Path, out: Path, *words: str) -> list[dict[str, object
     """The records of the run."""
     recipe, origin = begin(str(pretrained), assignments=[*QUICK, *words])
     assert start(recipe, out, device=CPU, watch=Watch(), origin=origin).finished
-    return list(log.read(out / "log.jsonl"))
+    return list(log.read_log(out / "log.jsonl"))
 
 
 def accuracies(records: list[dict[str, object]], split: str) -> dict[int, float]:
@@ -49,7 +49,7 @@ def accuracies(records: list[dict[str, object]], split: str) -> dict[int, float]
 
 def test_it_starts_from_the_weights_of_the_run(pretrained: Path, tmp_path: Path) -> None:
     finetuned(pretrained, tmp_path / "ft", "steps=1", "checkpoint_every=1")
-    first = checkpoint.load(tmp_path / "ft/checkpoints/step-00000000").tensors
+    first = checkpoint.load_checkpoint(tmp_path / "ft/checkpoints/step-00000000").tensors
     weights = load(pretrained, device=CPU).network.tensors()
     assert all(torch.equal(first["model"][name], tensor) for name, tensor in weights.items())
     assert not first["classifier"]["weight"].any()
@@ -61,7 +61,7 @@ def test_the_best_weights_are_kept_and_the_test_images_judged_by_them_once(
     records = finetuned(pretrained, tmp_path / "ft")
     seen = accuracies(records, "validation")
     step = max(seen, key=lambda each: (seen[each], -each))
-    assert checkpoint.load(tmp_path / "ft/best").records["state"]["step"] == step
+    assert checkpoint.load_checkpoint(tmp_path / "ft/best").records["state"]["step"] == step
     assert load(tmp_path / "ft", device=CPU).step == step
     tested = [each for each in records if each.get("split") == "test"]
     assert [each["best_step"] for each in tested] == [step]
@@ -90,7 +90,7 @@ def test_where_codes_are_left_behind_no_loss_of_them_is_told_and_what_is_trained
     assert all("class_nats" in each and "accuracy" in each for each in evaluations)
     assert {"loss_nats" in each for each in evaluations} == {weight == "1"}
     before, after = (
-        checkpoint.load(tmp_path / f"ft/checkpoints/step-0000000{step}").tensors for step in (0, 3)
+        checkpoint.load_checkpoint(tmp_path / f"ft/checkpoints/step-0000000{step}").tensors for step in (0, 3)
     )
     moved = sum(
         tensor.numel()
@@ -131,7 +131,7 @@ def test_from_scratch_it_learns(tmp_path: Path) -> None:
     assert start(
         begin("igpt.digits", assignments=words).recipe, tmp_path / "ft", device=CPU, watch=Watch()
     ).finished
-    records = list(log.read(tmp_path / "ft/log.jsonl"))
+    records = list(log.read_log(tmp_path / "ft/log.jsonl"))
     assert accuracies(records, "test")[150] > 0.5
     text = [each["text"] for each in records if each["kind"] == "note"]
     assert not any("nothing learnt" in each for each in text)
@@ -143,14 +143,14 @@ def test_a_run_out_of_patience_is_finished_and_stays_so(pretrained: Path, tmp_pa
     again = resume(tmp_path / "ft", device=CPU, watch=Watch())
     assert again.finished
     assert again.step == 2
-    assert list(log.read(tmp_path / "ft/log.jsonl")) == records
+    assert list(log.read_log(tmp_path / "ft/log.jsonl")) == records
 
 
 @pytest.mark.parametrize(
     ("word", "needed"),
     [
-        ("data.fold_back=true", "it needs data.holdout above 0 and data.fold_back=false"),
-        ("data.holdout=0", "it needs data.holdout above 0 and data.fold_back=false"),
+        ("data.train_on_validation=true", "it needs data.holdout above 0 and data.train_on_validation=false"),
+        ("data.holdout=0", "it needs data.holdout above 0 and data.train_on_validation=false"),
         ("evaluate_images=0", "it needs evaluate_images above 0"),
     ],
 )
@@ -183,11 +183,11 @@ def test_from_scratch_is_the_same_recipe_at_the_rate_of_pre_training(pretrained:
 def test_a_fine_tuned_run_is_tuned_on_at_its_own_rate_with_all_labels(
     pretrained: Path, tmp_path: Path
 ) -> None:
-    finetuned(pretrained, tmp_path / "ft", "data.labels=4", "data.subset=1")
+    finetuned(pretrained, tmp_path / "ft", "data.labels_per_class=4", "data.subset=1")
     first, second = begin(str(pretrained)).recipe, begin(str(tmp_path / "ft")).recipe
     assert first.optimizer.lr == pytest.approx(0.0003)
     assert second.optimizer.lr == 0.01
-    assert (second.data.labels, second.data.subset) == (None, 0)
+    assert (second.data.labels_per_class, second.data.subset) == (None, 0)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,10 @@ def test_where_codes_alone_are_learnt_nothing_is_chosen_and_nothing_is_needed_fo
         (["width=32"], "width cannot be changed: the pre-trained network has 16; "),
         (["objective=autoregressive"], "objective cannot be changed"),
         (["class_token=true"], "class_token cannot be changed: the pre-trained network has false; fine"),
-        (["codec.colours=8"], "codec.colours cannot be changed: the pre-trained network has 17; fine-tune a"),
+        (
+            ["codec.num_colors=8"],
+            "codec.num_colors cannot be changed: the pre-trained network has 17; fine-tune a",
+        ),
         (["block=axial"], 'block cannot be changed: the pre-trained network has "transformer"; fine-tune a'),
         (["generative_wieght=1"], "did you mean 'classify.generative_weight'"),
     ],

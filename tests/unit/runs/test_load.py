@@ -31,7 +31,7 @@ def save(folder: Path, *, step: int = 0, without: str = "", **state: object) -> 
     net = RECIPE.build(RECIPE.model.codec.build(RECIPE.grid, greys))
     tensors = {name: tensor for name, tensor in net.tensors().items() if name != without}
     told = {"step": step, "codec": net.codec.fingerprint(), "data": ""} | state
-    checkpoint.save(folder, {"model": tensors}, {"recipe": to_dict(RECIPE), "state": told})
+    checkpoint.save_checkpoint(folder, {"model": tensors}, {"recipe": to_dict(RECIPE), "state": told})
     return folder
 
 
@@ -39,7 +39,7 @@ def test_the_newest_is_meant_intact_or_not(run: RunFolder) -> None:
     last = checkpoint.step_folder(run.checkpoints, 20)
     (last / "model.safetensors").write_bytes(b"")
     assert newest(run.path) == newest(last) == last
-    assert "model.safetensors has 0 bytes" in refusal(checkpoint.check, last)
+    assert "model.safetensors has 0 bytes" in refusal(checkpoint.verify_files, last)
     assert load(run.path, device=CPU).step == 3
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from isopix.data.dataset import load as load_images
+from isopix.data.dataset import load_dataset
 from isopix.probe.results import Protocol
 from isopix.recipes import registry
 from isopix.runs.load import Loaded, load
@@ -55,7 +55,7 @@ def folder_of(out: Path, labels: int, subset: int) -> Path:
 
 
 def test_each_source_of_features_has_each_number_of_labels(loaded: Loaded) -> None:
-    data = load_images(loaded.recipe.data, seed=loaded.recipe.train.seed)
+    data = load_dataset(loaded.recipe.data, seed=loaded.recipe.train.seed)
     shares: list[float] = []
     found = by_features(loaded, data, QUESTION, precision="fp32", protocol=QUICK, progress=shares.append)
     assert list(found) == ["trained", "untrained", "raw pixels"]
@@ -66,7 +66,7 @@ def test_each_source_of_features_has_each_number_of_labels(loaded: Loaded) -> No
 
 
 def test_fine_tuning_learns_from_the_same_subsets(run: Path, loaded: Loaded, tmp_path: Path) -> None:
-    data = load_images(loaded.recipe.data, seed=loaded.recipe.train.seed)
+    data = load_dataset(loaded.recipe.data, seed=loaded.recipe.train.seed)
     draws = QUESTION.draws(data.train.labels, loaded.recipe.train.seed)
     how = tuned(run, loaded, tmp_path)
     records = []
@@ -76,7 +76,7 @@ def test_fine_tuning_learns_from_the_same_subsets(run: Path, loaded: Loaded, tmp
     for count, drawn in draws.items():
         for number, index in enumerate(drawn):
             recipe = load(folder_of(tmp_path, count, number), device=CPU).recipe
-            subset = load_images(recipe.data, seed=recipe.train.seed).train
+            subset = load_dataset(recipe.data, seed=recipe.train.seed).train
             assert torch.equal(subset.images, data.train.images[index])
     tested = len(records)
     assert by_finetuning(how, QUESTION, Watch(records.append)) == [one, three]
@@ -104,7 +104,7 @@ def test_every_subset_starts_from_the_weights_of_the_run(run: Path, loaded: Load
     by_finetuning(tuned(run, loaded, tmp_path, "lr=0.1"), QUESTION, Watch())
     weights = loaded.network.tensors()
     for folder in tmp_path.iterdir():
-        first = checkpoint.load(folder / "checkpoints/step-00000000").tensors["model"]
+        first = checkpoint.load_checkpoint(folder / "checkpoints/step-00000000").tensors["model"]
         assert all(torch.equal(first[name], tensor) for name, tensor in weights.items())
 
 
@@ -123,7 +123,14 @@ def test_settings_that_cannot_be_are_refused_before_anything_is_read(
 
 
 @pytest.mark.parametrize(
-    "word", ["seed=1", "data.limit=20", "data.holdout=0.2", "data.fold_back=true", "data={source: cifar10}"]
+    "word",
+    [
+        "seed=1",
+        "data.limit=20",
+        "data.holdout=0.2",
+        "data.train_on_validation=true",
+        "data={source: cifar10}",
+    ],
 )
 def test_the_images_are_those_that_are_probed(run: Path, loaded: Loaded, tmp_path: Path, word: str) -> None:
     with pytest.raises(ValueError, match="cannot be set here: fine-tuning is judged on the images"):
@@ -141,7 +148,7 @@ def test_the_images_are_those_that_are_probed(run: Path, loaded: Loaded, tmp_pat
     ],
 )
 def test_impossible_questions_are_refused(loaded: Loaded, question: Question, message: str) -> None:
-    data = load_images(loaded.recipe.data, seed=loaded.recipe.train.seed)
+    data = load_dataset(loaded.recipe.data, seed=loaded.recipe.train.seed)
     with pytest.raises(ValueError, match=message):
         by_features(loaded, data, question, precision="fp32", protocol=Protocol())
 

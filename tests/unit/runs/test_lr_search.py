@@ -15,8 +15,8 @@ from isopix.runs.lr_search import FILE, pretraining, rung_folder, search
 from isopix.runs.pretrain import Watch, start
 from isopix.storage import checkpoint, log
 from isopix.storage.atomic import write_json
-from isopix.storage.lock import sole_writer
-from isopix.storage.log import Log
+from isopix.storage.lock import exclusive_lock
+from isopix.storage.log import RunLog
 from isopix.storage.run_folder import RunFolder
 from isopix.train.lr_search import Descent
 
@@ -55,7 +55,7 @@ def untimed(descent: Descent) -> Descent:
 
 
 def weights(run: Path) -> dict[str, torch.Tensor]:
-    found = checkpoint.newest(run / "checkpoints").checkpoint
+    found = checkpoint.load_latest(run / "checkpoints").checkpoint
     assert found is not None
     return found.tensors["model"]
 
@@ -77,7 +77,7 @@ def test_every_rung_has_its_fate_and_the_best_is_chosen(whole: tuple[Path, Desce
 
 def test_a_dead_rung_is_stopped_early(whole: tuple[Path, Descent]) -> None:
     out, _ = whole
-    steps = [record["step"] for record in log.read(rung_folder(out, 3.0) / "log.jsonl")]
+    steps = [record["step"] for record in log.read_log(rung_folder(out, 3.0) / "log.jsonl")]
     assert max(steps) < RECIPE.train.steps / 2
 
 
@@ -91,7 +91,7 @@ def test_a_rung_is_the_run_that_pretrain_makes(whole: tuple[Path, Descent], tmp_
     assert all(torch.equal(ours[name], alone[name]) for name in alone)
     (last,) = [
         record["loss_nats"]
-        for record in log.read(tmp_path / "run" / "log.jsonl")
+        for record in log.read_log(tmp_path / "run" / "log.jsonl")
         if (record["step"], record.get("split")) == (30, "validation")
     ]
     assert descent.losses[descent.rungs[2]] == last
@@ -99,7 +99,7 @@ def test_a_rung_is_the_run_that_pretrain_makes(whole: tuple[Path, Descent], tmp_
 
 def test_no_rung_grades_a_test_image(whole: tuple[Path, Descent]) -> None:
     out, _ = whole
-    logs = [log.read(path) for path in out.glob("lr-*/log.jsonl")]
+    logs = [log.read_log(path) for path in out.glob("lr-*/log.jsonl")]
     assert len(logs) == 4
     assert not any(record.get("split") == "test" for records in logs for record in records)
 
@@ -179,7 +179,7 @@ def test_other_settings_or_rates_are_refused(whole: tuple[Path, Descent]) -> Non
 
 def test_a_search_in_use_is_refused(whole: tuple[Path, Descent]) -> None:
     out, _ = whole
-    with sole_writer(out, "folder"), pytest.raises(ValueError, match="is in use by process"):
+    with exclusive_lock(out, "folder"), pytest.raises(ValueError, match="is in use by process"):
         look(out)
 
 
@@ -192,7 +192,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
-@pytest.mark.parametrize("change", ["evaluate_images=0", "data.holdout=0", "data.fold_back=true"])
+@pytest.mark.parametrize("change", ["evaluate_images=0", "data.holdout=0", "data.train_on_validation=true"])
 def test_without_validation_images_there_is_nothing_to_choose_by(change: str) -> None:
     recipe = registry.resolve("igpt.digits", assignments=[*WORDS, change]).recipe
     with pytest.raises(ValueError, match="a rate is chosen by validation images"):
@@ -202,7 +202,7 @@ def test_without_validation_images_there_is_nothing_to_choose_by(change: str) ->
 def test_a_mistake_leaves_the_folder_open_to_the_mended_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Log, "__init__", _mistake)
+    monkeypatch.setattr(RunLog, "__init__", _mistake)
     with pytest.raises(ValueError, match="a mistake"):
         look(tmp_path / "lr")
     monkeypatch.undo()
@@ -218,5 +218,5 @@ def test_a_mistake_leaves_the_folder_open_to_the_mended_command(
     )
 
 
-def _mistake(self: Log, path: Path) -> None:
+def _mistake(self: RunLog, path: Path) -> None:
     raise ValueError("a mistake")

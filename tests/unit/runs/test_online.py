@@ -9,7 +9,7 @@ import torch
 from isopix.recipes import registry
 from isopix.runs.load import load
 from isopix.runs.pretrain import Watch, start
-from isopix.storage.log import read
+from isopix.storage.log import read_log
 
 CPU = torch.device("cpu")
 SMALL = [
@@ -30,7 +30,7 @@ def trained(out: Path, *settings: str) -> Path:
 
 
 def evaluations(out: Path) -> list[dict]:
-    return [each for each in read(out / "log.jsonl") if each.get("split") == "validation"]
+    return [each for each in read_log(out / "log.jsonl") if each.get("split") == "validation"]
 
 
 def test_every_evaluation_tells_and_the_weights_are_the_same_bits(tmp_path: Path) -> None:
@@ -46,6 +46,8 @@ def test_every_evaluation_tells_and_the_weights_are_the_same_bits(tmp_path: Path
 def test_images_without_labels_are_refused_before_anything_is_trained(tmp_path: Path) -> None:
     pixels = np.random.default_rng(0).integers(256, size=(40, 8, 8, 3), dtype=np.uint8)
     np.savez(tmp_path / "bare.npz", x_train=pixels)
-    with pytest.raises(ValueError, match=r"^neighbours needs labels; data set 'bare' has none"):
-        trained(tmp_path / "run", f"data.source={tmp_path / 'bare.npz'}", "codec.colours=4", "knn_images=5")
+    with pytest.raises(ValueError, match=r"^neighbours needs labels; dataset 'bare' has none"):
+        trained(
+            tmp_path / "run", f"data.source={tmp_path / 'bare.npz'}", "codec.num_colors=4", "knn_images=5"
+        )
     assert not (tmp_path / "run").exists()

@@ -118,7 +118,7 @@ def test_seconds_go_on_after_a_stop(tmp_path: Path) -> None:
 def test_the_palette_is_fitted_to_training_images_with_the_recipes_seed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    recipe = registry.resolve("igpt.digits", assignments=["codec.colours=9", "seed=4", "depth=1"]).recipe
+    recipe = registry.resolve("igpt.digits", assignments=["codec.num_colors=9", "seed=4", "depth=1"]).recipe
     data = load_images(recipe.data, seed=recipe.train.seed)
     calls, real = [], kmeans.fit
 

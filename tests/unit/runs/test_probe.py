@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from isopix.data.dataset import Data, ImageSet, load
+from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.probe.features import blocks, raw_pixels
 from isopix.probe.probe import Split, Splits, probe
 from isopix.probe.results import Evidence, Protocol
@@ -18,8 +18,8 @@ RECIPE = registry.resolve("igpt.digits", assignments=["depth=1", "width=16", "se
 
 
 @pytest.fixture(scope="module")
-def data() -> ImageSet:
-    return load(Data(source="digits", rows=8, cols=8, limit=60))
+def data() -> ImageDataset:
+    return load_dataset(DataConfig(source="digits", rows=8, cols=8, limit=60))
 
 
 def loaded(*, trained: bool) -> Loaded:
@@ -33,31 +33,31 @@ def loaded(*, trained: bool) -> Loaded:
     return Loaded(RECIPE, network.eval(), 7, [], {})
 
 
-def evidence(network: Loaded, data: ImageSet, protocol: Protocol = QUICK) -> Evidence:
+def evidence(network: Loaded, data: ImageDataset, protocol: Protocol = QUICK) -> Evidence:
     return probe_run.evidence(network, data, precision="fp32", protocol=protocol)
 
 
-def test_the_untrained_control_is_the_network_as_it_was_built(data: ImageSet) -> None:
+def test_the_untrained_control_is_the_network_as_it_was_built(data: ImageDataset) -> None:
     found = evidence(loaded(trained=True), data)
     assert found.controls["untrained"] == evidence(loaded(trained=False), data).network
     assert found.controls["untrained"] != found.network
 
 
-def test_the_raw_pixels_control_is_a_probe_of_the_pixels(data: ImageSet) -> None:
+def test_the_raw_pixels_control_is_a_probe_of_the_pixels(data: ImageDataset) -> None:
     parts = [data.train, data.validation, data.test]
     pixels = Splits(*(Split(raw_pixels(part.images), part.labels) for part in parts))
     expected = probe(pixels, QUICK, device=CPU)
     assert evidence(loaded(trained=True), data).controls["raw pixels"] == expected
 
 
-def test_without_validation_images_nothing_is_chosen_by_those_of_the_test(data: ImageSet) -> None:
+def test_without_validation_images_nothing_is_chosen_by_those_of_the_test(data: ImageDataset) -> None:
     bare = replace(data, validation=data.validation.first(0))
-    with pytest.raises(ValueError, match=r"^a layer is chosen by validation images, and data set 'digits'"):
+    with pytest.raises(ValueError, match=r"^a layer is chosen by validation images, and dataset 'digits'"):
         evidence(loaded(trained=True), bare)
 
 
 def test_stream_pool_and_precision_reach_every_reading(
-    data: ImageSet, monkeypatch: pytest.MonkeyPatch
+    data: ImageDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
 

@@ -47,7 +47,7 @@ def fold(source: object, out: Path, *words: str, watch: Watch = SILENT) -> Outco
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
-    found = checkpoint.newest(RunFolder(folder).checkpoints).checkpoint
+    found = checkpoint.load_latest(RunFolder(folder).checkpoints).checkpoint
     assert found is not None
     return {f"{group}.{name}": each for group in found.tensors for name, each in found.tensors[group].items()}
 
@@ -58,7 +58,7 @@ def same(one: Path, other: Path) -> bool:
 
 
 def of_test(folder: Path) -> list[dict[str, object]]:
-    return [each for each in log.read(folder / "log.jsonl") if each.get("split") == "test"]
+    return [each for each in log.read_log(folder / "log.jsonl") if each.get("split") == "test"]
 
 
 @pytest.fixture(scope="module")
@@ -71,24 +71,24 @@ def whole(pretrained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_best_step_on_validation_is_how_long_the_run_itself_learns(whole: Path) -> None:
     seen = {
         each["step"]: each["accuracy"]
-        for each in log.read(whole / "choice/log.jsonl")
+        for each in log.read_log(whole / "selection/log.jsonl")
         if each.get("split") == "validation"
     }
     step = max(seen, key=lambda each: (seen[each], -each))
     told = json.loads((whole / "environment.json").read_text())
-    run = str(whole.resolve() / "choice")
+    run = str(whole.resolve() / "selection")
     assert 0 < step < 12
     assert told["chosen"] == {"step": step, "validation_accuracy": seen[step], "run": run}
     assert told["images"] == {"train": 200, "validation": 0, "test": 100}
-    records = log.read(whole / "log.jsonl")
+    records = log.read_log(whole / "log.jsonl")
     assert max(each["step"] for each in records) == step
     notes = [each["text"] for each in records if each["kind"] == "note"]
     assert any(note.startswith(f"validation chose step {step}, with an accuracy of") for note in notes)
 
 
 def test_the_test_images_are_judged_once_and_not_by_the_choice(whole: Path) -> None:
-    assert of_test(whole / "choice") == []
-    assert "majority" not in json.loads((whole / "choice/environment.json").read_text())
+    assert of_test(whole / "selection") == []
+    assert "majority" not in json.loads((whole / "selection/environment.json").read_text())
     assert [each["images"] for each in of_test(whole)] == [60]
     before = (whole / "log.jsonl").read_bytes()
     assert resume(whole, device=CPU, watch=Watch()).finished
@@ -98,7 +98,7 @@ def test_the_test_images_are_judged_once_and_not_by_the_choice(whole: Path) -> N
 def test_it_is_the_run_of_so_many_steps_on_all_images(pretrained: Path, whole: Path, tmp_path: Path) -> None:
     """From the same weights, with the same settings, and nothing chosen."""
     step = json.loads((whole / "environment.json").read_text())["chosen"]["step"]
-    words = [*WORDS, "data.fold_back=true", f"steps={step}", "patience=null"]
+    words = [*WORDS, "data.train_on_validation=true", f"steps={step}", "patience=null"]
     recipe, origin = begin(str(pretrained), assignments=words)
     start(recipe, tmp_path / "plain", device=CPU, watch=Watch(), origin=origin)
     assert same(tmp_path / "plain", whole)
@@ -124,7 +124,7 @@ def test_stopped_at_any_step_the_same_call_goes_on_to_the_same_weights(
         calls += 1
     assert calls > 3
     assert same(out, whole)
-    assert same(out / "choice", whole / "choice")
+    assert same(out / "selection", whole / "selection")
     assert of_test(out) == of_test(whole)
 
 
@@ -150,9 +150,9 @@ def test_killed_at_any_moment_the_same_call_goes_on_to_the_same_weights(
 ) -> None:
     out = tmp_path / "ft"
     found = moments(pretrained, out, tmp_path, monkeypatch)
-    bare = [each for each in found if not RunFolder(each / "choice").saved]
+    bare = [each for each in found if not RunFolder(each / "selection").has_checkpoints]
     own = [each for each in found if (each / "recipe.json").is_file()]
-    unsaved = [each for each in own if not RunFolder(each).saved]
+    unsaved = [each for each in own if not RunFolder(each).has_checkpoints]
     assert bare
     assert unsaved
     for left in (bare[0], found[len(found) // 2], unsaved[0], own[-1]):
@@ -160,7 +160,7 @@ def test_killed_at_any_moment_the_same_call_goes_on_to_the_same_weights(
         shutil.copytree(left, out)
         assert fold(pretrained, out).finished
         assert same(out, whole)
-        assert same(out / "choice", whole / "choice")
+        assert same(out / "selection", whole / "selection")
         assert of_test(out) == of_test(whole)
 
 
@@ -180,9 +180,9 @@ def test_from_scratch_the_palette_of_the_choice_is_kept(tmp_path: Path) -> None:
     pixels = draw.integers(0, 128, (60, 8, 8, 3)) + 127 * labels[:, None, None, None]
     np.savez(tmp_path / "set.npz", x_train=pixels.astype(np.uint8), y_train=labels)
     words = [*SMALL, "steps=20", "evaluate_every=5", f"data.source={tmp_path / 'set.npz'}", "batch_size=16"]
-    words += ["codec.colours=8", "data.rows=8", "data.cols=8", "lr=0.01"]
+    words += ["codec.num_colors=8", "data.rows=8", "data.cols=8", "lr=0.01"]
     assert fold("igpt.tiny", tmp_path / "ft", *words).finished
-    codecs = [load(tmp_path / "ft" / name, device=CPU).network.codec for name in ("", "choice")]
+    codecs = [load(tmp_path / "ft" / name, device=CPU).network.codec for name in ("", "selection")]
     assert codecs[0].fingerprint() == codecs[1].fingerprint()
 
 
@@ -199,17 +199,20 @@ def test_a_chosen_step_of_none_at_all_is_refused_and_test_stays_unseen(
                 "patience=2",
             )
     assert not (tmp_path / "ft/log.jsonl").exists()
-    assert of_test(tmp_path / "ft/choice") == []
+    assert of_test(tmp_path / "ft/selection") == []
 
 
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("data.fold_back=true", "data.fold_back=true leaves none to choose by; give one of the two"),
+        (
+            "data.train_on_validation=true",
+            "data.train_on_validation=true leaves none to choose by; give one of the two",
+        ),
         ("patience=null", "patience=null or generative_weight=inf choose none"),
         ("generative_weight=inf", "patience=null or generative_weight=inf choose none"),
-        ("data.labels=4", "data.labels=4 from few"),
-        ("data.holdout=0", "chosen by validation images, and data set 'digits' has none"),
+        ("data.labels_per_class=4", "data.labels_per_class=4 from few"),
+        ("data.holdout=0", "chosen by validation images, and dataset 'digits' has none"),
         ("evaluate_images=0", "chosen by validation images; it needs evaluate_images above 0"),
     ],
 )

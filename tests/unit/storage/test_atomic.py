@@ -28,20 +28,20 @@ def test_write_json_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, mo
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_json_has_no_word_for_nan():
+def test_nan_is_rejected():
     with pytest.raises(ValueError, match="not JSON compliant"):
         atomic.json_bytes({"loss_nats": float("nan")})
 
 
-def test_a_full_disk_is_told_in_one_line(tmp_path):
-    with pytest.raises(RuntimeError) as error, atomic.room_for("log x", tmp_path):
+def test_a_full_disk_is_reported_in_one_line(tmp_path):
+    with pytest.raises(RuntimeError) as error, atomic.report_disk_full("log x", tmp_path):
         raise OSError(errno.ENOSPC, "No space left on device")
     message = str(error.value)
     assert message.startswith("log x cannot be written: no space left on device, ")
-    remedy = "what was saved before is intact: make room and run it again, or resume it"
+    remedy = "what was saved before is intact: free some space, then run it again or resume it"
     assert message.endswith(f" bytes free in {tmp_path}; {remedy}")
 
 
-def test_other_failures_of_the_disk_pass_unchanged(tmp_path):
-    with pytest.raises(PermissionError), atomic.room_for("log x", tmp_path):
+def test_other_disk_errors_are_unchanged(tmp_path):
+    with pytest.raises(PermissionError), atomic.report_disk_full("log x", tmp_path):
         raise PermissionError(errno.EACCES, "Permission denied")

@@ -18,7 +18,7 @@ RECORDS = {"recipe": {"depth": 4}, "state": {"step": 3}}
 
 def save(checkpoints, step):
     folder = checkpoint.step_folder(checkpoints, step)
-    checkpoint.save(folder, TENSORS, {**RECORDS, "state": {"step": step}})
+    checkpoint.save_checkpoint(folder, TENSORS, {**RECORDS, "state": {"step": step}})
     return folder
 
 
@@ -36,8 +36,8 @@ def dead():
     return process.pid
 
 
-def test_what_was_saved_is_loaded(tmp_path):
-    loaded = checkpoint.load(save(tmp_path, 3))
+def test_save_and_load_round_trip(tmp_path):
+    loaded = checkpoint.load_checkpoint(save(tmp_path, 3))
     assert loaded.path == tmp_path / "step-00000003"
     assert loaded.records == RECORDS
     assert loaded.tensors.keys() == TENSORS.keys()
@@ -48,7 +48,7 @@ def test_what_was_saved_is_loaded(tmp_path):
             assert torch.equal(loaded.tensors[group][name], tensor)
 
 
-def test_equal_states_are_equal_files(tmp_path):
+def test_equal_states_give_equal_files(tmp_path):
     first, second = save(tmp_path / "a", 3), save(tmp_path / "b", 3)
     parts = ["manifest.json", "model.safetensors", "optimizer.safetensors", "recipe.json", "state.json"]
     assert sorted(path.name for path in first.iterdir()) == parts
@@ -56,65 +56,65 @@ def test_equal_states_are_equal_files(tmp_path):
         assert (first / part).read_bytes() == (second / part).read_bytes()
 
 
-def test_tensors_that_share_memory_are_saved_each(tmp_path):
+def test_tensors_that_share_memory_are_saved_separately(tmp_path):
     base = torch.arange(4.0)
     tensors = {"model": {"whole": base, "part": base[1:3], "turned": base.reshape(2, 2).T, "same": base}}
-    checkpoint.save(tmp_path / "shared", tensors, {})
-    loaded = checkpoint.load(tmp_path / "shared").tensors["model"]
+    checkpoint.save_checkpoint(tmp_path / "shared", tensors, {})
+    loaded = checkpoint.load_checkpoint(tmp_path / "shared").tensors["model"]
     assert all(torch.equal(loaded[name], tensor) for name, tensor in tensors["model"].items())
 
 
 def test_loaded_tensors_outlive_their_files(tmp_path):
     folder = save(tmp_path, 3)
-    weight = checkpoint.load(folder).tensors["model"]["weight"]
+    weight = checkpoint.load_checkpoint(folder).tensors["model"]["weight"]
     (folder / "model.safetensors").write_bytes(bytes(1000))
     weight += 1
     assert torch.equal(weight, TENSORS["model"]["weight"] + 1)
 
 
-def test_only_the_groups_asked_for_are_verified_and_loaded(tmp_path):
+def test_only_the_requested_groups_are_verified_and_loaded(tmp_path):
     folder = save(tmp_path, 3)
     (folder / "optimizer.safetensors").unlink()
-    loaded = checkpoint.load(folder, ["model"])
+    loaded = checkpoint.load_checkpoint(folder, ["model"])
     assert loaded.tensors.keys() == {"model"}
     assert loaded.records == RECORDS
     with pytest.raises(ValueError, match=r"optimizer\.safetensors is missing"):
-        checkpoint.load(folder)
+        checkpoint.load_checkpoint(folder)
 
 
 def test_a_group_that_was_never_saved_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"average\.safetensors is missing from manifest\.json"):
-        checkpoint.load(save(tmp_path, 3), ["average"])
+        checkpoint.load_checkpoint(save(tmp_path, 3), ["average"])
 
 
 def test_a_checkpoint_of_a_step_is_replaced_by_a_newer_save(tmp_path):
     folder = save(tmp_path, 3)
-    checkpoint.save(folder, {}, {"state": {"step": 33}})
-    assert checkpoint.load(folder).records == {"state": {"step": 33}}
+    checkpoint.save_checkpoint(folder, {}, {"state": {"step": 33}})
+    assert checkpoint.load_checkpoint(folder).records == {"state": {"step": 33}}
     assert list(tmp_path.iterdir()) == [folder]
 
 
 @pytest.mark.parametrize("name", ["../model", "a/b", "", ".hidden", "model.old", "manifest"])
-def test_parts_have_plain_names(tmp_path, name):
-    with pytest.raises(ValueError, match="cannot name a part of a checkpoint"):
-        checkpoint.save(tmp_path / "x", {}, {name: {}})
+def test_only_plain_names_are_allowed(tmp_path, name):
+    with pytest.raises(ValueError, match="is not allowed as a name in a checkpoint"):
+        checkpoint.save_checkpoint(tmp_path / "x", {}, {name: {}})
     assert list(tmp_path.iterdir()) == []
 
 
-def test_records_are_small(tmp_path):
-    with pytest.raises(ValueError, match="a record of a checkpoint has at most 4194304"):
-        checkpoint.save(tmp_path / "x", {}, {"state": {"text": "x" * atomic.MAX_JSON}})
+def test_large_records_are_rejected(tmp_path):
+    with pytest.raises(ValueError, match="allowed in a checkpoint: at most 4194304"):
+        checkpoint.save_checkpoint(tmp_path / "x", {}, {"state": {"text": "x" * atomic.MAX_JSON}})
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_truncated_file_is_told_exactly(tmp_path):
+def test_a_truncated_file_is_reported_exactly(tmp_path):
     folder = save(tmp_path, 3)
     path = folder / "model.safetensors"
     size = path.stat().st_size
     os.truncate(path, size - 12)
     with pytest.raises(ValueError) as error:  # noqa: PT011 - compared whole
-        checkpoint.load(folder)
-    wrong = f"model.safetensors has {size - 12} bytes, manifest says {size}: truncated"
+        checkpoint.load_checkpoint(folder)
+    wrong = f"model.safetensors has {size - 12} bytes, the manifest has {size}: truncated"
     assert str(error.value) == f"checkpoint {folder}: {wrong}"
 
 
@@ -136,33 +136,35 @@ def forge(folder, name, data):
 
 LARGE = atomic.MAX_JSON + 1
 DAMAGES = {
-    "model.safetensors does not have the sha256 that the manifest says: altered": lambda folder: flip(
+    "model.safetensors does not have the sha256 of the manifest: changed": lambda folder: flip(
         folder / "model.safetensors"
     ),
-    "recipe.json does not have the sha256 that the manifest says: altered": lambda folder: flip(
+    "recipe.json does not have the sha256 of the manifest: changed": lambda folder: flip(
         folder / "recipe.json"
     ),
     "manifest.json is missing": lambda folder: (folder / "manifest.json").unlink(),
     "extra.json is not in manifest.json": lambda folder: (folder / "extra.json").write_text("{}"),
     "manifest.json has format 2; known: 1": lambda folder: change_manifest(folder, format=2),
     "manifest.json lists no files": lambda folder: change_manifest(folder, files=[]),
-    "manifest.json lists '../model.safetensors', which is no name of a file here": lambda folder: (
+    "manifest.json lists '../model.safetensors', which is not an allowed file name": lambda folder: (
         change_entry(folder, "../model.safetensors", {})
     ),
-    "manifest.json gives no size and sha256 of recipe.json": lambda folder: change_entry(
+    "manifest.json has no size and sha256 of recipe.json": lambda folder: change_entry(
         folder, "recipe.json", {"size": "9"}
     ),
     f"manifest.json has {LARGE} bytes; at most 4194304 are read": lambda folder: (
         folder / "manifest.json"
     ).write_bytes(bytes(LARGE)),
-    "recipe.json is no JSON object": lambda folder: forge(folder, "recipe.json", b"[]"),
-    "recipe.json is no JSON: maximum recursion depth exceeded": lambda folder: forge(
+    "recipe.json is not a JSON object": lambda folder: forge(folder, "recipe.json", b"[]"),
+    "recipe.json is not JSON: maximum recursion depth exceeded": lambda folder: forge(
         folder, "recipe.json", b"[" * 1_000_000
     ),
     f"model.safetensors has a header of {LARGE} bytes; at most 4194304 are read": lambda folder: forge(
         folder, "model.safetensors", LARGE.to_bytes(8, "little") + bytes(8)
     ),
-    "model.safetensors is no safetensors file": lambda folder: forge(folder, "model.safetensors", bytes(64)),
+    "model.safetensors is not a safetensors file": lambda folder: forge(
+        folder, "model.safetensors", bytes(64)
+    ),
     "does not exist": shutil.rmtree,
 }
 
@@ -171,61 +173,61 @@ DAMAGES = {
 def test_damage_is_named_in_one_line(tmp_path, reason):
     folder = save(tmp_path, 3)
     DAMAGES[reason](folder)
-    with pytest.raises(checkpoint.DamagedError) as error:
-        checkpoint.load(folder)
+    with pytest.raises(checkpoint.DamagedCheckpointError) as error:
+        checkpoint.load_checkpoint(folder)
     assert error.value.path == folder
     assert error.value.reason.startswith(reason)
     assert "\n" not in str(error.value)
 
 
-def test_the_newest_step_is_found_by_its_number(tmp_path):
+def test_the_latest_step_is_found_by_its_number(tmp_path):
     for step in (9, 99_999_999, 100_000_000):
         save(tmp_path, step)
     (tmp_path / "step-none").mkdir()
-    found = checkpoint.newest(tmp_path)
+    found = checkpoint.load_latest(tmp_path)
     assert found.checkpoint.records["state"]["step"] == 100_000_000
-    assert found.rejected == []
+    assert found.damaged == []
 
 
-def test_a_damaged_newest_checkpoint_is_passed_over_and_told(tmp_path):
+def test_a_damaged_latest_checkpoint_is_skipped_and_reported(tmp_path):
     save(tmp_path, 1)
     damaged = save(tmp_path, 2)
     (damaged / "model.safetensors").unlink()
-    found = checkpoint.newest(tmp_path)
+    found = checkpoint.load_latest(tmp_path)
     assert found.checkpoint.records["state"]["step"] == 1
-    assert [(error.path, error.reason) for error in found.rejected] == [
+    assert [(error.path, error.reason) for error in found.damaged] == [
         (damaged, "model.safetensors is missing")
     ]
 
 
-def test_if_all_are_damaged_the_newest_is_told(tmp_path):
+def test_if_all_are_damaged_the_latest_is_reported(tmp_path):
     for step in (1, 2):
         (save(tmp_path, step) / "model.safetensors").unlink()
     with pytest.raises(ValueError) as error:  # noqa: PT011 - compared whole
-        checkpoint.newest(tmp_path)
+        checkpoint.load_latest(tmp_path)
     newest = tmp_path / "step-00000002"
     expected = f"checkpoint {newest}: model.safetensors is missing; no checkpoint in {tmp_path} is intact"
     assert str(error.value) == expected
 
 
 def test_where_nothing_was_saved_nothing_is_found(tmp_path):
-    assert checkpoint.newest(tmp_path) == (None, [])
-    assert checkpoint.newest(tmp_path / "absent") == (None, [])
+    assert checkpoint.load_latest(tmp_path) == (None, [])
+    assert checkpoint.load_latest(tmp_path / "absent") == (None, [])
 
 
-def test_pruning_keeps_the_newest_intact(tmp_path):
+def test_pruning_keeps_the_latest_intact(tmp_path):
     folders = [save(tmp_path, step) for step in (1, 2, 3, 4)]
     flip(folders[3] / "state.json")
     assert checkpoint.prune(tmp_path, keep=2) == [folders[0]]
     assert sorted(tmp_path.iterdir()) == folders[1:]
 
 
-def test_pruning_everything_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="keep 0 must be at least 1"):
+def test_pruning_everything_is_rejected(tmp_path):
+    with pytest.raises(ValueError, match="keep is 0; allowed: 1 or more"):
         checkpoint.prune(tmp_path, keep=0)
 
 
-def test_what_a_dead_process_left_half_written_is_removed_by_the_next_save(tmp_path, dead):
+def test_incomplete_files_of_a_dead_process_are_removed_by_the_next_save(tmp_path, dead):
     stray = tmp_path / f".tmp-step-00000002-{dead}"
     stray.mkdir()
     (stray / "model.safetensors").write_bytes(b"half")
@@ -234,25 +236,25 @@ def test_what_a_dead_process_left_half_written_is_removed_by_the_next_save(tmp_p
 
 
 @pytest.mark.parametrize("ending", ["", "-replaced"])
-def test_a_whole_checkpoint_without_its_name_gets_it_back(tmp_path, dead, ending):
+def test_a_complete_checkpoint_under_a_temporary_name_is_recovered(tmp_path, dead, ending):
     folder = save(tmp_path, 2)
     folder.rename(tmp_path / f".tmp-{folder.name}-{dead}{ending}")
-    checkpoint.tidy(tmp_path)
+    checkpoint.recover(tmp_path)
     assert list(tmp_path.iterdir()) == [folder]
-    assert checkpoint.load(folder).records["state"]["step"] == 2
+    assert checkpoint.load_checkpoint(folder).records["state"]["step"] == 2
 
 
-def test_of_two_that_lost_their_name_the_newer_gets_it(tmp_path, dead):
+def test_of_two_temporary_checkpoints_the_later_is_recovered(tmp_path, dead):
     folder = save(tmp_path, 2)
     folder.rename(tmp_path / f".tmp-{folder.name}-{dead}-replaced")
-    checkpoint.save(folder, {}, {"state": {"step": 22}})
+    checkpoint.save_checkpoint(folder, {}, {"state": {"step": 22}})
     folder.rename(tmp_path / f".tmp-{folder.name}-{dead}")
-    checkpoint.tidy(tmp_path)
+    checkpoint.recover(tmp_path)
     assert list(tmp_path.iterdir()) == [folder]
-    assert checkpoint.load(folder).records == {"state": {"step": 22}}
+    assert checkpoint.load_checkpoint(folder).records == {"state": {"step": 22}}
 
 
-def test_what_a_living_process_is_writing_is_left_alone(tmp_path):
+def test_files_of_a_running_process_are_left_alone(tmp_path):
     stray = tmp_path / f".tmp-step-00000002-{os.getppid()}"
     stray.mkdir()
     save(tmp_path, 1)
@@ -263,7 +265,7 @@ def test_a_save_that_is_interrupted_leaves_nothing(tmp_path, monkeypatch):
     def interrupt(folder):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(checkpoint, "sync_folder", interrupt)
+    monkeypatch.setattr(checkpoint, "fsync_folder", interrupt)
     with pytest.raises(KeyboardInterrupt):
         save(tmp_path, 1)
     assert list(tmp_path.iterdir()) == []

@@ -14,7 +14,7 @@ def train(step):
 def path(tmp_path):
     """A log of steps 1 to 5."""
     path = tmp_path / "log.jsonl"
-    writer = log.Log(path)
+    writer = log.RunLog(path)
     for step in range(1, 6):
         writer.write(train(step))
     writer.sync()
@@ -23,19 +23,19 @@ def path(tmp_path):
 
 
 def steps(path):
-    return [record["step"] for record in log.read(path)]
+    return [record["step"] for record in log.read_log(path)]
 
 
-def test_what_was_written_is_read(path):
-    assert log.read(path) == [train(step) for step in range(1, 6)]
+def test_write_and_read_round_trip(path):
+    assert log.read_log(path) == [train(step) for step in range(1, 6)]
 
 
 def test_lines_are_plain_json(path):
     assert json.loads(path.read_text().splitlines()[0]) == train(1)
 
 
-def test_a_line_is_there_as_soon_as_it_is_written(tmp_path):
-    writer = log.Log(tmp_path / "log.jsonl")
+def test_lines_are_not_buffered(tmp_path):
+    writer = log.RunLog(tmp_path / "log.jsonl")
     writer.write(train(1))
     assert steps(tmp_path / "log.jsonl") == [1]
     writer.close()
@@ -51,31 +51,31 @@ def test_a_torn_last_line_is_not_read(path):
 
 def test_a_torn_last_line_is_cut_before_the_next_is_written(path):
     path.write_bytes(path.read_bytes()[:-7])
-    writer = log.Log(path)
+    writer = log.RunLog(path)
     writer.write(train(5))
     writer.close()
-    assert log.read(path) == [train(step) for step in range(1, 6)]
+    assert log.read_log(path) == [train(step) for step in range(1, 6)]
 
 
 @pytest.mark.parametrize("line", ["{", "[]", '{"kind": "train"}', ""])
-def test_a_spoilt_line_elsewhere_is_named(path, line):
+def test_a_damaged_line_elsewhere_is_named(path, line):
     lines = path.read_text().splitlines()
     path.write_text("\n".join([*lines[:2], line, *lines[3:]]) + "\n")
-    with pytest.raises(ValueError, match=f"line 3 of log {path} is no record with a kind and a step"):
-        log.read(path)
+    with pytest.raises(ValueError, match=f"line 3 of log {path} is not a record with a kind and a step"):
+        log.read_log(path)
 
 
 @pytest.mark.parametrize("step", range(7))
 def test_lines_of_later_steps_are_dropped(path, step):
-    writer = log.Log(path)
+    writer = log.RunLog(path)
     writer.truncate_after(step)
     writer.write({"kind": "note", "step": step, "text": "resumed"})
     writer.close()
     assert steps(path) == [*range(1, min(step, 5) + 1), step]
 
 
-def test_a_number_that_is_none_is_not_written(path):
-    writer = log.Log(path)
+def test_nan_is_not_written(path):
+    writer = log.RunLog(path)
     with pytest.raises(ValueError, match="not JSON compliant"):
         writer.write({"kind": "train", "step": 6, "loss_nats": float("nan")})
     writer.close()
@@ -91,7 +91,7 @@ def read_scalars(folder):
 
 def test_tensorboard_shows_every_number_under_kind_and_split(tmp_path):
     pytest.importorskip("tensorboard")
-    sink = log.TensorBoard(tmp_path)
+    sink = log.TensorBoardLog(tmp_path)
     sink.write(train(5))
     sink.write({"kind": "evaluation", "step": 5, "split": "validation", "loss_nats": 1.25})
     sink.write({"kind": "note", "step": 5, "text": "nothing to draw"})
@@ -106,7 +106,7 @@ def test_tensorboard_shows_every_number_under_kind_and_split(tmp_path):
 def test_tensorboard_hides_the_steps_that_a_resumed_run_draws_again(tmp_path):
     pytest.importorskip("tensorboard")
     for first, after in ((1, -1), (3, 2)):
-        sink = log.TensorBoard(tmp_path, after=after)
+        sink = log.TensorBoardLog(tmp_path, after=after)
         for step in range(first, 6):
             sink.write({"kind": "train", "step": step, "loss_nats": float(first)})
         sink.close()
@@ -114,7 +114,7 @@ def test_tensorboard_hides_the_steps_that_a_resumed_run_draws_again(tmp_path):
     assert drawn == [(1, 1.0), (2, 1.0), (3, 3.0), (4, 3.0), (5, 3.0)]
 
 
-def test_a_missing_tensorboard_is_told_with_its_remedy(tmp_path, monkeypatch):
+def test_a_missing_tensorboard_says_how_to_install_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(ValueError, match=r"pip install 'isopix\[tensorboard\]'"):
-        log.TensorBoard(tmp_path)
+        log.TensorBoardLog(tmp_path)

@@ -1,4 +1,4 @@
-"""Other people's arrays: whatever a file holds, it is read or refused in one line."""
+"""Untrusted arrays: whatever a file contains, it is read or rejected with a one-line message."""
 
 import zipfile
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isopix.storage.npy import read_arrays
+from isopix.storage.npy import NpyWriter, open_memmap, read_arrays
 
 VALUES = np.arange(4000, dtype=np.uint8).reshape(10, 400)
 
@@ -21,7 +21,7 @@ def test_both_kinds_of_file_are_read(tmp_path: Path) -> None:
     }
 
 
-def test_members_that_are_no_arrays_are_passed_over(tmp_path: Path) -> None:
+def test_members_that_are_not_arrays_are_ignored(tmp_path: Path) -> None:
     path = tmp_path / "some.npz"
     np.savez(path, a=VALUES)
     with zipfile.ZipFile(path, "a") as archive:
@@ -30,9 +30,9 @@ def test_members_that_are_no_arrays_are_passed_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-def test_flipped_bytes_end_in_arrays_or_in_one_line(tmp_path: Path, save) -> None:
+def test_flipped_bytes_give_arrays_or_a_one_line_error(tmp_path: Path, save) -> None:
     path, draw = tmp_path / "some.npz", np.random.default_rng(0)
-    save(path, colours=VALUES, words=np.array(["a", "b"]))
+    save(path, colors=VALUES, words=np.array(["a", "b"]))
     whole, reasons = path.read_bytes(), []
     for _ in range(150):
         damaged = np.frombuffer(whole, np.uint8).copy()
@@ -47,17 +47,29 @@ def test_flipped_bytes_end_in_arrays_or_in_one_line(tmp_path: Path, save) -> Non
     assert [reason for reason in reasons if not reason or "\n" in reason] == []
 
 
-def test_numpys_advice_to_unpickle_is_not_passed_on(tmp_path: Path) -> None:
+def test_numpys_advice_to_unpickle_is_not_repeated(tmp_path: Path) -> None:
     path = tmp_path / "text.npy"
     path.write_text("hello, hello, hello")
-    with pytest.raises(ValueError, match=r"^it is no \.npy or \.npz file of plain numbers$"):
+    with pytest.raises(ValueError, match=r"^it is not a \.npy or \.npz file of numbers$"):
         read_arrays(path)
 
 
-def test_what_numpy_half_understands_is_refused(tmp_path: Path) -> None:
-    """A header as Python 2 wrote it."""
+def test_headers_that_numpy_warns_about_are_rejected(tmp_path: Path) -> None:
+    """A header written by Python 2."""
     path = tmp_path / "old.npy"
     np.save(path, VALUES)
     path.write_bytes(path.read_bytes().replace(b"(10, 400)", b"(10L,400)"))
     with pytest.raises(ValueError, match="Python 2"):
         read_arrays(path)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float16])
+@pytest.mark.parametrize("rows", [0, 3])
+def test_a_file_written_in_parts_is_what_numpy_saves(tmp_path: Path, rows: int, dtype: type) -> None:
+    values = np.arange(rows * 8).reshape(rows, 2, 4).astype(dtype)
+    with NpyWriter(tmp_path / "parts.npy", (2, 4), dtype) as file:
+        for part in np.array_split(values, 2):
+            file.append(part)
+    assert np.array_equal(np.load(tmp_path / "parts.npy"), values)
+    assert np.array_equal(open_memmap(tmp_path / "parts.npy").numpy(), values)
+    assert open_memmap(tmp_path / "parts.npy").numpy().dtype == dtype

@@ -1,4 +1,4 @@
-"""A run folder says from which commit, in which folder and by which command it was made."""
+"""A run folder records the commit, working directory and command that produced it."""
 
 import shutil
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from isopix.storage import provenance
-from isopix.storage.provenance import commit
+from isopix.storage.provenance import git_commit
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
@@ -30,43 +30,43 @@ def head(checkout: Path) -> str:
 
 
 @needs_git
-def test_a_checkout_is_told_by_its_commit(checkout: Path) -> None:
-    assert commit(checkout) == head(checkout)
+def test_a_checkout_has_a_commit(checkout: Path) -> None:
+    assert git_commit(checkout) == head(checkout)
 
 
 @needs_git
 def test_a_changed_checkout_is_dirty(checkout: Path) -> None:
     (checkout / "file").write_text("second")
-    assert commit(checkout) == f"{head(checkout)}-dirty"
+    assert git_commit(checkout) == f"{head(checkout)}-dirty"
 
 
 @needs_git
 def test_a_package_inside_another_checkout_has_no_commit(checkout: Path) -> None:
     (checkout / "site-packages").mkdir()
-    assert commit(checkout / "site-packages") is None
+    assert git_commit(checkout / "site-packages") is None
 
 
 def test_a_checkout_without_git_has_no_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / ".git").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert commit(tmp_path) is None
+    assert git_commit(tmp_path) is None
 
 
 def test_a_broken_checkout_has_no_commit(tmp_path: Path) -> None:
     (tmp_path / ".git").write_text("gitdir: nowhere")
-    assert commit(tmp_path) is None
+    assert git_commit(tmp_path) is None
 
 
-def test_the_command_stands_with_the_folder_that_it_was_typed_in(
+def test_the_command_is_recorded_with_its_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["isopix", "pretrain", "igpt.tiny"])
-    found = provenance.surroundings(torch.device("cpu"))
+    found = provenance.environment(torch.device("cpu"))
     assert found["folder"] == str(tmp_path)
     assert found["command"] == ["isopix", "pretrain", "igpt.tiny"]
 
 
 def test_an_installed_package_records_no_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(provenance, "CHECKOUT", tmp_path)
-    assert "commit" not in provenance.surroundings(torch.device("cpu"))
+    assert "commit" not in provenance.environment(torch.device("cpu"))

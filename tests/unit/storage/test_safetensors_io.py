@@ -1,4 +1,4 @@
-"""Tensor files: what is written is what is read, without a copy of everything on the way."""
+"""Tensor files: write and read round trip, without copying everything."""
 
 import resource
 from pathlib import Path
@@ -9,7 +9,7 @@ import torch
 from isopix.storage import safetensors_io
 
 
-def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
+def test_write_and_read_round_trip(tmp_path: Path) -> None:
     whole = torch.arange(12, dtype=torch.float32).view(3, 4)
     tensors = {
         "whole": whole,
@@ -20,8 +20,8 @@ def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
         "number": torch.tensor(3),
         "none": torch.zeros(0, 4),
     }
-    safetensors_io.write(tmp_path / "a.safetensors", tensors)
-    found = safetensors_io.read(tmp_path / "a.safetensors")
+    safetensors_io.write_tensors(tmp_path / "a.safetensors", tensors)
+    found = safetensors_io.read_tensors(tmp_path / "a.safetensors")
     assert found.keys() == tensors.keys()
     for name, tensor in tensors.items():
         assert found[name].dtype == tensor.dtype
@@ -31,15 +31,15 @@ def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
 def test_writing_copies_nothing(tmp_path: Path) -> None:
     tensors = {str(number): torch.ones(1 << 20) for number in range(64)}  # 256 MiB
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    safetensors_io.write(tmp_path / "a.safetensors", tensors)
+    safetensors_io.write_tensors(tmp_path / "a.safetensors", tensors)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10  # KiB
 
 
-def test_a_file_that_is_too_large_for_its_owner_is_an_error_of_the_disk(tmp_path: Path) -> None:
+def test_a_file_above_the_size_limit_is_a_disk_error(tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
     try:
         with pytest.raises(OSError, match="File too large"):
-            safetensors_io.write(tmp_path / "a.safetensors", {"a": torch.zeros(1000)})
+            safetensors_io.write_tensors(tmp_path / "a.safetensors", {"a": torch.zeros(1000)})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

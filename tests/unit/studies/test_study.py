@@ -95,7 +95,7 @@ def test_a_study_in_use_stays_as_it_was_planned(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "words", "told"),
     [
-        ("nowhere", (), "unknown data set 'nowhere'"),
+        ("nowhere", (), "unknown dataset 'nowhere'"),
         ("digits", ("data.holdout=0",), "a layer is chosen by validation images"),
         ("digits", ("evaluate_images=0",), "it needs evaluate_images above 0"),
     ],

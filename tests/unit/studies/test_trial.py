@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from isopix.storage.lock import sole_writer
+from isopix.storage.lock import exclusive_lock
 from isopix.storage.run_folder import RunFolder
 from isopix.studies import trial
 from isopix.studies.study import Study, plan
@@ -59,7 +59,7 @@ def test_stopped_and_gone_on_it_ends_with_the_same_numbers(
     monkeypatch.setattr(trial, "_abandoned", lambda: next(asked))
     work(task, "cpu", 1)
     assert task.read().state == "not yet"
-    assert RunFolder(task.folder).saved
+    assert RunFolder(task.folder).has_checkpoints
     monkeypatch.undo()
     work(task, "cpu", 1)
     assert task.read().found == whole.read().found
@@ -110,14 +110,14 @@ def test_a_cell_that_another_process_still_saves_is_left_alone(make: Callable[..
     task.folder.mkdir()
     begun = task.folder / "log.jsonl"
     begun.touch()
-    with sole_writer(task.outcome.parent, "cell", name=f"{task.name}.lock"):
+    with exclusive_lock(task.outcome.parent, "cell", name=f"{task.name}.lock"):
         work(task, "cpu", 1)
     assert "is in use by process" in task.read().reason
     assert begun.exists()
 
 
 @pytest.mark.parametrize(
-    ("content", "told"), [("garbage", "is no JSON"), ('{"found": {"cell": {}}}', "it has no block")]
+    ("content", "told"), [("garbage", "is not JSON"), ('{"found": {"cell": {}}}', "it has no block")]
 )
 def test_an_outcome_that_cannot_be_read_is_told_with_what_to_do(
     make: Callable[..., Task], content: str, told: str

@@ -17,7 +17,7 @@ from isopix.train.train_step import Stepper
 
 kind = sys.argv[1]
 found = (case for case in cases.CASES if case.objective.kind == kind)
-recipe = next(case for case in found if case.model.codec.colours == 32)
+recipe = next(case for case in found if case.model.codec.num_colors == 32)
 for compiled in (False, True):
     learner = Pretraining(cases.network(recipe))
     learner.module.codec.prepare()

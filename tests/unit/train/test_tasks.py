@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from isopix.core.random import generator
-from isopix.data.patch_augment import PatchNoise
+from isopix.data.patch_augment import RandomPatchAugment
 from isopix.finetune.classifier import Classifier, Classify
 from isopix.train.tasks import Finetuning, Pretraining
 from tests.laws import cases
@@ -15,7 +15,7 @@ LABELS = torch.tensor([0, 1, 0])
 
 def test_noise_is_in_what_training_shows_and_never_in_what_it_asks() -> None:
     net, x = cases.network(RECIPE), cases.images(RECIPE)
-    problem = Pretraining(net, PatchNoise()).prepare(x, None, generator(0, "problem"))
+    problem = Pretraining(net, RandomPatchAugment()).prepare(x, None, generator(0, "problem"))
     assert torch.equal(problem.answers, net.codec.encode(x))
     assert not torch.equal(problem.images, x)
 
@@ -24,7 +24,9 @@ def test_noise_is_in_what_training_shows_and_never_in_what_it_asks() -> None:
 def test_an_evaluation_is_without_noise_and_of_hard_labels(tuned: bool) -> None:
     net, x = cases.busy(RECIPE), cases.images(RECIPE)
     classifier = Classifier(net, RECIPE.model.width, 2, Classify())
-    learner = Finetuning(classifier, PatchNoise()) if tuned else Pretraining(net, PatchNoise())
+    learner = (
+        Finetuning(classifier, RandomPatchAugment()) if tuned else Pretraining(net, RandomPatchAugment())
+    )
     problem = net.prepare(x, generator(0, "problem"))
     grades = learner.grade(x, LABELS, generator(0, "problem"))
     torch.testing.assert_close(grades["loss_nats"], net.nats(problem))
@@ -38,7 +40,10 @@ def test_soft_labels_are_a_hundredth_of_every_level() -> None:
     net, x = cases.busy(RECIPE), cases.images(RECIPE)
     problem = net.prepare(x, generator(0, "problem"))
     chances = net.logits(x, problem.hidden).log_softmax(-1)
-    soft = torch.nn.functional.one_hot(problem.answers, net.codec.levels) * 0.99 + 0.01 / net.codec.levels
+    soft = (
+        torch.nn.functional.one_hot(problem.answers, net.codec.vocab_size) * 0.99
+        + 0.01 / net.codec.vocab_size
+    )
     losses = -(soft * chances).sum(-1)
     expected = torch.stack(
         [each[mask[:, 0]].mean() for each, mask in zip(losses, problem.graded, strict=True)]

@@ -6,7 +6,7 @@ import torch
 
 from isopix.core.random import generator
 from isopix.data.batches import Batches
-from isopix.data.dataset import Data, ImageSet, load
+from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.objectives.masked import Masked
 from isopix.recipes.recipe import Recipe
 from isopix.train.evaluator import held_out
@@ -17,7 +17,7 @@ from tests.laws import cases
 
 RECIPE = replace(
     cases.CASES[0],
-    data=Data(source="digits", rows=8, cols=8, limit=40),
+    data=DataConfig(source="digits", rows=8, cols=8, limit=40),
     objective=Masked(),
     schedule=WarmupCosine(warmup_most=0.5),  # so that the warm-up of 5 steps is the epoch's
     seed=3,
@@ -71,8 +71,8 @@ class Run:
         return [record[name] for record in self.records if record["kind"] == kind]
 
 
-def images(recipe: Recipe) -> ImageSet:
-    return load(recipe.data, seed=recipe.train.seed)
+def images(recipe: Recipe) -> ImageDataset:
+    return load_dataset(recipe.data, seed=recipe.train.seed)
 
 
 def test_every_step_has_masks_of_its_own() -> None:

@@ -26,6 +26,6 @@ def test_integers_that_nothing_calls_labels_are_not_taken() -> None:
     assert find_columns(both.schema, "it").label is None
 
 
-def test_a_table_without_images_is_refused() -> None:
+def test_a_table_without_images_is_rejected() -> None:
     message = "it has no image column of {bytes, path}; its columns: label"
     assert refusal(find_columns, table(3).drop_columns("img").schema, "it") == message

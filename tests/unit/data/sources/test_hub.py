@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from isopix.data.sources.hub import HUB, read_hub
+from isopix.data.sources.hub import HUB_DATASETS, read_hub
 from tests.unit.data.refusal import refusal
 from tests.unit.data.tables import encoded, table
 
-WAYS = "give a folder of images, an .npz file, a Parquet file or folder"
+ALTERNATIVES = "give a folder of images, an .npz file, a Parquet file or folder"
 
 
 @dataclass
@@ -44,7 +44,7 @@ class FakeSplit:
 
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
-    """A hub where every data set has 2,000 images a split; the list holds what was asked of it."""
+    """A hub where every dataset has 2,000 images a split; the list holds what was asked of it."""
     asked = []
     (tmp_path / "data.arrow").write_bytes(b"content")
     content = pa.concat_tables([table(10, names=["a", "b", "c"])] * 200)
@@ -64,16 +64,16 @@ def _install(monkeypatch: pytest.MonkeyPatch, load_dataset: Any) -> None:
     monkeypatch.setitem(sys.modules, "datasets", module)
 
 
-@pytest.mark.parametrize("name", HUB)
+@pytest.mark.parametrize("name", HUB_DATASETS)
 def test_every_name_gives_train_and_test(name: str, hub: list[tuple[str, str]]) -> None:
     source = read_hub(name)
-    assert {split: part.count for split, part in source.parts.items()} == {"train": 2000, "test": 2000}
+    assert {key: split.num_images for key, split in source.splits.items()} == {"train": 2000, "test": 2000}
     assert (source.name, source.classes) == (name, ("a", "b", "c"))
 
 
 def test_all_rows_come_in_order(hub: list[tuple[str, str]]) -> None:
-    part = read_hub("cifar10").parts["train"]
-    assert list(part.pictures()) == [encoded(i % 10) for i in range(2000)]
+    part = read_hub("cifar10").splits["train"]
+    assert list(part.images()) == [encoded(i % 10) for i in range(2000)]
     assert part.labels is not None
     assert part.labels[:11].tolist() == [0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 0]
 
@@ -84,16 +84,16 @@ def test_the_validation_images_of_imagenet_are_its_test_images(hub: list[tuple[s
 
 
 def test_the_digest_follows_the_content_of_the_files(hub: list[tuple[str, str]], tmp_path: Path) -> None:
-    before = read_hub("cifar10").digest
+    before = read_hub("cifar10").content_hash
     (tmp_path / "data.arrow").write_bytes(b"other content")
-    assert read_hub("cifar10").digest != before
+    assert read_hub("cifar10").content_hash != before
 
 
 def test_a_missing_library_ends_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
     assert refusal(read_hub, "cifar10", kind=RuntimeError) == (
-        "data set 'cifar10' comes from the Hugging Face hub and needs the network and "
-        f"pip install 'isopix[hub]'; without them {WAYS}"
+        "dataset 'cifar10' is on the Hugging Face Hub and needs the network and "
+        f"pip install 'isopix[hub]'; or {ALTERNATIVES}"
     )
 
 
@@ -103,7 +103,7 @@ def test_a_missing_network_ends_in_one_line(monkeypatch: pytest.MonkeyPatch) -> 
 
     _install(monkeypatch, load_dataset)
     assert refusal(read_hub, "stl10", kind=RuntimeError) == (
-        "data set 'stl10' cannot be fetched from the Hugging Face hub: no network or no access "
-        f"(ConnectionError: Couldn't reach the Hub); {WAYS}, "
-        "or fill the hub's cache elsewhere and set HF_HUB_OFFLINE=1"
+        "dataset 'stl10' cannot be downloaded from the Hugging Face Hub: no network or no access "
+        f"(ConnectionError: Couldn't reach the Hub); {ALTERNATIVES}, "
+        "or copy a filled Hub cache and set HF_HUB_OFFLINE=1"
     )

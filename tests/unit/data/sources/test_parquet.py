@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_files_say_their_split_in_their_names(folder: Path) -> None:
     source = read_parquet(folder)
-    assert {name: part.count for name, part in source.parts.items()} == {"train": 9, "test": 3}
+    assert {name: split.num_images for name, split in source.splits.items()} == {"train": 9, "test": 3}
     assert source.classes == ("a", "b", "c")
 
 
@@ -37,18 +37,21 @@ def test_files_may_lie_in_folders_of_their_split(folder: Path) -> None:
         target = folder / split / number
         target.parent.mkdir(exist_ok=True)
         file.rename(target)
-    assert {name: part.count for name, part in read_parquet(folder).parts.items()} == {"train": 9, "test": 3}
+    assert {name: split.num_images for name, split in read_parquet(folder).splits.items()} == {
+        "train": 9,
+        "test": 3,
+    }
 
 
 def test_rows_come_in_order_with_their_labels(folder: Path) -> None:
-    part = read_parquet(folder).parts["train"]
-    assert list(part.pictures()) == [encoded(i) for i in range(9)]
+    part = read_parquet(folder).splits["train"]
+    assert list(part.images()) == [encoded(i) for i in range(9)]
     assert part.labels is not None
     assert part.labels.tolist() == [0, 1, 2, 0, 1, 0, 1, 2, 0]
 
 
 def test_a_row_is_named_by_its_file(folder: Path) -> None:
-    name = read_parquet(folder).parts["train"].name
+    name = read_parquet(folder).splits["train"].image_name
     assert [name(4), name(5)] == [
         f"{folder}/train-00000-of-00002.parquet row 4",
         f"{folder}/train-00001-of-00002.parquet row 0",
@@ -56,28 +59,28 @@ def test_a_row_is_named_by_its_file(folder: Path) -> None:
 
 
 def test_one_file_is_training_data(folder: Path) -> None:
-    assert list(read_parquet(folder / "test-00000.parquet").parts) == ["train"]
+    assert list(read_parquet(folder / "test-00000.parquet").splits) == ["train"]
 
 
 def test_files_without_a_split_are_left_out_beside_files_with_one(folder: Path) -> None:
     pq.write_table(table(7), folder / "unlabeled-00000.parquet")
-    assert read_parquet(folder).parts["train"].count == 9
+    assert read_parquet(folder).splits["train"].num_images == 9
 
 
 def test_files_without_any_split_are_training_data(tmp_path: Path) -> None:
     pq.write_table(table(7), tmp_path / "part0.parquet")
-    assert read_parquet(tmp_path).parts["train"].count == 7
+    assert read_parquet(tmp_path).splits["train"].num_images == 7
 
 
-def test_a_missing_picture_is_an_empty_file(tmp_path: Path) -> None:
+def test_a_missing_image_is_an_empty_file(tmp_path: Path) -> None:
     rows = pa.array(
         [{"bytes": None, "path": "a.png"}], pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     )
     pq.write_table(pa.table({"image": rows}), tmp_path / "train.parquet")
-    assert list(read_parquet(tmp_path).parts["train"].pictures()) == [b""]
+    assert list(read_parquet(tmp_path).splits["train"].images()) == [b""]
 
 
-def test_a_folder_without_training_files_is_refused(folder: Path) -> None:
+def test_a_folder_without_training_files_is_rejected(folder: Path) -> None:
     for file in folder.glob("train*"):
         file.unlink()
     assert refusal(read_parquet, folder) == f"folder {folder} has no train*.parquet, only test"

@@ -32,7 +32,7 @@ def files(path: Path) -> dict[str, bytes]:
             "block.activation=gelu",
             "block.norm.epsilon=1e-6",
         ],
-        ["depth=1", "data.rows=4", "data.cols=9", "codec.colours=5"],
+        ["depth=1", "data.rows=4", "data.cols=9", "codec.num_colors=5"],
     ],
     ids=["plain", "every setting", "not square"],
 )

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from isopix.codecs import MeanColour
+from isopix.codecs import MeanColorSpec
 from isopix.core.config import from_dict
 from isopix.core.random import generator
 from isopix.core.types import Grid, Images
@@ -13,7 +13,7 @@ from isopix.model.stems import ConvolvedPatches, Patches, ResNet, StemSpec
 
 WIDTH, CELL = 6, 8
 GRID = Grid(2, 3)
-CODEC = MeanColour(patch=CELL).build(GRID)
+CODEC = MeanColorSpec(patch_size=CELL).build(GRID)
 STEMS = [Patches(), ConvolvedPatches(channels=4), ResNet(stages=(1, 2), channels=4)]
 every = pytest.mark.parametrize("stem", STEMS, ids=lambda stem: stem.kind)
 
@@ -45,7 +45,7 @@ def test_a_patch_alone_is_what_it_is_among_others(stem: StemSpec) -> None:
 
 def test_each_stage_of_a_resnet_but_the_first_halves_the_side() -> None:
     """PatchFormer's 16 pixels become 4, and 64 channels 1024."""
-    built = ResNet(channels=4).build(MeanColour(patch=16).build(GRID), WIDTH)
+    built = ResNet(channels=4).build(MeanColorSpec(patch_size=16).build(GRID), WIDTH)
     pixels = torch.randn(2, 3, 16, 16, generator=generator(0, "pixels"))
     shapes = []
     for layer in built.features[:-1]:
@@ -64,7 +64,7 @@ def test_linear_patches_are_one_matrix_over_all_pixels() -> None:
 def test_the_papers_resnet_has_forty_one_layers_and_a_last_width_of_1024() -> None:
     """13 bottlenecks of three, the first and the last; shortcuts are not counted, as in ResNet-50."""
     with torch.device("meta"):
-        built = ResNet().build(MeanColour(patch=16).build(GRID), 1024)
+        built = ResNet().build(MeanColorSpec(patch_size=16).build(GRID), 1024)
     layers = [name for name, each in built.named_modules() if isinstance(each, nn.Conv2d | nn.Linear)]
     assert len([name for name in layers if "conv0" not in name]) == 41
     assert (built.project.in_features, built.project.out_features) == (1024, 1024)

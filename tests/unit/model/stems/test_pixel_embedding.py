@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isopix.codecs.pixel import Bytes
+from isopix.codecs.bytes import Bytes
 from isopix.core.random import generator
 from isopix.core.types import Grid, Images
 from isopix.model.init import initialise
@@ -112,6 +112,6 @@ def test_impossible_features_are_refused(wrong: dict[str, float], message: str) 
 
 def test_patches_have_no_one_value() -> None:
     codec = Bytes(GRID)
-    codec.cell = 2
+    codec.patch_size = 2
     with pytest.raises(ValueError, match="a position of 2 x 2 pixels has no single value a channel"):
         Continuous().build(codec, WIDTH)

@@ -1,4 +1,4 @@
-"""Digits, .npz files, and names that are no data set."""
+"""NumPy archives: valid ones are read, others rejected with a one-line message."""
 
 import io
 import zipfile
@@ -11,22 +11,9 @@ import pytest
 from numpy.lib import format as npy_format
 
 from isopix.data.sources.base import Source
-from isopix.data.sources.registry import open_source, read_digits, read_npz
+from isopix.data.sources.npz import read_npz
 from isopix.storage import npy
 from tests.unit.data.refusal import refusal
-
-WAYS = (
-    "give a folder of images, an .npz file, a Parquet file or folder, "
-    "or one of: digits, cifar10, cifar100, stl10, imagenet-1k, tiny-imagenet"
-)
-
-
-def test_digits_have_seventeen_levels_of_grey() -> None:
-    source = read_digits()
-    pixels = np.stack([np.asarray(picture) for picture in source.parts["train"].pictures()])
-    assert pixels.shape == (1797, 8, 8)
-    assert np.unique(pixels).tolist() == [round(v * 255 / 16) for v in range(17)]
-    assert source.classes == tuple("0123456789")
 
 
 def _npz(path: Path, **arrays: Any) -> Path:
@@ -51,19 +38,19 @@ def test_npz_arrays_are_read_with_labels_and_class_names(tmp_path: Path) -> None
         y_test=LABELS[:2, None],
         class_names=["cat", "dog"],
     )
-    assert {name: part.count for name, part in source.parts.items()} == {"train": 4, "test": 2}
+    assert {name: split.num_images for name, split in source.splits.items()} == {"train": 4, "test": 2}
     assert source.classes == ("cat", "dog")
-    assert np.array_equal(np.stack(list(source.parts["train"].pictures())), IMAGES)  # type: ignore[arg-type]
+    assert np.array_equal(np.stack(list(source.splits["train"].images())), IMAGES)  # type: ignore[arg-type]
 
 
 def test_npz_needs_neither_labels_nor_test_images(tmp_path: Path) -> None:
     source = _source(tmp_path, x_train=IMAGES[..., :1])
-    assert (list(source.parts), source.classes) == (["train"], ())
+    assert (list(source.splits), source.classes) == (["train"], ())
 
 
 def test_missing_labels_of_a_hub_test_set_are_none(tmp_path: Path) -> None:
     source = _source(tmp_path, x_train=IMAGES, y_train=LABELS, x_test=IMAGES, y_test=np.full(4, -1))
-    assert source.parts["test"].labels is None
+    assert source.splits["test"].labels is None
 
 
 @pytest.mark.parametrize(
@@ -86,11 +73,11 @@ def test_missing_labels_of_a_hub_test_set_are_none(tmp_path: Path) -> None:
         ),
         (
             {"x_train": IMAGES, "y_train": LABELS, "class_names": ["cat"]},
-            "label 1 has no class name; there are 1 names",
+            "label 1 has no class name; there are 1 class names",
         ),
         (
             {"x_train": np.array([{}], dtype=object)},
-            "file {path} cannot be read: it is no .npy or .npz file of plain numbers",
+            "file {path} cannot be read: it is not a .npy or .npz file of numbers",
         ),
         ({"x_train": IMAGES, "y_train": 1}, "y_train of {path} is int64 []; allowed: integers [n]"),
         ({"x_train": 1}, "x_train of {path} is int64; allowed: uint8, uint16"),
@@ -100,24 +87,24 @@ def test_missing_labels_of_a_hub_test_set_are_none(tmp_path: Path) -> None:
         ),
         (
             {"x_train": IMAGES, "y_train": LABELS, "class_names": 5},
-            "label 1 has no class name; there are 1 names",
+            "label 1 has no class name; there are 1 class names",
         ),
     ],
 )
-def test_bad_npz_content_is_refused_in_one_line(
+def test_bad_npz_content_is_rejected_in_one_line(
     tmp_path: Path, arrays: Mapping[str, Any], message: str
 ) -> None:
     path = _npz(tmp_path / "set.npz", **arrays)
     assert refusal(read_npz, path) == message.format(path=path)
 
 
-def test_a_truncated_npz_is_refused(tmp_path: Path) -> None:
+def test_a_truncated_npz_is_rejected(tmp_path: Path) -> None:
     path = _npz(tmp_path / "set.npz", x_train=IMAGES)
     path.write_bytes(path.read_bytes()[:100])
     assert refusal(read_npz, path).startswith(f"file {path} cannot be read: ")
 
 
-def test_a_file_that_unpacks_to_far_more_is_refused_before_it_is_unpacked(
+def test_a_file_that_unpacks_to_far_more_is_rejected_before_it_is_unpacked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unpack(*_: object, **__: object) -> None:
@@ -125,7 +112,7 @@ def test_a_file_that_unpacks_to_far_more_is_refused_before_it_is_unpacked(
 
     path = tmp_path / "set.npz"
     np.savez_compressed(path, x_train=np.zeros((10, 1000, 1000), dtype=np.uint8))
-    monkeypatch.setattr(npy, "HARMLESS", 10**6)
+    monkeypatch.setattr(npy, "ALWAYS_ALLOWED", 10**6)
     monkeypatch.setattr(np, "load", unpack)
     allowed = 200 * path.stat().st_size
     assert refusal(read_npz, path) == (
@@ -139,7 +126,7 @@ def test_no_file_may_unpack_to_more_than_the_limit(tmp_path: Path, monkeypatch: 
     assert refusal(read_npz, path).endswith("it unpacks to 488 bytes, above the limit of 100")
 
 
-def test_an_array_that_claims_more_than_memory_is_refused(tmp_path: Path) -> None:
+def test_an_array_that_claims_more_than_memory_is_rejected(tmp_path: Path) -> None:
     header = io.BytesIO()
     claim = {"descr": "|u1", "fortran_order": False, "shape": (2**50, 8, 8)}
     npy_format.write_array_header_1_0(header, claim)
@@ -149,31 +136,7 @@ def test_an_array_that_claims_more_than_memory_is_refused(tmp_path: Path) -> Non
     assert refusal(read_npz, path).startswith(f"file {path} cannot be read: Unable to allocate")
 
 
-def test_a_small_file_of_one_colour_is_read_at_any_ratio(tmp_path: Path) -> None:
+def test_a_small_file_of_one_color_is_read_at_any_ratio(tmp_path: Path) -> None:
     path = tmp_path / "set.npz"
     np.savez_compressed(path, x_train=np.zeros((10, 1000, 1000), dtype=np.uint8))
-    assert read_npz(path).parts["train"].count == 10
-
-
-def test_an_unknown_name_lists_the_known_ones() -> None:
-    assert refusal(open_source, "cifar11") == f"unknown data set 'cifar11'; {WAYS}"
-
-
-def test_a_missing_folder_is_named(tmp_path: Path) -> None:
-    assert refusal(open_source, f"{tmp_path}/pets") == f"path {tmp_path}/pets does not exist; {WAYS}"
-
-
-def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "pets.tar").touch()
-    assert refusal(open_source, f"{tmp_path}/pets.tar") == f"file {tmp_path}/pets.tar is no data set; {WAYS}"
-
-
-def test_a_run_folder_is_no_data_set(tmp_path: Path) -> None:
-    (tmp_path / "recipe.json").touch()
-    expected = f"folder {tmp_path} is a run folder; as a data set give {WAYS.removeprefix('give ')}"
-    assert refusal(open_source, str(tmp_path)) == expected.split(", or one of", maxsplit=1)[0]
-
-
-def test_a_path_is_read_by_what_is_there(tmp_path: Path, classes: Path) -> None:
-    assert open_source(str(classes)).name == "pets"
-    assert open_source(str(_npz(tmp_path / "arrays.npz", x_train=IMAGES))).name == "arrays"
+    assert read_npz(path).splits["train"].num_images == 10

@@ -1,0 +1,76 @@
+"""Settings of the palette codec."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from isopix.codecs import kmeans, nearest_color
+from isopix.codecs.base import CodecSpec
+from isopix.codecs.palette import Palette
+from isopix.codecs.palette_file import read_palette
+from isopix.core.registry import register
+from isopix.core.types import Grid, Images
+
+
+@register("palette")
+class PaletteSpec(CodecSpec):
+    """A palette of `num_colors` colors, from a palette file or, for None, fitted to the training images."""
+
+    num_colors: int = 512
+    palette_file: str | None = None
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.num_colors <= nearest_color.MAX_COLORS:
+            raise ValueError(f"num_colors is {self.num_colors}; allowed: 2 to {nearest_color.MAX_COLORS}")
+
+    @property
+    def patch_size(self) -> int:
+        """Side of a position in pixels."""
+        return 1
+
+    def build(self, grid: Grid, colors: Float[Tensor, "K 3"]) -> Palette:
+        """Return the palette of these colors. Raises ValueError if there are not `num_colors` of them."""
+        if len(colors) != self.num_colors:
+            raise ValueError(f"the palette has {len(colors)} colors; codec.num_colors is {self.num_colors}")
+        return Palette(colors, grid)
+
+    @property
+    def fit_message(self) -> str:
+        """What `fit` spends time on; empty if it only reads a file."""
+        return "" if self.palette_file else f"fitting {self.num_colors} colors"
+
+    def fit(self, images: Images, grid: Grid, seed: int) -> Palette:
+        """Return the file's palette, or one fitted to the images. Raises ValueError if its size is wrong."""
+        if self.palette_file is not None:
+            return self.build(grid, read_palette(Path(self.palette_file)).colors)
+        try:
+            colors = kmeans.fit_palette(images, self.num_colors, seed=seed).colors
+        except ValueError as error:
+            raise ValueError(f"codec.num_colors: {error}") from None
+        return self.build(grid, colors)
+
+    def from_state(self, tensors: Mapping[str, Tensor], grid: Grid) -> Palette:
+        """Return the palette of a checkpoint. Raises KeyError with the tensor's name if it has none."""
+        return self.build(grid, tensors["codec.fixed"] / nearest_color.FIXED_POINT_SCALE)
+
+    def placeholder(self, grid: Grid) -> Palette:
+        """Return a palette of this size with arbitrary colors."""
+        index = torch.arange(self.num_colors)
+        return self.build(grid, torch.stack([index % 256, index // 256, torch.zeros_like(index)], 1).float())
+
+    def with_absolute_paths(self) -> "PaletteSpec":
+        """Return these settings with an absolute path of the palette file."""
+        path = self.palette_file
+        return replace(self, palette_file=str(Path(path).resolve())) if path else self
+
+    def provenance(self) -> dict[str, Any]:
+        """Return the palette file and the source that it states, to be recorded; nothing if fitted."""
+        if self.palette_file is None:
+            return {}
+        path = Path(self.palette_file).resolve()
+        return {"palette": {"file": str(path), "source": read_palette(path).source}}

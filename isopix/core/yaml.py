@@ -1,0 +1,49 @@
+"""YAML 1.2 of the core schema without octal and hexadecimal integers: `yes`, 010, 0x10, 1_000 and 10:00 are
+strings.
+"""
+
+import re
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+from ruamel.yaml.resolver import VersionedResolver
+
+# tag: pattern of such a scalar, and the characters that it may begin with.
+SCALARS = {
+    "null": (r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    "bool": (r"true|True|TRUE|false|False|FALSE", [*"tTfF"]),
+    "int": (r"[-+]?(0|[1-9][0-9]*)", [*"-+0123456789"]),
+    "float": (
+        r"[-+]?((\.[0-9]+|[0-9]+\.[0-9]*)([eE][-+]?[0-9]+)?|[0-9]+[eE][-+]?[0-9]+|\.(inf|Inf|INF))"
+        r"|\.(nan|NaN|NAN)",
+        [*"-+.0123456789"],
+    ),
+}
+
+RESOLVERS: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
+for _tag, (_pattern, _characters) in SCALARS.items():
+    for _character in _characters:
+        _resolver = (f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_pattern})\Z"))
+        RESOLVERS.setdefault(_character, []).append(_resolver)
+
+
+class _Resolver(VersionedResolver):
+    """The scalars above, whatever version of YAML a document declares."""
+
+    @property
+    def versioned_resolver(self) -> dict[str, list[tuple[str, re.Pattern[str]]]]:
+        return RESOLVERS
+
+
+def parse_yaml(text: str) -> Any:
+    """Return the value of a YAML document; nothing in it is executed.
+
+    Raises ValueError, with a one-line message, for invalid YAML and for duplicate keys.
+    """
+    yaml = YAML(typ="safe", pure=True)
+    yaml.Resolver = _Resolver
+    try:
+        return yaml.load(text)
+    except (YAMLError, ValueError, KeyError, RecursionError) as error:
+        raise ValueError(" ".join(str(error).split())) from None

@@ -1,0 +1,37 @@
+"""Open a source by the name of a dataset, or by the path of a file or folder."""
+
+from pathlib import Path
+
+from isopix.data.sources.base import Source
+from isopix.data.sources.digits import read_digits
+from isopix.data.sources.folder import read_folder
+from isopix.data.sources.hub import HUB_DATASETS, LOCAL_SOURCES, read_hub
+from isopix.data.sources.npz import read_npz
+from isopix.data.sources.parquet import parquet_files, read_parquet
+
+DATASET_NAMES = ("digits", *HUB_DATASETS)
+
+
+def open_source(source: str) -> Source:
+    """Return the source with that name or at that path; a name takes precedence over a folder of that name.
+
+    Raises ValueError if it is neither, and what the readers raise.
+    """
+    if source == "digits":
+        return read_digits()
+    if source in HUB_DATASETS:
+        return read_hub(source)
+    path = Path(source).expanduser()
+    if (path / "recipe.json").is_file():
+        raise ValueError(f"folder {path} is a run folder; as a dataset give {LOCAL_SOURCES}")
+    if path.is_dir():
+        return read_parquet(path) if parquet_files(path) else read_folder(path)
+    alternatives = f"give {LOCAL_SOURCES}, or one of: {', '.join(DATASET_NAMES)}"
+    if not path.exists():
+        looks_like_path = path.suffix or len(path.parts) > 1
+        problem = f"path {path} does not exist" if looks_like_path else f"unknown dataset '{source}'"
+        raise ValueError(f"{problem}; {alternatives}")
+    readers = {".npz": read_npz, ".parquet": read_parquet}
+    if path.suffix.lower() not in readers:
+        raise ValueError(f"file {path} is not a dataset; {alternatives}")
+    return readers[path.suffix.lower()](path)
