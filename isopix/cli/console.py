@@ -98,11 +98,12 @@ def show_json(values: Mapping[str, Any]) -> None:
 
 
 def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print a table; the first column and text align left, numbers right."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    """Print a title and a table; the first column and text align left, numbers right."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for i, column in enumerate(columns):
         is_text = i == 0 or any(isinstance(row[i], str) for row in rows)
         table.add_column(column, justify="left" if is_text else "right")
     for row in rows:
         table.add_row(*(Text(str(value)) for value in row))
+    console.print(Text(title, style="bold"), soft_wrap=True)
     console.print(table)

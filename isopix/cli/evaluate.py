@@ -107,6 +107,4 @@ def _print_metrics(metrics: Verdict, masks: int, name: str) -> None:
         rows.append(("top-5 accuracy", f"{metrics.top5:.1%}"))
     rows.append(("classification loss", f"{metrics.class_nats:.4f} nats"))
     masking = "" if masks == 0 else ", one random mask" if masks == 1 else f", {masks} random masks"
-    show_table(
-        f"{metrics.images:,} test images of {name}{masking}", ["metric", "value (95 % interval)"], rows
-    )
+    show_table(f"{metrics.images:,} test images of {name}{masking}", ["metric", "value (95 % CI)"], rows)

@@ -161,8 +161,8 @@ def _print_errors(results: Results, images: ImageDataset) -> None:
 def _title(method: str, found: list[FewLabels], tested: int) -> str:
     if found[0].tested != tested:
         method += f", {found[0].tested:,} test images"
-    layers = [str(each.layer) for each in found if each.layer is not None]
-    return f"{method}, layer {'/'.join(layers)}" if layers and method != "raw pixels" else method
+    layers = {str(each.layer): None for each in found if each.layer is not None}
+    return f"{method}, layer {' / '.join(layers)}" if layers and method != "raw pixels" else method
 
 
 def _published(row: LowData, count: int) -> str:

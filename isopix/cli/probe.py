@@ -157,7 +157,7 @@ def _print_report(found: Evidence) -> None:
     """Print the table of layers and the table of baselines."""
     network, untrained = found.network, found.controls["untrained"]
     pairs = [
-        (f"layer {own.layer}{' *' if own is network.score else ''}", own, other)
+        (f"{own.layer}{' *' if own is network.score else ''}", own, other)
         for own, other in zip(network.layers, untrained.layers, strict=True)
     ]
     if network.joined and untrained.joined:
@@ -167,20 +167,18 @@ def _print_report(found: Evidence) -> None:
         for name, own, other in pairs
     ]
     if found.folded:
-        name = f"layer {found.folded.layer}, refit on train + validation"
+        name = f"{found.folded.layer}, refit on train + val"
         rows.append((name, _interval(found.folded), *_mask_accuracies(found.folded), "", ""))
-    masked = ["single mask", "averaged probabilities"] if found.protocol.masks else []
+    masked = ["single mask", "averaged"] if found.protocol.masks else []
     counts = ", ".join(f"{count:,} {name}" for name, count in network.images.items())
     show_table(
         f"{_title(found.protocol)}, {network.classes} classes, {counts} images; * best on validation",
-        ["layer", "test accuracy (95 % interval)", *masked, "validation accuracy", "untrained, test"],
+        ["layer", "test accuracy (95 % CI)", *masked, "validation", "untrained"],
         rows,
     )
     baselines = [(name, _interval(record.score)) for name, record in found.controls.items()]
     baselines.append(("majority class", _percent(network.majority)))
-    show_table(
-        "Baselines, best layer on validation", ["baseline", "test accuracy (95 % interval)"], baselines
-    )
+    show_table("Baselines, best layer on validation", ["baseline", "test accuracy (95 % CI)"], baselines)
     for warning in network.warnings:
         say(f"note: {warning}")
 
@@ -193,7 +191,7 @@ def _title(protocol: Protocol) -> str:
 
 
 def _concatenated(joined: Joined) -> str:
-    return f"layers {joined.layers[0]}-{joined.layers[-1]} concatenated"
+    return f"{joined.layers[0]}-{joined.layers[-1]} concatenated"
 
 
 def _mask_accuracies(score: LayerScore) -> tuple[str, ...]:

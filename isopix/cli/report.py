@@ -44,7 +44,7 @@ def report(*runs: Path, out: Out = None, plugin: Plugins = None, json: Json = Fa
     if json:
         show_json({"report": str(out), "summary": [row._asdict() for row in rows]})
         return
-    columns = ["name", "network", "test loss (nats)", "layer", "test accuracy (95 % interval)"]
+    columns = ["name", "network", "test loss (nats)", "layer", "test accuracy (95 % CI)"]
     show_table("Runs and baselines", columns, [_format_row(row) for row in rows])
     for note in _notes(gathered):
         say(f"note: {note}")

@@ -69,7 +69,7 @@ def test_a_run_refitted_on_validation_works_with_every_command(trained: Run) -> 
     assert Path("ft/log.jsonl").read_text() == log
     result = json.loads(trained(*words, "--json")[1])
     assert (result["run"], set(result["accuracy"])) == ("ft", {"test"})
-    known = "validation was folded back into what the run learnt from"
+    known = "the run was refitted on training and validation images"
     assert known in Path("ft/report.html").read_text()
 
 

@@ -61,7 +61,7 @@ def test_sgd_caches_features_and_concatenated_layers_are_another_row(isopix: Run
         code, out, err = isopix(*words)
         assert code == 0
         assert f"trained: features {action} " in err
-        assert "layers 0-1 concatenated" in out
+        assert "0-1 concatenated" in out
 
 
 @pytest.mark.usefixtures("quick_probes")
@@ -77,7 +77,7 @@ def test_a_refit_on_validation_is_recorded(isopix: Run) -> None:
     assert folded["folded"]["objective"] != best["objective"]
     code, out, _ = isopix("probe", "run", "--method", "ridge", "--refit-on-validation")
     assert code == 0
-    assert "refit on train + validation" in out
+    assert "refit on train + val" in out
     assert isopix("report", "run")[0] == 0
     assert "With validation folded back, layer" in Path("run/report.html").read_text()
 
