@@ -19,7 +19,7 @@ from measure import alternate, answer, ratio
 
 from isopix.core.random import generator
 from isopix.recipes import registry
-from isopix.recipes.cost import of_recipe
+from isopix.recipes.cost import recipe_cost
 from isopix.recipes.isotropic import BLOCKS, ENCODINGS
 from isopix.recipes.recipe import Recipe
 from isopix.train.tasks import Pretraining
@@ -110,7 +110,7 @@ def measured(recipe: Recipe, options: argparse.Namespace, device: torch.device) 
         "images_per_second": {
             name: options.batch / statistics.median(taken) for name, taken in times.items()
         },
-        "training_flops_per_image": of_recipe(recipe).training_flops,
+        "training_flops_per_image": recipe_cost(recipe).training_flops,
         "ratio": ratio(f"training step, {how}", "plain PyTorch, eager fp32", times["isopix"], times["plain"]),
     }
 

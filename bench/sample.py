@@ -15,7 +15,7 @@ from measure import alternate, answer, ratio
 
 from isopix.core import device as devices
 from isopix.core.random import generator
-from isopix.generate.sample import Sampling, paint
+from isopix.generate.sample import SamplingConfig, fill_in
 from isopix.recipes import registry
 
 
@@ -37,12 +37,12 @@ def main() -> None:
         network.head.project.weight.normal_(std=0.5, generator=torch.Generator(device).manual_seed(0))
     theirs = peer.twin(network).eval()
     theirs.config.use_cache = True
-    canvas = torch.zeros(options.batch, 3, *recipe.grid, dtype=torch.uint8, device=device)
+    prompt = torch.zeros(options.batch, 3, *recipe.grid, dtype=torch.uint8, device=device)
     positions = recipe.grid.positions
 
-    def ours(sampling: Sampling) -> torch.Tensor:
+    def ours(sampling: SamplingConfig) -> torch.Tensor:
         with devices.autocast(device, options.precision):
-            drawn = paint(network, canvas, sampling=sampling, generator=generator(0, "bench"))
+            drawn = fill_in(network, prompt, sampling=sampling, generator=generator(0, "bench"))
         return network.codec.encode(drawn)[..., 0]
 
     def generate(**how: object) -> torch.Tensor:
@@ -51,9 +51,9 @@ def main() -> None:
             drawn = theirs.generate(ids, max_length=positions + 1, use_cache=True, pad_token_id=0, **how)
         return drawn[:, 1:]
 
-    same = (ours(Sampling(top_k=1)) == generate(do_sample=False)).float().mean()
+    same = (ours(SamplingConfig(top_k=1)) == generate(do_sample=False)).float().mean()
     calls = {
-        "isopix": lambda: ours(Sampling()),
+        "isopix": lambda: ours(SamplingConfig()),
         "huggingface": lambda: generate(do_sample=True, temperature=1.0, top_k=0),
     }
     times = alternate(calls, repeats=options.repeats, warmup=0, device=device)

@@ -21,7 +21,7 @@ from isopix.cli.loading import (
 from isopix.cli.progress import counting
 from isopix.core.random import generator
 from isopix.generate import complete as completion
-from isopix.generate.sample import Sampling, require_causal
+from isopix.generate.sample import SamplingConfig, require_sampling
 from isopix.plots import images as pictures
 from isopix.storage.run_folder import RunFolder
 
@@ -56,17 +56,17 @@ def complete(
         The run folder.
     """
     folder, loaded = RunFolder.open(run), network_of(run, device)
-    require_causal(loaded.network)
+    require_sampling(loaded.network)
     found, taken = split_to_draw(loaded, data, split, limit)
     images = first_images(found, taken, count)
     given = loaded.recipe.grid.rows // 2 if rows is None else rows
-    how = Sampling(temperature=temperature, top_k=top_k, top_p=top_p)
+    how = SamplingConfig(temperature=temperature, top_k=top_k, top_p=top_p)
     with counting("painting", loaded.recipe.grid.positions) as done:
         drawn = completion.complete(
             loaded.network,
             images.to(loaded.network.device),
             rows=given,
-            each=each,
+            samples_per_prompt=each,
             sampling=how,
             generator=generator(seed, "complete"),
             progress=done,

@@ -12,7 +12,7 @@ from isopix.cli.progress import clock
 from isopix.core import device as devices
 from isopix.papers import vit
 from isopix.recipes import registry
-from isopix.recipes.cost import memory_of, of_recipe
+from isopix.recipes.cost import recipe_cost, recipe_memory
 from isopix.recipes.recipe import Recipe
 
 Hours = Annotated[
@@ -35,7 +35,7 @@ def plan(
     device: Device = "auto",
     device_hours: Hours = None,
     price: float | None = None,
-    utilisation: float = cost.UTILISATION,
+    utilisation: float = cost.MFU,
     review: Review = False,
     json: Json = False,
 ) -> None:
@@ -64,12 +64,12 @@ def plan(
         raise ValueError("plan needs a recipe, as in `isopix plan igpt.s`, or --review")
     settled = registry.resolve(recipe, file=file, assignments=settings).recipe
     numbers = reckoned(settled, devices.pick(device))
-    rents = cost.rents(
+    rents = cost.device_costs(
         numbers["images"] * numbers["training_flops"],
         settled.precision,
         devices=device_hours or (),
-        utilisation=utilisation,
-        price=price,
+        mfu=utilisation,
+        price_per_hour=price,
     )
     numbers |= {"utilisation": utilisation, "device_hours": [rent._asdict() for rent in rents]}
     if json:
@@ -81,15 +81,15 @@ def plan(
 
 def reckoned(settled: Recipe, where: torch.device) -> dict[str, Any]:
     """What the recipe takes, and how long on this device."""
-    costs, memory = of_recipe(settled), memory_of(settled)
-    rate = cost.speed(where, settled.precision, settled.width) / costs.training_flops
+    costs, memory = recipe_cost(settled), recipe_memory(settled)
+    rate = cost.training_throughput(where, settled.precision, settled.width) / costs.training_flops
     images = settled.steps * settled.batch
     return {
         "recipe": settled.name,
         "positions": settled.grid.positions,
         **costs._asdict(),
         **memory._asdict(),
-        "step_bytes": memory.bytes(settled.batch // settled.accumulate),
+        "step_bytes": memory.step_bytes(settled.batch // settled.accumulate),
         "free_bytes": devices.memory_free(where),
         "images": images,
         "device": devices.describe(where),
@@ -115,13 +115,13 @@ def show_here(settled: Recipe, numbers: Mapping[str, Any]) -> None:
         ("estimated time here", clock(numbers["seconds"])),
     ]
     show_table(title, ["", ""], rows)
-    share = f"{cost.UTILISATION:.0%} of what {numbers['device']} multiplies"
+    share = f"{cost.MFU:.0%} of what {numbers['device']} multiplies"
     say(f"The time assumes {share}. Nothing was written.")
 
 
-def show_rents(rents: Sequence[cost.Rent], precision: str, utilisation: float) -> None:
+def show_rents(rents: Sequence[cost.DeviceCost], precision: str, utilisation: float) -> None:
     """What the whole training takes of devices that are not here."""
-    money = [] if rents[0].money is None else ["money"]
+    money = [] if rents[0].price is None else ["price"]
     rows = []
     for name, peak, *spent in rents:
         amounts = [amount(each) for each in spent if each is not None]
@@ -132,7 +132,7 @@ def show_rents(rents: Sequence[cost.Rent], precision: str, utilisation: float) -
 
 def show_review(*, json: bool) -> None:
     """The review's cost table to the dollar, its own words and what is wrong in them beside it."""
-    bills = [(vit.bill(each), each.words) for each in vit.TRAININGS]
+    bills = [(vit.training_price(each), each.review_price) for each in vit.PUBLISHED_TRAININGS]
     if json:
         networks = [{**found._asdict(), "review": words} for found, words in bills]
         show_json({"networks": networks, "corrections": list(vit.CORRECTIONS)})
@@ -147,7 +147,7 @@ def show_review(*, json: bool) -> None:
         )
         for found, words in bills
     ]
-    columns = ["", "TPUv3-hours", f"at ${vit.MACHINE + vit.TPU}", "the review", "days of four V100s"]
+    columns = ["", "TPUv3-hours", f"at ${vit.VM_PRICE + vit.TPU_PRICE}", "the review", "days of four V100s"]
     show_table("What pre-training costs, after the review of the Vision Transformer", columns, rows)
     for correction in vit.CORRECTIONS:
         say(correction)

@@ -32,7 +32,7 @@ def reconstruct(
         The run folder.
     """
     folder, loaded = RunFolder.open(run), network_of(run, device)
-    reconstruction.require_masked(loaded.network)
+    reconstruction.require_masked_inputs(loaded.network)
     source, taken = split_to_draw(loaded, data, split, limit)
     images = first_images(source, taken, count).to(loaded.network.device)
     found = reconstruction.reconstruct(loaded.network, images, generator=generator(seed, "hide"))

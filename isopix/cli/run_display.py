@@ -12,7 +12,7 @@ from isopix.cli.console import say, show_json, warn
 from isopix.cli.progress import TrainingLine
 from isopix.core import device as devices
 from isopix.core.command_line import command
-from isopix.recipes.cost import of_recipe
+from isopix.recipes.cost import recipe_cost
 from isopix.recipes.recipe import Recipe
 from isopix.runs.pretrain import Outcome, Watch
 from isopix.storage.log import read
@@ -29,7 +29,7 @@ def watching(recipe: Recipe, device: torch.device, *, tensorboard: bool, json: b
     """The live line; if only JSON is asked for, the notes alone, beside it. Raises ValueError for parts that
     do not go together.
     """
-    flops, peak = of_recipe(recipe).training_flops, devices.peak_flops(device, recipe.precision)
+    flops, peak = recipe_cost(recipe).training_flops, devices.peak_flops(device, recipe.precision)
     if json:
         yield Watch(_note, tensorboard=tensorboard)
         return

@@ -32,7 +32,7 @@ def sample(
         The run folder.
     """
     folder, loaded = RunFolder.open(run), network_of(run, device)
-    how = sampling.Sampling(temperature=temperature, top_k=top_k, top_p=top_p)
+    how = sampling.SamplingConfig(temperature=temperature, top_k=top_k, top_p=top_p)
     with counting("painting", loaded.recipe.grid.positions) as done:
         drawn = sampling.sample(
             loaded.network, count, sampling=how, generator=generator(seed, "sample"), progress=done

@@ -9,7 +9,7 @@ from isopix.cli.loading import images_for, network_of
 from isopix.cli.progress import counting
 from isopix.codecs.palette_file import OPENAI_FINGERPRINT
 from isopix.core.device import Precision
-from isopix.papers.claim import Claim, matching
+from isopix.papers.claim import Claim, find_claim
 from isopix.papers.igpt import TEST_LOSSES
 from isopix.runs.load import Loaded, newest
 from isopix.storage import checkpoint
@@ -57,7 +57,7 @@ def verify(
     with counting("test loss", len(test)) as done:
         learner = Pretraining(loaded.network)
         nats = held_out(learner, test, seed=seed, precision=precision, progress=done)["loss_nats"]
-    claim = matching(TEST_LOSSES, loaded.recipe, loaded.network.codec)
+    claim = find_claim(TEST_LOSSES, loaded.recipe, loaded.network.codec)
     settings = {"data": images.name, "images": len(test), "precision": precision, "seed": seed}
     values = {"checkpoint": str(folder), "files": files} | _values(loaded, nats, claim) | settings
     if json:

@@ -79,7 +79,7 @@ def test_a_plan_tells_what_rented_devices_cost(isopix: Run) -> None:
     assert code == 0, err
     a100, v100 = json.loads(out)["device_hours"]
     assert a100["hours"] * 312 == pytest.approx(v100["hours"] * 125)
-    assert a100["money"] == 2.5 * a100["hours"]
+    assert a100["price"] == 2.5 * a100["hours"]
     code, out, _ = isopix("plan", "igpt.s", "--device-hours", "A100", "--price", "2.5")
     assert "155     387" in out
 

@@ -118,4 +118,4 @@ def test_a_checkpoint_is_written_into_by_no_verb(isopix: Run) -> None:
     refused(answer, f"folder r is a run folder; as a data set give {ways}")
 
 
-SAMPLING = "temperature inf must be a number greater than 0; top_k=1 takes the likeliest code"
+SAMPLING = "temperature inf must be a finite number greater than 0; use top_k=1 for greedy decoding"

@@ -22,7 +22,7 @@ def measured(loaded: Loaded, images: Images) -> dict[str, Any]:
     """
     network, seed = loaded.network, loaded.recipe.seed
     found = reconstructed(network, images[:RECONSTRUCTED], seed)
-    error = colour_error(found.target, found.hidden, found.answer)
+    error = colour_error(found.target, found.mask, found.prediction)
     stem: Any = network.backbone.stem  # torch's own type forgets its methods
     learnt = of_stem(stem.vectors())
     bias = inductive_biases.measure(network.backbone, images[:BIASED], generator(seed, "biases"))
