@@ -106,8 +106,9 @@ def training_memory(network: Network, precision: Precision, *, outputs_per_posit
     The sum of 16 bytes per parameter, all tensors saved for the backward pass, and the gradient of the head's
     float32 outputs at the positions in the loss, which is allocated while all activations are still held.
 
-    The network may be on `FakeTensorMode`: only masks and codes are computed. The step is a CPU's; GPU kernels
-    and compiled code save other tensors. Gradients of other layers and allocator overhead come on top.
+    The network may be built under `FakeTensorMode`: only masks and codes are computed. The step is a CPU's;
+    GPU kernels and compiled code save other tensors. Gradients of other layers and allocator overhead come on
+    top.
     """
     small, large = (_saved_bytes(network, precision, size) for size in (SMALL_BATCH, LARGE_BATCH))
     per_image = (large - small) // (LARGE_BATCH - SMALL_BATCH)

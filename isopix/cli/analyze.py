@@ -6,14 +6,15 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from isopix.analysis.attention import CLASS
-from isopix.analysis.run import DoesNotApplyError, Place, Subject
-from isopix.analysis.run import analyse as analyses
+from isopix.analysis.attention import CLASS_TOKEN
+from isopix.analysis.base import NotApplicable, QueryPosition
+from isopix.analysis.run import run_analyses
 from isopix.cli.console import Device, Json, OtherImages, say, show_json, show_table
 from isopix.cli.loading import Positive, Split, network_of, split_to_draw
 from isopix.cli.progress import counting
 from isopix.plots import style
-from isopix.plots.analyses import DRAW
+from isopix.plots.analyses import ANALYSIS_FIGURES
+from isopix.runs.analyze import analysis_input
 from isopix.storage.atomic import room_for
 from isopix.storage.provenance import record
 from isopix.storage.run_folder import RunFolder
@@ -29,7 +30,17 @@ Positions = Annotated[
         "there is one; may be repeated",
     ),
 ]
-BULKY = ("image", "queries", "maps", "tables", "components", "colours", "explained")  # kept in files alone
+BULKY = (  # left out of --json
+    "image",
+    "queries",
+    "maps",
+    "tables",
+    "components",
+    "colors",
+    "explained_variance_ratio",
+)
+
+LAYOUT_SCORES = ("partial_2d", "partial_raster", "plain_2d", "plain_raster")
 
 
 def analyse(
@@ -65,12 +76,19 @@ def analyse(
     found: dict[str, Numbers] = {}
     reasons: dict[str, str] = {}
     with counting("attention", len(images)) as done:
-        subject = Subject(loaded, images, image, places, renormalise, done)
-        for name, answer in analyses(subject):
-            if isinstance(answer, DoesNotApplyError):
-                reasons[name] = str(answer)
+        given = analysis_input(
+            loaded,
+            images,
+            image_index=image,
+            query_positions=places,
+            renormalize=renormalise,
+            progress=done,
+        )
+        for name, answer in run_analyses(given):
+            if isinstance(answer, NotApplicable):
+                reasons[name] = answer.reason
             else:
-                found[name] = record({**answer, "data": source.name, "split": taken})
+                found[name] = record({"step": loaded.step, **answer, "data": source.name, "split": taken})
     _keep(folder, found)
     if json:
         kept = {name: _brief(numbers) for name, numbers in found.items()}
@@ -83,10 +101,10 @@ def analyse(
     say(f"wrote {', '.join(found)} into {folder.analysis}")
 
 
-def place_of(word: str) -> Place:
+def place_of(word: str) -> QueryPosition:
     """`8,16` as row and column, or `class`. Raises ValueError for any other word."""
-    if word == CLASS:
-        return CLASS
+    if word == CLASS_TOKEN:
+        return CLASS_TOKEN
     parts = word.split(",")
     if len(parts) != 2 or not all(part.strip().isdecimal() for part in parts):
         raise ValueError(f"--position is '{word}'; allowed: ROW,COLUMN, as in 8,16, or class")
@@ -96,13 +114,13 @@ def place_of(word: str) -> Place:
 def _keep(folder: RunFolder, found: Mapping[str, Numbers]) -> None:
     """All of this time, and nothing of another."""
     folder.analysis.mkdir(exist_ok=True)
-    for name, draw in DRAW.items():
+    for name, draw in ANALYSIS_FIGURES.items():
         stem = folder.analysis / name
         for suffix in (".json", ".png", ".svg"):
             stem.with_suffix(suffix).unlink(missing_ok=True)
         if name in found:
             with room_for(str(stem), folder.analysis):
-                style.save(draw(found[name]), stem, found[name])
+                style.write_figure(draw(found[name]), stem, found[name])
 
 
 def _brief(numbers: Numbers) -> dict[str, Any]:
@@ -110,12 +128,12 @@ def _brief(numbers: Numbers) -> dict[str, Any]:
 
 
 def _distance(numbers: Numbers) -> None:
-    even = ", ".join(f"{where} {pixels:.1f}" for where, pixels in numbers["even_distances"].items())
+    even = ", ".join(f"{where} {pixels:.1f}" for where, pixels in numbers["uniform_distances"].items())
     rows = []
     for layer in numbers["layers"]:
-        heads = [head["pixels"] for head in layer["heads"]]
-        share = sum(head["of_even"] for head in layer["heads"]) / len(heads)
-        spread = sum(head["deviation"] for head in layer["heads"]) / len(heads)
+        heads = [head["mean"] for head in layer["heads"]]
+        share = sum(head["relative_to_uniform"] for head in layer["heads"]) / len(heads)
+        spread = sum(head["std"] for head in layer["heads"]) / len(heads)
         values = (sum(heads) / len(heads), min(heads), max(heads), spread)
         rows.append((layer["layer"], *(f"{value:.2f}" for value in values), f"{share:.0%}"))
     show_table(
@@ -126,11 +144,12 @@ def _distance(numbers: Numbers) -> None:
 
 
 def _positions(numbers: Numbers) -> None:
-    if "plane" not in numbers:
+    if "trained" not in numbers:
         return
     rows = [
-        (name, *(f"{numbers[key][score]:.2f}" for score in ("planar", "raster", "near_plane", "near_raster")))
-        for name, key in (("trained", "plane"), ("untrained", "untrained"))
+        (key, *(f"{numbers[key][score]:.2f}" for score in LAYOUT_SCORES))
+        for key in ("trained", "untrained")
+        if key in numbers
     ]
     show_table(
         "How 2-D the positions are: rank correlation of their similarity with nearness, -1 to 1",
@@ -138,16 +157,16 @@ def _positions(numbers: Numbers) -> None:
         rows,
     )
     chance = numbers["shuffled"]
-    say(f"shuffled: {chance['mean']:.3f} ± {chance['deviation']:.3f} in the plane, given raster")
+    say(f"shuffled: {chance['mean']:.3f} ± {chance['std']:.3f} in the plane, given raster")
 
 
 def _embedding(numbers: Numbers) -> None:
-    tables = [numbers] if numbers["of"] == "filters" else numbers["tables"]
+    tables = [numbers] if numbers["weights"] == "filters" else numbers["tables"]
     rows = [
-        (str(place), *(f"{sum(table['explained'][:count]):.1%}" for count in (1, 2, 3, 8)))
+        (str(place), *(f"{sum(table['explained_variance_ratio'][:count]):.1%}" for count in (1, 2, 3, 8)))
         for place, table in enumerate(tables, start=1)
     ]
-    title = f"Variance of the embedding's {numbers['of']} that the first components explain"
+    title = f"Variance of the embedding's {numbers['weights']} that the first components explain"
     show_table(title, ["table", "1", "2", "3", "8"], rows)
 
 
@@ -155,12 +174,15 @@ def _biases(numbers: Numbers) -> None:
     rows = [
         (
             str(layer["layer"]),
-            *(f"{layer[key]:.2f}" for key in ("translation", "order", "reach")),
-            f"{layer['radius']}",
+            *(
+                f"{layer[key]:.2f}"
+                for key in ("translation_error", "permutation_error", "receptive_field_mean")
+            ),
+            f"{layer['receptive_field_radius_95']}",
         )
         for layer in numbers["layers"]
     ]
-    even = f"{numbers['even_reach']:.1f}"
+    even = f"{numbers['uniform_receptive_field_mean']:.1f}"
     show_table(
         f"Inductive biases, {numbers['images']} images; a reach of {even} positions is even",
         ["layer", "error when shifted", "when permuted", "reach", "radius of 95 %"],
@@ -173,8 +195,8 @@ def _nothing(numbers: Numbers) -> None:
 
 
 SHOW: dict[str, Callable[[Numbers], None]] = {
-    "attention-distance": _distance,
-    "positions": _positions,
-    "embedding": _embedding,
-    "biases": _biases,
+    "attention_distance": _distance,
+    "position_embeddings": _positions,
+    "embedding_pca": _embedding,
+    "inductive_biases": _biases,
 }

@@ -71,7 +71,7 @@ def complete(
             generator=generator(seed, "complete"),
             progress=done,
         )
-    picture = pictures.completions(images, drawn.cpu(), rows=given, each=each)
+    picture = pictures.completion_grid(images, drawn.cpu(), rows=given, samples_per_prompt=each)
     numbers = {"kind": "completions", "step": loaded.step, "seed": seed, "count": count}
     numbers |= {"rows": given, "each": each, "data": data or loaded.recipe.data.source, "split": taken}
     numbers |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}

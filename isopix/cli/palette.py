@@ -161,8 +161,10 @@ def _draw(out: Path, stored: StoredPalette, numbers: Numbers, images: ImageSet |
     stem = out.with_suffix("")
     counts = None if stored.counts is None else stored.counts.tolist()
     title = f"{len(stored.colours)} colours: {stored.source}"
-    figure = plots.palette(stored.colours, stored.counts, title=title)
-    written = style.save(figure, stem, {**numbers, "levels": stored.colours.tolist(), "counts": counts})
+    figure = plots.plot_palette(stored.colours, stored.counts, title=title)
+    written = style.write_figure(
+        figure, stem, {**numbers, "levels": stored.colours.tolist(), "counts": counts}
+    )
     if images is None:
         return list(written)
     split = images.test if len(images.test) else images.train
@@ -171,9 +173,9 @@ def _draw(out: Path, stored: StoredPalette, numbers: Numbers, images: ImageSet |
     palette = Palette(stored.colours, Grid(rows, cols))
     after = palette.decode(palette.encode(before))
     errors = (before.double() - after.double()).square().mean(dim=(1, 2, 3)).sqrt()
-    figure = plots.before_after(before, after)
+    figure = plots.plot_quantization(before, after)
     name = stem.with_name(f"{stem.name}-images")
-    return [*written, *style.save(figure, name, {"rmse_levels_per_image": errors.tolist()})]
+    return [*written, *style.write_figure(figure, name, {"rmse_levels_per_image": errors.tolist()})]
 
 
 def _finish(stored: StoredPalette, numbers: Numbers, written: list[Path], *, json: bool) -> None:
@@ -199,7 +201,7 @@ def _row(values: Numbers) -> tuple[str, ...]:
 def _swatches(stored: StoredPalette) -> Text:
     """The picture of the palette in blocks of the terminal's own."""
     text = Text()
-    for line in plots.arrange(stored.colours, plots.oklab(stored.colours)).int().tolist():
+    for line in plots.arrange_colors(stored.colours, plots.oklab(stored.colours)).int().tolist():
         for red, green, blue in line:
             text.append("  ", style=f"on rgb({red},{green},{blue})")
         text.append("\n")

@@ -36,7 +36,7 @@ def reconstruct(
     source, taken = split_to_draw(loaded, data, split, limit)
     images = first_images(source, taken, count).to(loaded.network.device)
     found = reconstruction.reconstruct(loaded.network, images, generator=generator(seed, "hide"))
-    picture = pictures.reconstructions(found.cpu())
+    picture = pictures.reconstruction_grid(found.cpu())
     numbers = {"kind": "reconstructions", "step": loaded.step, "seed": seed, "count": count}
     numbers |= {"data": data or loaded.recipe.data.source, "split": taken, "accuracy": found.accuracy}
     keep(folder, f"reconstructions-{loaded.step:08d}-seed{seed}", picture, numbers, json=json)

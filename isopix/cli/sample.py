@@ -39,4 +39,6 @@ def sample(
         )
     numbers = {"kind": "samples", "step": loaded.step, "seed": seed, "count": count}
     numbers |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-    keep(folder, f"samples-{loaded.step:08d}-seed{seed}", pictures.samples(drawn.cpu()), numbers, json=json)
+    keep(
+        folder, f"samples-{loaded.step:08d}-seed{seed}", pictures.sample_grid(drawn.cpu()), numbers, json=json
+    )

@@ -1,4 +1,4 @@
-"""Autoregressive sampling: the state is an image, and each position is sampled given the positions before it."""
+"""Autoregressive sampling: the state is an image whose positions are sampled in raster order."""
 
 import math
 from collections.abc import Callable, Iterator

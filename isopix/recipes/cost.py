@@ -34,7 +34,7 @@ def recipe_memory(recipe: Recipe) -> TrainingMemory:
 
 
 def _forward_flops(recipe: Recipe, network: Network) -> ForwardFlops:
-    """The head runs at the positions in the loss; with token dropping, stem and blocks at the visible ones."""
+    """The head runs at positions in the loss; with token dropping, stem and blocks at the visible ones."""
     codec, width, grid = network.codec, recipe.width, recipe.grid
     decoded = decoded_positions(network)
     visible = grid.positions - decoded if network.backbone.masking.drops else grid.positions
