@@ -33,9 +33,9 @@ def plot_level_similarity(encodings: Mapping[str, LevelSimilarity]) -> Figure:
         image = axes.imshow(encoding.similarity, cmap=COLORMAP, vmin=-1, vmax=1, interpolation="none")
         axes.set_title(style.wrap_title(name), fontsize=9)
         axes.set_xlabel(
-            f"distance pres. {encoding.distance_preservation:.2f}\n"
+            f"distance preservation {encoding.distance_preservation:.2f}\n"
             f"effective rank {encoding.effective_rank:.0f}",
-            fontsize=8,
+            fontsize=7,
         )
         axes.set(xticks=[0, last], yticks=[0, last])
         axes.grid(visible=False)

@@ -13,7 +13,7 @@ from isopix.plots import style
 Numbers = Mapping[str, Any]
 
 PANELS_PER_ROW = 7
-CHANNELS = ("red", "green", "blue")
+CHANNELS = ("Red", "Green", "Blue")
 CHANNEL_COLORS = (style.COLORS[1], style.COLORS[2], style.COLORS[0])
 
 
@@ -86,8 +86,7 @@ def _levels(axes: Axes, projections: Any, ratios: Any, name: str) -> None:
 def _explained_variance(axes: Axes, ratios: list[Any], colors: list[str]) -> None:
     for each, color in zip(ratios, colors, strict=True):
         axes.plot(range(1, len(each) + 1), np.cumsum(each), "o-", color=color, linewidth=1.2, markersize=3)
-    axes.set(xlabel="Components", ylim=(0, 1.03))
-    axes.set_title("explained variance")
+    axes.set(xlabel="Components", ylabel="Explained variance", ylim=(0, 1.03))
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     style.percent_ticks(axes.yaxis)
 

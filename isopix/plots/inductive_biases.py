@@ -17,11 +17,11 @@ LayerRecord = Mapping[str, Any]  # as `InductiveBiases.by_layer` gives it
 
 HEIGHT = 3.2  # inches
 MIN_FRACTION = 1e-6  # below this fraction of the change a position is blank
-PANELS = {
-    "translation_error": "Translation error",
-    "permutation_error": "Permutation error",
-    "receptive_field_mean": "Mean receptive field\n(positions)",
-}
+PANELS = (  # key of a layer's record, title, axis label
+    ("translation_error", "Translation", "Relative error"),
+    ("permutation_error", "Permutation", "Relative error"),
+    ("receptive_field_mean", "Receptive field", "Mean distance (positions)"),
+)
 
 
 def plot_inductive_biases(numbers: Mapping[str, Any]) -> Figure:
@@ -41,8 +41,8 @@ def compare_inductive_biases(
     figure = style.new_figure(2.5 if len(networks) == 1 else HEIGHT)
     panels = figure.subplots(1, len(PANELS))
     references = (1.0, 1.0, uniform)
-    for axes, (key, title), reference, color in zip(
-        panels, PANELS.items(), references, style.COLORS, strict=False
+    for axes, (key, title, ylabel), reference, color in zip(
+        panels, PANELS, references, style.COLORS, strict=False
     ):
         colors = cycle(style.COLORS) if len(networks) > 1 else [color]
         for (name, layers), line, marker in zip(networks.items(), colors, cycle(MARKERS), strict=False):
@@ -60,7 +60,7 @@ def compare_inductive_biases(
             axes.axhline(reference, color=style.MUTED_COLOR, linewidth=1, linestyle=style.DASHED)
             top = max(top, reference)
         axes.set_title(title)
-        axes.set_xlabel("Layer (0 = embedding)")
+        axes.set(xlabel="Layer (0 = embedding)", ylabel=ylabel)
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         axes.set_ylim(-0.03 * top, 1.08 * top)
     if len(networks) > 1:

@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 
 from isopix.plots import style
 
-HEIGHT = 3.3  # inches
+HEIGHT = 3.7  # inches
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1.2)), (0, (4, 1.2, 1, 1.2)))
 DISPLAY_NAMES = {
@@ -68,19 +68,20 @@ def plot_study_depth(points: Sequence[StudyPoint], block: str = "conv") -> Figur
     """
     figure = style.new_figure(HEIGHT)
     left, right = figure.subplots(1, 2)
-    _scatter(left, points, "depth", _depth)
-    styles = _marker_styles(points, _depth)
+    by_depth = sorted(points, key=lambda point: point.depth)
+    _scatter(left, by_depth, "depth", lambda point: _depth(point.depth))
+    styles = _marker_styles(by_depth, lambda point: _depth(point.depth))
     chosen = [point for point in points if point.block == block]
     dashes = dict(zip(dict.fromkeys(point.encoding for point in chosen), cycle(DASHES), strict=False))
     for point in chosen:
-        _line(right, point, styles[_depth(point)], dashes[point.encoding])
-    right.set_title(f"{display_name(block)}, all layers")
+        _line(right, point, styles[_depth(point.depth)], dashes[point.encoding])
+    right.set_title(f"{display_name(block)}, all layers".capitalize())
     _layer_axes(right)
     handles = [
         Line2D([], [], color=style.TEXT_COLOR, linestyle=dash, label=display_name(name), linewidth=1.3)
         for name, dash in dashes.items()
     ]
-    right.legend(handles=handles, loc="lower right")
+    _legend_below(right, handles=handles)
     return figure
 
 
@@ -98,11 +99,11 @@ def plot_study_layers(
         for point in own:
             if point.depth == depth:
                 _line(axes, point, styles[point.encoding], "-", display_name(point.encoding))
-        axes.set_title(f"{display_name(block)}, {_depth(own[0]._replace(depth=depth))}")
+        axes.set_title(f"{display_name(block)}, {_depth(depth)}".capitalize())
         _layer_axes(axes)
+        _legend_below(axes)
     for axes in panels[1:]:
         axes.set_ylabel("")
-    panels[0].legend(loc="best")
     return figure
 
 
@@ -111,16 +112,15 @@ def display_name(name: str) -> str:
     return DISPLAY_NAMES.get(name, name)
 
 
-def _depth(point: StudyPoint) -> str:
-    return f"{point.depth} block{'s' * (point.depth != 1)}"
+def _depth(depth: int) -> str:
+    return f"{depth} block{'s' * (depth != 1)}"
 
 
 def _marker_styles(
     points: Sequence[StudyPoint], key: Callable[[StudyPoint], str]
 ) -> Mapping[str, MarkerStyle]:
-    """Return a style per group, in order of appearance, or of depth: the same in all figures of a study."""
-    ordered = sorted(points, key=lambda point: point.depth) if key is _depth else points
-    names = dict.fromkeys(map(key, ordered))
+    """Return a style per group, in order of appearance."""
+    names = dict.fromkeys(map(key, points))
     return {
         name: MarkerStyle(color, marker)
         for name, color, marker in zip(names, cycle(style.COLORS), cycle(MARKERS), strict=False)
@@ -143,12 +143,12 @@ def _scatter(axes: Axes, points: Sequence[StudyPoint], title: str, key: Callable
             elinewidth=1,
             label=display_name(name),
         )
-    axes.set_title(f"by {title}")
+    axes.set_title(f"By {title}")
     axes.set(xlabel="Validation loss (nats per masked sub-pixel)", ylabel="Best-layer test accuracy")
     axes.margins(0.07)
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
     _accuracy_axis(axes)
-    axes.legend(loc="best", handletextpad=0.2, labelspacing=0.3)
+    _legend_below(axes)
 
 
 def _line(axes: Axes, point: StudyPoint, look: MarkerStyle, dash: Any, label: str | None = None) -> None:
@@ -170,6 +170,12 @@ def _layer_axes(axes: Axes) -> None:
     axes.set(xlabel="Layer (0 = embedding)", ylabel="Test accuracy")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     _accuracy_axis(axes)
+
+
+def _legend_below(axes: Axes, **options: Any) -> None:
+    axes.legend(
+        loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2, handletextpad=0.4, columnspacing=1, **options
+    )
 
 
 def _accuracy_axis(axes: Axes) -> None:

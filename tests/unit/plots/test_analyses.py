@@ -58,10 +58,10 @@ def test_each_channel_has_a_panel() -> None:
     ]
     figure = plot_embedding_pca({"weights": "tables", "tables": tables})
     assert [axes.get_title(loc="left") for axes in figure.axes] == [
-        "red",
-        "green",
-        "blue",
-        "explained variance",
+        "Red",
+        "Green",
+        "Blue",
+        "",
     ]
     assert np.allclose(figure.axes[1].lines[2].get_ydata(), projections[1, :, 2])
 

@@ -43,7 +43,7 @@ def test_points_and_lines_of_a_depth_have_the_same_color() -> None:
 def test_layers_are_of_the_deepest_networks() -> None:
     results = cases.study()
     panels = study.plot_study_layers(results, ("mixer", "conv")).axes
-    assert [axes.get_title("left") for axes in panels] == ["mixer, 3 blocks", "convolution, 3 blocks"]
+    assert [axes.get_title("left") for axes in panels] == ["Mixer, 3 blocks", "Convolution, 3 blocks"]
     expected = next(point for point in results if point[:3] == ("conv", "fourier", 3))
     means = [layer.mean for layer in expected.layers]
     assert marked(panels[1])["Fourier"] == list(enumerate(means))
