@@ -7,7 +7,14 @@ import pytest
 
 from tests.smoke.conftest import QUICK, Run
 
-FILES = ["attention-distance", "attention-maps", "rollout", "positions", "embedding", "biases"]
+FILES = [
+    "attention_distance",
+    "attention_maps",
+    "attention_rollout",
+    "position_embeddings",
+    "embedding_pca",
+    "inductive_biases",
+]
 
 
 @pytest.fixture
@@ -20,15 +27,15 @@ def run(isopix: Run) -> Path:
 def test_analyses_are_kept_printed_and_reported(isopix: Run, run: Path) -> None:
     code, out, err = isopix("analyse", "run", "--limit", "6", "--image", "2", "--position", "3,4")
     assert code == 0, err
-    assert "Attention distance in pixels, 6 images; even: unmasked " in out
+    assert "Attention distance in pixels, 6 images; even: all positions " in out
     assert "no " not in out
     for name in FILES:
         assert {path.suffix for path in (run / "analysis").glob(f"{name}.*")} == {".json", ".png", ".svg"}
-    kept = json.loads((run / "analysis" / "rollout.json").read_text())
-    assert (kept["image_number"], kept["data"], kept["split"]) == (2, "digits", "test")
+    kept = json.loads((run / "analysis" / "attention_rollout.json").read_text())
+    assert (kept["image_index"], kept["data"], kept["split"]) == (2, "digits", "test")
     assert isopix("report", "run")[0] == 0
     page = (run / "report.html").read_text()
-    assert "How far heads look" in page
+    assert "Attention distance" in page
     assert "isopix analyse run --limit 6" in page
 
 
@@ -38,7 +45,7 @@ def test_numbers_alone_come_with_json(isopix: Run, run: Path) -> None:
     assert code == 0
     assert list(found["analyses"]) == FILES
     assert found["do_not_apply"] == {}
-    assert "maps" not in found["analyses"]["positions"]
+    assert "maps" not in found["analyses"]["position_embeddings"]
 
 
 @pytest.mark.usefixtures("run")
@@ -48,12 +55,12 @@ def test_what_does_not_apply_is_said_in_a_line_and_old_files_of_it_are_gone(isop
     )
     assert code == 0, err
     Path("c/analysis").mkdir()
-    Path("c/analysis/rollout.json").write_text("{}")
+    Path("c/analysis/attention_rollout.json").write_text("{}")
     code, out, err = isopix("analyse", "c", "--limit", "3")
     assert code == 0, err
-    assert "no rollout: a convolution does not attend: there are no attention weights to look at" in out
-    assert not Path("c/analysis/rollout.json").exists()
-    assert Path("c/analysis/biases.png").exists()
+    assert "no attention_rollout: this network has no attention weights" in out
+    assert not Path("c/analysis/attention_rollout.json").exists()
+    assert Path("c/analysis/inductive_biases.png").exists()
 
 
 @pytest.mark.usefixtures("run")
@@ -61,9 +68,9 @@ def test_what_does_not_apply_is_said_in_a_line_and_old_files_of_it_are_gone(isop
     ("words", "message"),
     [
         (["--position", "3"], "--position is '3'; allowed: ROW,COLUMN, as in 8,16"),
-        (["--position", "9,0"], "position 9,0 is not there; rows are 0 to 7, columns 0 to 7"),
-        (["--image", "9999"], "image 9999 is not there"),
-        (["--image", "-1"], "image -1 is not there"),
+        (["--position", "9,0"], "position 9,0 does not exist; rows are 0 to 7, columns 0 to 7"),
+        (["--image", "9999"], "image 9999 does not exist"),
+        (["--image", "-1"], "image -1 does not exist"),
     ],
 )
 def test_mistakes_are_one_line(isopix: Run, words: list[str], message: str) -> None:

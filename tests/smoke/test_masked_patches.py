@@ -57,7 +57,7 @@ def test_a_fine_tuned_patchformer_tells_of_classes_alone(isopix: Run, workplace:
     assert isopix("report", "ft")[0] == 0
     page = (workplace / "ft" / "report.html").read_text()
     assert "what names grey pixels is left behind" in page
-    assert "nats a label" in page
+    assert "nats per label" in page
     assert "isopix reconstruct" not in page
 
 
