@@ -19,7 +19,7 @@ from measure import alternate, compare, print_result
 
 from isopix.core.random import generator
 from isopix.recipes import registry
-from isopix.recipes.cost import of_recipe
+from isopix.recipes.cost import recipe_cost
 from isopix.recipes.isotropic import BLOCKS, ENCODINGS
 from isopix.recipes.recipe import Recipe
 from isopix.train.tasks import Pretraining
@@ -108,7 +108,7 @@ def measure(recipe: Recipe, options: argparse.Namespace, device: torch.device) -
         "images_per_second": {
             name: options.batch / statistics.median(seconds) for name, seconds in times.items()
         },
-        "training_flops_per_image": of_recipe(recipe).training_flops,
+        "training_flops_per_image": recipe_cost(recipe).training_flops,
         "comparison": compare(
             f"training step, {setup}", "plain PyTorch, eager fp32", times["isopix"], times["plain"]
         ),

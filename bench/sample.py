@@ -15,7 +15,7 @@ from measure import alternate, compare, print_result
 
 from isopix.core import device as devices
 from isopix.core.random import generator
-from isopix.generate.sample import Sampling, paint
+from isopix.generate.sample import SamplingConfig, fill_in
 from isopix.recipes import registry
 
 
@@ -40,9 +40,9 @@ def main() -> None:
     prompt = torch.zeros(options.batch, 3, *recipe.grid, dtype=torch.uint8, device=device)
     positions = recipe.grid.positions
 
-    def sample(sampling: Sampling) -> torch.Tensor:
+    def sample(sampling: SamplingConfig) -> torch.Tensor:
         with devices.autocast(device, options.precision):
-            drawn = paint(network, prompt, sampling=sampling, generator=generator(0, "bench"))
+            drawn = fill_in(network, prompt, sampling=sampling, generator=generator(0, "bench"))
         return network.codec.encode(drawn)[..., 0]
 
     def generate(**settings: object) -> torch.Tensor:
@@ -51,9 +51,9 @@ def main() -> None:
             drawn = other.generate(ids, max_length=positions + 1, use_cache=True, pad_token_id=0, **settings)
         return drawn[:, 1:]
 
-    match = (sample(Sampling(top_k=1)) == generate(do_sample=False)).float().mean()
+    match = (sample(SamplingConfig(top_k=1)) == generate(do_sample=False)).float().mean()
     calls = {
-        "isopix": lambda: sample(Sampling()),
+        "isopix": lambda: sample(SamplingConfig()),
         "huggingface": lambda: generate(do_sample=True, temperature=1.0, top_k=0),
     }
     times = alternate(calls, repeats=options.repeats, warmup=0, device=device)

@@ -21,7 +21,7 @@ from isopix.core.types import Images
 from isopix.model.masking import Drop, MaskToken
 from isopix.objectives.masked import Masked
 from isopix.recipes import registry
-from isopix.recipes.cost import of_recipe
+from isopix.recipes.cost import recipe_cost
 from isopix.recipes.recipe import Recipe
 from isopix.train.tasks import Pretraining
 from isopix.train.train_step import Stepper
@@ -74,7 +74,7 @@ def main() -> None:
             name: options.batch / statistics.median(seconds) for name, seconds in times.items()
         },
         peak_bytes=memory,
-        training_flops_per_image={name: of_recipe(each).training_flops for name, each in recipes.items()},
+        training_flops_per_image={name: recipe_cost(each).training_flops for name, each in recipes.items()},
     )
 
 

@@ -19,7 +19,7 @@ from isopix.codecs import kmeans
 from isopix.core import device as devices
 from isopix.core.random import generator
 from isopix.recipes import registry
-from isopix.recipes.cost import of_recipe
+from isopix.recipes.cost import recipe_cost
 from isopix.train.optim import Adam
 from isopix.train.tasks import Pretraining
 from isopix.train.train_step import Stepper
@@ -71,7 +71,7 @@ def main() -> None:
     calls = {"isopix": isopix_step, "huggingface": huggingface_step}
     times = alternate(calls, repeats=options.repeats, warmup=3, device=device)
     throughput = {name: options.batch / statistics.median(seconds) for name, seconds in times.items()}
-    peak, flops = devices.peak_flops(device, options.precision), of_recipe(recipe).training_flops
+    peak, flops = devices.peak_flops(device, options.precision), recipe_cost(recipe).training_flops
     setup = f"{recipe.name}, batch {options.batch}, {options.precision}{', compiled' * options.compile}"
     name = f"transformers {peer.VERSION} ImageGPT"
     print_result(

@@ -1,1 +1,1 @@
-"""Numbers about models, before and after training."""
+"""Measurements of a network: attention, embeddings, inductive biases and cost, as numbers."""

@@ -1,10 +1,8 @@
-"""Attention looked at: how far every head looks, where it looks from one position, and what the layers pass
-on together.
+"""Attention distance, attention maps and attention rollout.
 
-Positions are told apart from leading tokens, which stand for no place (a class token): of all tokens the last
-`grid.positions` are positions. Distances are in pixels of the images that the network reads: a position is
-`cell` of them wide. In a shifted sequence (an autoregressive network) a token's place is that of the pixel
-that it answers, not of the one that it was given, which stands one place before.
+Prefix tokens (a class token) have no position: the last `grid.positions` of all tokens are the positions.
+Distances are in pixels of the images that the network reads, in which a position is `patch_size` wide. In an
+autoregressive network a token is located at the position that it predicts, not at the pixel that it reads.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,141 +17,144 @@ from isopix.core.types import Grid, Images
 from isopix.model.attention import Weights
 from isopix.model.backbone import Backbone
 
-CLASS: Final = "class"  # what is kept in the place of a position, where it is the class token that looks
-ENTRIES = 2**22  # weights of one head that a pass holds: four images of 1,024 positions
+CLASS_TOKEN: Final = "class"  # stands for a query position (row, column) where the query is the class token
+MAX_WEIGHTS = 2**22  # attention weights per head that one batch may hold: 4 images of 1,024 positions
 
-Distances = Float[Tensor, "N N"]
-AllTokens = Float[Tensor, "B heads T T"]  # of positions, and leading tokens before them
-ByHead = Float[Tensor, "attentions heads B"]
-Flow = Float[Tensor, "B N N"]
-Rows = Float[Tensor, "*rows N"]  # of any weights
+PairwiseDistances = Float[Tensor, "N N"]
+TokenWeights = Float[Tensor, "B heads T T"]  # of prefix tokens and positions
+DistancePerHead = Float[Tensor, "attentions heads B"]
+Rollout = Float[Tensor, "B N N"]
+WeightRows = Float[Tensor, "*rows N"]
 
 
-class Gaze(NamedTuple):
-    """Where one image is looked at from some of its tokens: by every head of every attention, and by all of
-    them in turn (rollout). What leading tokens receive is left out, and the rest sums to 1.
+class AttentionMaps(NamedTuple):
+    """Attention of some query tokens of one image to all positions: of each head, and by rollout over all
+    layers. Attention to prefix tokens is left out, and each map sums to 1.
     """
 
     heads: Float[Tensor, "queries attentions heads N"]
     rollout: Float[Tensor, "queries N"]
 
 
-def distances(grid: Grid, cell: int = 1) -> Distances:
-    """Pixels between the centres of each two positions."""
-    places = torch.cartesian_prod(torch.arange(grid.rows), torch.arange(grid.cols)).float()
-    return cell * torch.cdist(places, places, compute_mode="donot_use_mm_for_euclid_dist")
+def position_distances(grid: Grid, patch_size: int = 1) -> PairwiseDistances:
+    """Return the Euclidean distance between the centers of each pair of positions, in pixels."""
+    centers = torch.cartesian_prod(torch.arange(grid.rows), torch.arange(grid.cols)).float()
+    return patch_size * torch.cdist(centers, centers, compute_mode="donot_use_mm_for_euclid_dist")
 
 
-def placed(weights: AllTokens, leading: int, *, renormalise: bool = True) -> Weights:
-    """Attention of positions to positions alone: without the rows and columns of leading tokens.
+def drop_prefix_tokens(weights: TokenWeights, num_prefix_tokens: int, *, renormalize: bool = True) -> Weights:
+    """Return the attention between positions, without the rows and columns of prefix tokens.
 
-    Rows sum to 1 again; without `renormalise`, to what was not given to leading tokens, as in the code that
-    the figure of the Vision Transformer paper is usually drawn with. There what a head gives to the class
-    token counts as distance 0.
+    Rows sum to 1 again. Without `renormalize` they do not, as in the code commonly used for the figure of the
+    Vision Transformer paper, where attention to the class token counts as distance 0.
     """
-    among = weights[..., leading:, leading:]
-    return _whole(among) if leading and renormalise else among
+    between = weights[..., num_prefix_tokens:, num_prefix_tokens:]
+    return _normalize_rows(between) if num_prefix_tokens and renormalize else between
 
 
-def distance(
-    weights: AllTokens, grid: Grid, *, cell: int = 1, renormalise: bool = True
+def attention_distance(
+    weights: TokenWeights, grid: Grid, *, patch_size: int = 1, renormalize: bool = True
 ) -> Float[Tensor, "B heads"]:
-    """sum_j A_ij |p_i - p_j|, mean over the positions i, of each head and image (Vision Transformer, section
-    4.5 and figure 7).
+    """Return sum_j A_ij |p_i - p_j|, averaged over the positions i, for each image and head (Vision
+    Transformer, section 4.5 and figure 7).
     """
-    among = placed(weights, weights.shape[-1] - grid.positions, renormalise=renormalise)
-    return torch.einsum("bhij,ij->bh", among, distances(grid, cell).to(among)) / grid.positions
+    between = drop_prefix_tokens(weights, weights.shape[-1] - grid.positions, renormalize=renormalize)
+    return (
+        torch.einsum("bhij,ij->bh", between, position_distances(grid, patch_size).to(between))
+        / grid.positions
+    )
 
 
-def uniform_distance(grid: Grid, *, cell: int = 1, causal: bool = False) -> float:
-    """The distance of a head that looks everywhere alike; if `causal`, at every position not after its own.
+def uniform_attention_distance(grid: Grid, *, patch_size: int = 1, causal: bool = False) -> float:
+    """Return the attention distance of uniform attention: over all positions, or if `causal` over all
+    positions up to the query's own.
 
     Over the whole grid it is sum (R - |r|) (C - |c|) sqrt(r^2 + c^2) / (R C)^2 over offsets -R < r < R and
     -C < c < C, which tends to 0.5214 of the side of a square.
     """
     if causal:
-        seen = torch.arange(1, grid.positions + 1)
-        return float((distances(grid, cell).double().tril().sum(1) / seen).mean())
+        visible = torch.arange(1, grid.positions + 1)
+        return float((position_distances(grid, patch_size).double().tril().sum(1) / visible).mean())
     rows, cols = (torch.arange(1 - side, side).double() for side in grid)
     pairs = torch.outer(grid.rows - rows.abs(), grid.cols - cols.abs())
-    return float(cell * (pairs * torch.hypot(rows[:, None], cols)).sum() / grid.positions**2)
+    return float(patch_size * (pairs * torch.hypot(rows[:, None], cols)).sum() / grid.positions**2)
 
 
 @torch.no_grad()
-def distance_by_head(
+def attention_distance_per_head(
     backbone: Backbone,
     images: Images,
     *,
-    cell: int,
-    renormalise: bool = True,
-    done: Callable[[int], None] = lambda images: None,
-) -> ByHead:
-    """The distance of every head on every image, with nothing hidden; `done` is told how many are read.
+    patch_size: int,
+    renormalize: bool = True,
+    progress: Callable[[int], None] = lambda images: None,
+) -> DistancePerHead:
+    """Return the attention distance of every head on every unmasked image.
 
-    One attention of a few images is held at a time. Raises ValueError for no images, or blocks that do not
-    attend.
+    `progress` is called with the number of images done. The weights of one attention of a few images are held
+    at a time. Raises ValueError for no images, or blocks without attention.
     """
-    refuse_blind(backbone)
+    require_attention(backbone)
     if not len(images):
-        raise ValueError("there are no images to look at")
+        raise ValueError("attention distance needs at least one image")
     grid, parts, count = backbone.grid, [], 0
     device = next(backbone.parameters()).device
-    batch = max(1, ENTRIES // grid.positions**2)
-    for start in range(0, len(images), batch):
-        part = images[start : start + batch]
-        found = [
-            distance(weights, grid, cell=cell, renormalise=renormalise)
-            for weights in backbone.attention(part.to(device))
+    batch_size = max(1, MAX_WEIGHTS // grid.positions**2)
+    for batch in torch.split(images, batch_size):
+        distances = [
+            attention_distance(weights, grid, patch_size=patch_size, renormalize=renormalize)
+            for weights in backbone.attention(batch.to(device))
         ]
-        parts.append(torch.stack(found).mT.cpu())
-        count += len(part)
-        done(count)
+        parts.append(torch.stack(distances).mT.cpu())
+        count += len(batch)
+        progress(count)
     return torch.cat(parts, -1)
 
 
 @torch.no_grad()
-def gaze(backbone: Backbone, image: Images, tokens: Int[Tensor, " queries"]) -> Gaze:
-    """Where the one image of a batch is looked at from these of all its tokens, leading ones first. Raises
-    ValueError for blocks that do not attend.
+def attention_from(backbone: Backbone, image: Images, queries: Int[Tensor, " queries"]) -> AttentionMaps:
+    """Return the attention from these query tokens of a batch of one image; prefix tokens are numbered first.
+
+    Raises ValueError for blocks without attention.
     """
-    refuse_blind(backbone)
-    looked: list[Tensor] = []
+    require_attention(backbone)
+    maps: list[Tensor] = []
     first = backbone.leading
 
-    def kept() -> Iterable[Weights]:
+    def recorded() -> Iterable[Weights]:
         for weights in backbone.attention(image.to(next(backbone.parameters()).device)):
-            looked.append(_whole(weights[0, :, tokens, first:]).cpu())
+            maps.append(_normalize_rows(weights[0, :, queries, first:]).cpu())
             yield weights
 
-    passed = _whole(rollout(kept())[0, tokens, first:]).cpu()
-    return Gaze(
-        rearrange(torch.stack(looked), "attentions heads queries n -> queries attentions heads n"), passed
+    rollout = _normalize_rows(attention_rollout(recorded())[0, queries, first:]).cpu()
+    return AttentionMaps(
+        rearrange(torch.stack(maps), "attentions heads queries n -> queries attentions heads n"), rollout
     )
 
 
-def rollout(layers: Iterable[Weights]) -> Flow:
-    """What reaches each token of each through all layers: the product of (mean over heads + identity) / 2,
-    the identity standing for the residual stream (Abnar and Zuidema 2020, section 3).
+def attention_rollout(layers: Iterable[Weights]) -> Rollout:
+    """Return the product over layers of (mean over heads + identity) / 2, where the identity stands for the
+    residual connection (Abnar and Zuidema 2020, section 3).
 
-    Rows sum to 1. MLPs, values and norms are left out: it says what can flow, not what is used. Raises
+    Rows sum to 1. MLPs, values and norms are ignored: rollout shows what can flow, not what is used. Raises
     ValueError for no layers.
     """
-    flow: Tensor | None = None
+    rollout: Tensor | None = None
     for weights in layers:
         mean = weights.mean(1)
-        step = (mean + torch.eye(mean.shape[-1], device=mean.device, dtype=mean.dtype)) / 2
-        flow = step if flow is None else step @ flow
-    if flow is None:
-        raise ValueError("there are no layers whose attention could be multiplied")
-    return flow
+        layer = (mean + torch.eye(mean.shape[-1], device=mean.device, dtype=mean.dtype)) / 2
+        rollout = layer if rollout is None else layer @ rollout
+    if rollout is None:
+        raise ValueError("attention rollout needs at least one layer")
+    return rollout
 
 
-def refuse_blind(backbone: Backbone) -> None:
-    """Raises ValueError for blocks that have no attention."""
+def require_attention(backbone: Backbone) -> None:
+    """Raise ValueError for blocks without attention weights."""
     if not backbone.attends:
-        raise ValueError("blocks of this kind do not attend: there are no attention weights to look at")
+        raise ValueError("the blocks of this network have no attention weights")
 
 
-def _whole(rows: Rows) -> Rows:
-    """The same, each row summing to 1."""
-    return rows / rows.sum(-1, keepdim=True).clamp(min=torch.finfo(rows.dtype).tiny)
+def _normalize_rows(weights: WeightRows) -> WeightRows:
+    """Scale every row to sum to 1."""
+    return weights / weights.sum(-1, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)

@@ -1,8 +1,8 @@
-"""Colour errors of reconstructions: how much is wrong colours, and how much right colours in wrong places.
+"""Color error of reconstructions: wrong colors, and right colors at wrong positions.
 
-The distance of two lists of levels in their order is |a - b|, a mean over the list; that of their histograms
-is the same after both are sorted (the Wasserstein distance), which no order of the answers can be below. What
-lies between the two is misplaced.
+The error is the mean absolute difference |a - b| of two lists of levels. The histogram error is the same
+after sorting both lists (the Wasserstein-1 distance), a lower bound over all orders of the predictions. The
+difference of the two is the misplaced part.
 """
 
 from typing import NamedTuple
@@ -11,35 +11,36 @@ import torch
 
 from isopix.core.types import Images, Mask
 
-WHITE = 255
+MAX_LEVEL = 255
 
 
-class ColourError(NamedTuple):
-    """Shares of the whole range of a channel, means over hidden sub-pixels, each image counting alike.
+class ColorError(NamedTuple):
+    """Errors as fractions of a channel's range, averaged over the masked sub-pixels of an image, then over
+    images.
 
-    `whole` is how far the answers are from the truth, `palette` how far the histograms of each channel's
-    answers and truths are from each other.
+    `mean_absolute` compares predictions with targets; `histogram` compares the histograms of each channel.
     """
 
-    whole: float
-    palette: float
+    mean_absolute: float
+    histogram: float
 
     @property
-    def misplaced(self) -> float:
-        """The share of the error that other places for the same levels would mend; 0 without any error."""
-        return 1 - self.palette / self.whole if self.whole else 0.0
+    def misplaced_fraction(self) -> float:
+        """The fraction of the error that a permutation of the predictions would remove; 0 without error."""
+        return 1 - self.histogram / self.mean_absolute if self.mean_absolute else 0.0
 
 
-def colour_error(target: Images, hidden: Mask, answer: Images) -> ColourError:
-    """Of reconstructions whose positions are pixels; hidden of any channel counts as hidden. Images of which
-    nothing is hidden are left out; raises ValueError if all are such.
+def color_error(target: Images, mask: Mask, prediction: Images) -> ColorError:
+    """Return the color error over masked pixels, where a pixel with any masked channel counts as masked.
+
+    The positions must be pixels. Images without masked pixels are skipped; raises ValueError if all are.
     """
-    wholes, palettes = [], []
-    for truth, unseen, named in zip(target.flatten(2), hidden.any(-1), answer.flatten(2), strict=True):
-        if unseen.any():
-            true, given = truth[:, unseen].float() / WHITE, named[:, unseen].float() / WHITE
-            wholes.append((true - given).abs().mean())
-            palettes.append((true.sort(1).values - given.sort(1).values).abs().mean())
-    if not wholes:
-        raise ValueError("nothing is hidden of these images; there is no error to tell")
-    return ColourError(float(torch.stack(wholes).mean()), float(torch.stack(palettes).mean()))
+    errors, histogram_errors = [], []
+    for true, masked, predicted in zip(target.flatten(2), mask.any(-1), prediction.flatten(2), strict=True):
+        if masked.any():
+            a, b = true[:, masked].float() / MAX_LEVEL, predicted[:, masked].float() / MAX_LEVEL
+            errors.append((a - b).abs().mean())
+            histogram_errors.append((a.sort(1).values - b.sort(1).values).abs().mean())
+    if not errors:
+        raise ValueError("no pixel of these images is masked; there is no color error")
+    return ColorError(float(torch.stack(errors).mean()), float(torch.stack(histogram_errors).mean()))

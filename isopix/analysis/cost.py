@@ -1,4 +1,4 @@
-"""Cost of a network before anything starts: parameters, FLOPs, memory, time."""
+"""Training cost of a network, estimated before training: parameters, FLOPs, memory and time."""
 
 import time
 from collections.abc import Sequence
@@ -12,71 +12,72 @@ from isopix.model.profiling import kept
 from isopix.objectives.network import Network
 
 BYTES_PER_PARAMETER = 16  # float32 weight, gradient, and Adam's two moments
-FEW, MORE = 8, 16  # images of the two steps whose difference is what one of them needs
-UTILISATION = 0.4  # of a device's peak; what well-kept code reaches at these widths
+SMALL_BATCH, LARGE_BATCH = 8, 16  # memory per image is the slope between steps of these two sizes
+MFU = 0.4  # model FLOPs utilization: what well-tuned code reaches at these widths
 
 
-class Cost(NamedTuple):
-    """What one recipe costs; FLOPs are of one image."""
+class ModelCost(NamedTuple):
+    """Number of parameters, and FLOPs per image."""
 
     parameters: int
     forward_flops: int
     training_flops: int
 
 
-class Memory(NamedTuple):
-    """Bytes that training takes: of the weights with their gradients and moments; of what a step makes of the
-    weights alone, as copies in 16 bits; and of each image.
+class TrainingMemory(NamedTuple):
+    """Bytes that training needs: for weights, gradients and optimizer moments; for what a step derives from
+    the weights alone, such as their 16-bit copies; and for the activations of one image.
     """
 
     weight_bytes: int
     copy_bytes: int
     activation_bytes: int
 
-    def bytes(self, images: int) -> int:
-        """Memory of one step over this many images at once."""
-        return self.weight_bytes + self.copy_bytes + images * self.activation_bytes
+    def step_bytes(self, batch_size: int) -> int:
+        """Return the memory of one step over this many images."""
+        return self.weight_bytes + self.copy_bytes + batch_size * self.activation_bytes
 
 
-class Rent(NamedTuple):
-    """What a training takes of one device: hours, and money at the price of an hour, if that is given."""
+class DeviceCost(NamedTuple):
+    """Hours of training on one device, and their price if a price per hour is given."""
 
     device: str
     peak_flops: float
     hours: float
-    money: float | None
+    price: float | None
 
 
-def rents(
+def device_costs(
     flops: int | float,
     precision: Precision,
     *,
     devices: Sequence[str] = (),
-    utilisation: float = UTILISATION,
-    price: float | None = None,
-) -> list[Rent]:
-    """hours = FLOPs / (data sheet's peak at this precision x utilisation) / 3600 of each of these devices, or
-    of all that are known; money = hours x `price`, the price of an hour of one device.
+    mfu: float = MFU,
+    price_per_hour: float | None = None,
+) -> list[DeviceCost]:
+    """Return the cost of this many FLOPs on each of `devices`, by default on all known devices.
 
-    Several devices take as many device-hours, if they lose nothing to one another. Raises ValueError for an
-    unknown device, one that states no peak at this precision, and numbers that make no sense.
+    hours = FLOPs / (data-sheet peak at this precision * mfu) / 3600. The number of device-hours is the same
+    for several devices if communication costs nothing. Raises ValueError for an unknown device, a device
+    without a data-sheet peak at this precision, and an invalid `mfu` or `price_per_hour`.
     """
-    if not 0 < utilisation <= 1:
-        raise ValueError(f"utilisation {utilisation} must lie in (0, 1]")
-    if price is not None and not 0 <= price < float("inf"):
-        raise ValueError(f"price {price} must be a number of at least 0")
+    if not 0 < mfu <= 1:
+        raise ValueError(f"utilization {mfu} must be in (0, 1]")
+    if price_per_hour is not None and not 0 <= price_per_hour < float("inf"):
+        raise ValueError(f"price {price_per_hour} must be a finite number of at least 0")
     peaks = peak_flops_by_device(precision)
     for name in devices:
         if name not in peaks:
             raise ValueError(f"no {precision} peak of device '{name}' is known; known: {', '.join(peaks)}")
-    hours = {name: flops / (peaks[name] * utilisation) / 3600 for name in devices or peaks}
+    hours = {name: flops / (peaks[name] * mfu) / 3600 for name in devices or peaks}
     return [
-        Rent(name, peaks[name], each, None if price is None else each * price) for name, each in hours.items()
+        DeviceCost(name, peaks[name], each, None if price_per_hour is None else each * price_per_hour)
+        for name, each in hours.items()
     ]
 
 
-class Work(NamedTuple):
-    """FLOPs of one image's forward pass: a multiply-add is two FLOPs."""
+class ForwardFlops(NamedTuple):
+    """FLOPs of one image's forward pass, of the stem, one block and the head; a multiply-add is two FLOPs."""
 
     stem: int
     block: int
@@ -84,71 +85,78 @@ class Work(NamedTuple):
     depth: int
 
 
-def cost(network: Network, work: Work) -> Cost:
-    """Counts of a network that does this work an image.
+def model_cost(network: Network, flops: ForwardFlops) -> ModelCost:
+    """Return the cost of a network whose forward pass takes these FLOPs per image.
 
-    Training is three times the forward pass. Every block is counted whole, though a masked objective asks the
-    last transformer block of graded positions alone.
+    Training takes three times the forward pass. All blocks are counted in full, although a masked objective
+    computes the last transformer block only at the positions in the loss.
     """
-    forward = work.stem + work.depth * work.block + work.head
-    return Cost(parameters(network), forward, 3 * forward)
+    forward = flops.stem + flops.depth * flops.block + flops.head
+    return ModelCost(num_parameters(network), forward, 3 * forward)
 
 
-def parameters(network: Network) -> int:
-    """How many parameters there are."""
+def num_parameters(network: Network) -> int:
+    """Return the number of parameters."""
     return sum(parameter.numel() for parameter in network.parameters())
 
 
-def memory(network: Network, precision: Precision, *, numbers: int) -> Memory:
-    """What training takes: 16 bytes a parameter in float32 with Adam; all that a step's forward pass keeps
-    for the backward one; and the gradient of the head's float32 numbers, so many for each position that it
-    decodes, which comes while all is kept.
+def training_memory(network: Network, precision: Precision, *, outputs_per_position: int) -> TrainingMemory:
+    """Estimate the memory of training with Adam in float32.
 
-    The network may be one whose tensors have shapes and no numbers (torch's `FakeTensorMode`): nothing is
-    computed but masks and codes. The step is a CPU's: what a GPU's kernels, or the compiler's, keep differs.
-    Gradients of other layers, and what an allocator wastes, come on top.
+    The sum of 16 bytes per parameter, all tensors saved for the backward pass, and the gradient of the head's
+    float32 outputs at the positions in the loss, which is allocated while all activations are still held.
+
+    The network may be built under `FakeTensorMode`: only masks and codes are computed. The step is a CPU's;
+    GPU kernels and compiled code save other tensors. Gradients of other layers and allocator overhead come on
+    top.
     """
-    few, more = (_kept(network, precision, images) for images in (FEW, MORE))
-    each = (more - few) // (MORE - FEW)
-    gradient = 4 * numbers * decoded(network)
-    return Memory(BYTES_PER_PARAMETER * parameters(network), max(0, few - FEW * each), each + gradient)
+    small, large = (_saved_bytes(network, precision, size) for size in (SMALL_BATCH, LARGE_BATCH))
+    per_image = (large - small) // (LARGE_BATCH - SMALL_BATCH)
+    gradient = 4 * outputs_per_position * decoded_positions(network)
+    return TrainingMemory(
+        BYTES_PER_PARAMETER * num_parameters(network),
+        max(0, small - SMALL_BATCH * per_image),
+        per_image + gradient,
+    )
 
 
-def _kept(network: Network, precision: Precision, images: int) -> int:
-    """Bytes that a step over so many black images keeps beside the weights."""
+def _saved_bytes(network: Network, precision: Precision, batch_size: int) -> int:
+    """Return the bytes that a step over black images saves for the backward pass, without the weights."""
     codec = network.codec
     black = torch.zeros(
-        images, 3, codec.grid.rows * codec.patch_size, codec.grid.cols * codec.patch_size, dtype=torch.uint8
+        batch_size,
+        3,
+        codec.grid.rows * codec.patch_size,
+        codec.grid.cols * codec.patch_size,
+        dtype=torch.uint8,
     )
-    problem = network.prepare(black, generator(0, "memory"))
+    batch = network.prepare(black, generator(0, "memory"))
     with autocast(black.device, precision):
-        return kept(lambda: network(problem), apart_from=network.tensors().values())
+        return kept(lambda: network(batch), apart_from=network.tensors().values())
 
 
-def decoded(network: Network) -> int:
-    """How many positions of an image have something graded, on average: those that the head decodes."""
+def decoded_positions(network: Network) -> int:
+    """Return the expected number of positions per image with any code in the loss: those the head decodes."""
     positions = network.codec.grid.positions
     return round(positions * network.objective.decoded(positions, network.codec.num_codes))
 
 
-def matrix_rate(device: torch.device, precision: Precision, width: int, seconds: float = 0.4) -> float:
-    """FLOP/s of [2048 x D] times [D x 4D] products on this device, measured for about `seconds`."""
+def matmul_throughput(device: torch.device, precision: Precision, width: int, seconds: float = 0.4) -> float:
+    """Measure the FLOP/s of [2048 x D] @ [D x 4D] products on this device for about `seconds`."""
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     left = torch.zeros(2048, width, dtype=dtype, device=device)
     right = torch.zeros(width, 4 * width, dtype=dtype, device=device)
     left @ right
     synchronize(device)
-    count, began = 0, time.perf_counter()
-    while time.perf_counter() - began < seconds:
+    count, start = 0, time.perf_counter()
+    while time.perf_counter() - start < seconds:
         left @ right
         synchronize(device)
         count += 1
-    return count * 2 * 2048 * width * 4 * width / (time.perf_counter() - began)
+    return count * 2 * 2048 * width * 4 * width / (time.perf_counter() - start)
 
 
-def speed(device: torch.device, precision: Precision, width: int) -> float:
-    """FLOP/s to expect of training: a share of the data sheet's peak, or of what a matrix product reaches
-    here.
-    """
+def training_throughput(device: torch.device, precision: Precision, width: int) -> float:
+    """Estimate the FLOP/s of training: `MFU` times the data-sheet peak, or the measured matmul throughput."""
     peak = peak_flops(device, precision)
-    return UTILISATION * (peak if peak is not None else matrix_rate(device, precision, width))
+    return MFU * (peak if peak is not None else matmul_throughput(device, precision, width))

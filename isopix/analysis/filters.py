@@ -1,6 +1,4 @@
-"""Principal components of what a stem embeds by: the filters of a patch embedding, or the vectors that stand
-for the values of a pixel.
-"""
+"""Principal components of a stem's weights: patch-embedding filters, or embedding tables of pixel values."""
 
 from typing import NamedTuple
 
@@ -12,70 +10,70 @@ from torch import Tensor, nn
 from isopix.model.masking import whole
 from isopix.model.stems.base import Vectors
 
-LINEAR = 1e-3  # of the whole, by which a sum of parts may miss it for rounding's sake
-Filters = Float[Tensor, "D 3 side side"]  # what every channel of a token weighs the pixels of its patch by
+LINEARITY_TOLERANCE = 1e-3  # relative; allows for rounding of the sum of all filters
+NUM_COMPONENTS = 28  # as many as the Vision Transformer paper shows (figure 7, left)
 
-COMPONENTS = 28  # shown of a patch embedding (Vision Transformer, figure 7, left)
+Filters = Float[Tensor, "D 3 side side"]
 
 
-class Components(NamedTuple):
-    """Directions of unit length, orthogonal, the widest first; how much of all variance each explains; and
-    how far along each every row lies from the mean.
+class PrincipalComponents(NamedTuple):
+    """Orthonormal components in order of decreasing variance, the fraction of variance that each explains,
+    and the projections of the centered rows onto them.
     """
 
-    directions: Float[Tensor, "components F"]
-    explained: Float[Tensor, " components"]
-    along: Float[Tensor, "rows components"]
+    components: Float[Tensor, "components F"]
+    explained_variance_ratio: Float[Tensor, " components"]
+    projections: Float[Tensor, "rows components"]
 
 
-def components(rows: Float[Tensor, "rows F"], count: int) -> Components:
-    """Principal components of centred rows, at most `count`. The sign of each is such that its largest entry
-    is positive; all-equal rows explain nothing by nothing.
+def principal_components(rows: Float[Tensor, "rows F"], count: int) -> PrincipalComponents:
+    """Return at most `count` principal components of the rows.
+
+    The sign of each component makes its entry of largest magnitude positive. The explained variance of
+    identical rows is 0.
     """
     rows = rows.detach().cpu().double()
-    centred = rows - rows.mean(0)
-    _, widths, directions = torch.linalg.svd(centred, full_matrices=False)
-    directions = directions[:count]
-    largest = directions.gather(1, directions.abs().argmax(1, keepdim=True))
-    directions = directions * largest.sign()
-    variance = widths.square()
-    explained = variance[:count] / variance.sum().clamp(min=torch.finfo(variance.dtype).tiny)
-    return Components(directions.float(), explained.float(), (centred @ directions.T).float())
+    centered = rows - rows.mean(0)
+    _, singular_values, components = torch.linalg.svd(centered, full_matrices=False)
+    components = components[:count]
+    largest = components.gather(1, components.abs().argmax(1, keepdim=True))
+    components = components * largest.sign()
+    variance = singular_values.square()
+    ratio = variance[:count] / variance.sum().clamp(min=torch.finfo(variance.dtype).tiny)
+    return PrincipalComponents(components.float(), ratio.float(), (centered @ components.T).float())
 
 
 @torch.no_grad()
-def filters(stem: nn.Module, side: int) -> Filters | None:
-    """What each pixel of a patch of that side adds to its token, from black to white; None for a stem that is
-    not linear in its pixels, for which there is no such thing.
+def patch_filters(stem: nn.Module, side: int) -> Filters | None:
+    """Return the change of a patch's token as each of its sub-pixels goes from 0 to 255, or None if the stem
+    is not linear in the pixels.
 
-    They are asked for pixel by pixel, so that it does not matter how a stem keeps its matrix. It is linear if
-    a white patch is the sum of them all.
+    The stem is evaluated one sub-pixel at a time, whatever its parametrization. It is linear if the filters
+    sum to the difference between a white and a black patch.
     """
     size = 3 * side * side
-    lit = torch.cat([torch.eye(size), torch.zeros(1, size), torch.ones(1, size)]).byte() * 255
+    pixels = torch.cat([torch.eye(size), torch.zeros(1, size), torch.ones(1, size)]).byte() * 255
     device = next(stem.parameters()).device
-    patches = rearrange(lit, "n (c h w) -> n c h w", c=3, h=side).to(device)
-    answers = whole(stem(patches))[:, 0].double().cpu()
-    black, white = answers[-2], answers[-1]
-    each = answers[:-2] - black
-    if (each.sum(0) - (white - black)).norm() > LINEAR * each.norm():
+    patches = rearrange(pixels, "n (c h w) -> n c h w", c=3, h=side).to(device)
+    tokens = whole(stem(patches))[:, 0].double().cpu()
+    black, white = tokens[-2], tokens[-1]
+    filters = tokens[:-2] - black
+    if (filters.sum(0) - (white - black)).norm() > LINEARITY_TOLERANCE * filters.norm():
         return None
-    return rearrange(each, "(c h w) d -> d c h w", c=3, h=side)
+    return rearrange(filters, "(c h w) d -> d c h w", c=3, h=side)
 
 
-def of_filters(given: Filters, count: int = COMPONENTS) -> Components:
-    """Of the D filters of a patch embedding: each direction is a patch again, [channel row column] in one
-    (`patches` makes pictures of it).
-    """
-    return components(rearrange(given, "d c h w -> d (c h w)"), count)
+def filter_components(filters: Filters, count: int = NUM_COMPONENTS) -> PrincipalComponents:
+    """Return the principal components of D filters; each is a flattened patch [channel row column]."""
+    return principal_components(rearrange(filters, "d c h w -> d (c h w)"), count)
 
 
-def of_values(vectors: Vectors, count: int) -> list[Components]:
-    """Of the vectors of each code or channel on its own: `along` tells where every value lies."""
-    return [components(table, count) for table in vectors]
+def table_components(tables: Vectors, count: int) -> list[PrincipalComponents]:
+    """Return the principal components of each code's, or channel's, embedding table."""
+    return [principal_components(table, count) for table in tables]
 
 
-def patches(found: Components, side: int) -> Float[Tensor, "components side side 3"]:
-    """Directions as colours in [0, 1]: mid-grey is 0, and the largest entry of each is at 0 or 1."""
-    squares = rearrange(found.directions, "n (c h w) -> n h w c", c=3, h=side)
-    return 0.5 + squares / (2 * squares.abs().amax((1, 2, 3), keepdim=True).clamp(min=1e-12))
+def component_images(found: PrincipalComponents, side: int) -> Float[Tensor, "components side side 3"]:
+    """Return components of filters as colors in [0, 1]: 0 is mid-gray, the largest entry is at 0 or 1."""
+    patches = rearrange(found.components, "n (c h w) -> n h w c", c=3, h=side)
+    return 0.5 + patches / (2 * patches.abs().amax((1, 2, 3), keepdim=True).clamp(min=1e-12))

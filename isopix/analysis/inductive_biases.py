@@ -1,77 +1,92 @@
-"""Inductive biases as numbers: what a network takes for granted about pixels, layer by layer.
+"""Inductive biases of a network at every layer: translation error, receptive field and permutation error.
 
-Three questions, of the features n that probes read, with nothing hidden. *Translation*: do the features of a
-shifted image equal the shifted features? *Locality*: how far does a change of one pixel reach? *Order*: do
-the features of an image whose pixels are permuted equal the permuted features? Each answer is that of one
-network on some images, trained or not; none looks at labels.
+All three are computed from the features that linear probes read, of unmasked images, and need no labels.
+*Translation error*: do the features of a shifted image equal the shifted features? *Receptive field*: how far
+does a change of one position spread? *Permutation error*: do the features of an image with permuted positions
+equal the permuted features?
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from einops import rearrange, repeat
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from isopix.core.types import Grid, Images, Tokens
 from isopix.model.backbone import Backbone
 
-HELD = 0.95  # of a change, within a reach's radius
-OTHER_HALF = 0x80  # turns the highest bit of a level, which moves it by 128 of its 256 levels
-BATCH = 16  # images a pass
+RADIUS_FRACTION = 0.95  # fraction of the change within the radius of a receptive field
+FLIP_HIGH_BIT = 0x80  # moves a level by 128 of 256
+BATCH_SIZE = 16
 
-Index = Int[Tensor, "B N"]
+Permutations = Int[Tensor, "B N"]
 
 
-class Reach(NamedTuple):
-    """Where a change of one position shows: its shares by (row, column) from there, [2 rows - 1, 2 cols - 1],
-    no change of place in the middle.
+class ReceptiveField(NamedTuple):
+    """Where a change of one position shows: fractions by (row, column) offset, [2 rows - 1, 2 cols - 1], with
+    offset (0, 0) in the center.
     """
 
-    shares: Float[np.ndarray, "rows cols"]
+    fractions: Float[np.ndarray, "rows cols"]
 
     @property
     def profile(self) -> Float[np.ndarray, " distances"]:
-        """The share at each distance 0, 1, ..: the larger of the rows and the columns between two places."""
+        """The fraction at each distance 0, 1, ...: the larger of the row and the column offset."""
         down, right = np.abs(self._offsets())
-        return np.bincount(np.maximum(down, right).ravel(), self.shares.ravel())
+        return np.bincount(np.maximum(down, right).ravel(), self.fractions.ravel())
 
     @property
-    def mean(self) -> float:
+    def mean_distance(self) -> float:
         """The mean distance, in positions."""
         return float(self.profile @ np.arange(len(self.profile)))
 
     @property
-    def radius(self) -> int:
-        """The least distance within which 95 % of the change lies."""
-        return int((self.profile.cumsum() < HELD * self.shares.sum()).sum())
+    def radius_95(self) -> int:
+        """The smallest distance that contains 95 % of the change."""
+        return int((self.profile.cumsum() < RADIUS_FRACTION * self.fractions.sum()).sum())
 
     @property
-    def before(self) -> float:
-        """The share at places that come before the changed one in raster order: 0 of a causal network."""
+    def fraction_before(self) -> float:
+        """The fraction at positions before the changed one in raster order: 0 for a causal network."""
         down, right = self._offsets()
-        return float(self.shares[(down < 0) | ((down == 0) & (right < 0))].sum())
+        return float(self.fractions[(down < 0) | ((down == 0) & (right < 0))].sum())
 
     def _offsets(self) -> Int[np.ndarray, "2 rows cols"]:
-        return np.indices(self.shares.shape) - np.array(self.shares.shape)[:, None, None] // 2
+        return np.indices(self.fractions.shape) - np.array(self.fractions.shape)[:, None, None] // 2
 
 
-class Biases(NamedTuple):
-    """All three of a network, of every layer 0..L."""
+class InductiveBiases(NamedTuple):
+    """The three measurements of a network, for layers 0..L."""
 
-    translation: list[float]
-    reach: list[Reach]
-    order: list[float]
+    translation_error: list[float]
+    receptive_field: list[ReceptiveField]
+    permutation_error: list[float]
+
+    def by_layer(self) -> list[dict[str, Any]]:
+        """Return one record of plain numbers per layer."""
+        return [
+            {
+                "layer": layer,
+                "translation_error": translation,
+                "permutation_error": permutation,
+                "receptive_field_mean": field.mean_distance,
+                "receptive_field_radius_95": field.radius_95,
+            }
+            for layer, (translation, field, permutation) in enumerate(zip(*self, strict=True))
+        ]
 
 
-def measure(backbone: Backbone, images: Images, generator: torch.Generator) -> Biases:
-    """All three on the same images."""
-    return Biases(
+def measure_inductive_biases(
+    backbone: Backbone, images: Images, generator: torch.Generator
+) -> InductiveBiases:
+    """Return all three measurements on the same images."""
+    return InductiveBiases(
         translation_error(backbone, images),
-        locality(backbone, images, generator),
-        order_error(backbone, images, generator),
+        receptive_field(backbone, images, generator),
+        permutation_error(backbone, images, generator),
     )
 
 
@@ -81,122 +96,128 @@ def translation_error(
     *,
     shift: tuple[int, int] | None = None,
     margin: int | None = None,
-    batch: int = BATCH,
+    batch_size: int = BATCH_SIZE,
 ) -> list[float]:
-    """How far the features of shifted images are from the shifted features, as `Mismatch` has it: 0 for
-    networks that do not know where they look.
+    """Return the `RelativeError` of the features of shifted images and the shifted features, per layer.
 
-    `shift` positions down and right, by default an eighth of either side. What came in from the other side
-    does not count, nor what lies within `margin` positions of a border, by default a quarter of the shorter
-    side: wider than a convolution's reach, its error is exactly 0. Raises ValueError if nothing is left.
+    0 for a translation-equivariant network. `shift` is in positions down and right, by default an eighth of
+    each side. Positions that were shifted in from the opposite side, or lie within `margin` positions of a
+    border, by default a quarter of the shorter side, are left out: the error of a convolution whose receptive
+    field is smaller than the margin is exactly 0. Raises ValueError if no position is left.
     """
     rows, cols = backbone.grid
     down, right = shift or (max(1, rows // 8), max(1, cols // 8))
     margin = min(rows, cols) // 4 if margin is None else margin
     if min(down, right, margin) < 0 or down + 2 * margin >= rows or right + 2 * margin >= cols:
-        raise ValueError(f"a shift of {down, right} and margins of {margin} leave nothing of {rows} x {cols}")
+        raise ValueError(
+            f"shift {down, right} with margin {margin} leaves no position of a {rows} x {cols} grid"
+        )
     order = rearrange(torch.arange(rows * cols), "(h w) -> h w", h=rows).roll((down, right), (0, 1))
     inside = order.new_zeros(rows, cols, dtype=torch.bool)
     inside[margin + down : rows - margin, margin + right : cols - margin] = True
     orders = repeat(order, "h w -> b (h w)", b=len(images))
-    return _mismatch(backbone, images, orders, inside.flatten(), batch)
+    return _equivariance_error(backbone, images, orders, inside.flatten(), batch_size)
 
 
-def order_error(
-    backbone: Backbone, images: Images, generator: torch.Generator, *, batch: int = BATCH
+def permutation_error(
+    backbone: Backbone, images: Images, generator: torch.Generator, *, batch_size: int = BATCH_SIZE
 ) -> list[float]:
-    """How far the features of images, each with its positions permuted at random, are from the permuted
-    features, as `Mismatch` has it: 0 for networks that see no order.
+    """Return the `RelativeError` of the features of images with randomly permuted positions and the permuted
+    features, per layer: 0 for a permutation-equivariant network.
     """
     count = backbone.grid.positions
     orders = torch.stack([torch.randperm(count, generator=generator) for _ in images])
-    return _mismatch(backbone, images, orders, torch.ones(count, dtype=torch.bool), batch)
+    return _equivariance_error(backbone, images, orders, torch.ones(count, dtype=torch.bool), batch_size)
 
 
 @torch.no_grad()
-def locality(
-    backbone: Backbone, images: Images, generator: torch.Generator, *, batch: int = BATCH
-) -> list[Reach]:
-    """How far a change of one position reaches, by layer: of each image one, drawn at random, turns to the
-    other half of all levels.
+def receptive_field(
+    backbone: Backbone, images: Images, generator: torch.Generator, *, batch_size: int = BATCH_SIZE
+) -> list[ReceptiveField]:
+    """Return the spread of a change of one random position per image, whose levels move by 128, per layer.
 
-    The change at a place is the length of the difference of its features; every image counts alike.
+    The change at a position is the norm of the difference of its features. All images have equal weight.
     """
     grid = backbone.grid
-    places = torch.randint(grid.positions, (len(images),), generator=generator)
+    positions = torch.randint(grid.positions, (len(images),), generator=generator)
     totals = torch.zeros(backbone.depth + 1, 2 * grid.rows - 1, 2 * grid.cols - 1, dtype=torch.float64)
-    every = torch.arange(grid.positions)
-    for part, place in zip(torch.split(images, batch), torch.split(places, batch), strict=True):
-        changed = _cells(part, grid).clone()
-        changed[torch.arange(len(part)), place] ^= OTHER_HALF
-        down = every // grid.cols - place[:, None] // grid.cols + grid.rows - 1
-        right = every % grid.cols - place[:, None] % grid.cols + grid.cols - 1
-        for layer, (one, other) in enumerate(_pairs(backbone, part, _image(changed, grid))):
-            change = (other.double() - one.double()).norm(dim=-1).cpu()
+    index = torch.arange(grid.positions)
+    for batch, position in zip(
+        torch.split(images, batch_size), torch.split(positions, batch_size), strict=True
+    ):
+        patches = _to_patches(batch, grid).clone()
+        patches[torch.arange(len(batch)), position] ^= FLIP_HIGH_BIT
+        down = index // grid.cols - position[:, None] // grid.cols + grid.rows - 1
+        right = index % grid.cols - position[:, None] % grid.cols + grid.cols - 1
+        for layer, (a, b) in enumerate(_feature_pairs(backbone, batch, _to_images(patches, grid))):
+            change = (b.double() - a.double()).norm(dim=-1).cpu()
             change /= change.sum(1, keepdim=True).clamp(min=torch.finfo(change.dtype).tiny)
             totals[layer].index_put_((down, right), change, accumulate=True)
-    sums = totals.sum((1, 2), keepdim=True)  # 0 where nothing reaches anything
-    return [Reach(total.numpy()) for total in totals / sums.where(sums > 0, 1)]
+    sums = totals.sum((1, 2), keepdim=True)  # 0 where no feature depends on the image
+    return [ReceptiveField(total.numpy()) for total in totals / sums.where(sums > 0, 1)]
 
 
-def even_reach(grid: Grid) -> Reach:
-    """A change that shows everywhere alike, wherever it is made: what a reach is to be compared with."""
+def uniform_receptive_field(grid: Grid) -> ReceptiveField:
+    """Return the reference of a change that shows equally at all positions, averaged over its position."""
     down, right = (side - np.abs(np.arange(1 - side, side)) for side in grid)
-    return Reach(np.outer(down, right) / grid.positions**2)
+    return ReceptiveField(np.outer(down, right) / grid.positions**2)
 
 
-class Mismatch:
-    """How far vectors are from their counterparts: the root of the mean squared distance, divided by that
-    from the counterparts of all others, drawn with replacement. 0 is equality, 1 no better than chance.
+class RelativeError:
+    """Root mean squared distance of corresponding vectors, divided by that of independently drawn vectors.
+
+    0 is equality, 1 no better than random pairs.
     """
 
     def __init__(self) -> None:
-        self.count, self.apart, self.squares = 0, 0.0, 0.0
-        self.one: Tensor | float = 0.0
-        self.other: Tensor | float = 0.0
+        self.count, self.squared_error, self.squares = 0, 0.0, 0.0
+        self.sum_a: Tensor | float = 0.0
+        self.sum_b: Tensor | float = 0.0
 
-    def add(self, one: Float[Tensor, "M D"], other: Float[Tensor, "M D"]) -> None:
-        """So many more of both."""
-        one, other = one.double(), other.double()
-        self.count += len(one)
-        self.apart += float((one - other).square().sum())
-        self.squares += float(one.square().sum() + other.square().sum())
-        self.one, self.other = self.one + one.sum(0), self.other + other.sum(0)
+    def add(self, a: Float[Tensor, "M D"], b: Float[Tensor, "M D"]) -> None:
+        """Add corresponding rows."""
+        a, b = a.double(), b.double()
+        self.count += len(a)
+        self.squared_error += float((a - b).square().sum())
+        self.squares += float(a.square().sum() + b.square().sum())
+        self.sum_a, self.sum_b = self.sum_a + a.sum(0), self.sum_b + b.sum(0)
 
     @property
-    def share(self) -> float:
-        """0 where all are equal, however little others differ."""
-        if not self.apart:
+    def value(self) -> float:
+        """The relative error of all rows; 0 if all pairs are equal."""
+        if not self.squared_error:
             return 0.0
-        common = float(torch.as_tensor(self.one * self.other).sum())
-        return float((self.apart / (self.squares - 2 * common / self.count)) ** 0.5)
+        common = float(torch.as_tensor(self.sum_a * self.sum_b).sum())
+        return float((self.squared_error / (self.squares - 2 * common / self.count)) ** 0.5)
 
 
 @torch.no_grad()
-def _mismatch(backbone: Backbone, images: Images, orders: Index, inside: Tensor, batch: int) -> list[float]:
-    """By layer, of the features of reordered images and the reordered features, at the places `inside`."""
-    compared = [Mismatch() for _ in range(backbone.depth + 1)]
-    for part, order in zip(torch.split(images, batch), torch.split(orders, batch), strict=True):
-        row = torch.arange(len(part))[:, None]
-        moved = _image(_cells(part, backbone.grid)[row, order], backbone.grid)
-        for mismatch, (one, other) in zip(compared, _pairs(backbone, part, moved), strict=True):
-            expected = one.cpu()[row, order]
-            mismatch.add(other.cpu()[:, inside].flatten(0, 1), expected[:, inside].flatten(0, 1))
-    return [mismatch.share for mismatch in compared]
+def _equivariance_error(
+    backbone: Backbone, images: Images, orders: Permutations, inside: Bool[Tensor, " N"], batch_size: int
+) -> list[float]:
+    """Compare the features of reordered images with the reordered features, per layer, at `inside`."""
+    errors = [RelativeError() for _ in range(backbone.depth + 1)]
+    for batch, order in zip(torch.split(images, batch_size), torch.split(orders, batch_size), strict=True):
+        row = torch.arange(len(batch))[:, None]
+        reordered = _to_images(_to_patches(batch, backbone.grid)[row, order], backbone.grid)
+        for error, (a, b) in zip(errors, _feature_pairs(backbone, batch, reordered), strict=True):
+            expected = a.cpu()[row, order]
+            error.add(b.cpu()[:, inside].flatten(0, 1), expected[:, inside].flatten(0, 1))
+    return [error.value for error in errors]
 
 
-def _pairs(backbone: Backbone, one: Images, other: Images) -> Iterator[tuple[Tokens, Tokens]]:
-    """The features of both at every position, layer by layer."""
+def _feature_pairs(backbone: Backbone, a: Images, b: Images) -> Iterator[tuple[Tokens, Tokens]]:
+    """Yield the features of both at every position, layer by layer."""
     device = next(backbone.parameters()).device
-    for pair in zip(backbone.features(one.to(device)), backbone.features(other.to(device)), strict=True):
+    for pair in zip(backbone.features(a.to(device)), backbone.features(b.to(device)), strict=True):
         yield backbone.placed(pair[0]), backbone.placed(pair[1])
 
 
-def _cells(images: Images, grid: Grid) -> Tensor:
-    """The pixels [B N ..] of each position."""
+def _to_patches(images: Images, grid: Grid) -> Tensor:
+    """Return the pixels [B N ...] of each position."""
     return rearrange(images, "b c (h p) (w q) -> b (h w) c p q", h=grid.rows, w=grid.cols)
 
 
-def _image(cells: Tensor, grid: Grid) -> Images:
-    """The pictures that `_cells` took apart."""
-    return rearrange(cells, "b (h w) c p q -> b c (h p) (w q)", h=grid.rows)
+def _to_images(patches: Tensor, grid: Grid) -> Images:
+    """Invert `_to_patches`."""
+    return rearrange(patches, "b (h w) c p q -> b c (h p) (w q)", h=grid.rows)

@@ -1,6 +1,4 @@
-"""Position embeddings looked at: which places they take for alike, and whether a network that was told
-nothing of rows has found out that images have two dimensions.
-"""
+"""Similarity of position embeddings, and whether it follows the 2-D layout of the image or raster order."""
 
 from typing import NamedTuple
 
@@ -11,113 +9,120 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from isopix.analysis.attention import distances
+from isopix.analysis.attention import position_distances
 from isopix.core.correlation import pearson_coefficient, ranks
 from isopix.core.types import Grid
 
-DIGITS = 12  # of a similarity; places that are equally alike but for rounding rank equally
-MAP_NUMBERS = 2**16  # of all maps of a picture together
+SIMILARITY_DIGITS = 12  # similarities that differ by rounding errors only share a rank
+MAX_MAP_VALUES = 2**16  # of all maps together
 
-Table = Float[Tensor, "N D"]
-Similarity = Float[Tensor, "N N"]
-Line = Float[np.ndarray, " pairs"]
+PositionTable = Float[Tensor, "N D"]
+PositionSimilarity = Float[Tensor, "N N"]
+PairValues = Float[np.ndarray, " pairs"]
 
 
-class Plane(NamedTuple):
-    """What similarity of positions follows, by Spearman's rank correlation over all pairs, -1 to 1.
+class LayoutScores(NamedTuple):
+    """Spearman correlations of position similarity with proximity over all pairs of positions, -1 to 1.
 
-    `planar` is its correlation with nearness in the plane of the image, what raster order explains being
-    taken away (a partial correlation), and `raster` the other way round. Planar is 1 where similarity falls
-    with distance in the plane and nothing else; over 32 x 32 it is 0.66 for sines and cosines of rows and of
-    columns, -0.10 for those of a sequence (whose raster is 0.84), and 0 for random vectors. `near_plane` and
-    `near_raster` are the same two before anything is taken away; they are correlated.
+    `partial_2d` is the partial correlation with proximity in the image plane, controlling for raster order;
+    `partial_raster` the converse; `plain_2d` and `plain_raster` are the correlations without control.
+
+    `partial_2d` is 1 where similarity decreases with 2-D distance only. On a 32 x 32 grid it is 0.66 for
+    sinusoids of rows and columns, -0.10 for sinusoids of the raster index (with `partial_raster` 0.84), and 0
+    for random vectors.
     """
 
-    planar: float
-    raster: float
-    near_plane: float
-    near_raster: float
+    partial_2d: float
+    partial_raster: float
+    plain_2d: float
+    plain_raster: float
 
 
-class Chance(NamedTuple):
-    """The planar score of the same vectors at shuffled places: mean, deviation and largest of so many."""
+class ShuffledScores(NamedTuple):
+    """Baseline of `partial_2d`: mean, standard deviation and maximum over permutations of positions."""
 
     mean: float
-    deviation: float
-    largest: float
-    shuffles: int
+    std: float
+    max: float
+    permutations: int
 
 
-class Maps(NamedTuple):
-    """Similarity of some positions with all: of each (row, column) a map [rows cols]."""
+class SimilarityMaps(NamedTuple):
+    """Similarity of selected (row, column) positions to all positions, a map each."""
 
     rows: list[int]
     cols: list[int]
-    values: Float[Tensor, "picked_rows picked_cols rows cols"]
+    values: Float[Tensor, "selected_rows selected_cols rows cols"]
 
 
-def similarity(table: Table) -> Similarity:
-    """Cosine of each two positions' vectors (Vision Transformer, figure 7, centre)."""
+def position_similarity(table: PositionTable) -> PositionSimilarity:
+    """Return the cosine similarity of each pair of positions (Vision Transformer, figure 7, center)."""
     unit = F.normalize(table.detach().cpu().double(), dim=1)
     return unit @ unit.T
 
 
-def plane(alike: Similarity, grid: Grid) -> Plane:
-    """How 2-D these positions are. Raises ValueError for a grid of a single row or column, on which both
-    orders are one.
+def layout_scores(similarity: PositionSimilarity, grid: Grid) -> LayoutScores:
+    """Return how much the similarity follows the 2-D layout, and how much raster order.
+
+    Raises ValueError for a grid of one row or one column, on which the two are the same.
     """
-    return _plane(_pairs(_ranked(alike)), *_nearness(grid))
+    return _scores(_pairs(_rank_matrix(similarity)), *_proximity_ranks(grid))
 
 
-def chance(alike: Similarity, grid: Grid, generator: torch.Generator, shuffles: int = 20) -> Chance:
-    """What `plane` finds if each vector stands at another's place. Raises what `plane` raises."""
-    ranked, near = _ranked(alike), _nearness(grid)
-    found = []
-    for _ in range(shuffles):
+def shuffled_scores(
+    similarity: PositionSimilarity, grid: Grid, generator: torch.Generator, permutations: int = 20
+) -> ShuffledScores:
+    """Return the baseline of `layout_scores` for randomly permuted positions; raises the same errors."""
+    rank_matrix, proximity = _rank_matrix(similarity), _proximity_ranks(grid)
+    scores = []
+    for _ in range(permutations):
         order = torch.randperm(grid.positions, generator=generator).numpy()
-        found.append(_plane(_pairs(ranked[np.ix_(order, order)]), *near).planar)
-    return Chance(float(np.mean(found)), float(np.std(found)), float(np.max(found)), shuffles)
+        scores.append(_scores(_pairs(rank_matrix[np.ix_(order, order)]), *proximity).partial_2d)
+    return ShuffledScores(float(np.mean(scores)), float(np.std(scores)), float(np.max(scores)), permutations)
 
 
-def maps(alike: Similarity, grid: Grid) -> Maps:
-    """A map for every position, or where that would be more than 65,536 numbers for evenly spaced ones."""
-    most = int((MAP_NUMBERS / grid.positions) ** 0.5)
-    rows, cols = (np.linspace(0, side - 1, min(side, most)).round().astype(int).tolist() for side in grid)
-    every = rearrange(alike, "(h w) (r c) -> h w r c", h=grid.rows, r=grid.rows)
-    return Maps(rows, cols, every[rows][:, cols].float())
+def similarity_maps(similarity: PositionSimilarity, grid: Grid) -> SimilarityMaps:
+    """Return a map for every position, or for evenly spaced ones if all maps exceed 65,536 values."""
+    limit = int((MAX_MAP_VALUES / grid.positions) ** 0.5)
+    rows, cols = (np.linspace(0, side - 1, min(side, limit)).round().astype(int).tolist() for side in grid)
+    maps = rearrange(similarity, "(h w) (r c) -> h w r c", h=grid.rows, r=grid.rows)
+    return SimilarityMaps(rows, cols, maps[rows][:, cols].float())
 
 
-def _nearness(grid: Grid) -> tuple[Line, Line]:
-    """Ranks of nearness in the plane and in raster order, of all pairs."""
+def _proximity_ranks(grid: Grid) -> tuple[PairValues, PairValues]:
+    """Return the ranks of 2-D proximity and of raster proximity of all pairs."""
     if min(grid) < 2:
-        raise ValueError(f"a grid of {grid.rows} x {grid.cols} has no two dimensions to find")
-    place = np.arange(grid.positions, dtype=float)
-    in_plane, in_order = distances(grid).double().numpy(), np.abs(place[:, None] - place)
-    return ranks(-_pairs(in_plane)), ranks(-_pairs(in_order))
+        raise ValueError(f"a grid of {grid.rows} x {grid.cols} positions has only one dimension")
+    index = np.arange(grid.positions, dtype=float)
+    distance_2d, distance_raster = position_distances(grid).double().numpy(), np.abs(index[:, None] - index)
+    return ranks(-_pairs(distance_2d)), ranks(-_pairs(distance_raster))
 
 
-def _plane(alike: Line, near_plane: Line, near_raster: Line) -> Plane:
-    plane, raster = (
-        pearson_coefficient(alike, near_plane) or 0.0,
-        pearson_coefficient(alike, near_raster) or 0.0,
+def _scores(similarity: PairValues, proximity_2d: PairValues, proximity_raster: PairValues) -> LayoutScores:
+    plain_2d = pearson_coefficient(similarity, proximity_2d) or 0.0
+    plain_raster = pearson_coefficient(similarity, proximity_raster) or 0.0
+    shared = pearson_coefficient(proximity_2d, proximity_raster) or 0.0
+    return LayoutScores(
+        _partial(plain_2d, plain_raster, shared),
+        _partial(plain_raster, plain_2d, shared),
+        plain_2d,
+        plain_raster,
     )
-    shared = pearson_coefficient(near_plane, near_raster) or 0.0
-    return Plane(_partial(plane, raster, shared), _partial(raster, plane, shared), plane, raster)
 
 
 def _partial(own: float, other: float, shared: float) -> float:
-    """Of two correlations with the same thing, that of the first where the second is held still."""
-    left = (1 - other**2) * (1 - shared**2)
-    return (own - other * shared) / left**0.5 if left > 0 else 0.0
+    """Return a partial correlation from two correlations with a variable and the one between them."""
+    rest = (1 - other**2) * (1 - shared**2)
+    return (own - other * shared) / rest**0.5 if rest > 0 else 0.0
 
 
-def _ranked(alike: Similarity) -> Float[np.ndarray, "N N"]:
-    """The similarities of each two positions as ranks, in their places."""
-    found = np.zeros(alike.shape)
-    one, other = np.triu_indices(len(alike), 1)
-    found[one, other] = ranks(alike.numpy()[one, other].round(DIGITS))
-    return found + found.T
+def _rank_matrix(similarity: PositionSimilarity) -> Float[np.ndarray, "N N"]:
+    """Return the symmetric matrix of the ranks of all pairs."""
+    matrix = np.zeros(similarity.shape)
+    upper = np.triu_indices(len(similarity), 1)
+    matrix[upper] = ranks(similarity.numpy()[upper].round(SIMILARITY_DIGITS))
+    return matrix + matrix.T
 
 
-def _pairs(square: Float[np.ndarray, "N N"]) -> Line:
-    return square[np.triu_indices(len(square), 1)]
+def _pairs(matrix: Float[np.ndarray, "N N"]) -> PairValues:
+    return matrix[np.triu_indices(len(matrix), 1)]

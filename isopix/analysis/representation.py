@@ -1,4 +1,4 @@
-"""Representation against loss: what a network knows beside how well it predicts, as its training goes on."""
+"""Representation quality against loss: probe accuracy and validation loss over the course of pre-training."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -8,8 +8,8 @@ import numpy as np
 from isopix.core.correlation import Correlation, spearman
 
 
-class Point(NamedTuple):
-    """A network at a step: validation loss in nats, and a probe's accuracy with its 95 % interval."""
+class ProbePoint(NamedTuple):
+    """Validation loss in nats, and probe accuracy with its 95 % interval, at a training step."""
 
     step: int
     loss: float
@@ -18,26 +18,26 @@ class Point(NamedTuple):
     high: float
 
 
-def points(records: Iterable[Mapping[str, Any]]) -> list[Point]:
-    """The steps at which a run's log has both a validation loss of codes and a probe, in order."""
+def probe_points(records: Iterable[Mapping[str, Any]]) -> list[ProbePoint]:
+    """Return the steps of a run's log that have both a validation loss and a probe, in order."""
     losses: dict[int, float] = {}
-    found: dict[int, Point] = {}
+    points: dict[int, ProbePoint] = {}
     for record in records:
         step = record["step"]
         if record.get("split") == "validation" and "loss_nats" in record:
             losses[step] = record["loss_nats"]
         elif record["kind"] == "probe" and step in losses:
-            found[step] = Point(step, losses[step], *(record[name] for name in ("accuracy", "low", "high")))
-    return [found[step] for step in sorted(found)]
+            interval = (record[name] for name in ("accuracy", "low", "high"))
+            points[step] = ProbePoint(step, losses[step], *interval)
+    return [points[step] for step in sorted(points)]
 
 
-def correlation(line: Sequence[Point]) -> Correlation | None:
-    """Spearman's, of loss and accuracy over the points after the first step; None for fewer than five, or for
-    equal losses or accuracies throughout.
+def loss_accuracy_correlation(points: Sequence[ProbePoint]) -> Correlation | None:
+    """Return Spearman's correlation of loss and accuracy after step 0: -1 if every lower loss has a higher
+    accuracy. None for fewer than five points, and for constant losses or accuracies.
 
-    -1: every lower loss has a higher accuracy. The interval takes points for independent, which those of one
-    training are not: the truth is less certain still.
+    The interval assumes independent points. Those of one run are not, so that it is too narrow.
     """
-    trained = [point for point in line if point.step > 0]
+    trained = [point for point in points if point.step > 0]
     losses, accuracies = ([getattr(point, name) for point in trained] for name in ("loss", "accuracy"))
     return spearman(np.array(losses), np.array(accuracies))

@@ -1,9 +1,9 @@
-"""Similarity of encodings: how alike the 256 levels of a channel are to a network (inductive biases of small
-isotropic nets, figures 2, 3 and 5).
+"""Similarity of embeddings of the 256 levels of a channel (inductive biases of small isotropic nets, figures
+2, 3 and 5).
 
-Two numbers sum a picture up. *Distance preservation* is Spearman's correlation of similarity and -|p - q|
-over all pairs of two levels: 1 if nearer levels are always more alike. *Effective rank* is exp of the entropy
-of the encoding's singular values, divided by their sum (Roy and Vetterli 2007): how many directions it uses.
+*Distance preservation* is Spearman's correlation of similarity and -|p - q| over all pairs of levels: 1 if
+nearer levels are always more similar. *Effective rank* is exp of the entropy of the singular values,
+normalized to sum to 1 (Roy and Vetterli 2007): the number of dimensions that the embedding uses.
 """
 
 from typing import NamedTuple
@@ -18,68 +18,69 @@ from isopix.core.correlation import pearson_coefficient, ranks
 from isopix.model.stems.base import Vectors
 from isopix.model.stems.pixel_embedding import LEVELS
 
-DIGITS = 12  # of a similarity; levels that are equally alike but for rounding rank equally
+SIMILARITY_DIGITS = 12  # similarities that differ by rounding errors only share a rank
 
-Similarity = Float[np.ndarray, "K K"]
-
-
-class Encoding(NamedTuple):
-    """How alike each two levels are, -1 to 1, and what that is worth."""
-
-    similarity: Similarity
-    preservation: float  # of distance: 1 perfect, 0 none
-    rank: float  # effective, 1 to the number of levels
+SimilarityMatrix = Float[np.ndarray, "K K"]
 
 
-def one_hot(levels: int = LEVELS) -> Encoding:
-    """Every level is like itself alone: no distance is left, and no rank is missing."""
-    return of_vectors(torch.eye(levels))
+class LevelSimilarity(NamedTuple):
+    """Similarity of each pair of levels, -1 to 1, with its two summary statistics."""
+
+    similarity: SimilarityMatrix
+    distance_preservation: float  # -1 to 1
+    effective_rank: float  # 1 to the number of levels
 
 
-def continuous(levels: int = LEVELS) -> Encoding:
-    """The level itself. Its similarity is 1 - |p - q| / (levels - 1), for the cosine of two numbers, 1 or -1,
-    would say nothing.
+def one_hot_similarity(levels: int = LEVELS) -> LevelSimilarity:
+    """Return the similarity of one-hot vectors: no distance preservation, full effective rank."""
+    return embedding_similarity(torch.eye(levels))
+
+
+def continuous_similarity(levels: int = LEVELS) -> LevelSimilarity:
+    """Return the similarity of scalar values, defined as 1 - |p - q| / (levels - 1).
+
+    The cosine similarity of two scalars is always 1 or -1.
     """
-    place = np.arange(levels)
-    similarity = 1 - np.abs(place[:, None] - place) / (levels - 1)
-    return Encoding(similarity, distance_preservation(similarity), 1.0)
+    level = np.arange(levels)
+    similarity = 1 - np.abs(level[:, None] - level) / (levels - 1)
+    return LevelSimilarity(similarity, distance_preservation(similarity), 1.0)
 
 
-def fourier(frequencies: Float[Tensor, " F"], levels: int = LEVELS) -> Encoding:
-    """Fourier features of these frequencies, for levels scaled to [-1, 1]: normal draws times sigma."""
-    turns = 2 * torch.pi * frequencies.double() * torch.linspace(-1, 1, levels).double()[:, None]
-    return of_vectors(torch.cat([turns.sin(), turns.cos()], 1))
+def fourier_similarity(frequencies: Float[Tensor, " F"], levels: int = LEVELS) -> LevelSimilarity:
+    """Return the similarity of Fourier features of levels scaled to [-1, 1]; frequencies include sigma."""
+    angles = 2 * torch.pi * frequencies.double() * torch.linspace(-1, 1, levels).double()[:, None]
+    return embedding_similarity(torch.cat([angles.sin(), angles.cos()], 1))
 
 
-def fourier_limit(sigma: float, levels: int = LEVELS) -> Similarity:
-    """What Fourier features tend to with ever more frequencies: exp(-2 pi^2 sigma^2 d^2) at distance d."""
-    place = np.linspace(-1, 1, levels)
-    return np.exp(-2 * (np.pi * sigma * (place[:, None] - place)) ** 2)
+def fourier_similarity_limit(sigma: float, levels: int = LEVELS) -> SimilarityMatrix:
+    """Return the limit of infinitely many frequencies: exp(-2 pi^2 sigma^2 d^2) at distance d."""
+    level = np.linspace(-1, 1, levels)
+    return np.exp(-2 * (np.pi * sigma * (level[:, None] - level)) ** 2)
 
 
-def of_stem(vectors: Vectors) -> list[Encoding]:
-    """What a network has learnt: an encoding for each channel, or code, from `stem.vectors()`."""
-    return [of_vectors(table) for table in vectors]
-
-
-def of_vectors(vectors: Float[Tensor, "K D"]) -> Encoding:
-    """Cosine similarity of the vectors that stand for the levels; a zero vector is like none."""
-    vectors = vectors.detach().cpu().double()
-    unit = F.normalize(vectors, dim=1)
+def embedding_similarity(table: Float[Tensor, "K D"]) -> LevelSimilarity:
+    """Return the cosine similarity of the rows of an embedding table; a zero vector has similarity 0."""
+    table = table.detach().cpu().double()
+    unit = F.normalize(table, dim=1)
     similarity = (unit @ unit.T).numpy()
-    return Encoding(similarity, distance_preservation(similarity), effective_rank(vectors))
+    return LevelSimilarity(similarity, distance_preservation(similarity), effective_rank(table))
 
 
-def distance_preservation(similarity: Similarity) -> float:
-    """Spearman's correlation of similarity and -|p - q| over pairs p < q; 0 if all are equally alike."""
-    one, other = np.triu_indices(len(similarity), 1)
-    alike = similarity[one, other].round(DIGITS)
-    return pearson_coefficient(ranks(alike), ranks((one - other).astype(float))) or 0.0
+def stem_similarity(tables: Vectors) -> list[LevelSimilarity]:
+    """Return the similarity of each channel's, or code's, embedding table of a stem."""
+    return [embedding_similarity(table) for table in tables]
 
 
-def effective_rank(vectors: Float[Tensor, "K D"]) -> float:
-    """exp of the entropy of the singular values as shares of their sum; 0 of nothing but zeros."""
-    values = torch.linalg.svdvals(vectors.double())
+def distance_preservation(similarity: SimilarityMatrix) -> float:
+    """Return Spearman's correlation of similarity and -|p - q| over pairs p < q; 0 if constant."""
+    p, q = np.triu_indices(len(similarity), 1)
+    rounded = similarity[p, q].round(SIMILARITY_DIGITS)
+    return pearson_coefficient(ranks(rounded), ranks((p - q).astype(float))) or 0.0
+
+
+def effective_rank(table: Float[Tensor, "K D"]) -> float:
+    """Return exp of the entropy of the normalized singular values; 0 for an all-zero table."""
+    values = torch.linalg.svdvals(table.double())
     if not values.any():
         return 0.0
     return float(torch.special.entr(values / values.sum()).sum().exp())

@@ -16,7 +16,7 @@ from isopix.core.random import generator
 from isopix.core.types import Images, Logits
 from isopix.generate import complete, reconstruct, sample
 from isopix.generate.reconstruct import Reconstruction
-from isopix.generate.sample import Painted, Sampling
+from isopix.generate.sample import SampledImages, SamplingConfig
 from isopix.interop import hub
 from isopix.interop.huggingface.convert import unshifted
 from isopix.model.backbone import Stream
@@ -121,8 +121,8 @@ class Pretrained:
             )
 
     def sample(
-        self, count: int, *, sampling: Sampling | None = None, seed: int = 0, batch: int = 64
-    ) -> Painted:
+        self, count: int, *, sampling: SamplingConfig | None = None, seed: int = 0, batch: int = 64
+    ) -> SampledImages:
         """`count` images from nothing, uint8 [count 3 H W], `batch` at a time: another `batch` draws others.
 
         Raises ValueError for a masked model.
@@ -131,14 +131,20 @@ class Pretrained:
         whole("batch", batch)
         draw = generator(seed, "sample")
         parts = [min(batch, count - start) for start in range(0, count, batch)]
-        how = sampling or Sampling()
+        how = sampling or SamplingConfig()
         with autocast(self.network.device, self.precision):
             painted = [sample.sample(self.network, part, sampling=how, generator=draw) for part in parts]
         return torch.cat([part.cpu() for part in painted])
 
     def complete(
-        self, images: Given, rows: int, *, each: int = 1, sampling: Sampling | None = None, seed: int = 0
-    ) -> Painted:
+        self,
+        images: Given,
+        rows: int,
+        *,
+        each: int = 1,
+        sampling: SamplingConfig | None = None,
+        seed: int = 0,
+    ) -> SampledImages:
         """`each` completions of every image from its first `rows` rows, uint8 [B*each 3 H W], those of one
         image next to one another. Raises ValueError for a masked model, and for rows that leave nothing.
         """
@@ -150,8 +156,8 @@ class Pretrained:
                 self.network,
                 given,
                 rows=rows,
-                each=each,
-                sampling=sampling or Sampling(),
+                samples_per_prompt=each,
+                sampling=sampling or SamplingConfig(),
                 generator=generator(seed, "complete"),
             )
         return painted.cpu().clone()

@@ -6,14 +6,15 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from isopix.analysis.attention import CLASS
-from isopix.analysis.run import DoesNotApplyError, Place, Subject
-from isopix.analysis.run import analyse as analyses
+from isopix.analysis.attention import CLASS_TOKEN
+from isopix.analysis.base import NotApplicable, QueryPosition
+from isopix.analysis.run import run_analyses
 from isopix.cli.console import Device, Json, OtherImages, Plugins, load_plugins, say, show_json, show_table
 from isopix.cli.loading import Positive, Split, load_network, select_split
 from isopix.cli.progress import progress_bar
 from isopix.plots import style
-from isopix.plots.analyses import DRAW
+from isopix.plots.analyses import ANALYSIS_FIGURES
+from isopix.runs.analyze import analysis_input
 from isopix.storage.atomic import report_disk_full
 from isopix.storage.provenance import with_provenance
 from isopix.storage.run_folder import RunFolder
@@ -30,7 +31,16 @@ Positions = Annotated[
         "the default of networks that have one; repeatable.",
     ),
 ]
-BULKY = ("image", "queries", "maps", "tables", "components", "colours", "explained")  # saved to files only
+LAYOUT_SCORES = ("partial_2d", "partial_raster", "plain_2d", "plain_raster")
+BULKY = (
+    "image",
+    "queries",
+    "maps",
+    "tables",
+    "components",
+    "colors",
+    "explained_variance_ratio",
+)  # saved to files only
 
 
 def analyze(
@@ -72,12 +82,21 @@ def analyze(
     found: dict[str, Numbers] = {}
     reasons: dict[str, str] = {}
     with progress_bar("analysis", len(images)) as done:
-        subject = Subject(loaded, images, image, positions, renormalize, done)
-        for name, result in analyses(subject):
-            if isinstance(result, DoesNotApplyError):
-                reasons[name] = str(result)
+        given = analysis_input(
+            loaded,
+            images,
+            image_index=image,
+            query_positions=positions,
+            renormalize=renormalize,
+            progress=done,
+        )
+        for name, result in run_analyses(given):
+            if isinstance(result, NotApplicable):
+                reasons[name] = result.reason
             else:
-                found[name] = with_provenance({**result, "data": source.name, "split": chosen})
+                found[name] = with_provenance(
+                    {"step": loaded.step, **result, "data": source.name, "split": chosen}
+                )
     _save(folder, found)
     if json:
         short = {name: _without_bulk(numbers) for name, numbers in found.items()}
@@ -91,10 +110,10 @@ def analyze(
     say(f"wrote {', '.join(found)} to {folder.analysis}")
 
 
-def parse_position(word: str) -> Place:
+def parse_position(word: str) -> QueryPosition:
     """Parse `8,16` into row and column, or return `class`. Raises ValueError for anything else."""
-    if word == CLASS:
-        return CLASS
+    if word == CLASS_TOKEN:
+        return CLASS_TOKEN
     parts = word.split(",")
     if len(parts) != 2 or not all(part.strip().isdecimal() for part in parts):
         raise ValueError(f"--position is '{word}'; allowed: ROW,COLUMN such as 8,16, or class")
@@ -104,13 +123,13 @@ def parse_position(word: str) -> Place:
 def _save(folder: RunFolder, found: Mapping[str, Numbers]) -> None:
     """Replace the analyses in the folder by these."""
     folder.analysis.mkdir(exist_ok=True)
-    for name, draw in DRAW.items():
+    for name, draw in ANALYSIS_FIGURES.items():
         stem = folder.analysis / name
         for suffix in (".json", ".png", ".svg"):
             stem.with_suffix(suffix).unlink(missing_ok=True)
         if name in found:
             with report_disk_full(str(stem), folder.analysis):
-                style.save(draw(found[name]), stem, found[name])
+                style.write_figure(draw(found[name]), stem, found[name])
 
 
 def _without_bulk(numbers: Numbers) -> dict[str, Any]:
@@ -118,12 +137,12 @@ def _without_bulk(numbers: Numbers) -> dict[str, Any]:
 
 
 def _print_distance(numbers: Numbers) -> None:
-    uniform = ", ".join(f"{kind} {pixels:.1f}" for kind, pixels in numbers["even_distances"].items())
+    uniform = ", ".join(f"{kind} {pixels:.1f}" for kind, pixels in numbers["uniform_distances"].items())
     rows = []
     for layer in numbers["layers"]:
-        heads = [head["pixels"] for head in layer["heads"]]
-        relative = sum(head["of_even"] for head in layer["heads"]) / len(heads)
-        std = sum(head["deviation"] for head in layer["heads"]) / len(heads)
+        heads = [head["mean"] for head in layer["heads"]]
+        relative = sum(head["relative_to_uniform"] for head in layer["heads"]) / len(heads)
+        std = sum(head["std"] for head in layer["heads"]) / len(heads)
         values = (sum(heads) / len(heads), min(heads), max(heads), std)
         rows.append((layer["layer"], *(f"{value:.2f}" for value in values), f"{relative:.0%}"))
     show_table(
@@ -134,11 +153,12 @@ def _print_distance(numbers: Numbers) -> None:
 
 
 def _print_positions(numbers: Numbers) -> None:
-    if "plane" not in numbers:
+    if "trained" not in numbers:
         return
     rows = [
-        (name, *(f"{numbers[key][score]:.2f}" for score in ("planar", "raster", "near_plane", "near_raster")))
-        for name, key in (("trained", "plane"), ("untrained", "untrained"))
+        (key, *(f"{numbers[key][score]:.2f}" for score in LAYOUT_SCORES))
+        for key in ("trained", "untrained")
+        if key in numbers
     ]
     show_table(
         "Position embeddings: Spearman correlation of similarity with proximity",
@@ -146,16 +166,16 @@ def _print_positions(numbers: Numbers) -> None:
         rows,
     )
     shuffled = numbers["shuffled"]
-    say(f"shuffled positions: 2-D, given raster order: {shuffled['mean']:.3f} ± {shuffled['deviation']:.3f}")
+    say(f"shuffled positions: 2-D, given raster order: {shuffled['mean']:.3f} ± {shuffled['std']:.3f}")
 
 
 def _print_embedding(numbers: Numbers) -> None:
-    tables = [numbers] if numbers["of"] == "filters" else numbers["tables"]
+    tables = [numbers] if numbers["weights"] == "filters" else numbers["tables"]
     rows = [
-        (str(i), *(f"{sum(table['explained'][:count]):.1%}" for count in (1, 2, 3, 8)))
+        (str(i), *(f"{sum(table['explained_variance_ratio'][:count]):.1%}" for count in (1, 2, 3, 8)))
         for i, table in enumerate(tables, start=1)
     ]
-    title = f"PCA of the embedding's {numbers['of']}: variance explained by the leading components"
+    title = f"PCA of the embedding's {numbers['weights']}: variance explained by the leading components"
     show_table(title, ["table", "1", "2", "3", "8"], rows)
 
 
@@ -163,22 +183,25 @@ def _print_biases(numbers: Numbers) -> None:
     rows = [
         (
             str(layer["layer"]),
-            *(f"{layer[key]:.2f}" for key in ("translation", "order", "reach")),
-            f"{layer['radius']}",
+            *(
+                f"{layer[key]:.2f}"
+                for key in ("translation_error", "permutation_error", "receptive_field_mean")
+            ),
+            f"{layer['receptive_field_radius_95']}",
         )
         for layer in numbers["layers"]
     ]
     show_table(
         f"Inductive biases, {numbers['images']} images; uniform receptive field: mean distance "
-        f"{numbers['even_reach']:.1f} positions",
+        f"{numbers['uniform_receptive_field_mean']:.1f} positions",
         ["layer", "translation error", "permutation error", "mean distance", "95 % radius"],
         rows,
     )
 
 
 PRINT: dict[str, Callable[[Numbers], None]] = {
-    "attention-distance": _print_distance,
-    "positions": _print_positions,
-    "embedding": _print_embedding,
-    "biases": _print_biases,
+    "attention_distance": _print_distance,
+    "position_embeddings": _print_positions,
+    "embedding_pca": _print_embedding,
+    "inductive_biases": _print_biases,
 }

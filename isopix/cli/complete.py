@@ -21,7 +21,7 @@ from isopix.cli.loading import (
 from isopix.cli.progress import progress_bar
 from isopix.core.random import generator
 from isopix.generate import complete as completion
-from isopix.generate.sample import Sampling, require_causal
+from isopix.generate.sample import SamplingConfig, require_sampling
 from isopix.plots import images as pictures
 from isopix.storage.run_folder import RunFolder
 
@@ -59,22 +59,22 @@ def complete(
     """
     load_plugins(plugin)
     folder, loaded = RunFolder.open(run), load_network(run, device)
-    require_causal(loaded.network)
+    require_sampling(loaded.network)
     source, chosen = select_split(loaded, data, split, limit)
     images = first_images(source, chosen, count)
     prompt_rows = loaded.recipe.grid.rows // 2 if rows is None else rows
-    sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p)
+    sampling = SamplingConfig(temperature=temperature, top_k=top_k, top_p=top_p)
     with progress_bar("sampling", loaded.recipe.grid.positions) as done:
         completed = completion.complete(
             loaded.network,
             images.to(loaded.network.device),
             rows=prompt_rows,
-            each=each,
+            samples_per_prompt=each,
             sampling=sampling,
             generator=generator(seed, "complete"),
             progress=done,
         )
-    picture = pictures.completions(images, completed.cpu(), rows=prompt_rows, each=each)
+    picture = pictures.completion_grid(images, completed.cpu(), rows=prompt_rows, samples_per_prompt=each)
     name = f"completions-{loaded.step:08d}-rows{prompt_rows}-seed{seed}"
     numbers = {"kind": "completions", "step": loaded.step, "seed": seed, "count": count}
     numbers |= {"rows": prompt_rows, "each": each, "data": data or loaded.recipe.data.source, "split": chosen}

@@ -163,8 +163,8 @@ def _save_figures(
     stem = out.with_suffix("")
     counts = None if stored.counts is None else stored.counts.tolist()
     title = f"{len(stored.colors)} colors: {stored.source}"
-    figure = plots.palette(stored.colors, stored.counts, title=title)
-    written = style.save(figure, stem, {**numbers, "rgb": stored.colors.tolist(), "counts": counts})
+    figure = plots.plot_palette(stored.colors, stored.counts, title=title)
+    written = style.write_figure(figure, stem, {**numbers, "rgb": stored.colors.tolist(), "counts": counts})
     if images is None:
         return list(written)
     split = images.test if len(images.test) else images.train
@@ -173,9 +173,9 @@ def _save_figures(
     palette = Palette(stored.colors, Grid(rows, cols))
     after = palette.decode(palette.encode(before))
     errors = (before.double() - after.double()).square().mean(dim=(1, 2, 3)).sqrt()
-    figure = plots.before_after(before, after)
+    figure = plots.plot_quantization(before, after)
     name = stem.with_name(f"{stem.name}-images")
-    return [*written, *style.save(figure, name, {"rmse_per_image": errors.tolist()})]
+    return [*written, *style.write_figure(figure, name, {"rmse_per_image": errors.tolist()})]
 
 
 def _print(stored: PaletteFile, numbers: Numbers, written: list[Path], *, json: bool) -> None:
@@ -203,7 +203,7 @@ def _format_row(values: Numbers) -> tuple[str, ...]:
 def _swatches(stored: PaletteFile) -> Text:
     """Draw the palette with colored terminal cells."""
     text = Text()
-    for line in plots.arrange(stored.colors, plots.oklab(stored.colors)).int().tolist():
+    for line in plots.arrange_colors(stored.colors, plots.oklab(stored.colors)).int().tolist():
         for red, green, blue in line:
             text.append("  ", style=f"on rgb({red},{green},{blue})")
         text.append("\n")

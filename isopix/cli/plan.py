@@ -12,7 +12,7 @@ from isopix.cli.progress import format_duration
 from isopix.core import device as devices
 from isopix.papers import vit
 from isopix.recipes import registry
-from isopix.recipes.cost import memory_of, of_recipe
+from isopix.recipes.cost import recipe_cost, recipe_memory
 from isopix.recipes.recipe import Recipe
 
 Hours = Annotated[
@@ -40,7 +40,7 @@ def plan(
     device: Device = "auto",
     device_hours: Hours = None,
     price: float | None = None,
-    mfu: float = cost.UTILISATION,
+    mfu: float = cost.MFU,
     plugin: Plugins = None,
     review: Review = False,
     json: Json = False,
@@ -70,12 +70,12 @@ def plan(
         raise ValueError("plan needs a recipe, as in `isopix plan igpt.s`, or --review")
     resolved = registry.resolve(recipe, file=file, assignments=settings).recipe
     numbers = estimate(resolved, devices.select_device(device))
-    costs = cost.rents(
+    costs = cost.device_costs(
         numbers["images"] * numbers["training_flops"],
         resolved.train.precision,
         devices=device_hours or (),
-        utilisation=mfu,
-        price=price,
+        mfu=mfu,
+        price_per_hour=price,
     )
     numbers |= {"mfu": mfu, "device_hours": [each._asdict() for each in costs]}
     if json:
@@ -87,15 +87,17 @@ def plan(
 
 def estimate(resolved: Recipe, where: torch.device) -> dict[str, Any]:
     """Return parameters, FLOPs, memory and estimated training time on this device."""
-    costs, memory = of_recipe(resolved), memory_of(resolved)
-    rate = cost.speed(where, resolved.train.precision, resolved.model.width) / costs.training_flops
+    costs, memory = recipe_cost(resolved), recipe_memory(resolved)
+    rate = (
+        cost.training_throughput(where, resolved.train.precision, resolved.model.width) / costs.training_flops
+    )
     images = resolved.train.steps * resolved.train.batch_size
     return {
         "recipe": resolved.name,
         "positions": resolved.grid.positions,
         **costs._asdict(),
         **memory._asdict(),
-        "step_bytes": memory.bytes(resolved.train.batch_size // resolved.train.accumulate),
+        "step_bytes": memory.step_bytes(resolved.train.batch_size // resolved.train.accumulate),
         "free_bytes": devices.free_memory(where),
         "images": images,
         "device": devices.describe_device(where),
@@ -125,12 +127,12 @@ def _print_estimate(resolved: Recipe, numbers: Mapping[str, Any]) -> None:
     ]
     show_table(title, ["quantity", "value"], rows)
     device = numbers["device"]
-    say(f"The time assumes {cost.UTILISATION:.0%} of the measured matmul throughput of {device}.")
+    say(f"The time assumes {cost.MFU:.0%} of the measured matmul throughput of {device}.")
 
 
-def _print_device_hours(costs: Sequence[cost.Rent], precision: str, mfu: float) -> None:
+def _print_device_hours(costs: Sequence[cost.DeviceCost], precision: str, mfu: float) -> None:
     """Print the training time on other devices."""
-    price = [] if costs[0].money is None else ["cost"]
+    price = [] if costs[0].price is None else ["cost"]
     rows = []
     for name, peak, *spent in costs:
         amounts = [format_amount(each) for each in spent if each is not None]
@@ -141,7 +143,7 @@ def _print_device_hours(costs: Sequence[cost.Rent], precision: str, mfu: float) 
 
 def _print_review(*, json: bool) -> None:
     """Print the cost table of the review, with the figures that it states and their corrections."""
-    costs = [(vit.bill(each), each.words) for each in vit.TRAININGS]
+    costs = [(vit.training_price(each), each.review_price) for each in vit.PUBLISHED_TRAININGS]
     if json:
         networks = [{**found._asdict(), "review": words} for found, words in costs]
         show_json({"networks": networks, "corrections": list(vit.CORRECTIONS)})
@@ -159,7 +161,7 @@ def _print_review(*, json: bool) -> None:
     columns = [
         "network",
         "TPUv3 hours",
-        f"cost at ${vit.MACHINE + vit.TPU}/h",
+        f"cost at ${vit.VM_PRICE + vit.TPU_PRICE}/h",
         "review",
         "days on four V100s",
     ]

@@ -35,11 +35,11 @@ def reconstruct(
     """
     load_plugins(plugin)
     folder, loaded = RunFolder.open(run), load_network(run, device)
-    reconstruction.require_masked(loaded.network)
+    reconstruction.require_masked_inputs(loaded.network)
     source, chosen = select_split(loaded, data, split, limit)
     images = first_images(source, chosen, count).to(loaded.network.device)
     found = reconstruction.reconstruct(loaded.network, images, generator=generator(seed, "hide"))
-    picture = pictures.reconstructions(found.cpu())
+    picture = pictures.reconstruction_grid(found.cpu())
     numbers = {"kind": "reconstructions", "step": loaded.step, "seed": seed, "count": count}
     numbers |= {"data": data or loaded.recipe.data.source, "split": chosen, "accuracy": found.accuracy}
     save_figure(folder, f"reconstructions-{loaded.step:08d}-seed{seed}", picture, numbers, json=json)

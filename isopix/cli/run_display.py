@@ -12,7 +12,7 @@ from isopix.cli.console import say, show_json, warn
 from isopix.cli.progress import TrainingLine
 from isopix.core import device as devices
 from isopix.core.command_line import command_line
-from isopix.recipes.cost import of_recipe
+from isopix.recipes.cost import recipe_cost
 from isopix.recipes.recipe import Recipe
 from isopix.runs.pretrain import Outcome, Watch
 from isopix.storage.log import read_log
@@ -32,7 +32,7 @@ def progress_display(
 
     Raises ValueError for parts that cannot be combined.
     """
-    flops, peak = of_recipe(recipe).training_flops, devices.peak_flops(device, recipe.train.precision)
+    flops, peak = recipe_cost(recipe).training_flops, devices.peak_flops(device, recipe.train.precision)
     if json:
         yield Watch(_note, tensorboard=tensorboard)
         return

@@ -36,7 +36,7 @@ def sample(
     """
     load_plugins(plugin)
     folder, loaded = RunFolder.open(run), load_network(run, device)
-    settings = sampling.Sampling(temperature=temperature, top_k=top_k, top_p=top_p)
+    settings = sampling.SamplingConfig(temperature=temperature, top_k=top_k, top_p=top_p)
     with progress_bar("sampling", loaded.recipe.grid.positions) as done:
         images = sampling.sample(
             loaded.network, count, sampling=settings, generator=generator(seed, "sample"), progress=done
@@ -44,4 +44,4 @@ def sample(
     numbers = {"kind": "samples", "step": loaded.step, "seed": seed, "count": count}
     numbers |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}
     name = f"samples-{loaded.step:08d}-seed{seed}"
-    save_figure(folder, name, pictures.samples(images.cpu()), numbers, json=json)
+    save_figure(folder, name, pictures.sample_grid(images.cpu()), numbers, json=json)

@@ -20,7 +20,7 @@ from isopix.cli.loading import evaluation_images, load_network
 from isopix.cli.progress import progress_bar
 from isopix.codecs.palette_file import OPENAI_FINGERPRINT
 from isopix.core.device import Precision
-from isopix.papers.claim import Claim, matching
+from isopix.papers.claim import Claim, find_claim
 from isopix.papers.igpt import TEST_LOSSES
 from isopix.runs.load import Loaded, newest
 from isopix.storage import checkpoint
@@ -69,7 +69,7 @@ def verify(
     with progress_bar("test loss", len(test)) as done:
         task = Pretraining(loaded.network)
         nats = held_out(task, test, seed=seed, precision=precision, progress=done)["loss_nats"]
-    claim = matching(TEST_LOSSES, loaded.recipe, loaded.network.codec)
+    claim = find_claim(TEST_LOSSES, loaded.recipe, loaded.network.codec)
     settings = {"data": images.name, "images": len(test), "precision": precision, "seed": seed}
     values = {"checkpoint": str(folder), "files": files} | _values(loaded, nats, claim) | settings
     if json:

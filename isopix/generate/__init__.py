@@ -1,1 +1,1 @@
-"""Pictures out of a model: samples, completions, reconstructions."""
+"""Image generation: samples, completions and reconstructions."""

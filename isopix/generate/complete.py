@@ -1,11 +1,11 @@
-"""Completion: sampling on a canvas whose first rows are given."""
+"""Image completion: sampling given the first rows of an image."""
 
 from collections.abc import Callable
 
 import torch
 
 from isopix.core.types import Images
-from isopix.generate.sample import Painted, Sampling, paint
+from isopix.generate.sample import SampledImages, SamplingConfig, fill_in
 from isopix.objectives.network import Network
 
 
@@ -14,25 +14,24 @@ def complete(
     images: Images,
     *,
     rows: int,
-    each: int = 1,
-    sampling: Sampling,
+    samples_per_prompt: int = 1,
+    sampling: SamplingConfig,
     generator: torch.Generator,
     progress: Callable[[int], None] = lambda position: None,
-) -> Painted:
-    """`each` completions of every image from its first `rows` rows, next to one another: [B*each 3 H W].
+) -> SampledImages:
+    """Complete every image from its first `rows` rows of positions; the iGPT paper gives the upper half.
 
-    The paper gives half the rows. Raises ValueError if `rows` leaves nothing given or nothing to paint.
+    Returns [B * samples_per_prompt, 3, H, W]; the completions of one image are adjacent. Raises ValueError if
+    `rows` leaves no row to condition on or no row to sample.
     """
     grid = network.codec.grid
     if not 0 < rows < grid.rows:
-        raise ValueError(
-            f"rows {rows} is not possible for an image of {grid.rows} rows; allowed: 1 to {grid.rows - 1}"
-        )
-    return paint(
+        raise ValueError(f"rows must be between 1 and {grid.rows - 1} for this model; got {rows}")
+    return fill_in(
         network,
         images,
         start=rows * grid.cols,
-        each=each,
+        samples_per_prompt=samples_per_prompt,
         sampling=sampling,
         generator=generator,
         progress=progress,

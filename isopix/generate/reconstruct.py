@@ -1,6 +1,4 @@
-"""Reconstruction: hide positions as in training, name what was hidden from what is left, and draw it into the
-picture.
-"""
+"""Reconstruction: mask positions as in training, and predict their codes from the visible positions."""
 
 from math import isqrt
 from typing import NamedTuple
@@ -13,65 +11,63 @@ from torch import Tensor
 from isopix.core.types import Images, Mask
 from isopix.objectives.network import Network
 
-Pixels = Bool[Tensor, "B H W"]
+PixelMask = Bool[Tensor, "B H W"]
 
 
 class Reconstruction(NamedTuple):
-    """The `original` as the network sees it, and what was `hidden` of it, position by position or code by
-    code. `target` and `answer` are the original but for hidden positions: there stand the codes that were
-    asked for, and those that the network named.
+    """The `original` images as the network reads them, the `mask`, by position or by code, and two copies of
+    the original whose masked positions hold the `target` codes, or the network's `prediction` of them.
 
-    `accuracy` is the share of hidden codes named exactly.
+    `accuracy` is the fraction of masked codes predicted exactly.
     """
 
     original: Images
-    hidden: Mask
+    mask: Mask
     target: Images
-    answer: Images
+    prediction: Images
     accuracy: float
 
     @property
-    def unseen(self) -> Pixels:
-        """True: a pixel of a position of which anything was hidden."""
-        return _pixels(self.hidden, self.original)
+    def pixel_mask(self) -> PixelMask:
+        """True for the pixels of a position of which any code is masked."""
+        return _pixel_mask(self.mask, self.original)
 
     def cpu(self) -> "Reconstruction":
-        """A copy of its own on the CPU."""
-        original, hidden, target, answer = (part.cpu().clone() for part in self[:4])
-        return Reconstruction(original, hidden, target, answer, self.accuracy)
+        """Return a copy on the CPU."""
+        original, mask, target, prediction = (part.cpu().clone() for part in self[:4])
+        return Reconstruction(original, mask, target, prediction, self.accuracy)
 
 
 @torch.inference_mode()
 def reconstruct(network: Network, images: Images, *, generator: torch.Generator) -> Reconstruction:
-    """The likeliest code at every hidden position, all in one pass (iGPT section 2.1: BERT).
+    """Predict the most likely code of every masked position in one pass (BERT; iGPT section 2.1).
 
-    Raises ValueError for an autoregressive network, which hides nothing.
+    Raises ValueError for a network that masks no inputs.
     """
-    require_masked(network)
-    problem = network.prepare(images, generator)
-    hidden, codec = problem.graded, network.codec  # all of it, also what training leaves in sight or swaps
-    named = network.likeliest(images, hidden)
-    answer = torch.where(hidden, named, problem.answers)
-    right = (named == problem.answers)[hidden.expand_as(named)].float().mean()
+    require_masked_inputs(network)
+    batch = network.prepare(images, generator)
+    mask, codec = batch.graded, network.codec  # also the positions that training keeps visible or replaces
+    predicted = network.likeliest(images, mask)
+    correct = (predicted == batch.answers)[mask.expand_as(predicted)].float().mean()
     original: Images = network.backbone.stem.seen(images)
-    unseen = _pixels(hidden, images)[:, None]
-    target, answered = (
-        torch.where(unseen, codec.decode(codes), original) for codes in (problem.answers, answer)
+    pixels = _pixel_mask(mask, images)[:, None]
+    target, prediction = (
+        torch.where(pixels, codec.decode(codes), original)
+        for codes in (batch.answers, torch.where(mask, predicted, batch.answers))
     )
-    return Reconstruction(original, hidden, target, answered, float(right))
+    return Reconstruction(original, mask, target, prediction, float(correct))
 
 
-def require_masked(network: Network) -> None:
-    """Raises ValueError for an autoregressive network, and says what it can do instead."""
+def require_masked_inputs(network: Network) -> None:
+    """Raise ValueError for an autoregressive network, which has no masked positions to reconstruct."""
     if network.objective.paints:
         raise ValueError(
-            "this model was trained with the autoregressive objective, and hides nothing to reconstruct; "
-            "it can draw images (isopix sample) and complete them from their first rows (isopix complete)"
+            "this model was trained with the autoregressive objective, which masks no inputs to reconstruct; "
+            "it can sample images (isopix sample) and complete them from their first rows (isopix complete)"
         )
 
 
-def _pixels(hidden: Mask, images: Images) -> Pixels:
-    """The pixels of positions of which anything is hidden."""
+def _pixel_mask(mask: Mask, images: Images) -> PixelMask:
     height, width = images.shape[2:]
-    cell = isqrt(height * width // hidden.shape[1])
-    return repeat(hidden.any(-1), "b (h w) -> b (h p) (w q)", h=height // cell, p=cell, q=cell)
+    side = isqrt(height * width // mask.shape[1])
+    return repeat(mask.any(-1), "b (h w) -> b (h p) (w q)", h=height // side, p=side, q=side)

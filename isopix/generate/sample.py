@@ -1,4 +1,4 @@
-"""Sampling is painting: the state is an image, and each position is drawn from what stands before it."""
+"""Autoregressive sampling: the state is an image whose positions are sampled in raster order."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -14,16 +14,15 @@ from isopix.objectives.network import Network
 
 NextLogits = Float[Tensor, "B Q K"]
 NextCodes = Codes  # [B 1 Q]
-Painted = UInt8[Tensor, "_ 3 H W"]  # as many as asked for
+SampledImages = UInt8[Tensor, "_ 3 H W"]  # as many as requested
 
 
 @config
-class Sampling:
-    """How a code is drawn from its logits: `temperature` 1 and no cuts is the model's own distribution
-    (the paper's).
+class SamplingConfig:
+    """Settings of sampling from logits; the defaults sample from the model's own distribution, as the paper.
 
-    `top_k` keeps the k likeliest codes; `top_p` the fewest likeliest whose probabilities reach p, after
-    temperature.
+    `temperature` divides the logits. `top_k` keeps the k most likely codes. `top_p` keeps the smallest set of
+    most likely codes whose probabilities, after temperature, sum to at least p (nucleus sampling).
     """
 
     temperature: float = 1.0
@@ -33,37 +32,37 @@ class Sampling:
     def __post_init__(self) -> None:
         if not 0 < self.temperature < math.inf:
             raise ValueError(
-                f"temperature {self.temperature} must be a number greater than 0; "
-                "top_k=1 takes the likeliest code"
+                f"temperature {self.temperature} must be a finite number greater than 0; "
+                "use top_k=1 for greedy decoding"
             )
         if self.top_k is not None and self.top_k < 1:
             raise ValueError(f"top_k {self.top_k} must be at least 1")
         if self.top_p is not None and not 0 < self.top_p <= 1:
-            raise ValueError(f"top_p {self.top_p} must lie in (0, 1]")
+            raise ValueError(f"top_p {self.top_p} must be in (0, 1]")
 
-    def draw(self, logits: NextLogits, generator: torch.Generator) -> NextCodes:
-        """One code for each row; chance comes from the CPU, so that every device draws alike."""
-        chances = self.probabilities(logits).flatten(0, 1).cpu()
-        drawn = torch.multinomial(chances, 1, generator=generator)
-        return drawn.view(len(logits), 1, -1).to(logits.device)
+    def sample_codes(self, logits: NextLogits, generator: torch.Generator) -> NextCodes:
+        """Sample one code per row, on the CPU so that the result does not depend on the device."""
+        probabilities = self.probabilities(logits).flatten(0, 1).cpu()
+        codes = torch.multinomial(probabilities, 1, generator=generator)
+        return codes.view(len(logits), 1, -1).to(logits.device)
 
     def probabilities(self, logits: NextLogits) -> NextLogits:
-        """Probabilities after temperature, top-k and top-p; ties at a cut stay in."""
+        """Return probabilities after temperature, top-k and top-p; codes tied at a cutoff are kept."""
         logits = logits.float() / self.temperature
         if self.top_k is not None and self.top_k < logits.shape[-1]:
-            least = logits.topk(self.top_k).values[..., -1:]
-            logits = logits.masked_fill(logits < least, -torch.inf)
-        chances = logits.softmax(-1)
+            cutoff = logits.topk(self.top_k).values[..., -1:]
+            logits = logits.masked_fill(logits < cutoff, -torch.inf)
+        probabilities = logits.softmax(-1)
         if self.top_p is not None and self.top_p < 1:
-            ranked = chances.sort(descending=True).values
+            ranked = probabilities.sort(descending=True).values
             kept = ranked.cumsum(-1) - ranked < self.top_p
-            least = ranked.masked_fill(~kept, torch.inf).amin(-1, keepdim=True)
-            chances = chances.masked_fill(chances < least, 0)
-        return chances / chances.sum(-1, keepdim=True)
+            cutoff = ranked.masked_fill(~kept, torch.inf).amin(-1, keepdim=True)
+            probabilities = probabilities.masked_fill(probabilities < cutoff, 0)
+        return probabilities / probabilities.sum(-1, keepdim=True)
 
 
-class Stroke(NamedTuple):
-    """One painted position: its codes [B 1 Q], and the logits [B Q K] from which they were drawn."""
+class DecodeStep(NamedTuple):
+    """One sampled position: its codes [B 1 Q], and the logits [B Q K] they were sampled from."""
 
     position: int
     codes: NextCodes
@@ -71,56 +70,64 @@ class Stroke(NamedTuple):
 
 
 @torch.inference_mode()
-def strokes(
+def decode_steps(
     network: Network,
-    canvas: Images,
+    prompt: Images,
     *,
     start: int,
-    each: int = 1,
-    sampling: Sampling,
+    samples_per_prompt: int = 1,
+    sampling: SamplingConfig,
     generator: torch.Generator,
-) -> Iterator[Stroke]:
-    """Paint positions `start`, `start` + 1 .. of every canvas, `each` times over from the same beginning.
+) -> Iterator[DecodeStep]:
+    """Sample positions `start`, `start` + 1, ... of every prompt image, `samples_per_prompt` times.
 
-    What stands before `start`, in the colours of the codec, is read in one pass and kept for all of the
-    `each` paintings, which stand next to one another. Raises ValueError if the network cannot paint.
+    The positions before `start`, quantized by the codec, are computed once and cached for all samples of a
+    prompt, which are adjacent in the batch. Raises ValueError if the network cannot sample.
     """
-    require_causal(network)
+    require_sampling(network)
     backbone = network.backbone
-    canvas = network.codec.decode(network.codec.encode(canvas))
+    prompt = network.codec.decode(network.codec.encode(prompt))
     caches = backbone.caches()
-    tokens = backbone.step(backbone.enter(canvas)[:, : start + 1], caches)[:, -1:]
-    tokens = tokens.repeat_interleave(each, 0)
-    if each > 1:
+    tokens = backbone.step(backbone.enter(prompt)[:, : start + 1], caches)[:, -1:]
+    tokens = tokens.repeat_interleave(samples_per_prompt, 0)
+    if samples_per_prompt > 1:
         for cache in caches:
-            cache.repeat(each)
+            cache.repeat(samples_per_prompt)
     for position in range(start, backbone.grid.positions):
         logits = network.head.logits(tokens)[:, 0]
-        codes = sampling.draw(logits, generator)
-        yield Stroke(position, codes, logits)
+        codes = sampling.sample_codes(logits, generator)
+        yield DecodeStep(position, codes, logits)
         if position + 1 < backbone.grid.positions:
-            cells = network.codec.decode(codes, Grid(1, 1))
-            tokens = backbone.step(backbone.follow(cells, position + 1), caches)
+            patches = network.codec.decode(codes, Grid(1, 1))
+            tokens = backbone.step(backbone.follow(patches, position + 1), caches)
 
 
-def paint(
+def fill_in(
     network: Network,
-    canvas: Images,
+    prompt: Images,
     *,
     start: int = 0,
-    each: int = 1,
-    sampling: Sampling,
+    samples_per_prompt: int = 1,
+    sampling: SamplingConfig,
     generator: torch.Generator,
     progress: Callable[[int], None] = lambda position: None,
-) -> Painted:
-    """Keep the first `start` positions of each canvas, in raster order, and draw the rest; [B*each 3 H W].
+) -> SampledImages:
+    """Keep the first `start` positions of each prompt image, in raster order, and sample the others.
 
-    `progress` is told every position as it is painted. Raises ValueError if the network cannot paint.
+    Returns [B * samples_per_prompt, 3, H, W]. `progress` is called with each sampled position. Raises
+    ValueError if the network cannot sample.
     """
-    codes = network.codec.encode(canvas).repeat_interleave(each, 0)
-    for stroke in strokes(network, canvas, start=start, each=each, sampling=sampling, generator=generator):
-        codes[:, stroke.position] = stroke.codes[:, 0]
-        progress(stroke.position)
+    codes = network.codec.encode(prompt).repeat_interleave(samples_per_prompt, 0)
+    for step in decode_steps(
+        network,
+        prompt,
+        start=start,
+        samples_per_prompt=samples_per_prompt,
+        sampling=sampling,
+        generator=generator,
+    ):
+        codes[:, step.position] = step.codes[:, 0]
+        progress(step.position)
     return network.codec.decode(codes)
 
 
@@ -128,21 +135,21 @@ def sample(
     network: Network,
     count: int,
     *,
-    sampling: Sampling,
+    sampling: SamplingConfig,
     generator: torch.Generator,
     progress: Callable[[int], None] = lambda position: None,
-) -> Painted:
-    """`count` images from nothing. Raises ValueError if the network cannot paint."""
+) -> SampledImages:
+    """Sample `count` images unconditionally. Raises ValueError if the network cannot sample."""
     grid, cell = network.codec.grid, network.codec.patch_size
     shape = (count, 3, grid.rows * cell, grid.cols * cell)
     blank = torch.zeros(shape, dtype=torch.uint8, device=network.device)
-    return paint(network, blank, sampling=sampling, generator=generator, progress=progress)
+    return fill_in(network, blank, sampling=sampling, generator=generator, progress=progress)
 
 
-def require_causal(network: Network) -> None:
-    """Raises ValueError for a network that sees all sides, and says what it can do instead."""
+def require_sampling(network: Network) -> None:
+    """Raise ValueError unless the network predicts every code from the codes before it."""
     if not network.objective.paints:
         raise ValueError(
-            "this model was trained with the masked objective and cannot paint pixel by pixel; "
-            "it can fill in hidden pixels (isopix reconstruct) and be probed (isopix probe)"
+            "this model was trained with the masked objective and cannot sample images; "
+            "it can reconstruct masked pixels (isopix reconstruct) and be probed (isopix probe)"
         )

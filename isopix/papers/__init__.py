@@ -1,1 +1,1 @@
-"""What the papers, and the code and blogs of their authors, claim: published numbers with their protocol."""
+"""Published results of the papers and of their authors' code and blogs, with the protocol of each number."""

@@ -1,4 +1,4 @@
-"""Claim: a published number, the network that it is of, and how it was measured."""
+"""Claim: a published number, the recipe it was published for, and how it was measured."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,28 +9,29 @@ from isopix.recipes.recipe import NETWORK, Recipe
 
 @dataclass(frozen=True)
 class Claim:
-    """`value` in `unit`, published in `source` for the network of `recipe`, measured by `protocol`."""
+    """`value` in `unit`, published in `source` for the model of `recipe` and measured by `protocol`."""
 
     recipe: Recipe
     protocol: str
     value: float
     unit: str
     source: str
-    palette: str  # the fingerprint of the palette that the number depends on
-    step: int  # of training, after which it was measured
+    codec_fingerprint: str  # of the palette that the number depends on
+    step: int  # training steps before the measurement
 
-    def is_of(self, recipe: Recipe, codec: Codec) -> bool:
-        """Whether a network of this recipe and codec is such a one as the number was published for, after
-        however many steps.
-        """
-        return _network(recipe) == _network(self.recipe) and codec.fingerprint() == self.palette
-
-
-def matching(claims: Iterable[Claim], recipe: Recipe, codec: Codec) -> Claim | None:
-    """The claim about such a network, if there is one."""
-    return next((claim for claim in claims if claim.is_of(recipe, codec)), None)
+    def applies_to(self, recipe: Recipe, codec: Codec) -> bool:
+        """Return whether `recipe` and `codec` describe the published model, after any number of steps."""
+        return (
+            _model_settings(recipe) == _model_settings(self.recipe)
+            and codec.fingerprint() == self.codec_fingerprint
+        )
 
 
-def _network(recipe: Recipe) -> tuple[object, ...]:
-    """What makes two networks the same function of their weights; their codecs are compared by themselves."""
+def find_claim(claims: Iterable[Claim], recipe: Recipe, codec: Codec) -> Claim | None:
+    """Return the first claim that applies to this model, or None."""
+    return next((claim for claim in claims if claim.applies_to(recipe, codec)), None)
+
+
+def _model_settings(recipe: Recipe) -> tuple[object, ...]:
+    """Return the settings that define the function of the weights; codecs are compared by fingerprint."""
     return (*(getattr(recipe, name) for name in NETWORK if name != "codec"), recipe.grid)

@@ -13,9 +13,9 @@ def _test_loss(recipe: Recipe, nats: float) -> Claim:
         recipe=recipe,
         protocol="ImageNet's validation images, shorter side 224, centre crop, then 32×32; all positions",
         value=nats,
-        unit="nats a pixel",
+        unit="nats per pixel",
         source="the README of OpenAI's image-gpt",
-        palette=OPENAI_FINGERPRINT,
+        codec_fingerprint=OPENAI_FINGERPRINT,
         step=1_000_000,
     )
 

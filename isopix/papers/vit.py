@@ -1,35 +1,35 @@
-"""The Vision Transformer and a review of it: what pre-training costs, as the review reckons, corrected.
+"""Cost of pre-training the Vision Transformer: the figures of a review, recomputed and corrected.
 
-The review ("Them Numbers be Shocking") prices the TPU-days of the Vision Transformer's table 2 and compares a
-server of four V100s.
+The review ("Them Numbers be Shocking") prices the TPU-days of table 2 of the Vision Transformer paper, and
+compares them with a server of four V100 GPUs.
 """
 
 from typing import NamedTuple
 
-# What does not follow from what the review itself assumes.
+# Where the review's text does not follow from its own assumptions.
 CORRECTIONS = (
-    "The review says 110 days of four V100s for ViT-L/16; 680 / 6.08 is 111.8.",
-    "It says $8K for these days; nothing that it states supports that.",
+    "The review states 110 days of four V100s for ViT-L/16; 680 / 6.08 is 111.8.",
+    "It states $8K for these days; nothing in the review supports this number.",
 )
 
-# The review's prices of an hour, in dollars: a virtual machine (n1-standard-2), a preemptible TPUv3.
-MACHINE, TPU = 0.095, 2.40
-# Its speed of four V100s by that of one TPU: four in parallel, 5 % lost between them, mixed precision.
-V100S, KEPT, MIXED = 4, 0.95, 1.6
+# The review's prices in dollars per hour: a virtual machine (n1-standard-2) and a preemptible TPUv3.
+VM_PRICE, TPU_PRICE = 0.095, 2.40
+# The review's speed of a server relative to one TPU: four V100s, 5 % lost in parallel, mixed precision.
+NUM_V100, PARALLEL_EFFICIENCY, MIXED_PRECISION_SPEEDUP = 4, 0.95, 1.6
 
 
-class Published(NamedTuple):
-    """A network, what its pre-training took (Vision Transformer, table 2), and the review's words for what
-    that costs; None where it has none.
+class PublishedTraining(NamedTuple):
+    """A model, its pre-training time (Vision Transformer, table 2), and the price that the review states for
+    it, if any.
     """
 
     network: str
     tpu_days: float
-    words: str | None = None
+    review_price: str | None = None
 
 
-class Bill(NamedTuple):
-    """The same reckoned out: TPU-hours, dollars of these, and days of four V100s."""
+class TrainingPrice(NamedTuple):
+    """TPU-hours, their price in dollars, and days on a server of four V100s."""
 
     network: str
     tpu_hours: float
@@ -37,16 +37,16 @@ class Bill(NamedTuple):
     v100_days: float
 
 
-TRAININGS = (
-    Published("ViT-H/14", 2500, "$150K"),
-    Published("ViT-L/16", 680, "$41K"),
-    Published("BiT-L (ResNet-152x4)", 9900),
-    Published("Noisy Student (EfficientNet-L2)", 12300),
+PUBLISHED_TRAININGS = (
+    PublishedTraining("ViT-H/14", 2500, "$150K"),
+    PublishedTraining("ViT-L/16", 680, "$41K"),
+    PublishedTraining("BiT-L (ResNet-152x4)", 9900),
+    PublishedTraining("Noisy Student (EfficientNet-L2)", 12300),
 )
 
 
-def bill(training: Published) -> Bill:
-    """hours = 24 x days; dollars = hours x (0.095 + 2.40); V100-days = days / (4 x 0.95 x 1.6)."""
+def training_price(training: PublishedTraining) -> TrainingPrice:
+    """hours = 24 * days; dollars = hours * (0.095 + 2.40); V100 days = days / (4 * 0.95 * 1.6)."""
     hours = 24 * training.tpu_days
-    speed = V100S * KEPT * MIXED
-    return Bill(training.network, hours, hours * (MACHINE + TPU), training.tpu_days / speed)
+    speedup = NUM_V100 * PARALLEL_EFFICIENCY * MIXED_PRECISION_SPEEDUP
+    return TrainingPrice(training.network, hours, hours * (VM_PRICE + TPU_PRICE), training.tpu_days / speedup)

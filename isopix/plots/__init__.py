@@ -1,1 +1,1 @@
-"""Numbers to figures."""
+"""Figures from numbers."""

@@ -1,4 +1,4 @@
-"""Curves: the loss of a run over its steps, and the accuracy of a probe over the layers."""
+"""Loss curves over training steps, and probe accuracy over layers."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,126 +10,140 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
 from isopix.plots import style
 
-Record = Mapping[str, Any]  # a line of a run's log
-Evidence = Mapping[str, Any]  # as `transfer.evidence.Evidence.to_dict` gives it
+LogRecord = Mapping[str, Any]  # a line of a run's log
+ProbeRecord = Mapping[str, Any]  # a probe's report, as a run folder holds it
 
 WIDTH, HEIGHT = 5.6, 3.7  # inches: half a page on a screen, a column in print
-SMOOTHING = 0.04  # of all points make one of the smoothed line
-LINE = 0.062  # of the axes' height that a line of text takes
-NAT = 1 / math.log(2)  # bits
-PIXELS = "raw pixels"  # the control, by its name in the evidence
+SMOOTHING = 0.04  # window of the running mean, as a fraction of all points
+LABEL_HEIGHT = 0.062  # of a line of text, as a fraction of the height of the axes
+BITS_PER_NAT = 1 / math.log(2)
+RAW_PIXELS = "raw pixels"  # the name of this baseline in a probe's report
 
 
-class Label(NamedTuple):
-    """The name of a curve, to stand at its right end."""
+class CurveLabel(NamedTuple):
+    """The label of a curve, placed to the right of the axes at height `y`."""
 
-    height: float
+    y: float
     text: str
-    colour: str
+    color: str
 
 
-@style.paper()
-def loss(
-    records: Sequence[Record], levels: int | None, *, code: str = "code", graded: str = "loss_nats"
+@style.figure_style()
+def plot_loss(
+    records: Sequence[LogRecord],
+    vocab_size: int | None,
+    *,
+    unit: str = "code",
+    loss_key: str = "loss_nats",
 ) -> Figure:
-    """Training, validation and test loss in nats (left) and bits (right) a `code`; untrained it is ln K where
-    K `levels` then have the same chance. `graded` is what evaluations call it.
+    """Plot training, validation and test loss in nats (left axis) and bits (right axis) per `unit`.
+
+    A dotted line at ln `vocab_size` marks the untrained loss, if given. `loss_key` is the field of evaluation
+    records that holds the loss.
     """
-    drawn = style.figure(HEIGHT, WIDTH)
-    axes = drawn.add_subplot()
-    if levels is not None:
-        _chance(axes, levels)
+    figure = style.new_figure(HEIGHT, WIDTH)
+    axes = figure.add_subplot()
+    if vocab_size is not None:
+        _untrained_loss(axes, vocab_size)
     train = _points(records, "train")
     if len(train):
-        axes.plot(*train.T, color=style.LINES[0], linewidth=0.6, alpha=0.4)
-        axes.plot(train[:, 0], smooth(train[:, 1]), color=style.LINES[0], label="training")
-    for split, colour, mark in (("validation", style.LINES[1], "o"), ("test", style.INK, "D")):
-        points = _points(records, "evaluation", split, graded)
+        axes.plot(*train.T, color=style.COLORS[0], linewidth=0.6, alpha=0.4)
+        axes.plot(train[:, 0], running_mean(train[:, 1]), color=style.COLORS[0], label="training")
+    for split, color, marker in (("validation", style.COLORS[1], "o"), ("test", style.TEXT_COLOR, "D")):
+        points = _points(records, "evaluation", split, loss_key)
         if len(points):
-            name = f"{split} {points[-1, 1]:.2f}"
-            axes.plot(*points.T, mark, color=colour, ls="-", lw=0.8, clip_on=False, zorder=3, label=name)
-    axes.set(xlabel="step", ylabel=f"nats a {code}")
+            label = f"{split} {points[-1, 1]:.2f}"
+            axes.plot(*points.T, marker, color=color, ls="-", lw=0.8, clip_on=False, zorder=3, label=label)
+    axes.set(xlabel="Step", ylabel=f"Loss (nats per {unit})")
     axes.margins(x=0.02, y=0.12)
-    bits = axes.secondary_yaxis("right", functions=(partial(np.multiply, NAT), partial(np.multiply, 1 / NAT)))
-    bits.set_ylabel(f"bits a {code}")
+    bits = axes.secondary_yaxis(
+        "right", functions=(partial(np.multiply, BITS_PER_NAT), partial(np.multiply, 1 / BITS_PER_NAT))
+    )
+    bits.set_ylabel(f"Loss (bits per {unit})")
     bits.spines["right"].set_visible(True)
     if axes.get_legend_handles_labels()[0]:
         axes.legend(loc="upper right", bbox_to_anchor=(1, 0.9))
-    return drawn
+    return figure
 
 
-def _chance(axes: Axes, levels: int) -> None:
-    nats = math.log(levels)
-    axes.axhline(nats, color=style.QUIET, linewidth=1, linestyle=(0, (1, 2)))
-    words, place = f"untrained: ln {levels} = {nats:.2f}", axes.get_yaxis_transform()
-    axes.text(0.99, nats, words, transform=place, color=style.QUIET, fontsize=8.5, ha="right", va="bottom")
+def _untrained_loss(axes: Axes, vocab_size: int) -> None:
+    nats = math.log(vocab_size)
+    axes.axhline(nats, color=style.MUTED_COLOR, linewidth=1, linestyle=style.DOTTED)
+    text, transform = f"untrained: ln {vocab_size} = {nats:.2f}", axes.get_yaxis_transform()
+    axes.text(
+        *(0.99, nats, text),
+        transform=transform,
+        color=style.MUTED_COLOR,
+        fontsize=8.5,
+        ha="right",
+        va="bottom",
+    )
 
 
-@style.paper()
-def accuracy_by_layer(probes: Mapping[str, Evidence]) -> Figure:
-    """Test accuracy of every layer with its 95 % interval, by name of the run; the best is ringed.
+@style.figure_style()
+def plot_probe_accuracy(probes: Mapping[str, ProbeRecord]) -> Figure:
+    """Plot test accuracy with 95 % intervals by layer, for each run by name; the best layer is ringed.
 
-    Beside it stands what has learnt nothing: the untrained network, raw pixels, always the same class.
+    Baselines: the untrained network, raw pixels and the majority class.
     """
-    drawn = style.figure(HEIGHT, WIDTH)
-    axes = drawn.add_subplot()
-    labels: list[Label] = []
-    for (name, evidence), colour in zip(probes.items(), cycle(style.LINES), strict=False):
-        labels.append(_trained(axes, evidence["network"], name, colour))
-        several = (f"{name}, ", colour) if len(probes) > 1 else ("", style.QUIET)
-        labels += _untrained(axes, evidence["controls"], *several)
-    labels += _levels(axes, probes)
-    axes.set(xlabel="layer (0 is the embedding)", ylabel="test accuracy")
+    figure = style.new_figure(HEIGHT, WIDTH)
+    axes = figure.add_subplot()
+    labels: list[CurveLabel] = []
+    for (name, probe), color in zip(probes.items(), cycle(style.COLORS), strict=False):
+        labels.append(_network_curve(axes, probe["network"], name, color))
+        prefix = (f"{name}, ", color) if len(probes) > 1 else ("", style.MUTED_COLOR)
+        labels += _baseline_curves(axes, probe["controls"], *prefix)
+    labels += _baseline_levels(axes, probes)
+    axes.set(xlabel="Layer (0 = embedding)", ylabel="Probe test accuracy")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.0f} %"))
+    style.percent_ticks(axes.yaxis)
     axes.margins(x=0.03)
-    axes.set_ylim(0, min(1.04, 1.2 * max(axes.dataLim.y1, *(label.height for label in labels))))
-    annotate(axes, labels)
-    return drawn
+    axes.set_ylim(0, min(1.04, 1.2 * max(axes.dataLim.y1, *(label.y for label in labels))))
+    label_curves(axes, labels)
+    return figure
 
 
-def smooth(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-    """A centred running mean over 4 % of the points; near an end over as many as there are on both sides."""
-    reach = round(SMOOTHING * len(values) / 2)
+def running_mean(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    """Return a centered running mean over 4 % of the points; the window shrinks symmetrically at the ends."""
+    half_window = round(SMOOTHING * len(values) / 2)
     total = np.concatenate([[0.0], values.cumsum()])
-    place = np.arange(len(values))
-    room = np.minimum(reach, np.minimum(place, len(values) - 1 - place))
-    return (total[place + room + 1] - total[place - room]) / (2 * room + 1)
+    index = np.arange(len(values))
+    half = np.minimum(half_window, np.minimum(index, len(values) - 1 - index))
+    return (total[index + half + 1] - total[index - half]) / (2 * half + 1)
 
 
-def spread(places: Sequence[float], gap: float) -> list[float]:
-    """The same places, pushed apart until none is closer than `gap` to the next; a crowd keeps its centre."""
-    order = sorted(range(len(places)), key=places.__getitem__)
-    crowds: list[list[int]] = []
-    for i in order:
-        crowd = [i]
+def spread_labels(positions: Sequence[float], gap: float) -> list[float]:
+    """Return the positions, moved apart to be at least `gap` apart; a moved group keeps its center."""
+    groups: list[list[int]] = []
+    for i in sorted(range(len(positions)), key=positions.__getitem__):
+        group = [i]
         while (
-            crowds
-            and _centre(places, crowd) - _centre(places, crowds[-1])
-            < gap * (len(crowd) + len(crowds[-1])) / 2
+            groups
+            and _center(positions, group) - _center(positions, groups[-1])
+            < gap * (len(group) + len(groups[-1])) / 2
         ):
-            crowd = crowds.pop() + crowd
-        crowds.append(crowd)
-    moved = list(places)
-    for crowd in crowds:
-        for rank, i in enumerate(crowd):
-            moved[i] = _centre(places, crowd) + gap * (rank - (len(crowd) - 1) / 2)
+            group = groups.pop() + group
+        groups.append(group)
+    moved = list(positions)
+    for group in groups:
+        for rank, i in enumerate(group):
+            moved[i] = _center(positions, group) + gap * (rank - (len(group) - 1) / 2)
     return moved
 
 
-def annotate(axes: Axes, labels: Sequence[Label]) -> None:
-    """Names at the right of their curves, moved apart where they would overlap."""
+def label_curves(axes: Axes, labels: Sequence[CurveLabel]) -> None:
+    """Write the labels to the right of the axes, moved apart where they would overlap."""
     low, high = axes.get_ylim()
-    places = spread([(label.height - low) / (high - low) for label in labels], LINE)
-    for place, label in zip(places, labels, strict=True):
+    heights = spread_labels([(label.y - low) / (high - low) for label in labels], LABEL_HEIGHT)
+    for height, label in zip(heights, labels, strict=True):
         axes.text(
-            *(1.02, place),
+            *(1.02, height),
             label.text,
-            color=label.colour,
+            color=label.color,
             transform=axes.transAxes,
             va="center",
             fontsize=8.5,
@@ -137,51 +151,53 @@ def annotate(axes: Axes, labels: Sequence[Label]) -> None:
         )
 
 
-def _centre(places: Sequence[float], crowd: Sequence[int]) -> float:
-    return sum(places[i] for i in crowd) / len(crowd)
+def _center(positions: Sequence[float], group: Sequence[int]) -> float:
+    return sum(positions[i] for i in group) / len(group)
 
 
 def _points(
-    records: Sequence[Record], kind: str, split: str | None = None, name: str = "loss_nats"
+    records: Sequence[LogRecord], kind: str, split: str | None = None, key: str = "loss_nats"
 ) -> Float[np.ndarray, "n 2"]:
-    """Each at the step of the weights that it is of."""
-    found = [each for each in records if each["kind"] == kind and each.get("split") == split and name in each]
-    points = [(each.get("best_step", each["step"]), each[name]) for each in found]
+    """Return (step, value) of the records of a kind; the step is that of the evaluated weights."""
+    found = [each for each in records if each["kind"] == kind and each.get("split") == split and key in each]
+    points = [(each.get("best_step", each["step"]), each[key]) for each in found]
     return np.array(points, dtype=float).reshape(-1, 2)
 
 
-def _trained(axes: Axes, record: Record, name: str, colour: str) -> Label:
+def _network_curve(axes: Axes, record: ProbeRecord, name: str, color: str) -> CurveLabel:
     layers = record["layers"]
-    number, test, low, high = ([score[key] for score in layers] for key in ("layer", "test", "low", "high"))
-    axes.fill_between(number, low, high, color=colour, alpha=0.16, linewidth=0)
-    axes.plot(number, test, color=colour, marker="o")
+    layer, test, low, high = ([score[key] for score in layers] for key in ("layer", "test", "low", "high"))
+    axes.fill_between(layer, low, high, color=color, alpha=0.16, linewidth=0)
+    axes.plot(layer, test, color=color, marker="o")
     best = layers[record["best"]]
-    axes.plot(best["layer"], best["test"], "o", color=colour, markersize=11, markerfacecolor="none")
-    return Label(test[-1], f"{name} {100 * best['test']:.1f} %", colour)
+    axes.plot(best["layer"], best["test"], "o", color=color, markersize=11, markerfacecolor="none")
+    return CurveLabel(test[-1], f"{name} {100 * best['test']:.1f} %", color)
 
 
-def _untrained(axes: Axes, controls: Mapping[str, Record], prefix: str, colour: str) -> list[Label]:
-    """Controls that have layers of their own."""
+def _baseline_curves(
+    axes: Axes, baselines: Mapping[str, ProbeRecord], prefix: str, color: str
+) -> list[CurveLabel]:
+    """Plot the baselines that have layers."""
     labels = []
-    for name, record in controls.items():
+    for name, record in baselines.items():
         layers = record["layers"]
         if len(layers) > 1:
-            number, test = ([score[key] for score in layers] for key in ("layer", "test"))
-            axes.plot(number, test, "o--", color=colour, linewidth=1, markersize=3)
-            labels.append(Label(test[-1], f"{prefix}{name}", colour))
+            layer, test = ([score[key] for score in layers] for key in ("layer", "test"))
+            axes.plot(layer, test, "o--", color=color, linewidth=1, markersize=3)
+            labels.append(CurveLabel(test[-1], f"{prefix}{name}", color))
     return labels
 
 
-def _levels(axes: Axes, probes: Mapping[str, Evidence]) -> list[Label]:
-    """Raw pixels and the majority class, from side to side; runs that agree on one share it."""
-    labels: dict[Label, str] = {}
-    for evidence in probes.values():
-        if PIXELS in evidence["controls"]:
-            pixels = evidence["controls"][PIXELS]
+def _baseline_levels(axes: Axes, probes: Mapping[str, ProbeRecord]) -> list[CurveLabel]:
+    """Plot raw pixels and the majority class as horizontal lines, once if several runs share them."""
+    labels: dict[CurveLabel, str] = {}
+    for probe in probes.values():
+        if RAW_PIXELS in probe["controls"]:
+            pixels = probe["controls"][RAW_PIXELS]
             test = pixels["layers"][pixels["best"]]["test"]
-            labels[Label(test, f"{PIXELS} {100 * test:.1f} %", style.INK)] = "-."
-        majority = evidence["network"]["majority"]
-        labels[Label(majority, f"one class {100 * majority:.1f} %", style.QUIET)] = ":"
-    for label, line in labels.items():
-        axes.axhline(label.height, color=label.colour, linewidth=1, linestyle=line)
+            labels[CurveLabel(test, f"{RAW_PIXELS} {100 * test:.1f} %", style.TEXT_COLOR)] = "-."
+        majority = probe["network"]["majority"]
+        labels[CurveLabel(majority, f"majority class {100 * majority:.1f} %", style.MUTED_COLOR)] = ":"
+    for label, linestyle in labels.items():
+        axes.axhline(label.y, color=label.color, linewidth=1, linestyle=linestyle)
     return list(labels)

@@ -1,43 +1,45 @@
-"""Encodings drawn: which of the 256 levels of a channel look alike (inductive biases of small isotropic nets,
-figures 2, 3 and 5).
-"""
+"""Similarity of pixel-value embeddings (inductive biases of small isotropic nets, figures 2, 3 and 5)."""
 
 from collections.abc import Mapping
 from itertools import zip_longest
 
 from matplotlib.figure import Figure
 
-from isopix.analysis.similarity import Encoding
+from isopix.analysis.similarity import LevelSimilarity
 from isopix.plots import style
 
-ACROSS = 4  # pictures in a line
-MAP = "RdBu_r"  # -1 blue, 0 white, 1 red: told apart with any colour vision, and nothing alike stays blank
-HEAD = 0.75  # inches above a picture and below it: its name, and two numbers
+PANELS_PER_ROW = 4
+COLORMAP = "RdBu_r"  # color-blind safe: -1 is blue, 0 white, 1 red
+TEXT_HEIGHT = 0.75  # inches for the title and the label of a panel
 
 
-@style.paper()
-def similarities(encodings: Mapping[str, Encoding]) -> Figure:
-    """A picture for each encoding, by name: the similarity of level (row) and level (column), 0 at the top
-    left as in the paper; below it distance preservation and effective rank.
+@style.figure_style()
+def plot_level_similarity(encodings: Mapping[str, LevelSimilarity]) -> Figure:
+    """Plot the similarity of each pair of levels, a panel per encoding by name, with level 0 at the top left
+    as in the paper, and distance preservation and effective rank below.
     """
-    across = min(ACROSS, len(encodings))
-    lines = -(-len(encodings) // across)
-    side = (style.WIDTH - 0.9) / ACROSS
-    drawn = style.figure(lines * (side + HEAD), 0.9 + across * side)
-    grid = drawn.subplots(lines, across, squeeze=False)
-    shown = None
-    for axes, item in zip_longest(grid.flat, encodings.items()):
+    cols = min(PANELS_PER_ROW, len(encodings))
+    rows = -(-len(encodings) // cols)
+    side = (style.PAGE_WIDTH - 0.9) / PANELS_PER_ROW
+    figure = style.new_figure(rows * (side + TEXT_HEIGHT), 0.9 + cols * side)
+    panels = figure.subplots(rows, cols, squeeze=False)
+    image = None
+    for axes, item in zip_longest(panels.flat, encodings.items()):
         if item is None:
             axes.set_axis_off()
             continue
         name, encoding = item
         last = len(encoding.similarity) - 1
-        shown = axes.imshow(encoding.similarity, cmap=MAP, vmin=-1, vmax=1, interpolation="none")
-        axes.set_title(style.narrow(name), fontsize=9)
-        axes.set_xlabel(f"distance kept {encoding.preservation:.2f}\nrank {encoding.rank:.0f}", fontsize=8)
+        image = axes.imshow(encoding.similarity, cmap=COLORMAP, vmin=-1, vmax=1, interpolation="none")
+        axes.set_title(style.wrap_title(name), fontsize=9)
+        axes.set_xlabel(
+            f"distance preservation {encoding.distance_preservation:.2f}\n"
+            f"effective rank {encoding.effective_rank:.0f}",
+            fontsize=7,
+        )
         axes.set(xticks=[0, last], yticks=[0, last])
         axes.grid(visible=False)
-    assert shown is not None, "at least one encoding"
-    bar = drawn.colorbar(shown, ax=grid, label="similarity", ticks=[-1, 0, 1], shrink=0.75, aspect=18)
+    assert image is not None, "at least one encoding"
+    bar = figure.colorbar(image, ax=panels, label="Similarity", ticks=[-1, 0, 1], shrink=0.75, aspect=18)
     bar.outline.set_visible(False)
-    return drawn
+    return figure

@@ -1,4 +1,4 @@
-"""Walls of images: every pixel is a square of whole screen pixels; thin transparent gutters lie between."""
+"""Image grids: every pixel is an integer number of screen pixels; gutters are transparent."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,154 +14,160 @@ from torch import Tensor
 from isopix.core.types import Images
 from isopix.generate.reconstruct import Reconstruction
 
-Drawn = UInt8[Tensor, "drawn 3 H W"]
-Cells = UInt8[np.ndarray, "B height width 4"]  # the last is opacity: gutters show the page
+ImageBatch = UInt8[Tensor, "count 3 H W"]
+Tiles = UInt8[np.ndarray, "B height width 4"]  # RGBA
 
-WIDTH = 2240  # pixels that a picture fills where no scale is given: a page on a fine screen
-MOST_CELL = 512  # pixels of a side above which one image is no longer enlarged
-GAP_COST = 0.7  # against a wall of another shape: just more than one twice as wide or high
-THIN, WIDE, BROAD = 8, 24, 72  # gutters between images, between groups and between blocks
-VEIL, DOT = (0xC9, 0xBA, 0xD4), (0x99, 0x84, 0xA8)  # an unseen pixel: mauve, rare in pictures, with a dot
-CAPTION = (0x76, 0x7C, 0x85)  # legible on white and on black
-LETTERS = (32, 14)  # heights in pixels: the largest that fits, and the least
+TARGET_WIDTH = 2240  # pixels, where no scale is given: a page on a high-resolution screen
+MAX_TILE_SIDE = 512  # pixels, up to which an image is enlarged
+INCOMPLETE_COST = 0.7  # of a grid with an incomplete last line; slightly above ln 2, a twofold aspect ratio
+GUTTER, GROUP_GUTTER, BLOCK_GUTTER = 8, 24, 72  # pixels between images, groups and blocks
+MASK_COLOR, MASK_DOT_COLOR = (0xC9, 0xBA, 0xD4), (0x99, 0x84, 0xA8)  # mauve, rare in photographs
+CAPTION_COLOR = (0x76, 0x7C, 0x85)  # legible on white and on black
+MAX_FONT_SIZE, MIN_FONT_SIZE = 32, 15
 
 
 class Group(NamedTuple):
-    """Columns that share a caption."""
+    """Columns of tiles under one caption."""
 
     caption: str
-    columns: Sequence[Cells]
+    columns: Sequence[Tiles]
 
 
-def samples(images: Images, *, columns: int | None = None, scale: int | None = None) -> Image.Image:
-    """All images, in reading order. Raises ValueError if there are none."""
-    columns = min(columns or _across(len(images), 1), len(images))
-    cells = _enlarge(images, scale or _fit(images, columns))
-    return _wall([Group("", [cells[i::columns] for i in range(columns)])], blocks=1)
+def sample_grid(images: Images, *, columns: int | None = None, scale: int | None = None) -> Image.Image:
+    """Return all images in reading order. Raises ValueError for no images."""
+    columns = min(columns or _num_blocks(len(images), 1), len(images))
+    tiles = _enlarge(images, scale or _fit_scale(images, columns))
+    return _grid([Group("", [tiles[i::columns] for i in range(columns)])], blocks=1)
 
 
-def completions(
-    originals: Images, completed: Drawn, *, rows: int, each: int, scale: int | None = None
+def completion_grid(
+    originals: Images,
+    completions: ImageBatch,
+    *,
+    rows: int,
+    samples_per_prompt: int,
+    scale: int | None = None,
 ) -> Image.Image:
-    """For every image what was given of it, its `each` completions [B*each], and the image itself."""
-    blocks = _across(len(originals), each + 2)
-    scale = scale or _fit(originals, blocks * (each + 2))
-    unseen = torch.zeros_like(originals[:, 0], dtype=torch.bool)
-    unseen[:, rows:] = True
-    whole, drawn = _enlarge(originals, scale), _enlarge(completed, scale)
+    """Return for each image its prompt of `rows` rows, its completions, and the image itself."""
+    blocks = _num_blocks(len(originals), samples_per_prompt + 2)
+    scale = scale or _fit_scale(originals, blocks * (samples_per_prompt + 2))
+    masked = torch.zeros_like(originals[:, 0], dtype=torch.bool)
+    masked[:, rows:] = True
+    original_tiles, tiles = _enlarge(originals, scale), _enlarge(completions, scale)
     groups = [
-        Group("given", [_veil(whole, unseen, scale)]),
-        Group("completed", [drawn[i::each] for i in range(each)]),
-        Group("original", [whole]),
+        Group("prompt", [_cover_masked(original_tiles, masked, scale)]),
+        Group("completions", [tiles[i::samples_per_prompt] for i in range(samples_per_prompt)]),
+        Group("original", [original_tiles]),
     ]
-    return _wall(groups, blocks=blocks)
+    return _grid(groups, blocks=blocks)
 
 
-def reconstructions(found: Reconstruction, *, scale: int | None = None) -> Image.Image:
-    """For every image the original, what was shown of it, what the model put where it saw nothing, and the
-    target that it should have put there; a pixel of which a single channel was hidden is veiled too. Where
-    the original is the target it stands there alone.
+def reconstruction_grid(found: Reconstruction, *, scale: int | None = None) -> Image.Image:
+    """Return for each image the original, the masked image, the prediction, and the target where it differs
+    from the original; a pixel of which any channel is masked is shown as masked.
     """
-    return compared({"filled in": found}, scale=scale)
+    return comparison_grid({"prediction": found}, scale=scale)
 
 
-def compared(found: Mapping[str, Reconstruction], *, scale: int | None = None) -> Image.Image:
-    """The same with the answers of several models, by name, to one problem (inductive biases of small
-    isotropic nets, figure 1).
+def comparison_grid(found: Mapping[str, Reconstruction], *, scale: int | None = None) -> Image.Image:
+    """Return the same with the predictions of several models, by name, for the same masks (inductive biases
+    of small isotropic nets, figure 1).
     """
     first = next(iter(found.values()))
-    drawn = {name: each.answer for name, each in found.items()}
+    results = {name: each.prediction for name, each in found.items()}
     if not torch.equal(first.target, first.original):
-        drawn["target"] = first.target
-    columns = 2 + len(drawn)
-    blocks = _across(len(first.original), columns)
-    scale = scale or _fit(first.original, blocks * columns)
-    whole = _enlarge(first.original, scale)
+        results["target"] = first.target
+    columns = 2 + len(results)
+    blocks = _num_blocks(len(first.original), columns)
+    scale = scale or _fit_scale(first.original, blocks * columns)
+    tiles = _enlarge(first.original, scale)
     groups = [
-        Group("original", [whole]),
-        Group("shown", [_veil(whole, first.unseen, scale)]),
-        *(Group(name, [_enlarge(images, scale)]) for name, images in drawn.items()),
+        Group("original", [tiles]),
+        Group("masked", [_cover_masked(tiles, first.pixel_mask, scale)]),
+        *(Group(name, [_enlarge(images, scale)]) for name, images in results.items()),
     ]
-    return _wall(groups, blocks=blocks)
+    return _grid(groups, blocks=blocks)
 
 
-def _across(count: int, columns: int) -> int:
-    """How many images, each of so many columns, stand side by side: twice as wide as high, without gaps."""
+def _num_blocks(count: int, columns: int) -> int:
+    """Return how many of `count` blocks, each of so many columns, to put side by side: such that the grid is
+    about twice as wide as high, preferably without an incomplete line.
+    """
 
-    def cost(across: int) -> tuple[float, int]:
-        lines = math.ceil(count / across)
-        gap = GAP_COST if count % across else 0.0
-        return abs(math.log(across * columns / lines / 2)) + gap, -across
+    def cost(blocks: int) -> tuple[float, int]:
+        lines = math.ceil(count / blocks)
+        incomplete = INCOMPLETE_COST if count % blocks else 0.0
+        return abs(math.log(blocks * columns / lines / 2)) + incomplete, -blocks
 
     return min(range(1, count + 1), key=cost, default=0)
 
 
-def _fit(images: Images, columns: int) -> int:
-    """The largest whole factor at which that many columns fit the width of a page."""
+def _fit_scale(images: Images, columns: int) -> int:
+    """Return the largest integer scale at which so many columns fit the target width."""
     if not len(images):
-        raise ValueError("a picture needs at least one image")
+        raise ValueError("an image grid needs at least one image")
     height, width = images.shape[2:]
-    return max(1, min(WIDTH // (columns * width), MOST_CELL // max(height, width)))
+    return max(1, min(TARGET_WIDTH // (columns * width), MAX_TILE_SIDE // max(height, width)))
 
 
-def _enlarge(images: Drawn, scale: int) -> Cells:
+def _enlarge(images: ImageBatch, scale: int) -> Tiles:
     pixels = rearrange(images.cpu().numpy(), "b c h w -> b h w c").repeat(scale, 1).repeat(scale, 2)
     return np.concatenate([pixels, np.full_like(pixels[..., :1], 255)], axis=-1)
 
 
-def _veil(cells: Cells, unseen: Bool[Tensor, "B H W"], scale: int) -> Cells:
-    """Put a dotted square, which no image contains, over every pixel that the model was not shown."""
-    sign = np.array([*VEIL, 255], dtype=np.uint8) + np.zeros((scale, scale, 1), dtype=np.uint8)
+def _cover_masked(tiles: Tiles, mask: Bool[Tensor, "B H W"], scale: int) -> Tiles:
+    """Cover masked pixels with a dotted square, which no image contains."""
+    square = np.array([*MASK_COLOR, 255], dtype=np.uint8) + np.zeros((scale, scale, 1), dtype=np.uint8)
     side = scale // 4
     first = (scale - side) // 2
-    sign[first : first + side, first : first + side] = [*DOT, 255]
-    rows, cols = unseen.shape[1:]
-    covered = unseen.cpu().numpy().repeat(scale, 1).repeat(scale, 2)[..., None]
-    return np.where(covered, np.tile(sign, (rows, cols, 1)), cells)
+    square[first : first + side, first : first + side] = [*MASK_DOT_COLOR, 255]
+    rows, cols = mask.shape[1:]
+    covered = mask.cpu().numpy().repeat(scale, 1).repeat(scale, 2)[..., None]
+    return np.where(covered, np.tile(square, (rows, cols, 1)), tiles)
 
 
-def _wall(groups: Sequence[Group], *, blocks: int) -> Image.Image:
-    """Groups side by side, one image a line; `blocks` such walls next to one another, filled line by line."""
+def _grid(groups: Sequence[Group], *, blocks: int) -> Image.Image:
+    """Return groups side by side, one image per line, in `blocks` blocks that are filled line by line."""
     columns = [column for group in groups for column in group.columns]
     count, height, width = max(len(column) for column in columns), *columns[0].shape[1:3]
-    head = LETTERS[0] + 16 if any(group.caption for group in groups) else 0
-    places, spans, end = _places(groups, width, blocks)
+    header = MAX_FONT_SIZE + 16 if any(group.caption for group in groups) else 0
+    lefts, captions, total_width = _layout(groups, width, blocks)
     lines = math.ceil(count / blocks)
-    canvas = np.zeros((head + lines * (height + THIN) - THIN, end, 4), dtype=np.uint8)
+    canvas = np.zeros((header + lines * (height + GUTTER) - GUTTER, total_width, 4), dtype=np.uint8)
     for number, column in enumerate(columns):
-        for i, cell in enumerate(column):
-            top = head + (i // blocks) * (height + THIN)
-            left = places[(i % blocks) * len(columns) + number]
-            canvas[top : top + height, left : left + width] = cell
-    picture = Image.fromarray(canvas)
-    if head:
-        _write(picture, spans)
-    return picture
+        for i, tile in enumerate(column):
+            top = header + (i // blocks) * (height + GUTTER)
+            left = lefts[(i % blocks) * len(columns) + number]
+            canvas[top : top + height, left : left + width] = tile
+    image = Image.fromarray(canvas)
+    if header:
+        _write_captions(image, captions)
+    return image
 
 
-def _places(
+def _layout(
     groups: Sequence[Group], width: int, blocks: int
 ) -> tuple[list[int], list[tuple[str, int, int]], int]:
-    """Where each column begins, the caption, left and right of each group, and how wide all is."""
-    places, spans, left = [], [], 0
+    """Return the left edge of each column, the caption, left and right of each group, and the total width."""
+    lefts, captions, left = [], [], 0
     for _ in range(blocks):
         for group in groups:
-            begin = left
+            start = left
             for _ in group.columns:
-                places.append(left)
-                left += width + THIN
-            spans.append((group.caption, begin, left - THIN))
-            left += WIDE - THIN
-        left += BROAD - WIDE
-    return places, spans, left - BROAD
+                lefts.append(left)
+                left += width + GUTTER
+            captions.append((group.caption, start, left - GUTTER))
+            left += GROUP_GUTTER - GUTTER
+        left += BLOCK_GUTTER - GROUP_GUTTER
+    return lefts, captions, left - BLOCK_GUTTER
 
 
-def _write(picture: Image.Image, spans: Sequence[tuple[str, int, int]]) -> None:
-    """Captions above their columns, in one size; none if even the smallest letters do not fit."""
-    draw = ImageDraw.Draw(picture)
-    for size in range(*LETTERS, -1):
+def _write_captions(image: Image.Image, captions: Sequence[tuple[str, int, int]]) -> None:
+    """Write captions above their columns in the largest font that fits all; none if the smallest does not."""
+    draw = ImageDraw.Draw(image)
+    for size in range(MAX_FONT_SIZE, MIN_FONT_SIZE - 1, -1):
         font = ImageFont.load_default(size)
-        if all(draw.textlength(caption, font) <= right - left for caption, left, right in spans):
-            for caption, left, _ in spans:
-                draw.text((left, 0), caption, (*CAPTION, 255), font)
+        if all(draw.textlength(caption, font) <= right - left for caption, left, right in captions):
+            for caption, left, _ in captions:
+                draw.text((left, 0), caption, (*CAPTION_COLOR, 255), font)
             break

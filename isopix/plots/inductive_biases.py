@@ -1,96 +1,115 @@
-"""Biases drawn: how a network takes shifts and permutations by layer, and how far a change of one pixel
-reaches.
-"""
+"""Inductive biases: translation error, permutation error and receptive field by layer."""
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
-from isopix.analysis.inductive_biases import HELD, Biases, Reach
+from isopix.analysis.inductive_biases import RADIUS_FRACTION, ReceptiveField
 from isopix.plots import style
-from isopix.plots.study import MARKS, named
+from isopix.plots.study import MARKERS, display_name
+
+LayerRecord = Mapping[str, Any]  # as `InductiveBiases.by_layer` gives it
 
 HEIGHT = 3.2  # inches
-FLOOR = 1e-6  # share of a change below which a place of the map stays blank
+MIN_FRACTION = 1e-6  # below this fraction of the change a position is blank
+PANELS = (  # key of a layer's record, title, axis label
+    ("translation_error", "Translation", "Relative error"),
+    ("permutation_error", "Permutation", "Relative error"),
+    ("receptive_field_mean", "Receptive field", "Mean distance (positions)"),
+)
 
 
-@style.paper()
-def by_layer(networks: Mapping[str, Biases]) -> Figure:
-    """Of each network, by name and layer: error under translation, error under permutation, and the mean
-    distance that a change reaches.
+def plot_inductive_biases(numbers: Mapping[str, Any]) -> Figure:
+    """Plot the `inductive_biases` analysis of one network, with references: 1 for the errors, which is no
+    better than random pairs, and a uniform receptive field.
     """
-    drawn = style.figure(HEIGHT)
-    panels = drawn.subplots(1, 3)
-    for (name, biases), colour, mark in zip(networks.items(), cycle(style.LINES), cycle(MARKS), strict=False):
-        reach = [found.mean for found in biases.reach]
-        for axes, values in zip(panels, (biases.translation, biases.order, reach), strict=True):
-            axes.plot(values, color=colour, marker=mark, markersize=4, linewidth=1.4, label=named(name))
-    titles = ("shifted pixels", "permuted pixels", "one changed pixel")
-    for axes, title in zip(panels, titles, strict=True):
+    return compare_inductive_biases({"": numbers["layers"]}, uniform=numbers["uniform_receptive_field_mean"])
+
+
+@style.figure_style()
+def compare_inductive_biases(
+    networks: Mapping[str, Sequence[LayerRecord]], *, uniform: float | None = None
+) -> Figure:
+    """Plot the inductive biases of several networks by name, with `uniform` as the reference of the receptive
+    field.
+    """
+    figure = style.new_figure(2.5 if len(networks) == 1 else HEIGHT)
+    panels = figure.subplots(1, len(PANELS))
+    references = (1.0, 1.0, uniform)
+    for axes, (key, title, ylabel), reference, color in zip(
+        panels, PANELS, references, style.COLORS, strict=False
+    ):
+        colors = cycle(style.COLORS) if len(networks) > 1 else [color]
+        for (name, layers), line, marker in zip(networks.items(), colors, cycle(MARKERS), strict=False):
+            axes.plot(
+                [layer["layer"] for layer in layers],
+                [layer[key] for layer in layers],
+                color=line,
+                marker=marker,
+                markersize=4,
+                linewidth=1.4,
+                label=display_name(name),
+            )
+        top = axes.dataLim.y1
+        if reference is not None:
+            axes.axhline(reference, color=style.MUTED_COLOR, linewidth=1, linestyle=style.DASHED)
+            top = max(top, reference)
         axes.set_title(title)
-        axes.set_xlabel("layer (0 is the embedding)")
+        axes.set(xlabel="Layer (0 = embedding)", ylabel=ylabel)
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    for axes in panels[:2]:
-        axes.axhline(1, color=style.QUIET, linewidth=1, linestyle=":")
-        axes.set_ylim(-0.04, 1.12)
-    panels[0].set_ylabel("error (1: as any other place)")
-    panels[2].set_ylabel("mean distance of the change, pixels")
-    panels[2].set_ylim(bottom=-0.02 * panels[2].get_ylim()[1])
-    drawn.legend(
-        *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(5, len(networks))
-    )
-    return drawn
+        axes.set_ylim(-0.03 * top, 1.08 * top)
+    if len(networks) > 1:
+        handles = panels[0].get_legend_handles_labels()
+        figure.legend(*handles, loc="outside lower center", ncols=min(5, len(networks)))
+    return figure
 
 
-@style.paper()
-def reach(last: Mapping[str, Reach], even: Reach) -> Figure:
-    """How much of a change lies within so many pixels, by name of the network, for one layer of each; beside
-    it a change that shows everywhere alike.
+@style.figure_style()
+def plot_receptive_field_profiles(networks: Mapping[str, ReceptiveField], uniform: ReceptiveField) -> Figure:
+    """Plot the cumulative fraction of a change by distance, for one layer of each network by name, with a
+    uniform receptive field as the reference.
     """
-    drawn = style.figure(HEIGHT, 0.7 * style.WIDTH)
-    axes = drawn.add_subplot()
-    for (name, found), colour, mark in zip(last.items(), cycle(style.LINES), cycle(MARKS), strict=False):
-        label = f"{named(name)}: {100 * HELD:.0f} % within {found.radius}"
-        _within(axes, found, color=colour, marker=mark, markersize=4, linewidth=1.4, label=label)
-    _within(axes, even, color=style.QUIET, linewidth=1, linestyle=":", label="everywhere alike")
-    axes.set(xlabel="distance, pixels", ylabel="share of the change within it", ylim=(0, 1.03))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.0f} %"))
+    figure = style.new_figure(HEIGHT, 0.7 * style.PAGE_WIDTH)
+    axes = figure.add_subplot()
+    for (name, field), color, marker in zip(
+        networks.items(), cycle(style.COLORS), cycle(MARKERS), strict=False
+    ):
+        label = f"{display_name(name)}: {100 * RADIUS_FRACTION:.0f} % within {field.radius_95}"
+        axes.plot(
+            field.profile.cumsum(), color=color, marker=marker, markersize=4, linewidth=1.4, label=label
+        )
+    axes.plot(uniform.profile.cumsum(), color=style.MUTED_COLOR, linewidth=1, linestyle=":", label="uniform")
+    axes.set(xlabel="Distance (positions)", ylabel="Cumulative fraction of the change", ylim=(0, 1.03))
+    style.percent_ticks(axes.yaxis)
     axes.legend(loc="lower right")
-    return drawn
+    return figure
 
 
-@style.paper()
-def maps(last: Mapping[str, Reach]) -> Figure:
-    """Where a change shows, by place from the changed pixel in the middle, on a logarithmic scale; blank
-    where nothing of it shows.
+@style.figure_style()
+def plot_receptive_fields(networks: Mapping[str, ReceptiveField]) -> Figure:
+    """Plot where a change of the central position shows, by offset and on a logarithmic scale, for one layer
+    of each network by name; positions without a change are blank.
     """
-    names: Sequence[str] = list(last)
-    drawn = style.figure(0.8 + (style.WIDTH - 0.9) / max(3, len(names)))
-    panels = drawn.subplots(1, len(names), squeeze=False)[0]
-    shown = None
-    for axes, name in zip(panels, names, strict=True):
-        shares = last[name].shares
-        down, right = (side // 2 for side in shares.shape)
-        shown = axes.imshow(
-            np.ma.masked_less(shares, FLOOR),
-            norm=LogNorm(FLOOR, 1),
+    figure = style.new_figure(0.8 + (style.PAGE_WIDTH - 0.9) / max(3, len(networks)))
+    panels = figure.subplots(1, len(networks), squeeze=False)[0]
+    image = None
+    for axes, (name, field) in zip(panels, networks.items(), strict=True):
+        down, right = (side // 2 for side in field.fractions.shape)
+        image = axes.imshow(
+            np.ma.masked_less(field.fractions, MIN_FRACTION),
+            norm=LogNorm(MIN_FRACTION, 1),
             cmap="cividis",
             extent=(-right - 0.5, right + 0.5, down + 0.5, -down - 0.5),
             interpolation="none",
         )
-        axes.set_title(style.narrow(named(name)), fontsize=9)
+        axes.set_title(style.wrap_title(display_name(name)), fontsize=9)
         axes.set(xticks=[-right, 0, right], yticks=[-down, 0, down])
         axes.grid(visible=False)
-    assert shown is not None, "at least one network"
-    drawn.colorbar(shown, ax=panels, label="share of the change", shrink=0.75, aspect=18)
-    return drawn
-
-
-def _within(axes: Axes, found: Reach, **look: Any) -> None:
-    axes.plot(found.profile.cumsum(), **look)
+    assert image is not None, "at least one network"
+    figure.colorbar(image, ax=panels, label="Fraction of the change", shrink=0.75, aspect=18)
+    return figure

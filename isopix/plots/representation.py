@@ -1,63 +1,66 @@
-"""Representation against loss: a line a network, along its training (iGPT figure 3)."""
+"""Probe accuracy against validation loss over the course of pre-training (iGPT figure 3)."""
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
-from isopix.analysis.representation import Point, correlation
+from isopix.analysis.representation import ProbePoint, loss_accuracy_correlation
 from isopix.core.correlation import Correlation
 from isopix.plots import style
-from isopix.plots.curves import HEIGHT, WIDTH, Label, annotate
+from isopix.plots.curves import HEIGHT, WIDTH, CurveLabel, label_curves
 
 
-@style.paper()
-def against_loss(lines: Mapping[str, Sequence[Point]], *, code: str = "code") -> Figure:
-    """Accuracy of the probe, with its 95 % interval, against validation loss in nats a `code`, by name.
+@style.figure_style()
+def plot_accuracy_vs_loss(runs: Mapping[str, Sequence[ProbePoint]], *, unit: str = "code") -> Figure:
+    """Plot probe accuracy with its 95 % interval against validation loss in nats per `unit`, a line per run.
 
-    Lower loss is to the right, as in the paper. The untrained network, whose loss lies far to the left, is a
-    level of its own; beside each line stand its last accuracy and its rank correlation.
+    The loss decreases to the right, as in the paper. The untrained network, whose loss is far higher, is a
+    horizontal line. Labels show the last accuracy and the rank correlation of each run.
     """
-    drawn = style.figure(HEIGHT, WIDTH)
-    axes = drawn.add_subplot()
-    labels: list[Label] = []
-    for (name, line), colour in zip(lines.items(), cycle(style.LINES), strict=False):
-        trained = [point for point in line if point.step > 0]
-        labels += _trained(axes, trained, name, colour)
-        labels += _untrained(axes, line, f"{name}, " if len(lines) > 1 else "", colour)
-    axes.set(xlabel=f"validation loss, nats a {code}: better to the right", ylabel="accuracy of the probe")
+    figure = style.new_figure(HEIGHT, WIDTH)
+    axes = figure.add_subplot()
+    labels: list[CurveLabel] = []
+    for (name, points), color in zip(runs.items(), cycle(style.COLORS), strict=False):
+        labels += _trained(axes, [point for point in points if point.step > 0], name, color)
+        labels += _untrained(axes, points, f"{name}, " if len(runs) > 1 else "", color)
+    axes.set(xlabel=f"Validation loss (nats per {unit}), decreasing", ylabel="Probe accuracy")
     axes.xaxis.set_major_locator(MaxNLocator(6))
     axes.yaxis.set_major_locator(MaxNLocator(6))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.0f} %"))
+    style.percent_ticks(axes.yaxis)
     axes.margins(x=0.06, y=0.12)
     axes.invert_xaxis()
-    annotate(axes, labels)
-    return drawn
+    label_curves(axes, labels)
+    return figure
 
 
-def told(found: Correlation) -> str:
-    """Rank correlation and interval to two decimals: `ρ −0.93 (−0.99 to −0.61)`."""
-    rho, low, high = (f"{value:.2f}".replace("-", "−") for value in found[:3])
+def format_correlation(correlation: Correlation) -> str:
+    """Return a rank correlation with its interval to two decimals: `ρ −0.93 (−0.99 to −0.61)`."""
+    rho, low, high = (f"{value:.2f}".replace("-", "−") for value in correlation[:3])
     return f"ρ {rho} ({low} to {high})"
 
 
-def _trained(axes: Axes, trained: Sequence[Point], name: str, colour: str) -> list[Label]:
-    losses, accuracies = [point.loss for point in trained], [point.accuracy for point in trained]
-    low, high = [point.low for point in trained], [point.high for point in trained]
-    axes.vlines(losses, low, high, color=colour, alpha=0.28, linewidth=2.2)
-    axes.plot(losses, accuracies, "o-", color=colour, markeredgecolor=style.PAPER, markeredgewidth=0.6)
-    last, found = trained[-1], correlation(trained)
-    axes.plot(last.loss, last.accuracy, "o", color=colour, markersize=11, markerfacecolor="none")
-    below = [Label(last.accuracy, told(found), colour)] if found else []  # equal heights keep their order
-    return [*below, Label(last.accuracy, f"{name} {100 * last.accuracy:.1f} %", colour)]
+def _trained(axes: Axes, points: Sequence[ProbePoint], name: str, color: str) -> list[CurveLabel]:
+    losses, accuracies = [point.loss for point in points], [point.accuracy for point in points]
+    low, high = [point.low for point in points], [point.high for point in points]
+    axes.vlines(losses, low, high, color=color, alpha=0.28, linewidth=2.2)
+    axes.plot(losses, accuracies, "o-", color=color, markeredgecolor=style.BACKGROUND, markeredgewidth=0.6)
+    last, correlation = points[-1], loss_accuracy_correlation(points)
+    axes.plot(last.loss, last.accuracy, "o", color=color, markersize=11, markerfacecolor="none")
+    label = CurveLabel(last.accuracy, f"{name} {100 * last.accuracy:.1f} %", color)
+    if correlation is None:
+        return [label]
+    return [CurveLabel(last.accuracy, format_correlation(correlation), color), label]  # the second is above
 
 
-def _untrained(axes: Axes, line: Sequence[Point], prefix: str, colour: str) -> list[Label]:
+def _untrained(axes: Axes, points: Sequence[ProbePoint], prefix: str, color: str) -> list[CurveLabel]:
     labels = []
-    for point in line:
+    for point in points:
         if point.step == 0:
-            axes.axhline(point.accuracy, color=colour, linewidth=1, linestyle=(0, (4, 3)), alpha=0.7)
-            labels.append(Label(point.accuracy, f"{prefix}untrained {100 * point.accuracy:.1f} %", colour))
+            axes.axhline(point.accuracy, color=color, linewidth=1, linestyle=style.DASHED, alpha=0.7)
+            labels.append(
+                CurveLabel(point.accuracy, f"{prefix}untrained {100 * point.accuracy:.1f} %", color)
+            )
     return labels

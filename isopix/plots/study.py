@@ -1,5 +1,5 @@
-"""A study of many networks drawn: loss against accuracy, and accuracy by layer (inductive biases of small
-isotropic nets, figures 4, 6 and 7). Bars are a standard deviation over seeds, where there are several.
+"""Results of a study of many networks: loss against accuracy, and accuracy by layer (inductive biases of
+small isotropic nets, figures 4, 6 and 7). Error bars are standard deviations over seeds.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,15 +9,14 @@ from typing import Any, NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
 from isopix.plots import style
-from isopix.studies.inductive_bias.trials import Group, Spread
 
-HEIGHT = 3.3  # inches
-MARKS = ("o", "s", "^", "D", "v", "P", "X")
+HEIGHT = 3.7  # inches
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1.2)), (0, (4, 1.2, 1, 1.2)))
-NAMES = {
+DISPLAY_NAMES = {
     "conv": "convolution",
     "transformer-1": "transformer, 1 head",
     "transformer-4": "transformer, 4 heads",
@@ -25,125 +24,141 @@ NAMES = {
 }
 
 
-class Look(NamedTuple):
-    """How one sort of network is told from others: by colour, and by mark for who sees no colours."""
+class MeanStd(NamedTuple):
+    """Mean and sample standard deviation over seeds; 0 for a single seed."""
 
-    colour: str
-    mark: str
+    mean: float
+    std: float
+    seeds: int
 
 
-@style.paper()
-def against_loss(groups: Sequence[Group]) -> Figure:
-    """Accuracy of the best layer against loss, each network a point, marked by block and by encoding
-    (figure 4).
-    """
-    drawn = style.figure(HEIGHT)
-    left, right = drawn.subplots(1, 2, sharey=True)
-    _scatter(left, groups, "block", lambda group: group.block)
-    _scatter(right, groups, "encoding", lambda group: group.encoding)
+class StudyPoint(NamedTuple):
+    """The results of one configuration: loss, accuracy of the selected layer, and of each layer 0..L."""
+
+    block: str
+    encoding: str
+    depth: int
+    loss: MeanStd
+    accuracy: MeanStd
+    layers: tuple[MeanStd, ...]
+
+
+class MarkerStyle(NamedTuple):
+    """The color and marker of a group of points."""
+
+    color: str
+    marker: str
+
+
+@style.figure_style()
+def plot_study_loss(points: Sequence[StudyPoint]) -> Figure:
+    """Plot best-layer accuracy against loss, marked by block and by encoding (figure 4)."""
+    figure = style.new_figure(HEIGHT)
+    left, right = figure.subplots(1, 2, sharey=True)
+    _scatter(left, points, "block", lambda point: point.block)
+    _scatter(right, points, "encoding", lambda point: point.encoding)
     right.set_ylabel("")
-    return drawn
+    return figure
 
 
-@style.paper()
-def by_depth(groups: Sequence[Group], block: str = "conv") -> Figure:
-    """The same points marked by depth, and the accuracy of every layer of all networks of one block
-    (figure 6).
+@style.figure_style()
+def plot_study_depth(points: Sequence[StudyPoint], block: str = "conv") -> Figure:
+    """Plot best-layer accuracy against loss marked by depth, and the accuracy of every layer of the networks
+    of one block (figure 6).
     """
-    drawn = style.figure(HEIGHT)
-    left, right = drawn.subplots(1, 2)
-    _scatter(left, groups, "depth", _depth)
-    depths = _looks(groups, _depth)
-    chosen = [group for group in groups if group.block == block]
-    dashes = dict(zip(dict.fromkeys(group.encoding for group in chosen), cycle(DASHES), strict=False))
-    for group in chosen:
-        _line(right, group, depths[_depth(group)], dashes[group.encoding])
-    right.set_title(f"{named(block)}, every layer")
-    _layers(right)
+    figure = style.new_figure(HEIGHT)
+    left, right = figure.subplots(1, 2)
+    by_depth = sorted(points, key=lambda point: point.depth)
+    _scatter(left, by_depth, "depth", lambda point: _depth(point.depth))
+    styles = _marker_styles(by_depth, lambda point: _depth(point.depth))
+    chosen = [point for point in points if point.block == block]
+    dashes = dict(zip(dict.fromkeys(point.encoding for point in chosen), cycle(DASHES), strict=False))
+    for point in chosen:
+        _line(right, point, styles[_depth(point.depth)], dashes[point.encoding])
+    right.set_title(f"{display_name(block)}, all layers".capitalize())
+    _layer_axes(right)
     handles = [
-        Line2D([], [], color=style.INK, linestyle=dash, label=named(name), linewidth=1.3)
+        Line2D([], [], color=style.TEXT_COLOR, linestyle=dash, label=display_name(name), linewidth=1.3)
         for name, dash in dashes.items()
     ]
-    right.legend(handles=handles, loc="lower right")
-    return drawn
+    _legend_below(right, handles=handles)
+    return figure
 
 
-@style.paper()
-def by_layer(groups: Sequence[Group], blocks: Sequence[str] = ("mixer", "transformer-1")) -> Figure:
-    """Accuracy of every layer by encoding, a panel for each block, of the deepest networks that each has
-    (figure 7).
-    """
-    drawn = style.figure(HEIGHT)
-    panels = drawn.subplots(1, len(blocks), sharey=True, squeeze=False)[0]
-    looks = _looks(groups, lambda group: group.encoding)
+@style.figure_style()
+def plot_study_layers(
+    points: Sequence[StudyPoint], blocks: Sequence[str] = ("mixer", "transformer-1")
+) -> Figure:
+    """Plot the accuracy of every layer by encoding, a panel per block, of its deepest networks (figure 7)."""
+    figure = style.new_figure(HEIGHT)
+    panels = figure.subplots(1, len(blocks), sharey=True, squeeze=False)[0]
+    styles = _marker_styles(points, lambda point: point.encoding)
     for axes, block in zip(panels, blocks, strict=True):
-        own = [group for group in groups if group.block == block]
-        depth = max(group.depth for group in own)
-        for group in own:
-            if group.depth == depth:
-                _line(axes, group, looks[group.encoding], "-", named(group.encoding))
-        axes.set_title(f"{named(block)}, {_depth(own[0]._replace(depth=depth))}")
-        _layers(axes)
+        own = [point for point in points if point.block == block]
+        depth = max(point.depth for point in own)
+        for point in own:
+            if point.depth == depth:
+                _line(axes, point, styles[point.encoding], "-", display_name(point.encoding))
+        axes.set_title(f"{display_name(block)}, {_depth(depth)}".capitalize())
+        _layer_axes(axes)
+        _legend_below(axes)
     for axes in panels[1:]:
         axes.set_ylabel("")
-    panels[0].legend(loc="best")
-    return drawn
+    return figure
 
 
-def named(word: str) -> str:
-    """A block or an encoding, as people call it."""
-    return NAMES.get(word, word)
+def display_name(name: str) -> str:
+    """Return the display name of a block or an encoding."""
+    return DISPLAY_NAMES.get(name, name)
 
 
-def _depth(group: Group) -> str:
-    return f"{group.depth} block{'s' * (group.depth != 1)}"
+def _depth(depth: int) -> str:
+    return f"{depth} block{'s' * (depth != 1)}"
 
 
-def _looks(groups: Sequence[Group], sort: Callable[[Group], str]) -> Mapping[str, Look]:
-    """Sorts in the order in which they come, depths from shallow to deep, so that pictures of the same groups
-    agree.
-    """
-    ordered = sorted(groups, key=lambda group: group.depth) if sort is _depth else groups
+def _marker_styles(
+    points: Sequence[StudyPoint], key: Callable[[StudyPoint], str]
+) -> Mapping[str, MarkerStyle]:
+    """Return a style per group, in order of appearance."""
+    names = dict.fromkeys(map(key, points))
     return {
-        name: Look(colour, mark)
-        for name, colour, mark in zip(
-            dict.fromkeys(map(sort, ordered)), cycle(style.LINES), cycle(MARKS), strict=False
-        )
+        name: MarkerStyle(color, marker)
+        for name, color, marker in zip(names, cycle(style.COLORS), cycle(MARKERS), strict=False)
     }
 
 
-def _scatter(axes: Axes, groups: Sequence[Group], title: str, sort: Callable[[Group], str]) -> None:
-    for name, look in _looks(groups, sort).items():
-        own = [group for group in groups if sort(group) == name]
+def _scatter(axes: Axes, points: Sequence[StudyPoint], title: str, key: Callable[[StudyPoint], str]) -> None:
+    for name, look in _marker_styles(points, key).items():
+        own = [point for point in points if key(point) == name]
         axes.errorbar(
-            [group.loss.mean for group in own],
-            [group.accuracy.mean for group in own],
-            xerr=_bars([group.loss for group in own]),
-            yerr=_bars([group.accuracy for group in own]),
-            fmt=look.mark,
-            color=look.colour,
+            [point.loss.mean for point in own],
+            [point.accuracy.mean for point in own],
+            xerr=_error_bars([point.loss for point in own]),
+            yerr=_error_bars([point.accuracy for point in own]),
+            fmt=look.marker,
+            color=look.color,
             markersize=5.5,
-            markeredgecolor=style.PAPER,
+            markeredgecolor=style.BACKGROUND,
             markeredgewidth=0.5,
             elinewidth=1,
-            label=named(name),
+            label=display_name(name),
         )
-    axes.set_title(f"by {title}")
-    axes.set(xlabel="loss, nats a hidden sub-pixel", ylabel="accuracy of the best layer")
+    axes.set_title(f"By {title}")
+    axes.set(xlabel="Validation loss (nats per masked sub-pixel)", ylabel="Best-layer test accuracy")
     axes.margins(0.07)
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
-    _percent(axes)
-    axes.legend(loc="best", handletextpad=0.2, labelspacing=0.3)
+    _accuracy_axis(axes)
+    _legend_below(axes)
 
 
-def _line(axes: Axes, group: Group, look: Look, dash: Any, label: str | None = None) -> None:
+def _line(axes: Axes, point: StudyPoint, look: MarkerStyle, dash: Any, label: str | None = None) -> None:
     axes.errorbar(
-        range(len(group.layers)),
-        [layer.mean for layer in group.layers],
-        yerr=_bars(group.layers),
-        marker=look.mark,
+        range(len(point.layers)),
+        [layer.mean for layer in point.layers],
+        yerr=_error_bars(point.layers),
+        marker=look.marker,
         markersize=4,
-        color=look.colour,
+        color=look.color,
         linestyle=dash,
         linewidth=1.4,
         elinewidth=1,
@@ -151,17 +166,23 @@ def _line(axes: Axes, group: Group, look: Look, dash: Any, label: str | None = N
     )
 
 
-def _layers(axes: Axes) -> None:
-    axes.set(xlabel="layer (0 is the embedding)", ylabel="test accuracy")
+def _layer_axes(axes: Axes) -> None:
+    axes.set(xlabel="Layer (0 = embedding)", ylabel="Test accuracy")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    _percent(axes)
+    _accuracy_axis(axes)
 
 
-def _percent(axes: Axes) -> None:
+def _legend_below(axes: Axes, **options: Any) -> None:
+    axes.legend(
+        loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2, handletextpad=0.4, columnspacing=1, **options
+    )
+
+
+def _accuracy_axis(axes: Axes) -> None:
     axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.0f} %"))
+    style.percent_ticks(axes.yaxis)
 
 
-def _bars(spreads: Sequence[Spread]) -> list[float] | None:
-    """Standard deviations; None where nothing was repeated."""
-    return [each.deviation for each in spreads] if any(each.seeds > 1 for each in spreads) else None
+def _error_bars(values: Sequence[MeanStd]) -> list[float] | None:
+    """Return standard deviations; None if no network has several seeds."""
+    return [each.std for each in values] if any(each.seeds > 1 for each in values) else None

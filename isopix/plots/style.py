@@ -1,4 +1,4 @@
-"""The one look of every picture: quiet axes, lines that colour-blind readers can tell apart, paper sizes."""
+"""Figure style: sizes, fonts and a color-blind-safe palette for all figures."""
 
 import json
 from collections.abc import Mapping
@@ -8,90 +8,99 @@ from typing import Any
 
 import matplotlib as mpl
 from cycler import cycler
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
 
-WIDTH = 7.0  # inches: a page's text width
-INK = "#22252A"
-QUIET = "#8A9099"  # axes, notes, controls
-FAINT = "#E4E7EB"  # grid lines
-PAPER = "#FFFFFF"
-# Paul Tol's bright scheme, in the order in which neighbours differ most; told apart with any colour vision.
-LINES = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#BBBBBB")
+PAGE_WIDTH = 7.0  # inches, of the text of a page
+TEXT_COLOR = "#22252A"
+MUTED_COLOR = "#8A9099"  # axes and reference lines
+GRID_COLOR = "#E4E7EB"
+BACKGROUND = "#FFFFFF"
+# Paul Tol's bright scheme, which is color-blind safe, in an order that maximizes the contrast of neighbors.
+COLORS = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#BBBBBB")
 
-# For maps: from nothing to all, with what cannot be in grey; and from -1 over 0 to 1.
-SHADES = LinearSegmentedColormap.from_list("shades", [PAPER, "#9DBEDD", LINES[0], "#1D3557"]).with_extremes(
-    bad=FAINT
+SEQUENTIAL = LinearSegmentedColormap.from_list(
+    "sequential", [BACKGROUND, "#9DBEDD", COLORS[0], "#1D3557"]
+).with_extremes(bad=GRID_COLOR)
+DIVERGING = LinearSegmentedColormap.from_list(
+    "diverging", ["#8C2D3B", COLORS[1], BACKGROUND, COLORS[0], "#1D3557"]
 )
-APART = LinearSegmentedColormap.from_list("apart", ["#8C2D3B", LINES[1], PAPER, LINES[0], "#1D3557"])
+DASHED, DOTTED = (0, (4, 3)), (0, (1, 2))
 
-_SETTINGS: Any = {  # matplotlib's own names
+_RC_PARAMS: Any = {
     "axes.axisbelow": True,
-    "axes.edgecolor": QUIET,
+    "axes.edgecolor": MUTED_COLOR,
     "axes.grid": True,
     "axes.grid.axis": "y",
-    "axes.labelcolor": INK,
+    "axes.labelcolor": TEXT_COLOR,
     "axes.labelsize": 9,
     "axes.linewidth": 0.8,
-    "axes.prop_cycle": cycler(color=LINES),
+    "axes.prop_cycle": cycler(color=COLORS),
     "axes.spines.right": False,
     "axes.spines.top": False,
-    "axes.titlecolor": INK,
+    "axes.titlecolor": TEXT_COLOR,
     "axes.titlelocation": "left",
     "axes.titlesize": 10,
     "axes.titleweight": "bold",
     "figure.constrained_layout.use": True,
     "figure.dpi": 150,
-    "figure.facecolor": PAPER,
-    "figure.figsize": (WIDTH, 0.6 * WIDTH),
-    "font.family": "DejaVu Sans",  # comes with matplotlib: the same picture on every machine
+    "figure.facecolor": BACKGROUND,
+    "figure.figsize": (PAGE_WIDTH, 0.6 * PAGE_WIDTH),
+    "font.family": "DejaVu Sans",  # bundled with matplotlib, so that figures are identical on all machines
     "font.size": 9,
-    "grid.color": FAINT,
+    "grid.color": GRID_COLOR,
     "grid.linewidth": 0.7,
     "legend.fontsize": 8.5,
     "legend.frameon": False,
     "lines.linewidth": 1.8,
     "lines.markersize": 4.5,
     "savefig.dpi": 200,
-    "savefig.facecolor": PAPER,
+    "savefig.facecolor": BACKGROUND,
     "svg.fonttype": "path",
-    "svg.hashsalt": "isopix",  # equal numbers give equal files
-    "text.color": INK,
-    "xtick.color": QUIET,
-    "xtick.labelcolor": INK,
+    "svg.hashsalt": "isopix",  # makes files reproducible
+    "text.color": TEXT_COLOR,
+    "xtick.color": MUTED_COLOR,
+    "xtick.labelcolor": TEXT_COLOR,
     "xtick.labelsize": 8,
-    "ytick.color": QUIET,
-    "ytick.labelcolor": INK,
+    "ytick.color": MUTED_COLOR,
+    "ytick.labelcolor": TEXT_COLOR,
     "ytick.labelsize": 8,
 }
 
 
-def paper() -> ContextDecorator:
-    """Decorates a function that draws: the style holds inside it and nowhere else."""
-    return mpl.rc_context(_SETTINGS)
+def figure_style() -> ContextDecorator:
+    """Return a decorator that applies the style inside a plotting function only."""
+    return mpl.rc_context(_RC_PARAMS)
 
 
-@paper()
-def figure(height: float = 0.6 * WIDTH, width: float = WIDTH) -> Figure:
-    """An empty figure of that many inches, drawn by Agg without a window or a global state."""
-    drawn = Figure(figsize=(width, height))
-    FigureCanvasAgg(drawn)
-    return drawn
+@figure_style()
+def new_figure(height: float = 0.6 * PAGE_WIDTH, width: float = PAGE_WIDTH) -> Figure:
+    """Return an empty figure of this size in inches, without pyplot's global state."""
+    figure = Figure(figsize=(width, height))
+    FigureCanvasAgg(figure)
+    return figure
 
 
-def narrow(title: str) -> str:
-    """The title of a panel that is not wide: broken after each comma."""
+def wrap_title(title: str) -> str:
+    """Break the title of a narrow panel after each comma."""
     return title.replace(", ", ",\n")
 
 
-@paper()
-def save(drawn: Figure, stem: Path, numbers: Mapping[str, Any]) -> tuple[Path, Path, Path]:
-    """Write `stem` + .png, .svg and, with the numbers that it shows, .json; raises ValueError on nan."""
+def percent_ticks(axis: Axis) -> None:
+    """Format the ticks of an axis of fractions as percentages."""
+    axis.set_major_formatter(FuncFormatter(lambda fraction, _: f"{100 * fraction:.0f} %"))
+
+
+@figure_style()
+def write_figure(figure: Figure, stem: Path, numbers: Mapping[str, Any]) -> tuple[Path, Path, Path]:
+    """Write `stem` + .png and .svg, and the plotted numbers as .json. Raises ValueError for NaN."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     png, svg, values = (stem.with_name(stem.name + suffix) for suffix in (".png", ".svg", ".json"))
     text = json.dumps(numbers, indent=2, allow_nan=False) + "\n"
-    drawn.savefig(png, metadata={"Software": None})
-    drawn.savefig(svg, metadata={"Date": None})
+    figure.savefig(png, metadata={"Software": None})
+    figure.savefig(svg, metadata={"Date": None})
     values.write_text(text)
     return png, svg, values

@@ -1,41 +1,49 @@
-"""What a recipe costs, counted on a network that takes no memory."""
+"""Cost of a recipe, computed on a network without allocated weights."""
 
 import torch
 from torch._subclasses import FakeTensorMode
 
-from isopix.analysis.cost import Cost, Memory, Work, cost, decoded, memory
+from isopix.analysis.cost import (
+    ForwardFlops,
+    ModelCost,
+    TrainingMemory,
+    decoded_positions,
+    model_cost,
+    training_memory,
+)
 from isopix.core.types import Grid
 from isopix.objectives.network import Network
 from isopix.recipes.recipe import Recipe
 
 
-def of_recipe(recipe: Recipe) -> Cost:
-    """Parameters and FLOPs; no weight is drawn and no image is read."""
+def recipe_cost(recipe: Recipe) -> ModelCost:
+    """Return the number of parameters and the FLOPs per image."""
     codec = recipe.model.codec.placeholder(recipe.grid)
     with torch.device("meta"):
         network = recipe.assemble(codec)
-    return cost(network, _work(recipe, network))
+    return model_cost(network, _forward_flops(recipe, network))
 
 
-def memory_of(recipe: Recipe) -> Memory:
-    """The bytes that training it takes, found without taking them."""
+def recipe_memory(recipe: Recipe) -> TrainingMemory:
+    """Estimate the memory of training, without allocating it."""
     codec = recipe.model.codec.placeholder(recipe.grid)
     with FakeTensorMode(allow_non_fake_inputs=True):
         network = recipe.assemble(codec)
-    numbers = codec.num_codes * (codec.vocab_size if recipe.model.head.categorical else 1)
-    return memory(network, recipe.train.precision, numbers=numbers)
+    outputs = codec.num_codes * (codec.vocab_size if recipe.model.head.categorical else 1)
+    return training_memory(network, recipe.train.precision, outputs_per_position=outputs)
 
 
-def _work(recipe: Recipe, network: Network) -> Work:
-    """The head's at graded positions alone; the stem's and the blocks' where nothing has been dropped."""
+def _forward_flops(recipe: Recipe, network: Network) -> ForwardFlops:
+    """The head runs at positions in the loss; with token dropping, stem and blocks at the visible ones."""
     codec, width, grid = network.codec, recipe.model.width, recipe.grid
-    named = decoded(network)
-    shown = grid.positions - named if network.backbone.masking.drops else grid.positions
-    seen = shown + recipe.model.class_token
-    over = grid if seen == grid.positions else Grid(1, seen)
-    return Work(
-        stem=shown * recipe.model.stem.flops(codec, width),
-        block=recipe.model.block.flops(over, width, recipe.objective.causal),
-        head=named * recipe.model.head.flops(codec, width),
+    decoded = decoded_positions(network)
+    visible = grid.positions - decoded if network.backbone.masking.drops else grid.positions
+    tokens = visible + recipe.model.class_token
+    return ForwardFlops(
+        stem=visible * recipe.model.stem.flops(codec, width),
+        block=recipe.model.block.flops(
+            grid if tokens == grid.positions else Grid(1, tokens), width, recipe.objective.causal
+        ),
+        head=decoded * recipe.model.head.flops(codec, width),
         depth=recipe.model.depth,
     )

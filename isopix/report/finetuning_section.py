@@ -58,8 +58,8 @@ def tuned(run: Gathered, name: str) -> Tuned | None:
     test, low, high, images = found or (None, None, None, 0)
     chosen = best(seen) if _chooses(run) else None
     chance = run.environment.get("majority")
-    drawn = finetuning.accuracy_by_step(seen, chance, chosen=chosen)
-    chart = svg.markup(drawn, name, _alt(chosen))
+    drawn = finetuning.plot_finetuning_accuracy(seen, chance, best=chosen)
+    chart = svg.svg_markup(drawn, name, _alt(chosen))
     return Tuned(test, low, high, images, chart, _caption(run, chosen), _judged(run))
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from isopix.codecs.nearest_color import FIXED_POINT_SCALE
 from isopix.model.init import FIXED
-from isopix.plots.analyses import DRAW
+from isopix.plots.analyses import ANALYSIS_FIGURES
 from isopix.report.captions import caption
 from isopix.storage import checkpoint, log
 from isopix.storage.checkpoint import Checkpoint
@@ -110,7 +110,7 @@ def gather(run: RunFolder) -> Gathered:
     probes = [reader.read(path, _probe) for path in probed]
     verifications = [reader.read(path, _verification) for path in verified]
     evaluations = [reader.read(path, _evaluation) for path in sorted(run.evaluations.glob("*.json"))]
-    analyses = [reader.read(run.analysis / f"{name}.json", _analysis) for name in DRAW]
+    analyses = [reader.read(run.analysis / f"{name}.json", _analysis) for name in ANALYSIS_FIGURES]
     return Gathered(
         path=run.path,
         recipe=recipe,
@@ -234,7 +234,7 @@ def _evaluation(path: Path) -> Values:
 
 def _analysis(path: Path) -> Analysis:
     values = _json(path)
-    return Analysis(path.stem, values, DRAW[path.stem](values), caption(path.stem, values))
+    return Analysis(path.stem, values, ANALYSIS_FIGURES[path.stem](values), caption(path.stem, values))
 
 
 def _weights(checkpoints: Path) -> Weights | None:

@@ -11,11 +11,11 @@ from markupsafe import Markup
 from PIL import Image
 from torch import Tensor
 
+from isopix.analysis.run import ANALYSES
 from isopix.core.overrides import flatten
 from isopix.plots import curves, svg
-from isopix.plots.palette import arrange, oklab
+from isopix.plots.palette import arrange_colors, oklab
 from isopix.report import headline, probes, template, words
-from isopix.report.captions import TITLES
 from isopix.report.finetuning import classes_alone
 from isopix.report.finetuning_section import Tuned, is_tuned, tuned
 from isopix.report.gallery import Gallery, Picture, embed, galleries, instead
@@ -192,12 +192,14 @@ def _accuracy(shown: Mapping[str, Values], name: str) -> Markup:
         f"{run}: best layer {best(probe['network'])['layer']}, {percent(best(probe['network'])['test'])}"
         for run, probe in shown.items()
     ]
-    return svg.markup(curves.accuracy_by_layer(shown), name, f"Test accuracy by layer. {'; '.join(found)}.")
+    return svg.svg_markup(
+        curves.plot_probe_accuracy(shown), name, f"Test accuracy by layer. {'; '.join(found)}."
+    )
 
 
 def _analysis(found: Analysis, name: str) -> tuple[str, Chart]:
-    title = TITLES[found.name]
-    return title, Chart(svg.markup(found.figure, name, f"{title}. {found.caption}"), found.caption)
+    title = ANALYSES[found.name].title
+    return title, Chart(svg.svg_markup(found.figure, name, f"{title}. {found.caption}"), found.caption)
 
 
 def _loss(run: Gathered, name: str) -> Markup | None:
@@ -208,15 +210,15 @@ def _loss(run: Gathered, name: str) -> Markup | None:
     # What joint fine-tuning is trained by is the sum of two losses, and not comparable with one.
     records = [each for each in run.records if each["kind"] != "train" or alone or not is_tuned(run)]
     reached = f", {loss.nats:.2f} nats a {graded} on {loss.graded}" if loss else ""
-    drawn = curves.loss(records, count, code=graded, graded="class_nats" if alone else "loss_nats")
-    return svg.markup(drawn, name, f"Loss by step{reached}.")
+    drawn = curves.plot_loss(records, count, unit=graded, loss_key="class_nats" if alone else "loss_nats")
+    return svg.svg_markup(drawn, name, f"Loss by step{reached}.")
 
 
 def _palette(run: Gathered) -> Picture | None:
     if run.weights is None or run.weights.colours is None:
         return None
     colours = run.weights.colours
-    tiles = arrange(colours, oklab(colours)).byte()
+    tiles = arrange_colors(colours, oklab(colours)).byte()
     rows, cols, _ = tiles.shape
     count = f"{len(colours):,} colours"
     caption = f"All {count} by hue and lightness; every pixel that the model reads or draws is one of them."

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from isopix.analysis.representation import Point, correlation, points
+from isopix.analysis.representation import ProbePoint, loss_accuracy_correlation, probe_points
 from isopix.plots import representation, svg
 from isopix.report import words
 from isopix.report.headline import listed, percent
@@ -24,7 +24,7 @@ def chart(runs: Mapping[str, Gathered], name: str) -> Chart | None:
     """A line a run that was probed at two steps or more. None where less than two of several runs are such,
     or their accuracies are on images of different kinds.
     """
-    probed = {run: points(gathered.records) for run, gathered in runs.items()}
+    probed = {run: probe_points(gathered.records) for run, gathered in runs.items()}
     lines = {run: line for run, line in probed.items() if len(_trained(line)) > 1}
     if len(lines) < min(2, len(runs)) or len({_images(runs[run]) for run in lines}) > 1:
         return None
@@ -32,11 +32,11 @@ def chart(runs: Mapping[str, Gathered], name: str) -> Chart | None:
     alt = (
         f"Accuracy of the probe against validation loss. {'; '.join(_alt(*each) for each in lines.items())}."
     )
-    drawn = representation.against_loss(lines, code=unit)
-    return Chart(svg.markup(drawn, name, alt), _caption({run: runs[run] for run in lines}, lines))
+    drawn = representation.plot_accuracy_vs_loss(lines, unit=unit)
+    return Chart(svg.svg_markup(drawn, name, alt), _caption({run: runs[run] for run in lines}, lines))
 
 
-def _trained(line: list[Point]) -> list[Point]:
+def _trained(line: list[ProbePoint]) -> list[ProbePoint]:
     return [point for point in line if point.step > 0]
 
 
@@ -47,16 +47,20 @@ def _images(run: Gathered) -> str:
     return json.dumps([told.get(key) for key in ("source", "holdout", "limit")])
 
 
-def _alt(name: str, line: list[Point]) -> str:
-    found = correlation(line)
-    told = f", {representation.told(found)}" if found else ""
+def _alt(name: str, line: list[ProbePoint]) -> str:
+    found = loss_accuracy_correlation(line)
+    told = f", {representation.format_correlation(found)}" if found else ""
     return f"{name}: {percent(line[-1].accuracy)} at {line[-1].loss:.3f} nats{told}"
 
 
-def _caption(runs: Mapping[str, Gathered], lines: Mapping[str, list[Point]]) -> str:
+def _caption(runs: Mapping[str, Gathered], lines: Mapping[str, list[ProbePoint]]) -> str:
     steps = [point.step for line in lines.values() for point in _trained(line)]
     judged = {each["images"] for run in runs.values() for each in run.records if each["kind"] == "probe"}
-    told = ", ρ Spearman’s rank correlation with its own" if any(map(correlation, lines.values())) else ""
+    told = (
+        ", ρ Spearman’s rank correlation with its own"
+        if any(map(loss_accuracy_correlation, lines.values()))
+        else ""
+    )
     return (
         f"A small probe of the best layer at steps {min(steps):,} to {max(steps):,}, judged on "
         f"{listed([f'{count:,}' for count in sorted(judged)])} validation images, which are not those that "

@@ -10,7 +10,7 @@ from typing import Any
 from isopix.core.config import from_dict
 from isopix.data.dataset import load_dataset
 from isopix.recipes import registry
-from isopix.recipes.cost import of_recipe
+from isopix.recipes.cost import recipe_cost
 from isopix.recipes.isotropic import SCALES, Kind
 from isopix.runs.pretrain import anchored, require_validation
 from isopix.storage.atomic import read_json, write_json
@@ -185,7 +185,7 @@ class Study:
 def cost(task: Task) -> int:
     """FLOPs of a cell's training: what its time is roughly proportional to."""
     recipe = task.recipe
-    return of_recipe(recipe).training_flops * recipe.train.steps * recipe.train.batch_size
+    return recipe_cost(recipe).training_flops * recipe.train.steps * recipe.train.batch_size
 
 
 def cells(outcomes: Mapping[str, Outcome]) -> list[Cell]:

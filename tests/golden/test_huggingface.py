@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from isopix.core.random import generator
-from isopix.generate.sample import Sampling, strokes
+from isopix.generate.sample import SamplingConfig, decode_steps
 from isopix.interop.huggingface.convert import read, unshifted, write
 from isopix.objectives.network import Network
 from isopix.probe.features import extract
@@ -136,8 +136,10 @@ def test_greedy_samples_are_theirs_for_1024_steps(tmp_path: Path) -> None:
     net = models.revived(read(saved(theirs.float(), tmp_path / "a", 32, 32))).double()
     theirs.double()
     blank = torch.zeros(2, 3, 32, 32, dtype=torch.uint8)
-    greedy = strokes(net, blank, start=0, sampling=Sampling(top_k=1), generator=generator(0, "golden"))
-    own = torch.cat([stroke.codes[..., 0] for stroke in greedy], 1)
+    greedy = decode_steps(
+        net, blank, start=0, sampling=SamplingConfig(top_k=1), generator=generator(0, "golden")
+    )
+    own = torch.cat([step.codes[..., 0] for step in greedy], 1)
     last, past, drawn = torch.full((2, 1), models.COLOURS), None, []
     for _ in range(1024):
         answer = theirs(input_ids=last, past_key_values=past, use_cache=True)

@@ -1,4 +1,4 @@
-"""`isopix analyze` and its section of the report; `isopix plan`."""
+"""`isopix analyse` as a user calls it, and what the report makes of it."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,14 @@ import pytest
 
 from tests.smoke.conftest import QUICK, Run
 
-FILES = ["attention-distance", "attention-maps", "rollout", "positions", "embedding", "biases"]
+FILES = [
+    "attention_distance",
+    "attention_maps",
+    "attention_rollout",
+    "position_embeddings",
+    "embedding_pca",
+    "inductive_biases",
+]
 
 
 @pytest.fixture
@@ -17,79 +24,74 @@ def run(isopix: Run) -> Path:
     return Path("run")
 
 
-def test_analyses_are_saved_printed_and_reported(isopix: Run, run: Path) -> None:
-    code, out, err = isopix("analyze", "run", "--limit", "6", "--image", "2", "--position", "3,4")
+def test_analyses_are_kept_printed_and_reported(isopix: Run, run: Path) -> None:
+    code, out, err = isopix("analyse", "run", "--limit", "6", "--image", "2", "--position", "3,4")
     assert code == 0, err
-    assert "Attention distance in pixels, 6 images; uniform attention: unmasked " in out
-    assert "does not apply" not in out
+    assert "Attention distance in pixels, 6 images; even: all positions " in out
+    assert "no " not in out
     for name in FILES:
         assert {path.suffix for path in (run / "analysis").glob(f"{name}.*")} == {".json", ".png", ".svg"}
-    saved = json.loads((run / "analysis" / "rollout.json").read_text())
-    assert (saved["image_number"], saved["data"], saved["split"]) == (2, "digits", "test")
+    kept = json.loads((run / "analysis" / "attention_rollout.json").read_text())
+    assert (kept["image_index"], kept["data"], kept["split"]) == (2, "digits", "test")
     assert isopix("report", "run")[0] == 0
     page = (run / "report.html").read_text()
-    assert "How far heads look" in page
-    assert "isopix analyze run --limit 6" in page
+    assert "Attention distance" in page
+    assert "isopix analyse run --limit 6" in page
 
 
-def test_json_prints_numbers_only(isopix: Run, run: Path) -> None:
-    code, out, _ = isopix("analyze", "run", "--limit", "3", "--json")
+def test_numbers_alone_come_with_json(isopix: Run, run: Path) -> None:
+    code, out, _ = isopix("analyse", "run", "--limit", "3", "--json")
     found = json.loads(out)
     assert code == 0
     assert list(found["analyses"]) == FILES
-    assert found["not_applicable"] == {}
-    assert "maps" not in found["analyses"]["positions"]
+    assert found["do_not_apply"] == {}
+    assert "maps" not in found["analyses"]["position_embeddings"]
 
 
 @pytest.mark.usefixtures("run")
-def test_an_analysis_that_does_not_apply_is_reported_and_its_old_files_are_deleted(
-    isopix: Run,
-) -> None:
+def test_what_does_not_apply_is_said_in_a_line_and_old_files_of_it_are_gone(isopix: Run) -> None:
     code, _, err = isopix(
         "pretrain", "isotropic.tiny-conv-pix2vec-1", "--data", "digits", "--out", "c", *QUICK
     )
     assert code == 0, err
     Path("c/analysis").mkdir()
-    Path("c/analysis/rollout.json").write_text("{}")
-    code, out, err = isopix("analyze", "c", "--limit", "3")
+    Path("c/analysis/attention_rollout.json").write_text("{}")
+    code, out, err = isopix("analyse", "c", "--limit", "3")
     assert code == 0, err
-    assert (
-        "rollout does not apply: a convolution does not attend: there are no attention weights to look at"
-        in out
-    )
-    assert not Path("c/analysis/rollout.json").exists()
-    assert Path("c/analysis/biases.png").exists()
+    assert "no attention_rollout: this network has no attention weights" in out
+    assert not Path("c/analysis/attention_rollout.json").exists()
+    assert Path("c/analysis/inductive_biases.png").exists()
 
 
 @pytest.mark.usefixtures("run")
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--position", "3"], "--position is '3'; allowed: ROW,COLUMN such as 8,16, or class"),
-        (["--position", "9,0"], "position 9,0 is not there; rows are 0 to 7, columns 0 to 7"),
-        (["--image", "9999"], "image 9999 is not there"),
-        (["--image", "-1"], "image -1 is not there"),
+        (["--position", "3"], "--position is '3'; allowed: ROW,COLUMN, as in 8,16"),
+        (["--position", "9,0"], "position 9,0 does not exist; rows are 0 to 7, columns 0 to 7"),
+        (["--image", "9999"], "image 9999 does not exist"),
+        (["--image", "-1"], "image -1 does not exist"),
     ],
 )
-def test_errors_are_one_line(isopix: Run, words: list[str], message: str) -> None:
-    code, out, err = isopix("analyze", "run", "--limit", "3", *words)
+def test_mistakes_are_one_line(isopix: Run, words: list[str], message: str) -> None:
+    code, out, err = isopix("analyse", "run", "--limit", "3", *words)
     assert code == 2
     assert message in err
     assert len(err.splitlines()) == 1
     assert not out
 
 
-def test_a_plan_estimates_hours_and_cost_of_devices(isopix: Run) -> None:
+def test_a_plan_tells_what_rented_devices_cost(isopix: Run) -> None:
     code, out, err = isopix("plan", "igpt.s", "--device-hours", "A100", "V100", "--price", "2.5", "--json")
     assert code == 0, err
     a100, v100 = json.loads(out)["device_hours"]
     assert a100["hours"] * 312 == pytest.approx(v100["hours"] * 125)
-    assert a100["money"] == 2.5 * a100["hours"]
+    assert a100["price"] == 2.5 * a100["hours"]
     code, out, _ = isopix("plan", "igpt.s", "--device-hours", "A100", "--price", "2.5")
     assert "155     387" in out
 
 
-def test_a_plan_reproduces_the_table_of_the_review_to_the_dollar(isopix: Run) -> None:
+def test_a_plan_reproduces_the_reviews_table_to_the_dollar(isopix: Run) -> None:
     code, out, err = isopix("plan", "--review")
     assert (code, err) == (0, "")
     for words in ("$149,700", "$40,718", "$592,812", "$736,524", "$41K", "111.8", "$8K"):
@@ -103,7 +105,7 @@ def test_a_plan_reproduces_the_table_of_the_review_to_the_dollar(isopix: Run) ->
     ]
 
 
-def test_a_plan_needs_a_recipe_or_review(isopix: Run) -> None:
+def test_a_plan_of_nothing_says_what_to_name(isopix: Run) -> None:
     code, out, err = isopix("plan")
     assert (code, out) == (2, "")
     assert "plan needs a recipe, as in `isopix plan igpt.s`, or --review" in err

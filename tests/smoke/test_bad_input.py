@@ -233,8 +233,8 @@ def test_a_non_finite_loss(isopix: Run) -> None:
 def test_a_masked_model_cannot_sample_and_names_what_applies(isopix: Run) -> None:
     assert isopix("pretrain", "igpt.digits_bert", "--out", "r", *QUICK)[0] == 0
     message = (
-        "this model was trained with the masked objective and cannot paint pixel by pixel; "
-        "it can fill in hidden pixels (isopix reconstruct) and be probed (isopix probe)"
+        "this model was trained with the masked objective and cannot sample images; "
+        "it can reconstruct masked pixels (isopix reconstruct) and be probed (isopix probe)"
     )
     refused(isopix("sample", "r"), message)
     refused(isopix("complete", "r"), message)
@@ -243,7 +243,7 @@ def test_a_masked_model_cannot_sample_and_names_what_applies(isopix: Run) -> Non
 @pytest.mark.parametrize("rows", ["0", "8"])
 def test_rows_must_leave_something_to_complete(isopix: Run, rows: str) -> None:
     assert isopix("pretrain", "igpt.digits", "--out", "r", *QUICK)[0] == 0
-    message = f"rows {rows} is not possible for an image of 8 rows; allowed: 1 to 7"
+    message = f"rows must be between 1 and 7 for this model; got {rows}"
     refused(isopix("complete", "r", "--rows", rows), message)
 
 

@@ -57,7 +57,7 @@ def test_a_fine_tuned_patchformer_reports_classification_only(isopix: Run, workp
     assert isopix("report", "ft")[0] == 0
     page = (workplace / "ft" / "report.html").read_text()
     assert "what names grey pixels is left behind" in page
-    assert "nats a label" in page
+    assert "nats per label" in page
     assert "isopix reconstruct" not in page
 
 

@@ -112,13 +112,13 @@ def test_complete_keeps_the_given_rows_and_samples_the_others(
     trained: Run, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], rows: int
 ) -> None:
     drawn = []
-    real = pictures.completions
+    real = pictures.completion_grid
 
     def spy(originals, completed, **options):
         drawn.append((originals, completed, options))
         return real(originals, completed, **options)
 
-    monkeypatch.setattr(pictures, "completions", spy)
+    monkeypatch.setattr(pictures, "completion_grid", spy)
     values = saved_record("samples", trained, "complete", "-n", "2", "--each", "2", *words)
     [(originals, completed, options)] = drawn
     assert values["rows"] == options["rows"] == rows

@@ -119,4 +119,4 @@ def test_no_command_writes_into_a_checkpoint(isopix: Run) -> None:
     refused(answer, f"folder r is a run folder; as a dataset give {ways}")
 
 
-SAMPLING = "temperature inf must be a number greater than 0; top_k=1 takes the likeliest code"
+SAMPLING = "temperature inf must be a finite number greater than 0; use top_k=1 for greedy decoding"

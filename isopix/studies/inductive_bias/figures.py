@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import torch
 from markupsafe import Markup
 
-from isopix.analysis import inductive_biases, similarity
-from isopix.analysis.inductive_biases import Biases
-from isopix.analysis.similarity import Encoding
+from isopix.analysis import similarity
+from isopix.analysis.inductive_biases import InductiveBiases, measure_inductive_biases
+from isopix.analysis.similarity import LevelSimilarity
 from isopix.core.random import generator
 from isopix.data.dataset import load_dataset
 from isopix.generate.reconstruct import Reconstruction
@@ -36,8 +36,8 @@ class Network(NamedTuple):
     block: str
     loaded: Loaded
     reconstruction: Reconstruction
-    encoding: Encoding  # of red
-    biases: Biases
+    encoding: LevelSimilarity  # of red
+    biases: InductiveBiases
 
 
 def draw(cells: Mapping[Path, Cell], out: Path) -> list[Shown]:
@@ -87,8 +87,8 @@ def _network(block: str, run: Path) -> Network:
         block,
         loaded,
         reconstructed(loaded.network, pictures[:PICTURED], seed=0),
-        similarity.of_stem(stem.vectors())[0],
-        inductive_biases.measure(backbone, pictures[:BIASED], generator(0, "biases")),
+        similarity.stem_similarity(stem.vectors())[0],
+        measure_inductive_biases(backbone, pictures[:BIASED], generator(0, "biases")),
     )
 
 
@@ -99,11 +99,13 @@ class _Album:
         self.out, self.shown = out, list[Shown]()
 
     def add(self, title: str, name: str, drawn: Any, numbers: Mapping[str, Any], caption: str) -> None:
-        style.save(drawn, self.out / name, numbers)
-        self.shown.append(Shown(title, svg.markup(drawn, name, caption), caption))
+        style.write_figure(drawn, self.out / name, numbers)
+        self.shown.append(Shown(title, svg.svg_markup(drawn, name, caption), caption))
 
     def reconstructions(self, networks: Sequence[Network]) -> None:
-        picture = images.compared({study.named(each.block): each.reconstruction for each in networks})
+        picture = images.comparison_grid(
+            {study.display_name(each.block): each.reconstruction for each in networks}
+        )
         caption = (
             "Figure 1. Test images, what was shown of them with hidden pixels in mauve, and what networks of "
             f"{_size(networks)} put there: {_exact(networks)} of the hidden levels are named exactly."
@@ -122,21 +124,23 @@ class _Album:
     def encodings(self) -> None:
         draws = torch.randn(Fourier().frequencies, generator=generator(0, "figure"))
         named = {
-            "one-hot": similarity.one_hot(),
-            "Fourier, σ = 1": similarity.fourier(draws),
-            "continuous": similarity.continuous(),
+            "one-hot": similarity.one_hot_similarity(),
+            "Fourier, σ = 1": similarity.fourier_similarity(draws),
+            "continuous": similarity.continuous_similarity(),
         }
         caption = (
             "Figure 2. How alike two levels of a channel are before anything is learnt, 0 at the top left. "
             "Of continuous levels, whose cosine would say nothing, 1 − |p − q| / 255 is shown."
         )
-        self.add("Encodings", "figure-2", encodings.similarities(named), _told(named), caption)
-        swept = {f"σ = {sigma:g}": similarity.fourier(sigma * draws) for sigma in SIGMAS}
+        self.add("Encodings", "figure-2", encodings.plot_level_similarity(named), _told(named), caption)
+        swept = {f"σ = {sigma:g}": similarity.fourier_similarity(sigma * draws) for sigma in SIGMAS}
         caption = (
             "Figure 3. Fourier features of the same draws times σ: a small σ keeps all distances and adds "
             "hardly a dimension, a large one tells all levels apart and keeps the distance of near ones."
         )
-        self.add("Fourier features", "figure-3", encodings.similarities(swept), _told(swept), caption)
+        self.add(
+            "Fourier features", "figure-3", encodings.plot_level_similarity(swept), _told(swept), caption
+        )
 
     def losses(self, there: Sequence[Group]) -> None:
         found = loss_and_accuracy(there)
@@ -147,29 +151,37 @@ class _Album:
             "Figure 4. Accuracy of the layer that validation chose against the loss at the end of training, "
             f"a point for each kind of network, bars a deviation over seeds.{rho}"
         )
-        self.add("Loss and accuracy", "figure-4", study.against_loss(there), _points(there), caption)
+        self.add(
+            "Loss and accuracy",
+            "figure-4",
+            study.plot_study_loss(_study_points(there)),
+            _points(there),
+            caption,
+        )
 
     def learnt(self, networks: Sequence[Network]) -> None:
-        named = {study.named(each.block): each.encoding for each in networks}
+        named = {study.display_name(each.block): each.encoding for each in networks}
         caption = (
             "Figure 5. How alike the learnt vectors of two levels of red are in networks of "
-            f"{_size(networks)}. Distance kept is the rank correlation of likeness and nearness."
+            f"{_size(networks)}. Distance preservation is the rank correlation of likeness and nearness."
         )
-        self.add("What pix2vec learns", "figure-5", encodings.similarities(named), _told(named), caption)
+        self.add(
+            "What pix2vec learns", "figure-5", encodings.plot_level_similarity(named), _told(named), caption
+        )
 
     def depths(self, there: Sequence[Group]) -> None:
         caption = (
             "Figure 6. The same points by depth, and the test accuracy of every layer of the convolutions: "
             "mean and deviation over seeds."
         )
-        self.add("Depth", "figure-6", study.by_depth(there), _points(there), caption)
+        self.add("Depth", "figure-6", study.plot_study_depth(_study_points(there)), _points(there), caption)
 
     def layers(self, there: Sequence[Group], blocks: Sequence[str]) -> None:
         caption = (
             "Figure 7. Test accuracy of every layer of the deepest networks of a block, up to "
             f"{LAYERED}: mean and deviation over seeds."
         )
-        drawn = study.by_layer(there, blocks)
+        drawn = study.plot_study_layers(_study_points(there), blocks)
         self.add("Layers by encoding", "figure-7", drawn, _points(there), caption)
 
     def biases(self, networks: Sequence[Network]) -> None:
@@ -180,21 +192,22 @@ class _Album:
         )
         numbers = {
             block: {
-                "translation": each.translation,
-                "order": each.order,
-                "reach": [reach.mean for reach in each.reach],
-                "radius": [reach.radius for reach in each.reach],
+                "translation": each.translation_error,
+                "order": each.permutation_error,
+                "reach": [field.mean_distance for field in each.receptive_field],
+                "radius": [field.radius_95 for field in each.receptive_field],
             }
             for block, each in found.items()
         }
-        self.add("Biases by layer", "biases", bias_plots.by_layer(found), numbers, caption)
-        last = {block: each.reach[-1] for block, each in found.items()}
-        numbers = {block: {"shares": reach.shares.tolist()} for block, reach in last.items()}
+        drawn = bias_plots.compare_inductive_biases({block: each.by_layer() for block, each in found.items()})
+        self.add("Biases by layer", "biases", drawn, numbers, caption)
+        last = {block: each.receptive_field[-1] for block, each in found.items()}
+        numbers = {block: {"shares": reach.fractions.tolist()} for block, reach in last.items()}
         caption = (
             "Where a change of the pixel in the middle shows after the last block, a mean over images and "
             "places."
         )
-        self.add("Reach of a pixel", "reach", bias_plots.maps(last), numbers, caption)
+        self.add("Reach of a pixel", "reach", bias_plots.plot_receptive_fields(last), numbers, caption)
 
 
 def _size(networks: Sequence[Network]) -> str:
@@ -204,14 +217,34 @@ def _size(networks: Sequence[Network]) -> str:
 
 
 def _exact(networks: Sequence[Network]) -> str:
-    return ", ".join(f"{study.named(each.block)} {each.reconstruction.accuracy:.1%}" for each in networks)
+    return ", ".join(
+        f"{study.display_name(each.block)} {each.reconstruction.accuracy:.1%}" for each in networks
+    )
 
 
-def _told(named: Mapping[str, Encoding]) -> dict[str, Any]:
+def _told(named: Mapping[str, LevelSimilarity]) -> dict[str, Any]:
     return {
-        name: {"preservation": each.preservation, "rank": each.rank, "similarity": each.similarity.tolist()}
+        name: {
+            "preservation": each.distance_preservation,
+            "rank": each.effective_rank,
+            "similarity": each.similarity.tolist(),
+        }
         for name, each in named.items()
     }
+
+
+def _study_points(there: Sequence[Group]) -> list[study.StudyPoint]:
+    return [
+        study.StudyPoint(
+            group.block,
+            group.encoding,
+            group.depth,
+            study.MeanStd(*group.loss),
+            study.MeanStd(*group.accuracy),
+            tuple(study.MeanStd(*layer) for layer in group.layers),
+        )
+        for group in there
+    ]
 
 
 def _points(there: Sequence[Group]) -> dict[str, Any]:

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from isopix.analysis import inductive_biases
-from isopix.analysis.color_error import colour_error
-from isopix.analysis.similarity import of_stem
+from isopix.analysis.color_error import color_error
+from isopix.analysis.inductive_biases import measure_inductive_biases
+from isopix.analysis.similarity import stem_similarity
 from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.generate.reconstruct import Reconstruction, reconstruct
@@ -22,18 +22,23 @@ def measured(loaded: Loaded, images: Images) -> dict[str, Any]:
     """
     network, seed = loaded.network, loaded.recipe.train.seed
     found = reconstructed(network, images[:RECONSTRUCTED], seed)
-    error = colour_error(found.target, found.hidden, found.answer)
+    error = color_error(found.target, found.mask, found.prediction)
     stem: Any = network.backbone.stem  # torch's own type forgets its methods
-    learnt = of_stem(stem.vectors())
-    bias = inductive_biases.measure(network.backbone, images[:BIASED], generator(seed, "biases"))
+    learnt = stem_similarity(stem.vectors())
+    bias = measure_inductive_biases(network.backbone, images[:BIASED], generator(seed, "biases"))
     return {
-        "colours": {**error._asdict(), "misplaced": error.misplaced, "exact": found.accuracy},
-        "preservation": [each.preservation for each in learnt],
-        "rank": [each.rank for each in learnt],
-        "translation": bias.translation,
-        "order": bias.order,
-        "reach": [each.mean for each in bias.reach],
-        "radius": [each.radius for each in bias.reach],
+        "colours": {
+            "whole": error.mean_absolute,
+            "palette": error.histogram,
+            "misplaced": error.misplaced_fraction,
+            "exact": found.accuracy,
+        },
+        "preservation": [each.distance_preservation for each in learnt],
+        "rank": [each.effective_rank for each in learnt],
+        "translation": bias.translation_error,
+        "order": bias.permutation_error,
+        "reach": [each.mean_distance for each in bias.receptive_field],
+        "radius": [each.radius_95 for each in bias.receptive_field],
     }
 
 

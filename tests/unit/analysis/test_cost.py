@@ -6,14 +6,14 @@ from isopix.analysis import cost
 from isopix.core import device
 from isopix.core.random import generator
 from isopix.recipes import registry
-from isopix.recipes.cost import memory_of, of_recipe
+from isopix.recipes.cost import recipe_cost, recipe_memory
 from tests.laws import cases
 
 CPU = torch.device("cpu")
 
 
-def test_memory_of_a_step_is_the_weights_once_and_the_activations_of_each_image() -> None:
-    assert cost.Memory(1000, 3, 10).bytes(7) == 1073
+def test_step_memory_is_weights_plus_activations_per_image() -> None:
+    assert cost.TrainingMemory(1000, 3, 10).step_bytes(7) == 1073
 
 
 SMALL = {
@@ -29,32 +29,30 @@ SMALL = {
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_memory_is_what_a_real_step_keeps(name: str) -> None:
-    """Of a network with numbers, in the tensors that autograd holds, each place in memory once; what is
-    estimated comes from a network without any.
-    """
+def test_memory_matches_the_tensors_saved_by_a_real_step(name: str) -> None:
+    """The real step counts each storage that autograd saves once; the estimate allocates no weights."""
     recipe = registry.resolve(name, assignments=SMALL[name]).recipe
-    found = memory_of(recipe)
-    assert found.weight_bytes == 16 * of_recipe(recipe).parameters
+    found = recipe_memory(recipe)
+    assert found.weight_bytes == 16 * recipe_cost(recipe).parameters
     codec = recipe.model.codec.placeholder(recipe.grid)
     net, images = recipe.build(codec), 24
-    problem = net.prepare(cases.images(recipe, images), generator(3, "mask"))
-    held: dict[int, int] = {}
-    keeping = []  # or their places would be taken again
+    batch = net.prepare(cases.images(recipe, images), generator(3, "mask"))
+    saved: dict[int, int] = {}
+    alive = []  # or their memory would be reused
 
-    def keep(tensor: Tensor) -> Tensor:
-        keeping.append(tensor)
-        held[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+    def save(tensor: Tensor) -> Tensor:
+        alive.append(tensor)
+        saved[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
         return tensor
 
     with (
-        torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
+        torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor),
         device.autocast(CPU, recipe.train.precision),
     ):
-        net(problem)
+        net(batch)
     own = {each.untyped_storage().data_ptr() for each in net.tensors().values()}
-    real = sum(size for place, size in held.items() if place not in own)
-    estimated = found.bytes(images) - found.weight_bytes
+    real = sum(size for pointer, size in saved.items() if pointer not in own)
+    estimated = found.step_bytes(images) - found.weight_bytes
     gradient = (
         images
         * 4
@@ -65,80 +63,82 @@ def test_memory_is_what_a_real_step_keeps(name: str) -> None:
     assert estimated - gradient == pytest.approx(real, rel=0.02)
 
 
-def test_a_patchformers_memory_is_mostly_its_stems() -> None:
-    """588 MiB were counted over one real image in 32 bits, what is kept of weights alone among them."""
+def test_a_patchformer_needs_most_memory_for_its_stem() -> None:
+    """One real float32 image saves 588 MiB, including what is derived from the weights alone."""
     whole, bare = (
-        memory_of(registry.resolve("patchformer.base", assignments=["precision=fp32", *words]).recipe)
+        recipe_memory(registry.resolve("patchformer.base", assignments=["precision=fp32", *words]).recipe)
         for words in ([], ["stem=patches"])
     )
     assert (whole.copy_bytes + whole.activation_bytes) / 2**20 == pytest.approx(588, rel=0.03)
     assert bare.activation_bytes < 0.3 * whole.activation_bytes
-    assert whole.bytes(128) > 60 * 2**30
+    assert whole.step_bytes(128) > 60 * 2**30
 
 
 def test_training_is_three_forward_passes() -> None:
-    found = of_recipe(registry.find("igpt.digits"))
+    found = recipe_cost(registry.find("igpt.digits"))
     assert found.training_flops == 3 * found.forward_flops
 
 
-def test_flops_are_of_blocks_and_of_graded_positions_alone() -> None:
-    """Width 64, 4 blocks, 8x8: matrices are 24 D^2 a position, attention 4 D for each position looked at."""
+def test_flops_count_blocks_and_the_head_at_positions_in_the_loss() -> None:
+    """Width 64, 4 blocks, 8x8: matrices take 24 D^2 per position, attention 4 D per attended position."""
     blocks = 4 * 64 * (24 * 64**2 + 4 * 64 * 64)
     recipe = registry.resolve("igpt.digits_bert").recipe
-    assert of_recipe(recipe).forward_flops == blocks + 2 * 64 * 17 * round(64 * 0.15)
+    assert recipe_cost(recipe).forward_flops == blocks + 2 * 64 * 17 * round(64 * 0.15)
     causal = registry.resolve("igpt.digits").recipe
-    assert of_recipe(causal).forward_flops == blocks - 4 * 64 * 4 * 64 * 31.5 + 2 * 64 * 17 * 64
+    assert recipe_cost(causal).forward_flops == blocks - 4 * 64 * 4 * 64 * 31.5 + 2 * 64 * 17 * 64
 
 
-def test_expected_speed_is_four_tenths_of_the_data_sheets_peak(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_throughput_is_the_mfu_times_the_data_sheet_peak(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cost, "peak_flops", lambda device, precision: 1e15)
-    monkeypatch.setattr(cost, "matrix_rate", lambda *asked: pytest.fail("the peak is known"))
-    assert cost.speed(CPU, "bf16", 64) == pytest.approx(4e14)
+    monkeypatch.setattr(cost, "matmul_throughput", lambda *given: pytest.fail("the peak is known"))
+    assert cost.training_throughput(CPU, "bf16", 64) == pytest.approx(4e14)
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp32"])
-def test_expected_speed_without_a_peak_is_measured(monkeypatch: pytest.MonkeyPatch, precision: str) -> None:
-    asked = []
+def test_training_throughput_without_a_peak_is_measured(
+    monkeypatch: pytest.MonkeyPatch, precision: str
+) -> None:
+    given = []
 
     def rate(*arguments: object) -> float:
-        asked.append(arguments)
+        given.append(arguments)
         return 1e9
 
     monkeypatch.setattr(cost, "peak_flops", lambda device, precision: None)
-    monkeypatch.setattr(cost, "matrix_rate", rate)
-    assert cost.speed(CPU, precision, 64) == pytest.approx(4e8)
-    assert asked == [(CPU, precision, 64)]
+    monkeypatch.setattr(cost, "matmul_throughput", rate)
+    assert cost.training_throughput(CPU, precision, 64) == pytest.approx(4e8)
+    assert given == [(CPU, precision, 64)]
 
 
-def test_a_matrix_product_is_counted_as_two_flops_a_multiply_add(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_matmul_throughput_counts_two_flops_per_multiply_add(monkeypatch: pytest.MonkeyPatch) -> None:
     """One product of [2048 x 8] and [8 x 32] in two seconds."""
     clock = iter([0.0, 0.0, 1.0, 2.0])
     monkeypatch.setattr(cost.time, "perf_counter", lambda: next(clock))
-    assert cost.matrix_rate(CPU, "fp32", 8) == pytest.approx(2 * 2048 * 8 * 32 / 2)
+    assert cost.matmul_throughput(CPU, "fp32", 8) == pytest.approx(2 * 2048 * 8 * 32 / 2)
 
 
-def test_device_hours_are_flops_by_peak_and_utilisation() -> None:
-    [a100] = cost.rents(312e12 * 3600 * 100, "bf16", devices=["A100"], utilisation=0.5, price=2.5)
-    assert a100 == cost.Rent("A100", 312e12, pytest.approx(200), pytest.approx(500))
-    [v100] = cost.rents(15.7e12 * 3600, "fp32", devices=["V100"], utilisation=1.0)
-    assert (v100.hours, v100.money) == (pytest.approx(1), None)
+def test_device_hours_are_flops_by_peak_and_utilization() -> None:
+    [a100] = cost.device_costs(312e12 * 3600 * 100, "bf16", devices=["A100"], mfu=0.5, price_per_hour=2.5)
+    assert a100 == cost.DeviceCost("A100", 312e12, pytest.approx(200), pytest.approx(500))
+    [v100] = cost.device_costs(15.7e12 * 3600, "fp32", devices=["V100"], mfu=1.0)
+    assert (v100.hours, v100.price) == (pytest.approx(1), None)
 
 
-def test_without_names_every_device_with_a_peak_is_told() -> None:
-    assert [rent.device for rent in cost.rents(1e18, "bf16")] == list(device.DEVICE_SPECS)
-    assert "TPUv3 core" not in [rent.device for rent in cost.rents(1e18, "fp32")]
+def test_all_devices_with_a_peak_are_listed_by_default() -> None:
+    assert [each.device for each in cost.device_costs(1e18, "bf16")] == list(device.DEVICE_SPECS)
+    assert "TPUv3 core" not in [each.device for each in cost.device_costs(1e18, "fp32")]
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("given", "message"),
     [
         ({"devices": ["TPUv3 core"]}, "no fp32 peak of device 'TPUv3 core' is known; known: H200"),
         ({"devices": ["A200"]}, "device 'A200'"),
-        ({"utilisation": 0.0}, "utilisation 0.0 must lie in"),
-        ({"utilisation": 1.1}, "utilisation 1.1 must lie in"),
-        ({"price": -1.0}, "price -1.0 must be"),
+        ({"mfu": 0.0}, "utilization 0.0 must be in"),
+        ({"mfu": 1.1}, "utilization 1.1 must be in"),
+        ({"price_per_hour": -1.0}, "price -1.0 must be"),
     ],
 )
-def test_what_cannot_be_reckoned_is_refused(asked: dict, message: str) -> None:
+def test_invalid_cost_settings_are_rejected(given: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        cost.rents(1e18, "fp32", **asked)
+        cost.device_costs(1e18, "fp32", **given)

@@ -1,5 +1,5 @@
-"""A convolution reaches two pixels a block and moves with its image; attention sees no order; causal
-networks reach forwards alone.
+"""A convolution has a receptive field of two positions per block and is translation-equivariant; attention is
+permutation-equivariant; causal networks spread changes forward only.
 """
 
 from dataclasses import replace
@@ -31,10 +31,10 @@ CONV = replace(
     depth=2,
     width=8,
 )
-PLACELESS = replace(CONV, block=BLOCKS["transformer-4"], positions=NoPositions())
-PLACED = replace(PLACELESS, positions=Learned())
+NO_POSITIONS = replace(CONV, block=BLOCKS["transformer-4"], positions=NoPositions())
+WITH_POSITIONS = replace(NO_POSITIONS, positions=Learned())
 MIXER = replace(CONV, block=Mixer())
-IMAGE_GPT = replace(PLACED, codec=PaletteSpec(num_colors=32), stem=Codes())
+IMAGE_GPT = replace(WITH_POSITIONS, codec=PaletteSpec(num_colors=32), stem=Codes())
 
 
 def backbone(recipe: Recipe) -> Backbone:
@@ -46,35 +46,35 @@ def images(count: int = 5) -> Images:
     return torch.randint(0, 256, (count, 3, *GRID), dtype=torch.uint8, generator=draw)
 
 
-def reach(recipe: Recipe) -> list[inductive_biases.Reach]:
-    return inductive_biases.locality(backbone(recipe), images(), generator(0, "places"), batch_size=2)
+def fields(recipe: Recipe) -> list[inductive_biases.ReceptiveField]:
+    return inductive_biases.receptive_field(backbone(recipe), images(), generator(0, "places"), batch_size=2)
 
 
-def test_a_convolution_reaches_two_pixels_a_block_and_no_further() -> None:
-    for layer, found in enumerate(reach(CONV)):
+def test_the_receptive_field_of_a_convolution_is_two_positions_per_block() -> None:
+    for layer, found in enumerate(fields(CONV)):
         assert len(found.profile) == 12
         assert (found.profile > 0).tolist() == [distance <= 2 * layer for distance in range(12)]
         assert found.profile.sum() == pytest.approx(1)
-        assert found.radius <= 2 * layer
+        assert found.radius_95 <= 2 * layer
 
 
-@pytest.mark.parametrize("recipe", [MIXER, PLACELESS], ids=["mixer", "transformer"])
-def test_mixers_and_attention_reach_everywhere_in_one_block(recipe: Recipe) -> None:
-    first, second, _ = reach(recipe)
+@pytest.mark.parametrize("recipe", [MIXER, NO_POSITIONS], ids=["mixer", "transformer"])
+def test_mixers_and_attention_have_a_global_receptive_field_after_one_block(recipe: Recipe) -> None:
+    first, second, _ = fields(recipe)
     assert (first.profile > 0).sum() == 1
     assert (second.profile > 0).all()
-    assert second.mean > 1
+    assert second.mean_distance > 1
 
 
 @pytest.mark.parametrize("block", [Convolution(), Mixer(), Transformer(heads=2, norm=Layer())])
-def test_causal_networks_never_reach_backwards(block) -> None:
+def test_causal_networks_do_not_spread_changes_backward(block) -> None:
     causal = replace(CONV, block=block, objective=Autoregressive())
-    assert [found.before for found in reach(causal)] == [0, 0, 0]
-    assert reach(causal)[0].shares[GRID.rows - 1, GRID.cols - 1] == 0  # not at the changed pixel either
-    assert reach(replace(CONV, block=block))[2].before > 0.1
+    assert [found.fraction_before for found in fields(causal)] == [0, 0, 0]
+    assert fields(causal)[0].fractions[GRID.rows - 1, GRID.cols - 1] == 0  # nor at the changed pixel
+    assert fields(replace(CONV, block=block))[2].fraction_before > 0.1
 
 
-def test_a_reach_is_what_a_loop_finds() -> None:
+def test_a_receptive_field_equals_an_explicit_loop() -> None:
     net, one = backbone(MIXER), images(1)
     place = int(torch.randint(GRID.positions, (1,), generator=generator(0, "places")))
     row, col = divmod(place, GRID.cols)
@@ -82,12 +82,12 @@ def test_a_reach_is_what_a_loop_finds() -> None:
     changed[0, :, row, col] ^= 128
     before, after = (list(net.features(each))[1][0].detach().numpy() for each in (one, changed))
     sizes = np.linalg.norm(after - before, axis=1)
-    found = inductive_biases.locality(net, one, generator(0, "places"))[1]
+    found = inductive_biases.receptive_field(net, one, generator(0, "places"))[1]
     for other, size in enumerate(sizes):
         down, right = other // GRID.cols - row, other % GRID.cols - col
-        share = found.shares[GRID.rows - 1 + down, GRID.cols - 1 + right]
+        share = found.fractions[GRID.rows - 1 + down, GRID.cols - 1 + right]
         assert share == pytest.approx(size / sizes.sum())
-    assert found.mean == pytest.approx(
+    assert found.mean_distance == pytest.approx(
         sum(
             size * max(abs(other // GRID.cols - row), abs(other % GRID.cols - col))
             for other, size in enumerate(sizes)
@@ -96,16 +96,16 @@ def test_a_reach_is_what_a_loop_finds() -> None:
     )
 
 
-def test_an_even_reach_is_that_of_all_pairs_of_places() -> None:
+def test_a_uniform_receptive_field_is_that_of_all_pairs_of_positions() -> None:
     places = [divmod(place, 4) for place in range(12)]
     distances = [max(abs(a - c), abs(b - d)) for a, b in places for c, d in places]
-    found = inductive_biases.even_reach(Grid(3, 4))
-    assert found.mean == pytest.approx(np.mean(distances))
+    found = inductive_biases.uniform_receptive_field(Grid(3, 4))
+    assert found.mean_distance == pytest.approx(np.mean(distances))
     assert found.profile == pytest.approx(np.bincount(distances) / len(distances))
-    assert found.radius == np.quantile(distances, 0.95, method="inverted_cdf")
+    assert found.radius_95 == np.quantile(distances, 0.95, method="inverted_cdf")
 
 
-def test_features_of_convolutions_move_with_the_image_away_from_borders() -> None:
+def test_convolutions_are_translation_equivariant_away_from_borders() -> None:
     net = backbone(CONV)
     assert inductive_biases.translation_error(net, images(), shift=(2, 1), margin=4, batch_size=2) == [
         0,
@@ -114,48 +114,54 @@ def test_features_of_convolutions_move_with_the_image_away_from_borders() -> Non
     ]
     near = inductive_biases.translation_error(net, images(), shift=(2, 1), margin=1)
     assert near[:1] == [0]
-    assert near[2] > 0.01  # the border is within reach
+    assert near[2] > 0.01  # the border is within the receptive field
 
 
-def test_a_network_without_places_does_not_know_that_pixels_moved() -> None:
+def test_a_transformer_without_positions_is_equivariant() -> None:
     for measured in (
-        inductive_biases.translation_error(backbone(PLACELESS), images()),
-        inductive_biases.order_error(backbone(PLACELESS), images(), generator(0, "orders")),
+        inductive_biases.translation_error(backbone(NO_POSITIONS), images()),
+        inductive_biases.permutation_error(backbone(NO_POSITIONS), images(), generator(0, "orders")),
     ):
         assert measured == pytest.approx([0, 0, 0], abs=1e-12)
 
 
-@pytest.mark.parametrize("recipe", [PLACED, IMAGE_GPT, MIXER], ids=["learned", "image-gpt", "mixer"])
-def test_a_network_that_knows_places_does(recipe: Recipe) -> None:
-    translation, order = (
+@pytest.mark.parametrize("recipe", [WITH_POSITIONS, IMAGE_GPT, MIXER], ids=["learned", "image-gpt", "mixer"])
+def test_a_network_with_positions_is_not_equivariant(recipe: Recipe) -> None:
+    translation, permutation = (
         inductive_biases.translation_error(backbone(recipe), images()),
-        inductive_biases.order_error(backbone(recipe), images(), generator(0, "orders")),
+        inductive_biases.permutation_error(backbone(recipe), images(), generator(0, "orders")),
     )
     assert translation[2] > 0.05
-    assert order[2] > 0.05
-    assert (translation[0] == order[0] == 0) == (recipe is MIXER)
+    assert permutation[2] > 0.05
+    assert (translation[0] == permutation[0] == 0) == (recipe is MIXER)
 
 
-def test_a_mismatch_is_measured_against_all_other_pairs() -> None:
+def test_a_relative_error_is_normalized_by_all_pairs() -> None:
     one, other = torch.randn(2, 30, 4, generator=generator(0, "vectors"), dtype=torch.float64)
     apart = (one - other).square().sum(1).mean()
-    chance = torch.cdist(one, other).square().mean()
-    found = inductive_biases.Mismatch()
+    random = torch.cdist(one, other).square().mean()
+    found = inductive_biases.RelativeError()
     for part in (slice(0, 11), slice(11, 30)):
         found.add(one[part], other[part])
-    assert found.share == pytest.approx(float((apart / chance).sqrt()))
-    assert 0.9 < found.share < 1.1  # they have nothing to do with each other
+    assert found.value == pytest.approx(float((apart / random).sqrt()))
+    assert 0.9 < found.value < 1.1  # the vectors are independent
 
 
-def test_a_margin_that_leaves_nothing_is_refused() -> None:
-    with pytest.raises(ValueError, match="leave nothing of 11 x 12"):
+def test_a_margin_that_leaves_no_position_is_rejected() -> None:
+    with pytest.raises(ValueError, match="leaves no position of a 11 x 12 grid"):
         inductive_biases.translation_error(backbone(CONV), images(), shift=(2, 2), margin=5)
 
 
-def test_all_three_come_together() -> None:
+def test_all_three_measurements_are_reproducible() -> None:
     net = backbone(MIXER)
-    found = inductive_biases.measure(net, images(2), generator(0, "biases"))
+    found = inductive_biases.measure_inductive_biases(net, images(2), generator(0, "biases"))
     assert [len(each) for each in found] == [3, 3, 3]
-    again = inductive_biases.measure(net, images(2), generator(0, "biases"))
-    assert (found.translation, found.order) == (again.translation, again.order)
-    assert all((a.shares == b.shares).all() for a, b in zip(found.reach, again.reach, strict=True))
+    again = inductive_biases.measure_inductive_biases(net, images(2), generator(0, "biases"))
+    assert (found.translation_error, found.permutation_error) == (
+        again.translation_error,
+        again.permutation_error,
+    )
+    assert all(
+        (a.fractions == b.fractions).all()
+        for a, b in zip(found.receptive_field, again.receptive_field, strict=True)
+    )

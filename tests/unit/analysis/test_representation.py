@@ -1,64 +1,72 @@
-"""Points are what a log holds at one step; the rank correlation is SciPy's, its interval covers the truth."""
+"""Points join loss and probe of a step; the correlation equals SciPy's, and its interval covers the truth."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from isopix.analysis.representation import Point, correlation, points
+from isopix.analysis.representation import ProbePoint, loss_accuracy_correlation, probe_points
 
 
-def line(losses, accuracies) -> list[Point]:
+def line(losses, accuracies) -> list[ProbePoint]:
     pairs = zip(losses, accuracies, strict=True)
-    return [Point(step, float(x), float(y), float(y), float(y)) for step, (x, y) in enumerate(pairs, 1)]
+    return [ProbePoint(step, float(x), float(y), float(y), float(y)) for step, (x, y) in enumerate(pairs, 1)]
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_it_is_spearmans_as_scipy_has_it(seed: int) -> None:
+def test_the_correlation_equals_scipys(seed: int) -> None:
     draw = np.random.default_rng(seed)
     losses, accuracies = draw.integers(0, 6, (2, 12)) / 4  # with ties
-    found = correlation(line(losses, accuracies))
+    found = loss_accuracy_correlation(line(losses, accuracies))
     assert found is not None
     assert found.rho == pytest.approx(stats.spearmanr(losses, accuracies).statistic)
 
 
 @pytest.mark.parametrize(("count", "truth"), [(8, -0.5), (12, -0.9), (30, 0.0)])
-def test_the_interval_holds_the_true_correlation_of_independent_points(count: int, truth: float) -> None:
+def test_the_interval_covers_the_true_correlation_of_independent_points(count: int, truth: float) -> None:
     draw = np.random.default_rng(0)
-    pearson = 2 * np.sin(np.pi * truth / 6)  # of the normal distribution that has this rank correlation
-    held = []
+    pearson = 2 * np.sin(np.pi * truth / 6)  # of the normal distribution with this rank correlation
+    covered = []
     for _ in range(400):
         pairs = draw.multivariate_normal([0, 0], [[1, pearson], [pearson, 1]], count)
-        found = correlation(line(*pairs.T))
+        found = loss_accuracy_correlation(line(*pairs.T))
         assert found is not None
-        held.append(found.low <= truth <= found.high)
-    assert 0.91 <= np.mean(held) <= 0.99
+        covered.append(found.low <= truth <= found.high)
+    assert 0.91 <= np.mean(covered) <= 0.99
 
 
-def test_a_perfect_order_of_few_points_leaves_doubt() -> None:
-    found = correlation(line(range(8, 0, -1), range(8)))
+def test_the_interval_of_few_perfectly_ordered_points_is_not_empty() -> None:
+    found = loss_accuracy_correlation(line(range(8, 0, -1), range(8)))
     assert found is not None
     assert found.rho == pytest.approx(-1)
     assert -1 < found.low < found.high
     assert -0.95 < found.high < -0.8
 
 
-def test_what_cannot_be_ranked_has_no_correlation() -> None:
-    assert correlation(line(range(4), range(4))) is None
-    assert correlation(line(range(9), [0.5] * 9)) is None
+def test_few_or_constant_points_have_no_correlation() -> None:
+    assert loss_accuracy_correlation(line(range(4), range(4))) is None
+    assert loss_accuracy_correlation(line(range(9), [0.5] * 9)) is None
 
 
-def test_the_untrained_network_is_not_counted() -> None:
+def test_step_zero_is_left_out() -> None:
     losses, accuracies = [3, 1, 4, 1.5, 5], [0.2, 0.3, 0.1, 0.5, 0.4]
-    untrained = Point(0, 9.0, 0.0, 0.0, 0.0)
-    assert correlation([untrained, *line(losses, accuracies)]) == correlation(line(losses, accuracies))
+    untrained = ProbePoint(0, 9.0, 0.0, 0.0, 0.0)
+    assert loss_accuracy_correlation([untrained, *line(losses, accuracies)]) == loss_accuracy_correlation(
+        line(losses, accuracies)
+    )
 
 
-def test_points_are_the_steps_that_have_both() -> None:
+def test_points_are_the_steps_with_both_loss_and_probe() -> None:
     def loss(step: int, nats: float, split: str = "validation") -> dict[str, object]:
         return {"kind": "evaluation", "step": step, "split": split, "images": 4, "loss_nats": nats}
 
-    def probe(step: int, share: float) -> dict[str, object]:
-        return {"kind": "probe", "step": step, "accuracy": share, "low": share - 0.1, "high": share + 0.1}
+    def probe(step: int, accuracy: float) -> dict[str, object]:
+        return {
+            "kind": "probe",
+            "step": step,
+            "accuracy": accuracy,
+            "low": accuracy - 0.1,
+            "high": accuracy + 0.1,
+        }
 
     records = [
         *(loss(0, 2.8), probe(0, 0.2)),
@@ -68,6 +76,6 @@ def test_points_are_the_steps_that_have_both() -> None:
         {"kind": "evaluation", "step": 15, "split": "validation", "images": 4, "class_nats": 1.0},
         probe(15, 0.5),
     ]
-    found = points(records)
+    found = probe_points(records)
     assert [(point.step, point.loss, point.accuracy) for point in found] == [(0, 2.8, 0.2), (10, 2.2, 0.4)]
     assert found[1][3:] == pytest.approx((0.3, 0.5))

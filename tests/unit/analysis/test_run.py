@@ -1,4 +1,4 @@
-"""Analyses of a network are its numbers, or say why there are none."""
+"""Every analysis returns numbers that can be saved and plotted, or says why it does not apply."""
 
 import json
 from dataclasses import replace
@@ -7,129 +7,149 @@ import pytest
 import torch
 
 from isopix.analysis import attention
-from isopix.analysis.run import BIASES, DoesNotApplyError, Subject, analyse
+from isopix.analysis.base import AnalysisInput, NotApplicable
+from isopix.analysis.embedding_analyses import MAX_BIAS_IMAGES
+from isopix.analysis.run import ANALYSES, run_analyses
 from isopix.model.blocks import Convolution
 from isopix.model.positions import NoPositions
 from isopix.model.stems import Patches
-from isopix.plots.analyses import DRAW
+from isopix.plots.analyses import ANALYSIS_FIGURES
+from isopix.runs.analyze import analysis_input
 from isopix.runs.load import Loaded
 from tests.laws import cases
 
 AR, MASKED = cases.autoregressive()[0], cases.masked()[0]
-GROWN = next(case for case in cases.attentive() if case.model.class_token)
+WITH_CLASS_TOKEN = next(case for case in cases.attentive() if case.model.class_token)
 AXIAL = replace(next(case for case in cases.masked() if case.model.block.kind == "axial"), stem=Patches())
 
 
-def subject(recipe: cases.Recipe, count: int = 4, **settings: object) -> Subject:
-    network = cases.busy(recipe).eval()
-    return Subject(Loaded(recipe, network, 7, [], {}), cases.images(recipe, count), **settings)
+def given(recipe: cases.Recipe, count: int = 4, **settings: object) -> AnalysisInput:
+    loaded = Loaded(recipe, cases.busy(recipe).eval(), 7, [], {})
+    return analysis_input(loaded, cases.images(recipe, count), **settings)
 
 
-@pytest.mark.parametrize("recipe", [AR, MASKED, GROWN, AXIAL], ids=cases.title)
-def test_all_analyses_of_an_attending_network_can_be_kept_and_drawn(recipe: cases.Recipe) -> None:
-    found = dict(analyse(subject(recipe)))
-    for name, numbers in found.items():
-        assert not isinstance(numbers, DoesNotApplyError)
-        assert numbers["step"] == 7
-        DRAW[name](json.loads(json.dumps(numbers, allow_nan=False)))
+def compute(name: str, *arguments: object, **settings: object) -> dict:
+    return ANALYSES[name].compute(given(*arguments, **settings))
+
+
+@pytest.mark.parametrize("recipe", [AR, MASKED, WITH_CLASS_TOKEN, AXIAL], ids=cases.title)
+def test_all_analyses_of_a_network_with_attention_can_be_saved_and_plotted(recipe: cases.Recipe) -> None:
+    results = dict(run_analyses(given(recipe)))
+    assert list(results) == list(ANALYSES)
+    for name, numbers in results.items():
+        assert not isinstance(numbers, NotApplicable)
+        assert numbers["grid"] == list(recipe.grid)
+        ANALYSIS_FIGURES[name](json.loads(json.dumps(numbers, allow_nan=False)))
 
 
 @pytest.mark.parametrize("recipe", [AR, MASKED], ids=cases.title)
-def test_distances_are_means_and_deviations_over_images(recipe: cases.Recipe) -> None:
-    given = subject(recipe)
-    found = dict(analyse(given))["attention-distance"]
-    expected = attention.distance_by_head(given.backbone, given.images, cell=1)
-    head = found["layers"][1]["heads"][0]
-    assert head["pixels"] == pytest.approx(expected[1, 0].mean().item())
-    assert head["deviation"] == pytest.approx(expected[1, 0].std().item())
-    even = attention.uniform_distance(given.backbone.grid, causal=recipe.objective.causal)
-    assert head["of_even"] == pytest.approx(head["pixels"] / even)
+def test_attention_distance_has_mean_and_standard_deviation_over_images(recipe: cases.Recipe) -> None:
+    subject = given(recipe)
+    head = ANALYSES["attention_distance"].compute(subject)["layers"][1]["heads"][0]
+    expected = attention.attention_distance_per_head(subject.backbone, subject.images, patch_size=1)
+    assert head["mean"] == pytest.approx(expected[1, 0].mean().item())
+    assert head["std"] == pytest.approx(expected[1, 0].std().item())
+    uniform = attention.uniform_attention_distance(subject.backbone.grid, causal=recipe.objective.causal)
+    assert head["relative_to_uniform"] == pytest.approx(head["mean"] / uniform)
 
 
-def test_a_convolution_does_not_attend_and_all_else_is_told() -> None:
-    bare = cases.replace(MASKED, block=Convolution(), positions=NoPositions())
-    found = dict(analyse(subject(bare)))
-    said = {name: str(why) for name, why in found.items() if isinstance(why, DoesNotApplyError)}
-    assert list(said) == ["attention-distance", "attention-maps", "rollout", "positions"]
-    assert said["rollout"] == "a convolution does not attend: there are no attention weights to look at"
-    assert "nothing that tells positions apart" in said["positions"]
-    assert "\n" not in "".join(said.values())
+def test_a_convolution_without_positions_has_the_other_analyses() -> None:
+    results = dict(run_analyses(given(replace(MASKED, block=Convolution(), positions=NoPositions()))))
+    reasons = {name: found.reason for name, found in results.items() if isinstance(found, NotApplicable)}
+    attentions = ("attention_distance", "attention_maps", "attention_rollout")
+    assert reasons == {
+        **dict.fromkeys(attentions, "this network has no attention weights"),
+        "position_embeddings": "this network has no position embeddings",
+    }
 
 
-def test_one_image_has_no_deviation() -> None:
-    found = dict(analyse(subject(MASKED, 1)))["attention-distance"]
-    assert {head["deviation"] for layer in found["layers"] for head in layer["heads"]} == {0.0}
+def test_one_image_has_standard_deviation_zero() -> None:
+    layers = compute("attention_distance", MASKED, 1)["layers"]
+    assert {head["std"] for layer in layers for head in layer["heads"]} == {0.0}
 
 
-def test_maps_are_of_the_image_and_the_positions_that_were_asked_for() -> None:
-    given = subject(MASKED, image=2, places=((1, 3), (5, 0)))
-    found = dict(analyse(given))["attention-maps"]
+def test_maps_are_of_the_given_image_and_positions() -> None:
+    subject = given(MASKED, image_index=2, query_positions=((1, 3), (5, 0)))
+    found = ANALYSES["attention_maps"].compute(subject)
     assert [query["position"] for query in found["queries"]] == [(1, 3), (5, 0)]
-    gazed = attention.gaze(given.backbone, given.images[2:3], torch.tensor([9, 30]))
-    shown = torch.tensor(found["queries"][1]["heads"])
-    torch.testing.assert_close(shown.flatten(2), gazed.heads[1], rtol=1e-3, atol=1e-6)
+    expected = attention.attention_from(subject.backbone, subject.images[2:3], torch.tensor([9, 30]))
+    maps = torch.tensor(found["queries"][1]["heads"])
+    torch.testing.assert_close(maps.flatten(2), expected.heads[1], rtol=1e-3, atol=1e-6)
 
 
-def test_positions_are_told_by_row_and_column_behind_the_class_token() -> None:
-    given = subject(GROWN, places=((1, 2), "class"))
-    assert given.backbone.grid == (2, 4)
-    found = dict(analyse(given))
-    gazed = attention.gaze(given.backbone, given.images[:1], torch.tensor([1 + 4 + 2, 0]))
-    for number, place in enumerate([(1, 2), "class"]):
-        kept = [found[name]["queries"][number] for name in ("attention-maps", "rollout")]
-        assert [each["position"] for each in kept] == [place] * 2
-        heads, flow = torch.tensor(kept[0]["heads"]), torch.tensor(kept[1]["rollout"])
-        torch.testing.assert_close(heads.flatten(2), gazed.heads[number], rtol=1e-3, atol=1e-6)
-        torch.testing.assert_close(flow.flatten(), gazed.rollout[number], rtol=1e-3, atol=1e-6)
+def test_positions_are_numbered_after_the_class_token() -> None:
+    subject = given(WITH_CLASS_TOKEN, query_positions=((1, 2), "class"))
+    assert subject.backbone.grid == (2, 4)
+    names = ("attention_maps", "attention_rollout")
+    found = {name: ANALYSES[name].compute(subject) for name in names}
+    expected = attention.attention_from(subject.backbone, subject.images[:1], torch.tensor([1 + 4 + 2, 0]))
+    for number, position in enumerate([(1, 2), "class"]):
+        queries = [found[name]["queries"][number] for name in names]
+        assert [each["position"] for each in queries] == [position] * 2
+        heads, rollout = torch.tensor(queries[0]["heads"]), torch.tensor(queries[1]["rollout"])
+        torch.testing.assert_close(heads.flatten(2), expected.heads[number], rtol=1e-3, atol=1e-6)
+        torch.testing.assert_close(rollout.flatten(), expected.rollout[number], rtol=1e-3, atol=1e-6)
 
 
-def test_the_class_token_is_looked_from_where_there_is_one() -> None:
-    assert subject(GROWN).looked == ["class"]
-    assert subject(MASKED).looked == [(4, 3)]
+def test_the_default_query_is_the_class_token_if_there_is_one() -> None:
+    assert given(WITH_CLASS_TOKEN).queries == ("class",)
+    assert given(MASKED).queries == ((4, 3),)
 
 
-def test_rows_may_be_left_short_of_what_the_class_token_takes() -> None:
-    given = subject(GROWN, renormalise=False)
-    found = dict(analyse(given))["attention-distance"]
-    cell = given.codec.patch_size
-    short = attention.distance_by_head(given.backbone, given.images, cell=cell, renormalise=False)
-    assert not found["renormalised"]
-    assert found["layers"][0]["heads"][0]["pixels"] == pytest.approx(short[0, 0].mean().item())
+def test_attention_to_the_class_token_may_count_as_distance_zero() -> None:
+    subject = given(WITH_CLASS_TOKEN, renormalize=False)
+    found = ANALYSES["attention_distance"].compute(subject)
+    expected = attention.attention_distance_per_head(
+        subject.backbone, subject.images, patch_size=subject.codec.patch_size, renormalize=False
+    )
+    assert not found["renormalized"]
+    assert found["layers"][0]["heads"][0]["mean"] == pytest.approx(expected[0, 0].mean().item())
 
 
-def test_the_halves_of_an_axial_block_are_named_and_compared_with_what_each_can_reach() -> None:
-    found = dict(analyse(subject(AXIAL)))
-    halves = ["1 rows", "1 columns", "2 rows", "2 columns"]
-    reached = {"rows": 10.0, "columns": 4.0}  # 8 pixels times 5/4 for four in a row, and 1/2 for two
-    distance = found["attention-distance"]
-    assert [layer["layer"] for layer in distance["layers"]] == halves
-    assert found["attention-maps"]["attentions"] == halves
-    assert distance["even_distances"] == pytest.approx(reached)
-    for layer in distance["layers"]:
+def test_row_and_column_attention_of_axial_blocks_are_compared_with_their_own_uniform_attention() -> None:
+    names = ["1 rows", "1 columns", "2 rows", "2 columns"]
+    uniform = {"rows": 10.0, "columns": 4.0}  # 8 pixels times 5/4 for four in a row, and 1/2 for two
+    found = compute("attention_distance", AXIAL)
+    assert [layer["layer"] for layer in found["layers"]] == names
+    assert compute("attention_maps", AXIAL)["layer_names"] == names
+    assert found["uniform_distances"] == pytest.approx(uniform)
+    for layer in found["layers"]:
         for head in layer["heads"]:
-            assert head["of_even"] == pytest.approx(head["pixels"] / reached[layer["layer"].split()[1]])
+            expected = head["mean"] / uniform[layer["layer"].split()[1]]
+            assert head["relative_to_uniform"] == pytest.approx(expected)
 
 
-def test_a_head_with_nowhere_else_to_look_is_even() -> None:
+def test_attention_over_a_single_position_is_uniform() -> None:
     single = replace(AXIAL, data=replace(AXIAL.data, rows=8))
-    *_, columns = dict(analyse(subject(single)))["attention-distance"]["layers"]
-    assert {(head["pixels"], head["of_even"]) for head in columns["heads"]} == {(0.0, 1.0)}
+    *_, columns = compute("attention_distance", single)["layers"]
+    assert {(head["mean"], head["relative_to_uniform"]) for head in columns["heads"]} == {(0.0, 1.0)}
+    reason = ANALYSES["inductive_biases"].why_not(given(single).network)
+    assert reason == "a 1 x 4 grid is too small to be shifted"
 
 
-def test_biases_are_measured_on_few_images() -> None:
-    found = dict(analyse(subject(MASKED, BIASES + 3)))
-    assert found["biases"]["images"] == BIASES
-    assert found["attention-distance"]["images"] == BIASES + 3
+def test_inductive_biases_are_measured_on_a_limited_number_of_images() -> None:
+    assert compute("inductive_biases", MASKED, MAX_BIAS_IMAGES + 3)["images"] == MAX_BIAS_IMAGES
+    assert compute("attention_distance", MASKED, MAX_BIAS_IMAGES + 3)["images"] == MAX_BIAS_IMAGES + 3
+
+
+def test_position_embeddings_without_an_untrained_network_lack_that_baseline() -> None:
+    subject = given(MASKED)
+    full, short = (
+        ANALYSES["position_embeddings"].compute(each) for each in (subject, replace(subject, untrained=None))
+    )
+    untrained = full.pop("untrained")
+    assert untrained.keys() == full["trained"].keys()
+    assert short == full
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"image": 4}, "image 4 is not there; images are 0 to 3"),
-        ({"places": ((6, 0),)}, "position 6,0 is not there; rows are 0 to 5, columns 0 to 5"),
-        ({"places": ("class",)}, "position class is not there; this network has no class token"),
+        ({"image_index": 4}, "image 4 does not exist; images are 0 to 3"),
+        ({"query_positions": ((6, 0),)}, "position 6,0 does not exist; rows are 0 to 5, columns 0 to 5"),
+        ({"query_positions": ("class",)}, "position class does not exist; this network has no class token"),
     ],
 )
-def test_what_is_not_there_is_refused(settings: dict, message: str) -> None:
+def test_images_and_positions_that_do_not_exist_are_rejected(settings: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        dict(analyse(subject(MASKED, **settings)))
+        given(MASKED, **settings)

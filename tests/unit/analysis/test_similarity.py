@@ -1,4 +1,4 @@
-"""Similarities have the closed forms of the paper; preservation and rank are those of known cases."""
+"""Similarities match the closed forms of the paper; the two statistics match known cases."""
 
 import math
 
@@ -14,52 +14,56 @@ from isopix.core.types import Grid
 from isopix.model.stems import Codes, Continuous, Fourier
 
 
-def drawn(count: int) -> torch.Tensor:
+def random(count: int) -> torch.Tensor:
     return torch.randn(count, generator=generator(0, "test"))
 
 
-def test_one_hot_keeps_no_distance_and_all_rank() -> None:
-    found = similarity.one_hot()
+def test_one_hot_vectors_have_no_distance_preservation_and_full_rank() -> None:
+    found = similarity.one_hot_similarity()
     assert (found.similarity == np.eye(256)).all()
-    assert (found.preservation, found.rank) == (0.0, pytest.approx(256))
+    assert (found.distance_preservation, found.effective_rank) == (0.0, pytest.approx(256))
 
 
-def test_continuous_keeps_all_distance_and_no_rank() -> None:
-    found = similarity.continuous()
+def test_scalars_have_full_distance_preservation_and_rank_one() -> None:
+    found = similarity.continuous_similarity()
     assert found.similarity[0, 255] == 0
     assert found.similarity[3, 54] == pytest.approx(1 - 51 / 255)
-    assert (found.preservation, found.rank) == (pytest.approx(1), 1.0)
+    assert (found.distance_preservation, found.effective_rank) == (pytest.approx(1), 1.0)
 
 
 @pytest.mark.parametrize("sigma", [0.05, 0.3, 1.0, 4.0])
-def test_many_fourier_features_tend_to_the_limit(sigma: float) -> None:
-    found = similarity.fourier(sigma * drawn(40_000), levels=64).similarity
-    assert found == pytest.approx(similarity.fourier_limit(sigma, levels=64), abs=0.03)
+def test_many_fourier_features_converge_to_the_limit(sigma: float) -> None:
+    found = similarity.fourier_similarity(sigma * random(40_000), levels=64).similarity
+    assert found == pytest.approx(similarity.fourier_similarity_limit(sigma, levels=64), abs=0.03)
     assert found.diagonal() == pytest.approx(1)
 
 
-@pytest.mark.parametrize(("distance", "alike"), [(0.05, 0.952), (0.1, 0.821), (0.25, 0.291), (0.5, 0.007)])
-def test_the_limit_has_the_values_of_the_formula(distance: float, alike: float) -> None:
-    levels = 2 * round(2 / distance) + 1  # two steps are that distance
-    assert similarity.fourier_limit(1.0, levels)[0, 2] == pytest.approx(alike, abs=5e-4)
+@pytest.mark.parametrize(("distance", "similar"), [(0.05, 0.952), (0.1, 0.821), (0.25, 0.291), (0.5, 0.007)])
+def test_the_limit_has_the_values_of_the_formula(distance: float, similar: float) -> None:
+    levels = 2 * round(2 / distance) + 1  # two levels apart
+    assert similarity.fourier_similarity_limit(1.0, levels)[0, 2] == pytest.approx(similar, abs=5e-4)
 
 
-def test_sigma_trades_distance_for_rank() -> None:
-    found = [similarity.fourier(sigma * drawn(64)) for sigma in (0.01, 0.3, 1.0, 10.0)]
-    assert found[0].preservation > 0.9999
-    assert [each.preservation for each in found] == sorted((e.preservation for e in found), reverse=True)
-    assert [each.rank for each in found] == sorted(each.rank for each in found)
+def test_sigma_trades_distance_preservation_for_rank() -> None:
+    found = [similarity.fourier_similarity(sigma * random(64)) for sigma in (0.01, 0.3, 1.0, 10.0)]
+    assert found[0].distance_preservation > 0.9999
+    assert [each.distance_preservation for each in found] == sorted(
+        (e.distance_preservation for e in found), reverse=True
+    )
+    assert [each.effective_rank for each in found] == sorted(each.effective_rank for each in found)
 
 
-def test_preservation_is_scipys_rank_correlation() -> None:
-    found = similarity.fourier(drawn(3), levels=20)
+def test_distance_preservation_is_scipys_rank_correlation() -> None:
+    found = similarity.fourier_similarity(random(3), levels=20)
     pairs = [(p, q) for p in range(20) for q in range(p + 1, 20)]
-    alike = [round(found.similarity[p, q], 12) for p, q in pairs]
-    assert found.preservation == pytest.approx(stats.spearmanr(alike, [p - q for p, q in pairs]).statistic)
+    similar = [round(found.similarity[p, q], 12) for p, q in pairs]
+    assert found.distance_preservation == pytest.approx(
+        stats.spearmanr(similar, [p - q for p, q in pairs]).statistic
+    )
 
 
-def test_effective_rank_counts_directions() -> None:
-    equal = torch.linalg.qr(drawn(48).view(8, 6)).Q
+def test_effective_rank_counts_dimensions() -> None:
+    equal = torch.linalg.qr(random(48).view(8, 6)).Q
     assert similarity.effective_rank(5 * equal) == pytest.approx(6)
     shares = torch.tensor([0.5, 0.25, 0.25])
     assert similarity.effective_rank(torch.diag(shares)) == pytest.approx(math.exp(1.5 * math.log(2)))
@@ -67,13 +71,13 @@ def test_effective_rank_counts_directions() -> None:
 
 
 @pytest.mark.parametrize("stem", [Codes(), Fourier(), Continuous()], ids=lambda spec: spec.kind)
-def test_every_stem_shows_what_it_embeds_the_levels_of_each_channel_as(stem) -> None:
+def test_every_stem_has_an_embedding_table_per_channel(stem) -> None:
     module = stem.build(Bytes(Grid(1, 256)), 8)
     for place, weight in enumerate(module.parameters()):
         torch.nn.init.normal_(weight, generator=generator(place, "weights"))
     ramp = torch.arange(256, dtype=torch.uint8).expand(1, 3, 1, 256)
     assert torch.equal(torch.cat(module(ramp)), module.vectors())
-    first = similarity.of_stem(module.vectors())
+    first = similarity.stem_similarity(module.vectors())
     assert len(first) == 3
     one, other = module.vectors()[1, 7].tolist(), module.vectors()[1, 200].tolist()
     cosine = np.dot(one, other) / np.linalg.norm(one) / np.linalg.norm(other)

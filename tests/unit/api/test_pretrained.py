@@ -14,7 +14,7 @@ from isopix.api.inputs import Given
 from isopix.api.pretrained import Pretrained
 from isopix.core.random import generator
 from isopix.core.types import Images
-from isopix.generate.sample import Sampling
+from isopix.generate.sample import SamplingConfig
 from isopix.probe.features import extract
 from isopix.runs.load import Loaded
 from tests.laws import cases
@@ -73,7 +73,7 @@ VERBS: dict[str, Callable[[Pretrained, object], torch.Tensor]] = {
     "features": lambda of, x: of.features(x, 1),
     "nll": lambda of, x: of.nll(x),
     "complete": lambda of, x: of.complete(x, 2),
-    "reconstruct": lambda of, x: of.reconstruct(x).answer,
+    "reconstruct": lambda of, x: of.reconstruct(x).prediction,
 }
 
 
@@ -106,7 +106,7 @@ def test_a_regression_has_nats_and_reconstructions_and_no_logits() -> None:
     model_of_means = model(means)
     x = images(model_of_means)
     assert model_of_means.nll(x).shape == (3,)
-    assert model_of_means.reconstruct(x).answer.shape == x.shape
+    assert model_of_means.reconstruct(x).prediction.shape == x.shape
     assert "a regression: it gives a mean for each code and no logits" in refusal(model_of_means.logits, x)
 
 
@@ -135,32 +135,32 @@ def test_nll_is_the_loss_an_image_at_a_time(pretrained: Pretrained) -> None:
 
 
 def test_samples_depend_on_the_seed_and_the_batch_alone(causal: Pretrained) -> None:
-    one = causal.sample(3, sampling=Sampling(temperature=2.0))
+    one = causal.sample(3, sampling=SamplingConfig(temperature=2.0))
     assert one.shape == (3, 3, 4, 7)
-    assert torch.equal(one, causal.sample(3, sampling=Sampling(temperature=2.0)))
-    assert not torch.equal(one, causal.sample(3, sampling=Sampling(temperature=2.0), seed=1))
-    assert not torch.equal(one, causal.sample(3, sampling=Sampling(temperature=2.0), batch_size=2))
+    assert torch.equal(one, causal.sample(3, sampling=SamplingConfig(temperature=2.0)))
+    assert not torch.equal(one, causal.sample(3, sampling=SamplingConfig(temperature=2.0), seed=1))
+    assert not torch.equal(one, causal.sample(3, sampling=SamplingConfig(temperature=2.0), batch_size=2))
 
 
 def test_completions_keep_what_was_given(causal: Pretrained) -> None:
     x = images(causal)
-    found = causal.complete(x, 2, each=2, sampling=Sampling(temperature=2.0))
+    found = causal.complete(x, 2, each=2, sampling=SamplingConfig(temperature=2.0))
     assert found.shape == (6, 3, 4, 7)
     assert torch.equal(found[:, :, :2], x[:, :, :2].repeat_interleave(2, 0))
 
 
 def test_reconstruction_changes_hidden_positions_alone(masked: Pretrained) -> None:
     found = masked.reconstruct(images(masked))
-    same = rearrange(found.hidden, "b (h w) 1 -> b 1 h w", h=4).logical_not()
-    assert torch.equal((found.answer * same), (found.original * same))
+    same = rearrange(found.mask, "b (h w) 1 -> b 1 h w", h=4).logical_not()
+    assert torch.equal((found.prediction * same), (found.original * same))
 
 
 def test_what_a_kind_cannot_do_says_what_it_can(causal: Pretrained, masked: Pretrained) -> None:
-    with pytest.raises(ValueError, match="cannot paint pixel by pixel; it can fill in hidden pixels"):
+    with pytest.raises(ValueError, match="cannot sample images; it can reconstruct masked pixels"):
         masked.sample(1)
-    with pytest.raises(ValueError, match="cannot paint pixel by pixel; it can fill in hidden pixels"):
+    with pytest.raises(ValueError, match="cannot sample images; it can reconstruct masked pixels"):
         masked.complete(images(masked), 2)
-    with pytest.raises(ValueError, match="hides nothing to reconstruct; it can draw images"):
+    with pytest.raises(ValueError, match="masks no inputs to reconstruct; it can sample images"):
         causal.reconstruct(images(causal))
     with pytest.raises(ValueError, match="an autoregressive model hides nothing; leave out `hidden`"):
         causal.logits(images(causal), hidden=torch.zeros(3, 28, dtype=torch.bool))

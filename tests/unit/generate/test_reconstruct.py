@@ -1,4 +1,4 @@
-"""Reconstruction names what is likeliest, whatever the head, and draws it into the picture."""
+"""Reconstruction predicts the most likely codes with any head and puts them into the image."""
 
 import pytest
 import torch
@@ -41,7 +41,7 @@ def network(head: HeadSpec, codec: FullPatchSpec | GrayThumbnailSpec) -> Network
     return recipe.build(recipe.model.codec.build(recipe.grid))
 
 
-def picture() -> Images:
+def example_image() -> Images:
     """A smooth ramp in each channel, and a square in it."""
     ramp = torch.linspace(0, 255, SIDE)
     image = torch.stack(
@@ -55,71 +55,71 @@ def overfitted(net: Network, steps: int = 250) -> Network:
     optimizer = torch.optim.Adam(net.parameters(), 3e-3)
     for step in range(steps):
         optimizer.zero_grad()
-        net(net.prepare(picture().expand(8, -1, -1, -1), generator(0, "mask", step))).backward()
+        net(net.prepare(example_image().expand(8, -1, -1, -1), generator(0, "mask", step))).backward()
         optimizer.step()
     return net
 
 
 def error(found: Reconstruction, images: Images) -> float:
-    """The root mean squared error of what was hidden, in levels."""
-    rows = found.hidden[0, :, 0].view(SIDE // PATCH, SIDE // PATCH)
+    """The root mean squared error of the masked pixels, in levels of 0 to 255."""
+    rows = found.mask[0, :, 0].view(SIDE // PATCH, SIDE // PATCH)
     where = rows.repeat_interleave(PATCH, 0).repeat_interleave(PATCH, 1).expand(3, -1, -1)
-    return float((found.answer[0].float() - images[0].float())[where].square().mean().sqrt())
+    return float((found.prediction[0].float() - images[0].float())[where].square().mean().sqrt())
 
 
-def test_a_regression_that_has_learnt_one_image_gives_it_back() -> None:
+def test_a_regression_head_fitted_to_one_image_reconstructs_it() -> None:
     net = network(Regression(), FullPatchSpec(patch_size=PATCH))
-    before = reconstruct(net, picture(), generator=generator(0, "hide"))
-    after = reconstruct(overfitted(net), picture(), generator=generator(0, "hide"))
-    assert error(before, picture()) > 60  # grey everywhere
-    assert error(after, picture()) < 6
-    assert torch.equal(after.original, picture())
-    assert torch.equal(after.target, picture())
-    assert not torch.equal(after.answer, picture())
+    before = reconstruct(net, example_image(), generator=generator(0, "hide"))
+    after = reconstruct(overfitted(net), example_image(), generator=generator(0, "hide"))
+    assert error(before, example_image()) > 60  # gray everywhere
+    assert error(after, example_image()) < 6
+    assert torch.equal(after.original, example_image())
+    assert torch.equal(after.target, example_image())
+    assert not torch.equal(after.prediction, example_image())
 
 
 @pytest.mark.parametrize("head", [Linear(), Regression()], ids=["linear", "regression"])
-def test_what_is_not_hidden_stays_and_what_is_becomes_the_likeliest_code(head: HeadSpec) -> None:
+def test_visible_positions_stay_and_masked_ones_become_the_most_likely_code(head: HeadSpec) -> None:
     net = network(head, GrayThumbnailSpec(patch_size=PATCH))
     torch.nn.init.normal_(net.head.project.weight, generator=generator(0, "weights"))
-    found = reconstruct(net, picture(), generator=generator(0, "hide"))
-    hidden = found.hidden.clone()
-    named = net.likeliest(picture(), hidden)
+    found = reconstruct(net, example_image(), generator=generator(0, "hide"))
+    mask = found.mask.clone()
+    predicted = net.likeliest(example_image(), mask)
     assert torch.equal(
-        net.codec.encode(found.answer), torch.where(hidden, named, net.codec.encode(picture()))
+        net.codec.encode(found.prediction), torch.where(mask, predicted, net.codec.encode(example_image()))
     )
-    right = (named == net.codec.encode(picture()))[hidden.expand_as(named)]
-    assert found.accuracy == pytest.approx(right.double().mean().item())
+    correct = (predicted == net.codec.encode(example_image()))[mask.expand_as(predicted)]
+    assert found.accuracy == pytest.approx(correct.double().mean().item())
 
 
-def test_hidden_patches_alone_are_drawn_into_the_photograph_as_they_were_named_and_as_they_are() -> None:
+def test_only_masked_patches_of_the_photograph_are_replaced() -> None:
     net = network(Linear(), GrayThumbnailSpec(patch_size=PATCH))
     torch.nn.init.normal_(net.head.project.weight, generator=generator(0, "weights"))
-    found = reconstruct(net, picture(), generator=generator(0, "hide"))
-    assert torch.equal(found.original, picture())
-    drawn = {
-        "answer": net.codec.decode(net.likeliest(picture(), found.hidden.clone())),
-        "target": net.codec.decode(net.codec.encode(picture())),
+    found = reconstruct(net, example_image(), generator=generator(0, "hide"))
+    assert torch.equal(found.original, example_image())
+    expected_patches = {
+        "prediction": net.codec.decode(net.likeliest(example_image(), found.mask.clone())),
+        "target": net.codec.decode(net.codec.encode(example_image())),
     }
-    for name, greys in drawn.items():
+    for name, decoded in expected_patches.items():
         for place in range((SIDE // PATCH) ** 2):
             top, left = PATCH * (place // (SIDE // PATCH)), PATCH * (place % (SIDE // PATCH))
             patch = slice(0, 1), slice(None), slice(top, top + PATCH), slice(left, left + PATCH)
-            expected = greys if found.hidden[0, place, 0] else picture()
+            expected = decoded if found.mask[0, place, 0] else example_image()
             assert torch.equal(getattr(found, name)[patch], expected[patch])
-    assert 0 < found.hidden.sum() < found.hidden.numel()
+    assert 0 < found.mask.sum() < found.mask.numel()
 
 
-def test_a_network_over_a_palette_is_shown_its_colours_and_no_others() -> None:
+def test_the_original_of_a_palette_network_is_quantized() -> None:
     recipe = tiny.digits_bert().updated(
         data=DataConfig(rows=8, cols=8),
         width=16,
         depth=1,
     )
     net = recipe.build(recipe.model.codec.example(recipe.grid))
-    images = picture()[..., :8, 4:12]
+    images = example_image()[..., :8, 4:12]
     found = reconstruct(net, images, generator=generator(0, "hide"))
-    quantised = net.codec.decode(net.codec.encode(images))
-    assert not torch.equal(quantised, images)
-    assert torch.equal(found.original, quantised)
-    assert torch.equal(found.target, quantised)
+    quantized = net.codec.decode(net.codec.encode(images))
+    assert not torch.equal(quantized, images)
+    assert torch.equal(found.original, quantized)
+    assert torch.equal(found.target, quantized)

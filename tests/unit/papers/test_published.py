@@ -1,4 +1,4 @@
-"""The published losses are those of OpenAI's models, as they are imported, after a million steps."""
+"""The published losses apply to OpenAI's models as they are imported, after a million steps."""
 
 import pytest
 import torch
@@ -11,15 +11,15 @@ from isopix.interop.imported_model import Imported
 from isopix.model.blocks import Transformer
 from isopix.objectives.autoregressive import Autoregressive
 from isopix.objectives.masked import Masked
-from isopix.papers.claim import Claim, matching
+from isopix.papers.claim import Claim, find_claim
 from isopix.papers.igpt import TEST_LOSSES
 
 COLOURS = torch.cartesian_prod(*[torch.linspace(0, 255, 8)] * 3)
 SIZES = {"s": (24, 512, 8, 2.0895), "m": (36, 1024, 8, 2.0614), "l": (48, 1536, 16, 2.0466)}
 
 
-class Coded(Palette):
-    """A palette of which only the fingerprint counts."""
+class PaletteWithFingerprint(Palette):
+    """A palette with a given fingerprint."""
 
     def __init__(self, fingerprint: str):
         super().__init__(COLOURS, Grid(32, 32))
@@ -29,8 +29,8 @@ class Coded(Palette):
         return self.stated
 
 
-def claim_about(palette: str = OPENAI_FINGERPRINT, **changes: object) -> Claim | None:
-    about = {
+def find(palette: str = OPENAI_FINGERPRINT, **changes: object) -> Claim | None:
+    settings = {
         "origin": "OpenAI model.ckpt-131000",
         "grid": Grid(32, 32),
         "objective": Autoregressive(),
@@ -39,17 +39,19 @@ def claim_about(palette: str = OPENAI_FINGERPRINT, **changes: object) -> Claim |
         "tensors": {},
         "accounts": (),
     }
-    return matching(TEST_LOSSES, recipe_of(Imported(**(about | changes)), "digits"), Coded(palette))
+    return find_claim(
+        TEST_LOSSES, recipe_of(Imported(**(settings | changes)), "digits"), PaletteWithFingerprint(palette)
+    )
 
 
 @pytest.mark.parametrize(("depth", "width", "heads", "nats"), SIZES.values(), ids=list(SIZES))
-def test_each_size_as_it_is_imported_has_its_published_loss(
+def test_each_imported_model_size_has_its_published_loss(
     depth: int, width: int, heads: int, nats: float
 ) -> None:
     size = {"depth": depth, "width": width, "block": Transformer(heads=heads)}
-    claim = claim_about(**size)
+    claim = find(**size)
     assert claim is not None
     assert (claim.value, claim.step) == (nats, 1_000_000)
-    assert claim_about(**size, objective=Masked()) is None
-    assert claim_about("another palette", **size) is None
-    assert claim_about(**(size | {"depth": depth + 1})) is None
+    assert find(**size, objective=Masked()) is None
+    assert find("another palette", **size) is None
+    assert find(**(size | {"depth": depth + 1})) is None

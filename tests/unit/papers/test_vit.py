@@ -9,18 +9,18 @@ from isopix.papers import vit
     ("place", "hours", "dollars"),
     [(0, 60_000, 149_700), (1, 16_320, 40_718), (2, 237_600, 592_812), (3, 295_200, 736_524)],
 )
-def test_tpu_days_cost_what_they_cost(place: int, hours: float, dollars: int) -> None:
-    found = vit.bill(vit.TRAININGS[place])
+def test_tpu_days_are_priced_per_hour(place: int, hours: float, dollars: int) -> None:
+    found = vit.training_price(vit.PUBLISHED_TRAININGS[place])
     assert found.tpu_hours == hours
     assert round(found.dollars) == dollars
 
 
-def test_the_reviews_words_are_its_sums_rounded() -> None:
-    for training in vit.TRAININGS:
-        if training.words:
-            assert training.words == f"${vit.bill(training).dollars / 1000:.0f}K"
+def test_the_reviews_prices_are_the_computed_ones_rounded() -> None:
+    for training in vit.PUBLISHED_TRAININGS:
+        if training.review_price:
+            assert training.review_price == f"${vit.training_price(training).dollars / 1000:.0f}K"
 
 
 def test_four_v100s_take_111_8_days_not_110() -> None:
-    assert vit.bill(vit.TRAININGS[1]).v100_days == pytest.approx(680 / 6.08)
-    assert round(vit.bill(vit.TRAININGS[1]).v100_days, 1) == 111.8
+    assert vit.training_price(vit.PUBLISHED_TRAININGS[1]).v100_days == pytest.approx(680 / 6.08)
+    assert round(vit.training_price(vit.PUBLISHED_TRAININGS[1]).v100_days, 1) == 111.8

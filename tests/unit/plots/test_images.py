@@ -1,4 +1,4 @@
-"""Pictures show every pixel exactly, and what the model was not shown as a sign of its own."""
+"""Image grids show every pixel exactly, and masked pixels as dotted squares."""
 
 import numpy as np
 import pytest
@@ -18,108 +18,120 @@ def draw(count: int, rows: int = 4, cols: int = 4) -> Images:
     return torch.randint(256, (count, 3, rows, cols), generator=random, dtype=torch.uint8)
 
 
-def pixels(picture: Image.Image) -> NDArray[np.uint8]:
-    return np.asarray(picture)
+def pixels(grid: Image.Image) -> NDArray[np.uint8]:
+    return np.asarray(grid)
 
 
-def cell(picture: Image.Image, left: int, top: int, side: int) -> NDArray[np.uint8]:
-    return pixels(picture)[top : top + side, left : left + side]
+def crop(grid: Image.Image, left: int, top: int, side: int) -> NDArray[np.uint8]:
+    return pixels(grid)[top : top + side, left : left + side]
 
 
 def enlarged(image: torch.Tensor, scale: int) -> NDArray[np.uint8]:
     return rearrange(image, "c h w -> h w c").numpy().repeat(scale, 0).repeat(scale, 1)
 
 
-def found(original: Images, hidden: Mask, *, answer: int = 0, target: int | None = None) -> Reconstruction:
-    """Whose answers, and whose target if it is not the original, are all of one level."""
+def found(original: Images, mask: Mask, *, prediction: int = 0, target: int | None = None) -> Reconstruction:
+    """A reconstruction whose prediction, and target if given, are constant."""
     true = original if target is None else torch.full_like(original, target)
-    return Reconstruction(original, hidden, true, torch.full_like(original, answer), 0.5)
+    return Reconstruction(original, mask, true, torch.full_like(original, prediction), 0.5)
 
 
-def test_every_sample_is_enlarged_without_a_change() -> None:
+def test_every_sample_is_enlarged_exactly() -> None:
     drawn = draw(6)
-    picture = images.samples(drawn, columns=3, scale=5)
+    grid = images.sample_grid(drawn, columns=3, scale=5)
     for i in range(6):
-        left, top = (i % 3) * (20 + images.THIN), (i // 3) * (20 + images.THIN)
-        found = cell(picture, left, top, 20)
+        left, top = (i % 3) * (20 + images.GUTTER), (i // 3) * (20 + images.GUTTER)
+        found = crop(grid, left, top, 20)
         assert (found[..., :3] == enlarged(drawn[i], 5)).all()
         assert (found[..., 3] == 255).all()
 
 
 def test_gutters_are_transparent() -> None:
-    picture = pixels(images.samples(draw(4), columns=2, scale=3))
-    assert (picture[12 : 12 + images.THIN, :, 3] == 0).all()
-    assert (picture[:, 12 : 12 + images.THIN, 3] == 0).all()
+    grid = pixels(images.sample_grid(draw(4), columns=2, scale=3))
+    assert (grid[12 : 12 + images.GUTTER, :, 3] == 0).all()
+    assert (grid[:, 12 : 12 + images.GUTTER, 3] == 0).all()
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 7, 8, 9, 16, 25, 30, 64])
-def test_no_picture_is_wider_than_a_page(count: int) -> None:
-    cells = images.samples(draw(count)).width - 64 * images.THIN
-    assert cells <= images.WIDTH
+def test_no_grid_is_wider_than_the_target_width(count: int) -> None:
+    cells = images.sample_grid(draw(count)).width - 64 * images.GUTTER
+    assert cells <= images.TARGET_WIDTH
 
 
 @pytest.mark.parametrize("count", [4, 6, 8, 9, 10, 12, 16, 20, 24, 25, 32, 36, 48, 64, 100])
-def test_walls_of_usual_numbers_have_no_gap(count: int) -> None:
-    assert count % images._across(count, 1) == 0
+def test_grids_of_common_sizes_are_complete(count: int) -> None:
+    assert count % images._num_blocks(count, 1) == 0
 
 
-def test_captions_do_not_touch_images() -> None:
+def test_captions_do_not_overlap_images() -> None:
     originals, completed = draw(2), draw(2)
-    small = pixels(images.completions(originals, completed, rows=2, each=1, scale=30))
+    small = pixels(images.completion_grid(originals, completed, rows=2, samples_per_prompt=1, scale=30))
     side = 4 * 30
     assert (small[-side:, :side][:60, :, :3] == enlarged(originals[1], 30)[:60]).all()
 
 
-def test_completions_show_given_rows_then_each_completion_then_the_original() -> None:
+def test_completions_show_the_prompt_then_each_completion_then_the_original() -> None:
     originals, completed = draw(1), draw(2)
-    picture = images.completions(originals, completed, rows=3, each=2, scale=8)
-    top = picture.height - 32
-    lefts = [0, 32 + images.WIDE, 64 + images.WIDE + images.THIN, 96 + 2 * images.WIDE + images.THIN]
-    given, first, second, original = (cell(picture, left, top, 32)[..., :3] for left in lefts)
+    grid = images.completion_grid(originals, completed, rows=3, samples_per_prompt=2, scale=8)
+    top = grid.height - 32
+    lefts = [
+        0,
+        32 + images.GROUP_GUTTER,
+        64 + images.GROUP_GUTTER + images.GUTTER,
+        96 + 2 * images.GROUP_GUTTER + images.GUTTER,
+    ]
+    given, first, second, original = (crop(grid, left, top, 32)[..., :3] for left in lefts)
     assert (given[:24] == enlarged(originals[0], 8)[:24]).all()
-    assert {tuple(p) for p in given[24:].reshape(-1, 3).tolist()} == {images.VEIL, images.DOT}
+    assert {tuple(p) for p in given[24:].reshape(-1, 3).tolist()} == {
+        images.MASK_COLOR,
+        images.MASK_DOT_COLOR,
+    }
     assert (first == enlarged(completed[0], 8)).all()
     assert (second == enlarged(completed[1], 8)).all()
     assert (original == enlarged(originals[0], 8)).all()
 
 
-def test_reconstructions_veil_the_hidden_pixels_and_no_others() -> None:
+def test_reconstructions_cover_masked_pixels_only() -> None:
     shown = draw(1, 2, 4)
-    hidden = torch.tensor([[True, False, False, False, False, False, True, False]])[..., None]
-    picture = images.reconstructions(found(shown, hidden), scale=6)
-    top, left = picture.height - 12, 24 + images.WIDE
-    middle = pixels(picture)[top:, left : left + 24, :3]
-    for place in range(8):
-        row, col = 6 * (place // 4), 6 * (place % 4)
+    mask = torch.tensor([[True, False, False, False, False, False, True, False]])[..., None]
+    grid = images.reconstruction_grid(found(shown, mask), scale=6)
+    top, left = grid.height - 12, 24 + images.GROUP_GUTTER
+    middle = pixels(grid)[top:, left : left + 24, :3]
+    for position in range(8):
+        row, col = 6 * (position // 4), 6 * (position % 4)
         corner = tuple(middle[row, col].tolist())
-        expected = images.VEIL if hidden[0, place] else tuple(shown[0, :, place // 4, place % 4].tolist())
+        expected = (
+            images.MASK_COLOR
+            if mask[0, position]
+            else tuple(shown[0, :, position // 4, position % 4].tolist())
+        )
         assert corner == expected
 
 
-def test_a_hidden_patch_is_veiled_whole() -> None:
-    hidden = torch.tensor([[True, False, False, False]])[..., None]
-    picture = images.reconstructions(found(draw(1), hidden), scale=3)
-    top, left = picture.height - 12, 12 + images.WIDE
-    assert tuple(pixels(picture)[top + 5, left + 5, :3].tolist()) == images.VEIL
+def test_a_masked_patch_is_covered_completely() -> None:
+    mask = torch.tensor([[True, False, False, False]])[..., None]
+    grid = images.reconstruction_grid(found(draw(1), mask), scale=3)
+    top, left = grid.height - 12, 12 + images.GROUP_GUTTER
+    assert tuple(pixels(grid)[top + 5, left + 5, :3].tolist()) == images.MASK_COLOR
 
 
-def test_a_picture_of_nothing_is_refused() -> None:
+def test_a_grid_of_no_images_is_rejected() -> None:
     with pytest.raises(ValueError, match="at least one image"):
-        images.samples(draw(0))
+        images.sample_grid(draw(0))
 
 
-def test_several_models_answers_stand_beside_what_they_were_shown() -> None:
+def test_predictions_of_several_models_are_side_by_side() -> None:
     shown = torch.full((2, 3, 4, 4), 10, dtype=torch.uint8)
-    hidden = torch.zeros(2, 16, 1, dtype=torch.bool)
-    answers = {name: found(shown, hidden, answer=level) for name, level in (("one", 20), ("other", 30))}
-    drawn = np.asarray(images.compared(answers, scale=8))
+    mask = torch.zeros(2, 16, 1, dtype=torch.bool)
+    predictions = {name: found(shown, mask, prediction=level) for name, level in (("one", 20), ("other", 30))}
+    drawn = np.asarray(images.comparison_grid(predictions, scale=8))
     last = drawn[-1, drawn[-1, :, 3] == 255, 0]
     assert last.tolist() == [level for level in (10, 10, 20, 30) for _ in range(32)] * (len(last) // 128)
 
 
-def test_a_target_that_is_not_the_original_stands_last() -> None:
+def test_a_target_that_differs_from_the_original_is_last() -> None:
     original = torch.full((1, 3, 4, 4), 10, dtype=torch.uint8)
-    hidden = torch.zeros(1, 16, 1, dtype=torch.bool)
-    drawn = np.asarray(images.reconstructions(found(original, hidden, answer=20, target=30), scale=8))
+    mask = torch.zeros(1, 16, 1, dtype=torch.bool)
+    drawn = np.asarray(images.reconstruction_grid(found(original, mask, prediction=20, target=30), scale=8))
     last = drawn[-1, drawn[-1, :, 3] == 255, 0]
     assert last.tolist() == [level for level in (10, 10, 20, 30) for _ in range(32)]

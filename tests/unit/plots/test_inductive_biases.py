@@ -1,39 +1,41 @@
-"""The pictures of biases show every network's numbers."""
+"""Figures of inductive biases show the values of every network."""
 
 import numpy as np
 import pytest
 
-from isopix.analysis.inductive_biases import Biases, Reach, even_reach
+from isopix.analysis.inductive_biases import InductiveBiases, ReceptiveField, uniform_receptive_field
 from isopix.core.types import Grid
 from isopix.plots import inductive_biases
 
-EVEN = even_reach(Grid(4, 4))
-NOWHERE = Reach(np.pad([[1.0]], 3))
+UNIFORM = uniform_receptive_field(Grid(4, 4))
+POINT = ReceptiveField(np.pad([[1.0]], 3))
 NETWORKS = {
-    "conv": Biases([0.0, 0.1], [NOWHERE, NOWHERE], [0.0, 0.9]),
-    "transformer-1": Biases([0.2, 0.5], [NOWHERE, EVEN], [0.3, 0.4]),
+    "conv": InductiveBiases([0.0, 0.1], [POINT, POINT], [0.0, 0.9]),
+    "transformer-1": InductiveBiases([0.2, 0.5], [POINT, UNIFORM], [0.3, 0.4]),
 }
 
 
-def test_each_panel_has_a_line_a_network() -> None:
-    shifted, permuted, changed = inductive_biases.by_layer(NETWORKS).axes
+def test_each_panel_has_a_line_per_network() -> None:
+    shifted, permuted, changed = inductive_biases.compare_inductive_biases(
+        {name: each.by_layer() for name, each in NETWORKS.items()}
+    ).axes
     for axes, values in (
         (shifted, [[0.0, 0.1], [0.2, 0.5]]),
         (permuted, [[0.0, 0.9], [0.3, 0.4]]),
-        (changed, [[0, 0], [0, EVEN.mean]]),
+        (changed, [[0, 0], [0, UNIFORM.mean_distance]]),
     ):
         assert [list(line.get_ydata()) for line in axes.lines[:2]] == values
 
 
-def test_a_reach_is_drawn_as_what_lies_within_each_distance() -> None:
-    axes = inductive_biases.reach({"conv": NOWHERE, "mixer": EVEN}, EVEN).axes[0]
+def test_profiles_are_cumulative() -> None:
+    axes = inductive_biases.plot_receptive_field_profiles({"conv": POINT, "mixer": UNIFORM}, UNIFORM).axes[0]
     names = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert names == ["convolution: 95 % within 0", "mixer: 95 % within 3", "everywhere alike"]
-    assert axes.lines[1].get_ydata() == pytest.approx(EVEN.profile.cumsum())
+    assert names == ["convolution: 95 % within 0", "mixer: 95 % within 3", "uniform"]
+    assert axes.lines[1].get_ydata() == pytest.approx(UNIFORM.profile.cumsum())
 
 
-def test_a_map_is_blank_where_nothing_shows() -> None:
-    drawn = inductive_biases.maps({"conv": NOWHERE, "mixer": EVEN})
-    first, second = (axes.images[0].get_array() for axes in drawn.axes[:2])
+def test_receptive_fields_are_blank_where_nothing_changes() -> None:
+    figure = inductive_biases.plot_receptive_fields({"conv": POINT, "mixer": UNIFORM})
+    first, second = (axes.images[0].get_array() for axes in figure.axes[:2])
     assert first.count() == 1
     assert second.count() == 49

@@ -1,6 +1,4 @@
-"""Every network is one point in every panel, at its loss and accuracy; lines hold every layer; bars are
-deviations, and are left out where nothing was repeated.
-"""
+"""Every network is one point per panel; lines show every layer; error bars are omitted for single seeds."""
 
 from itertools import chain
 
@@ -12,7 +10,7 @@ from tests.unit.plots import cases
 
 
 def marked(axes) -> dict[str, list[tuple[float, float]]]:
-    """What is drawn under each name of the legend."""
+    """The points of each legend entry."""
     return {
         each.get_label(): [tuple(map(float, point)) for point in each.lines[0].get_xydata()]
         for each in axes.containers
@@ -21,37 +19,37 @@ def marked(axes) -> dict[str, list[tuple[float, float]]]:
 
 
 def test_both_panels_show_every_network_once() -> None:
-    groups = cases.study()
-    left, right = study.against_loss(groups).axes
-    points = sorted((group.loss.mean, group.accuracy.mean) for group in groups)
+    results = cases.study()
+    left, right = study.plot_study_loss(results).axes
+    points = sorted((point.loss.mean, point.accuracy.mean) for point in results)
     for axes in (left, right):
         assert sorted(chain(*marked(axes).values())) == points
     assert list(marked(left)) == ["convolution", "mixer", "transformer, 1 head"]
     assert list(marked(right)) == ["pix2vec", "Fourier"]
-    conv = [(group.loss.mean, group.accuracy.mean) for group in groups if group.block == "conv"]
+    conv = [(point.loss.mean, point.accuracy.mean) for point in results if point.block == "conv"]
     assert marked(left)["convolution"] == conv
 
 
-def test_depth_marks_points_and_lines_alike() -> None:
-    groups = cases.study()
-    left, right = study.by_depth(groups, "mixer").axes
+def test_points_and_lines_of_a_depth_have_the_same_color() -> None:
+    results = cases.study()
+    left, right = study.plot_study_depth(results, "mixer").axes
     assert list(marked(left)) == ["1 block", "3 blocks"]
-    colours = {each.get_label(): each.lines[0].get_color() for each in left.containers}
+    colors = {each.get_label(): each.lines[0].get_color() for each in left.containers}
     lines = {(each.lines[0].get_color(), len(each.lines[0].get_xdata())) for each in right.containers}
-    assert lines == {(colours["1 block"], 2), (colours["3 blocks"], 4)}
+    assert lines == {(colors["1 block"], 2), (colors["3 blocks"], 4)}
     assert len(right.containers) == 4
 
 
-def test_layers_are_those_of_the_deepest_networks() -> None:
-    groups = cases.study()
-    panels = study.by_layer(groups, ("mixer", "conv")).axes
-    assert [axes.get_title("left") for axes in panels] == ["mixer, 3 blocks", "convolution, 3 blocks"]
-    wanted = next(group for group in groups if group[:3] == ("conv", "fourier", 3))
-    means = [layer.mean for layer in wanted.layers]
+def test_layers_are_of_the_deepest_networks() -> None:
+    results = cases.study()
+    panels = study.plot_study_layers(results, ("mixer", "conv")).axes
+    assert [axes.get_title("left") for axes in panels] == ["Mixer, 3 blocks", "Convolution, 3 blocks"]
+    expected = next(point for point in results if point[:3] == ("conv", "fourier", 3))
+    means = [layer.mean for layer in expected.layers]
     assert marked(panels[1])["Fourier"] == list(enumerate(means))
 
 
 @pytest.mark.parametrize(("seeds", "bars"), [(1, False), (2, True)])
-def test_bars_are_drawn_where_networks_were_repeated(seeds: int, bars: bool) -> None:
-    axes = study.against_loss(cases.study(seeds)).axes[0]
+def test_error_bars_are_shown_for_several_seeds(seeds: int, bars: bool) -> None:
+    axes = study.plot_study_loss(cases.study(seeds)).axes[0]
     assert all(each.has_xerr == each.has_yerr == bars for each in axes.containers)

@@ -7,7 +7,7 @@ import pytest
 from isopix.model.blocks import Convolution, Mixer, Transformer
 from isopix.model.stems import Codes, Continuous, Fourier
 from isopix.recipes import isotropic, registry
-from isopix.recipes.cost import of_recipe
+from isopix.recipes.cost import recipe_cost
 from isopix.recipes.recipe import Recipe
 
 CELLS = {
@@ -53,14 +53,14 @@ def test_parameters_are_counted_to_the_last_one(cell: str) -> None:
     block, encoding, depth = CELLS[cell]
     places = POSITIONS * WIDTH if block.startswith("transformer") else 0
     rest = STEMS[encoding] + 2 * WIDTH + WIDTH * 768 + places
-    assert of_recipe(find(cell)).parameters == depth * PARAMETERS[block] + rest
+    assert recipe_cost(find(cell)).parameters == depth * PARAMETERS[block] + rest
 
 
 @paper
 def test_flops_are_of_the_blocks_and_of_the_hidden_positions(cell: str) -> None:
     block, _, depth = CELLS[cell]
     head = 2 * WIDTH * 768 * round(0.15 * POSITIONS)
-    assert of_recipe(find(cell)).forward_flops == depth * POSITIONS * FLOPS[block] + head
+    assert recipe_cost(find(cell)).forward_flops == depth * POSITIONS * FLOPS[block] + head
 
 
 @paper
@@ -87,9 +87,9 @@ def test_training_is_the_papers(cell: str) -> None:
     ],
 )
 def test_other_widths_are_settings(word: str, cell: str, parameters: int) -> None:
-    before = of_recipe(find(cell)).parameters - PARAMETERS[CELLS[cell][0]]
+    before = recipe_cost(find(cell)).parameters - PARAMETERS[CELLS[cell][0]]
     changed = registry.resolve(f"isotropic.{cell}", assignments=[word]).recipe
-    assert of_recipe(changed).parameters == before + parameters
+    assert recipe_cost(changed).parameters == before + parameters
 
 
 @pytest.mark.parametrize("block", ["convolution", "mixer"])
@@ -97,7 +97,7 @@ def test_other_widths_are_settings(word: str, cell: str, parameters: int) -> Non
 def test_image_gpts_palette_goes_with_every_block(block: str, name: str) -> None:
     recipe = registry.resolve(name, assignments=[f"block={block}"]).recipe
     assert recipe.model.codec.kind == "palette"
-    assert of_recipe(recipe).parameters > 0
+    assert recipe_cost(recipe).parameters > 0
 
 
 def test_a_family_is_listed_in_one_line_that_names_its_parts() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from isopix.core.random import generator
 from isopix.recipes import registry
-from isopix.recipes.cost import memory_of, of_recipe
+from isopix.recipes.cost import recipe_cost, recipe_memory
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases
 
@@ -24,14 +24,14 @@ def resolved(name: str, *words: str) -> Recipe:
 )
 def test_parameters_are_the_papers(name: str, millions: float, tolerance: float) -> None:
     """Table 1, without the classes' head; L's 307 there is 304 when it is counted."""
-    assert of_recipe(registry.find(name)).parameters / 1e6 == pytest.approx(millions, rel=tolerance)
+    assert recipe_cost(registry.find(name)).parameters / 1e6 == pytest.approx(millions, rel=tolerance)
 
 
 def test_parameters_of_b_are_counted_to_the_last_one() -> None:
     d = 768
     block = 12 * d * d + 13 * d
     stem, places, tokens = 768 * d + d, 196 * d, 2 * d
-    assert of_recipe(registry.find("vit.b16")).parameters == (
+    assert recipe_cost(registry.find("vit.b16")).parameters == (
         12 * block + stem + places + tokens + 2 * d + 512 * d
     )
 
@@ -94,8 +94,8 @@ def test_vits_warm_up_is_ten_thousand_steps_of_a_million() -> None:
 
 def test_dropping_saves_what_is_hidden() -> None:
     """Of blocks and stem; the positions seen are the visible ones and the class token."""
-    whole = of_recipe(resolved("patchformer.base", "objective.corruption=mask_token"))
-    dropped = of_recipe(registry.find("patchformer.base"))
+    whole = recipe_cost(resolved("patchformer.base", "objective.corruption=mask_token"))
+    dropped = recipe_cost(registry.find("patchformer.base"))
     assert dropped.parameters - 2 * 1024 == whole.parameters - 1024  # a norm of places; a mask token
     assert dropped.forward_flops / whole.forward_flops == pytest.approx(80 / 196, abs=0.05)
 
@@ -103,8 +103,8 @@ def test_dropping_saves_what_is_hidden() -> None:
 def test_shared_blocks_are_counted_once_and_run_every_time() -> None:
     one, each = resolved("vit.tiny", "tie_blocks=true"), resolved("vit.tiny")
     block = 12 * 128**2 + 13 * 128
-    assert of_recipe(each).parameters - of_recipe(one).parameters == 3 * block
-    assert of_recipe(each).forward_flops == of_recipe(one).forward_flops
+    assert recipe_cost(each).parameters - recipe_cost(one).parameters == 3 * block
+    assert recipe_cost(each).forward_flops == recipe_cost(one).forward_flops
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_shared_blocks_are_counted_once_and_run_every_time() -> None:
 )
 def test_parts_that_do_not_go_together_are_refused(words: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        of_recipe(resolved("vit.tiny", *words))
+        recipe_cost(resolved("vit.tiny", *words))
 
 
 @pytest.mark.parametrize(
@@ -172,17 +172,20 @@ def test_parts_that_do_not_go_together_are_refused(words: list[str], message: st
     ids=" ".join,
 )
 def test_the_reviews_open_questions_are_settings(words: list[str]) -> None:
-    assert of_recipe(resolved("vit.tiny", *words)).parameters > 0
+    assert recipe_cost(resolved("vit.tiny", *words)).parameters > 0
 
 
 def test_a_regressions_cost_is_that_of_one_number_a_code() -> None:
     """Of 64 patches 32 are decoded, to 192 means in place of 192 times 256 logits, each with its gradient."""
-    means = of_recipe(resolved("vit.tiny", *WHOLE))
-    logits = of_recipe(resolved("vit.tiny", *WHOLE, "head=linear"))
+    means = recipe_cost(resolved("vit.tiny", *WHOLE))
+    logits = recipe_cost(resolved("vit.tiny", *WHOLE, "head=linear"))
     more = 192 * 255
     assert logits.parameters - means.parameters == 128 * more
     assert logits.forward_flops - means.forward_flops == 32 * 2 * 128 * more
-    kept = memory_of(resolved("vit.tiny", *WHOLE, "head=linear")), memory_of(resolved("vit.tiny", *WHOLE))
+    kept = (
+        recipe_memory(resolved("vit.tiny", *WHOLE, "head=linear")),
+        recipe_memory(resolved("vit.tiny", *WHOLE)),
+    )
     difference = kept[0].activation_bytes - kept[1].activation_bytes
     assert difference == pytest.approx(32 * 8 * more, rel=0.15)  # a batch decodes a few more than the mean
 

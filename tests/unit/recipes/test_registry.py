@@ -3,7 +3,7 @@ import torch
 
 from isopix.core.config import from_dict, to_dict
 from isopix.recipes import registry
-from isopix.recipes.cost import of_recipe
+from isopix.recipes.cost import recipe_cost
 from isopix.recipes.recipe import Recipe
 
 # iGPT table 2 and the released code, positions of the stated resolution counted (L and XL also at others).
@@ -20,12 +20,12 @@ PARAMETERS = {
 
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_parameters_are_those_of_the_paper_to_the_last_digit(name: str) -> None:
-    assert of_recipe(registry.find(name)).parameters == PARAMETERS[name]
+    assert recipe_cost(registry.find(name)).parameters == PARAMETERS[name]
 
 
 def test_xl_at_32_has_the_printed_count() -> None:
     recipe = registry.resolve("igpt.xl", assignments=["data.rows=32", "data.cols=32"]).recipe
-    assert of_recipe(recipe).parameters == 6_801_438_720
+    assert recipe_cost(recipe).parameters == 6_801_438_720
 
 
 @pytest.mark.parametrize("name", registry.RECIPES)
@@ -43,7 +43,7 @@ def test_training_flops_of_s_are_the_known_count() -> None:
     """3 * (2 * 12 L d^2 + 2 V d + 2 L (n + 1) d) * n."""
     n, d, depth, colours = 1024, 512, 24, 512
     expected = 3 * (24 * depth * d * d + 2 * colours * d + 2 * depth * (n + 1) * d) * n
-    assert of_recipe(registry.find("igpt.s")).training_flops == expected
+    assert recipe_cost(registry.find("igpt.s")).training_flops == expected
 
 
 def test_unknown_recipe_lists_the_right_ones() -> None:
@@ -154,7 +154,7 @@ def test_wrong_settings_name_the_right_ones(word: str, message: str) -> None:
 
 def test_heads_that_do_not_divide_the_width_are_refused() -> None:
     with pytest.raises(ValueError, match="width 128 is not a multiple of heads 3"):
-        of_recipe(registry.resolve("igpt.tiny", assignments=["block.heads=3"]).recipe)
+        recipe_cost(registry.resolve("igpt.tiny", assignments=["block.heads=3"]).recipe)
 
 
 def test_every_weight_is_a_function_of_the_seed() -> None:

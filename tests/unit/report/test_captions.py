@@ -18,13 +18,13 @@ FACTS = {"step": 7, "causal": False, "data": "photos", "split": "test"}
 )
 def test_it_is_said_what_is_looked_from(places: list, words: str) -> None:
     numbers = FACTS | {"queries": [{"position": place} for place in places]}
-    maps = caption("attention-maps", numbers)
+    maps = caption("attention_maps", numbers)
     assert f"Attention from {words} of an image of photos (test), of every head" in maps
-    assert f"what of an image of photos (test) reaches {words};" in caption("rollout", numbers)
+    assert f"what of an image of photos (test) reaches {words};" in caption("attention_rollout", numbers)
 
 
 def test_axial_attention_is_compared_with_what_it_reaches() -> None:
-    heads = [{"of_even": 0.5}, {"of_even": 0.75}]
-    numbers = FACTS | {"images": 4, "renormalised": True, "layers": [{"layer": "1 rows", "heads": heads}]}
-    told = caption("attention-distance", numbers)
+    heads = [{"relative_to_uniform": 0.5}, {"relative_to_uniform": 0.75}]
+    numbers = FACTS | {"images": 4, "renormalized": True, "layers": [{"layer": "1 rows", "heads": heads}]}
+    told = caption("attention_distance", numbers)
     assert "everywhere alike (along its row, or its column), of which heads reach 50% to 75%" in told

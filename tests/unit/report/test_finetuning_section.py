@@ -54,7 +54,7 @@ def test_the_page_tells_the_accuracy_and_where_it_started(tmp_path: Path) -> Non
     )
     assert "The ring is the step that validation chose, 100." in text
     assert "tell the class of 60.0\u00a0% of test images" in text
-    assert "one class 12.5 %" in text
+    assert "majority class 12.5 %" in text
     assert ">training</text>" not in text, "the joint loss is no loss of a pixel"
 
 
@@ -81,7 +81,7 @@ def test_where_codes_are_left_behind_the_page_tells_of_classes_alone(tmp_path: P
     text = page.build([run])
     assert "1.250 nats, which is 1.803 bits, is the mean loss of a label over 64 test images" in text
     assert "Before its first step the network gives all 3 values of a label the same chance" in text
-    for said in ("nats a label", ">training</text>", "<dt>parameters trained</dt><dd>12,345</dd>"):
+    for said in ("nats per label", ">training</text>", "<dt>parameters trained</dt><dd>12,345</dd>"):
         assert said in text
     assert "<dt>objective</dt><dd>classes</dd>" in text
     for left in ("1.800", "1.80 nats", "a pixel", "isopix sample", "isopix complete", "ln 17"):

@@ -131,23 +131,26 @@ def test_a_run_without_a_readable_recipe_is_refused(tmp_path: Path) -> None:
 
 def analysed(run: RunFolder, **changes: Any) -> None:
     """A run of which the inductive biases were measured."""
-    layers = [{"layer": i, "translation": 0.1, "order": 0.5, "reach": 2.0} for i in range(3)]
+    layers = [
+        {"layer": i, "translation_error": 0.1, "permutation_error": 0.5, "receptive_field_mean": 2.0}
+        for i in range(3)
+    ]
     numbers = {
         "step": 100,
         "images": 8,
-        "even_reach": 5.0,
+        "uniform_receptive_field_mean": 5.0,
         "layers": layers,
         "command": ["isopix", "analyze"],
     }
     run.analysis.mkdir()
-    (run.analysis / "biases.json").write_text(json.dumps(numbers | changes))
+    (run.analysis / "inductive_biases.json").write_text(json.dumps(numbers | changes))
 
 
 def test_analyses_are_read_and_told(tmp_path: Path) -> None:
     run = whole(tmp_path / "run")
     analysed(run)
     [found] = gather(run).analyses
-    assert found.name == "biases"
+    assert found.name == "inductive_biases"
     assert "At the last layer 0.10, 0.50 and 2.0, on 8 images" in found.caption
     assert len(found.figure.axes) == 3
 
@@ -158,16 +161,16 @@ def test_an_analysis_that_cannot_be_drawn_or_told_is_named(tmp_path: Path, damag
     analysed(run, **damage)
     found = gather(run)
     assert found.analyses == []
-    assert [line.split(":")[0] for line in found.unreadable] == ["biases.json"]
+    assert [line.split(":")[0] for line in found.unreadable] == ["inductive_biases.json"]
 
 
-@pytest.mark.parametrize("even", [{}, {"even_distances": 33.1}], ids=["missing", "of another kind"])
+@pytest.mark.parametrize("even", [{}, {"uniform_distances": 33.1}], ids=["missing", "of another kind"])
 def test_an_analysis_of_another_time_is_named_too(tmp_path: Path, even: dict[str, Any]) -> None:
     run = whole(tmp_path / "run")
     run.analysis.mkdir()
-    heads = [{"pixels": 3.0, "deviation": 0.5, "of_even": 0.5}]
+    heads = [{"mean": 3.0, "std": 0.5, "relative_to_uniform": 0.5}]
     numbers = {"step": 100, "layers": [{"layer": "1", "heads": heads}], **even}
-    (run.analysis / "attention-distance.json").write_text(json.dumps(numbers))
+    (run.analysis / "attention_distance.json").write_text(json.dumps(numbers))
     found = gather(run)
     assert found.analyses == []
-    assert [line.split(":")[0] for line in found.unreadable] == ["attention-distance.json"]
+    assert [line.split(":")[0] for line in found.unreadable] == ["attention_distance.json"]

@@ -1,0 +1,109 @@
+"""Analysis: a measurement of a network on images without labels, and its input."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple
+
+from torch import Tensor
+
+from isopix.analysis.attention import CLASS_TOKEN
+from isopix.codecs.base import Codec
+from isopix.core.types import Images
+from isopix.model.backbone import Backbone
+from isopix.objectives.network import Network
+
+Numbers = dict[str, Any]  # JSON values
+QueryPosition = tuple[int, int] | Literal["class"]  # row and column of a position, or the class token
+
+SIGNIFICANT_DIGITS = 4
+
+
+class NotApplicable(NamedTuple):
+    """The reason why an analysis does not apply to a network."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class AnalysisInput:
+    """A network in evaluation mode and images [B 3 H W] of its size.
+
+    Attention maps are computed for image `image_index` from `query_positions`; `renormalize` is described in
+    `attention.drop_prefix_tokens`. `untrained` builds an untrained network as a baseline of position
+    embeddings, which are left without one if it is None. `progress` is called with the number of images done.
+    Raises ValueError for an image or a position that does not exist.
+    """
+
+    network: Network
+    images: Images
+    image_index: int = 0
+    query_positions: tuple[QueryPosition, ...] = ()
+    renormalize: bool = True
+    seed: int = 0
+    untrained: Callable[[], Backbone] | None = None
+    progress: Callable[[int], None] = lambda images: None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.image_index < len(self.images):
+            raise ValueError(
+                f"image {self.image_index} does not exist; images are 0 to {len(self.images) - 1}"
+            )
+        rows, cols = self.backbone.grid
+        for position in self.query_positions:
+            if isinstance(position, str):
+                if not self.backbone.leading:
+                    raise ValueError("position class does not exist; this network has no class token")
+            elif not (0 <= position[0] < rows and 0 <= position[1] < cols):
+                raise ValueError(
+                    f"position {position[0]},{position[1]} does not exist; rows are 0 to {rows - 1}, "
+                    f"columns 0 to {cols - 1}"
+                )
+
+    @property
+    def backbone(self) -> Backbone:
+        return self.network.backbone
+
+    @property
+    def codec(self) -> Codec:
+        return self.network.codec
+
+    @property
+    def causal(self) -> bool:
+        return self.network.objective.causal
+
+    @property
+    def queries(self) -> tuple[QueryPosition, ...]:
+        """The query positions. The default is the class token, or without one a position in the lower center,
+        from which causal attention reaches most of the image.
+        """
+        rows, cols = self.backbone.grid
+        default: QueryPosition = CLASS_TOKEN if self.backbone.leading else (3 * rows // 4, cols // 2)
+        return self.query_positions or (default,)
+
+    def geometry(self) -> Numbers:
+        """Return what every analysis reports of the network."""
+        return {"grid": list(self.backbone.grid), "patch_size": self.codec.patch_size, "causal": self.causal}
+
+
+class Analysis(ABC):
+    """A measurement of a network, under a `name` and a `title` for people."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+
+    @abstractmethod
+    def why_not(self, network: Network) -> str | None:
+        """Return why the analysis does not apply to this network; None if it does."""
+
+    @abstractmethod
+    def compute(self, given: AnalysisInput) -> Numbers:
+        """Return the results as JSON values, for a network that the analysis applies to."""
+
+
+def rounded(values: Tensor, digits: int = SIGNIFICANT_DIGITS) -> Any:
+    """Return a tensor as nested lists, rounded to significant digits."""
+    nested: list[Any] = [float(f"{value:.{digits}g}") for value in values.flatten().tolist()]
+    for side in reversed(values.shape[1:]):
+        nested = [nested[start : start + side] for start in range(0, len(nested), side)]
+    return nested
