@@ -45,6 +45,13 @@ class MeanColour(Fixed):
     def build(self, grid: Grid) -> "ColourThumbnail":
         return ColourThumbnail(grid, patch=self.patch, side=1, bits=self.bits)
 
+    def label(self) -> str:
+        return f"mean color of each {self.patch} × {self.patch} patch, {self.bits} bits per channel"
+
+    def unit(self) -> str:
+        """Return what one code stands for, as in "nats per patch"."""
+        return "patch"
+
 
 @spec
 class DownsampledColour(Fixed):
@@ -68,6 +75,14 @@ class DownsampledColour(Fixed):
 
     def build(self, grid: Grid) -> "ColourThumbnail":
         return ColourThumbnail(grid, patch=self.patch, side=self.side, bits=self.bits)
+
+    def label(self) -> str:
+        colors = f"{self.side} × {self.side} colors of each {self.patch} × {self.patch} patch"
+        return f"{colors}, {self.bits} bits per channel"
+
+    def unit(self) -> str:
+        """Return what one code stands for, as in "nats per patch color"."""
+        return "patch color"
 
 
 @spec
@@ -102,6 +117,13 @@ class GreyThumbnail(Fixed):
     def build(self, grid: Grid) -> "GreyPixels":
         return GreyPixels(grid, self)
 
+    def label(self) -> str:
+        return f"8 × 8 gray levels of each {self.patch} × {self.patch} patch, {self.bits} bits"
+
+    def unit(self) -> str:
+        """Return what one code stands for, as in "nats per gray pixel"."""
+        return "gray pixel"
+
 
 @spec
 class WholePatch(Fixed):
@@ -121,6 +143,13 @@ class WholePatch(Fixed):
 
     def build(self, grid: Grid) -> Bytes:
         return Bytes(grid, self.patch)
+
+    def label(self) -> str:
+        return f"RGB bytes of each {self.patch} × {self.patch} patch"
+
+    def unit(self) -> str:
+        """Return what one code stands for, as in "nats per sub-pixel"."""
+        return "sub-pixel"
 
 
 class ColourThumbnail(Codec):

@@ -79,6 +79,13 @@ class PaletteColours:
         path = Path(self.source).resolve()
         return {"palette": {"file": str(path), "source": palette_file.read(path).source}}
 
+    def label(self) -> str:
+        return f"{self.colours}-color palette"
+
+    def unit(self) -> str:
+        """Return what one code stands for, as in "nats per pixel"."""
+        return "pixel"
+
 
 @spec
 class ByteChannels(Fixed):
@@ -92,3 +99,10 @@ class ByteChannels(Fixed):
 
     def build(self, grid: Grid) -> Bytes:
         return Bytes(grid)
+
+    def label(self) -> str:
+        return "RGB bytes"
+
+    def unit(self) -> str:
+        """Return what one code stands for, as in "nats per sub-pixel"."""
+        return "sub-pixel"

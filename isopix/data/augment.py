@@ -28,6 +28,9 @@ class Plain:
     def take(self, split: Split, index: Index, generator: torch.Generator) -> Images:
         return _images(split, index)
 
+    def label(self) -> str:
+        return "none"
+
 
 @spec
 class PadCropFlip:
@@ -51,6 +54,9 @@ class PadCropFlip:
 
     def take(self, split: Split, index: Index, generator: torch.Generator) -> Images:
         return pad_crop_flip(_images(split, index), pad=self.pad, flip=self.flip, generator=generator)
+
+    def label(self) -> str:
+        return f"pad {self.pad}, random crop, flip with probability {self.flip:g}"
 
 
 @spec
@@ -90,6 +96,10 @@ class ScaleCrop:
         boxes = random_boxes(wide, rows, cols, scale=self.crop / sides, generator=generator)
         images = average_boxes(wide, boxes, rows, cols)
         return pad_crop_flip(images, pad=0, flip=self.flip, generator=generator) if self.flip else images
+
+    def label(self) -> str:
+        crop = f"scale to {self.shortest}–{self.longest}, random crop of {self.crop}"
+        return f"{crop}, flip with probability {self.flip:g}"
 
 
 Augmentation = Plain | PadCropFlip | ScaleCrop

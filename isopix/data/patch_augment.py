@@ -30,6 +30,9 @@ class NoNoise:
     def disturb(self, images: Images, cell: int, generator: torch.Generator) -> Images:
         return images
 
+    def label(self) -> str:
+        return "none"
+
 
 @spec
 class PatchNoise:
@@ -75,6 +78,9 @@ class PatchNoise:
     def _colour(self, lots: "_Lots") -> "Colour":
         brightness, contrast, saturation, hue = (self.strength * (2 * lots.uniform() - 1) for _ in range(4))
         return Colour(32 * brightness, 1 + 0.5 * contrast, 1 + 0.5 * saturation, 0.2 * hue)
+
+    def label(self) -> str:
+        return "per-patch random crop, color jitter, flip, posterize, grayscale"
 
 
 Noise = NoNoise | PatchNoise

@@ -43,6 +43,9 @@ class Linear:
         """Multiply-adds counted as two, of one position."""
         return 2 * width * codec.codes * codec.levels
 
+    def label(self) -> str:
+        return "linear"
+
 
 @spec
 class Upsampling:
@@ -69,6 +72,9 @@ class Upsampling:
         """Multiply-adds counted as two, of one position."""
         return counted(lambda: self.build(codec, width), (1, 1, width), torch.float32)
 
+    def label(self) -> str:
+        return f"upsampling residual decoder, {self.channels} channels"
+
 
 @spec
 class Regression:
@@ -89,6 +95,9 @@ class Regression:
     def flops(self, codec: Codec, width: int) -> int:
         """Multiply-adds counted as two, of one position."""
         return 2 * width * codec.codes
+
+    def label(self) -> str:
+        return "linear regression, squared error"
 
 
 class LinearHead(Categorical):

@@ -22,6 +22,9 @@ class ShiftRight:
     def build(self, width: int) -> "Shift":
         return Shift(width)
 
+    def label(self) -> str:
+        return "inputs shifted right, start token"
+
 
 @spec
 class ZeroOut:
@@ -35,6 +38,9 @@ class ZeroOut:
     def build(self, width: int) -> "Zero":
         return Zero()
 
+    def label(self) -> str:
+        return "zero vector"
+
 
 @spec
 class MaskToken:
@@ -44,6 +50,9 @@ class MaskToken:
 
     def build(self, width: int) -> "Token":
         return Token(width)
+
+    def label(self) -> str:
+        return "learned mask token"
 
 
 @spec
@@ -58,6 +67,9 @@ class Drop:
 
     def build(self, width: int) -> "Dropped":
         return Dropped()
+
+    def label(self) -> str:
+        return "tokens dropped"
 
 
 class Shift(nn.Module):

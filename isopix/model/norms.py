@@ -23,6 +23,9 @@ class RootMeanSquare:
     def build(self, width: int) -> nn.Module:
         return nn.RMSNorm(width, eps=self.epsilon)
 
+    def label(self) -> str:
+        return "RMSNorm"
+
 
 @spec
 class Layer:
@@ -36,6 +39,9 @@ class Layer:
 
     def build(self, width: int) -> nn.Module:
         return nn.LayerNorm(width, eps=self.epsilon)
+
+    def label(self) -> str:
+        return "LayerNorm"
 
 
 Norm = RootMeanSquare | Layer

@@ -22,6 +22,9 @@ class Learned:
     def build(self, grid: Grid, width: int) -> "LearnedPositions":
         return LearnedPositions(grid, width)
 
+    def label(self) -> str:
+        return "learned position embeddings"
+
 
 class LearnedPositions(nn.Module):
     def __init__(self, grid: Grid, width: int):
@@ -47,6 +50,9 @@ class Factorised:
 
     def build(self, grid: Grid, width: int) -> "FactorisedPositions":
         return FactorisedPositions(grid, width)
+
+    def label(self) -> str:
+        return "learned row and column embeddings"
 
 
 class FactorisedPositions(nn.Module):
@@ -76,6 +82,9 @@ class NoPositions:
 
     def build(self, grid: Grid, width: int) -> "Unplaced":
         return Unplaced()
+
+    def label(self) -> str:
+        return "no position embeddings"
 
 
 class Unplaced(nn.Module):

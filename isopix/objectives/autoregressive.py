@@ -59,3 +59,6 @@ class Autoregressive:
 
     def nats(self, tokens: Tokens, problem: Problem, head: Decoder, places: Places | None = None) -> Loss:
         return self.loss(tokens, problem, head, places)
+
+    def label(self) -> str:
+        return "autoregressive"

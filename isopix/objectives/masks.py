@@ -40,6 +40,9 @@ class Independent:
         """Of how many positions of so many images something is hidden, at most."""
         return _bound(images * positions, self.touched(positions, codes))
 
+    def label(self) -> str:
+        return f"{100 * self.ratio:g} % of positions, independent"
+
 
 @spec
 class Subpixel:
@@ -72,6 +75,9 @@ class Subpixel:
     def most(self, images: int, positions: int, codes: int) -> int:
         """Of how many positions of so many images something is hidden, at most."""
         return _bound(images * positions, self.touched(positions, codes))
+
+    def label(self) -> str:
+        return f"{100 * self.ratio:g} % of codes, independent"
 
 
 @spec
@@ -137,6 +143,11 @@ class Blocks:
                 f"choose another objective.mask.{setting}"
             )
         return count
+
+    def label(self) -> str:
+        amount = self.exact_count or f"{100 * self.ratio:g} % of"
+        shape = "" if self.exact_count or self.side == 1 else f", in {self.side} × {self.side} blocks"
+        return f"{amount} positions in every image{shape}"
 
 
 Mask = Independent | Subpixel | Blocks

@@ -30,6 +30,9 @@ class Adam:
         betas = (self.beta1, self.beta2)
         return torch.optim.Adam(parameters, self.learning_rate, betas, self.epsilon, fused=True)
 
+    def label(self) -> str:
+        return f"Adam, lr {self.learning_rate:g}, betas ({self.beta1:g}, {self.beta2:g})"
+
 
 @spec
 class AdamW:
@@ -58,6 +61,10 @@ class AdamW:
         ]
         betas = (self.beta1, self.beta2)
         return torch.optim.AdamW(groups, self.learning_rate, betas, self.epsilon, fused=True)
+
+    def label(self) -> str:
+        betas = f"betas ({self.beta1:g}, {self.beta2:g})"
+        return f"AdamW, lr {self.learning_rate:g}, {betas}, weight decay {self.weight_decay:g}"
 
 
 Optimiser = Adam | AdamW

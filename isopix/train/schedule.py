@@ -34,6 +34,10 @@ class WarmupCosine:
             return (step + 1) / warmup
         return 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1, steps - warmup)))
 
+    def label(self) -> str:
+        most = f"at most {100 * self.warmup_most:g} % of steps"
+        return f"{self.warmup_epochs:g}-epoch warmup ({most}), cosine decay to 0"
+
 
 @spec
 class Constant:
@@ -43,6 +47,9 @@ class Constant:
 
     def factor(self, step: int, *, steps: int, epoch: int) -> float:
         return 1.0
+
+    def label(self) -> str:
+        return "constant"
 
 
 Schedule = WarmupCosine | Constant

@@ -62,6 +62,9 @@ class Axial:
             bias=self.bias,
         )
 
+    def label(self) -> str:
+        return self._half().label().replace("transformer", "axial attention", 1)
+
 
 class AxialBlock(nn.Module):
     def __init__(self, grid: Grid, rows: TransformerBlock, cols: TransformerBlock):

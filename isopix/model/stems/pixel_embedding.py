@@ -55,6 +55,9 @@ class Fourier:
         """None: each value is embedded once, and looked up."""
         return 0
 
+    def label(self) -> str:
+        return f"{self.frequencies} random Fourier features per channel, sigma {self.sigma:g}"
+
 
 @spec
 class Continuous:
@@ -75,6 +78,9 @@ class Continuous:
     def flops(self, codec: Codec, width: int) -> int:
         """None: each value is embedded once, and looked up."""
         return 0
+
+    def label(self) -> str:
+        return "linear embedding of the three channels"
 
 
 class FourierFeatures(nn.Module):

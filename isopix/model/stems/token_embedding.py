@@ -30,6 +30,9 @@ class Codes:
         """None: looking up is no arithmetic."""
         return 0
 
+    def label(self) -> str:
+        return "token embedding"
+
 
 class CodeEmbedding(nn.Module):
     """parts_iq = table_q[code_iq]."""
