@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from isopix.report.load_run import gather
+from isopix.report.load_run import load_run
 from isopix.storage import log
 from isopix.storage.atomic import read_json
 from isopix.storage.run_folder import RunFolder
@@ -61,7 +61,7 @@ def numbers(run: Path) -> dict[str, Any]:
     training = [record for record in records if record["kind"] == "train"]
     losses = [record for record in records if record["kind"] == "evaluation"]
     environment = json.loads((run / "environment.json").read_text())
-    probe = gather(RunFolder.open(run)).probe
+    probe = load_run(RunFolder.open(run)).probe
     recipe = json.loads((run / "recipe.json").read_text())
     recipe["data"]["source"] = Path(recipe["data"]["source"]).name
     return {
@@ -72,7 +72,7 @@ def numbers(run: Path) -> dict[str, Any]:
         "untrained_loss_nats": losses[0]["loss_nats"],
         "test_loss_nats": next(record["loss_nats"] for record in losses if record["split"] == "test"),
         "test_images": next(record["images"] for record in losses if record["split"] == "test"),
-        "probe": None if probe is None else probe | {"command": None, "folder": None},
+        "probe": None if probe is None else probe.values | {"command": None, "folder": None},
     }
 
 

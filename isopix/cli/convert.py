@@ -19,8 +19,8 @@ from isopix.interop.huggingface import convert as theirs
 from isopix.interop.import_run import ACCOUNTS, adopt
 from isopix.interop.imported_model import Imported
 from isopix.interop.openai import convert as released
-from isopix.report.load_run import gather_any
-from isopix.report.model_card import card
+from isopix.report.load_run import load_run_or_model
+from isopix.report.model_card import model_card
 
 app = App(
     name="convert",
@@ -112,7 +112,7 @@ def to_huggingface(run: Path, out: Out, *, json: Json = False) -> None:
         The run folder, whose newest checkpoint is written, or a folder that isopix.save wrote.
     """
     loaded = network_of(run, "cpu")
-    told = card(gather_any(run), name=out.name, library="transformers")
+    told = model_card(load_run_or_model(run), name=out.name, library="transformers")
     theirs.write(out, loaded.network, card=told)
     if json:
         show_json({"folder": str(out), "step": loaded.step})

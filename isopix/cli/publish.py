@@ -12,8 +12,8 @@ from isopix.cli.console import Json, say, show_json
 from isopix.cli.loading import network_of
 from isopix.interop import hub
 from isopix.interop.huggingface import convert as theirs
-from isopix.report.load_run import gather_any
-from isopix.report.model_card import card
+from isopix.report.load_run import load_run_or_model
+from isopix.report.model_card import model_card
 
 Layout = Annotated[
     Literal["isopix", "huggingface"],
@@ -40,14 +40,14 @@ def publish(
         Make it visible to its owner alone.
     """
     loaded = network_of(run, "cpu")
-    gathered = gather_any(run)
+    gathered = load_run_or_model(run)
     if layout == "isopix":
-        told = card(gathered, name=name, library="isopix")
+        told = model_card(gathered, name=name, library="isopix")
         address = publish_ours(Pretrained(loaded), name, card=told, private=private)
     else:
         with TemporaryDirectory() as scratch:
             folder = Path(scratch) / "model"
-            told = card(gathered, name=name, library="transformers")
+            told = model_card(gathered, name=name, library="transformers")
             theirs.write(folder, loaded.network, card=told)
             address = hub.publish(folder, name, private=private)
     if json:

@@ -1,4 +1,4 @@
-"""`isopix report` writes one file, says where, and shows the summary with its controls."""
+"""`isopix report` writes one file, says where, and prints runs and baselines."""
 
 import json
 from pathlib import Path
@@ -16,25 +16,23 @@ def test_one_run_keeps_its_own_report(tmp_path: Path, capsys: pytest.CaptureFixt
     assert capsys.readouterr().out.endswith(f"wrote {run.report}\n")
 
 
-def test_the_summary_shows_controls_beside_the_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_summary_has_the_baselines_of_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report(whole(tmp_path / "run").path, json=True)
-    told = json.loads(capsys.readouterr().out)
-    names = [row["name"] for row in told["summary"]]
-    assert names == ["run", "untrained", "shuffled labels", "raw pixels", "one class"]
-    assert told["report"] == str(tmp_path / "run" / "report.html")
+    printed = json.loads(capsys.readouterr().out)
+    names = [row["name"] for row in printed["summary"]]
+    assert names == ["run", "untrained", "shuffled labels", "raw pixels", "majority class"]
+    assert printed["report"] == str(tmp_path / "run" / "report.html")
 
 
-def test_what_the_table_cannot_say_follows_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_notes_follow_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one, two = whole(tmp_path / "one"), whole(tmp_path / "two", found=evidence(trained=(0.3, 0.31)))
     report(one.path, two.path)
-    told = " ".join(capsys.readouterr().out.split())
-    assert "note: two: The best layer is not clearly above that of the untrained network" in told
-    assert "not to be compared" not in told
+    text = " ".join(capsys.readouterr().out.split())
+    assert "note: two: No layer is significantly better than the untrained network" in text
+    assert "cannot be compared" not in text
     probe(two, evidence(), limit=400)
     report(one.path, two.path)
-    assert "note: 2 runs, probed with different images, which are not to be compared." in " ".join(
+    assert "note: 2 runs whose probes cannot be compared: they differ in images." in " ".join(
         capsys.readouterr().out.split()
     )
 
