@@ -76,10 +76,10 @@ def _run(name: str, run: RunRecord) -> Iterator[BaselineRow]:
     yield _scored(row, probe.report.network) if probe else row
     if found := finetune_accuracy(run):
         yield BaselineRow(
-            "fine-tuned", description="classification head", accuracy=found[0], low=found[1], high=found[2]
+            "fine-tuned", description="class head", accuracy=found[0], low=found[1], high=found[2]
         )
     nats = math.log(classes) if classes and run.predicts_codes else None
-    untrained = BaselineRow("untrained", description="same network, no training", loss=nats)
+    untrained = BaselineRow("untrained", description="same network", loss=nats)
     if "untrained" in baselines:
         yield _scored(untrained, baselines["untrained"])
     elif run.predicts_codes:
@@ -95,7 +95,7 @@ def _shared(probe: SavedProbe) -> Iterator[BaselineRow]:
     if "raw pixels" in baselines:
         yield _scored(BaselineRow("raw pixels", "shared", f"no network{images}"), baselines["raw pixels"])
     majority = probe.report.network.majority
-    yield BaselineRow("majority class", "shared", f"constant prediction{images}", accuracy=majority)
+    yield BaselineRow("majority class", "shared", f"constant{images}", accuracy=majority)
 
 
 def _scored(row: BaselineRow, record: Record) -> BaselineRow:

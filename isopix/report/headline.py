@@ -8,6 +8,7 @@ from isopix.report.load_run import DEFAULTS, RunRecord, SavedProbe
 from isopix.report.metrics import (
     epochs,
     finetune_accuracy,
+    format_epochs,
     held_out_loss,
     images_seen,
     loss_unit,
@@ -130,11 +131,6 @@ def _training(run: RunRecord) -> str:
             " third and the last quarter"
         )
     return f"only {seen} were seen" if turns is not None and turns < 1 else ""
-
-
-def format_epochs(count: float) -> str:
-    """Return a number of epochs with enough digits to differ from 0."""
-    return f"{count:,.1f}" if count >= 1 else f"{count:.2g}" if count >= 0.01 else "less than 0.01"
 
 
 def _separable(probe: SavedProbe) -> str:

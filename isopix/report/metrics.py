@@ -89,6 +89,11 @@ def epochs(run: RunRecord) -> float | None:
     return images_seen(run) / train if train else None
 
 
+def format_epochs(count: float) -> str:
+    """Return a number of epochs with enough digits to differ from 0."""
+    return f"{count:,.1f}" if count >= 1 else f"{count:.2g}" if count >= 0.01 else "less than 0.01"
+
+
 def finetune_accuracy(run: RunRecord) -> FineTuneAccuracy | None:
     """Return the test accuracy of a fine-tuned run; None before its test evaluation."""
     tested = [each for each in run.log if each.get("split") == "test" and "accuracy" in each]

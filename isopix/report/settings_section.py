@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 from isopix.core.config import flatten
 from isopix.recipes.recipe import Recipe
 from isopix.report.load_run import RunRecord
-from isopix.report.metrics import epochs, images_seen, num_steps
+from isopix.report.metrics import epochs, format_epochs, images_seen, num_steps
 from isopix.report.section import Panel, Section, Settings
 
 GROUPS = {
@@ -75,7 +75,7 @@ def _progress(run: RunRecord) -> Iterator[tuple[str, str]]:
         yield "initialized from", f"{PurePath(str(origin.get('run'))).name}, step {origin.get('step'):,}"
     turns = epochs(run)
     if num_steps(run):
-        yield "images seen", f"{images_seen(run):,}{'' if turns is None else f' ({turns:,.2g} epochs)'}"
+        yield "images seen", f"{images_seen(run):,}{'' if turns is None else f' ({format_epochs(turns)} epochs)'}"
 
 
 def _group(recipe: Recipe, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:

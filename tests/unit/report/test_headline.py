@@ -13,7 +13,7 @@ from isopix.probe.results import Protocol
 from isopix.recipes import registry, tiny
 from isopix.report import headline as headlines
 from isopix.report.load_run import load_run
-from isopix.report.metrics import HeldOutLoss, held_out_loss, images_seen, uniform_classes
+from isopix.report.metrics import HeldOutLoss, format_epochs, held_out_loss, images_seen, uniform_classes
 from tests.unit.report.cases import bare, evidence, probe, records, score, whole
 
 
@@ -169,4 +169,4 @@ def test_an_untrained_network_predicts_every_value_uniformly(tmp_path: Path, nam
     ("count", "text"), [(12.34, "12.3"), (0.123, "0.12"), (0.004, "less than 0.01"), (1200.0, "1,200.0")]
 )
 def test_epochs_have_enough_digits(count: float, text: str) -> None:
-    assert headlines.format_epochs(count) == text
+    assert format_epochs(count) == text
