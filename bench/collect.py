@@ -16,17 +16,10 @@ from isopix.storage.run_folder import RunFolder
 
 RESULTS = Path(__file__).parent / "results"
 KEPT = ("device", "threads", "torch", "python", "isopix")
-CELL = (
-    *("block", "encoding", "depth", "seed", "rate", "loss", "best", "accuracies", "validations", "accuracy"),
-    *(
-        "untrained",
-        "untrained_best",
-        "raw_pixels",
-        "images",
-        "measured",
-        "training_seconds",
-        "probing_seconds",
-    ),
+TRIAL = (
+    *("block", "encoding", "depth", "seed", "learning_rate", "loss", "best_layer"),
+    *("test_accuracies", "validation_accuracies", "test_accuracy", "untrained", "untrained_best_layer"),
+    *("raw_pixels", "images", "measurements", "training_seconds", "probing_seconds"),
 )
 
 
@@ -39,19 +32,19 @@ def main() -> None:
 
 
 def study(folder: Path) -> dict[str, Any]:
-    """The claims and the cells of a study, and what it was made with."""
-    plan, claims, cells = (read_json(folder / f"{each}.json") for each in ("study", "claims", "cells"))
-    done = [{key: each[key] for key in CELL} for each in cells["cells"] if each["state"] == "done"]
-    first = next(each["run"] for each in cells["cells"] if each["run"])
-    environment = read_json(folder / "cells" / first / "environment.json")
+    """The claims and the trials of a study, and what it was made with."""
+    plan, claims, trials = (read_json(folder / f"{each}.json") for each in ("study", "claims", "trials"))
+    done = [{key: each[key] for key in TRIAL} for each in trials["trials"] if each["state"] == "done"]
+    first = next(each["run"] for each in trials["trials"] if each["run"])
+    environment = read_json(folder / "trials" / first / "environment.json")
     return {
         "scale": plan["scale"],
         "seeds": plan["seeds"],
         "settings": plan["settings"],
         **{key: environment[key] for key in KEPT},
-        "unfinished": len(cells["cells"]) - len(done),
+        "unfinished": len(trials["trials"]) - len(done),
         "claims": claims["claims"],
-        "cells": done,
+        "trials": done,
     }
 
 

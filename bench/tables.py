@@ -147,40 +147,40 @@ def wrong(results: list[dict[str, Any]]) -> str:
 
 
 def study() -> str:
-    """The ten claims on small networks, and every kind of cell, mean and deviation over seeds."""
+    """The ten claims on small networks, and every architecture: mean and standard deviation over seeds."""
     found = read("study-tiny.json")
     rows = ["| the paper's claim | here | by |", "|---|---|---|"]
     for each in found["claims"]:
-        numbers = "; ".join(f"{part['text']} {judged(part)}" for part in each["parts"])
-        rows.append(f"| ({each['letter']}) {each['claim']} | {each['verdict']} | {numbers} |")
-    cells = ["| network | loss, nats | best layer | untrained |", "|---|---|---|---|"]
-    kinds: dict[str, list[dict[str, Any]]] = {}
-    for cell in found["cells"]:
-        kinds.setdefault(f"{cell['block']}-{cell['encoding']}-{cell['depth']}", []).append(cell)
-    for name, same in kinds.items():
-        losses = [cell["loss"] for cell in same]
-        untrained = [cell["untrained"][cell["untrained_best"]] for cell in same]
+        numbers = "; ".join(f"{contrast['text']} {estimate(contrast)}" for contrast in each["contrasts"])
+        rows.append(f"| ({each['letter']}) {each['claim']} | {each['conclusion']} | {numbers} |")
+    lines = ["| network | loss, nats | best layer | untrained |", "|---|---|---|---|"]
+    architectures: dict[str, list[dict[str, Any]]] = {}
+    for trial in found["trials"]:
+        name = f"{trial['block']}-{trial['encoding']}-{trial['depth']}"
+        architectures.setdefault(name, []).append(trial)
+    for name, same in architectures.items():
+        losses = [trial["loss"] for trial in same]
+        untrained = [trial["untrained"][trial["untrained_best_layer"]] for trial in same]
         loss = f"{statistics.mean(losses):.3f} ± {statistics.stdev(losses):.3f}"
-        cells.append(
-            f"| {name} | {loss} | {spread([cell['accuracy'] for cell in same])} | {spread(untrained)} |"
-        )
-    pixels = statistics.mean(cell["raw_pixels"] for cell in found["cells"])
-    images = ", ".join(f"{count:,} {split}" for split, count in found["cells"][0]["images"].items())
-    minutes = sum(cell["training_seconds"] + cell["probing_seconds"] for cell in found["cells"]) / 60
-    told = (
-        f"{found['seeds']} seeds; mean ± deviation (n − 1), of claims ± half the 95 % interval. "
-        f"Probes: {images} images; raw pixels reach {pixels:.1%}. {minutes:.0f} minutes of work in all, "
+        accuracy = spread([trial["test_accuracy"] for trial in same])
+        lines.append(f"| {name} | {loss} | {accuracy} | {spread(untrained)} |")
+    pixels = statistics.mean(trial["raw_pixels"] for trial in found["trials"])
+    images = ", ".join(f"{count:,} {split}" for split, count in found["trials"][0]["images"].items())
+    minutes = sum(trial["training_seconds"] + trial["probing_seconds"] for trial in found["trials"]) / 60
+    note = (
+        f"{found['seeds']} seeds; mean ± standard deviation (n − 1), of claims ± half the 95 % interval. "
+        f"Probes: {images} images; raw pixels reach {pixels:.1%}. {minutes:.0f} minutes in total, "
         f"on {found['device']} with torch {found['torch']}."
     )
-    return "\n".join([*rows, "", told, "", *cells]) + "\n"
+    return "\n".join([*rows, "", note, "", *lines]) + "\n"
 
 
-def judged(part: dict[str, Any]) -> str:
+def estimate(contrast: dict[str, Any]) -> str:
     """`+2.3 ± 0.4 points`: the mean over seeds, and half its 95 % interval."""
-    if part["mean"] is None:
+    if contrast["mean"] is None:
         return "not measured"
-    half = "" if part["half"] is None else f" ± {part['half']:.2g}"
-    return f"{part['mean']:+.3g}{half} {part['unit']}".strip()
+    half = "" if contrast["half_width"] is None else f" ± {contrast['half_width']:.2g}"
+    return f"{contrast['mean']:+.3g}{half} {contrast['unit']}".strip()
 
 
 def patches() -> str:

@@ -12,7 +12,6 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from isopix.plots import style
-from isopix.studies.inductive_bias.trials import Group, Spread
 
 HEIGHT = 3.3  # inches
 MARKS = ("o", "s", "^", "D", "v", "P", "X")
@@ -25,6 +24,25 @@ NAMES = {
 }
 
 
+class Spread(NamedTuple):
+    """Mean and standard deviation (n - 1; 0 for one seed) over seeds."""
+
+    mean: float
+    std: float
+    seeds: int
+
+
+class TrialGroup(NamedTuple):
+    """The trials of one architecture, over seeds."""
+
+    block: str
+    encoding: str
+    depth: int
+    loss: Spread
+    accuracy: Spread  # test accuracy of the layer that validation chose
+    layers: tuple[Spread, ...]  # test accuracy of each layer 0..L
+
+
 class Look(NamedTuple):
     """How one sort of network is told from others: by colour, and by mark for who sees no colours."""
 
@@ -33,7 +51,7 @@ class Look(NamedTuple):
 
 
 @style.paper()
-def against_loss(groups: Sequence[Group]) -> Figure:
+def against_loss(groups: Sequence[TrialGroup]) -> Figure:
     """Accuracy of the best layer against loss, each network a point, marked by block and by encoding
     (figure 4).
     """
@@ -46,7 +64,7 @@ def against_loss(groups: Sequence[Group]) -> Figure:
 
 
 @style.paper()
-def by_depth(groups: Sequence[Group], block: str = "conv") -> Figure:
+def by_depth(groups: Sequence[TrialGroup], block: str = "conv") -> Figure:
     """The same points marked by depth, and the accuracy of every layer of all networks of one block
     (figure 6).
     """
@@ -69,7 +87,7 @@ def by_depth(groups: Sequence[Group], block: str = "conv") -> Figure:
 
 
 @style.paper()
-def by_layer(groups: Sequence[Group], blocks: Sequence[str] = ("mixer", "transformer-1")) -> Figure:
+def by_layer(groups: Sequence[TrialGroup], blocks: Sequence[str] = ("mixer", "transformer-1")) -> Figure:
     """Accuracy of every layer by encoding, a panel for each block, of the deepest networks that each has
     (figure 7).
     """
@@ -95,11 +113,11 @@ def named(word: str) -> str:
     return NAMES.get(word, word)
 
 
-def _depth(group: Group) -> str:
+def _depth(group: TrialGroup) -> str:
     return f"{group.depth} block{'s' * (group.depth != 1)}"
 
 
-def _looks(groups: Sequence[Group], sort: Callable[[Group], str]) -> Mapping[str, Look]:
+def _looks(groups: Sequence[TrialGroup], sort: Callable[[TrialGroup], str]) -> Mapping[str, Look]:
     """Sorts in the order in which they come, depths from shallow to deep, so that pictures of the same groups
     agree.
     """
@@ -112,7 +130,7 @@ def _looks(groups: Sequence[Group], sort: Callable[[Group], str]) -> Mapping[str
     }
 
 
-def _scatter(axes: Axes, groups: Sequence[Group], title: str, sort: Callable[[Group], str]) -> None:
+def _scatter(axes: Axes, groups: Sequence[TrialGroup], title: str, sort: Callable[[TrialGroup], str]) -> None:
     for name, look in _looks(groups, sort).items():
         own = [group for group in groups if sort(group) == name]
         axes.errorbar(
@@ -136,7 +154,7 @@ def _scatter(axes: Axes, groups: Sequence[Group], title: str, sort: Callable[[Gr
     axes.legend(loc="best", handletextpad=0.2, labelspacing=0.3)
 
 
-def _line(axes: Axes, group: Group, look: Look, dash: Any, label: str | None = None) -> None:
+def _line(axes: Axes, group: TrialGroup, look: Look, dash: Any, label: str | None = None) -> None:
     axes.errorbar(
         range(len(group.layers)),
         [layer.mean for layer in group.layers],
@@ -164,4 +182,4 @@ def _percent(axes: Axes) -> None:
 
 def _bars(spreads: Sequence[Spread]) -> list[float] | None:
     """Standard deviations; None where nothing was repeated."""
-    return [each.deviation for each in spreads] if any(each.seeds > 1 for each in spreads) else None
+    return [each.std for each in spreads] if any(each.seeds > 1 for each in spreads) else None

@@ -14,7 +14,7 @@ class Chart(NamedTuple):
 
     drawing: Markup
     caption: str = ""
-    kind: Literal["chart", "pixels", "pixels palette"] = "chart"
+    kind: Literal["chart", "chart wide-chart", "pixels", "pixels palette"] = "chart"
     title: str = ""
 
 
@@ -26,11 +26,12 @@ class Row(NamedTuple):
 
 
 class Table(NamedTuple):
-    """`columns` are (title, CSS classes) pairs."""
+    """`columns` are (title, CSS classes) pairs; a `folded` table is shown on request, under that title."""
 
     columns: Sequence[tuple[Text, str]]
     rows: Sequence[Row]
     css: str = ""
+    folded: str = ""
 
 
 class Settings(NamedTuple):

@@ -75,7 +75,8 @@ def _progress(run: RunRecord) -> Iterator[tuple[str, str]]:
         yield "initialized from", f"{PurePath(str(origin.get('run'))).name}, step {origin.get('step'):,}"
     turns = epochs(run)
     if num_steps(run):
-        yield "images seen", f"{images_seen(run):,}{'' if turns is None else f' ({format_epochs(turns)} epochs)'}"
+        passes = "" if turns is None else f" ({format_epochs(turns)} epochs)"
+        yield "images seen", f"{images_seen(run):,}{passes}"
 
 
 def _group(recipe: Recipe, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:

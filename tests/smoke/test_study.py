@@ -15,15 +15,15 @@ from tests.smoke.conftest import Run
 WORDS = ["width=8", "batch=16", "data.rows=8", "data.cols=8", "data.limit=150", "log_every=2", "steps=8"]
 WORDS += ["evaluate_every=8", "checkpoint_every=4", "evaluate_images=32"]
 STUDY = ["study", "inductive-bias", "--out", "bias"]
-MICRO = [*STUDY, "--data", "digits", "--cells", "*-pix2vec-1", "--seeds", "1", "--jobs", "2", *WORDS]
+MICRO = [*STUDY, "--data", "digits", "--trials", "*-pix2vec-1", "--seeds", "1", "--jobs", "2", *WORDS]
 
 
 def no_figures(*given: object) -> list[object]:
-    """In place of seconds of drawing, where figures are not what a test is about."""
+    """Skip seconds of drawing where figures are not tested."""
     return []
 
 
-def test_a_study_ends_with_verdicts_figures_and_a_page(isopix: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_study_writes_claims_figures_and_a_page(isopix: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     code, out, err = isopix(*MICRO)
     assert code == 0, err
     assert "3/3  " in out
@@ -36,9 +36,9 @@ def test_a_study_ends_with_verdicts_figures_and_a_page(isopix: Run, monkeypatch:
         assert Path(f"bias/figures/figure-{number}.json").is_file()
     claims = json.loads(Path("bias/claims.json").read_text())["claims"]
     assert [claim["letter"] for claim in claims] == list("abcdefghij")
-    cells = json.loads(Path("bias/cells.json").read_text())["cells"]
-    assert {cell["state"] for cell in cells} == {"done"}
-    assert Path("bias/cells/mixer-pix2vec-1-seed-0/recipe.json").is_file()
+    trials = json.loads(Path("bias/trials.json").read_text())["trials"]
+    assert {trial["state"] for trial in trials} == {"done"}
+    assert Path("bias/trials/mixer-pix2vec-1-seed-0/recipe.json").is_file()
 
     monkeypatch.setattr(write_up, "draw", no_figures)
     Path("bias/report.html").unlink()
@@ -48,66 +48,66 @@ def test_a_study_ends_with_verdicts_figures_and_a_page(isopix: Run, monkeypatch:
     assert Path("bias/report.html").is_file()
 
 
-def test_a_cell_that_fails_is_told_and_does_not_stop_the_rest(
+def test_a_trial_that_fails_is_reported_and_does_not_stop_the_rest(
     isopix: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(write_up, "draw", no_figures)
-    Path("bias/cells/mixer-pix2vec-1-seed-0").mkdir(parents=True)
-    Path("bias/cells/mixer-pix2vec-1-seed-0/letter.txt").write_text("in the way")
+    Path("bias/trials/mixer-pix2vec-1-seed-0").mkdir(parents=True)
+    Path("bias/trials/mixer-pix2vec-1-seed-0/letter.txt").write_text("in the way")
     Path("bias/study.json").write_text(
         json.dumps(
             {
                 "scale": "tiny",
-                "cells": [["conv", "pix2vec", 1]],
+                "architectures": [["conv", "pix2vec", 1]],
                 "seeds": 1,
                 "data": "digits",
                 "settings": WORDS,
             }
         )
     )
-    Path("bias/outcomes").mkdir()
+    Path("bias/results").mkdir()
     code, out, err = isopix(*MICRO)
     assert code == 1
     assert "mixer-pix2vec-1-seed-0: failed: folder" in out
-    assert err.startswith("isopix: 1 of 3 cells failed; to try them again: isopix study inductive-bias")
-    cells = json.loads(Path("bias/cells.json").read_text())["cells"]
-    assert sorted(cell["state"] for cell in cells) == ["done", "done", "failed"]
+    assert err.startswith("isopix: 1 of 3 trials failed; to try them again: isopix study inductive-bias")
+    trials = json.loads(Path("bias/trials.json").read_text())["trials"]
+    assert sorted(trial["state"] for trial in trials) == ["done", "done", "failed"]
     assert "is not empty" in Path("bias/report.html").read_text()
-    Path("bias/cells/mixer-pix2vec-1-seed-0/letter.txt").unlink()
+    Path("bias/trials/mixer-pix2vec-1-seed-0/letter.txt").unlink()
     code, out, err = isopix(*MICRO)
     assert code == 0, err
     assert "1/1  mixer-pix2vec-1-seed-0: " in out
 
 
-def test_asked_to_stop_it_saves_and_the_same_command_goes_on(
+def test_after_a_stop_the_same_command_resumes(
     workplace: Path, isopix: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(write_up, "draw", no_figures)
-    words = [*STUDY, "--data", "digits", "--cells", "conv-pix2vec-1", "--seeds", "2", "--jobs", "1", *WORDS]
+    words = [*STUDY, "--data", "digits", "--trials", "conv-pix2vec-1", "--seeds", "2", "--jobs", "1", *WORDS]
     words = [*[word for word in words if word != "steps=8"], "steps=80"]
     command = [sys.executable, "-m", "isopix.cli.main", *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 100
-        while not list(Path("bias").glob("cells/*-0/checkpoints/step-*4")) and time.monotonic() < deadline:
+        while not list(Path("bias").glob("trials/*-0/checkpoints/step-*4")) and time.monotonic() < deadline:
             time.sleep(0.01)
         process.send_signal(signal.SIGTERM)
         out, _ = process.communicate()
     assert process.returncode == 75
-    assert "stopped and saved; go on with: isopix study inductive-bias" in out
+    assert "stopped and saved; resume with: isopix study inductive-bias" in out
     assert not Path("bias/report.html").exists()
     code, out, err = isopix(*words)
     assert code == 0, err
     assert "2/2  conv-pix2vec-1-seed-1: " in out
-    notes = Path("bias/cells/conv-pix2vec-1-seed-0/log.jsonl").read_text().splitlines()
+    notes = Path("bias/trials/conv-pix2vec-1-seed-0/log.jsonl").read_text().splitlines()
     steps = [json.loads(line)["step"] for line in notes if json.loads(line)["kind"] == "train"]
     assert steps == sorted(set(steps))
     assert steps[-1] == 80
 
 
-def test_mistakes_are_told_and_nothing_is_made(isopix: Run) -> None:
+def test_errors_write_nothing(isopix: Run) -> None:
     for words, told in (
-        ([*STUDY, "--cells", "axial-*"], "no cell of scale 'tiny' is named like 'axial-*'"),
-        ([*STUDY, "--report-only"], "bias holds no study; isopix study makes one"),
+        ([*STUDY, "--trials", "axial-*"], "no trial of scale 'tiny' matches 'axial-*'"),
+        ([*STUDY, "--report-only"], "bias is not a study; isopix study makes one"),
         ([*STUDY, "stepps=3"], "unknown setting 'stepps'"),
         ([*STUDY, "--scale", "huge"], "--scale is 'huge'; allowed: tiny, small, paper"),
         ([*STUDY, "--jobs", "0"], "--jobs is 0; allowed: 1 or more"),
