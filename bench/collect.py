@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from isopix.report.load_run import gather
+from isopix.report.load_run import load_run
 from isopix.storage import log
 from isopix.storage.atomic import read_json
 from isopix.storage.run_folder import RunFolder
@@ -17,16 +17,9 @@ from isopix.storage.run_folder import RunFolder
 RESULTS = Path(__file__).parent / "results"
 ENVIRONMENT = ("device", "threads", "torch", "python", "isopix")
 TRIAL = (
-    *("block", "encoding", "depth", "seed", "rate", "loss", "best", "accuracies", "validations", "accuracy"),
-    *(
-        "untrained",
-        "untrained_best",
-        "raw_pixels",
-        "images",
-        "measured",
-        "training_seconds",
-        "probing_seconds",
-    ),
+    *("block", "encoding", "depth", "seed", "learning_rate", "loss", "best_layer"),
+    *("test_accuracies", "validation_accuracies", "test_accuracy", "untrained", "untrained_best_layer"),
+    *("raw_pixels", "images", "measurements", "training_seconds", "probing_seconds"),
 )
 
 
@@ -40,16 +33,16 @@ def main() -> None:
 
 def study(folder: Path) -> dict[str, Any]:
     """Return the claims and trials of a study, and its environment."""
-    plan, claims, cells = (read_json(folder / f"{each}.json") for each in ("study", "claims", "cells"))
-    done = [{key: each[key] for key in TRIAL} for each in cells["cells"] if each["state"] == "done"]
-    first = next(each["run"] for each in cells["cells"] if each["run"])
-    environment = read_json(folder / "cells" / first / "environment.json")
+    plan, claims, trials = (read_json(folder / f"{each}.json") for each in ("study", "claims", "trials"))
+    done = [{key: each[key] for key in TRIAL} for each in trials["trials"] if each["state"] == "done"]
+    first = next(each["run"] for each in trials["trials"] if each["run"])
+    environment = read_json(folder / "trials" / first / "environment.json")
     return {
         "scale": plan["scale"],
         "seeds": plan["seeds"],
         "settings": plan["settings"],
         **{key: environment[key] for key in ENVIRONMENT},
-        "num_unfinished": len(cells["cells"]) - len(done),
+        "num_unfinished": len(trials["trials"]) - len(done),
         "claims": claims["claims"],
         "trials": done,
     }
@@ -61,7 +54,7 @@ def numbers(run: Path) -> dict[str, Any]:
     training = [record for record in records if record["kind"] == "train"]
     losses = [record for record in records if record["kind"] == "evaluation"]
     environment = json.loads((run / "environment.json").read_text())
-    probe = gather(RunFolder.open(run)).probe
+    probe = load_run(RunFolder.open(run)).probe
     recipe = json.loads((run / "recipe.json").read_text())
     recipe["data"]["source"] = Path(recipe["data"]["source"]).name
     return {
@@ -72,7 +65,7 @@ def numbers(run: Path) -> dict[str, Any]:
         "untrained_loss_nats": losses[0]["loss_nats"],
         "test_loss_nats": next(record["loss_nats"] for record in losses if record["split"] == "test"),
         "test_images": next(record["images"] for record in losses if record["split"] == "test"),
-        "probe": None if probe is None else probe | {"command": None, "folder": None},
+        "probe": None if probe is None else probe.values | {"command": None, "folder": None},
     }
 
 

@@ -155,15 +155,16 @@ def study() -> str:
     found = read("study-tiny.json")
     rows = ["| claim of the paper | result | measured |", "|---|---|---|"]
     for claim in found["claims"]:
-        numbers = "; ".join(f"{part['text']} {measured(part)}" for part in claim["parts"])
-        rows.append(f"| ({claim['letter']}) {claim['claim']} | {claim['verdict']} | {numbers} |")
+        numbers = "; ".join(f"{contrast['text']} {measured(contrast)}" for contrast in claim["contrasts"])
+        rows.append(f"| ({claim['letter']}) {claim['claim']} | {claim['conclusion']} | {numbers} |")
     trials = ["| network | loss (nats) | accuracy, best layer | untrained |", "|---|---|---|---|"]
-    kinds: dict[str, list[dict[str, Any]]] = {}
+    architectures: dict[str, list[dict[str, Any]]] = {}
     for trial in found["trials"]:
-        kinds.setdefault(f"{trial['block']}-{trial['encoding']}-{trial['depth']}", []).append(trial)
-    for name, seeds in kinds.items():
+        name = f"{trial['block']}-{trial['encoding']}-{trial['depth']}"
+        architectures.setdefault(name, []).append(trial)
+    for name, seeds in architectures.items():
         losses = [trial["loss"] for trial in seeds]
-        untrained = [trial["untrained"][trial["untrained_best"]] for trial in seeds]
+        untrained = [trial["untrained"][trial["untrained_best_layer"]] for trial in seeds]
         loss = f"{statistics.mean(losses):.3f} ± {statistics.stdev(losses):.3f}"
         accuracy = mean_std([trial["accuracy"] for trial in seeds])
         trials.append(f"| {name} | {loss} | {accuracy} | {mean_std(untrained)} |")
@@ -178,12 +179,12 @@ def study() -> str:
     return "\n".join([*rows, "", setup, "", *trials]) + "\n"
 
 
-def measured(part: dict[str, Any]) -> str:
+def measured(contrast: dict[str, Any]) -> str:
     """Format the mean over seeds and half its 95 % interval: `+2.3 ± 0.4 points`."""
-    if part["mean"] is None:
+    if contrast["mean"] is None:
         return "not measured"
-    half = "" if part["half"] is None else f" ± {part['half']:.2g}"
-    return f"{part['mean']:+.3g}{half} {part['unit']}".strip()
+    half = "" if contrast["half_width"] is None else f" ± {contrast['half_width']:.2g}"
+    return f"{contrast['mean']:+.3g}{half} {contrast['unit']}".strip()
 
 
 def patches() -> str:

@@ -19,8 +19,8 @@ from isopix.interop.huggingface import convert as hf
 from isopix.interop.import_run import ACCOUNTS, adopt
 from isopix.interop.imported_model import Imported
 from isopix.interop.openai import convert as openai_checkpoint
-from isopix.report.load_run import gather_any
-from isopix.report.model_card import card
+from isopix.report.load_run import load_run_or_model
+from isopix.report.model_card import model_card
 
 app = App(
     name="convert",
@@ -113,7 +113,7 @@ def to_huggingface(run: Path, out: Out, *, plugin: Plugins = None, json: Json = 
     """
     load_plugins(plugin)
     loaded = load_network(run, "cpu")
-    readme = card(gather_any(run), name=out.name, library="transformers")
+    readme = model_card(load_run_or_model(run), name=out.name, library="transformers")
     hf.write(out, loaded.network, card=readme)
     if json:
         show_json({"folder": str(out), "step": loaded.step})

@@ -12,8 +12,8 @@ from isopix.cli.console import Json, Plugins, load_plugins, say, show_json
 from isopix.cli.loading import load_network
 from isopix.interop import hub
 from isopix.interop.huggingface import convert as huggingface
-from isopix.report.load_run import gather_any
-from isopix.report.model_card import card
+from isopix.report.load_run import load_run_or_model
+from isopix.report.model_card import model_card
 
 Format = Annotated[
     Literal["isopix", "huggingface"],
@@ -47,14 +47,14 @@ def publish(
     """
     load_plugins(plugin)
     loaded = load_network(run, "cpu")
-    record = gather_any(run)
+    record = load_run_or_model(run)
     if format == "isopix":
-        readme = card(record, name=name, library="isopix")
+        readme = model_card(record, name=name, library="isopix")
         address = publish_isopix(Pretrained(loaded), name, card=readme, private=private)
     else:
         with TemporaryDirectory() as scratch:
             folder = Path(scratch) / "model"
-            readme = card(record, name=name, library="transformers")
+            readme = model_card(record, name=name, library="transformers")
             huggingface.write(folder, loaded.network, card=readme)
             address = hub.publish(folder, name, private=private)
     if json:

@@ -42,6 +42,13 @@ class Bytes(Codec):
 class BytesSpec(StatelessCodecSpec):
     """The three channels of each pixel, unchanged."""
 
+    def label(self) -> str:
+        return "RGB bytes"
+
+    def unit(self) -> str:
+        """Return what one code stands for, as in "nats per sub-pixel"."""
+        return "sub-pixel"
+
     @property
     def patch_size(self) -> int:
         """Side of a position in pixels."""

@@ -28,6 +28,13 @@ class PaletteSpec(CodecSpec):
         if not 2 <= self.num_colors <= nearest_color.MAX_COLORS:
             raise ValueError(f"num_colors is {self.num_colors}; allowed: 2 to {nearest_color.MAX_COLORS}")
 
+    def label(self) -> str:
+        return f"{self.num_colors}-color palette"
+
+    def unit(self) -> str:
+        """Return what one code stands for, as in "nats per pixel"."""
+        return "pixel"
+
     @property
     def patch_size(self) -> int:
         """Side of a position in pixels."""

@@ -41,6 +41,13 @@ class MeanColorSpec(StatelessCodecSpec):
         """Return the codec for images of this grid."""
         return MeanColorCodec(grid, patch_size=self.patch_size, side=1, bits=self.bits)
 
+    def label(self) -> str:
+        return f"mean color of each {self.patch_size} × {self.patch_size} patch, {self.bits} bits per channel"
+
+    def unit(self) -> str:
+        """Return what one code stands for, as in "nats per patch"."""
+        return "patch"
+
 
 @register("downsampled_color")
 class DownsampledColorSpec(StatelessCodecSpec):
@@ -62,6 +69,14 @@ class DownsampledColorSpec(StatelessCodecSpec):
     def build(self, grid: Grid) -> "MeanColorCodec":
         """Return the codec for images of this grid."""
         return MeanColorCodec(grid, patch_size=self.patch_size, side=self.side, bits=self.bits)
+
+    def label(self) -> str:
+        colors = f"{self.side} × {self.side} colors of each {self.patch_size} × {self.patch_size} patch"
+        return f"{colors}, {self.bits} bits per channel"
+
+    def unit(self) -> str:
+        """Return what one code stands for, as in "nats per patch color"."""
+        return "patch color"
 
 
 @register("gray_thumbnail")
@@ -93,6 +108,13 @@ class GrayThumbnailSpec(StatelessCodecSpec):
         """Return the codec for images of this grid."""
         return GrayThumbnailCodec(grid, self)
 
+    def label(self) -> str:
+        return f"8 × 8 gray levels of each {self.patch_size} × {self.patch_size} patch, {self.bits} bits"
+
+    def unit(self) -> str:
+        """Return what one code stands for, as in "nats per gray pixel"."""
+        return "gray pixel"
+
 
 @register("full_patch")
 class FullPatchSpec(StatelessCodecSpec):
@@ -106,6 +128,13 @@ class FullPatchSpec(StatelessCodecSpec):
     def build(self, grid: Grid) -> Bytes:
         """Return the codec for images of this grid."""
         return Bytes(grid, self.patch_size)
+
+    def label(self) -> str:
+        return f"RGB bytes of each {self.patch_size} × {self.patch_size} patch"
+
+    def unit(self) -> str:
+        """Return what one code stands for, as in "nats per sub-pixel"."""
+        return "sub-pixel"
 
 
 class MeanColorCodec(Codec):

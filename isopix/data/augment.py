@@ -30,6 +30,9 @@ class AugmentationSpec(Part, noun="augmentation"):
     def sample(self, split: Split, indices: Indices, generator: torch.Generator) -> Images:
         """Return augmented images with these indices."""
 
+    def label(self) -> str:
+        return "none"
+
 
 @register("none")
 class NoAugmentation(AugmentationSpec):
@@ -65,6 +68,9 @@ class PadCropFlip(AugmentationSpec):
     def sample(self, split: Split, indices: Indices, generator: torch.Generator) -> Images:
         """Return augmented images with these indices."""
         return pad_crop_flip(_images(split, indices), pad=self.pad, flip=self.flip, generator=generator)
+
+    def label(self) -> str:
+        return f"pad {self.pad}, random crop, flip with probability {self.flip:g}"
 
 
 @register("scale_crop")
@@ -105,6 +111,10 @@ class ScaleCrop(AugmentationSpec):
         boxes = random_boxes(full, rows, cols, scale=self.crop / sides, generator=generator)
         images = average_boxes(full, boxes, rows, cols)
         return pad_crop_flip(images, pad=0, flip=self.flip, generator=generator) if self.flip else images
+
+    def label(self) -> str:
+        crop = f"scale to {self.min_side}–{self.max_side}, random crop of {self.crop}"
+        return f"{crop}, flip with probability {self.flip:g}"
 
 
 def pad_crop_flip(images: Images, *, pad: int, flip: float, generator: torch.Generator) -> Images:

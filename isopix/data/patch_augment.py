@@ -38,6 +38,9 @@ class NoPatchAugment(PatchAugmentSpec):
         """Return the images."""
         return images
 
+    def label(self) -> str:
+        return "none"
+
 
 @register("random")
 class RandomPatchAugment(PatchAugmentSpec):
@@ -83,6 +86,9 @@ class RandomPatchAugment(PatchAugmentSpec):
     def _color_jitter(self, draw: "_Uniform") -> "ColorJitter":
         brightness, contrast, saturation, hue = (self.strength * (2 * draw.uniform() - 1) for _ in range(4))
         return ColorJitter(32 * brightness, 1 + 0.5 * contrast, 1 + 0.5 * saturation, 0.2 * hue)
+
+    def label(self) -> str:
+        return "per-patch random crop, color jitter, flip, posterize, grayscale"
 
 
 class ColorJitter(NamedTuple):

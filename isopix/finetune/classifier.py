@@ -83,6 +83,13 @@ class Classify:
     def classifies(self) -> bool:
         return self.generative_weight != "inf"
 
+    def label(self) -> str:
+        """Return the loss, as iGPT section 2.4 writes it."""
+        if not (self.generates and self.classifies):
+            return "L_GEN" if self.generates else "L_CLF"
+        weight = float(self.generative_weight)
+        return "L_GEN + L_CLF" if weight == 1 else f"{weight:g} · L_GEN + L_CLF"
+
 
 class Lesson(NamedTuple):
     """A problem whose images have classes as well.

@@ -53,6 +53,9 @@ class Linear(HeadSpec):
         """Multiply-adds counted as two, of one position."""
         return 2 * width * codec.num_codes * codec.vocab_size
 
+    def label(self) -> str:
+        return "linear"
+
 
 @register("upsampling")
 class Upsampling(HeadSpec):
@@ -74,6 +77,9 @@ class Upsampling(HeadSpec):
         """Multiply-adds counted as two, of one position."""
         return counted(lambda: self.build(codec, width), (1, 1, width), torch.float32)
 
+    def label(self) -> str:
+        return f"upsampling residual decoder, {self.channels} channels"
+
 
 @register("regression")
 class Regression(HeadSpec):
@@ -92,6 +98,9 @@ class Regression(HeadSpec):
     def flops(self, codec: Codec, width: int) -> int:
         """Multiply-adds counted as two, of one position."""
         return 2 * width * codec.num_codes
+
+    def label(self) -> str:
+        return "linear regression, squared error"
 
 
 class LinearHead(Categorical):

@@ -37,6 +37,9 @@ class ShiftRight(MaskingSpec):
     def build(self, width: int) -> "Shift":
         return Shift(width)
 
+    def label(self) -> str:
+        return "inputs shifted right, start token"
+
 
 @register("zero_out")
 class ZeroOut(MaskingSpec):
@@ -50,6 +53,9 @@ class ZeroOut(MaskingSpec):
     def build(self, width: int) -> "Zero":
         return Zero()
 
+    def label(self) -> str:
+        return "zero vector"
+
 
 @register("mask_token")
 class MaskToken(MaskingSpec):
@@ -57,6 +63,9 @@ class MaskToken(MaskingSpec):
 
     def build(self, width: int) -> "Token":
         return Token(width)
+
+    def label(self) -> str:
+        return "learned mask token"
 
 
 @register("drop")
@@ -75,6 +84,9 @@ class Drop(MaskingSpec):
 
     def build(self, width: int) -> "Dropped":
         return Dropped()
+
+    def label(self) -> str:
+        return "tokens dropped"
 
 
 class Shift(nn.Module):

@@ -30,6 +30,9 @@ class RootMeanSquare(NormSpec):
     def build(self, width: int) -> nn.Module:
         return nn.RMSNorm(width, eps=self.epsilon)
 
+    def label(self) -> str:
+        return "RMSNorm"
+
 
 @register("layer")
 class Layer(NormSpec):
@@ -42,6 +45,9 @@ class Layer(NormSpec):
 
     def build(self, width: int) -> nn.Module:
         return nn.LayerNorm(width, eps=self.epsilon)
+
+    def label(self) -> str:
+        return "LayerNorm"
 
 
 def _check(epsilon: float) -> None:

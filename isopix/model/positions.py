@@ -28,6 +28,9 @@ class Learned(PositionsSpec):
     def build(self, grid: Grid, width: int) -> "LearnedPositions":
         return LearnedPositions(grid, width)
 
+    def label(self) -> str:
+        return "learned position embeddings"
+
 
 class LearnedPositions(nn.Module):
     def __init__(self, grid: Grid, width: int):
@@ -51,6 +54,9 @@ class Factorised(PositionsSpec):
 
     def build(self, grid: Grid, width: int) -> "FactorisedPositions":
         return FactorisedPositions(grid, width)
+
+    def label(self) -> str:
+        return "learned row and column embeddings"
 
 
 class FactorisedPositions(nn.Module):
@@ -78,6 +84,9 @@ class NoPositions(PositionsSpec):
 
     def build(self, grid: Grid, width: int) -> "Unplaced":
         return Unplaced()
+
+    def label(self) -> str:
+        return "no position embeddings"
 
 
 class Unplaced(nn.Module):

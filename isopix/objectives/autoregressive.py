@@ -45,3 +45,6 @@ class Autoregressive(ObjectiveSpec):
         self, tokens: Tokens, problem: Problem, head: Decoder, places: PositionIndices | None = None
     ) -> Loss:
         return self.loss(tokens, problem, head, places)
+
+    def label(self) -> str:
+        return "autoregressive"

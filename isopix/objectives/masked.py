@@ -101,3 +101,6 @@ class Masked(ObjectiveSpec):
         if not (self.swapped or self.kept):
             return untouched(chosen)
         return spared(chosen, swapped=self.swapped, kept=self.kept, draw=generator)
+
+    def label(self) -> str:
+        return "masked, causal" if self.causal else "masked"

@@ -56,6 +56,9 @@ class Independent(MaskSpec):
         """Of how many positions of so many images something is hidden, at most."""
         return _bound(images * positions, self.touched(positions, codes))
 
+    def label(self) -> str:
+        return f"{100 * self.ratio:g} % of positions, independent"
+
 
 @register("subpixel")
 class Subpixel(MaskSpec):
@@ -84,6 +87,9 @@ class Subpixel(MaskSpec):
     def most(self, images: int, positions: int, codes: int) -> int:
         """Of how many positions of so many images something is hidden, at most."""
         return _bound(images * positions, self.touched(positions, codes))
+
+    def label(self) -> str:
+        return f"{100 * self.ratio:g} % of codes, independent"
 
 
 @register("blocks")
@@ -148,6 +154,11 @@ class Blocks(MaskSpec):
                 f"choose another objective.mask.{setting}"
             )
         return count
+
+    def label(self) -> str:
+        amount = self.exact_count or f"{100 * self.ratio:g} % of"
+        shape = "" if self.exact_count or self.side == 1 else f", in {self.side} × {self.side} blocks"
+        return f"{amount} positions in every image{shape}"
 
 
 def scattered(ratio: float, positions: int) -> Blocks:

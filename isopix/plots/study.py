@@ -24,15 +24,26 @@ DISPLAY_NAMES = {
 }
 
 
-class MeanStd(NamedTuple):
-    """Mean and sample standard deviation over seeds; 0 for a single seed."""
+class Spread(NamedTuple):
+    """Mean and standard deviation (n - 1; 0 for one seed) over seeds."""
 
     mean: float
     std: float
     seeds: int
 
 
-class StudyPoint(NamedTuple):
+class TrialGroup(NamedTuple):
+    """The trials of one architecture, over seeds."""
+
+    block: str
+    encoding: str
+    depth: int
+    loss: Spread
+    accuracy: Spread  # test accuracy of the layer that validation chose
+    layers: tuple[Spread, ...]  # test accuracy of each layer 0..L
+
+
+class Look(NamedTuple):
     """The results of one configuration: loss, accuracy of the selected layer, and of each layer 0..L."""
 
     block: str
@@ -51,7 +62,7 @@ class MarkerStyle(NamedTuple):
 
 
 @style.figure_style()
-def plot_study_loss(points: Sequence[StudyPoint]) -> Figure:
+def plot_study_loss(points: Sequence[TrialGroup]) -> Figure:
     """Plot best-layer accuracy against loss, marked by block and by encoding (figure 4)."""
     figure = style.new_figure(HEIGHT)
     left, right = figure.subplots(1, 2, sharey=True)
@@ -62,7 +73,7 @@ def plot_study_loss(points: Sequence[StudyPoint]) -> Figure:
 
 
 @style.figure_style()
-def plot_study_depth(points: Sequence[StudyPoint], block: str = "conv") -> Figure:
+def plot_study_depth(points: Sequence[TrialGroup], block: str = "conv") -> Figure:
     """Plot best-layer accuracy against loss marked by depth, and the accuracy of every layer of the networks
     of one block (figure 6).
     """
@@ -87,7 +98,7 @@ def plot_study_depth(points: Sequence[StudyPoint], block: str = "conv") -> Figur
 
 @style.figure_style()
 def plot_study_layers(
-    points: Sequence[StudyPoint], blocks: Sequence[str] = ("mixer", "transformer-1")
+    points: Sequence[TrialGroup], blocks: Sequence[str] = ("mixer", "transformer-1")
 ) -> Figure:
     """Plot the accuracy of every layer by encoding, a panel per block, of its deepest networks (figure 7)."""
     figure = style.new_figure(HEIGHT)
@@ -112,12 +123,12 @@ def display_name(name: str) -> str:
     return DISPLAY_NAMES.get(name, name)
 
 
-def _depth(depth: int) -> str:
+def _depth(depth: TrialGroup) -> str:
     return f"{depth} block{'s' * (depth != 1)}"
 
 
 def _marker_styles(
-    points: Sequence[StudyPoint], key: Callable[[StudyPoint], str]
+    points: Sequence[TrialGroup], key: Callable[[TrialGroup], str]
 ) -> Mapping[str, MarkerStyle]:
     """Return a style per group, in order of appearance."""
     names = dict.fromkeys(map(key, points))
@@ -127,7 +138,7 @@ def _marker_styles(
     }
 
 
-def _scatter(axes: Axes, points: Sequence[StudyPoint], title: str, key: Callable[[StudyPoint], str]) -> None:
+def _scatter(axes: Axes, points: Sequence[TrialGroup], title: str, key: Callable[[TrialGroup], str]) -> None:
     for name, look in _marker_styles(points, key).items():
         own = [point for point in points if key(point) == name]
         axes.errorbar(
@@ -151,7 +162,7 @@ def _scatter(axes: Axes, points: Sequence[StudyPoint], title: str, key: Callable
     _legend_below(axes)
 
 
-def _line(axes: Axes, point: StudyPoint, look: MarkerStyle, dash: Any, label: str | None = None) -> None:
+def _line(axes: Axes, point: TrialGroup, look: MarkerStyle, dash: Any, label: str | None = None) -> None:
     axes.errorbar(
         range(len(point.layers)),
         [layer.mean for layer in point.layers],

@@ -59,6 +59,9 @@ class Knn(ProbeMethod):
 
         return Solved(accuracies[best : best + 1].cpu(), classify, [{"neighbours": counts[best]}])
 
+    def label(self) -> str:
+        return "k-nearest neighbors"
+
 
 class _Memory:
     """One layer's images that vote."""

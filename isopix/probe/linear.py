@@ -38,6 +38,9 @@ class Lbfgs(_Penalised):
     def solve(self, task: Task) -> Iterator[Solved]:
         return _solve(self, task)
 
+    def label(self) -> str:
+        return "logistic regression by L-BFGS"
+
 
 @register("ridge")
 class Ridge(_Penalised):
@@ -53,6 +56,9 @@ class Ridge(_Penalised):
 
     def solve(self, task: Task) -> Iterator[Solved]:
         return _solve(self, task)
+
+    def label(self) -> str:
+        return "ridge regression"
 
 
 def _solve(method: Lbfgs | Ridge, task: Task) -> Iterator[Solved]:

@@ -103,6 +103,9 @@ class Sgd(ProbeMethod):
             weights.intercepts.sub_(rate * speed.intercepts)
         return weights
 
+    def label(self) -> str:
+        return "logistic regression by SGD"
+
 
 def descend(nats: Float[Tensor, "F R"]) -> Int[Tensor, " F"]:
     """The last rate of each layer before its final validation loss rises; rates fall from left to right."""

@@ -17,7 +17,6 @@ sees colours alone, so that ours learns them, as Image GPT does. `positions=none
 
 from dataclasses import replace
 from itertools import product
-from typing import NamedTuple
 
 from isopix.codecs import BytesSpec
 from isopix.data.dataset import DataConfig
@@ -27,8 +26,6 @@ from isopix.model.positions import Learned, NoPositions
 from isopix.model.spec import ModelSpec
 from isopix.model.stems import Codes, Continuous, Fourier, StemSpec
 from isopix.objectives.masked import Masked
-from isopix.probe.linear import Ridge
-from isopix.probe.results import Protocol
 from isopix.recipes.recipe import Recipe
 from isopix.train.config import TrainConfig
 from isopix.train.optim import Adam
@@ -49,7 +46,6 @@ BLOCKS: dict[str, BlockSpec] = {
 ENCODINGS: dict[str, StemSpec] = {"pix2vec": Codes(), "fourier": Fourier(), "continuous": Continuous()}
 DEPTHS = (1, 3, 6, 12)
 CELLS = list(product(BLOCKS, ENCODINGS, DEPTHS))
-Kind = tuple[str, str, int]  # block, encoding, depth
 
 
 def paper(block: str, encoding: str, depth: int) -> Recipe:
@@ -109,37 +105,3 @@ def tiny(block: str, encoding: str, depth: int) -> Recipe:
         num_test_images=1000,
         checkpoint_every=108,
     )
-
-
-class Scale(NamedTuple):
-    """How much of the study is run: recipes by what stands before BLOCK-ENCODING-DEPTH in their names, which
-    cells, over how many seeds; how every layer is probed, on at most so many images of each split.
-    """
-
-    family: str
-    cells: tuple[Kind, ...]
-    seeds: int
-    protocol: Protocol
-    probed: dict[str, int]
-
-
-# Exact and at once; the strengths are those among which validation chose for the tiny cells.
-_QUICK = Protocol(method=Ridge(), strengths=(1e-4, 1e-3, 1e-2, 1e-1), weaker=(), resamples=200)
-_WHOLE = {"train": 50_000, "validation": 50_000, "test": 50_000}
-SCALES = {
-    "tiny": Scale(
-        "isotropic.tiny-",
-        tuple(product(("conv", "mixer", "transformer-1"), ENCODINGS, (1, 3))),
-        seeds=3,
-        protocol=_QUICK,
-        probed={"train": 3000, "validation": 1000, "test": 3000},
-    ),
-    "small": Scale(
-        "isotropic.small-",
-        tuple(product(BLOCKS, ENCODINGS, (1, 3, 6))),
-        seeds=3,
-        protocol=_QUICK,
-        probed=_WHOLE,
-    ),
-    "paper": Scale("isotropic.", tuple(CELLS), seeds=1, protocol=Protocol(), probed=_WHOLE),
-}

@@ -1,103 +1,108 @@
-"""Fine-tuning, as a part of the report: the share of images whose class a run answers, step by step."""
+"""Fine-tuning: accuracy by step, test metrics, and the evaluations under masks."""
 
-import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-from markupsafe import Markup
-
-from isopix.core.bootstrap import Z_95
 from isopix.plots import finetuning, svg
-from isopix.report.finetuning import settings_of
-from isopix.report.load_run import Gathered
+from isopix.report.load_run import RunRecord
+from isopix.report.metrics import finetune_accuracy
+from isopix.report.section import NUMBER, Chart, Panel, Row, Section, Table, Text, interval, missing, percent
 from isopix.train.early_stopping import best
 
 Values = Mapping[str, Any]
 
-
-class Tuned(NamedTuple):
-    """Test accuracy with its 95 % interval, None before the end; the chart, and what it shows."""
-
-    test: float | None
-    low: float | None
-    high: float | None
-    images: int
-    chart: Markup
-    caption: str
-    judged: str  # which weights the test images judge, or why they judge none
-
-
-def is_tuned(run: Gathered) -> bool:
-    """Whether the run learns classes."""
-    return bool(run.recipe.get("classify"))
+COLUMNS = (
+    "images",
+    "masks",
+    "accuracy",
+    "95 %",
+    "one mask",
+    "mean probability",
+    "top-5",
+    "cross-entropy, nats",
+)
+NOTE = (
+    "Accuracy: majority vote over the masks that each image was read under, ties broken at random; compared "
+    "with the mean of one mask and with the class of the highest mean probability."
+)
 
 
-def accuracy(run: Gathered) -> tuple[float, float, float, int] | None:
-    """The test accuracy of a fine-tuned run, its interval, and of how many images; None if there is none."""
-    tested = [each for each in run.records if each.get("split") == "test" and "accuracy" in each]
-    if not tested:
+def finetuning_section(run: RunRecord, name: str, path: str) -> Section | None:
+    """Return the section of a fine-tuned run; None for another run, or before its first evaluation."""
+    seen = [each for each in run.log if each["kind"] == "evaluation" and "accuracy" in each]
+    if run.recipe is None or run.recipe.finetune is None or not seen:
         return None
-    share, count = float(tested[-1]["accuracy"]), int(tested[-1]["images"])
-    return (share, *wilson(share, count), count)
-
-
-def wilson(share: float, count: int) -> tuple[float, float]:
-    """The 95 % interval of a share of `count` independent images (Wilson's score)."""
-    square = Z_95**2 / count
-    centre = (share + square / 2) / (1 + square)
-    half = math.sqrt(share * (1 - share) * square + square**2 / 4) / (1 + square)
-    return max(0.0, centre - half), min(1.0, centre + half)
-
-
-def tuned(run: Gathered, name: str) -> Tuned | None:
-    """The part of a fine-tuned run; None for any other, or before its first evaluation."""
-    seen = [each for each in run.records if each["kind"] == "evaluation" and "accuracy" in each]
-    if not is_tuned(run) or not seen:
-        return None
-    found = accuracy(run)
-    test, low, high, images = found or (None, None, None, 0)
-    chosen = best(seen) if _chooses(run) else None
-    chance = run.environment.get("majority")
-    drawn = finetuning.plot_finetuning_accuracy(seen, chance, best=chosen)
-    chart = svg.svg_markup(drawn, name, _alt(chosen))
-    return Tuned(test, low, high, images, chart, _caption(run, chosen), _judged(run))
-
-
-def _chooses(run: Gathered) -> bool:
-    """Whether validation chose the step whose weights are judged."""
-    settings = settings_of(run.recipe)
-    return settings is not None and settings.chooses
-
-
-def _alt(chosen: Values | None) -> str:
+    chosen = best(seen) if run.recipe.finetune.chooses else None
+    drawn = finetuning.accuracy_by_step(seen, run.environment.get("majority"), chosen=chosen)
     reached = (
-        f" The best validation accuracy is {chosen['accuracy']:.1%} at step {chosen['step']}."
-        if chosen
-        else ""
+        f" Best validation accuracy {chosen['accuracy']:.1%} at step {chosen['step']}." if chosen else ""
     )
-    return f"Accuracy by step of fine-tuning.{reached}"
+    chart = Chart(svg.markup(drawn, name, f"Accuracy by step.{reached}"), _caption(run, chosen))
+    first = _metrics(run, path)
+    if not run.evaluations:
+        return Section("Fine-tuning", [first._replace(charts=[chart])], "pair")
+    columns = [("test images", ""), *((column, NUMBER) for column in COLUMNS)]
+    table = Table(columns, [_evaluation(each) for each in run.evaluations])
+    return Section(
+        "Fine-tuning", [first._replace(charts=[chart]), Panel(tables=[table], notes=[NOTE])], "pair"
+    )
 
 
-def _judged(run: Gathered) -> str:
-    if run.recipe.get("test_images") == 0:
-        return "The test images are left alone, as by a run that chooses the number of steps of another."
+def _metrics(run: RunRecord, path: str) -> Panel:
+    assert run.recipe is not None
+    found = finetune_accuracy(run)
+    if found is None:
+        if run.recipe.train.num_test_images == 0:
+            return Panel(notes=["Not evaluated on test images: this run chooses the steps of another."])
+        return Panel(notes=[missing("Not evaluated on test images yet; to resume:", f"isopix resume {path}")])
+    rows = [
+        Row(["test accuracy", percent(found.accuracy)], "run"),
+        Row(["95 % interval", interval(found.low, found.high)]),
+        Row(["test images", f"{found.images:,}"]),
+        *(Row([name, value]) for name, value in _weights(run)),
+    ]
+    return Panel(tables=[Table([("metric", ""), ("value", NUMBER)], rows)])
+
+
+def _weights(run: RunRecord) -> list[tuple[str, str]]:
+    """Return which weights were evaluated."""
+    assert run.recipe is not None
+    assert run.recipe.finetune is not None
     choice = run.environment.get("chosen")
-    if not choice:
-        which = "that validation chose" if _chooses(run) else "of the last step, as nothing was chosen"
-        return f"by the weights {which}"
-    return (
-        f"by a network that learnt from the training and the validation images together for "
-        f"{choice['step']:,} steps, as many as validation had chosen before, with an accuracy of "
-        f"{100 * choice['validation_accuracy']:.1f}\u00a0% there"
+    if choice:
+        accuracy = f"{100 * choice['validation_accuracy']:.1f}\u00a0%"
+        return [
+            ("weights", f"refit on train + validation for {choice['step']:,} steps"),
+            ("validation accuracy of that step", accuracy),
+        ]
+    return [
+        ("weights", "best validation step" if run.recipe.finetune.chooses else "last step, no early stopping")
+    ]
+
+
+def _evaluation(each: Values) -> Row:
+    several = each["masks"] > 1
+    cells: list[Text] = [
+        each["data"],
+        f"{each['images']:,}",
+        str(each["masks"] or "none"),
+        percent(each["accuracy"]),
+        interval(each["low"], each["high"]),
+        percent(each["ensemble"]["single"]) if several else "",
+        percent(each["ensemble"]["mean_probability"]) if several else "",
+        "" if each["top5"] is None else percent(each["top5"]),
+        f"{each['class_nats']:.3f}",
+    ]
+    return Row(cells)
+
+
+def _caption(run: RunRecord, chosen: Values | None) -> str:
+    assert run.recipe is not None
+    assert run.recipe.finetune is not None
+    settings, origin = run.recipe.finetune, run.environment.get("pretrained")
+    start = (
+        f"Fine-tuned from step {origin['step']:,} of {origin['run']}" if origin else "Trained from scratch"
     )
-
-
-def _caption(run: Gathered, chosen: Values | None) -> str:
-    settings, whence = run.recipe["classify"], run.environment.get("pretrained")
-    start = f"Fine-tuned from step {whence['step']:,} of {whence['run']}" if whence else "From scratch"
-    weight = settings["generative_weight"]
-    alone = {"inf": "L_GEN alone", 0.0: "L_CLF alone"}
-    loss = alone.get(weight) or f"{weight:g} · L_GEN + L_CLF"
-    layer = "the last layer" if settings["layer"] is None else f"layer {settings['layer']}"
-    ring = f" The ring is the step that validation chose, {chosen['step']:,}." if chosen else ""
-    return f"{start}; loss {loss}, classes read from {layer}.{ring}"
+    layer = "the last layer" if settings.layer is None else f"layer {settings.layer}"
+    ring = f" Ring: step chosen on validation images, {chosen['step']:,}." if chosen else ""
+    return f"{start}; loss {settings.label()}; class head on {layer}.{ring}"

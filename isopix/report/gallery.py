@@ -1,138 +1,163 @@
-"""The pictures of a run with their captions, and in a missing one's place the command that makes it."""
+"""The pictures of a run with their captions; for a missing one the command that makes it."""
 
 import base64
 import io
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from jaxtyping import Float, UInt8
+from markupsafe import Markup
 from PIL import Image
+from torch import Tensor
 
-from isopix.report import words
-from isopix.report.headline import percent
-from isopix.report.load_run import Drawing, Gathered
+from isopix.core.config import flatten
+from isopix.plots.palette import arrange, oklab
+from isopix.report.load_run import RunRecord, SavedImage
+from isopix.report.section import Chart, Panel, Section, Text, missing, percent
 
-TITLES = {"samples": "Samples", "completions": "Completions", "reconstructions": "Reconstructions"}
-KINDS = {"autoregressive": ("samples", "completions"), "masked": ("reconstructions",)}
-MAKERS = {
-    "samples": "isopix sample {} -n 16",
-    "completions": "isopix complete {} -n 8 --each 3",
-    "reconstructions": "isopix reconstruct {} -n 8",
-}
-INSTEAD = {
-    "autoregressive": "An autoregressive model sees only what stands before a pixel and has nothing hidden to"
-    " reconstruct: it draws images and completes them.",
-    "masked": "A masked model sees all sides at once and cannot paint pixel by pixel: it fills in what is"
-    " hidden.",
-}
-
-
-class Picture(NamedTuple):
-    """An image of the page: its data, its size on the page, and what it shows."""
-
-    source: str
-    width: int
-    height: int
-    alt: str
-    caption: str = ""
+Facts = Mapping[str, Any]
 
 
 class Gallery(NamedTuple):
-    """Pictures of one kind; without any, the `command` that makes one."""
+    """A kind of picture: its title, the command that makes it, and its caption."""
 
     title: str
-    pictures: list[Picture]
     command: str
-    note: str = ""
+    caption: Callable[[Facts, RunRecord], str]
 
 
-def galleries(run: Gathered) -> list[Gallery]:
-    """A gallery for each kind of picture that the objective allows, or that is there."""
-    objective = words.objective(run.recipe)
-    there = dict.fromkeys(str(drawing.facts["kind"]) for drawing in run.drawings)
-    kinds = [*KINDS.get(objective, ()), *(kind for kind in there if kind not in KINDS.get(objective, ()))]
-    return [_gallery(kind, run) for kind in kinds]
+def gallery_sections(run: RunRecord) -> list[Section]:
+    """Return a section for each kind of picture that the model can make, or that is there."""
+    there = dict.fromkeys(str(image.facts["kind"]) for image in run.images)
+    possible = _possible(run)
+    sections = [_section(kind, run) for kind in dict.fromkeys([*possible, *there])]
+    if sections and possible and (note := unsupported_note(run)):
+        last = sections[-1]
+        sections[-1] = last._replace(panels=[*last.panels, Panel(notes=[note])])
+    return sections
 
 
-def instead(run: Gathered) -> str:
-    """What a model of this objective cannot draw, and what it does instead."""
-    return INSTEAD.get(words.objective(run.recipe), "")
+def unsupported_note(run: RunRecord) -> str:
+    """Return which pictures a model of this objective cannot make."""
+    if run.recipe is None:
+        return ""
+    if run.recipe.objective.paints:
+        return "An autoregressive model masks nothing to reconstruct; it samples and completes images."
+    return (
+        "A masked model does not predict pixel by pixel, so it cannot sample; it reconstructs masked parts."
+    )
 
 
 def embed(png: bytes) -> str:
-    """A PNG as an address that holds it."""
+    """Return a PNG as a data URL."""
     return f"data:image/png;base64,{base64.b64encode(png).decode()}"
 
 
-def _gallery(kind: str, run: Gathered) -> Gallery:
-    drawings = [drawing for drawing in run.drawings if drawing.facts["kind"] == kind]
-    newest = [drawing for drawing in drawings if drawing.facts["step"] == drawings[-1].facts["step"]]
-    older = len(drawings) - len(newest)
-    note = (
-        f"{older} of earlier steps {'is' if older == 1 else 'are'} in {run.path / 'samples'}."
-        if older
-        else ""
-    )
-    command = MAKERS.get(kind, "").format(shlex.quote(str(run.path)))
-    named = {"code": words.code(run.recipe), "place": words.place(run.recipe)}
-    return Gallery(TITLES.get(kind, kind), [_picture(kind, each, named) for each in newest], command, note)
+def image_tag(png: bytes, alt: str, *, scale: float = 0.5) -> Markup:
+    """Return an image; by default at two of its pixels per CSS pixel, sharp on fine screens and in print."""
+    with Image.open(io.BytesIO(png)) as image:
+        width, height = (int(side * scale) for side in image.size)
+    return Markup('<img src="{}" width="{}" height="{}" alt="{}">').format(embed(png), width, height, alt)
 
 
-def _picture(kind: str, drawing: Drawing, named: Mapping[str, str]) -> Picture:
-    with Image.open(io.BytesIO(drawing.png)) as image:
-        width, height = image.size
-    describe = {"samples": _samples, "completions": _completions, "reconstructions": _reconstructions}.get(
-        kind
-    )
-    caption = describe({**drawing.facts, **named}) if describe else drawing.name
-    # Two pixels of the picture to one of the page: sharp on fine screens and in print.
-    return Picture(
-        embed(drawing.png), width // 2, height // 2, f"{TITLES.get(kind, kind)}: {caption}", caption
-    )
+def palette_section(run: RunRecord, path: str) -> Section | None:
+    """Return the colors of a run's palette; None for a codec without one."""
+    if run.weights is None or run.weights.colors is None:
+        expected = any(name.endswith("codec.source") for name in flatten(run.settings))
+        note = missing("No checkpoint with a palette yet; to resume:", f"isopix resume {path}")
+        return Section("Palette", [Panel(notes=[note])]) if expected else None
+    colors = run.weights.colors
+    count = f"{len(colors):,} colors"
+    tag = image_tag(_png(arrange(colors, oklab(colors)).byte()), f"The palette: {count}", scale=1.0)
+    chart = Chart(tag, f"All {count} of the palette by hue and lightness.", "pixels palette")
+    return Section("Palette", [Panel([chart])])
 
 
-def _samples(facts: dict[str, object]) -> str:
-    return f"{_many(facts)} drawn from nothing, pixel by pixel, {_how(facts)}"
+def color_band(colors: Float[Tensor, "K 3"]) -> str:
+    """Return all colors in one line of pixels, from dark to light, as a data URL."""
+    return embed(_png(colors[oklab(colors)[:, 0].argsort()].round().byte()[None]))
 
 
-def _completions(facts: dict[str, object]) -> str:
-    rows, each = facts.get("rows", "first"), facts.get("each", 1)
-    drawn = f"{each} completions of each are" if each != 1 else "a completion of each is"
-    return f"The top {rows} rows of {_many(facts)}{_source(facts)} are given; {drawn} drawn {_how(facts)}"
+def _possible(run: RunRecord) -> Iterator[str]:
+    if run.recipe is not None and run.predicts_codes:
+        yield from ("samples", "completions") if run.recipe.objective.paints else ("reconstructions",)
 
 
-def _reconstructions(facts: dict[str, object]) -> str:
-    accuracy, code = facts.get("accuracy"), facts["code"]
-    right = f", {percent(accuracy)} of them exactly" if isinstance(accuracy, float) else ""
-    named = "colour of each" if code == "pixel" else f"value of each hidden {code}"
-    places, drawn = "pixels", ""
-    if facts["place"] == "patch":
-        places = "patches"
-        drawn = " What it names is drawn back into the picture, beside what it should have named."
+def _section(kind: str, run: RunRecord) -> Section:
+    gallery = GALLERIES.get(kind, Gallery(kind, "", lambda facts, run: kind))
+    images = [image for image in run.images if image.facts["kind"] == kind]
+    newest = [image for image in images if image.facts["step"] == images[-1].facts["step"]]
+    notes: list[Text] = []
+    if not images:
+        notes.append(missing("None yet; to make some:", gallery.command.format(shlex.quote(str(run.path)))))
+    elif older := len(images) - len(newest):
+        notes.append(f"{older} of earlier steps {'is' if older == 1 else 'are'} in {run.path / 'samples'}.")
+    return Section(gallery.title, [Panel([_chart(image, gallery, run) for image in newest], notes=notes)])
+
+
+def _chart(image: SavedImage, gallery: Gallery, run: RunRecord) -> Chart:
+    caption = gallery.caption(image.facts, run)
+    return Chart(image_tag(image.png, f"{gallery.title}: {caption}"), caption, "pixels")
+
+
+def _samples(facts: Facts, run: RunRecord) -> str:
+    return f"{_count(facts)}, sampled pixel by pixel{_sampling(facts)} {_when(facts)}"
+
+
+def _completions(facts: Facts, run: RunRecord) -> str:
+    each = facts.get("each", 1)
     return (
-        f"In {_many(facts)}{_source(facts)} the mauve {places} are hidden; the model names the likeliest"
-        f" {named}{right}.{drawn} {_when(facts)}."
+        f"Prompt: the top {facts.get('rows', 'first')} rows of {_count(facts)}{_source(facts)};"
+        f" {each} completion{'s' * (each != 1)} of each{_sampling(facts)} {_when(facts)}"
     )
 
 
-def _many(facts: dict[str, object]) -> str:
+def _reconstructions(facts: Facts, run: RunRecord) -> str:
+    accuracy, patches = (
+        facts.get("accuracy"),
+        run.recipe is not None and run.recipe.model.codec.patch_size > 1,
+    )
+    exact = f", {percent(accuracy)} exact" if isinstance(accuracy, float) else ""
+    unit = "code" if run.recipe is None else run.recipe.model.codec.unit()
+    decoded = " Predicted codes are shown decoded, next to the decoded targets." if patches else ""
+    return (
+        f"{_count(facts)}{_source(facts)}; masked {'patches' if patches else 'pixels'} in mauve. Prediction:"
+        f" the most likely value of each masked {unit}{exact}.{decoded} {_when(facts)}"
+    )
+
+
+GALLERIES = {
+    "samples": Gallery("Samples", "isopix sample {} -n 16", _samples),
+    "completions": Gallery("Completions", "isopix complete {} -n 8 --each 3", _completions),
+    "reconstructions": Gallery("Reconstructions", "isopix reconstruct {} -n 8", _reconstructions),
+}
+
+
+def _count(facts: Facts) -> str:
     count = facts.get("count", "some")
     return f"{count} image{'' if count == 1 else 's'}"
 
 
-def _source(facts: dict[str, object]) -> str:
+def _source(facts: Facts) -> str:
     data, split = facts.get("data"), facts.get("split")
     return f" from {Path(str(data)).name}{f' ({split})' if split else ''}" if data else ""
 
 
-def _how(facts: dict[str, object]) -> str:
+def _sampling(facts: Facts) -> str:
     names = {"temperature": "temperature", "top_k": "top-k", "top_p": "top-p"}
     given = [
         f"{name} {facts[key]:g}" for key, name in names.items() if isinstance(facts.get(key), int | float)
     ]
-    return f"at {', '.join(given)}. {_when(facts)}." if given else f"by chance. {_when(facts)}."
+    return f"; {', '.join(given)}." if given else "."
 
 
-def _when(facts: dict[str, object]) -> str:
-    return f"Step {facts.get('step', 'unknown')}, seed {facts.get('seed', 'unknown')}"
+def _when(facts: Facts) -> str:
+    return f"Step {facts.get('step', 'unknown')}, seed {facts.get('seed', 'unknown')}."
+
+
+def _png(pixels: UInt8[Tensor, "rows cols 3"]) -> bytes:
+    content = io.BytesIO()
+    Image.fromarray(pixels.numpy()).save(content, format="PNG")
+    return content.getvalue()

@@ -1,249 +1,148 @@
-"""What runs have found, in honest sentences: numbers, every control that does better, and likely reasons."""
+"""The headline: the main metric of runs, their baselines, and a diagnosis where training gained nothing."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping
 
-from isopix.report import finetuning_section, probes, words
-from isopix.report.finetuning import classes_alone
-from isopix.report.load_run import Gathered
+from isopix.probe.results import LayerScore
+from isopix.report.load_run import DEFAULTS, RunRecord, SavedProbe
+from isopix.report.metrics import (
+    epochs,
+    finetune_accuracy,
+    format_epochs,
+    held_out_loss,
+    images_seen,
+    loss_unit,
+    uniform_classes,
+)
+from isopix.report.probe_section import differences, nondefault_settings, primary_probes
+from isopix.report.section import join_words, percent
 
-Values = Mapping[str, Any]
-
-BYTE = 256  # levels
-CHANNELS = {"gray_thumbnail": 1, "mean_color": 3, "downsampled_color": 3}  # that share the bits of a code
-NEAR_CHANCE = 0.95  # of ln K, the loss of a network that has learnt nothing
-FALLING = 0.99  # a quarter of the steps took off more than one per cent
-SEPARABLE = 0.9  # the accuracy of raw pixels that leaves little to learn
-WIDE = 0.02  # half an interval that hides what small networks gain
-HEADLINE_CONTROLS = ("untrained", "raw pixels")  # the tables have all
-
-
-class HeldOut(NamedTuple):
-    """The newest loss on images that were not trained on."""
-
-    nats: float
-    images: int
-    split: str
-    data: str = ""  # where they are not the run's own
-
-    @property
-    def bits(self) -> float:
-        return self.nats / math.log(2)
-
-    @property
-    def graded(self) -> str:
-        """The images that the loss is of: `64 test images`."""
-        whose = f" of {self.data}" if self.data else ""
-        return words.singular(f"{self.images:,} {self.split} images{whose}")
+NEAR_UNIFORM = 0.95  # of ln K, the loss of a uniform prediction
+FALLING = 0.99  # the loss fell by more than one per cent in the last quarter of the steps
+SEPARABLE = 0.9  # accuracy of raw pixels that leaves little to learn
+WIDE = 0.02  # half-width of an interval that hides the gains of small networks
+BASELINES = ("untrained", "raw pixels")  # the tables have all
 
 
-def held_out(run: Gathered) -> HeldOut | None:
-    """The test loss of codes, or else the newest validation loss, or else the newest loss that was verified;
-    None of a run that learns no codes.
-    """
-    if classes_alone(run.recipe):
-        return None
-    if graded := _graded(run, "loss_nats"):
-        return graded
-    for verified in reversed(run.verifications):
-        return HeldOut(verified["loss_nats"], verified["images"], "test", verified["data"])
-    return None
+def headline(runs: Mapping[str, RunRecord]) -> str:
+    """Return the main metric of runs by their names, and the baselines."""
+    probes = primary_probes(runs)
+    if different := differences(list(probes.values())):
+        return f"{len(runs)} runs whose probes cannot be compared: they differ in {join_words(different)}."
+    if probes:
+        alone = _loss(*runs.values()) if len(runs) == 1 else ""
+        return f"{_probed(runs, probes)}{_baselines(probes)}{alone}"
+    if len(runs) > 1:
+        return f"{len(runs)} runs, not probed yet."
+    (run,) = runs.values()
+    if found := finetune_accuracy(run):
+        return f"Test accuracy after fine-tuning: {percent(found.accuracy)}."
+    return _loss(run).strip() or "Not evaluated yet."
 
 
-def class_loss(run: Gathered) -> HeldOut | None:
-    """The test loss of classes, or else the newest validation loss."""
-    return _graded(run, "class_nats")
+def diagnosis(run: RunRecord) -> str:
+    """Return likely reasons why no layer is significantly better than the untrained network's; or empty.
 
-
-def _graded(run: Gathered, name: str) -> HeldOut | None:
-    for split in ("test", "validation"):
-        found = [each for each in run.records if each.get("split") == split and name in each]
-        if found:
-            return HeldOut(float(found[-1][name]), int(found[-1]["images"]), split)
-    return None
-
-
-def best(record: Values) -> Values:
-    """The score of the layer that validation chose."""
-    return record["layers"][record["best"]]
-
-
-def uniform(run: Gathered) -> int | None:
-    """K of a network that gives all levels the same chance before it has learnt anything; None where none is
-    known, of a regression, whose first loss is that of its images, and where no codes are learnt.
-    """
-    head = run.recipe.get("head")
-    regresses = isinstance(head, Mapping) and head.get("kind") == "regression"
-    return None if regresses or classes_alone(run.recipe) else levels(run)
-
-
-def levels(run: Gathered) -> int | None:
-    """K: the levels of a byte, those of so many bits, or the colours of the palette or the recipe; None where
-    none is known.
-    """
-    if run.weights is not None and run.weights.colours is not None:
-        return len(run.weights.colours)
-    codec = run.recipe.get("codec")
-    if isinstance(codec, Mapping) and codec.get("kind") in ("bytes", "full_patch"):
-        return BYTE
-    if isinstance(codec, Mapping) and codec.get("kind") in CHANNELS:
-        bits = codec.get("bits")
-        return 2 ** (CHANNELS[codec["kind"]] * bits) if isinstance(bits, int) and 1 <= bits <= 8 else None
-    colours = codec.get("num_colors") if isinstance(codec, Mapping) else None
-    return colours if isinstance(colours, int) and colours > 0 else None
-
-
-def steps(run: Gathered) -> int:
-    """How many steps the run has made."""
-    return max((each["step"] for each in run.records), default=run.weights.step if run.weights else 0)
-
-
-def seen(run: Gathered) -> int:
-    """How many images the run was shown, one shown twice counted twice; by its weights where no log tells."""
-    logged = [int(each["images"]) for each in run.records if each["kind"] == "train"]
-    batch = run.recipe.get("batch")
-    unlogged = run.weights.step * batch if run.weights and isinstance(batch, int) else 0
-    return max(logged, default=unlogged)
-
-
-def sentences(run: Gathered) -> list[str]:
-    """The run's recipe in words; of somebody else's model what its files tell, nothing of its training."""
-    if run.imported:
-        step = run.weights.step if run.weights else 0
-        return words.imported(run.recipe, run.imported, step, run.environment.get("trained_on"))
-    return words.sentences(run.recipe, run.environment.get("images"), run.environment.get("pretrained"))
-
-
-def headline(runs: Mapping[str, Gathered]) -> str:
-    """One sentence about runs by their names, with the controls beside them."""
-    if len(runs) == 1:
-        return _of_one(*runs.values())
-    probed = probes.speaking(runs)
-    if not probed:
-        return f"{len(runs)} runs, none of them probed yet."
-    if different := probes.differences(list(probed.values())):
-        return f"{len(runs)} runs, probed with different {listed(different)}, which are not to be compared."
-    shares = [f"{percent(best(probe['network'])['test'])} ({name})" for name, probe in probed.items()]
-    told = f"The best layers tell the class of {listed(shares)} of test images"
-    return f"{told}{_shared(probed)}{_beside(probed)}."
-
-
-def why(run: Gathered) -> str:
-    """One sentence of likely reasons where no layer is clearly better than the untrained network's; or empty.
-
-    Each reason is a number of the run itself; where no number speaks, the sentence says so.
+    Each reason is a number of the run itself.
     """
     probe = run.probe
-    if probe is None or "untrained" not in probe["controls"]:
+    if probe is None or "untrained" not in probe.report.controls:
         return ""
-    if clearly(best(probe["network"]), best(probe["controls"]["untrained"])):
+    if significantly_better(probe.report.network.score, probe.report.controls["untrained"].score):
         return ""
-    reasons = [reason for reason in (_training(run), _separable(probe), _few(probe)) if reason]
-    start = "The best layer is not clearly above that of the untrained network"
-    if not reasons:
-        return f"{start}, and no number of this run says why."
-    return f"{start}; likely reasons: {'; '.join(reasons)}."
+    reasons = [reason for reason in (_training(run), _separable(probe), _few_images(probe)) if reason]
+    start = "No layer is significantly better than the untrained network"
+    return f"{start}. Possible reasons: {'; '.join(reasons)}." if reasons else f"{start}; no number says why."
 
 
-def clearly(one: Values, other: Values) -> bool:
-    """Whether one score is higher by more than the halves of both intervals, added as squares.
+def significantly_better(one: LayerScore, other: LayerScore) -> bool:
+    """Return whether a score is higher by more than the root sum of squares of the two half-widths.
 
-    That is a test at 95 % of independent scores; of scores on the same images, as ours, a stricter one.
+    This is a test at 95 % for independent scores, and a stricter one for scores of the same images, as here.
     """
-    return one["test"] - other["test"] > math.hypot(one["test"] - one["low"], other["high"] - other["test"])
+    return one.test - other.test > math.hypot(one.test - one.low, other.high - other.test)
 
 
-def percent(share: float) -> str:
-    """A share of images: `41.2 %`, with a space that does not break."""
-    return f"{100 * share:.1f}\u00a0%"
+def _probed(runs: Mapping[str, RunRecord], probes: Mapping[str, SavedProbe]) -> str:
+    first, scores = next(iter(probes.values())), {n: p.report.network.score for n, p in probes.items()}
+    kind = "Linear-probe" if first.report.protocol.method == DEFAULTS.method else "Probe"
+    start = f"{kind} test accuracy{nondefault_settings(first)}"
+    if len(runs) == 1:
+        (score,) = scores.values()
+        return f"{start}: {percent(score.test)} at layer {score.layer}."
+    return f"{start}: {', '.join(f'{percent(score.test)} ({name})' for name, score in scores.items())}."
 
 
-def listed(texts: Sequence[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
-    return " and ".join([", ".join(texts[:-1]), texts[-1]]) if len(texts) > 1 else "".join(texts)
+def _baselines(probes: Mapping[str, SavedProbe]) -> str:
+    """Return ` Baselines: untrained 27.9 %; raw pixels 47.1 % (better).`"""
+    found = [text for name in BASELINES if (text := _baseline(name, probes))]
+    return f" Baselines: {'; '.join(found)}." if found else ""
 
 
-def _of_one(run: Gathered) -> str:
-    loss, graded = held_out(run), words.graded(run.recipe)
-    past = f"imported from {run.imported}" if run.imported else f"shown {seen(run):,} images"
-    start = words.singular(f"{words.architecture(run.recipe)}, {past}")
-    if run.probe is not None:
-        own = best(run.probe["network"])
-        reached = ", with" if run.imported else " and trained to"
-        trained = f"{reached} {loss.nats:.2f} nats a {graded}" if loss else ""
-        told = f"tell the class of {percent(own['test'])} of test images at layer {own['layer']}"
-        return f"{start}{trained}, {told}{_shared({'': run.probe})}{_beside({'': run.probe})}."
-    if answered := finetuning_section.accuracy(run):
-        return f"{start} of fine-tuning, tell the class of {percent(answered[0])} of test images."
-    if loss:
-        count = uniform(run)
-        chance = f"; untrained {math.log(count):.2f}" if count else ""
-        return f"{start}, name every {graded} of {loss.split} images at {loss.nats:.2f} nats{chance}."
-    return f"{start}, have not been measured yet."
-
-
-def _shared(probed: Mapping[str, Values]) -> str:
-    """How all these networks were read, if not as the paper does."""
-    return probes.aside(next(iter(probed.values())))
-
-
-def _beside(probed: Mapping[str, Values]) -> str:
-    """`; untrained 27.9 %; raw pixels do better, 47.1 %`."""
-    return "".join(f"; {text}" for name in HEADLINE_CONTROLS if (text := _control(name, probed)))
-
-
-def _control(control: str, probed: Mapping[str, Values]) -> str:
-    """A control's accuracy, and which networks it clearly beats or is not clearly different from."""
+def _baseline(baseline: str, probes: Mapping[str, SavedProbe]) -> str:
     pairs = {
-        name: (best(probe["network"]), best(probe["controls"][control]))
-        for name, probe in probed.items()
-        if control in probe["controls"]
+        name: (probe.report.network.score, probe.report.controls[baseline].score)
+        for name, probe in probes.items()
+        if baseline in probe.report.controls
     }
-    if not pairs:
-        return ""
-    numbers = listed(list(dict.fromkeys(percent(other["test"]) for _, other in pairs.values())))
-    better = [name for name, (own, other) in pairs.items() if clearly(other, own)]
-    worse = [name for name, (own, other) in pairs.items() if clearly(own, other)]
-    level = [name for name in pairs if name not in better and name not in worse]
-    if len(better) == len(pairs):
-        return f"{control} {'do' if control.endswith('s') else 'does'} better, {numbers}"
-    if len(level) == len(pairs):
-        return f"{control} {numbers}, no clear difference"
-    than = f", better than {listed(better)}" if better else ""
-    return f"{control} {numbers}{than}{f', not clearly different from {listed(level)}' if level else ''}"
+    better = [name for name, (own, other) in pairs.items() if significantly_better(other, own)]
+    worse = [name for name, (own, other) in pairs.items() if significantly_better(own, other)]
+    equal = [name for name in pairs if name not in better and name not in worse]
+    every = len(pairs) == 1 or not worse
+    marks = []
+    if better:
+        marks.append("better" if every and not equal else f"better than {join_words(better)}")
+    if equal:
+        marks.append(
+            f"not significantly different{'' if every and not better else f' from {join_words(equal)}'}"
+        )
+    numbers = ", ".join(dict.fromkeys(percent(other.test) for _, other in pairs.values()))
+    note = f" ({', '.join(marks)})" if marks else ""
+    return f"{baseline} {numbers}{note}" if pairs else ""
 
 
-def _training(run: Gathered) -> str:
-    """That the run had not come far: a loss near chance, or one that was still falling."""
-    if run.imported:  # nobody knows
+def _loss(run: RunRecord) -> str:
+    loss, classes = held_out_loss(run), uniform_classes(run)
+    if loss is None:
         return ""
-    loss, count = held_out(run), uniform(run)
-    train = (run.environment.get("images") or {}).get("train")
-    shown = f"{seen(run):,} images" + (f", {words.epochs(seen(run) / train)} epochs" if train else "")
-    if loss and count and loss.nats > NEAR_CHANCE * math.log(count):
-        return f"after {shown}, the loss is still near chance, {loss.nats:.2f} of {math.log(count):.2f} nats"
-    losses = [float(each["loss_nats"]) for each in run.records if each["kind"] == "train"]
+    uniform = f"; uniform prediction {math.log(classes):.2f}" if classes else ""
+    return f" {loss.split.capitalize()} loss: {loss.nats:.2f} nats per {loss_unit(run)}{uniform}."
+
+
+def _training(run: RunRecord) -> str:
+    """Return that the run is short: a loss near that of a uniform prediction, or one that still falls."""
+    if run.imported_from:
+        return ""
+    loss, classes, turns = held_out_loss(run), uniform_classes(run), epochs(run)
+    seen = f"{images_seen(run):,} images{'' if turns is None else f' ({format_epochs(turns)} epochs)'}"
+    if loss and classes and loss.nats > NEAR_UNIFORM * math.log(classes):
+        return (
+            f"after {seen} the loss is near that of a uniform prediction, {loss.nats:.2f} of"
+            f" {math.log(classes):.2f} nats"
+        )
+    losses = [float(each["loss_nats"]) for each in run.log if each["kind"] == "train"]
     quarter = len(losses) // 4
     if not quarter:
         return ""
     before, after = sum(losses[-2 * quarter : -quarter]) / quarter, sum(losses[-quarter:]) / quarter
     if after < FALLING * before:
-        fell = f"{before:.2f} to {after:.2f} nats from the third quarter to the last"
-        return f"after {shown}, the loss was still falling, {fell}"
-    return f"it was shown {shown}" if train and seen(run) < train else ""
+        return (
+            f"after {seen} the training loss still fell, from {before:.2f} to {after:.2f} nats between the"
+            " third and the last quarter"
+        )
+    return f"only {seen} were seen" if turns is not None and turns < 1 else ""
 
 
-def _separable(probe: Values) -> str:
-    if "raw pixels" not in probe["controls"]:
-        return ""
-    pixels = best(probe["controls"]["raw pixels"])["test"]
-    return f"raw pixels alone are nearly separable, {percent(pixels)}" if pixels > SEPARABLE else ""
+def _separable(probe: SavedProbe) -> str:
+    pixels = probe.report.controls.get("raw pixels")
+    return (
+        f"raw pixels alone reach {percent(pixels.score.test)}"
+        if pixels and pixels.score.test > SEPARABLE
+        else ""
+    )
 
 
-def _few(probe: Values) -> str:
-    own, count = best(probe["network"]), probe["network"]["images"].get("test")
-    half = (own["high"] - own["low"]) / 2
-    if count is None or half < WIDE:
-        return ""
-    return f"{count:,} test images leave ±{100 * half:.1f} points"
+def _few_images(probe: SavedProbe) -> str:
+    score, count = probe.report.network.score, probe.report.network.images.get("test")
+    half = (score.high - score.low) / 2
+    return "" if count is None or half < WIDE else f"{count:,} test images: ±{100 * half:.1f} points"

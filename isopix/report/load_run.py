@@ -1,20 +1,25 @@
-"""All that a run folder tells, read once; what cannot be read is listed, never left out in silence."""
+"""Read a run folder once into a typed `RunRecord`; files that cannot be read are listed in it."""
 
 import io
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 from jaxtyping import Float
+from matplotlib.figure import Figure
 from PIL import Image
 from torch import Tensor
 
-from isopix.codecs.nearest_color import FIXED_POINT_SCALE
+from isopix.codecs.nearest_color import ONE
+from isopix.core.config import from_dict, to_dict
 from isopix.model.init import FIXED
-from isopix.plots.analyses import ANALYSIS_FIGURES
+from isopix.plots.analyses import DRAW
+from isopix.probe.results import Evidence, Protocol
+from isopix.recipes.recipe import Recipe
 from isopix.report.captions import caption
 from isopix.storage import checkpoint, log
 from isopix.storage.checkpoint import Checkpoint
@@ -22,23 +27,15 @@ from isopix.storage.run_folder import RunFolder
 
 T = TypeVar("T")
 Values = dict[str, Any]
-RECORD = {"layers", "best", "classes", "majority", "images", "warnings"}  # of transfer.evidence
-# How iGPT reads a network (section 2.4) and tells classes (section 3.4).
-PAPER: Values = {
-    "stream": "n",
-    "pool": "mean",
-    "reading": "paper",
-    "method": {"kind": "lbfgs"},
-    "masks": 0,
-}
-EVERY = ("all", "best5")  # layers: all of them were there to choose from
-VERDICT = {"data", "images", "masks", "accuracy", "low", "high", "class_nats", "top5", "ensemble"}
-SCORE = {"layer", "test", "low", "high", "validation"}
+DEFAULTS = Protocol()  # how iGPT probes (sections 2.4 and 3.4)
+DECIDING = ("method", "stream", "pool", "reading", "masks")  # of a protocol: what makes it iGPT's
+ALL_LAYERS = ("all", "best5")
+EVALUATION = {"data", "images", "masks", "accuracy", "low", "high", "class_nats", "top5", "ensemble"}
 
 
 @dataclass(frozen=True)
-class Drawing:
-    """A picture in `samples/`, and what was kept beside it."""
+class SavedImage:
+    """A picture in `samples/` and the settings that it was made with."""
 
     name: str
     png: bytes
@@ -46,13 +43,40 @@ class Drawing:
 
 
 @dataclass(frozen=True)
-class Analysis:
-    """One of `isopix analyze`: its numbers, and these drawn and told."""
+class SavedAnalysis:
+    """The numbers of one `isopix analyse`, their figure and its caption."""
 
     name: str
     numbers: Values
-    figure: Any
+    figure: Figure
     caption: str
+
+
+@dataclass(frozen=True)
+class SavedProbe:
+    """A probe file: its report, and the images and command that it was made with."""
+
+    report: Evidence
+    step: int = 0
+    data: str = ""
+    limit: int | None = None
+    images_digest: str | None = None
+    written: str = ""
+    command: list[str] = field(default_factory=list)
+    folder: str | None = None
+
+    @property
+    def as_paper(self) -> bool:
+        """Whether it probed all layers with iGPT's features and classifier."""
+        protocol = self.report.protocol
+        same = all(getattr(protocol, name) == getattr(DEFAULTS, name) for name in DECIDING)
+        return same and protocol.layers in ALL_LAYERS
+
+    @cached_property
+    def values(self) -> Values:
+        """All of it as plain values."""
+        facts = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "report"}
+        return {**facts, **self.report.to_dict()}
 
 
 @dataclass(frozen=True)
@@ -61,115 +85,116 @@ class Weights:
 
     step: int
     parameters: int
-    colours: Float[Tensor, "K 3"] | None  # levels of 0..255; None for a codec without a palette
+    colors: Float[Tensor, "K 3"] | None  # levels in 0..255; None for a codec without a palette
     classes: int = 0  # of a fine-tuned run
 
 
 @dataclass(frozen=True)
-class Gathered:
-    """A run: `drawings`, `probes`, `verifications` and `evaluations` by step, the newest last; `unreadable`
-    names damaged files and why.
+class RunRecord:
+    """A run. Pictures, probes, verifications and evaluations are in the order of their steps.
+
+    `settings` is recipe.json as it was written; `recipe` is None where this version cannot read it.
+    `problems` lists files that could not be read, with the reason.
     """
 
     path: Path
-    recipe: Values
+    settings: Values
+    recipe: Recipe | None = None
     environment: Values = field(default_factory=dict)
-    records: list[Values] = field(default_factory=list)
+    log: list[Values] = field(default_factory=list)
     weights: Weights | None = None
-    drawings: list[Drawing] = field(default_factory=list)
-    probes: list[Values] = field(default_factory=list)
+    images: list[SavedImage] = field(default_factory=list)
+    probes: list[SavedProbe] = field(default_factory=list)
     verifications: list[Values] = field(default_factory=list)
     evaluations: list[Values] = field(default_factory=list)
-    analyses: list[Analysis] = field(default_factory=list)
-    unreadable: list[str] = field(default_factory=list)
+    analyses: list[SavedAnalysis] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
 
     @property
-    def imported(self) -> str:
-        """Where somebody else's model was imported from; empty for a run of ours."""
+    def imported_from(self) -> str:
+        """The origin of an imported model; empty for a run that was trained here."""
         return str(self.environment.get("imported") or "")
 
     @property
-    def probe(self) -> Values | None:
-        """The probe that speaks for the run: the newest that is as the paper's, or else the newest."""
-        return next(reversed([probe for probe in self.probes if as_paper(probe)] or self.probes), None)
+    def probe(self) -> SavedProbe | None:
+        """The run's primary probe: the newest with iGPT's protocol, or else the newest."""
+        return next(reversed([probe for probe in self.probes if probe.as_paper] or self.probes), None)
+
+    @property
+    def predicts_codes(self) -> bool:
+        """Whether the loss of codes is trained; False for fine-tuning on classes alone."""
+        return self.recipe is None or self.recipe.learns_codes
 
 
-def as_paper(probe: Values) -> bool:
-    """Whether a probe chose among all layers, read them and told classes as the paper does."""
-    protocol = probe["protocol"]
-    return protocol["layers"] in EVERY and all(protocol[key] == PAPER[key] for key in PAPER)
-
-
-def gather(run: RunFolder) -> Gathered:
-    """Read a run folder; raises ValueError if its recipe cannot be read."""
+def load_run(run: RunFolder) -> RunRecord:
+    """Read a run folder. Raises ValueError if its recipe is not JSON."""
     reader = _Reader()
-    recipe = _json(run.recipe)
-    drawings = [reader.read(path, _drawing) for path in sorted(run.samples.glob("*.json"))]
+    settings = _json(run.recipe)
     verified = sorted(run.probes.glob("verify-*.json"))
     probed = sorted(set(run.probes.glob("*.json")) - set(verified))
-    probes = [reader.read(path, _probe) for path in probed]
-    verifications = [reader.read(path, _verification) for path in verified]
-    evaluations = [reader.read(path, _evaluation) for path in sorted(run.evaluations.glob("*.json"))]
-    analyses = [reader.read(run.analysis / f"{name}.json", _analysis) for name in ANALYSIS_FIGURES]
-    return Gathered(
+    return RunRecord(
         path=run.path,
-        recipe=recipe,
+        settings=settings,
+        recipe=reader.read(run.recipe, lambda path: from_dict(Recipe, settings)),
         environment=reader.read(run.environment, _json) or {},
-        records=reader.records(run.log),
+        log=reader.records(run.log),
         weights=reader.read(run.checkpoints, _weights),
-        drawings=sorted((each for each in drawings if each), key=lambda each: _age(each.facts)),
-        probes=sorted((each for each in probes if each), key=_age),
-        verifications=sorted((each for each in verifications if each), key=_age),
-        evaluations=sorted((each for each in evaluations if each), key=_age),
-        analyses=[each for each in analyses if each],
-        unreadable=reader.unreadable,
+        images=sorted(reader.each(sorted(run.samples.glob("*.json")), _image), key=lambda x: _age(x.facts)),
+        probes=sorted(reader.each(probed, _probe), key=lambda probe: (probe.step, probe.written)),
+        verifications=sorted(reader.each(verified, _verification), key=_age),
+        evaluations=sorted(reader.each(sorted(run.evaluations.glob("*.json")), _evaluation), key=_age),
+        analyses=reader.each([run.analysis / f"{name}.json" for name in DRAW], _analysis),
+        problems=reader.problems,
     )
 
 
-def gather_any(path: Path) -> Gathered:
-    """Read a run folder, or what a saved model, which has no run, tells of itself. Raises ValueError for what
-    is neither or is damaged.
-    """
+def load_run_or_model(path: Path) -> RunRecord:
+    """Read a run folder or a saved model. Raises ValueError for what is neither or is damaged."""
     if not (path / checkpoint.MANIFEST).is_file():
-        return gather(RunFolder.open(path))
-    found = checkpoint.load_checkpoint(path, ("model",))
+        return load_run(RunFolder.open(path))
+    found = checkpoint.load(path, ("model",))
     imported = {key: each for key, each in found.records.get("imported", {}).items() if key != "tensors"}
-    return Gathered(
+    return RunRecord(
         path=path,
-        recipe=found.records["recipe"],
+        settings=found.records["recipe"],
+        recipe=from_dict(Recipe, found.records["recipe"]),
         environment={**found.records.get("environment", {}), **imported},
         weights=_weights_of(found),
     )
 
 
 class _Reader:
-    """Reads files and remembers which of them could not be read."""
+    """Reads files and collects the problems."""
 
     def __init__(self) -> None:
-        self.unreadable: list[str] = []
+        self.problems: list[str] = []
 
-    def read(self, path: Path, how: Callable[[Path], T]) -> T | None:
+    def read(self, path: Path, parse: Callable[[Path], T]) -> T | None:
+        """Return what `parse` makes of a file; None if it is missing or cannot be read."""
         if not path.exists():
             return None
         try:
-            return how(path)
-        # Values of another kind than expected raise TypeError, or AttributeError where a method is asked for.
+            return parse(path)
+        # Values of another type than expected raise TypeError, or AttributeError for a missing method.
         except (ValueError, LookupError, TypeError, AttributeError, OSError) as error:
             reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-            self.unreadable.append(f"{path.name}: {' '.join(reason.split())}")
+            self.problems.append(f"{path.name}: {' '.join(reason.split())}")
             return None
 
+    def each(self, paths: list[Path], parse: Callable[[Path], T]) -> list[T]:
+        """Return all that can be read."""
+        return [found for path in paths if (found := self.read(path, parse)) is not None]
+
     def records(self, path: Path) -> list[Values]:
-        """The lines of a log that can be read."""
-        records, lines = self.read(path, log.read_valid_records) or ([], [])
-        if lines:
-            first = f"line {lines[0]} is" if len(lines) == 1 else f"{len(lines)} lines, first {lines[0]}, are"
-            self.unreadable.append(f"{path.name}: {first} no record")
+        """Return the lines of a log that can be read."""
+        records, bad = self.read(path, log.readable) or ([], [])
+        if bad:
+            lines = f"line {bad[0]} is" if len(bad) == 1 else f"{len(bad)} lines, the first is {bad[0]}, are"
+            self.problems.append(f"{path.name}: {lines} not a record")
         return records
 
 
 def _age(facts: Values) -> tuple[int, str]:
-    """By step, then by when it was written."""
     return int(facts.get("step", 0)), str(facts.get("written", ""))
 
 
@@ -179,77 +204,69 @@ def _json(path: Path) -> Values:
     except ValueError as error:
         raise ValueError(f"{path} cannot be read: {error}") from None
     if not isinstance(values, dict):
-        raise ValueError(f"{path} holds no table of values")
+        raise ValueError(f"{path} is not a JSON object")
     return values
 
 
-def _drawing(path: Path) -> Drawing:
+def _image(path: Path) -> SavedImage:
     facts = _json(path)
     png = path.with_suffix(".png").read_bytes()
-    if not png.startswith(b"\x89PNG\r\n\x1a\n"):
-        raise ValueError(f"{path.stem}.png is no PNG")
     try:
         with Image.open(io.BytesIO(png), formats=("PNG",)) as image:
             image.load()
     except Exception as error:
         raise ValueError(f"{path.stem}.png cannot be read: {error}") from None
-    return Drawing(path.stem, png, {"kind": "samples", "step": 0} | facts)
+    return SavedImage(path.stem, png, {"kind": "samples", "step": 0} | facts)
 
 
-def _probe(path: Path) -> Values:
-    """Evidence in which every record has what a table needs."""
+def _probe(path: Path) -> SavedProbe:
     values = _json(path)
-    for record in (values["network"], *values["controls"].values()):
-        joined = record.setdefault("joined", None)  # earlier versions joined nothing
-        _require(RECORD, record)
-        for score in (*record["layers"], *([joined["score"]] if joined else [])):
-            _require(SCORE, score)
-        record["layers"][record["best"]]
-    if values.get("folded"):
-        _require(SCORE, values["folded"])
-    protocol = PAPER | {"layers": "all"} | values.get("protocol", {})
-    protocol["method"]["kind"]
-    return {"step": 0, "data": "", "limit": None, "folded": None} | values | {"protocol": protocol}
-
-
-def _require(names: set[str], part: Values) -> None:
-    if missing := names - part.keys():
-        raise KeyError(min(missing))
+    protocol = from_dict(
+        Protocol, values.get("protocol", {})
+    )  # defaults for what older versions did not have
+    parts = {name: values[name] for name in ("network", "controls")}
+    report = from_dict(Evidence, {**parts, "protocol": to_dict(protocol), "folded": values.get("folded")})
+    for record in (report.network, *report.controls.values()):
+        record.layers[record.best]
+    names = {each.name for each in fields(SavedProbe)} - {"report"}
+    return SavedProbe(report, **{name: values[name] for name in names if values.get(name) is not None})
 
 
 def _verification(path: Path) -> Values:
-    """A test loss as `isopix verify` found it."""
+    """Return a test loss of `isopix verify`."""
     values = _json(path)
     facts = {"loss_nats": float(values["loss_nats"]), "images": int(values["images"])}
     return values | facts | {"data": str(values["data"])}
 
 
 def _evaluation(path: Path) -> Values:
-    """A verdict as `isopix evaluate` found it."""
+    """Return the metrics of `isopix evaluate`."""
     values = _json(path)
-    _require(VERDICT, values)
-    _require({"single", "mean_probability"}, values["ensemble"])
+    ensemble = {"single", "mean_probability"} - values.get("ensemble", {}).keys()
+    if absent := (EVALUATION - values.keys()) | ensemble:
+        raise KeyError(min(absent))
     return values
 
 
-def _analysis(path: Path) -> Analysis:
+def _analysis(path: Path) -> SavedAnalysis:
     values = _json(path)
-    return Analysis(path.stem, values, ANALYSIS_FIGURES[path.stem](values), caption(path.stem, values))
+    return SavedAnalysis(path.stem, values, DRAW[path.stem](values), caption(path.stem, values))
 
 
 def _weights(checkpoints: Path) -> Weights | None:
-    found = checkpoint.load_latest(checkpoints, groups=("model",)).checkpoint
+    found = checkpoint.newest(checkpoints, groups=("model",)).checkpoint
     return None if found is None else _weights_of(found)
 
 
 def _weights_of(found: Checkpoint) -> Weights:
     tensors = found.tensors["model"]
-    fixed = [tensor for name, tensor in tensors.items() if name.endswith("codec.fixed")]
-    real = {name: tensor for name, tensor in tensors.items() if tensor.is_floating_point()}
-    learnt = [tensor for name, tensor in real.items() if not re.search(FIXED, name)]
+    palette = [tensor for name, tensor in tensors.items() if name.endswith("codec.fixed")]
+    trained = [
+        each for name, each in tensors.items() if each.is_floating_point() and not re.search(FIXED, name)
+    ]
     return Weights(
         step=int(found.records["state"]["step"]),
-        parameters=sum(tensor.numel() for tensor in learnt),
-        colours=fixed[0] / FIXED_POINT_SCALE if fixed else None,
+        parameters=sum(tensor.numel() for tensor in trained),
+        colors=palette[0] / ONE if palette else None,
         classes=len(found.records["state"].get("classes", ())),
     )

@@ -1,21 +1,25 @@
-"""A model card: what Hugging Face shows of a model, in Markdown; every number is from the run folder."""
+"""A Hugging Face model card in Markdown; every number is from the run folder."""
 
 import math
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import PurePath
-from typing import Any, Literal
+from typing import Literal
 
+from isopix.codecs import PaletteSpec
+from isopix.core.config import from_dict
 from isopix.interop.huggingface import snippet
-from isopix.report import finetuning_section, headline, probes, words
-from isopix.report.finetuning import classes_alone
-from isopix.report.headline import best, percent
-from isopix.report.load_run import Gathered
-from isopix.report.summary import Row, summary
-
-Values = Mapping[str, Any]
+from isopix.model.blocks import Transformer
+from isopix.recipes.recipe import Recipe
+from isopix.report.baselines import BaselineRow, baseline_rows
+from isopix.report.load_run import RunRecord
+from isopix.report.metrics import finetune_accuracy, held_out_loss, loss_unit, uniform_classes, vocab_size
+from isopix.report.probe_section import concatenated
+from isopix.report.probe_section import settings as probe_settings
+from isopix.report.section import percent
+from isopix.report.settings_section import anonymous, last_part, settings
 
 HEAD = """---
 library_name: {library}
@@ -25,7 +29,7 @@ tags:
 ---
 """
 VERSIONS = ("isopix", "torch", "python", "device")  # of environment.json
-OURS = """```python
+USAGE = """```python
 import numpy as np
 from PIL import Image
 
@@ -37,194 +41,152 @@ images = np.asarray(picture)[None]
 nats = model.nll(images)
 features = model.features(images, layer={layer})
 ```"""
-VERBS = "`nats` is the mean loss of a {graded}. The model can also {verbs}; see `help(model)`."
-SIZE = (
-    "It reads images of {rows} × {cols} pixels in {values}. An image of another shape is squeezed "
-    "into this one; crop it first."
-)
-ALONE = "What it knows, and what it does not know, comes from these images alone: {data}."
-UNKNOWN = "What it knows, and what it does not know, comes from images that nothing here shows."
-ONE_RUN = "All numbers are of one run, with one seed."
-
 
 Library = Literal["transformers", "isopix"]
 
 
-def card(gathered: Gathered, *, name: str, library: Library) -> str:
-    """The card of a run's model; what is not in its folder is left out.
+def model_card(run: RunRecord, *, name: str, library: Library) -> str:
+    """Return the card of a run's model; what is not in its folder is left out.
 
-    `name` is what the library's loader takes. Absolute paths are cut to their last part, for a card is
-    public. Raises ValueError for an objective that `transformers` cannot use, if that is the library.
+    `name` is what the library's loader takes. Absolute paths are cut to their last part, since a card is
+    public. Raises ValueError for a recipe that cannot be read, and for an objective that `transformers`
+    does not support, if that is the library.
     """
-    gathered, use = _public(gathered), USES[library]
+    if run.recipe is None:
+        raise ValueError(f"{run.path} has no recipe that can be read, so it has no model card")
+    recipe = from_dict(Recipe, anonymous(run.settings))
+    run = _public(run, recipe)
     sections = {
-        "What it is": list(_what(gathered)),
-        "How good it is": list(_numbers(gathered, name)),
-        "How to use it": use(gathered, name),
-        "Limits": list(_limits(gathered)),
-        "How it was made": list(_made(gathered)),
+        "Model": _description(run),
+        "Results": _results(run, name),
+        "Usage": _USAGES[library](run, recipe, name),
+        "Limitations": _limitations(run, recipe),
+        "Training": _training(run),
     }
-    told = [f"## {title}\n\n" + "\n\n".join(parts) for title, parts in sections.items() if parts]
-    return "\n".join(
-        [
-            HEAD.format(library=library, tags=_tags(gathered)),
-            f"# {_plain(PurePath(name).name)}\n",
-            "\n\n".join(told),
-            "",
-        ]
-    )
+    found = {title: list(parts) for title, parts in sections.items()}
+    text = [f"## {title}\n\n" + "\n\n".join(parts) for title, parts in found.items() if parts]
+    head = HEAD.format(library=library, tags=_tags(recipe))
+    return "\n".join([head, f"# {_escape(PurePath(name).name)}\n", "\n\n".join(text), ""])
 
 
-def _tags(run: Gathered) -> str:
-    """Image GPT's names for what has its colours and its blocks."""
-    parts = {part: run.recipe.get(part) for part in ("codec", "block")}
-    kinds = {part: value.get("kind") for part, value in parts.items() if isinstance(value, Mapping)}
-    theirs = kinds == {"codec": "palette", "block": "transformer"}
-    return "- image-gpt\n- imagegpt\n" if theirs else ""
+def _tags(recipe: Recipe) -> str:
+    """Return Image GPT's tags for a model of its kind: a palette and transformer blocks."""
+    same = isinstance(recipe.model.codec, PaletteSpec) and isinstance(recipe.model.block, Transformer)
+    return "- image-gpt\n- imagegpt\n" if same else ""
 
 
-def _what(run: Gathered) -> Iterator[str]:
-    yield _plain(" ".join(headline.sentences(run)))
+def _description(run: RunRecord) -> Iterator[str]:
+    rows = [(name, value) for group in settings(run).values() for name, value in group]
+    yield _table(["setting", "value"], ([_escape(name), _escape(value)] for name, value in rows))
     if run.weights:
-        weights = run.weights
         trained = run.environment.get("trained_parameters")
-        part = f", of which {trained:,} were trained," if trained else ""
-        many = f"{weights.parameters:,} parameters{part}"
-        yield f"These are the {many} as they were after step {weights.step:,}."
+        part = f", {trained:,} of them trained" if trained else ""
+        yield f"{run.weights.parameters:,} parameters{part}, after step {run.weights.step:,}."
 
 
-def _numbers(run: Gathered, name: str) -> Iterator[str]:
-    if answered := finetuning_section.accuracy(run):
-        share, low, high, images = answered
+def _results(run: RunRecord, name: str) -> Iterator[str]:
+    if found := finetune_accuracy(run):
+        bounds = f"{percent(found.low)} to {percent(found.high)}"
+        yield f"Test accuracy: **{percent(found.accuracy)}** ({bounds}, 95 %), {found.images:,} images."
+    loss, classes = held_out_loss(run), uniform_classes(run)
+    if loss and run.predicts_codes:
+        uniform = f" Uniform prediction: {math.log(classes):.3f}." if classes else ""
         yield (
-            f"Classes of {images:,} test images: **{percent(share)}** are answered, with the 95 % interval "
-            f"{percent(low)} to {percent(high)}."
-        )
-    loss, graded, count = headline.held_out(run), words.graded(run.recipe), headline.uniform(run)
-    if loss:
-        chance = f" A network that has learnt nothing has {math.log(count):.3f}." if count else ""
-        yield (
-            f"Loss: **{loss.nats:.3f} nats a {graded}** ({loss.bits:.3f} bits), the mean over "
-            f"{_plain(loss.graded)}.{chance}"
+            f"{loss.split.capitalize()} loss: **{loss.nats:.3f} nats per {loss_unit(run)}** "
+            f"({loss.bits:.3f} bits), {_escape(loss.where)}.{uniform}"
         )
     if run.probe is not None:
-        probe, network = run.probe, run.probe["network"]
-        data = _plain(probe["data"]) or "the run's own images"
+        network, protocol = run.probe.report.network, run.probe.report.protocol
+        data = _escape(run.probe.data) or "the run's own images"
         yield (
-            f"Probe by {probes.method(probe)} on {data}{_reading(probe)}, at the layer that validation "
-            "chose, with the 95 % interval over test images, beside controls that have learnt nothing:"
+            f"Probe on {data} ({_escape(probe_settings(protocol))}): test accuracy of the layer chosen on "
+            "validation images, its 95 % interval, and baselines:"
         )
-        scored = [row for row in summary({PurePath(name).name: run}) if row.test is not None]
-        yield _table(["features of", "layer", "test accuracy", "interval"], map(_cells, scored))
-        yield "Every layer, 0 being what enters the first block:"
-        rows = [[str(each["layer"]), percent(each["test"])] for each in network["layers"]]
-        if network.get("joined"):
-            rows.append([probes.joined(network), percent(network["joined"]["score"]["test"])])
+        scored = [row for row in baseline_rows({PurePath(name).name: run}) if row.accuracy is not None]
+        yield _table(["features", "layer", "test accuracy", "95 % interval"], map(_cells, scored))
+        yield "By layer (0 is the embedding):"
+        rows = [[str(score.layer), percent(score.test)] for score in network.layers]
+        if network.joined:
+            rows.append([concatenated(network), percent(network.joined.score.test)])
         yield _table(["layer", "test accuracy"], rows)
 
 
-def _cells(row: Row) -> list[str]:
-    assert row.test is not None
-    interval = "" if row.low is None or row.high is None else f"{percent(row.low)} to {percent(row.high)}"
-    what = f"{row.name}, {row.what}" if row.kind == "shared" else row.name
-    return [_plain(what), "" if row.layer is None else str(row.layer), percent(row.test), interval]
+def _cells(row: BaselineRow) -> list[str]:
+    assert row.accuracy is not None
+    bounds = "" if row.low is None or row.high is None else f"{percent(row.low)} to {percent(row.high)}"
+    name = f"{row.name}, {row.description}" if row.kind == "shared" else row.name
+    return [_escape(name), "" if row.layer is None else str(row.layer), percent(row.accuracy), bounds]
 
 
-def _reading(probe: Values) -> str:
-    """How the probe read the network, where that is recorded."""
-    protocol = probe.get("protocol") or {}
-    read = (f", {key} {protocol[key]}" for key in probes.READ if key in protocol)
-    return "".join(read) + probes.masks(probe)
-
-
-def _with_transformers(run: Gathered, name: str) -> list[str]:
-    kind, layer = words.objective(run.recipe), _layer(run)
-    if kind != "autoregressive":
+def _with_transformers(run: RunRecord, recipe: Recipe, name: str) -> list[str]:
+    if not recipe.objective.paints:
         raise ValueError(
-            f"transformers runs autoregressive models alone; the objective of this one is {kind}"
+            "transformers supports autoregressive models only; the objective of this one is "
+            f"{recipe.objective.label()}"
         )
-    return snippet.usage(name, layer=layer, depth=int(run.recipe["depth"]))
+    return snippet.usage(name, layer=_layer(run, recipe), depth=recipe.model.depth)
 
 
-def _with_isopix(run: Gathered, name: str) -> list[str]:
-    data, causal = run.recipe.get("data", {}), words.objective(run.recipe) == "autoregressive"
-    snippet = OURS.format(name=repr(name), layer=_layer(run), rows=data.get("rows"), cols=data.get("cols"))
-    if classes_alone(run.recipe):
-        return [snippet.replace("nats = model.nll(images)\n", "")]
-    verbs = "`sample` and `complete`" if causal else "`reconstruct`"
-    return [snippet, VERBS.format(graded=words.graded(run.recipe), verbs=verbs)]
+def _with_isopix(run: RunRecord, recipe: Recipe, name: str) -> list[str]:
+    layer, data = _layer(run, recipe), recipe.data
+    code = USAGE.format(name=repr(name), layer=layer, rows=data.rows, cols=data.cols)
+    if not run.predicts_codes:
+        return [code.replace("nats = model.nll(images)\n", "")]
+    verbs = "`sample` and `complete`" if recipe.objective.paints else "`reconstruct`"
+    return [code, f"`nats` is the mean loss per {loss_unit(run)}. See also {verbs} in `help(model)`."]
 
 
-USES: dict[Library, Callable[[Gathered, str], list[str]]] = {
+_USAGES: dict[Library, Callable[[RunRecord, Recipe, str], list[str]]] = {
     "transformers": _with_transformers,
     "isopix": _with_isopix,
 }
 
 
-def _layer(run: Gathered) -> int:
-    """The best of the probe that stands for the run, or else the middle one."""
-    if run.probe is not None:
-        return int(best(run.probe["network"])["layer"])
-    return int(run.recipe["depth"]) // 2
+def _layer(run: RunRecord, recipe: Recipe) -> int:
+    """Return the best layer of the primary probe, or else the middle one."""
+    return recipe.model.depth // 2 if run.probe is None else run.probe.report.network.score.layer
 
 
-def _limits(run: Gathered) -> Iterator[str]:
-    data, count = run.recipe.get("data", {}), headline.levels(run)
-    many = f"{count:,}" if count else "few"
-    values = f"{many} colours" if words.code(run.recipe) == "pixel" else f"{many} levels a code"
-    yield SIZE.format(rows=data.get("rows"), cols=data.get("cols"), values=values)
-    if run.imported:
-        yield UNKNOWN
+def _limitations(run: RunRecord, recipe: Recipe) -> Iterator[str]:
+    yield (
+        f"Input: {recipe.data.rows} × {recipe.data.cols} pixels, {recipe.model.codec.label()} "
+        f"({vocab_size(run):,} values per code). Crop images of another aspect ratio first."
+    )
+    if run.imported_from:
+        yield "The training images are not known."
     else:
-        yield ALONE.format(data=_plain(str(data.get("source"))))
-        yield ONE_RUN
+        yield f"Training images: {_escape(recipe.data.source)}. All numbers are of one run with one seed."
 
 
-def _made(run: Gathered) -> Iterator[str]:
-    commands = [each["command"] for each in (run.environment, *run.probes) if each.get("command")]
-    if commands:
-        lines = dict.fromkeys(shlex.join(_last(str(word)) for word in command) for command in commands)
+def _training(run: RunRecord) -> Iterator[str]:
+    made = [run.environment.get("command"), *(probe.command for probe in run.probes)]
+    lines = dict.fromkeys(shlex.join(last_part(str(word)) for word in command) for command in made if command)
+    if lines:
         yield "```sh\n" + "\n".join(lines) + "\n```"
-    versions = [
-        f"{name} {_plain(str(run.environment[name]))}"
-        for name in VERSIONS
-        if run.environment.get(name) is not None
-    ]
-    if versions:
-        yield f"{', '.join(versions)}."
-    if run.unreadable:
-        yield f"Not readable when this card was made: {_plain('; '.join(run.unreadable))}."
+    known = [name for name in VERSIONS if run.environment.get(name) is not None]
+    if known:
+        yield f"{', '.join(f'{name} {_escape(str(run.environment[name]))}' for name in known)}."
+    if run.problems:
+        yield f"Files that could not be read: {_escape('; '.join(run.problems))}."
 
 
-def _public(run: Gathered) -> Gathered:
-    """The run without the folders that its files lie in."""
-    recipe = {
-        key: _anonymous(part) if isinstance(part, Mapping) else part for key, part in run.recipe.items()
-    }
-    probes = [{**probe, "data": _last(str(probe["data"]))} for probe in run.probes]
-    told = run.environment
+def _public(run: RunRecord, recipe: Recipe) -> RunRecord:
+    """Return the run without the folders that its files lie in."""
+    environment = {**run.environment, "trained_on": last_part(run.environment.get("trained_on"))}
+    if origin := run.environment.get("pretrained"):
+        environment["pretrained"] = {**origin, "run": PurePath(str(origin.get("run"))).name}
     return replace(
         run,
         recipe=recipe,
-        environment={key: _last(each) if key == "trained_on" else each for key, each in told.items()},
-        probes=probes,
-        verifications=[{**each, "data": _last(each["data"])} for each in run.verifications],
-        unreadable=[each.split(":")[0] for each in run.unreadable],
+        environment=environment,
+        probes=[replace(probe, data=last_part(probe.data)) for probe in run.probes],
+        verifications=[{**each, "data": last_part(each["data"])} for each in run.verifications],
+        problems=[each.split(":")[0] for each in run.problems],
     )
 
 
-def _anonymous(part: Values) -> Values:
-    return {key: _last(str(value)) if key == "source" and value else value for key, value in part.items()}
-
-
-def _last(text: str) -> str:
-    """What was given by its absolute path, alone or as `name=path`, by its name; any other text as it is."""
-    before, equals, value = text.rpartition("=")
-    return before + equals + (PurePath(value).name if value.startswith("/") else value)
-
-
-def _plain(text: str) -> str:
-    """Text in which Markdown and HTML see no marks, in one line."""
+def _escape(text: str) -> str:
+    """Return text in one line, without Markdown and HTML markup."""
     return re.sub(r"([\\`*_{}\[\]<>#|~])", r"\\\1", re.sub(r"\s*[\r\n]\s*", " ", text))
 
 

@@ -1,4 +1,4 @@
-"""Template: what every page of a report shares: where its parts lie, and how numbers are written."""
+"""Render the templates of pages, which lie beside this file and beside those of the studies."""
 
 from pathlib import Path
 from typing import Any
@@ -6,25 +6,16 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from isopix import __version__
-from isopix.report import probes
-from isopix.report.headline import best, percent
 
 
-def render(name: str, **values: Any) -> str:
-    """The page of that template; a value that is not given is an error, and all text is escaped."""
+def render(name: str, folder: Path | None = None, **values: Any) -> str:
+    """Return a page from a template in `folder`, or here. Text is escaped; a missing value is an error."""
+    here = Path(__file__).parent
     environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
+        loader=FileSystemLoader([folder or here, here]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
-        "percent": percent,
-        "thousands": "{:,}".format,
-        "best": best,
-        "how": probes.how,
-        "joined": probes.joined,
-        "folded": probes.folded,
-    }
     return environment.get_template(name).render(version=__version__, **values)

@@ -1,1 +1,1 @@
-"""Studies: many trials that differ in one setting, executed side by side."""
+"""Studies: many trials that differ in one setting, run in parallel and compared."""

@@ -1,4 +1,4 @@
-"""Judging: claims that one kind of network is better than another, by differences that each have a spread."""
+"""Test claims that one kind of network is better than another, by differences over seeds."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,102 +7,102 @@ from typing import Any, Literal, NamedTuple
 from scipy.stats import t as student
 
 from isopix.core.bootstrap import CONFIDENCE
-from isopix.studies.inductive_bias.trials import Cell, spread
+from isopix.studies.inductive_bias.trials import Architecture, Trial, spread
 
-Verdict = Literal["holds", "does not hold", "not decided"]
-Kind = tuple[str, str, int]
-Measured = Mapping[tuple[Kind, int], Mapping[str, Any]]  # by the kind and the seed of a cell
+Conclusion = Literal["holds", "does not hold", "not decided"]
+Measurements = Mapping[tuple[Architecture, int], Mapping[str, Any]]  # by architecture and seed
 
 
-class Part(NamedTuple):
-    """A number in `unit` that the claim says is above `least`, for each seed that has the cells for it."""
+class Contrast(NamedTuple):
+    """A quantity in `unit`, one value per seed, that exceeds `threshold` if the claim is true."""
 
     text: str
     unit: str
     values: tuple[float, ...]
-    least: float = 0.0
+    threshold: float = 0.0
 
     @property
     def mean(self) -> float | None:
         return spread(self.values).mean if self.values else None
 
     @property
-    def deviation(self) -> float | None:
-        """Of one seed from another; None for fewer than two."""
-        return spread(self.values).deviation if len(self.values) > 1 else None
+    def std(self) -> float | None:
+        """The standard deviation over seeds; None for fewer than two."""
+        return spread(self.values).std if len(self.values) > 1 else None
 
     @property
-    def half(self) -> float | None:
-        """Half the width of the mean's 95 % interval, by Student's t, for a deviation of three numbers is
-        itself uncertain; None for fewer than two seeds.
-        """
-        count = len(self.values)
-        if self.deviation is None:
+    def half_width(self) -> float | None:
+        """Half the width of the mean's 95 % interval, by Student's t; None for fewer than two seeds."""
+        if self.std is None:
             return None
-        return float(student.ppf((1 + CONFIDENCE) / 2, count - 1)) * self.deviation / math.sqrt(count)
+        count = len(self.values)
+        return float(student.ppf((1 + CONFIDENCE) / 2, count - 1)) * self.std / math.sqrt(count)
 
     @property
-    def verdict(self) -> Verdict:
-        """By the side of `least` on which the mean's whole interval lies."""
-        mean, half = self.mean, self.half
-        if mean is None or half is None or mean == self.least or abs(mean - self.least) < half:
+    def conclusion(self) -> Conclusion:
+        """The side of `threshold` on which the whole interval lies."""
+        mean, half = self.mean, self.half_width
+        if mean is None or half is None or mean == self.threshold or abs(mean - self.threshold) < half:
             return "not decided"
-        return "holds" if mean > self.least else "does not hold"
+        return "holds" if mean > self.threshold else "does not hold"
 
 
-class Finding(NamedTuple):
-    """What a study says of a claim, part by part."""
+class ClaimResult(NamedTuple):
+    """A claim and its contrasts."""
 
     letter: str
     claim: str
     source: str
-    parts: tuple[Part, ...]
+    contrasts: tuple[Contrast, ...]
 
     @property
-    def verdict(self) -> Verdict:
-        """It holds if every part does, and does not if any part clearly does not."""
-        verdicts = {part.verdict for part in self.parts}
-        if "does not hold" in verdicts:
+    def conclusion(self) -> Conclusion:
+        """`holds` if every contrast does, `does not hold` if any does not."""
+        conclusions = {contrast.conclusion for contrast in self.contrasts}
+        if "does not hold" in conclusions:
             return "does not hold"
-        return "holds" if verdicts == {"holds"} else "not decided"
+        return "holds" if conclusions == {"holds"} else "not decided"
 
-    def told(self) -> dict[str, Any]:
-        """Plain values, with the mean of every part and half the width of its interval."""
-        parts = [
-            {**part._asdict(), "mean": part.mean, "half": part.half, "verdict": part.verdict}
-            for part in self.parts
+    def as_record(self) -> dict[str, Any]:
+        """Return plain values, with the mean and the interval of every contrast."""
+        contrasts = [
+            {
+                **each._asdict(),
+                "mean": each.mean,
+                "half_width": each.half_width,
+                "conclusion": each.conclusion,
+            }
+            for each in self.contrasts
         ]
-        return {**self._asdict(), "verdict": self.verdict, "parts": parts}
+        return {**self._asdict(), "conclusion": self.conclusion, "contrasts": contrasts}
 
 
-class Evidence(NamedTuple):
-    """What claims are judged by: cells that are done, and what else was measured of them."""
+class StudyEvidence(NamedTuple):
+    """The finished trials of a study, and what else was measured of them."""
 
-    cells: Sequence[Cell]
-    measured: Measured
+    trials: Sequence[Trial]
+    measurements: Measurements
 
     @property
     def seeds(self) -> list[int]:
-        return sorted({cell.seed for cell in self.cells})
+        return sorted({trial.seed for trial in self.trials})
 
     @property
-    def whole(self) -> list[int]:
-        """The seeds that have every kind of cell that any has: the best of all, or a fit to all, is another
-        number where some are missing.
-        """
-        kinds = {cell.kind for cell in self.cells}
-        return [seed for seed in self.seeds if self.of(seed).keys() == kinds]
+    def complete_seeds(self) -> list[int]:
+        """The seeds for which every architecture has finished: a maximum or a fit over fewer is not "
+        "comparable."""
+        every = {trial.architecture for trial in self.trials}
+        return [seed for seed in self.seeds if self.of(seed).keys() == every]
 
-    def of(self, seed: int) -> dict[Kind, Cell]:
-        """The cells of a seed by their kinds."""
-        return {cell.kind: cell for cell in self.cells if cell.seed == seed}
+    def of(self, seed: int) -> dict[Architecture, Trial]:
+        """Return the trials of a seed by architecture."""
+        return {trial.architecture: trial for trial in self.trials if trial.seed == seed}
 
-    def number(self, cell: Cell, name: str) -> Any:
-        """What was measured of a cell under that name; None where it was not."""
-        return self.measured.get((cell.kind, cell.seed), {}).get(name)
+    def measurement(self, trial: Trial, name: str) -> Any:
+        """Return a measurement of a trial; None if it is missing."""
+        return self.measurements.get((trial.architecture, trial.seed), {}).get(name)
 
-    def deepest(self, block: str, most: int) -> int:
-        """The depth of the deepest cells of a block, `most` at most; `most` where there are none."""
-        return max(
-            (cell.depth for cell in self.cells if cell.block == block and cell.depth <= most), default=most
-        )
+    def deepest(self, block: str, limit: int) -> int:
+        """Return the depth of a block's deepest trials up to `limit`; `limit` without trials."""
+        depths = (trial.depth for trial in self.trials if trial.block == block and trial.depth <= limit)
+        return max(depths, default=limit)

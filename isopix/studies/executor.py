@@ -1,4 +1,8 @@
-"""Workers: tasks side by side, each in a process of its own, so that one that dies takes nothing with it."""
+"""Run trials in parallel, each in a process of its own.
+
+`concurrent.futures.ProcessPoolExecutor` does not serve here: a worker that is killed breaks the whole pool,
+and running work cannot be asked to stop. A trial may run out of memory, and the others have to go on.
+"""
 
 import multiprocessing
 import signal
@@ -12,15 +16,15 @@ from typing import Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 
-PAUSE = 0.1  # seconds between two looks at those that are at work
+POLL_SECONDS = 0.1
 
 
 @runtime_checkable
-class Job(Protocol):
-    """A task at work."""
+class JobHandle(Protocol):
+    """A job that was submitted."""
 
     def ended(self) -> str | None:
-        """None while it works; then nothing if it ended by itself, else how it died."""
+        """Return None while it runs, then an empty text, or the reason if it was killed or failed."""
 
     def stop(self) -> None:
         """Ask it to save and stop."""
@@ -30,51 +34,51 @@ class Job(Protocol):
 
 
 @runtime_checkable
-class Crew(Protocol[T_contra]):
-    """Where tasks are done, so many at a time."""
+class Executor(Protocol[T_contra]):
+    """Runs up to `size` jobs at a time."""
 
     @property
     def size(self) -> int: ...
-    def start(self, task: T_contra, place: int) -> Job:
-        """Begin a task in a place, 0 up to `size`, that is free."""
+    def submit(self, spec: T_contra, slot: int) -> JobHandle:
+        """Start a job in a free slot, one of range(size)."""
 
 
-class Place(NamedTuple):
-    """What a worker of this machine has to itself."""
+class Slot(NamedTuple):
+    """The device and the number of threads of one worker."""
 
     device: str
     threads: int | None
 
 
-class Processes(Generic[T]):
-    """A crew of processes on this machine; each calls `function(task, device, threads)`.
+class ProcessExecutor(Generic[T]):
+    """Runs `function(spec, device, threads)` in processes on this machine.
 
-    They are forked from one process that has imported `modules` and done nothing else: a task costs no
-    import of its own, and no thread or lock of this process is copied.
+    They are forked from a server process that has imported `modules` and done nothing else: a job costs no
+    imports, and copies no thread or lock of this process.
     """
 
     def __init__(
         self,
         function: Callable[[T, str, int | None], None],
-        places: Sequence[Place],
+        slots: Sequence[Slot],
         modules: Sequence[str] = (),
     ):
-        self.function, self.places = function, places
+        self.function, self.slots = function, slots
         self.context = multiprocessing.get_context("forkserver")
         self.context.set_forkserver_preload(list(modules))
 
     @property
     def size(self) -> int:
-        return len(self.places)
+        return len(self.slots)
 
-    def start(self, task: T, place: int) -> "ProcessJob":
-        process = self.context.Process(target=self.function, args=(task, *self.places[place]))
+    def submit(self, spec: T, slot: int) -> "ProcessHandle":
+        process = self.context.Process(target=self.function, args=(spec, *self.slots[slot]))
         process.start()
-        return ProcessJob(process)
+        return ProcessHandle(process)
 
 
-class ProcessJob:
-    """A process at work."""
+class ProcessHandle:
+    """A job in a process."""
 
     def __init__(self, process: ForkServerProcess):
         self.process = process
@@ -84,7 +88,7 @@ class ProcessJob:
         if code is None or code == 0:
             return None if code is None else ""
         if code == -signal.SIGKILL:
-            return "killed by SIGKILL, as systems do where memory is out"
+            return "killed by SIGKILL, possibly out of memory"
         return f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
 
     def stop(self) -> None:
@@ -95,65 +99,57 @@ class ProcessJob:
 
 
 @dataclass(frozen=True)
-class Watch(Generic[T]):
-    """Who looks on: `ended` is told of each task that ended, and how it died if it did; `stop` is asked, and
-    `look` told which tasks are at work, now and then.
+class ExecutorObserver(Generic[T]):
+    """Follows the jobs: `ended` gets each job that ended and the reason if it was killed or failed; `stop`
+    says whether to stop.
     """
 
     ended: Callable[[T, str], None]
     stop: Callable[[], bool]
-    look: Callable[[Sequence[T]], None] = lambda running: None
 
 
-def side_by_side(tasks: Sequence[T], crew: Crew[T], watch: Watch[T]) -> None:
-    """Do all tasks in their order.
+def run_all(specs: Sequence[T], executor: Executor[T], observer: ExecutorObserver[T]) -> None:
+    """Run all jobs in their order.
 
-    Once the watch's `stop` turns true no task is begun, those at work are asked to stop, and their ends are
-    not told. An exception ends them at once.
+    Once the observer's `stop` is true, no job is started and running ones are asked to stop; their ends are
+    not reported. An exception kills them.
     """
-    floor, stopped = _Floor(tasks, crew), False
+    queue, stopped = _Queue(specs, executor), False
     try:
-        while floor.running or (floor.waiting and not stopped):
+        while queue.running or (queue.waiting and not stopped):
             if not stopped:
-                floor.fill()
-            time.sleep(PAUSE)
-            if not stopped and watch.stop():
+                queue.fill()
+            time.sleep(POLL_SECONDS)
+            if not stopped and observer.stop():
                 stopped = True
-                floor.stop()
-            for task, fate in floor.ended():
+                for _, job in queue.running.values():
+                    job.stop()
+            for spec, reason in queue.ended():
                 if not stopped:
-                    watch.ended(task, fate)
-            watch.look([task for task, _ in floor.running.values()])
+                    observer.ended(spec, reason)
     finally:
-        floor.clear()
+        for _, job in queue.running.values():
+            job.kill()
 
 
-class _Floor(Generic[T]):
-    """The places of a crew, the tasks at work in them, and those that wait."""
+class _Queue(Generic[T]):
+    """The slots of an executor, the jobs in them, and those that wait."""
 
-    def __init__(self, tasks: Sequence[T], crew: Crew[T]):
-        self.waiting, self.crew = deque(tasks), crew
-        self.running: dict[int, tuple[T, Job]] = {}
+    def __init__(self, specs: Sequence[T], executor: Executor[T]):
+        self.waiting, self.executor = deque(specs), executor
+        self.running: dict[int, tuple[T, JobHandle]] = {}
 
     def fill(self) -> None:
-        """Begin a task in every free place."""
-        for place in range(self.crew.size):
-            if self.waiting and place not in self.running:
-                task = self.waiting.popleft()
-                self.running[place] = (task, self.crew.start(task, place))
+        """Start a job in every free slot."""
+        for slot in range(self.executor.size):
+            if self.waiting and slot not in self.running:
+                spec = self.waiting.popleft()
+                self.running[slot] = (spec, self.executor.submit(spec, slot))
 
     def ended(self) -> Iterator[tuple[T, str]]:
-        """Those that ended since, and how; they are then no longer at work."""
-        for place, (task, job) in list(self.running.items()):
-            fate = job.ended()
-            if fate is not None:
-                del self.running[place]
-                yield task, fate
-
-    def stop(self) -> None:
-        for _, job in self.running.values():
-            job.stop()
-
-    def clear(self) -> None:
-        for _, job in self.running.values():
-            job.kill()
+        """Remove and yield the jobs that ended since the last call, with the reasons."""
+        for slot, (spec, job) in list(self.running.items()):
+            reason = job.ended()
+            if reason is not None:
+                del self.running[slot]
+                yield spec, reason

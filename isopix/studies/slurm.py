@@ -1,4 +1,4 @@
-"""SLURM: tasks as jobs of a cluster, through submitit, an extra."""
+"""Run trials as SLURM jobs, through submitit, an optional package."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -6,26 +6,19 @@ from typing import Any, Generic, Literal, TypeVar
 
 T = TypeVar("T")
 
-# What submitit calls the same on every cluster; all else it takes as slurm_NAME.
-SHARED = (
-    "mem_gb",
-    "nodes",
-    "cpus_per_task",
-    "gpus_per_node",
-    "tasks_per_node",
-    "timeout_min",
-    "name",
+# Parameters with one name on every cluster; submitit takes all others as slurm_NAME.
+SHARED_PARAMETERS = (
+    *("mem_gb", "nodes", "cpus_per_task", "gpus_per_node", "tasks_per_node", "timeout_min", "name"),
     "stderr_to_stdout",
 )
 
 
-class Slurm(Generic[T]):
-    """A crew of jobs, `size` at a time; each calls `function(task, "auto", None)` on the machine it is given.
+class SlurmExecutor(Generic[T]):
+    """Runs `function(spec, "auto", None)` in jobs of a cluster, `size` at a time.
 
-    `parameters` are those of submitit: `partition`, `timeout_min`, `gpus_per_node` and so on. What the jobs
-    print lies in `folder`. A job that its cluster preempts, or whose time is over, is queued again and goes
-    on from its last checkpoint. Raises ValueError without submitit, and for unknown parameters; RuntimeError
-    where there is no cluster.
+    `parameters` are those of submitit: `partition`, `timeout_min`, `gpus_per_node` and so on. The output of
+    jobs is in `folder`. A job that is preempted or out of time is requeued and resumes from its last
+    checkpoint. Raises ValueError without submitit and for unknown parameters, RuntimeError without a cluster.
     """
 
     def __init__(
@@ -40,37 +33,39 @@ class Slurm(Generic[T]):
         try:
             import submitit  # noqa: PLC0415 - an extra
         except ImportError:
-            raise ValueError("jobs of SLURM need submitit: pip install 'isopix[slurm]'") from None
-        self.call, self.size = Requeued(function), size
+            raise ValueError("SLURM jobs need submitit: pip install 'isopix[slurm]'") from None
+        self.call, self.size = RequeuedCall(function), size
         self.executor = submitit.AutoExecutor(folder=folder / "%j", cluster=cluster)
-        given = {key if key in SHARED else f"slurm_{key}": value for key, value in parameters.items()}
+        given = {
+            key if key in SHARED_PARAMETERS else f"slurm_{key}": each for key, each in parameters.items()
+        }
         try:
             self.executor.update_parameters(**given)
         except (NameError, TypeError, AssertionError) as error:
-            raise ValueError(f"submitit does not take these parameters: {error}") from None
+            raise ValueError(f"submitit does not accept these parameters: {error}") from None
 
-    def start(self, task: T, place: int) -> "SlurmJob":
-        return SlurmJob(self.executor.submit(self.call, task))
+    def submit(self, spec: T, slot: int) -> "SlurmHandle":
+        return SlurmHandle(self.executor.submit(self.call, spec))
 
 
-class Requeued(Generic[T]):
-    """The call that a job makes, and what it makes again after it was interrupted: the same."""
+class RequeuedCall(Generic[T]):
+    """The call of a job, which is made again after an interruption."""
 
     def __init__(self, function: Callable[[T, str, int | None], None]):
         self.function = function
 
-    def __call__(self, task: T) -> None:
-        self.function(task, "auto", None)
+    def __call__(self, spec: T) -> None:
+        self.function(spec, "auto", None)
 
-    def checkpoint(self, task: T) -> Any:
-        """What submitit asks for before a job loses its machine."""
+    def checkpoint(self, spec: T) -> Any:
+        """Return the call to requeue, when submitit asks before a job is preempted."""
         import submitit  # noqa: PLC0415 - an extra
 
-        return submitit.helpers.DelayedSubmission(self, task)
+        return submitit.helpers.DelayedSubmission(self, spec)
 
 
-class SlurmJob:
-    """A job, waiting or at work."""
+class SlurmHandle:
+    """A job, waiting or running."""
 
     def __init__(self, job: Any):
         self.job = job
@@ -81,11 +76,11 @@ class SlurmJob:
         error = self.job.exception()
         if error is None:
             return ""
-        said = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        return f"job {self.job.job_id}: {said}"
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        return f"job {self.job.job_id}: {reason}"
 
     def stop(self) -> None:
-        """Its processes are sent SIGTERM, and save."""
+        """Cancel it: its processes receive SIGTERM and save."""
         self.job.cancel(check=False)
 
     def kill(self) -> None:

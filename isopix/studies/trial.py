@@ -1,11 +1,11 @@
-"""Cell: one network of a study, trained, probed and measured, and one file that tells its outcome."""
+"""Run one trial of a study: train, probe and measure a network, and write its result to one file."""
 
 import multiprocessing
 import time
-import traceback
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from traceback import format_exc
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -22,190 +22,193 @@ from isopix.runs.probe import evidence, keep
 from isopix.storage.atomic import read_json, write_json
 from isopix.storage.lock import exclusive_lock
 from isopix.storage.run_folder import RunFolder
-from isopix.studies.inductive_bias.metrics import measured
-from isopix.studies.inductive_bias.trials import Cell
+from isopix.studies.inductive_bias.metrics import measure
+from isopix.studies.inductive_bias.trials import Architecture, Trial
 from isopix.train.lr_search import Rung
 
 State = Literal["not yet", "done", "failed"]
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What became of a cell, so far: its run folder, the rates that were tried, the last of which survived if
-    it is done, and what was found. Seconds are of the clock.
+class TrialResult:
+    """The state of a trial: its run folder, the learning rates that were tried (the last one is that of a
+    finished trial), and its metrics. Seconds are wall-clock time.
     """
 
     state: State = "not yet"
     reason: str = ""  # of a failure
-    trace: str = ""
+    traceback: str = ""
     run: str = ""
     rungs: tuple[Rung, ...] = ()
     training_seconds: float = 0.0
     probing_seconds: float = 0.0
-    found: dict[str, Any] = field(default_factory=dict)  # what `_findings` returns
+    metrics: dict[str, Any] = field(default_factory=dict)  # of `_metrics`
 
     @property
-    def cell(self) -> Cell | None:
-        """The numbers of a cell that is done."""
-        if not self.found:
+    def trial(self) -> Trial | None:
+        """The losses and accuracies of a finished trial."""
+        if not self.metrics:
             return None
-        told = self.found["cell"]
-        layers = {name: tuple(told[name]) for name in ("accuracies", "validations")}
-        return Cell(**{**told, **layers})
+        values = self.metrics["trial"]
+        layers = {name: tuple(values[name]) for name in ("test_accuracies", "validation_accuracies")}
+        return Trial(**{**values, **layers})
 
 
-class Task(NamedTuple):
-    """All that a process must know to make a cell; what can be sent to it.
+class TrialSpec(NamedTuple):
+    """What a process needs to run a trial; it can be pickled.
 
-    A run's folder is `folder`; of a second rate, -lr-RATE is appended. `probed` is how many images of each
-    split a probe reads at most.
+    The run folder is `folder`, with -lr-RATE appended for any but the first learning rate. A probe reads at
+    most `probe_images` of each split.
     """
 
     name: str
-    kind: tuple[str, str, int]
+    architecture: Architecture
     recipe: Recipe
-    rates: tuple[float, ...]
+    learning_rates: tuple[float, ...]
     protocol: Protocol
-    probed: Mapping[str, int]
+    probe_images: Mapping[str, int]
     folder: Path
-    outcome: Path
+    result: Path
 
-    def read(self) -> Outcome:
-        """What is known of it. Raises ValueError for a file that is damaged, or of another version."""
-        if not self.outcome.is_file():
-            return Outcome()
+    def read(self) -> TrialResult:
+        """Return the state of the trial. Raises ValueError for a damaged file, or one of another version."""
+        if not self.result.is_file():
+            return TrialResult()
         try:
-            values = read_json(self.outcome)
-            read = from_dict(Outcome, {name: each for name, each in values.items() if name != "kind"})
-            absent = [name for name in Cell._fields if read.found and name not in read.found["cell"]]
+            values = read_json(self.result)
+            found = from_dict(TrialResult, {name: each for name, each in values.items() if name != "kind"})
+            absent = [name for name in Trial._fields if found.metrics and name not in found.metrics["trial"]]
             if absent:
                 raise ValueError(f"it has no {absent[0]}")
         except ValueError as error:
-            told = f"{self.outcome} cannot be read: {error}"
-            raise ValueError(f"{told}; without it, its cell is probed again from its run") from None
-        return read
+            reason = f"{self.result} cannot be read: {error}"
+            raise ValueError(f"{reason}; without this file, the trial is probed again") from None
+        return found
 
-    def write(self, outcome: Outcome) -> None:
-        """Replace what is known of it."""
-        write_json(self.outcome, {"kind": "outcome", **asdict(outcome)})
+    def write(self, result: TrialResult) -> None:
+        """Write the state of the trial."""
+        write_json(self.result, {"kind": "trial result", **asdict(result)})
 
-    def run(self, rate: float) -> Path:
-        """The run folder of a rate."""
-        first = rate == self.rates[0]
-        return self.folder if first else self.folder.with_name(f"{self.folder.name}-lr-{rate}")
+    def run(self, learning_rate: float) -> Path:
+        """Return the run folder of a learning rate."""
+        first = learning_rate == self.learning_rates[0]
+        return self.folder if first else self.folder.with_name(f"{self.folder.name}-lr-{learning_rate}")
 
 
-def work(task: Task, device: str, threads: int | None) -> None:
-    """Make a cell from where it is, and write down its outcome; what fails is such an outcome.
+def run_trial(spec: TrialSpec, device: str, threads: int | None) -> None:
+    """Run or resume a trial, and write its result or its failure.
 
-    A cell that is asked to stop, or whose study has ended, saves and has no outcome yet. One that a process
-    of a study that was killed is still saving fails. On a CPU with as many threads the numbers are the same
-    however often it was stopped.
+    A trial that is asked to stop, or whose study has ended, saves and writes no result. It fails if another
+    process is still saving it. On a CPU with the same number of threads, interruptions do not change a
+    number.
     """
     if threads is not None:
         torch.set_num_threads(threads)
     try:
-        with exclusive_lock(task.outcome.parent, f"cell {task.name} in", name=f"{task.name}.lock"):
-            outcome = _made(task, select_device(device))
+        with exclusive_lock(spec.result.parent, f"trial {spec.name} in", name=f"{spec.name}.lock"):
+            result = _run(spec, select_device(device))
     except KeyboardInterrupt:
         return
     except Exception as error:
-        fail(task, _first_line(error), trace=traceback.format_exc())
+        mark_failed(spec, _first_line(error), traceback=format_exc())
         return
-    if outcome is not None:
-        task.write(outcome)
+    if result is not None:
+        spec.write(result)
 
 
-def fail(task: Task, reason: str, *, trace: str = "") -> None:
-    """Write down that a cell failed; the rates that died stay known."""
-    task.write(replace(task.read(), state="failed", reason=reason, trace=trace))
+def mark_failed(spec: TrialSpec, reason: str, *, traceback: str = "") -> None:
+    """Write that a trial failed; the learning rates that diverged are kept."""
+    spec.write(replace(spec.read(), state="failed", reason=reason, traceback=traceback))
 
 
 def _first_line(error: Exception) -> str:
     return next(iter(str(error).strip().splitlines()), "") or type(error).__name__
 
 
-def _made(task: Task, device: torch.device) -> Outcome | None:
-    """The outcome; None if asked to stop."""
-    rung = _trained(task, device)
+def _run(spec: TrialSpec, device: torch.device) -> TrialResult | None:
+    """Return the result; None if asked to stop."""
+    rung = _train(spec, device)
     if rung is None:
         return None
     began = time.monotonic()
-    folder = task.run(rung.rate)
+    folder = spec.run(rung.rate)
     loaded = load(folder, device=device)
     loaded.network.eval()
-    data = _fewer(load_dataset(loaded.recipe.data, seed=loaded.recipe.train.seed), task.probed)
-    found = evidence(loaded, data, precision=loaded.recipe.train.precision, protocol=task.protocol)
+    data = _limit(load_dataset(loaded.recipe.data, seed=loaded.recipe.train.seed), spec.probe_images)
+    report = evidence(loaded, data, precision=loaded.recipe.train.precision, protocol=spec.protocol)
     facts: dict[str, object] = {"data": data.name, "limit": None, "images_digest": content_hash(data)}
-    keep(RunFolder(folder), loaded.step, found, facts)
+    keep(RunFolder(folder), loaded.step, report, facts)
     return replace(
-        task.read(),
+        spec.read(),
         state="done",
         reason="",
-        trace="",
+        traceback="",
         run=folder.name,
         training_seconds=rung.seconds,
         probing_seconds=time.monotonic() - began,
-        found=_findings(task, rung, found, loaded, data),
+        metrics=_metrics(spec, rung, report, loaded, data),
     )
 
 
-def _trained(task: Task, device: torch.device) -> Rung | None:
-    """The first rate from the largest on that the training survives; those that died are remembered.
+def _train(spec: TrialSpec, device: torch.device) -> Rung | None:
+    """Train at the largest learning rate that does not diverge; None if asked to stop.
 
-    None if asked to stop; raises RuntimeError if every rate dies, and what `start` raises.
+    Raises RuntimeError if every learning rate diverges, and what `start` raises.
     """
-    training, watch = pretraining(task.recipe, device), Watch(stop=_abandoned)
-    for rate in task.rates:
-        kept = task.read()
-        if rate in [rung.rate for rung in kept.rungs if rung.fate != "final"]:
+    training, watch = pretraining(spec.recipe, device), Watch(stop=_orphaned)
+    for rate in spec.learning_rates:
+        before = spec.read()
+        if rate in [rung.rate for rung in before.rungs if rung.fate != "final"]:
             continue
-        rung = climb(rate, task.run(rate), training=training, watch=watch)
+        rung = climb(rate, spec.run(rate), training=training, watch=watch)
         if rung is None:
             return None
-        others = tuple(each for each in kept.rungs if each.rate != rate)
-        task.write(replace(kept, state="not yet", reason="", trace="", rungs=(*others, rung)))
+        others = tuple(each for each in before.rungs if each.rate != rate)
+        spec.write(replace(before, state="not yet", reason="", traceback="", rungs=(*others, rung)))
         if rung.loss is not None:
             return rung
-    raise RuntimeError(f"the loss diverged at every rate from {task.rates[0]:g} down to {task.rates[-1]:g}")
+    first, last = spec.learning_rates[0], spec.learning_rates[-1]
+    raise RuntimeError(f"the loss diverged at every learning rate from {first:g} down to {last:g}")
 
 
-def _findings(task: Task, rung: Rung, found: Evidence, loaded: Loaded, data: ImageDataset) -> dict[str, Any]:
-    """All numbers of a cell: those of `Cell`, those of the untrained network, and what was measured."""
-    network, untrained = found.network, found.controls["untrained"]
-    block, encoding, depth = task.kind
-    cell = Cell(
+def _metrics(
+    spec: TrialSpec, rung: Rung, report: Evidence, loaded: Loaded, data: ImageDataset
+) -> dict[str, Any]:
+    """Return the fields of `Trial`, the baselines, and the other metrics."""
+    network, untrained = report.network, report.controls["untrained"]
+    block, encoding, depth = spec.architecture
+    trial = Trial(
         block=block,
         encoding=encoding,
         depth=depth,
         seed=loaded.recipe.train.seed,
         loss=float(rung.loss or 0.0),
-        accuracies=tuple(score.test for score in network.layers),
-        validations=tuple(score.validation for score in network.layers),
-        best=network.best,
+        test_accuracies=tuple(score.test for score in network.layers),
+        validation_accuracies=tuple(score.validation for score in network.layers),
+        best_layer=network.best,
     )
     return {
-        "cell": cell._asdict(),
+        "trial": trial._asdict(),
         "interval": [network.score.low, network.score.high],
         "untrained": [score.test for score in untrained.layers],
-        "untrained_best": untrained.best,
-        "raw_pixels": found.controls["raw pixels"].score.test,
+        "untrained_best_layer": untrained.best,
+        "raw_pixels": report.controls["raw pixels"].score.test,
         "majority": network.majority,
         "images": network.images,
-        "measured": measured(loaded, data.test.images),
+        "measurements": measure(loaded, data.test.images),
     }
 
 
-def _fewer(data: ImageDataset, probed: Mapping[str, int]) -> ImageDataset:
+def _limit(data: ImageDataset, images: Mapping[str, int]) -> ImageDataset:
     return replace(
         data,
-        train=data.train.first(probed["train"]),
-        validation=data.validation.first(probed["validation"]),
-        test=data.test.first(probed["test"]),
+        train=data.train.first(images["train"]),
+        validation=data.validation.first(images["validation"]),
+        test=data.test.first(images["test"]),
     )
 
 
-def _abandoned() -> bool:
-    """Whether the process that started this one is gone."""
+def _orphaned() -> bool:
+    """Return whether the process that started this one has ended."""
     parent = multiprocessing.parent_process()
     return parent is not None and not parent.is_alive()

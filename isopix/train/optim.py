@@ -39,6 +39,9 @@ class Adam(OptimizerSpec):
         betas = (self.beta1, self.beta2)
         return torch.optim.Adam(parameters, self.lr, betas, self.epsilon, fused=True)
 
+    def label(self) -> str:
+        return f"Adam, lr {self.learning_rate:g}, betas ({self.beta1:g}, {self.beta2:g})"
+
 
 @register("adamw")
 class AdamW(OptimizerSpec):
@@ -66,6 +69,10 @@ class AdamW(OptimizerSpec):
         ]
         betas = (self.beta1, self.beta2)
         return torch.optim.AdamW(groups, self.lr, betas, self.epsilon, fused=True)
+
+    def label(self) -> str:
+        betas = f"betas ({self.beta1:g}, {self.beta2:g})"
+        return f"AdamW, lr {self.learning_rate:g}, {betas}, weight decay {self.weight_decay:g}"
 
 
 def _check(spec: "Adam | AdamW") -> None:

@@ -43,6 +43,10 @@ class WarmupCosine(ScheduleSpec):
             return (step + 1) / warmup
         return 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1, steps - warmup)))
 
+    def label(self) -> str:
+        most = f"at most {100 * self.warmup_most:g} % of steps"
+        return f"{self.warmup_epochs:g}-epoch warmup ({most}), cosine decay to 0"
+
 
 @register("constant")
 class Constant(ScheduleSpec):
@@ -50,3 +54,6 @@ class Constant(ScheduleSpec):
 
     def factor(self, step: int, *, steps: int, epoch: int) -> float:
         return 1.0
+
+    def label(self) -> str:
+        return "constant"

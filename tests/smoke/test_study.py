@@ -36,9 +36,9 @@ def test_a_study_writes_claims_figures_and_a_page(isopix: Run, monkeypatch: pyte
         assert Path(f"bias/figures/figure-{number}.json").is_file()
     claims = json.loads(Path("bias/claims.json").read_text())["claims"]
     assert [claim["letter"] for claim in claims] == list("abcdefghij")
-    cells = json.loads(Path("bias/cells.json").read_text())["cells"]
-    assert {cell["state"] for cell in cells} == {"done"}
-    assert Path("bias/cells/mixer-pix2vec-1-seed-0/recipe.json").is_file()
+    trials = json.loads(Path("bias/trials.json").read_text())["trials"]
+    assert {trial["state"] for trial in trials} == {"done"}
+    assert Path("bias/trials/mixer-pix2vec-1-seed-0/recipe.json").is_file()
 
     monkeypatch.setattr(write_up, "draw", no_figures)
     Path("bias/report.html").unlink()
@@ -52,28 +52,28 @@ def test_a_failed_trial_is_reported_and_does_not_stop_the_others(
     isopix: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(write_up, "draw", no_figures)
-    Path("bias/cells/mixer-pix2vec-1-seed-0").mkdir(parents=True)
-    Path("bias/cells/mixer-pix2vec-1-seed-0/letter.txt").write_text("in the way")
+    Path("bias/trials/mixer-pix2vec-1-seed-0").mkdir(parents=True)
+    Path("bias/trials/mixer-pix2vec-1-seed-0/letter.txt").write_text("in the way")
     Path("bias/study.json").write_text(
         json.dumps(
             {
                 "scale": "tiny",
-                "cells": [["conv", "pix2vec", 1]],
+                "architectures": [["conv", "pix2vec", 1]],
                 "seeds": 1,
                 "data": "digits",
                 "settings": WORDS,
             }
         )
     )
-    Path("bias/outcomes").mkdir()
+    Path("bias/results").mkdir()
     code, out, err = isopix(*MICRO)
     assert code == 1
     assert "mixer-pix2vec-1-seed-0: failed: folder" in out
     assert err.startswith("isopix: 1 of 3 trials failed; retry with: isopix study inductive-bias")
-    cells = json.loads(Path("bias/cells.json").read_text())["cells"]
-    assert sorted(cell["state"] for cell in cells) == ["done", "done", "failed"]
+    trials = json.loads(Path("bias/trials.json").read_text())["trials"]
+    assert sorted(trial["state"] for trial in trials) == ["done", "done", "failed"]
     assert "is not empty" in Path("bias/report.html").read_text()
-    Path("bias/cells/mixer-pix2vec-1-seed-0/letter.txt").unlink()
+    Path("bias/trials/mixer-pix2vec-1-seed-0/letter.txt").unlink()
     code, out, err = isopix(*MICRO)
     assert code == 0, err
     assert "1/1  mixer-pix2vec-1-seed-0: " in out
@@ -88,7 +88,7 @@ def test_a_stopped_study_saves_and_the_same_command_resumes_it(
     command = [sys.executable, "-m", "isopix.cli.main", *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 100
-        while not list(Path("bias").glob("cells/*-0/checkpoints/step-*4")) and time.monotonic() < deadline:
+        while not list(Path("bias").glob("trials/*-0/checkpoints/step-*4")) and time.monotonic() < deadline:
             time.sleep(0.01)
         process.send_signal(signal.SIGTERM)
         out, _ = process.communicate()
@@ -98,7 +98,7 @@ def test_a_stopped_study_saves_and_the_same_command_resumes_it(
     code, out, err = isopix(*words)
     assert code == 0, err
     assert "2/2  conv-pix2vec-1-seed-1: " in out
-    notes = Path("bias/cells/conv-pix2vec-1-seed-0/log.jsonl").read_text().splitlines()
+    notes = Path("bias/trials/conv-pix2vec-1-seed-0/log.jsonl").read_text().splitlines()
     steps = [json.loads(line)["step"] for line in notes if json.loads(line)["kind"] == "train"]
     assert steps == sorted(set(steps))
     assert steps[-1] == 80
@@ -106,8 +106,8 @@ def test_a_stopped_study_saves_and_the_same_command_resumes_it(
 
 def test_errors_are_reported_and_nothing_is_written(isopix: Run) -> None:
     for words, message in (
-        ([*STUDY, "--trials", "axial-*"], "no cell of scale 'tiny' is named like 'axial-*'"),
-        ([*STUDY, "--report-only"], "bias holds no study; isopix study makes one"),
+        ([*STUDY, "--trials", "axial-*"], "no trial of scale 'tiny' matches 'axial-*'"),
+        ([*STUDY, "--report-only"], "bias is not a study; isopix study makes one"),
         ([*STUDY, "stepps=3"], "unknown setting 'stepps'"),
         ([*STUDY, "--scale", "huge"], "--scale is 'huge'; allowed: tiny, small, paper"),
         ([*STUDY, "--jobs", "0"], "--jobs is 0; allowed: 1 or more"),

@@ -61,6 +61,9 @@ class Axial(BlockSpec):
             bias=self.bias,
         )
 
+    def label(self) -> str:
+        return self._half().label().replace("transformer", "axial attention", 1)
+
 
 class AxialBlock(nn.Module):
     def __init__(self, grid: Grid, rows: TransformerBlock, cols: TransformerBlock):

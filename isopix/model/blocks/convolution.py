@@ -43,6 +43,9 @@ class Convolution(BlockSpec):
         taps = len(CAUSAL_TAPS if causal else TAPS)
         return grid.positions * 2 * 2 * taps * width * width
 
+    def label(self) -> str:
+        return f"two 3 × 3 convolutions, {self.norm.label()}, GELU"
+
 
 class ConvolutionBlock(nn.Module):
     def __init__(self, spec: Convolution, grid: Grid, width: int, causal: bool):

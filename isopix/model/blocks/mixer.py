@@ -48,6 +48,10 @@ class Mixer(BlockSpec):
         weights = (self.units or positions) * (positions + 1 if causal else 2 * positions)
         return 2 * width * weights + 4 * positions * self.expansion * width * width
 
+    def label(self) -> str:
+        tokens = f"{self.units} hidden units" if self.units else "1x"
+        return f"MLP-Mixer, token MLP {tokens}, channel MLP {self.expansion}x, {self.norm.label()}, GELU"
+
 
 class MixerBlock(nn.Module):
     def __init__(self, spec: Mixer, grid: Grid, width: int, causal: bool):

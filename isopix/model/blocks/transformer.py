@@ -55,6 +55,11 @@ class Transformer(BlockSpec):
         matrices = 2 * width * width * (4 + 2 * self.expansion)
         return int(grid.positions * (matrices + 4 * seen * width))
 
+    def label(self) -> str:
+        activation = {"quick_gelu": "QuickGELU", "gelu": "GELU"}[self.activation]
+        size = f"{self.heads} head{'s' * (self.heads != 1)}, MLP {self.expansion}x"
+        return f"transformer, {size}, {self.norm.label()}, {activation}"
+
 
 class TransformerBlock(nn.Module):
     def __init__(self, spec: Transformer, width: int, causal: bool):

@@ -40,6 +40,9 @@ class Patches(EachPatch):
     def build(self, codec: Codec, width: int) -> "PatchStem":
         return PatchStem(nn.Flatten(), CHANNELS * codec.patch_size**2, codec, width)
 
+    def label(self) -> str:
+        return "linear patch embedding"
+
 
 @register("convolved_patches")
 class ConvolvedPatches(EachPatch):
@@ -62,6 +65,9 @@ class ConvolvedPatches(EachPatch):
             layers += [Standardised(inputs, outputs, 3, stride=2), Rectified(outputs)]
             side, inputs = -(-side // 2), outputs
         return PatchStem(nn.Sequential(*layers, nn.Flatten()), inputs * side * side, codec, width)
+
+    def label(self) -> str:
+        return f"convolutional patch embedding, {self.channels} channels"
 
 
 class PatchStem(nn.Module):

@@ -53,6 +53,9 @@ class Fourier(StemSpec):
         """None: each value is embedded once, and looked up."""
         return 0
 
+    def label(self) -> str:
+        return f"{self.frequencies} random Fourier features per channel, sigma {self.sigma:g}"
+
 
 @register("continuous")
 class Continuous(StemSpec):
@@ -71,6 +74,9 @@ class Continuous(StemSpec):
     def flops(self, codec: Codec, width: int) -> int:
         """None: each value is embedded once, and looked up."""
         return 0
+
+    def label(self) -> str:
+        return "linear embedding of the three channels"
 
 
 class FourierFeatures(nn.Module):

@@ -42,6 +42,9 @@ class ResNet(EachPatch):
                 inputs = WIDER * inner
         return PatchStem(nn.Sequential(*layers, Rectified(inputs), Mean()), inputs, codec, width)
 
+    def label(self) -> str:
+        return f"ResNet patch embedding, stages {'-'.join(map(str, self.stages))}, {self.channels} channels"
+
 
 class Bottleneck(nn.Module):
     """x + conv3(f(conv2(f(conv1(f(x)))))), f a norm and a ReLU; conv2 is 3 x 3, the others 1 x 1.

@@ -28,6 +28,9 @@ class Codes(StemSpec):
         """None: looking up is no arithmetic."""
         return 0
 
+    def label(self) -> str:
+        return "token embedding"
+
 
 class CodeEmbedding(nn.Module):
     """parts_iq = table_q[code_iq]."""

@@ -1,234 +1,234 @@
-"""On the Bias Against Inductive Biases (Cazenavette and Lucey 2021): ten claims, judged by a study's cells.
+"""The ten claims of "On the Bias Against Inductive Biases" (Cazenavette and Lucey 2021), tested by trials.
 
-The paper prints no table: its claims are the shapes of scatter plots. Each is taken apart into numbers that
-ought to be positive, computed for each seed on its own between networks that are equal in all else; the
-spread of a number is that over seeds. Which layer or network is the best is chosen by validation images and
-told by test images. Words such as "by far" are not judged. Where a study has no network of the paper's depth,
-its deepest stands for it, and the text says so.
+The paper has no table: its claims are the shapes of scatter plots. Each is split into contrasts that are
+positive if it is true, computed per seed between networks that are equal in everything else. The best layer
+or network is chosen on validation images and evaluated on test images. Words such as "by far" are not tested.
+Where a study has no network of the paper's depth, its deepest one is used and named.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from statistics import mean
 from typing import NamedTuple
 
-from isopix.studies.claim_tests import Evidence, Finding, Measured, Part
+from isopix.plots.study import TrialGroup
+from isopix.studies.claim_tests import ClaimResult, Contrast, Measurements, StudyEvidence
 from isopix.studies.inductive_bias.regression import at_fixed_loss, loss_and_accuracy, of_doubling
-from isopix.studies.inductive_bias.trials import Cell, Group, groups
+from isopix.studies.inductive_bias.trials import Trial, group_trials
 
-STRONG = 0.7  # a rank correlation that is called strong
-Value = Callable[[Cell], float | None]
+STRONG = 0.7  # a strong rank correlation
+Value = Callable[[Trial], float | None]
 
 
 class Claim(NamedTuple):
-    """What the paper says, where, and how cells judge it."""
+    """A statement of the paper, its place there, and its contrasts."""
 
     letter: str
     text: str
     source: str
-    judge: Callable[[Evidence], Iterable[Part]]
+    test: Callable[[StudyEvidence], Iterable[Contrast]]
 
 
-def findings(cells: Sequence[Cell], measured: Measured) -> list[Finding]:
-    """All ten claims, by the cells that are there; what is missing leaves a claim undecided."""
-    evidence = Evidence(cells, measured)
-    return [Finding(each.letter, each.text, each.source, tuple(each.judge(evidence))) for each in CLAIMS]
+def claim_results(trials: Sequence[Trial], measurements: Measurements) -> list[ClaimResult]:
+    """Return the results of all ten claims; missing trials leave a claim undecided."""
+    evidence = StudyEvidence(trials, measurements)
+    return [ClaimResult(each.letter, each.text, each.source, tuple(each.test(evidence))) for each in CLAIMS]
 
 
-def _blocks(evidence: Evidence) -> Iterable[Part]:
+def _blocks(evidence: StudyEvidence) -> Iterable[Contrast]:
     pairs = [("conv", "mixer"), ("mixer", "transformer-1")]
-    if any(cell.block == "transformer-4" for cell in evidence.cells):
+    if any(trial.block == "transformer-4" for trial in evidence.trials):
         pairs.append(("mixer", "transformer-4"))
     for better, worse in pairs:
-        yield _difference(evidence, f"loss of {worse} above {better}", (worse, better), _loss, "nats")
-        yield _difference(evidence, f"accuracy of {better} above {worse}", (better, worse), _points, "points")
+        yield _difference(evidence, f"loss: {worse} minus {better}", (worse, better), _loss, "nats")
+        yield _difference(evidence, f"accuracy: {better} minus {worse}", (better, worse), _points, "points")
 
 
-def _correlation(evidence: Evidence) -> Iterable[Part]:
+def _correlation(evidence: StudyEvidence) -> Iterable[Contrast]:
     found = [loss_and_accuracy(each) for each in _by_seed(evidence)]
     rho = tuple(-each.spearman.rho for each in found if each is not None)
-    yield Part(f"rank correlation with the loss, turned, above {STRONG:g}", "", rho, STRONG)
+    yield Contrast(f"negative rank correlation with the loss minus {STRONG:g}", "", rho, STRONG)
 
 
-def _equal_loss(evidence: Evidence) -> Iterable[Part]:
+def _equal_loss(evidence: StudyEvidence) -> Iterable[Contrast]:
     for better, worse in (("continuous", "fourier"), ("fourier", "pix2vec")):
         found = [at_fixed_loss(each, better, worse) for each in _by_seed(evidence)]
         values = tuple(100 * each.value for each in found if each is not None)
-        yield Part(f"accuracy of {better} above {worse} at equal loss", "points", values)
+        yield Contrast(f"accuracy at equal loss: {better} minus {worse}", "points", values)
 
 
-def _best(evidence: Evidence) -> Iterable[Part]:
+def _best(evidence: StudyEvidence) -> Iterable[Contrast]:
     losses, accuracies = [], []
-    for seed in evidence.whole:
-        cells = evidence.of(seed).values()
-        own = [cell for cell in cells if cell.encoding == "pix2vec"]
-        others = [cell for cell in cells if cell.encoding != "pix2vec"]
+    for seed in evidence.complete_seeds:
+        trials = evidence.of(seed).values()
+        own = [trial for trial in trials if trial.encoding == "pix2vec"]
+        others = [trial for trial in trials if trial.encoding != "pix2vec"]
         if own and others:
-            losses.append(min(cell.loss for cell in others) - min(cell.loss for cell in own))
-            best, other = (max(those, key=lambda cell: cell.validation) for those in (own, others))
+            losses.append(min(trial.loss for trial in others) - min(trial.loss for trial in own))
+            best, other = (max(group, key=lambda trial: trial.validation_accuracy) for group in (own, others))
             accuracies.append(_points(best) - _points(other))
-    yield Part("lowest loss without pix2vec above that with it", "nats", tuple(losses))
-    yield Part("accuracy of the best with pix2vec above that without it", "points", tuple(accuracies))
+    yield Contrast("lowest loss: without pix2vec minus with it", "nats", tuple(losses))
+    yield Contrast("best accuracy: with pix2vec minus without it", "points", tuple(accuracies))
 
 
-def _depth(evidence: Evidence) -> Iterable[Part]:
-    def of_twice(value: Callable[[Group], float]) -> tuple[float, ...]:
+def _depth(evidence: StudyEvidence) -> Iterable[Contrast]:
+    def of_twice(value: Callable[[TrialGroup], float]) -> tuple[float, ...]:
         found = (of_doubling(each, value) for each in _by_seed(evidence))
         return tuple(each.value for each in found if each is not None)
 
-    yield Part("what twice the depth takes off the loss", "nats", of_twice(lambda group: -group.loss.mean))
-    yield Part(
-        "what twice the depth adds to the accuracy",
+    yield Contrast("loss reduction per doubling of depth", "nats", of_twice(lambda group: -group.loss.mean))
+    yield Contrast(
+        "accuracy gain per doubling of depth",
         "points",
         of_twice(lambda group: 100 * group.accuracy.mean),
     )
 
 
-def _middle(evidence: Evidence) -> Iterable[Part]:
+def _middle(evidence: StudyEvidence) -> Iterable[Contrast]:
     depth = evidence.deepest("conv", 6)
 
     def above(end: int) -> Value:
-        def value(cell: Cell) -> float | None:
-            best = max(range(1, cell.depth), key=cell.validations.__getitem__, default=None)
-            return None if best is None else 100 * (cell.accuracies[best] - cell.accuracies[end])
+        def value(trial: Trial) -> float | None:
+            best = max(range(1, trial.depth), key=trial.validation_accuracies.__getitem__, default=None)
+            return None if best is None else 100 * (trial.test_accuracies[best] - trial.test_accuracies[end])
 
         return value
 
     for text, end in (("last", -1), ("first", 0)):
-        values = _means(evidence, lambda cell: cell.block == "conv" and cell.depth == depth, above(end))
-        yield Part(f"best inner layer of conv-{depth} above its {text}", "points", values)
+        values = _means(evidence, lambda trial: trial.block == "conv" and trial.depth == depth, above(end))
+        yield Contrast(f"conv-{depth}: best inner layer minus {text} layer", "points", values)
 
 
-def _mixers(evidence: Evidence) -> Iterable[Part]:
+def _mixers(evidence: StudyEvidence) -> Iterable[Contrast]:
     depth = evidence.deepest("mixer", 6)
     yield from _at_layers(evidence, ("mixer", depth), ("fourier", "continuous"), range(depth + 1))
     pairs = _pairs(evidence, ("mixer", depth), ("fourier", "pix2vec"))
-    yield Part(
-        f"mixer-{depth}, best layers: fourier above pix2vec",
+    yield Contrast(
+        f"mixer-{depth}, best layers: fourier minus pix2vec",
         "points",
         tuple(_points(one) - _points(other) for one, other in pairs),
     )
-    yield Part(
-        f"mixer-{depth}, range over layers: fourier above pix2vec",
+    yield Contrast(
+        f"mixer-{depth}, range over layers: fourier minus pix2vec",
         "points",
         tuple(_range(one) - _range(other) for one, other in pairs),
     )
 
 
-def _transformers(evidence: Evidence) -> Iterable[Part]:
+def _transformers(evidence: StudyEvidence) -> Iterable[Contrast]:
     depth = evidence.deepest("transformer-1", 6)
     for other in ("fourier", "continuous"):
         yield from _at_layers(evidence, ("transformer-1", depth), ("pix2vec", other), range(depth))
 
 
-def _preservation(evidence: Evidence) -> Iterable[Part]:
+def _preservation(evidence: StudyEvidence) -> Iterable[Contrast]:
     depth = min(evidence.deepest(block, 3) for block in ("conv", "mixer", "transformer-1"))
 
-    def red(cell: Cell) -> float | None:
-        channels = evidence.number(cell, "preservation")
-        of_it = cell.depth == depth and cell.encoding == "pix2vec" and channels is not None
+    def red(trial: Trial) -> float | None:
+        channels = evidence.measurement(trial, "preservation")
+        of_it = trial.depth == depth and trial.encoding == "pix2vec" and channels is not None
         return channels[0] if of_it else None
 
     for better, worse in (("conv", "mixer"), ("mixer", "transformer-1")):
-        text = f"distance kept of red: {better}-{depth} above {worse}-{depth}"
+        text = f"distance preservation of red: {better}-{depth} minus {worse}-{depth}"
         yield _difference(evidence, text, (better, worse), red, "")
 
 
-def _reconstructions(evidence: Evidence) -> Iterable[Part]:
-    def colours(name: str) -> Value:
-        def value(cell: Cell) -> float | None:
-            errors = evidence.number(cell, "colours")
+def _reconstructions(evidence: StudyEvidence) -> Iterable[Contrast]:
+    def color_error(name: str) -> Value:
+        def value(trial: Trial) -> float | None:
+            errors = evidence.measurement(trial, "color_error")
             return None if errors is None else 100 * errors[name]
 
         return value
 
     pairs = (
-        ("error of mixer above conv", ("mixer", "conv"), "whole", "% of range"),
-        ("error of transformer-1 above mixer", ("transformer-1", "mixer"), "whole", "% of range"),
+        ("error: mixer minus conv", ("mixer", "conv"), "whole", "% of range"),
+        ("error: transformer-1 minus mixer", ("transformer-1", "mixer"), "whole", "% of range"),
         (
-            "palette error of transformer-1 above mixer",
+            "palette error: transformer-1 minus mixer",
             ("transformer-1", "mixer"),
             "palette",
             "% of range",
         ),
         (
-            "misplaced share of mixer above transformer-1",
+            "misplaced fraction: mixer minus transformer-1",
             ("mixer", "transformer-1"),
             "misplaced",
             "%",
         ),
     )
     for text, blocks, name, unit in pairs:
-        yield _difference(evidence, text, blocks, colours(name), unit)
+        yield _difference(evidence, text, blocks, color_error(name), unit)
 
 
-def _loss(cell: Cell) -> float:
-    return cell.loss
+def _loss(trial: Trial) -> float:
+    return trial.loss
 
 
-def _points(cell: Cell) -> float:
-    return 100 * cell.accuracy
+def _points(trial: Trial) -> float:
+    return 100 * trial.test_accuracy
 
 
-def _difference(evidence: Evidence, text: str, blocks: tuple[str, str], value: Value, unit: str) -> Part:
-    """For each seed the mean of `value` of the first block minus that of the second, over cells that are
-    equal in encoding and depth.
+def _difference(
+    evidence: StudyEvidence, text: str, blocks: tuple[str, str], value: Value, unit: str
+) -> Contrast:
+    """Return per seed the mean of `value` of the first block minus that of the second, over trials with the
+    same encoding and depth.
     """
 
-    def above(cell: Cell) -> float | None:
-        mate = evidence.of(cell.seed).get((blocks[1], cell.encoding, cell.depth))
-        own, other = value(cell), None if mate is None else value(mate)
+    def above(trial: Trial) -> float | None:
+        mate = evidence.of(trial.seed).get((blocks[1], trial.encoding, trial.depth))
+        own, other = value(trial), None if mate is None else value(mate)
         return None if own is None or other is None else own - other
 
-    return Part(text, unit, _means(evidence, lambda cell: cell.block == blocks[0], above))
+    return Contrast(text, unit, _means(evidence, lambda trial: trial.block == blocks[0], above))
 
 
-def _means(evidence: Evidence, wanted: Callable[[Cell], bool], value: Value) -> tuple[float, ...]:
-    """For each seed the mean of `value` over the cells that are wanted and have one; seeds with fewer of them
-    than others are left out.
-    """
+def _means(evidence: StudyEvidence, selected: Callable[[Trial], bool], value: Value) -> tuple[float, ...]:
+    """Return per seed the mean of `value` over the selected trials; seeds with fewer values are left out."""
     found = []
     for seed in evidence.seeds:
-        values = (value(cell) for cell in evidence.of(seed).values() if wanted(cell))
+        values = (value(trial) for trial in evidence.of(seed).values() if selected(trial))
         found.append([each for each in values if each is not None])
     most = max(map(len, found), default=0)
     return tuple(mean(values) for values in found if values and len(values) == most)
 
 
-def _by_seed(evidence: Evidence) -> list[list[Group]]:
-    """The cells of each whole seed, as groups of one."""
-    return [groups(list(evidence.of(seed).values())) for seed in evidence.whole]
+def _by_seed(evidence: StudyEvidence) -> list[list[TrialGroup]]:
+    """Return the trials of each complete seed, as groups of one."""
+    return [group_trials(list(evidence.of(seed).values())) for seed in evidence.complete_seeds]
 
 
 def _at_layers(
-    evidence: Evidence, network: tuple[str, int], encodings: tuple[str, str], layers: Iterable[int]
-) -> Iterable[Part]:
-    """How much more accurate a layer is with the first encoding, a part for each layer: the least of several
-    uncertain numbers is negative sooner than any of them.
+    evidence: StudyEvidence, network: tuple[str, int], encodings: tuple[str, str], layers: Iterable[int]
+) -> Iterable[Contrast]:
+    """Yield the accuracy of the first encoding minus that of the second, a contrast for each layer: the
+    minimum of several uncertain numbers would be negative too often.
     """
     pairs = _pairs(evidence, network, encodings)
     for layer in layers:
-        yield Part(
-            f"{network[0]}-{network[1]}, layer {layer}: {encodings[0]} above {encodings[1]}",
+        yield Contrast(
+            f"{network[0]}-{network[1]}, layer {layer}: {encodings[0]} minus {encodings[1]}",
             "points",
-            tuple(100 * (one.accuracies[layer] - other.accuracies[layer]) for one, other in pairs),
+            tuple(100 * (one.test_accuracies[layer] - other.test_accuracies[layer]) for one, other in pairs),
         )
 
 
 def _pairs(
-    evidence: Evidence, network: tuple[str, int], encodings: tuple[str, str]
-) -> list[tuple[Cell, Cell]]:
-    """For each seed that has both, the networks of that block and depth with either encoding."""
-    (block, depth), found = network, list[tuple[Cell, Cell]]()
-    for cells in map(evidence.of, evidence.seeds):
-        one, other = (cells.get((block, encoding, depth)) for encoding in encodings)
+    evidence: StudyEvidence, network: tuple[str, int], encodings: tuple[str, str]
+) -> list[tuple[Trial, Trial]]:
+    """Return per seed the networks of a block and depth with either encoding, if both are there."""
+    (block, depth), found = network, list[tuple[Trial, Trial]]()
+    for trials in map(evidence.of, evidence.seeds):
+        one, other = (trials.get((block, encoding, depth)) for encoding in encodings)
         if one is not None and other is not None:
             found.append((one, other))
     return found
 
 
-def _range(cell: Cell) -> float:
-    """Of the accuracies of all layers, in per cent."""
-    return 100 * (max(cell.accuracies) - min(cell.accuracies))
+def _range(trial: Trial) -> float:
+    """Return the range of the test accuracies of all layers, in percentage points."""
+    return 100 * (max(trial.test_accuracies) - min(trial.test_accuracies))
 
 
 CLAIMS = (
@@ -241,13 +241,13 @@ CLAIMS = (
     Claim("b", "The lower the loss, the better the probe, over all networks.", "section 5.1", _correlation),
     Claim(
         "c",
-        "At equal loss, continuous input serves classes best, then Fourier features, then pix2vec.",
+        "At equal loss, continuous input has the best probe accuracy, then Fourier features, then pix2vec.",
         "figure 4",
         _equal_loss,
     ),
     Claim("d", "The best network in both uses pix2vec.", "section 5.2", _best),
     Claim("e", "Deeper networks are better.", "figure 6", _depth),
-    Claim("f", "Convolutions are best probed in the middle of the network.", "figure 6", _middle),
+    Claim("f", "In convolutions the middle layers have the best probe accuracy.", "figure 6", _middle),
     Claim(
         "g",
         "In a mixer of 6 blocks Fourier features beat continuous input at every layer, and pix2vec is "
@@ -263,14 +263,14 @@ CLAIMS = (
     ),
     Claim(
         "i",
-        "pix2vec keeps most distance in convolutions, less in mixers, and hardly any in transformers.",
+        "pix2vec preserves distance most in convolutions, less in mixers, and hardly in transformers.",
         "figure 5",
         _preservation,
     ),
     Claim(
         "j",
-        "Convolutions reconstruct almost perfectly, mixers misplace the right colours, and transformers "
-        "take wrong ones.",
+        "Convolutions reconstruct almost perfectly, mixers misplace the right colors, and transformers "
+        "predict wrong ones.",
         "figure 1",
         _reconstructions,
     ),

@@ -1,258 +1,224 @@
-"""The paper's seven figures, and the biases of its three sorts of blocks, drawn from the cells of a study."""
+"""The paper's seven figures and the inductive biases of its blocks, drawn from the trials of a study."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from markupsafe import Markup
 
-from isopix.analysis import similarity
-from isopix.analysis.inductive_biases import InductiveBiases, measure_inductive_biases
-from isopix.analysis.similarity import LevelSimilarity
+from isopix.analysis import inductive_biases, similarity
+from isopix.analysis.inductive_biases import Biases
+from isopix.analysis.similarity import Encoding
 from isopix.core.random import generator
-from isopix.data.dataset import load_dataset
+from isopix.data.dataset import load as load_images
 from isopix.generate.reconstruct import Reconstruction
 from isopix.model.stems import Fourier
 from isopix.plots import encodings, images, study, style, svg
 from isopix.plots import inductive_biases as bias_plots
-from isopix.report.gallery import embed
+from isopix.plots.study import TrialGroup
+from isopix.report.gallery import image_tag
+from isopix.report.section import Chart
 from isopix.runs.load import Loaded, load
 from isopix.storage.atomic import write_json
-from isopix.studies.inductive_bias.metrics import BIASED, reconstructed
-from isopix.studies.inductive_bias.page import Shown
+from isopix.studies.inductive_bias.metrics import BIAS_IMAGES, reconstruct_masked
 from isopix.studies.inductive_bias.regression import loss_and_accuracy
-from isopix.studies.inductive_bias.trials import Cell, Group, groups
+from isopix.studies.inductive_bias.trials import Trial, group_trials
 
 SIGMAS = (0.1, 0.3, 1.0, 3.0)
-DEPTH = 3  # blocks of the networks that are shown (the paper's figure 5)
-LAYERED = 6  # blocks of those whose layers are shown by encoding, at most (the paper's figure 7)
-PICTURED = 6  # images
+DEPTH = 3  # of the example networks (the paper's figure 5)
+LAYERS_DEPTH = 6  # largest depth whose layers are shown by encoding (the paper's figure 7)
+NUM_PICTURES = 6
 
 
-class Network(NamedTuple):
-    """A network that stands for its block."""
+class BlockExample(NamedTuple):
+    """A network that represents its block."""
 
     block: str
     loaded: Loaded
     reconstruction: Reconstruction
-    encoding: LevelSimilarity  # of red
-    biases: InductiveBiases
+    encoding: Encoding  # of red
+    biases: Biases
 
 
-def draw(cells: Mapping[Path, Cell], out: Path) -> list[Shown]:
-    """Draw every figure for which there are cells, by their run folders, and save each in `out` as .png, .svg
-    and, with its numbers, .json.
+def draw(trials: Mapping[Path, Trial], out: Path) -> list[Chart]:
+    """Draw every figure that the trials (by run folder) allow, save each in `out` as .png, .svg and .json,
+    and return them.
     """
-    album, there = _Album(out), groups(list(cells.values()))
-    shown = list(_networks(cells))
-    if shown:
-        album.reconstructions(shown)
+    album, groups = _Album(out), group_trials(list(trials.values()))
+    examples = list(_examples(trials))
+    if examples:
+        album.reconstructions(examples)
     album.encodings()
-    if there:
-        album.losses(there)
-    if shown:
-        album.learnt(shown)
-    if any(group.block == "conv" for group in there):
-        album.depths(there)
-    layered = [group for group in there if group.depth <= LAYERED]
-    blocks = [block for block in ("mixer", "transformer-1") if any(each.block == block for each in layered)]
+    if groups:
+        album.losses(groups)
+    if examples:
+        album.learned_encodings(examples)
+    if any(group.block == "conv" for group in groups):
+        album.depths(groups)
+    shallow = [group for group in groups if group.depth <= LAYERS_DEPTH]
+    blocks = [block for block in ("mixer", "transformer-1") if any(each.block == block for each in shallow)]
     if blocks:
-        album.layers(layered, blocks)
-    if shown:
-        album.biases(shown)
-    return album.shown
+        album.layers(shallow, blocks)
+    if examples:
+        album.biases(examples)
+    return album.charts
 
 
-def _networks(cells: Mapping[Path, Cell]) -> Iterator[Network]:
-    """Of every block a pix2vec network of the first seed, of the largest depth up to three that all have."""
-    own = {run: cell for run, cell in cells.items() if cell.encoding == "pix2vec" and cell.depth <= DEPTH}
-    blocks = list(dict.fromkeys(cell.block for cell in own.values()))
-    depths = [{cell.depth for cell in own.values() if cell.block == block} for block in blocks]
+def _examples(trials: Mapping[Path, Trial]) -> Iterator[BlockExample]:
+    """Yield a pix2vec network of the first seed per block, of the largest depth up to DEPTH that all blocks "
+    "have."""
+    own = {
+        run: trial for run, trial in trials.items() if trial.encoding == "pix2vec" and trial.depth <= DEPTH
+    }
+    blocks = list(dict.fromkeys(trial.block for trial in own.values()))
+    depths = [{trial.depth for trial in own.values() if trial.block == block} for block in blocks]
     shared = set.intersection(*depths) if depths else set()
     for block in blocks if shared else ():
         runs = {
-            cell.seed: run for run, cell in own.items() if cell.block == block and cell.depth == max(shared)
+            trial.seed: run
+            for run, trial in own.items()
+            if trial.block == block and trial.depth == max(shared)
         }
-        yield _network(block, runs[min(runs)])
+        yield _example(block, runs[min(runs)])
 
 
-def _network(block: str, run: Path) -> Network:
+def _example(block: str, run: Path) -> BlockExample:
     loaded = load(run, device=torch.device("cpu"))
     loaded.network.eval()
     recipe, backbone = loaded.recipe, loaded.network.backbone
-    pictures = load_dataset(recipe.data, seed=recipe.train.seed).test.images
-    stem: Any = backbone.stem  # torch's own type forgets its methods
-    return Network(
+    pictures = load_images(recipe.data, seed=recipe.train.seed).test.images
+    stem: Any = backbone.stem  # torch's own type hides its methods
+    return BlockExample(
         block,
         loaded,
-        reconstructed(loaded.network, pictures[:PICTURED], seed=0),
-        similarity.stem_similarity(stem.vectors())[0],
-        measure_inductive_biases(backbone, pictures[:BIASED], generator(0, "biases")),
+        reconstruct_masked(loaded.network, pictures[:NUM_PICTURES], seed=0),
+        similarity.of_stem(stem.vectors())[0],
+        inductive_biases.measure(backbone, pictures[:BIAS_IMAGES], generator(0, "biases")),
     )
 
 
 class _Album:
-    """Saves figures one after another, and keeps them as a page shows them."""
+    """Saves figures and collects them as charts of the page."""
 
     def __init__(self, out: Path):
-        self.out, self.shown = out, list[Shown]()
+        self.out, self.charts = out, list[Chart]()
 
     def add(self, title: str, name: str, drawn: Any, numbers: Mapping[str, Any], caption: str) -> None:
-        style.write_figure(drawn, self.out / name, numbers)
-        self.shown.append(Shown(title, svg.svg_markup(drawn, name, caption), caption))
+        style.save(drawn, self.out / name, numbers)
+        self.charts.append(Chart(svg.markup(drawn, name, caption), caption, "chart wide-chart", title))
 
-    def reconstructions(self, networks: Sequence[Network]) -> None:
-        picture = images.comparison_grid(
-            {study.display_name(each.block): each.reconstruction for each in networks}
-        )
+    def reconstructions(self, networks: Sequence[BlockExample]) -> None:
+        picture = images.compared({study.named(each.block): each.reconstruction for each in networks})
         caption = (
-            "Figure 1. Test images, what was shown of them with hidden pixels in mauve, and what networks of "
-            f"{_size(networks)} put there: {_exact(networks)} of the hidden levels are named exactly."
+            "Figure 1. Test images, inputs with masked pixels in mauve, and reconstructions by networks of "
+            f"{_size(networks)}; exactly predicted levels: {_exact(networks)}."
         )
         path = self.out / "figure-1.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         picture.save(path)
         exact = {each.block: each.reconstruction.accuracy for each in networks}
         write_json(path.with_suffix(".json"), {"kind": "figure", "exact": exact})
-        source = embed(path.read_bytes())
-        drawing = Markup('<img src="{}" width="{}" height="{}" alt="{}">').format(
-            source, picture.width // 2, picture.height // 2, caption
-        )
-        self.shown.append(Shown("Reconstructions", drawing, caption))
+        tag = image_tag(path.read_bytes(), caption)
+        self.charts.append(Chart(tag, caption, "chart wide-chart", "Reconstructions"))
 
     def encodings(self) -> None:
         draws = torch.randn(Fourier().frequencies, generator=generator(0, "figure"))
         named = {
-            "one-hot": similarity.one_hot_similarity(),
-            "Fourier, σ = 1": similarity.fourier_similarity(draws),
-            "continuous": similarity.continuous_similarity(),
+            "one-hot": similarity.one_hot(),
+            "Fourier, σ = 1": similarity.fourier(draws),
+            "continuous": similarity.continuous(),
         }
         caption = (
-            "Figure 2. How alike two levels of a channel are before anything is learnt, 0 at the top left. "
-            "Of continuous levels, whose cosine would say nothing, 1 − |p − q| / 255 is shown."
+            "Figure 2. Cosine similarity of two levels of a channel before training, 0 at the top left. "
+            "For continuous levels 1 − |p − q| / 255 is shown instead."
         )
-        self.add("Encodings", "figure-2", encodings.plot_level_similarity(named), _told(named), caption)
-        swept = {f"σ = {sigma:g}": similarity.fourier_similarity(sigma * draws) for sigma in SIGMAS}
+        self.add("Encodings", "figure-2", encodings.similarities(named), _encodings(named), caption)
+        swept = {f"σ = {sigma:g}": similarity.fourier(sigma * draws) for sigma in SIGMAS}
         caption = (
-            "Figure 3. Fourier features of the same draws times σ: a small σ keeps all distances and adds "
-            "hardly a dimension, a large one tells all levels apart and keeps the distance of near ones."
+            "Figure 3. Fourier features with the same frequencies times σ: a small σ preserves all distances "
+            "in few dimensions, a large one separates all levels and preserves small distances only."
         )
-        self.add(
-            "Fourier features", "figure-3", encodings.plot_level_similarity(swept), _told(swept), caption
-        )
+        self.add("Fourier features", "figure-3", encodings.similarities(swept), _encodings(swept), caption)
 
-    def losses(self, there: Sequence[Group]) -> None:
-        found = loss_and_accuracy(there)
-        rho = (
-            "" if found is None else f" Their rank correlation is {found.spearman.rho:.2f}.".replace("-", "−")
-        )
+    def losses(self, groups: Sequence[TrialGroup]) -> None:
+        found = loss_and_accuracy(groups)
+        rho = "" if found is None else f" Rank correlation {found.spearman.rho:.2f}.".replace("-", "−")
         caption = (
-            "Figure 4. Accuracy of the layer that validation chose against the loss at the end of training, "
-            f"a point for each kind of network, bars a deviation over seeds.{rho}"
+            "Figure 4. Accuracy of the layer chosen on validation images against the final loss, a point per "
+            f"architecture; bars: one standard deviation over seeds.{rho}"
         )
-        self.add(
-            "Loss and accuracy",
-            "figure-4",
-            study.plot_study_loss(_study_points(there)),
-            _points(there),
-            caption,
-        )
+        self.add("Loss and accuracy", "figure-4", study.against_loss(groups), _points(groups), caption)
 
-    def learnt(self, networks: Sequence[Network]) -> None:
-        named = {study.display_name(each.block): each.encoding for each in networks}
+    def learned_encodings(self, networks: Sequence[BlockExample]) -> None:
+        named = {study.named(each.block): each.encoding for each in networks}
         caption = (
-            "Figure 5. How alike the learnt vectors of two levels of red are in networks of "
-            f"{_size(networks)}. Distance preservation is the rank correlation of likeness and nearness."
+            "Figure 5. Cosine similarity of the learned vectors of two levels of red in networks of "
+            f"{_size(networks)}. Distance preservation: rank correlation of similarity and nearness."
         )
-        self.add(
-            "What pix2vec learns", "figure-5", encodings.plot_level_similarity(named), _told(named), caption
-        )
+        self.add("Learned encodings", "figure-5", encodings.similarities(named), _encodings(named), caption)
 
-    def depths(self, there: Sequence[Group]) -> None:
+    def depths(self, groups: Sequence[TrialGroup]) -> None:
         caption = (
-            "Figure 6. The same points by depth, and the test accuracy of every layer of the convolutions: "
-            "mean and deviation over seeds."
+            "Figure 6. The points of figure 4 by depth, and the test accuracy of every layer of the "
+            "convolutions: mean and standard deviation over seeds."
         )
-        self.add("Depth", "figure-6", study.plot_study_depth(_study_points(there)), _points(there), caption)
+        self.add("Depth", "figure-6", study.by_depth(groups), _points(groups), caption)
 
-    def layers(self, there: Sequence[Group], blocks: Sequence[str]) -> None:
+    def layers(self, groups: Sequence[TrialGroup], blocks: Sequence[str]) -> None:
         caption = (
-            "Figure 7. Test accuracy of every layer of the deepest networks of a block, up to "
-            f"{LAYERED}: mean and deviation over seeds."
+            "Figure 7. Test accuracy of every layer of the deepest networks of a block, up to depth "
+            f"{LAYERS_DEPTH}: mean and standard deviation over seeds."
         )
-        drawn = study.plot_study_layers(_study_points(there), blocks)
-        self.add("Layers by encoding", "figure-7", drawn, _points(there), caption)
+        drawn = study.by_layer(groups, blocks)
+        self.add("Layers by encoding", "figure-7", drawn, _points(groups), caption)
 
-    def biases(self, networks: Sequence[Network]) -> None:
+    def biases(self, networks: Sequence[BlockExample]) -> None:
         found = {each.block: each.biases for each in networks}
         caption = (
-            f"Networks of {_size(networks)}, by layer: how far the features of shifted images are from the "
-            "shifted features, the same for permuted pixels, and how far a change of one pixel shows."
+            f"Networks of {_size(networks)}, by layer: relative error of features of shifted and of permuted "
+            "images, and the mean distance at which a change of one pixel shows."
         )
         numbers = {
             block: {
-                "translation": each.translation_error,
-                "order": each.permutation_error,
-                "reach": [field.mean_distance for field in each.receptive_field],
-                "radius": [field.radius_95 for field in each.receptive_field],
+                "translation": each.translation,
+                "permutation": each.order,
+                "reach": [reach.mean for reach in each.reach],
+                "radius": [reach.radius for reach in each.reach],
             }
             for block, each in found.items()
         }
-        drawn = bias_plots.compare_inductive_biases({block: each.by_layer() for block, each in found.items()})
-        self.add("Biases by layer", "biases", drawn, numbers, caption)
-        last = {block: each.receptive_field[-1] for block, each in found.items()}
-        numbers = {block: {"shares": reach.fractions.tolist()} for block, reach in last.items()}
+        self.add("Inductive biases", "biases", bias_plots.by_layer(found), numbers, caption)
+        last = {block: each.reach[-1] for block, each in found.items()}
+        numbers = {block: {"fractions": reach.shares.tolist()} for block, reach in last.items()}
         caption = (
-            "Where a change of the pixel in the middle shows after the last block, a mean over images and "
-            "places."
+            "Where a change of the center pixel shows after the last block, mean over images and positions."
         )
-        self.add("Reach of a pixel", "reach", bias_plots.plot_receptive_fields(last), numbers, caption)
+        self.add("Reach of a pixel", "reach", bias_plots.maps(last), numbers, caption)
 
 
-def _size(networks: Sequence[Network]) -> str:
+def _size(networks: Sequence[BlockExample]) -> str:
     """`3 blocks with pix2vec`."""
     depth = networks[0].loaded.recipe.model.depth
     return f"{depth} block{'s' * (depth != 1)} with pix2vec"
 
 
-def _exact(networks: Sequence[Network]) -> str:
-    return ", ".join(
-        f"{study.display_name(each.block)} {each.reconstruction.accuracy:.1%}" for each in networks
-    )
+def _exact(networks: Sequence[BlockExample]) -> str:
+    return ", ".join(f"{study.named(each.block)} {each.reconstruction.accuracy:.1%}" for each in networks)
 
 
-def _told(named: Mapping[str, LevelSimilarity]) -> dict[str, Any]:
+def _encodings(named: Mapping[str, Encoding]) -> dict[str, Any]:
     return {
-        name: {
-            "preservation": each.distance_preservation,
-            "rank": each.effective_rank,
-            "similarity": each.similarity.tolist(),
-        }
+        name: {"preservation": each.preservation, "rank": each.rank, "similarity": each.similarity.tolist()}
         for name, each in named.items()
     }
 
 
-def _study_points(there: Sequence[Group]) -> list[study.StudyPoint]:
-    return [
-        study.StudyPoint(
-            group.block,
-            group.encoding,
-            group.depth,
-            study.MeanStd(*group.loss),
-            study.MeanStd(*group.accuracy),
-            tuple(study.MeanStd(*layer) for layer in group.layers),
-        )
-        for group in there
-    ]
-
-
-def _points(there: Sequence[Group]) -> dict[str, Any]:
+def _points(groups: Sequence[TrialGroup]) -> dict[str, Any]:
     return {
         f"{group.block}-{group.encoding}-{group.depth}": {
             "loss": group.loss._asdict(),
             "accuracy": group.accuracy._asdict(),
             "layers": [layer._asdict() for layer in group.layers],
         }
-        for group in there
+        for group in groups
     }

@@ -1,4 +1,4 @@
-"""Measuring: what a trained cell of the study shows beside its loss and its probe, as plain numbers."""
+"""Metrics of a trained network beside loss and probe accuracy: color errors, encodings, inductive biases."""
 
 from typing import Any
 
@@ -11,37 +11,37 @@ from isopix.generate.reconstruct import Reconstruction, reconstruct
 from isopix.objectives.network import Network
 from isopix.runs.load import Loaded
 
-RECONSTRUCTED = 256  # images of which the colour errors are the mean
-BIASED = 64  # images of which the biases are the mean
+RECONSTRUCTION_IMAGES = 256  # for the color errors
+BIAS_IMAGES = 64  # for the inductive biases
 
 
-def measured(loaded: Loaded, images: Images) -> dict[str, Any]:
-    """Errors of reconstructions, what the encoding keeps of distance by channel, and biases by layer.
+def measure(loaded: Loaded, images: Images) -> dict[str, Any]:
+    """Return color errors of reconstructions, distance preservation by channel, and biases by layer.
 
-    `images` have not been trained on. Raises ValueError for an autoregressive network.
+    `images` were not trained on. Raises ValueError for an autoregressive network.
     """
     network, seed = loaded.network, loaded.recipe.train.seed
-    found = reconstructed(network, images[:RECONSTRUCTED], seed)
+    found = reconstruct_masked(network, images[:RECONSTRUCTION_IMAGES], seed)
     error = color_error(found.target, found.mask, found.prediction)
-    stem: Any = network.backbone.stem  # torch's own type forgets its methods
-    learnt = stem_similarity(stem.vectors())
-    bias = measure_inductive_biases(network.backbone, images[:BIASED], generator(seed, "biases"))
+    stem: Any = network.backbone.stem  # torch's own type hides its methods
+    encodings = stem_similarity(stem.vectors())
+    bias = measure_inductive_biases(network.backbone, images[:BIAS_IMAGES], generator(seed, "biases"))
     return {
-        "colours": {
+        "color_error": {
             "whole": error.mean_absolute,
             "palette": error.histogram,
             "misplaced": error.misplaced_fraction,
             "exact": found.accuracy,
         },
-        "preservation": [each.distance_preservation for each in learnt],
-        "rank": [each.effective_rank for each in learnt],
+        "preservation": [each.distance_preservation for each in encodings],
+        "rank": [each.effective_rank for each in encodings],
         "translation": bias.translation_error,
-        "order": bias.permutation_error,
+        "permutation": bias.permutation_error,
         "reach": [each.mean_distance for each in bias.receptive_field],
         "radius": [each.radius_95 for each in bias.receptive_field],
     }
 
 
-def reconstructed(network: Network, images: Images, seed: int) -> Reconstruction:
-    """Reconstructions under the masks that measuring and pictures share, on the CPU."""
+def reconstruct_masked(network: Network, images: Images, seed: int) -> Reconstruction:
+    """Return reconstructions on the CPU, under the masks that metrics and figures share."""
     return reconstruct(network, images.to(network.device), generator=generator(seed, "hide")).cpu()

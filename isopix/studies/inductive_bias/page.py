@@ -1,90 +1,83 @@
-"""The page of a study: what became of the paper's claims, the figures, and every number behind them."""
+"""The page of the study: the claims with their contrasts, the figures, and the numbers behind them."""
 
 import shlex
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from pathlib import Path
 from statistics import mean, stdev
-from typing import Any, NamedTuple
-
-from markupsafe import Markup
+from typing import Any
 
 from isopix.report import template
-from isopix.report.headline import listed
+from isopix.report.section import NUMBER, Chart, Panel, Row, Section, Settings, Table, join_words
 
 Values = Mapping[str, Any]
 
 TITLE = "Inductive biases of small isotropic networks"
-NOTHING = "–"
+MISSING = "–"
 COUNTS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-RULE = (
-    "Each claim is taken apart into numbers that ought to be to the right of the upright line. A number is "
-    "computed for each seed; the mark is the mean over seeds, the bar its 95 % interval by Student’s t, wide "
-    "for few seeds; the words tell mean and deviation over seeds. A number decides where its bar does not "
-    "touch the line. A claim holds if all its numbers decide for it, and does not hold if one decides "
-    "against it. Words such as “by far” are not judged: the numbers tell how far. "
-    "Points are percentage points of test accuracy."
+CLAIMS_NOTE = (
+    "Each claim is split into contrasts that are positive (right of the vertical line) if it is true. A "
+    "contrast is computed for each seed; the mark is its mean, the bar the 95 % interval by Student’s t, "
+    "which is wide for few seeds; the numbers are mean and standard deviation over seeds. A contrast is "
+    "decided if its bar does not touch the line. A claim holds if all its contrasts do, and does not hold if "
+    "one does not. Words such as “by far” are not tested. Points are percentage points of test accuracy."
 )
-GRID_RULE = (
-    "Mean ± deviation over seeds. Loss is that of validation images at the end of training, accuracy that of "
-    "test images by the layer that validation images chose; untrained is the same of the network before "
-    "its first step. A rate below the first is one that followed where the first diverged."
+TRIALS_NOTE = (
+    "Mean ± standard deviation over seeds. Loss: validation images at the end of training. Accuracy: test "
+    "images, layer chosen on validation images; untrained: the same before the first step. A smaller "
+    "learning rate is used where the first one diverged."
 )
-BIASES_RULE = (
-    "Of the last layer, and means over seeds. Shifted images, permuted pixels: how far the features are from "
-    "the shifted or permuted ones, 0 for equal and 1 for no better than chance. Reach: the mean distance in "
-    "positions at which a change of one pixel shows, and the radius within which 95 % of it lies. Distance "
-    "kept: the rank correlation of the likeness of two levels of red with their nearness; rank: in how many "
-    "directions the encoding spreads. Error: of filled-in levels, as a share of the whole range, and how "
-    "much of it other places for the same levels would mend."
+BIASES_NOTE = (
+    "Last layer, means over seeds. Translation, permutation: relative error of features of shifted or "
+    "permuted images, 0 for equivariance, 1 for no better than chance. Reach: mean distance in positions at "
+    "which a change of one pixel shows, and the radius that holds 95 % of it. Distance preservation: rank "
+    "correlation of the similarity and the nearness of two levels of red; rank: effective dimension of the "
+    "encoding. Error: of reconstructed levels, in per cent of the range, and the part that a permutation of "
+    "positions would remove."
 )
 BLOCKS = {"conv": "convolutions", "mixer": "mixers", "transformer-1": "transformers with one head"}
-
-
-class Shown(NamedTuple):
-    """A figure of the page: its title in the margin, what is drawn, and what stands below."""
-
-    title: str
-    drawing: Markup
-    caption: str
-
-
-class Row(NamedTuple):
-    """A line of a table: its head, and its cells as they are written."""
-
-    name: str
-    values: list[str]
+BIAS_COLUMNS = (
+    *("translation", "permutation", "reach, positions", "95 % radius", "distance preservation", "rank"),
+    *("error", "misplaced"),
+)
+ARCHITECTURE_COLUMNS = (
+    *("nats per masked sub-pixel", "accuracy, %", "best layer", "untrained, %", "learning rate", "time"),
+    "done",
+)
+TRIAL_COLUMNS = ("state", "nats", "layer", "accuracy", "learning rate", "time")
 
 
 def render(
     study: Values,
-    cells: Sequence[Values],
+    trials: Sequence[Values],
     claims: Sequence[Values],
     *,
-    figures: Sequence[Shown],
+    figures: Sequence[Chart],
     environment: Values,
 ) -> str:
-    """The page. `study` is its plan and path, `cells` are in the plan's order, with what is known of each;
-    `claims` carry their parts, judged.
+    """Return the page. `study` is the plan and the path, `trials` the rows of trials.json in the plan's
+    order, `claims` those of claims.json.
     """
-    done = [cell for cell in cells if cell["state"] == "done"]
+    done = [trial for trial in trials if trial["state"] == "done"]
+    made_with = Settings("", [(name, str(value)) for name, value in environment.items()])
+    commands = [f"cd {shlex.quote(str(study['folder']))}", shlex.join(study["command"])]
     return template.render(
-        "study.html.j2",
+        "page.html.j2",
+        Path(__file__).parent,
         title=TITLE,
         date=str(study["written"])[:10],
         headline=headline(claims, done),
         lead=lead(done),
-        facts=_facts(study, cells),
-        rule=RULE,
-        claims=[_claim(each) for each in claims],
-        figures=figures,
-        biases_rule=BIASES_RULE,
-        biases=[_bias(same) for same in _kinds(done)],
-        grid_rule=GRID_RULE,
-        kinds=[_kind(same) for same in _kinds(cells)],
-        cells=[_cell(cell) for cell in cells],
-        failures=[f"{cell['name']}: {cell['reason']}" for cell in cells if cell["state"] == "failed"],
-        environment=[(name, str(value)) for name, value in environment.items()],
-        commands=[f"cd {shlex.quote(str(study['folder']))}", shlex.join(study["command"])],
+        facts=_facts(study, trials),
+        note=CLAIMS_NOTE,
+        claims=[{**claim, "contrasts": [_contrast(each) for each in claim["contrasts"]]} for claim in claims],
+        sections=[
+            *(Section(figure.title, [Panel([figure._replace(title="")])]) for figure in figures),
+            _biases(done),
+            _trials(trials),
+            Section("Environment", [Panel(settings=[made_with])]),
+            Section("Reproduce", [Panel(code="\n".join(commands))]),
+        ],
         report_command=shlex.join(
             ["isopix", "study", "inductive-bias", "--out", study["path"], "--report-only"]
         ),
@@ -92,134 +85,157 @@ def render(
 
 
 def headline(claims: Sequence[Values], done: Sequence[Values]) -> str:
-    """How many of the claims hold here."""
+    """Return how many of the claims hold."""
     if not done:
-        return "No network of this study is done yet."
-    verdicts = [claim["verdict"] for claim in claims]
-    told = {"holds": ("holds", "hold"), "does not hold": ("does not", "do not")}
-    told["not decided"] = ("is not decided", "are not decided")
-    counts = {each: verdicts.count(each) for each in told}
-    phrases = [f"{COUNTS[count]} {told[each][count != 1]}" for each, count in counts.items() if count]
-    return f"Of the paper’s {COUNTS[len(claims)]} claims, {listed(phrases)}."
+        return "No trial of this study is done yet."
+    conclusions = [claim["conclusion"] for claim in claims]
+    verbs = {"holds": ("holds", "hold"), "does not hold": ("does not", "do not")}
+    verbs["not decided"] = ("is not decided", "are not decided")
+    counts = {each: conclusions.count(each) for each in verbs}
+    phrases = [f"{COUNTS[count]} {verbs[each][count != 1]}" for each, count in counts.items() if count]
+    return f"Of the paper’s {COUNTS[len(claims)]} claims, {join_words(phrases)}."
 
 
 def lead(done: Sequence[Values]) -> str:
-    """What blocks reach on average, over the encodings and depths that all of them have."""
-    blocks = list(dict.fromkeys(cell["block"] for cell in done))
-    kinds = [{(c["encoding"], c["depth"]) for c in done if c["block"] == block} for block in blocks]
-    shared = set.intersection(*kinds) if kinds else set()
+    """Return the means of each block over the encodings and depths that all blocks have, and the "
+    "baselines."""
+    blocks = list(dict.fromkeys(trial["block"] for trial in done))
+    variants = [{(t["encoding"], t["depth"]) for t in done if t["block"] == block} for block in blocks]
+    shared = set.intersection(*variants) if variants else set()
     if not shared:
         return ""
-    told = []
+    means = []
     for block in blocks:
-        own = [c for c in done if c["block"] == block and (c["encoding"], c["depth"]) in shared]
-        name = BLOCKS.get(block, block)
-        loss, accuracy = mean(c["loss"] for c in own), mean(c["accuracy"] for c in own)
-        told.append(f"{name} {loss:.2f} nats and {100 * accuracy:.1f} %")
-    untrained, pixels = mean(map(_untrained, done)), mean(cell["raw_pixels"] for cell in done)
+        own = [t for t in done if t["block"] == block and (t["encoding"], t["depth"]) in shared]
+        loss, accuracy = mean(t["loss"] for t in own), mean(t["test_accuracy"] for t in own)
+        means.append(f"{BLOCKS.get(block, block)} {loss:.2f} nats, {100 * accuracy:.1f} %")
+    untrained, pixels = mean(map(_untrained, done)), mean(trial["raw_pixels"] for trial in done)
     text = (
-        f"On average {listed(told)}, where untrained networks have 5.55 nats and {100 * untrained:.1f} %, "
-        f"and the raw pixels, of which there are more than features, {100 * pixels:.1f} %."
+        f"Mean loss and test accuracy: {'; '.join(means)}. Baselines: untrained networks 5.55 nats, "
+        f"{100 * untrained:.1f} %; raw pixels (higher-dimensional than the features) {100 * pixels:.1f} %."
     )
     return text.replace(" %", "\u00a0%")
 
 
-def _facts(study: Values, cells: Sequence[Values]) -> list[tuple[str, str]]:
-    done = [cell for cell in cells if cell["state"] == "done"]
-    seconds = sum(cell["training_seconds"] + cell["probing_seconds"] for cell in done)
+def _facts(study: Values, trials: Sequence[Values]) -> list[tuple[str, str]]:
+    done = [trial for trial in trials if trial["state"] == "done"]
     return [
         ("scale", str(study["scale"])),
-        ("networks", f"{len(done):,} of {len(cells):,}"),
+        ("networks", f"{len(done):,} of {len(trials):,}"),
         ("seeds", f"{study['seeds']:,}"),
         ("images", str(study["data"] or "cifar10").rsplit("/", maxsplit=1)[-1]),
-        ("work of all", _time(seconds)),
+        ("total time", _time(sum(map(_seconds, done)))),
     ]
 
 
-def _claim(claim: Values) -> dict[str, Any]:
-    return {**claim, "parts": [_part(part) for part in claim["parts"]]}
-
-
-def _part(part: Values) -> dict[str, Any]:
-    """A part as it is drawn, from -100 to 100 around what it must be above."""
-    centre, half, values = part["mean"], part["half"] or 0.0, part["values"]
-    told: dict[str, Any] = {**part, "point": None, "whisker": None, "spread": "", "number": NOTHING}
-    if centre is None:
-        return {**told, "spread": "cells are missing"}
-    off = centre - part["least"]
-    scale = 95 / max(abs(off) + half, 1e-12)
-    number = f"{centre:+.3g} {part['unit']}".replace("-", "−").strip()
+def _contrast(contrast: Values) -> dict[str, Any]:
+    """Return a contrast with its mark and bar, from -100 to 100 around the threshold."""
+    center, half, values = contrast["mean"], contrast["half_width"] or 0.0, contrast["values"]
+    shown: dict[str, Any] = {**contrast, "point": None, "whisker": None, "spread": "", "number": MISSING}
+    if center is None:
+        return {**shown, "spread": "not run"}
+    distance = center - contrast["threshold"]
+    scale = 95 / max(abs(distance) + half, 1e-12)
     return {
-        **told,
-        "point": scale * off,
-        "whisker": (scale * (off - half), scale * (off + half)) if len(values) > 1 else None,
-        "number": number,
+        **shown,
+        "point": scale * distance,
+        "whisker": (scale * (distance - half), scale * (distance + half)) if len(values) > 1 else None,
+        "number": f"{center:+.3g} {contrast['unit']}".replace("-", "−").strip(),
         "spread": f"± {stdev(values):.2g}" if len(values) > 1 else "one seed",
     }
 
 
-def _kinds(cells: Sequence[Values]) -> list[list[Values]]:
-    """The cells of each kind of network; those of one stand together."""
-    return [list(same) for _, same in groupby(cells, key=_name)]
+def _biases(done: Sequence[Values]) -> Section:
+    table = _table("network", BIAS_COLUMNS, [_bias(same) for same in _architectures(done)], "wide-table")
+    panel = Panel(tables=[table], notes=[BIASES_NOTE]) if done else Panel(notes=["No trial is done yet."])
+    return Section("Biases as numbers", [panel])
 
 
-def _name(cell: Values) -> str:
-    return f"{cell['block']}-{cell['encoding']}-{cell['depth']}"
-
-
-def _kind(cells: Sequence[Values]) -> Row:
-    done = [cell for cell in cells if cell["state"] == "done"]
-    values = [
-        _spread([cell["loss"] for cell in done], 3),
-        _spread([100 * cell["accuracy"] for cell in done], 1),
-        ", ".join(str(cell["best"]) for cell in done) or NOTHING,
-        _spread([100 * _untrained(cell) for cell in done], 1),
-        ", ".join(dict.fromkeys(_rate(cell) for cell in done)) or NOTHING,
-        _time(mean(cell["training_seconds"] + cell["probing_seconds"] for cell in done)) if done else NOTHING,
-        f"{len(done)} of {len(cells)}",
+def _trials(trials: Sequence[Values]) -> Section:
+    rows = [_architecture(same) for same in _architectures(trials)]
+    every = _table("trial", TRIAL_COLUMNS, [_trial(trial) for trial in trials])
+    failures = [f"{trial['name']}: {trial['reason']}" for trial in trials if trial["state"] == "failed"]
+    panels = [
+        Panel(tables=[_table("network", ARCHITECTURE_COLUMNS, rows, "wide-table")], notes=[TRIALS_NOTE]),
+        Panel(tables=[every._replace(folded="Every trial")]),
     ]
-    return Row(_name(cells[0]), values)
+    if failures:
+        panels.append(Panel(notes=["Failed; the same command tries them again:", *failures]))
+    return Section("Trials", panels)
 
 
-def _cell(cell: Values) -> Row:
-    if cell["state"] != "done":
-        return Row(cell["name"], [cell["state"], *[NOTHING] * 3, _rate(cell), NOTHING])
-    numbers = [f"{cell['loss']:.4f}", str(cell["best"]), f"{100 * cell['accuracy']:.1f} %", _rate(cell)]
-    return Row(cell["name"], ["done", *numbers, _time(cell["training_seconds"] + cell["probing_seconds"])])
+def _table(first: str, columns: Sequence[str], rows: Sequence[Row], css: str = "") -> Table:
+    return Table([(first, ""), *((column, NUMBER) for column in columns)], rows, css)
 
 
-def _untrained(cell: Values) -> float:
-    """The accuracy of the untrained network by the layer that validation chose of it."""
-    return float(cell["untrained"][cell["untrained_best"]])
+def _architectures(trials: Sequence[Values]) -> list[list[Values]]:
+    """Return the trials of each architecture."""
+    return [list(same) for _, same in groupby(trials, key=_name)]
 
 
-def _rate(cell: Values) -> str:
-    """The rate, and those that diverged before it, or all that did."""
-    died = f"{listed([f'{rate:g}' for rate in cell['died']])} diverged" if cell["died"] else ""
-    if cell["rate"] is None or cell["rate"] in cell["died"]:
-        return died or NOTHING
-    return f"{cell['rate']:g} ({died})" if died else f"{cell['rate']:g}"
+def _name(trial: Values) -> str:
+    return f"{trial['block']}-{trial['encoding']}-{trial['depth']}"
 
 
-def _bias(cells: Sequence[Values]) -> Row:
-    """Means over seeds of what was measured of one kind."""
+def _architecture(trials: Sequence[Values]) -> Row:
+    done = [trial for trial in trials if trial["state"] == "done"]
+    cells = [
+        _spread([trial["loss"] for trial in done], 3),
+        _spread([100 * trial["test_accuracy"] for trial in done], 1),
+        ", ".join(str(trial["best_layer"]) for trial in done) or MISSING,
+        _spread([100 * _untrained(trial) for trial in done], 1),
+        ", ".join(dict.fromkeys(_learning_rate(trial) for trial in done)) or MISSING,
+        _time(mean(map(_seconds, done))) if done else MISSING,
+        f"{len(done)} of {len(trials)}",
+    ]
+    return Row([_name(trials[0]), *cells])
 
-    def average(name: str, place: int, digits: int) -> str:
-        return f"{mean(cell['measured'][name][place] for cell in cells):.{digits}f}"
 
-    def colours(name: str) -> str:
-        return f"{100 * mean(cell['measured']['colours'][name] for cell in cells):.1f} %"
+def _trial(trial: Values) -> Row:
+    if trial["state"] != "done":
+        return Row([trial["name"], trial["state"], *[MISSING] * 3, _learning_rate(trial), MISSING])
+    accuracy = f"{100 * trial['test_accuracy']:.1f} %"
+    numbers = [f"{trial['loss']:.4f}", str(trial["best_layer"]), accuracy, _learning_rate(trial)]
+    return Row([trial["name"], "done", *numbers, _time(_seconds(trial))])
 
-    values = [average(*each) for each in (("translation", -1, 3), ("order", -1, 3), ("reach", -1, 1))]
-    values += [average(*each) for each in (("radius", -1, 1), ("preservation", 0, 2), ("rank", 0, 1))]
-    return Row(_name(cells[0]), [*values, colours("whole"), colours("misplaced")])
+
+def _seconds(trial: Values) -> float:
+    return float(trial["training_seconds"] + trial["probing_seconds"])
+
+
+def _untrained(trial: Values) -> float:
+    """Return the test accuracy of the untrained network, layer chosen on validation images."""
+    return float(trial["untrained"][trial["untrained_best_layer"]])
+
+
+def _learning_rate(trial: Values) -> str:
+    """Return the learning rate, and those that diverged."""
+    rate, diverged = trial["learning_rate"], trial["diverged"]
+    text = f"{join_words([f'{each:g}' for each in diverged])} diverged" if diverged else ""
+    if rate is None or rate in diverged:
+        return text or MISSING
+    return f"{rate:g} ({text})" if text else f"{rate:g}"
+
+
+def _bias(trials: Sequence[Values]) -> Row:
+    """Return the means over seeds of the measurements of one architecture."""
+
+    def average(name: str, index: int, digits: int) -> str:
+        return f"{mean(trial['measurements'][name][index] for trial in trials):.{digits}f}"
+
+    def color_error(name: str) -> str:
+        return f"{100 * mean(trial['measurements']['color_error'][name] for trial in trials):.1f} %"
+
+    names = (("translation", -1, 3), ("permutation", -1, 3), ("reach", -1, 1), ("radius", -1, 1))
+    cells = [average(*each) for each in (*names, ("preservation", 0, 2), ("rank", 0, 1))]
+    return Row([_name(trials[0]), *cells, color_error("whole"), color_error("misplaced")])
 
 
 def _spread(values: Sequence[float], digits: int) -> str:
     if not values:
-        return NOTHING
-    spread = f" ± {stdev(values):.{digits}f}" if len(values) > 1 else ""
-    return f"{mean(values):.{digits}f}{spread}"
+        return MISSING
+    std = f" ± {stdev(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{mean(values):.{digits}f}{std}"
 
 
 def _time(seconds: float) -> str:

@@ -1,86 +1,79 @@
-"""Write-up: the numbers of a study's folder become its cells.json, claims.json, figures and page."""
+"""Write the results of a study: trials.json, claims.json, figures and page."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isopix.storage.atomic import read_json, report_disk_full, write_bytes, write_json
+from isopix.storage.atomic import read_json, room_for, write, write_json
 from isopix.storage.run_folder import RunFolder
-from isopix.studies.claim_tests import Finding
-from isopix.studies.inductive_bias.claims import findings
+from isopix.studies.claim_tests import ClaimResult
+from isopix.studies.inductive_bias.claims import claim_results
 from isopix.studies.inductive_bias.figures import draw
+from isopix.studies.inductive_bias.grid import FILE, Study
 from isopix.studies.inductive_bias.page import render
-from isopix.studies.study import FILE, Study
-from isopix.studies.trial import Outcome
+from isopix.studies.trial import TrialResult, TrialSpec
 
-MADE_WITH = ("isopix", "commit", "device", "threads", "torch", "pillow", "python", "platform")
+ENVIRONMENT = ("isopix", "commit", "device", "threads", "torch", "pillow", "python", "platform")
 
 
-class Written(NamedTuple):
-    """What was found, and the page that tells it."""
+class WriteUp(NamedTuple):
+    """The results of the claims, a row for each trial, and the page."""
 
-    findings: list[Finding]
-    cells: list[dict[str, Any]]
+    claims: list[ClaimResult]
+    trials: list[dict[str, Any]]
     page: Path
 
 
-def write_up(study: Study) -> Written:
-    """Judge the claims, draw the figures and write the page, from whatever cells are done."""
-    outcomes = study.outcomes()
-    kinds = {task.name: (*task.kind, task.recipe.train.seed) for task in study.tasks()}
-    rows = [_row(name, kinds[name], outcome) for name, outcome in outcomes.items()]
-    cells = [outcome.cell for outcome in outcomes.values() if outcome.cell is not None]
-    measured = {
-        (outcome.cell.kind, outcome.cell.seed): outcome.found["measured"]
-        for outcome in outcomes.values()
-        if outcome.cell is not None
-    }
-    found = findings(cells, measured)
-    told = [each.told() for each in found]
-    write_json(study.path / "cells.json", {"kind": "cells", "cells": rows})
-    write_json(study.path / "claims.json", {"kind": "claims", "claims": told})
-    runs = {
-        study.path / "cells" / outcome.run: outcome.cell
-        for outcome in outcomes.values()
-        if outcome.cell is not None
-    }
+def write_up(study: Study) -> WriteUp:
+    """Test the claims, draw the figures and write the page, from the trials that are done."""
+    results = study.results()
+    specs = {spec.name: spec for spec in study.specs()}
+    rows = [_row(specs[name], result) for name, result in results.items()]
+    done = [(result, result.trial) for result in results.values() if result.trial is not None]
+    measurements = {(each.architecture, each.seed): result.metrics["measurements"] for result, each in done}
+    claims = claim_results([trial for _, trial in done], measurements)
+    records = [claim.as_record() for claim in claims]
+    write_json(study.path / "trials.json", {"kind": "trials", "trials": rows})
+    write_json(study.path / "claims.json", {"kind": "claims", "claims": records})
+    runs = {study.path / "trials" / result.run: trial for result, trial in done}
     figures = draw(runs, study.path / "figures")
     page, plan = study.path / "report.html", {**read_json(study.path / FILE), "path": str(study.path)}
-    text = render(plan, rows, told, figures=figures, environment=_surroundings(list(runs)))
-    with report_disk_full(f"report {page}", study.path):
-        write_bytes(page, text.encode())
-    return Written(found, rows, page)
+    text = render(plan, rows, records, figures=figures, environment=_environment(list(runs)))
+    with room_for(f"report {page}", study.path):
+        write(page, text.encode())
+    return WriteUp(claims, rows, page)
 
 
-def _surroundings(runs: Sequence[Path]) -> dict[str, Any]:
-    """What the first of the runs was made with; nothing without any."""
+def _environment(runs: Sequence[Path]) -> dict[str, Any]:
+    """Return the versions and the device of the first run; empty without any."""
     found = read_json(RunFolder(runs[0]).environment) if runs else {}
-    return {name: found[name] for name in MADE_WITH if name in found}
+    return {name: found[name] for name in ENVIRONMENT if name in found}
 
 
-def _row(name: str, kind: tuple[str, str, int, int], outcome: Outcome) -> dict[str, Any]:
-    """All that is known of a cell, as a line of the table."""
-    block, encoding, depth, seed = kind
-    last = outcome.rungs[-1] if outcome.rungs else None
+def _row(spec: TrialSpec, result: TrialResult) -> dict[str, Any]:
+    """Return a trial as a row of trials.json."""
+    block, encoding, depth = spec.architecture
+    last = result.rungs[-1] if result.rungs else None
     row: dict[str, Any] = {
-        "name": name,
+        "name": spec.name,
         "block": block,
         "encoding": encoding,
         "depth": depth,
-        "seed": seed,
-        "state": outcome.state,
-        "reason": outcome.reason,
-        "run": outcome.run,
-        "rate": None if last is None else last.rate,
-        "died": [rung.rate for rung in outcome.rungs if rung.loss is None],
-        "training_seconds": outcome.training_seconds,
-        "probing_seconds": outcome.probing_seconds,
+        "seed": spec.recipe.train.seed,
+        "state": result.state,
+        "reason": result.reason,
+        "run": result.run,
+        "learning_rate": None if last is None else last.rate,
+        "diverged": [rung.rate for rung in result.rungs if rung.loss is None],
+        "training_seconds": result.training_seconds,
+        "probing_seconds": result.probing_seconds,
     }
-    cell = outcome.cell
-    return row if cell is None else row | _numbers(outcome.found) | {"accuracy": cell.accuracy}
+    trial = result.trial
+    return row if trial is None else row | _numbers(result.metrics) | {"test_accuracy": trial.test_accuracy}
 
 
-def _numbers(found: Mapping[str, Any]) -> dict[str, Any]:
-    cell = found["cell"]
-    more = {name: each for name, each in found.items() if name != "cell"}
-    return {name: cell[name] for name in ("loss", "best", "accuracies", "validations")} | more
+def _numbers(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("loss", "best_layer", "test_accuracies", "validation_accuracies")
+    return {name: metrics["trial"][name] for name in names} | {
+        name: each for name, each in metrics.items() if name != "trial"
+    }

@@ -20,7 +20,7 @@ def test_the_summary_has_baselines(tmp_path: Path, capsys: pytest.CaptureFixture
     report(whole(tmp_path / "run").path, json=True)
     result = json.loads(capsys.readouterr().out)
     names = [row["name"] for row in result["summary"]]
-    assert names == ["run", "untrained", "shuffled labels", "raw pixels", "one class"]
+    assert names == ["run", "untrained", "shuffled labels", "raw pixels", "majority class"]
     assert result["report"] == str(tmp_path / "run" / "report.html")
 
 
@@ -28,11 +28,11 @@ def test_notes_follow_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[st
     one, two = whole(tmp_path / "one"), whole(tmp_path / "two", found=evidence(trained=(0.3, 0.31)))
     report(one.path, two.path)
     text = " ".join(capsys.readouterr().out.split())
-    assert "note: two: The best layer is not clearly above that of the untrained network" in text
-    assert "not to be compared" not in text
+    assert "note: two: No layer is significantly better than the untrained network" in text
+    assert "cannot be compared" not in text
     probe(two, evidence(), limit=400)
     report(one.path, two.path)
-    assert "note: 2 runs, probed with different images, which are not to be compared." in " ".join(
+    assert "note: 2 runs whose probes cannot be compared: they differ in images." in " ".join(
         capsys.readouterr().out.split()
     )
 

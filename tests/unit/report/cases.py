@@ -1,4 +1,4 @@
-"""Run folders of every state, made by the package's own writers."""
+"""Run folders in every state, made by the package's own writers."""
 
 import json
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from isopix.recipes.recipe import Recipe
 from isopix.storage import checkpoint
 from isopix.storage.run_folder import RunFolder
 
-GREYS = 17
+GRAYS = 17
 
 
 def score(layer: int, test: float, half: float = 0.02) -> LayerScore:
@@ -75,7 +75,7 @@ def records() -> list[dict[str, Any]]:
 
 
 def regression() -> Recipe:
-    """A network that is not uniform before it has learnt anything."""
+    """A network whose untrained prediction is not uniform."""
     return tiny.digits_bert().updated(
         codec=FullPatchSpec(patch_size=2),
         stem=Patches(),
@@ -84,21 +84,21 @@ def regression() -> Recipe:
 
 
 def bare(path: Path, recipe: Recipe | None = None) -> RunFolder:
-    """A run that has only just begun."""
+    """A run that has just begun."""
     run = RunFolder.create(path)
     run.recipe.write_text(json.dumps(to_dict(recipe or tiny.digits())))
     return run
 
 
 def whole(path: Path, recipe: Recipe | None = None, found: Evidence | None = None) -> RunFolder:
-    """A run of which everything is there."""
+    """A run with every file."""
     recipe = recipe or tiny.digits()
     run = bare(path, recipe)
     run.environment.write_text(
         json.dumps({"device": "cpu", "threads": 2, "commit": None, "command": ["isopix", "pretrain", "a b"]})
     )
     run.log.write_text("".join(json.dumps(each) + "\n" for each in records()))
-    colours = torch.arange(GREYS)[:, None].expand(-1, 3) * 15
+    colours = torch.arange(GRAYS)[:, None].expand(-1, 3) * 15
     tensors = {"stem.codec.fixed": (colours * FIXED_POINT_SCALE).int(), "head.weight": torch.zeros(3, 4)}
     checkpoint.save_checkpoint(
         checkpoint.step_folder(run.checkpoints, 100), {"model": tensors}, {"state": {"step": 100}}

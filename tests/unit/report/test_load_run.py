@@ -1,4 +1,4 @@
-"""What is in a run folder is read; what is damaged is named."""
+"""Files of a run folder are read; damaged ones are listed."""
 
 import json
 from dataclasses import replace
@@ -11,34 +11,34 @@ from isopix.probe.knn import Knn
 from isopix.probe.linear import Ridge
 from isopix.probe.results import Protocol
 from isopix.probe.sgd import Sgd
-from isopix.report.load_run import as_paper, gather
-from isopix.report.probes import aside
+from isopix.report.load_run import load_run
+from isopix.report.probe_section import nondefault_settings
 from isopix.storage.run_folder import RunFolder
-from tests.unit.report.cases import GREYS, bare, drawing, evidence, probe, whole
+from tests.unit.report.cases import GRAYS, bare, drawing, evidence, probe, whole
 
 
 def test_a_whole_run_is_read(tmp_path: Path) -> None:
-    run = gather(whole(tmp_path / "run"))
+    run = load_run(whole(tmp_path / "run"))
     assert run.weights is not None
     assert (run.weights.step, run.weights.parameters) == (100, 12)
-    assert run.weights.colours is not None
-    assert run.weights.colours[:, 0].tolist() == [15.0 * level for level in range(GREYS)]
-    assert [each.facts["kind"] for each in run.drawings] == ["completions", "samples"]
+    assert run.weights.colors is not None
+    assert run.weights.colors[:, 0].tolist() == [15.0 * level for level in range(GRAYS)]
+    assert [each.facts["kind"] for each in run.images] == ["completions", "samples"]
     assert len(run.probes) == 1
-    assert not run.unreadable
+    assert not run.problems
 
 
 def test_a_run_that_has_just_begun_is_read(tmp_path: Path) -> None:
-    run = gather(bare(tmp_path / "run"))
-    assert (run.environment, run.records, run.weights, run.drawings, run.probes) == ({}, [], None, [], [])
-    assert not run.unreadable
+    run = load_run(bare(tmp_path / "run"))
+    assert (run.environment, run.log, run.weights, run.images, run.probes) == ({}, [], None, [], [])
+    assert not run.problems
 
 
-def test_drawings_come_in_the_order_of_their_steps(tmp_path: Path) -> None:
+def test_images_are_in_the_order_of_their_steps(tmp_path: Path) -> None:
     run = bare(tmp_path / "run")
     for step in (100, 20):
         drawing(run, "samples", step)
-    assert [each.facts["step"] for each in gather(run).drawings] == [20, 100]
+    assert [each.facts["step"] for each in load_run(run).images] == [20, 100]
 
 
 @pytest.mark.parametrize(
@@ -53,52 +53,53 @@ def test_drawings_come_in_the_order_of_their_steps(tmp_path: Path) -> None:
         ("checkpoints/step-00000100/model.safetensors", "short"),
     ],
 )
-def test_a_damaged_file_is_named_and_the_rest_is_read(tmp_path: Path, file: str, text: str) -> None:
+def test_a_damaged_file_is_listed_and_the_rest_is_read(tmp_path: Path, file: str, text: str) -> None:
     run = whole(tmp_path / "run")
     (run.path / file).write_text(text)
-    found = gather(run)
-    (line,) = found.unreadable
+    found = load_run(run)
+    (line,) = found.problems
     assert Path(file).stem in line or "checkpoints" in line
-    assert found.recipe["name"] == "igpt.digits"
+    assert found.recipe is not None
+    assert found.recipe.name == "igpt.digits"
 
 
-@pytest.mark.parametrize(("bad", "told"), [([3], "line 3 is"), ([3, 5], "2 lines, first 3, are")])
-def test_bad_lines_of_the_log_cost_those_lines_alone(tmp_path: Path, bad: list[int], told: str) -> None:
+@pytest.mark.parametrize(("bad", "text"), [([3], "line 3 is"), ([3, 5], "2 lines, the first is 3, are")])
+def test_bad_lines_of_the_log_lose_those_lines_only(tmp_path: Path, bad: list[int], text: str) -> None:
     run = whole(tmp_path / "run")
     lines = run.log.read_text().splitlines(keepends=True)
-    whole_log = gather(run).records
+    whole_log = load_run(run).log
     for number in bad:
         lines[number - 1] = '{"kind": "train"\n'
     run.log.write_text("".join(lines))
-    found = gather(run)
-    assert found.unreadable == [f"log.jsonl: {told} no record"]
-    assert found.records == [record for i, record in enumerate(whole_log, 1) if i not in bad]
+    found = load_run(run)
+    assert found.problems == [f"log.jsonl: {text} not a record"]
+    assert found.log == [record for i, record in enumerate(whole_log, 1) if i not in bad]
 
 
-def test_the_newest_probe_that_reads_as_the_paper_speaks_for_the_run(tmp_path: Path) -> None:
+def test_the_newest_probe_with_the_papers_protocol_is_the_primary_one(tmp_path: Path) -> None:
     run = whole(tmp_path / "run")
     for name, written, stream in (("a", "1", "n"), ("b", "2", "n"), ("c", "3", "h")):
         probe(run, replace(evidence(), protocol=Protocol(stream=stream)), name=name, written=written)
-    found = gather(run).probe
+    found = load_run(run).probe
     assert found is not None
-    assert (found["written"], found["protocol"]["stream"]) == ("2", "n")
+    assert (found.written, found.report.protocol.stream) == ("2", "n")
 
 
 @pytest.mark.parametrize(
     "other", [{"method": Ridge()}, {"method": Knn()}, {"method": Sgd()}, {"masks": 5}, {"layers": 1}]
 )
-def test_another_method_does_not_stand_in_for_the_papers(tmp_path: Path, other: dict[str, Any]) -> None:
+def test_a_probe_with_another_protocol_is_not_the_primary_one(tmp_path: Path, other: dict[str, Any]) -> None:
     run = whole(tmp_path / "run")
     for name, written, changed in (("a", "1", {"layers": "best5"}), ("b", "2", other)):
         probe(run, replace(evidence(), protocol=Protocol(**changed)), name=name, written=written)
-    found = gather(run)
+    found = load_run(run)
     assert found.probe is not None
-    assert found.probe["written"] == "1"
-    assert aside(found.probe) == ""
-    assert aside(found.probes[-1]) != ""
+    assert found.probe.written == "1"
+    assert nondefault_settings(found.probe) == ""
+    assert nondefault_settings(found.probes[-1]) != ""
 
 
-def test_a_probe_of_before_there_were_methods_is_as_the_papers(tmp_path: Path) -> None:
+def test_a_probe_file_without_newer_settings_has_their_defaults(tmp_path: Path) -> None:
     run = whole(tmp_path / "run")
     path = run.probes / "probe.json"
     values = json.loads(path.read_text())
@@ -106,27 +107,27 @@ def test_a_probe_of_before_there_were_methods_is_as_the_papers(tmp_path: Path) -
         del values["protocol"][name]
     path.write_text(json.dumps(values))
     probe(run, replace(evidence(), protocol=Protocol(masks=1)), name="later", written="9")
-    found = gather(run).probe
+    found = load_run(run).probe
     assert found is not None
-    assert as_paper(found)
-    assert "written" not in found
+    assert found.as_paper
+    assert found.written == ""
 
 
-def test_without_a_probe_as_the_papers_the_newest_speaks(tmp_path: Path) -> None:
+def test_without_a_probe_with_the_papers_protocol_the_newest_is_primary(tmp_path: Path) -> None:
     run = bare(tmp_path / "run")
-    assert gather(run).probe is None
+    assert load_run(run).probe is None
     for written in ("1", "2"):
         probe(run, replace(evidence(), protocol=Protocol(pool="max")), name=written, written=written)
-    found = gather(run).probe
+    found = load_run(run).probe
     assert found is not None
-    assert found["written"] == "2"
+    assert found.written == "2"
 
 
-def test_a_run_without_a_readable_recipe_is_refused(tmp_path: Path) -> None:
+def test_a_run_without_a_json_recipe_is_refused(tmp_path: Path) -> None:
     run = bare(tmp_path / "run")
     run.recipe.write_text("{")
     with pytest.raises(ValueError, match=r"recipe\.json cannot be read"):
-        gather(run)
+        load_run(run)
 
 
 def analysed(run: RunFolder, **changes: Any) -> None:
@@ -146,31 +147,44 @@ def analysed(run: RunFolder, **changes: Any) -> None:
     (run.analysis / "inductive_biases.json").write_text(json.dumps(numbers | changes))
 
 
-def test_analyses_are_read_and_told(tmp_path: Path) -> None:
+def test_analyses_are_read_with_their_captions(tmp_path: Path) -> None:
     run = whole(tmp_path / "run")
     analysed(run)
-    [found] = gather(run).analyses
+    [found] = load_run(run).analyses
     assert found.name == "inductive_biases"
-    assert "At the last layer 0.10, 0.50 and 2.0, on 8 images" in found.caption
+    assert "Last layer: 0.10, 0.50, 2.0; 8 images" in found.caption
     assert len(found.figure.axes) == 3
 
 
 @pytest.mark.parametrize("damage", [{"layers": []}, {"layers": 3}, {"step": None}, {"images": "many"}])
-def test_an_analysis_that_cannot_be_drawn_or_told_is_named(tmp_path: Path, damage: dict[str, Any]) -> None:
+def test_an_analysis_that_cannot_be_drawn_or_captioned_is_listed(
+    tmp_path: Path, damage: dict[str, Any]
+) -> None:
     run = whole(tmp_path / "run")
     analysed(run, **damage)
-    found = gather(run)
+    found = load_run(run)
     assert found.analyses == []
-    assert [line.split(":")[0] for line in found.unreadable] == ["inductive_biases.json"]
+    assert [line.split(":")[0] for line in found.problems] == ["inductive_biases.json"]
 
 
 @pytest.mark.parametrize("even", [{}, {"uniform_distances": 33.1}], ids=["missing", "of another kind"])
-def test_an_analysis_of_another_time_is_named_too(tmp_path: Path, even: dict[str, Any]) -> None:
+def test_an_analysis_of_another_version_is_listed_too(tmp_path: Path, even: dict[str, Any]) -> None:
     run = whole(tmp_path / "run")
     run.analysis.mkdir()
     heads = [{"mean": 3.0, "std": 0.5, "relative_to_uniform": 0.5}]
     numbers = {"step": 100, "layers": [{"layer": "1", "heads": heads}], **even}
     (run.analysis / "attention_distance.json").write_text(json.dumps(numbers))
-    found = gather(run)
+    found = load_run(run)
     assert found.analyses == []
-    assert [line.split(":")[0] for line in found.unreadable] == ["attention_distance.json"]
+    assert [line.split(":")[0] for line in found.problems] == ["attention_distance.json"]
+
+
+def test_a_recipe_of_unknown_parts_is_listed_and_its_settings_are_kept(tmp_path: Path) -> None:
+    run = whole(tmp_path / "run")
+    run.recipe.write_text(
+        json.dumps(json.loads(run.recipe.read_text()) | {"objective": {"kind": "rotation"}})
+    )
+    found = load_run(run)
+    assert found.recipe is None
+    assert found.settings["objective"] == {"kind": "rotation"}
+    assert [line.split(":")[0] for line in found.problems] == ["recipe.json"]

@@ -1,4 +1,4 @@
-"""A model card says what the run folder says, nothing else, and its snippet runs."""
+"""A model card has the numbers of the run folder, nothing else, and its code runs."""
 
 import json
 import re
@@ -14,8 +14,8 @@ from isopix.data.dataset import DataConfig
 from isopix.interop.huggingface import convert as huggingface
 from isopix.recipes import registry, tiny
 from isopix.recipes.recipe import Recipe
-from isopix.report.load_run import Gathered, gather
-from isopix.report.model_card import Library, card
+from isopix.report.load_run import RunRecord, load_run
+from isopix.report.model_card import Library, model_card
 from isopix.runs.pretrain import Watch, start
 from isopix.storage.run_folder import RunFolder
 from tests.unit.report.cases import bare, evidence, probe, regression, whole
@@ -23,11 +23,11 @@ from tests.unit.report.cases import bare, evidence, probe, regression, whole
 
 def written(
     tmp_path: Path,
-    gathered: Gathered | None = None,
+    record: RunRecord | None = None,
     name: str = "me/net",
     library: Library = "transformers",
 ) -> str:
-    return card(gathered or gather(whole(tmp_path / "run")), name=name, library=library)
+    return model_card(record or load_run(whole(tmp_path / "run")), name=name, library=library)
 
 
 def snippet(text: str) -> str:
@@ -43,9 +43,9 @@ def test_the_front_matter_is_yaml_that_the_hub_knows(tmp_path: Path) -> None:
     assert rest.lstrip().startswith("# net\n")
 
 
-def test_of_classes_alone_it_tells_their_accuracy_and_no_loss_of_codes(tmp_path: Path) -> None:
-    run = gather(whole(tmp_path / "run"))
-    recipe = {**run.recipe, "classify": {"generative_weight": 0.0}}
+def test_for_classes_alone_it_has_their_accuracy_and_no_loss_of_codes(tmp_path: Path) -> None:
+    run = load_run(whole(tmp_path / "run"))
+    recipe = {**run.settings, "classify": {"generative_weight": 0.0}}
     tested = {
         "kind": "evaluation",
         "step": 100,
@@ -57,44 +57,44 @@ def test_of_classes_alone_it_tells_their_accuracy_and_no_loss_of_codes(tmp_path:
     made = {**run.environment, "trained_parameters": 12345}
     text = written(
         tmp_path,
-        replace(run, recipe=recipe, records=[*run.records[:-1], tested], environment=made, verifications=[]),
+        replace(run, settings=recipe, log=[*run.log[:-1], tested], environment=made, verifications=[]),
         library="isopix",
     ).replace("\u00a0", " ")
-    for said in ("Classes of 64 test images: **50.0 %**", "of which 12,345 were trained"):
-        assert said in text
-    for unsaid in ("nats a", "model.nll", "`sample`"):
-        assert unsaid not in text
+    for shown in ("Test accuracy: **50.0 %**", "64 images", "12,345 of them trained"):
+        assert shown in text
+    for absent in ("nats per", "model.nll", "`sample`"):
+        assert absent not in text
 
 
 def test_the_numbers_are_those_of_the_run_folder(tmp_path: Path) -> None:
     text = written(tmp_path).replace("\u00a0", " ")
-    for said in (
-        "1.800 nats a pixel",
+    for shown in (
+        "1.800 nats per pixel",
         "64 test images",
-        "has 2.833",
+        "Uniform prediction: 2.833",
         "| net | 1 | 50.0 % | 48.0 % to 52.0 % |",
         "| untrained | 0 | 30.0 % |",
         "| raw pixels, no network, digits |  | 40.0 % |",
         "| 2 | 40.0 % |",
         "after step 100",
-        "8 × 8 pixels in 17 colours",
+        "8 × 8 pixels, 17-color palette (17 values per code)",
         "isopix pretrain 'a b'",
     ):
-        assert said in text
+        assert shown in text
 
 
 def test_what_is_not_in_the_folder_is_left_out(tmp_path: Path) -> None:
-    text = written(tmp_path, gather(bare(tmp_path / "bare")))
-    for said in ("How good", "nats a", "How it was made", "after step", "%"):
-        assert said not in text.replace("10\u00a0% of the steps", "")
-    assert "How to use it" in text
+    text = written(tmp_path, load_run(bare(tmp_path / "bare")))
+    for shown in ("## Results", "nats per", "## Training", "after step"):
+        assert shown not in text
+    assert "## Usage" in text
     assert "None" not in text
 
 
-def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
+def test_files_that_cannot_be_read_are_listed(tmp_path: Path) -> None:
     run = whole(tmp_path / "run")
     (run.probes / "probe.json").write_text("{")
-    assert "Not readable when this card was made: probe.json" in written(tmp_path, gather(run))
+    assert "Files that could not be read: probe.json" in written(tmp_path, load_run(run))
 
 
 def test_no_folder_of_its_maker_is_published(tmp_path: Path) -> None:
@@ -110,26 +110,26 @@ def test_no_folder_of_its_maker_is_published(tmp_path: Path) -> None:
     ]
     run.environment.write_text(json.dumps({"command": command}))
     probe(run, evidence(), data="/home/me/secret/photos")
-    text = written(tmp_path, gather(run))
+    text = written(tmp_path, load_run(run))
     assert "/home" not in text
     assert "photos" in text
     assert "codec.palette_file=p.npz" in text
 
 
-def test_a_name_is_no_markup(tmp_path: Path) -> None:
+def test_names_are_escaped(tmp_path: Path) -> None:
     run = whole(
         tmp_path / "run", replace(tiny.digits(), data=DataConfig(source="<b>[x](y)|_z_", rows=8, cols=8))
     )
-    text = written(tmp_path, gather(run))
+    text = written(tmp_path, load_run(run))
     assert "<b>" not in text.replace("\\<b", "")
     assert r"\[x\](y)\|\_z\_" in text
 
 
 def test_a_masked_run_is_not_for_transformers(tmp_path: Path) -> None:
-    masked = gather(whole(tmp_path / "run", tiny.digits_bert()))
-    with pytest.raises(ValueError, match="autoregressive models alone; the objective of this one is masked"):
+    masked = load_run(whole(tmp_path / "run", tiny.digits_bert()))
+    with pytest.raises(ValueError, match="autoregressive models only; the objective of this one is masked"):
         written(tmp_path, masked)
-    assert "nats a hidden pixel" in written(tmp_path, masked, library="isopix")
+    assert "nats per masked pixel" in written(tmp_path, masked, library="isopix")
 
 
 @pytest.mark.parametrize("recipe", [tiny.digits(), tiny.digits_bert()], ids=["autoregressive", "masked"])
@@ -145,7 +145,7 @@ def test_our_own_snippet_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, r
     monkeypatch.chdir(tmp_path)
     Image.new("RGB", (20, 30), (200, 10, 10)).save("picture.png")
     found: dict[str, torch.Tensor] = {}
-    exec(snippet(card(gather(RunFolder.open(run)), name="run", library="isopix")), found)
+    exec(snippet(model_card(load_run(RunFolder.open(run)), name="run", library="isopix")), found)
     assert found["features"].shape == (1, 16)
     assert found["nats"].shape == (1,)
 
@@ -169,7 +169,7 @@ def test_the_snippet_gives_the_loss_and_the_features_of_the_best_layer(
         for parameter in net.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=draw) * 0.3)
     folder = tmp_path / "net"
-    text = written(tmp_path, gather(run), name=str(folder))
+    text = written(tmp_path, load_run(run), name=str(folder))
     huggingface.write(folder, net, card=text)
     images = net.codec.decode(torch.randint(0, 17, (1, 64, 1), generator=draw))
     Image.fromarray(images[0].movedim(0, 2).numpy()).save(tmp_path / "picture.png")
@@ -186,12 +186,12 @@ def test_the_snippet_gives_the_loss_and_the_features_of_the_best_layer(
 
 def test_only_an_image_gpt_is_tagged_as_one(tmp_path: Path) -> None:
     assert "- imagegpt\n" in written(tmp_path, library="isopix")
-    other = gather(bare(tmp_path / "other", registry.find("isotropic.tiny-conv-pix2vec-1")))
+    other = load_run(bare(tmp_path / "other", registry.find("isotropic.tiny-conv-pix2vec-1")))
     assert "- imagegpt\n" not in written(tmp_path, other, library="isopix")
-    assert "16 × 16 pixels in 256 levels a code" in written(tmp_path, other, library="isopix")
+    assert "16 × 16 pixels, RGB bytes (256 values per code)" in written(tmp_path, other, library="isopix")
 
 
-def test_a_regressions_card_names_no_loss_of_a_network_that_has_learnt_nothing(tmp_path: Path) -> None:
-    text = written(tmp_path, gather(whole(tmp_path / "other", regression())), library="isopix")
-    assert "nats a hidden sub-pixel" in text
-    assert "A network that has learnt nothing" not in text
+def test_a_regressions_card_has_no_uniform_prediction(tmp_path: Path) -> None:
+    text = written(tmp_path, load_run(whole(tmp_path / "other", regression())), library="isopix")
+    assert "nats per masked sub-pixel" in text
+    assert "Uniform prediction" not in text

@@ -1,4 +1,4 @@
-"""The page is one file that needs nothing else, shows controls beside results, and hides no gap."""
+"""The page is one self-contained file that shows baselines next to results and names what is missing."""
 
 import html
 import json
@@ -13,7 +13,9 @@ from isopix.probe.linear import Ridge
 from isopix.probe.results import Joined, Protocol
 from isopix.recipes import registry, tiny
 from isopix.report import page
-from isopix.report.summary import summary
+from isopix.report.baselines import baseline_rows
+from isopix.report.load_run import load_run
+from isopix.report.settings_section import settings
 from tests.unit.report.cases import bare, drawing, evidence, probe, records, regression, score, whole
 
 VOID = {"meta", "img", "link", "br", "use"}
@@ -85,9 +87,9 @@ def test_every_id_is_unique(both: str) -> None:
     assert len(ids) == len(set(ids))
 
 
-def test_controls_stand_beside_every_run(both: str) -> None:
+def test_every_run_has_its_baselines(both: str) -> None:
     text = words(both)
-    for name in ("untrained", "raw pixels", "shuffled labels", "one class"):
+    for name in ("untrained", "raw pixels", "shuffled labels", "majority class"):
         assert name in text
 
 
@@ -113,13 +115,13 @@ def test_a_masked_run_is_not_asked_for_samples(tmp_path: Path) -> None:
     text = words(page.build([bare(tmp_path / "run", tiny.digits_bert())]))
     assert "isopix reconstruct" in text
     assert "isopix sample" not in text
-    assert "cannot paint pixel by pixel" in text
+    assert "cannot sample" in text
 
 
 def test_an_autoregressive_run_is_not_asked_for_reconstructions(tmp_path: Path) -> None:
     text = words(page.build([bare(tmp_path / "run")]))
     assert "isopix reconstruct" not in text
-    assert "has nothing hidden to reconstruct" in text
+    assert "masks nothing to reconstruct" in text
 
 
 def test_the_newest_pictures_are_shown_and_older_ones_counted(tmp_path: Path) -> None:
@@ -148,8 +150,9 @@ def test_a_recipe_of_unknown_parts_has_a_page(tmp_path: Path) -> None:
     }
     run.recipe.write_text(json.dumps(values))
     text = words(page.build([run]))
-    assert "The objective is “rotation”" in text
-    assert "drawn from nothing" in text
+    assert "objective.kindrotation" in text.replace(" ", "")
+    assert "sampled pixel by pixel" in text
+    assert "Files that could not be read: recipe.json: " in text
 
 
 def test_a_run_over_bytes_has_a_page_without_a_palette(tmp_path: Path) -> None:
@@ -157,26 +160,27 @@ def test_a_run_over_bytes_has_a_page_without_a_palette(tmp_path: Path) -> None:
     run.log.write_text("".join(json.dumps(each) + "\n" for each in records()))
     drawing(run, "reconstructions")
     text = words(page.build([run]))
-    assert "3 mixer blocks of width 32" in text
-    assert "nats a hidden sub-pixel" in text
-    assert "all 256 values of a hidden sub-pixel the same chance: ln 256 nats" in text
-    assert "the mauve pixels are hidden; the model names the likeliest value of each hidden sub-pixel" in text
-    assert "drawn back" not in text
+    assert "depth × width3 × 32" in text
+    assert "MLP-Mixer" in text
+    assert "nats per masked sub-pixel" in text
+    assert "Uniform prediction of 256 values: ln 256 = 5.545 nats per masked sub-pixel" in text
+    assert "masked pixels in mauve. Prediction: the most likely value of each masked sub-pixel" in text
+    assert "shown decoded" not in text
     assert "alette" not in text
 
 
-def test_a_regressions_page_promises_no_first_loss(tmp_path: Path) -> None:
+def test_a_regression_has_no_uniform_prediction(tmp_path: Path) -> None:
     text = words(page.build([whole(tmp_path / "run", regression())]))
-    assert "nats a hidden sub-pixel" in text
-    assert "the same chance" not in text
+    assert "nats per masked sub-pixel" in text
+    assert "niform prediction" not in text
 
 
-def test_commands_are_told_once_each(tmp_path: Path) -> None:
+def test_every_command_is_listed_once(tmp_path: Path) -> None:
     text = page.build([whole(tmp_path / "run")])
     assert text.count("isopix pretrain &#39;a b&#39;") == 1
 
 
-def test_commands_stand_under_the_folder_that_they_were_typed_in(tmp_path: Path) -> None:
+def test_commands_are_listed_under_their_working_directory(tmp_path: Path) -> None:
     run = whole(tmp_path / "run")
     made = {"folder": "/data/my runs", "commit": "abc-dirty", "command": ["isopix", "pretrain", "igpt.tiny"]}
     palette = {"file": "/data/p.npz", "source": "k-means on photos"}
@@ -206,16 +210,13 @@ def test_the_page_says_how_a_probe_was_made(tmp_path: Path) -> None:
     probe(run, replace(evidence(), protocol=Protocol(stream="h", fold_back=True), folded=folded), limit=400)
     text = words(page.build([run]))
     assert "1,437 train, 180 validation, 180 test images, the first 400 of each split" in text
-    how = "logistic regression by L-BFGS, fitted to training images"
-    assert f"Read: stream h, pool mean, reading paper; {how}" in text
-    assert (
-        "With validation folded back, layer 1, fitted at the rate 3 to all 1,617 training and validation "
-        "images, tells the class of 61.0 % of test images (59.0 to 63.0 %)."
-    ) in text
-    assert "1 validation folded back61.0 %" in text
+    how = "logistic regression by L-BFGS."
+    assert f"Features: stream h, pool mean, reading paper; {how}" in text
+    assert "Refit on train + validation (layer 1, rate 3, 1,617 images): 61.0 % (59.0 to 63.0 %)." in text
+    assert "1 refit on train + validation61.0 %" in text
 
 
-def test_records_of_versions_that_joined_and_folded_nothing_are_read(tmp_path: Path) -> None:
+def test_probe_files_without_newer_fields_are_read(tmp_path: Path) -> None:
     run = whole(tmp_path / "run")
     [path] = run.probes.glob("*.json")
     values = json.loads(path.read_text())
@@ -228,52 +229,50 @@ def test_records_of_versions_that_joined_and_folded_nothing_are_read(tmp_path: P
     assert "could not be read" not in text
 
 
-def test_the_page_names_method_masks_and_joined_layers(tmp_path: Path) -> None:
+def test_the_page_names_classifier_masks_and_concatenated_layers(tmp_path: Path) -> None:
     run, found = whole(tmp_path / "run"), evidence()
     joined = Joined((0, 1, 2), replace(found.network.score, test=0.77))
     network = replace(found.network, joined=joined)
     probe(run, replace(found, network=network, protocol=Protocol(method=Ridge(), masks=5, layers="best5")))
     text = words(page.build([run]))
-    how = "reading paper, modal vote of 5 masks; ridge regression, fitted to training images"
+    how = "reading paper, majority vote of 5 masks; ridge regression."
     assert how in text
-    assert "layers 0–2 joined77.0 %" in text
-    assert text.count("(ridge regression, modal vote of 5 masks)") >= 2  # the headline and the table
+    assert "layers 0–2 concatenated77.0 %" in text
+    assert text.count("(ridge regression, majority vote of 5 masks)") >= 2  # the headline and the table
 
 
 def test_the_page_says_which_of_several_probes_is_in_the_headline(tmp_path: Path) -> None:
     run = whole(tmp_path / "run")
-    assert "the one of the headline" not in words(page.build([run]))
+    assert "in the headline" not in words(page.build([run]))
     probe(
         run, replace(evidence(trained=(0.9, 0.1)), protocol=Protocol(stream="h")), name="later", written="9"
     )
     text = words(page.build([run]))
-    assert text.count("the one of the headline") == 1
-    assert text.index("Read: stream n") < text.index("the one of the headline") < text.index("Read: stream h")
-    assert "50.0 % of test images at layer 1;" in text
+    assert text.count("in the headline") == 1
+    assert text.index("stream n") < text.index("in the headline") < text.index("Features: stream h")
+    assert "50.0 % at layer 1." in text
 
 
 def test_probes_that_cannot_be_compared_share_no_row_and_no_figure(tmp_path: Path) -> None:
     runs = [whole(tmp_path / name) for name in ("a", "b")]
-    assert "rings mark the layers" in page.build(runs)
+    assert "rings: layers chosen" in page.build(runs)
     probe(runs[1], evidence(), limit=400)
-    gathered = page.read(runs)
-    names = [row.name for row in summary(gathered)]
-    half = ["untrained", "shuffled labels", "raw pixels", "one class"]
+    records = page.read(runs)
+    names = [row.name for row in baseline_rows(records)]
+    half = ["untrained", "shuffled labels", "raw pixels", "majority class"]
     assert names == ["a", *half, "b", *half]
-    assert "rings mark the layers" not in page.render(gathered)
-    assert "2 runs, probed with different images, which are not to be compared." in words(
-        page.render(gathered)
-    )
+    assert "rings: layers chosen" not in page.render(records)
+    assert "2 runs whose probes cannot be compared: they differ in images." in words(page.render(records))
 
 
-def test_likely_reasons_stand_under_a_network_that_learnt_nothing(tmp_path: Path) -> None:
+def test_a_network_that_gained_nothing_has_a_diagnosis(tmp_path: Path) -> None:
     run = whole(tmp_path / "run", found=evidence(trained=(0.3, 0.31)))
-    told = "The best layer is not clearly above that of the untrained network; likely reasons: "
-    assert words(page.build([run])).count(told) == 1
-    assert words(page.build([run, whole(tmp_path / "other")])).count(told) == 1
+    text = "No layer is significantly better than the untrained network. Possible reasons: "
+    assert words(page.build([run])).count(text) == 1
+    assert words(page.build([run, whole(tmp_path / "other")])).count(text) == 1
 
 
-def test_equal_folder_names_are_told_apart_by_their_parents(tmp_path: Path) -> None:
+def test_equal_folder_names_are_shown_with_their_parents(tmp_path: Path) -> None:
     runs = [whole(tmp_path / parent / "run") for parent in ("a", "b")]
     text = words(page.build(runs))
     assert "a/run and b/run" in text
@@ -295,8 +294,35 @@ def test_no_run_is_refused() -> None:
         page.build([])
 
 
-def test_the_headline_of_a_limited_run_keeps_its_recipe(tmp_path: Path) -> None:
+def test_depth_and_width_are_on_the_page(tmp_path: Path) -> None:
     recipe = tiny.digits().updated(
         depth=1,
     )
-    assert "1 block of width 64" in words(page.build([bare(tmp_path / "run", recipe)]))
+    assert "depth × width1 × 64" in words(page.build([bare(tmp_path / "run", recipe)]))
+
+
+@pytest.mark.parametrize("name", registry.RECIPES)
+def test_every_recipe_has_its_settings_by_group(tmp_path: Path, name: str) -> None:
+    recipe = registry.find(name)
+    found = {
+        group: dict(items) for group, items in settings(load_run(bare(tmp_path / "run", recipe))).items()
+    }
+    assert list(found) == ["model", "objective", "data", "train"]
+    assert found["model"]["block"] == recipe.model.block.label()
+    assert found["train"]["optimiser"] == recipe.train.optimizer.label()
+    assert found["objective"]["objective"] == recipe.objective.label()
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "shown"),
+    [
+        ("patchformer.tiny", [], "60 % of positions in every image, in 2 × 2 blocks (40 of 64 positions)"),
+        ("patchformer.base", [], "60 % of positions in every image, in 2 × 2 blocks (116 of 196 positions)"),
+        ("patchformer.base", ["objective.mask.exact_count=118"], "118 positions in every image (118 of 196"),
+        ("igpt.digits_bert", [], "15 % of positions, independent (9.6 of 64 positions)"),
+    ],
+)
+def test_masked_positions_are_counted(tmp_path: Path, name: str, words: list[str], shown: str) -> None:
+    recipe = registry.resolve(name, assignments=words).recipe
+    found = dict(settings(load_run(bare(tmp_path / "run", recipe)))["objective"])
+    assert found["mask"].startswith(shown)

@@ -15,7 +15,7 @@ from isopix.probe.probe import Split, Splits
 from isopix.probe.probe import probe as fit
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
-from isopix.report.load_run import gather
+from isopix.report.load_run import load_run
 from isopix.runs import along
 from isopix.runs.load import load
 from isopix.runs.pretrain import Watch, resume, start
@@ -162,10 +162,10 @@ def fail() -> None:
 
 
 def test_the_report_does_not_take_them_for_the_papers_probe(probed: RunFolder) -> None:
-    found = gather(probed)
+    found = load_run(probed)
     assert found.probes == []
     assert found.probe is None
-    assert found.unreadable == []
+    assert found.problems == []
 
 
 def test_probing_is_not_counted_as_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

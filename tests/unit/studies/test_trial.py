@@ -1,4 +1,4 @@
-"""A cell, whatever happens to it: stopped, diverging, failing; the numbers stay the same."""
+"""A trial gives the same numbers whether it is stopped, diverges or fails on the way."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,8 +8,8 @@ import pytest
 from isopix.storage.lock import exclusive_lock
 from isopix.storage.run_folder import RunFolder
 from isopix.studies import trial
-from isopix.studies.study import Study, plan
-from isopix.studies.trial import Task, work
+from isopix.studies.inductive_bias.grid import Study, plan
+from isopix.studies.trial import TrialSpec, run_trial
 
 SMALL = [
     "steps=12",
@@ -23,106 +23,106 @@ SMALL = [
 
 
 @pytest.fixture
-def make(tmp_path: Path) -> Callable[..., Task]:
+def make(tmp_path: Path) -> Callable[..., TrialSpec]:
     """`make(name, *settings)`: a convolution on digits, in a study of that name."""
 
-    def task(name: str, *settings: str) -> Task:
+    def spec(name: str, *settings: str) -> TrialSpec:
         words = [*SMALL, "checkpoint_every=4", *settings]
         planned = plan("tiny", data="digits", pattern="conv-pix2vec-1", seeds=1, settings=words)
         with Study.create(tmp_path / name, planned) as study:
-            (made,) = study.tasks()
-        return made._replace(probed={"train": 200, "validation": 100, "test": 100})
+            (made,) = study.specs()
+        return made._replace(probe_images={"train": 200, "validation": 100, "test": 100})
 
-    return task
+    return spec
 
 
-def test_a_cell_is_an_ordinary_run_with_a_probe_and_one_file_that_tells_its_outcome(
-    make: Callable[..., Task],
+def test_a_trial_is_a_run_with_a_probe_and_a_result_file(
+    make: Callable[..., TrialSpec],
 ) -> None:
-    task = make("whole")
-    work(task, "cpu", 1)
-    found, run = task.read(), RunFolder.open(task.folder)
+    spec = make("whole")
+    run_trial(spec, "cpu", 1)
+    found, run = spec.read(), RunFolder.open(spec.folder)
     assert found.state == "done"
-    assert found.cell is not None
-    assert (found.cell.kind, found.cell.seed) == (("conv", "pix2vec", 1), 0)
-    assert len(found.cell.accuracies) == len(found.found["untrained"]) == 2
+    assert found.trial is not None
+    assert (found.trial.architecture, found.trial.seed) == (("conv", "pix2vec", 1), 0)
+    assert len(found.trial.test_accuracies) == len(found.metrics["untrained"]) == 2
     assert len(list(run.probes.glob("probe-*.json"))) == 1
-    assert set(found.found["measured"]["colours"]) == {"whole", "palette", "misplaced", "exact"}
+    assert set(found.metrics["measurements"]["color_error"]) == {"whole", "palette", "misplaced", "exact"}
 
 
-def test_stopped_and_gone_on_it_ends_with_the_same_numbers(
-    make: Callable[..., Task], monkeypatch: pytest.MonkeyPatch
+def test_a_resumed_trial_has_the_same_numbers(
+    make: Callable[..., TrialSpec], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole, task = make("whole"), make("stopped")
-    work(whole, "cpu", 1)
+    whole, spec = make("whole"), make("stopped")
+    run_trial(whole, "cpu", 1)
     asked = iter([False] * 5 + [True] * 100)
-    monkeypatch.setattr(trial, "_abandoned", lambda: next(asked))
-    work(task, "cpu", 1)
-    assert task.read().state == "not yet"
-    assert RunFolder(task.folder).has_checkpoints
+    monkeypatch.setattr(trial, "_orphaned", lambda: next(asked))
+    run_trial(spec, "cpu", 1)
+    assert spec.read().state == "not yet"
+    assert RunFolder(spec.folder).has_checkpoints
     monkeypatch.undo()
-    work(task, "cpu", 1)
-    assert task.read().found == whole.read().found
+    run_trial(spec, "cpu", 1)
+    assert spec.read().metrics == whole.read().metrics
 
 
-def test_where_a_rate_diverges_the_next_one_is_taken_and_both_are_told(make: Callable[..., Task]) -> None:
-    task = make("diverging")._replace(rates=(1e30, 0.01))
-    work(task, "cpu", 1)
-    found = task.read()
+def test_after_a_rate_that_diverges_the_next_one_is_tried(make: Callable[..., TrialSpec]) -> None:
+    spec = make("diverging")._replace(learning_rates=(1e30, 0.01))
+    run_trial(spec, "cpu", 1)
+    found = spec.read()
     assert [(rung.rate, rung.fate) for rung in found.rungs] == [(1e30, "non-finite"), (0.01, "final")]
-    assert (found.state, found.run) == ("done", f"{task.folder.name}-lr-0.01")
+    assert (found.state, found.run) == ("done", f"{spec.folder.name}-lr-0.01")
 
 
-def test_a_rate_that_died_is_not_tried_again(make: Callable[..., Task]) -> None:
-    task = make("dying")._replace(rates=(1e30,))
-    work(task, "cpu", 1)
-    found = task.read()
+def test_a_rate_that_diverged_is_not_tried_again(make: Callable[..., TrialSpec]) -> None:
+    spec = make("dying")._replace(learning_rates=(1e30,))
+    run_trial(spec, "cpu", 1)
+    found = spec.read()
     assert (found.state, found.reason) == (
         "failed",
-        "the loss diverged at every rate from 1e+30 down to 1e+30",
+        "the loss diverged at every learning rate from 1e+30 down to 1e+30",
     )
-    log = task.folder / "log.jsonl"
+    log = spec.folder / "log.jsonl"
     before = log.stat().st_mtime_ns
-    work(task, "cpu", 1)
-    assert task.read().reason == found.reason
+    run_trial(spec, "cpu", 1)
+    assert spec.read().reason == found.reason
     assert log.stat().st_mtime_ns == before
 
 
-def test_a_failure_is_written_down_and_tried_again(
-    make: Callable[..., Task], monkeypatch: pytest.MonkeyPatch
+def test_a_failure_is_written_and_tried_again(
+    make: Callable[..., TrialSpec], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    task = make("failing")
+    spec = make("failing")
 
     def broken(*given: object) -> None:
         raise RuntimeError("CUDA out of memory.\nTried to allocate")
 
-    monkeypatch.setattr(trial, "measured", broken)
-    work(task, "cpu", 1)
-    assert (task.read().state, task.read().reason) == ("failed", "CUDA out of memory.")
-    assert "in broken" in task.read().trace
+    monkeypatch.setattr(trial, "measure", broken)
+    run_trial(spec, "cpu", 1)
+    assert (spec.read().state, spec.read().reason) == ("failed", "CUDA out of memory.")
+    assert "in broken" in spec.read().traceback
     monkeypatch.undo()
-    work(task, "cpu", 1)
-    assert (task.read().state, task.read().reason) == ("done", "")
+    run_trial(spec, "cpu", 1)
+    assert (spec.read().state, spec.read().reason) == ("done", "")
 
 
-def test_a_cell_that_another_process_still_saves_is_left_alone(make: Callable[..., Task]) -> None:
-    task = make("taken")
-    task.folder.mkdir()
-    begun = task.folder / "log.jsonl"
+def test_a_trial_in_use_by_another_process_is_left_alone(make: Callable[..., TrialSpec]) -> None:
+    spec = make("taken")
+    spec.folder.mkdir()
+    begun = spec.folder / "log.jsonl"
     begun.touch()
-    with exclusive_lock(task.outcome.parent, "cell", name=f"{task.name}.lock"):
-        work(task, "cpu", 1)
-    assert "is in use by process" in task.read().reason
+    with exclusive_lock(spec.result.parent, "trial", name=f"{spec.name}.lock"):
+        run_trial(spec, "cpu", 1)
+    assert "is in use by process" in spec.read().reason
     assert begun.exists()
 
 
 @pytest.mark.parametrize(
-    ("content", "told"), [("garbage", "is not JSON"), ('{"found": {"cell": {}}}', "it has no block")]
+    ("content", "reason"), [("garbage", "is not JSON"), ('{"metrics": {"trial": {}}}', "it has no block")]
 )
-def test_an_outcome_that_cannot_be_read_is_told_with_what_to_do(
-    make: Callable[..., Task], content: str, told: str
+def test_a_damaged_result_file_is_reported_with_a_remedy(
+    make: Callable[..., TrialSpec], content: str, reason: str
 ) -> None:
-    task = make("damaged")
-    task.outcome.write_text(content)
-    with pytest.raises(ValueError, match=f"{task.outcome} cannot be read: .*{told}.*; without it"):
-        task.read()
+    spec = make("damaged")
+    spec.result.write_text(content)
+    with pytest.raises(ValueError, match=f"{spec.result} cannot be read: .*{reason}.*; without this file"):
+        spec.read()

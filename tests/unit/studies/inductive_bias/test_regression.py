@@ -1,6 +1,4 @@
-"""Contrasts are those of textbook regressions, hold the truth as often as they say, and are none where
-nothing decides.
-"""
+"""Regressions agree with textbook ones, cover the truth at their rate, and are None where nothing decides."""
 
 from itertools import product
 
@@ -8,19 +6,19 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from isopix.plots.study import Spread, TrialGroup
 from isopix.studies.inductive_bias import regression
-from isopix.studies.inductive_bias.trials import Group, Spread
 
 BLOCKS = {"conv": 0.5, "mixer": 0.42, "transformer-1": 0.3}
 ENCODINGS = {"pix2vec": 0.0, "fourier": 0.02, "continuous": 0.05}
 SLOPE = -0.08
 
 
-def group(block: str, encoding: str, depth: int, loss: float, accuracy: float) -> Group:
-    return Group(block, encoding, depth, Spread(loss, 0.0, 1), Spread(accuracy, 0.0, 1), ())
+def group(block: str, encoding: str, depth: int, loss: float, accuracy: float) -> TrialGroup:
+    return TrialGroup(block, encoding, depth, Spread(loss, 0.0, 1), Spread(accuracy, 0.0, 1), ())
 
 
-def study(noise: float, seed: int = 0) -> list[Group]:
+def study(noise: float, seed: int = 0) -> list[TrialGroup]:
     """Accuracy is a sum of what block, encoding and loss give, and noise."""
     draw = np.random.default_rng(seed)
     found = []
@@ -65,7 +63,7 @@ def test_a_fit_of_one_line_is_scipys() -> None:
     ],
     ids=["missing", "few", "none"],
 )
-def test_what_is_not_determined_is_not_told(groups: list[Group]) -> None:
+def test_what_is_not_determined_is_not_told(groups: list[TrialGroup]) -> None:
     assert regression.at_fixed_loss(groups, "continuous", "pix2vec") is None
 
 
@@ -76,8 +74,8 @@ def test_blocks_that_share_no_encoding_cannot_compare_encodings() -> None:
 
 
 def test_a_doubling_of_depth_is_worth_what_it_adds() -> None:
-    kinds = product(BLOCKS, ENCODINGS, (1, 3, 6, 12))
-    deep = [group(*kind, loss=len(kind[0]) - 0.2 * np.log2(kind[2]), accuracy=0.5) for kind in kinds]
+    architectures = product(BLOCKS, ENCODINGS, (1, 3, 6, 12))
+    deep = [group(*kind, loss=len(kind[0]) - 0.2 * np.log2(kind[2]), accuracy=0.5) for kind in architectures]
     found = regression.of_doubling(deep, lambda each: each.loss.mean)
     assert found is not None
     assert found[:3] == pytest.approx((-0.2, -0.2, -0.2))

@@ -1,4 +1,4 @@
-"""The chart of probes along training stands in the page of runs that have them, and in no other."""
+"""The chart of probe accuracy during training is shown for runs that have it, and for no other."""
 
 import json
 from dataclasses import replace
@@ -10,8 +10,8 @@ from isopix.data.dataset import DataConfig
 from isopix.recipes import tiny
 from isopix.recipes.recipe import Recipe
 from isopix.report import page
-from isopix.report.load_run import gather
-from isopix.report.probe_curve_section import chart
+from isopix.report.curve_sections import probe_curve
+from isopix.report.load_run import load_run
 from isopix.storage.run_folder import RunFolder
 from tests.unit.report.cases import whole
 
@@ -20,32 +20,32 @@ def probed(path: Path, steps: int = 6, recipe: Recipe | None = None) -> RunFolde
     """A run with a probe before its first step and after `steps` others."""
     run = whole(path, recipe)
     for step in range(steps + 1):
-        share = 0.2 + 0.05 * step
+        accuracy = 0.2 + 0.05 * step
         held_out = {"kind": "evaluation", "split": "validation", "images": 64, "loss_nats": 2.8 - step / 10}
-        score = {"layer": 2, "accuracy": share, "low": share - 0.1, "high": share + 0.1}
+        score = {"layer": 2, "accuracy": accuracy, "low": accuracy - 0.1, "high": accuracy + 0.1}
         with run.log.open("a") as log:
             for record in (held_out, {"kind": "probe", "split": "validation", "images": 500, **score}):
                 log.write(json.dumps({**record, "step": 10 * step}) + "\n")
     return run
 
 
-def test_its_caption_tells_steps_images_and_the_correlation(tmp_path: Path) -> None:
-    made = chart({"run": gather(probed(tmp_path / "run"))}, "name")
+def test_its_caption_gives_steps_images_and_the_correlation(tmp_path: Path) -> None:
+    made = probe_curve({"run": load_run(probed(tmp_path / "run"))}, "name")
     assert made is not None
-    assert "at steps 10 to 60, judged on 500 validation images" in made.caption
+    assert "at steps 10 to 60, on 500 validation images" in made.caption
     assert "Spearman’s rank correlation" in made.caption
     assert "run: 50.0\u00a0% at 2.200 nats, ρ −1.00" in made.drawing
-    few = chart({"run": gather(probed(tmp_path / "few", 3))}, "name")
+    few = probe_curve({"run": load_run(probed(tmp_path / "few", 3))}, "name")
     assert few is not None
     assert "Spearman" not in few.caption
 
 
 def test_a_run_with_one_probe_has_no_line(tmp_path: Path) -> None:
-    assert chart({"run": gather(probed(tmp_path / "run", 1))}, "name") is None
+    assert probe_curve({"run": load_run(probed(tmp_path / "run", 1))}, "name") is None
 
 
 @pytest.mark.parametrize(("other", "shown"), [("probed", True), ("other images", False), ("not", False)])
-def test_several_runs_share_a_chart_if_their_images_are_alike(
+def test_several_runs_share_a_chart_if_their_images_are_the_same(
     tmp_path: Path, other: str, shown: bool
 ) -> None:
     elsewhere = replace(tiny.digits(), data=DataConfig(source="cifar10", rows=8, cols=8))
@@ -54,12 +54,12 @@ def test_several_runs_share_a_chart_if_their_images_are_alike(
         "other images": lambda path: probed(path, recipe=elsewhere),
         "not": whole,
     }
-    both = {"one": gather(probed(tmp_path / "one")), "other": gather(runs[other](tmp_path / "other"))}
-    assert (chart(both, "name") is not None) == shown
+    both = {"one": load_run(probed(tmp_path / "one")), "other": load_run(runs[other](tmp_path / "other"))}
+    assert (probe_curve(both, "name") is not None) == shown
 
 
 def test_the_page_shows_one_of_each_run_and_one_of_all(tmp_path: Path) -> None:
     one, other = probed(tmp_path / "one"), probed(tmp_path / "other", recipe=tiny.digits_bert())
-    assert page.build([one, other]).count("A small probe of the best layer") == 3
-    assert page.build([one]).count("A small probe of the best layer") == 1
-    assert "Loss and representation" not in page.build([whole(tmp_path / "bare")])
+    assert page.build([one, other]).count("Linear-probe accuracy of the best layer") == 3
+    assert page.build([one]).count("Linear-probe accuracy of the best layer") == 1
+    assert "Loss and probe accuracy" not in page.build([whole(tmp_path / "bare")])

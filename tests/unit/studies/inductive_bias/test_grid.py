@@ -1,12 +1,12 @@
-"""A study's plan: which cells, and that a folder holds one study alone."""
+"""The plan of a study, and that a folder holds one study."""
 
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
-from isopix.recipes.isotropic import BLOCKS, CELLS, DEPTHS, ENCODINGS, SCALES
-from isopix.studies.study import Study, name, plan
+from isopix.recipes.isotropic import BLOCKS, CELLS, DEPTHS, ENCODINGS
+from isopix.studies.inductive_bias.grid import SCALES, Study, name, plan
 
 SMALL = ("steps=2", "width=16", "data.rows=8", "data.cols=8")
 
@@ -17,20 +17,20 @@ def digits(pattern: str = "conv-*-1", seeds: int = 1) -> Study:
 
 
 def test_the_papers_scale_is_the_whole_grid() -> None:
-    assert len(SCALES["paper"].cells) == len(BLOCKS) * len(ENCODINGS) * len(DEPTHS) == 48
-    assert len(plan("paper").cells) == 48
+    assert len(SCALES["paper"].architectures) == len(BLOCKS) * len(ENCODINGS) * len(DEPTHS) == 48
+    assert len(plan("paper").architectures) == 48
 
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_every_scale_is_a_part_of_the_grid_with_all_encodings_of_what_it_has(scale: str) -> None:
-    cells = SCALES[scale].cells
-    assert set(cells) <= set(CELLS)
-    for block, _, depth in cells:
-        assert all((block, encoding, depth) in cells for encoding in ENCODINGS)
+    architectures = SCALES[scale].architectures
+    assert set(architectures) <= set(CELLS)
+    for block, _, depth in architectures:
+        assert all((block, encoding, depth) in architectures for encoding in ENCODINGS)
 
 
-def test_patterns_choose_cells_by_their_names() -> None:
-    chosen = plan("tiny", pattern="conv-*-1,mixer-pix2vec-*").cells
+def test_patterns_choose_architectures_by_name() -> None:
+    chosen = plan("tiny", pattern="conv-*-1,mixer-pix2vec-*").architectures
     names = ["conv-pix2vec-1", "conv-fourier-1", "conv-continuous-1", "mixer-pix2vec-1", "mixer-pix2vec-3"]
     assert list(map(name, chosen)) == names
 
@@ -39,46 +39,46 @@ def test_patterns_choose_cells_by_their_names() -> None:
     ("given", "told"),
     [
         ({"scale": "huge"}, "unknown scale 'huge'; scales: tiny, small, paper"),
-        ({"scale": "tiny", "pattern": "axial-*"}, "no cell of scale 'tiny' is named like 'axial-"),
+        ({"scale": "tiny", "pattern": "axial-*"}, "no trial of scale 'tiny' matches 'axial-"),
         ({"scale": "tiny", "seeds": 0}, "seeds is 0; allowed: 1 or more"),
     ],
 )
-def test_what_is_not_there_is_refused(given: dict[str, object], told: str) -> None:
+def test_unknown_values_are_refused(given: dict[str, object], told: str) -> None:
     scale = str(given.pop("scale"))
     with pytest.raises(ValueError, match=told.replace("*", r"\*")):
         plan(scale, **given)  # type: ignore[arg-type]
 
 
-def test_seeds_come_one_after_another_and_the_costliest_cell_first() -> None:
-    tasks = digits("conv-pix2vec-*", seeds=2).tasks()
-    assert [task.name for task in tasks] == [
+def test_trials_are_ordered_by_seed_and_cost() -> None:
+    specs = digits("conv-pix2vec-*", seeds=2).specs()
+    assert [spec.name for spec in specs] == [
         "conv-pix2vec-3-seed-0",
         "conv-pix2vec-1-seed-0",
         "conv-pix2vec-3-seed-1",
         "conv-pix2vec-1-seed-1",
     ]
-    assert [task.recipe.train.seed for task in tasks] == [0, 0, 1, 1]
+    assert [spec.recipe.train.seed for spec in specs] == [0, 0, 1, 1]
 
 
-def test_settings_reach_every_recipe_and_the_rate_is_the_first_rung() -> None:
+def test_settings_reach_every_recipe_and_its_learning_rates() -> None:
     planned = plan("tiny", data="digits", seeds=1, settings=[*SMALL, "lr=0.003"])
-    for task in Study(Path("nowhere"), planned).tasks():
-        assert (task.recipe.train.steps, task.recipe.model.width, task.recipe.data.source) == (
+    for spec in Study(Path("nowhere"), planned).specs():
+        assert (spec.recipe.train.steps, spec.recipe.model.width, spec.recipe.data.source) == (
             2,
             16,
             "digits",
         )
-        assert task.rates == (0.003, 0.001, 0.0003, 0.0001)
+        assert spec.learning_rates == (0.003, 0.001, 0.0003, 0.0001)
 
 
-def test_a_study_grows_by_cells_and_seeds_and_by_nothing_else(tmp_path: Path) -> None:
+def test_a_study_is_extended_by_architectures_and_seeds_only(tmp_path: Path) -> None:
     out = tmp_path / "study"
     with Study.create(out, digits("conv-*-1").plan):
         pass
     with Study.create(out, digits("mixer-pix2vec-1", seeds=2).plan) as grown:
-        assert len(grown.tasks()) == 8
+        assert len(grown.specs()) == 8
     assert Study.open(out).plan == grown.plan
-    with pytest.raises(ValueError, match=r"the study has settings steps=2 .*, and steps=3 is asked for"):
+    with pytest.raises(ValueError, match=r"the study has settings steps=2 .*, not steps=3"):
         Study.of(out, plan("tiny", data="digits", settings=["steps=3"]))
 
 
@@ -100,9 +100,7 @@ def test_a_study_in_use_stays_as_it_was_planned(tmp_path: Path) -> None:
         ("digits", ("evaluate_images=0",), "it needs evaluate_images above 0"),
     ],
 )
-def test_images_that_no_cell_could_be_made_of_are_refused_at_once(
-    data: str, words: tuple[str, ...], told: str
-) -> None:
+def test_unsuitable_images_are_refused_at_once(data: str, words: tuple[str, ...], told: str) -> None:
     study = Study(Path("nowhere"), plan("tiny", data=data, seeds=1, settings=(*SMALL, *words)))
     with pytest.raises(ValueError, match=told):
         study.require_images()
@@ -116,15 +114,15 @@ def test_images_without_classes_are_refused_before_anything_is_trained(tmp_path:
         study.require_images()
 
 
-def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
+def test_another_folder_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("dear")
-    with pytest.raises(ValueError, match="is no study, and not empty"):
+    with pytest.raises(ValueError, match="is not a study, and not empty"):
         Study.of(tmp_path, digits().plan)
-    with pytest.raises(ValueError, match="holds no study"):
+    with pytest.raises(ValueError, match="is not a study"):
         Study.open(tmp_path)
 
 
-def test_a_mistake_in_the_settings_writes_nothing(tmp_path: Path) -> None:
+def test_invalid_settings_write_nothing(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="unknown setting 'stepps'"):
         Study.of(tmp_path / "study", plan("tiny", data="digits", settings=["stepps=3"]))
     assert not (tmp_path / "study").exists()

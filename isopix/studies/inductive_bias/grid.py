@@ -1,0 +1,223 @@
+"""The grid of the study: which networks are trained at which scale, and the folder that holds their "
+"trials."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from isopix.core.config import from_dict
+from isopix.data.dataset import load as load_images
+from isopix.probe.linear import Ridge
+from isopix.probe.results import Protocol
+from isopix.recipes import registry
+from isopix.recipes.cost import of_recipe
+from isopix.recipes.isotropic import BLOCKS, CELLS, ENCODINGS
+from isopix.runs.pretrain import anchored, require_validation
+from isopix.storage.atomic import read_json, write_json
+from isopix.storage.lock import LOCK, sole_writer
+from isopix.storage.provenance import record
+from isopix.studies.inductive_bias.trials import Architecture
+from isopix.studies.trial import TrialResult, TrialSpec
+from isopix.train.lr_search import ladder
+
+FILE = "study.json"
+SMALLEST = 0.0001  # the last learning rate that is tried where larger ones diverge
+
+
+class Scale(NamedTuple):
+    """A size of the study: recipes with this prefix, architectures, number of seeds, and the probe of every
+    layer with at most so many images of each split.
+    """
+
+    prefix: str
+    architectures: tuple[Architecture, ...]
+    seeds: int
+    protocol: Protocol
+    probe_images: dict[str, int]
+
+
+# Closed form; the L2 penalties are those among which validation chose for the tiny trials.
+_RIDGE = Protocol(method=Ridge(), strengths=(1e-4, 1e-3, 1e-2, 1e-1), weaker=(), resamples=200)
+_ALL_IMAGES = {"train": 50_000, "validation": 50_000, "test": 50_000}
+SCALES = {
+    "tiny": Scale(
+        "isotropic.tiny-",
+        tuple(product(("conv", "mixer", "transformer-1"), ENCODINGS, (1, 3))),
+        seeds=3,
+        protocol=_RIDGE,
+        probe_images={"train": 3000, "validation": 1000, "test": 3000},
+    ),
+    "small": Scale("isotropic.small-", tuple(product(BLOCKS, ENCODINGS, (1, 3, 6))), 3, _RIDGE, _ALL_IMAGES),
+    "paper": Scale("isotropic.", tuple(CELLS), 1, Protocol(), _ALL_IMAGES),
+}
+
+
+@dataclass(frozen=True)
+class StudyPlan:
+    """Architectures of a scale, over seeds 0, 1, ..., with their images and changed settings "
+    "(`path=value`)."""
+
+    scale: str
+    architectures: tuple[Architecture, ...]
+    seeds: int
+    data: str | None
+    settings: tuple[str, ...] = ()
+
+    def joined(self, other: "StudyPlan") -> "StudyPlan":
+        """Return both plans in one. Raises ValueError if they differ in more than architectures and seeds."""
+        for name in ("scale", "data", "settings"):
+            old, new = getattr(self, name), getattr(other, name)
+            if old != new:
+                raise ValueError(f"the study has {name} {_text(old)}, not {_text(new)}")
+        both = {*self.architectures, *other.architectures}
+        architectures = tuple(each for each in SCALES[self.scale].architectures if each in both)
+        return StudyPlan(self.scale, architectures, max(self.seeds, other.seeds), self.data, self.settings)
+
+
+def plan(
+    scale: str,
+    *,
+    data: str | None = None,
+    pattern: str = "*",
+    seeds: int | None = None,
+    settings: Sequence[str] = (),
+) -> StudyPlan:
+    """Return the architectures of a scale whose names, as `conv-pix2vec-3`, match one of the comma-separated
+    patterns; `seeds` None is the scale's own number. Raises ValueError for unknown values.
+    """
+    if scale not in SCALES:
+        raise ValueError(f"unknown scale '{scale}'; scales: {', '.join(SCALES)}")
+    chosen, patterns = SCALES[scale], pattern.split(",")
+    found = tuple(
+        each for each in chosen.architectures if any(fnmatchcase(name(each), one) for one in patterns)
+    )
+    if not found:
+        known = ", ".join(map(name, chosen.architectures))
+        raise ValueError(f"no trial of scale '{scale}' matches '{pattern}'; trials: {known}")
+    count = chosen.seeds if seeds is None else seeds
+    if count < 1:
+        raise ValueError(f"seeds is {count}; allowed: 1 or more")
+    where = None if data is None else str(Path(data).resolve()) if Path(data).exists() else data
+    return StudyPlan(scale, found, count, where, tuple(settings))
+
+
+def name(architecture: Architecture) -> str:
+    """Return `conv-pix2vec-3`."""
+    return "-".join(map(str, architecture))
+
+
+class Study:
+    """A study in its folder; `create` and `open` check that it is one."""
+
+    def __init__(self, path: Path, planned: StudyPlan):
+        self.path, self.plan = path, planned
+
+    @classmethod
+    def of(cls, path: Path, planned: StudyPlan) -> "Study":
+        """Return the study of a plan, new or extended by its architectures and seeds; nothing is written.
+
+        Raises ValueError for a folder of something else, a study with other settings, and invalid settings.
+        """
+        if (path / FILE).is_file():
+            joined = cls.open(path).plan.joined(planned)
+        else:
+            if path.exists() and (not path.is_dir() or any(each.name != LOCK for each in path.iterdir())):
+                raise ValueError(f"{path} is not a study, and not empty; choose another --out")
+            joined = planned
+        study = cls(path.resolve(), joined)
+        study.specs()
+        return study
+
+    @classmethod
+    @contextmanager
+    def create(cls, path: Path, planned: StudyPlan) -> Iterator["Study"]:
+        """Write the plan and yield the study, for one process at a time. Raises ValueError as `of` does, and
+        while another process works on it.
+        """
+        cls.of(path, planned)
+        path.mkdir(parents=True, exist_ok=True)
+        with sole_writer(path, "study"):
+            study = cls.of(path, planned)  # another process may have extended it
+            for folder in (study.path / "trials", study.path / "results"):
+                folder.mkdir(exist_ok=True)
+            write_json(study.path / FILE, record({"kind": "study", **asdict(study.plan)}))
+            yield study
+
+    @classmethod
+    def open(cls, path: Path) -> "Study":
+        """Return the study in a folder. Raises ValueError if there is none."""
+        if not (path / FILE).is_file():
+            raise ValueError(f"{path} is not a study; isopix study makes one")
+        values = read_json(path / FILE)
+        try:
+            planned = from_dict(StudyPlan, {key: values[key] for key in StudyPlan.__dataclass_fields__})
+        except KeyError as missing:
+            raise ValueError(f"{path / FILE} has no {missing}") from None
+        return cls(path.resolve(), planned)
+
+    def require_images(self) -> None:
+        """Raises ValueError without images, classes or validation images, before any trial is trained. The
+        prepared images are cached for all trials.
+        """
+        recipe = self._spec(self.plan.architectures[0], 0).recipe
+        data = load_images(recipe.data, seed=recipe.train.seed)
+        data.require_labels("study")
+        require_validation(recipe, data, "a layer")
+
+    def specs(self) -> list[TrialSpec]:
+        """Return every trial, seed by seed, the most expensive first so that none runs alone at the end.
+
+        Raises ValueError for invalid settings.
+        """
+        costly = sorted(self.plan.architectures, key=lambda each: cost(self._spec(each, 0)), reverse=True)
+        return [self._spec(each, seed) for seed in range(self.plan.seeds) for each in costly]
+
+    def missing(self, planned: StudyPlan) -> list[TrialSpec]:
+        """Return the trials of a plan that are not done, failed ones included."""
+        names = set(_trial_names(planned))
+        return [spec for spec in self.specs() if spec.name in names and spec.read().state != "done"]
+
+    def results(self) -> dict[str, TrialResult]:
+        """Return the state of every trial, by its name, in the order of the plan."""
+        specs = {spec.name: spec for spec in self.specs()}
+        return {each: specs[each].read() for each in _trial_names(self.plan)}
+
+    def _spec(self, architecture: Architecture, seed: int) -> TrialSpec:
+        scale, trial_name = SCALES[self.plan.scale], _trial_name(architecture, seed)
+        recipe = registry.resolve(
+            scale.prefix + name(architecture),
+            options={"data.source": self.plan.data, "seed": seed},
+            assignments=self.plan.settings,
+        ).recipe
+        return TrialSpec(
+            name=trial_name,
+            architecture=architecture,
+            recipe=anchored(recipe),
+            learning_rates=ladder(recipe.train.optimizer.lr, min(SMALLEST, recipe.train.optimizer.lr)),
+            protocol=scale.protocol,
+            probe_images=scale.probe_images,
+            folder=self.path / "trials" / trial_name,
+            result=self.path / "results" / f"{trial_name}.json",
+        )
+
+
+def cost(spec: TrialSpec) -> int:
+    """Return the FLOPs of a trial's training, roughly proportional to its time."""
+    recipe = spec.recipe
+    return of_recipe(recipe).training_flops * recipe.train.steps * recipe.train.batch_size
+
+
+def _trial_names(planned: StudyPlan) -> list[str]:
+    return [_trial_name(each, seed) for each in planned.architectures for seed in range(planned.seeds)]
+
+
+def _trial_name(architecture: Architecture, seed: int) -> str:
+    return f"{name(architecture)}-seed-{seed}"
+
+
+def _text(value: Any) -> str:
+    return " ".join(value) or "none" if isinstance(value, tuple) else str(value)
