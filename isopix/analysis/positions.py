@@ -8,11 +8,12 @@ import numpy as np
 import torch
 from einops import rearrange
 from jaxtyping import Float
+from scipy.stats import rankdata
 from torch import Tensor
 from torch.nn import functional as F
 
 from isopix.analysis.attention import distances
-from isopix.core.correlation import coefficient, ranks
+from isopix.core.correlation import pearson_coefficient
 from isopix.core.types import Grid
 
 DIGITS = 12  # of a similarity; places that are equally alike but for rounding rank equally
@@ -93,12 +94,15 @@ def _nearness(grid: Grid) -> tuple[Line, Line]:
         raise ValueError(f"a grid of {grid.rows} x {grid.cols} has no two dimensions to find")
     place = np.arange(grid.positions, dtype=float)
     in_plane, in_order = distances(grid).double().numpy(), np.abs(place[:, None] - place)
-    return ranks(-_pairs(in_plane)), ranks(-_pairs(in_order))
+    return rankdata(-_pairs(in_plane)), rankdata(-_pairs(in_order))
 
 
 def _plane(alike: Line, near_plane: Line, near_raster: Line) -> Plane:
-    plane, raster = coefficient(alike, near_plane) or 0.0, coefficient(alike, near_raster) or 0.0
-    shared = coefficient(near_plane, near_raster) or 0.0
+    plane, raster = (
+        pearson_coefficient(alike, near_plane) or 0.0,
+        pearson_coefficient(alike, near_raster) or 0.0,
+    )
+    shared = pearson_coefficient(near_plane, near_raster) or 0.0
     return Plane(_partial(plane, raster, shared), _partial(raster, plane, shared), plane, raster)
 
 
@@ -112,7 +116,7 @@ def _ranked(alike: Similarity) -> Float[np.ndarray, "N N"]:
     """The similarities of each two positions as ranks, in their places."""
     found = np.zeros(alike.shape)
     one, other = np.triu_indices(len(alike), 1)
-    found[one, other] = ranks(alike.numpy()[one, other].round(DIGITS))
+    found[one, other] = rankdata(alike.numpy()[one, other].round(DIGITS))
     return found + found.T
 
 

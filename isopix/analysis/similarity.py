@@ -11,10 +11,11 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Float
+from scipy.stats import rankdata
 from torch import Tensor
 from torch.nn import functional as F
 
-from isopix.core.correlation import coefficient, ranks
+from isopix.core.correlation import pearson_coefficient
 from isopix.model.stems.base import Vectors
 from isopix.model.stems.pixel_embedding import LEVELS
 
@@ -74,7 +75,7 @@ def distance_preservation(similarity: Similarity) -> float:
     """Spearman's correlation of similarity and -|p - q| over pairs p < q; 0 if all are equally alike."""
     one, other = np.triu_indices(len(similarity), 1)
     alike = similarity[one, other].round(DIGITS)
-    return coefficient(ranks(alike), ranks((one - other).astype(float))) or 0.0
+    return pearson_coefficient(rankdata(alike), rankdata((one - other).astype(float))) or 0.0
 
 
 def effective_rank(vectors: Float[Tensor, "K D"]) -> float:

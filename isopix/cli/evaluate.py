@@ -10,7 +10,7 @@ from isopix.core import config
 from isopix.core import device as devices
 from isopix.core.device import Precision
 from isopix.data.dataset import digest
-from isopix.finetune.metrics import Verdict
+from isopix.finetune.metrics import ClassificationMetrics
 from isopix.runs.evaluate import evaluate as judged
 from isopix.runs.evaluate import load_tuned, refuse_masks, usual_masks
 from isopix.storage.atomic import write_json
@@ -81,19 +81,19 @@ def _keep(run: RunFolder, values: dict[str, Any], mark: str) -> Path:
     return path
 
 
-def show(found: Verdict, masks: int, name: str) -> None:
+def show(found: ClassificationMetrics, masks: int, name: str) -> None:
     """The table of one verdict."""
     rows = [
         (
             f"modal vote of {masks} masks" if masks > 1 else "accuracy",
-            percent(found.accuracy, found.low, found.high),
+            percent(found.accuracy, *found.interval),
         )
     ]
     if masks > 1:
-        rows.append(("one mask, mean", f"{found.ensemble.single:.1%}"))
+        rows.append(("one mask, mean", f"{found.ensemble.single_mask:.1%}"))
         rows.append(("mean probability of all", f"{found.ensemble.mean_probability:.1%}"))
-    if found.top5 is not None:
-        rows.append(("among the five likeliest", f"{found.top5:.1%}"))
-    rows.append(("class loss, nats", f"{found.class_nats:.4f}"))
+    if found.top5_accuracy is not None:
+        rows.append(("among the five likeliest", f"{found.top5_accuracy:.1%}"))
+    rows.append(("class loss, nats", f"{found.cross_entropy:.4f}"))
     hidden = "" if masks == 0 else ", under one mask" if masks == 1 else f", under {masks} masks each"
-    show_table(f"{found.images:,} test images of {name}{hidden}", ["", "(95 % interval)"], rows)
+    show_table(f"{found.num_images:,} test images of {name}{hidden}", ["", "(95 % interval)"], rows)

@@ -12,18 +12,18 @@ from isopix.cli.progress import counting
 from isopix.core import device as devices
 from isopix.core.device import Precision
 from isopix.data.dataset import ImageSet
-from isopix.papers.igpt import LOW_DATA, LowData
-from isopix.probe.low_data import FewLabels
-from isopix.probe.results import STRENGTHS, Protocol
-from isopix.runs.low_data import Question, by_features, by_finetuning, tuning
+from isopix.papers.igpt import LOW_DATA, PublishedLowData
+from isopix.probe.config import L2_GRID, LowDataProtocol, ProbeConfig
+from isopix.probe.low_data import LowDataResult
+from isopix.runs.low_data import finetune_job, finetune_low_data, probe_low_data
 from isopix.runs.pretrain import Watch
 from isopix.storage.atomic import write_json
 from isopix.storage.provenance import record, tag
 from isopix.storage.run_folder import RunFolder
 from isopix.train.trainer import Record
 
-Results = dict[str, list[FewLabels]]
-STRONGER = tuple(strength for strength in STRENGTHS if strength >= 1e-4)  # few images part by any weights
+Results = dict[str, list[LowDataResult]]
+LARGER_L2 = tuple(l2 for l2 in L2_GRID if l2 >= 1e-4)  # few images part by any weights
 PAPERS = (4, 25, 400)  # images of each class (iGPT section 4.5)
 
 Labels = Annotated[list[int], Parameter(consume_multiple=True, help="images of each class, several numbers")]
@@ -64,33 +64,33 @@ def lowdata(
     """
     if settings and not finetune:
         raise ValueError(f"'{settings[0]}' is a setting of fine-tuning; give --finetune STEPS as well")
-    question = Question(tuple(labels or PAPERS), subsets)
+    protocol = LowDataProtocol(tuple(labels or PAPERS), subsets)
     folder, loaded = RunFolder.open(run), network_of(run, device)
     images = images_for(loaded, data, limit)
-    given: dict[str, Any] = {"images": data_for(loaded, data, limit), "tested": len(images.test)}
+    given: dict[str, Any] = {"images": data_for(loaded, data, limit), "num_test_images": len(images.test)}
     words, out = (f"steps={finetune}", *settings), folder.path / "lowdata"
-    how = tuning(run, words, **given, out=out, device=devices.pick(device)) if finetune else None
+    job = finetune_job(run, words, **given, out=out, device=devices.pick(device)) if finetune else None
     with counting("features", 1) as done:
-        results = by_features(
+        results = probe_low_data(
             loaded,
             images,
-            question,
+            protocol,
             precision=precision or loaded.recipe.precision,
-            protocol=Protocol(strengths=STRONGER, weaker=()),
+            config=ProbeConfig(l2_grid=LARGER_L2, l2_extra=()),
             progress=done,
         )
-    if how:
-        results["fine-tuned"] = by_finetuning(how, question, Watch() if json else Watch(_tell))
+    if job:
+        results["fine-tuned"] = finetune_low_data(job, protocol, Watch() if json else Watch(_tell))
     facts: dict[str, Any] = {
         "data": images.name,
         "limit": limit,
         "seed": loaded.recipe.seed,
         "subsets": subsets,
     }
-    if how:
+    if job:
         facts |= {"finetune": finetune, "settings": settings}
     values = {"kind": "lowdata", "step": loaded.step, **facts, "results": _told(results)}
-    path = _keep(folder, values, tag({**facts, "labels": question.labels}))
+    path = _keep(folder, values, tag({**facts, "labels": protocol.labels_per_class}))
     if json:
         show_json({**values, "record": str(path)})
     else:
@@ -103,7 +103,7 @@ def lowdata(
 def _told(results: Results) -> dict[str, list[dict[str, Any]]]:
     """Every number, and the mean and deviation that the table shows."""
     return {
-        whose: [{**asdict(each), "mean": each.mean, "deviation": each.deviation} for each in found]
+        whose: [{**asdict(each), "mean": each.mean, "std": each.std} for each in found]
         for whose, found in results.items()
     }
 
@@ -118,11 +118,11 @@ def _keep(run: RunFolder, values: dict[str, Any], mark: str) -> Path:
 
 def _show(results: Results, images: ImageSet) -> None:
     """Ours, and on CIFAR-10 the paper's table under it."""
-    counts = [each.images for each in next(iter(results.values()))]
+    counts = [each.num_train_images for each in next(iter(results.values()))]
     rows = [
         (
             _named(whose, found, len(images.test)),
-            *(f"{each.mean:.1%} ± {each.deviation:.1%}" for each in found),
+            *(f"{each.mean:.1%} ± {each.std:.1%}" for each in found),
         )
         for whose, found in results.items()
     ]
@@ -142,14 +142,14 @@ def _show(results: Results, images: ImageSet) -> None:
         )
 
 
-def _named(whose: str, found: list[FewLabels], tested: int) -> str:
-    if found[0].tested != tested:
-        whose += f", {found[0].tested:,} test images"
+def _named(whose: str, found: list[LowDataResult], tested: int) -> str:
+    if found[0].num_test_images != tested:
+        whose += f", {found[0].num_test_images:,} test images"
     layers = [str(each.layer) for each in found if each.layer is not None]
     return f"{whose}, layer {'/'.join(layers)}" if layers and whose != "raw pixels" else whose
 
 
-def _published(row: LowData, count: int) -> str:
+def _published(row: PublishedLowData, count: int) -> str:
     if count not in row.errors:
         return ""
     return "{:.1f}% ± {:.1f}%".format(*row.errors[count])

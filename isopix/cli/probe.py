@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal, cast
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -24,25 +24,34 @@ from isopix.core.device import Precision
 from isopix.data.dataset import ImageSet, digest
 from isopix.model.backbone import Stream
 from isopix.model.pool import Pool
-from isopix.probe.knn import Knn
-from isopix.probe.linear import Lbfgs, Ridge
-from isopix.probe.results import TITLES, Evidence, Joined, Layers, LayerScore, Method, Protocol, Reading
-from isopix.probe.sgd import Sgd
+from isopix.probe.config import METHOD_LABELS, Method, ProbeConfig
+from isopix.probe.features import FeatureKind
+from isopix.probe.knn import KnnProbe
+from isopix.probe.linear import LbfgsProbe, RidgeProbe
+from isopix.probe.results import ConcatResult, LayerScore, ProbeReport
+from isopix.probe.sgd import SgdProbe
 from isopix.runs.load import Loaded
-from isopix.runs.probe import evidence, keep
+from isopix.runs.probe import probe_run, save_report
 from isopix.storage.run_folder import RunFolder
 
 Which = Annotated[Stream, Parameter(help="n: states after the next norm, as the paper; h: as they are")]
 Pooling = Annotated[Pool, Parameter(help="how the positions of an image become one vector")]
 How = Annotated[
-    Reading, Parameter(help="huggingface: without the start symbol, as their feature path; to compare")
+    Literal["paper", "huggingface"],
+    Parameter(help="huggingface: without the start symbol, as their feature path; to compare"),
 ]
 
+FEATURES: dict[Stream, FeatureKind] = {"n": "normed", "h": "residual"}
 MethodName = Annotated[
     Literal["lbfgs", "sgd", "ridge", "knn"],
-    Parameter(help=", ".join(TITLES.values())),
+    Parameter(help=", ".join(METHOD_LABELS.values())),
 ]
-METHODS: dict[str, Method] = {"lbfgs": Lbfgs(), "sgd": Sgd(), "ridge": Ridge(), "knn": Knn()}
+METHODS: dict[str, Method] = {
+    "lbfgs": LbfgsProbe(),
+    "sgd": SgdProbe(),
+    "ridge": RidgeProbe(),
+    "knn": KnnProbe(),
+}
 
 
 def probe(
@@ -87,22 +96,24 @@ def probe(
         Of the network's arithmetic; the run's own without it.
     """
     folder, loaded = RunFolder.open(run), network_of(run, device)
-    protocol = Protocol(
+    layer, concat = layers_of(layers)
+    config = ProbeConfig(
         method=method_of(method, iterations),
-        stream=stream,
+        features=FEATURES[stream],
         pool=pool,
-        reading=reading,
-        layers=layers_of(layers),
-        masks=masks,
-        fold_back=fold_back,
+        start_token=reading == "paper",
+        layer=layer,
+        concat=concat,
+        mask_ensemble=masks,
+        refit_on_validation=fold_back,
         seed=seed,
     )
     images = images_for(loaded, data, limit)
-    found = _evidence(loaded, images, protocol, precision or loaded.recipe.precision)
+    found = _evidence(loaded, images, config, precision or loaded.recipe.precision)
     warnings = (*found.network.warnings, *learnt_before(loaded.recipe.data, data))
     found = replace(found, network=replace(found.network, warnings=warnings))
     facts: dict[str, object] = {"data": images.name, "limit": limit, "images_digest": digest(images)}
-    path = keep(folder, loaded.step, found, facts)
+    path = save_report(folder, loaded.step, found, facts)
     if json:
         show_json({**found.to_dict(), "record": str(path)})
     else:
@@ -115,85 +126,93 @@ def method_of(name: str, iterations: int | None) -> Method:
     method = METHODS[name]
     if iterations is None:
         return method
-    if not isinstance(method, Sgd):
+    if not isinstance(method, SgdProbe):
         raise ValueError(f"iterations {iterations} are for --method sgd alone; {name} has none")
     return replace(method, iterations=iterations)
 
 
-def layers_of(word: str) -> Layers:
-    """`all`, `best5`, or the number of a layer. Raises ValueError for any other word."""
+def layers_of(word: str) -> tuple[int | None, int]:
+    """The one layer to probe, if any, and how many to concatenate. Raises ValueError for a word that is none
+    of `all`, `best5` and the number of a layer.
+    """
     if word in ("all", "best5"):
-        return cast("Layers", word)
+        return None, 5 if word == "best5" else 0
     if not word.isdecimal():
         raise ValueError(f"--layers is '{word}'; allowed: all, best5, or the number of a layer")
-    return int(word)
+    return int(word), 0
 
 
-def _evidence(loaded: Loaded, images: ImageSet, protocol: Protocol, precision: Precision) -> Evidence:
+def _evidence(loaded: Loaded, images: ImageSet, config: ProbeConfig, precision: Precision) -> ProbeReport:
     """The evidence, with a bar for the images that have been read; where features are kept is said beside."""
-    count = len(images.train) + len(images.validation) + max(1, protocol.masks) * len(images.test)
+    count = len(images.train) + len(images.validation) + max(1, config.mask_ensemble) * len(images.test)
     before = {"trained": 0, "untrained": count}
     with counting("features", 2 * count) as done:
-        return evidence(
+        return probe_run(
             loaded,
             images,
             precision=precision,
-            protocol=protocol,
+            config=config,
             progress=lambda whose, read: done(before[whose] + read) if whose in before else None,
             note=warn,
         )
 
 
-def show(found: Evidence) -> None:
+def show(found: ProbeReport) -> None:
     """The table of layers, and the controls under it."""
-    network, untrained = found.network, found.controls["untrained"]
+    network, untrained = found.network, found.baselines["untrained"]
     pairs = [
-        (f"layer {own.layer}{' *' if own is network.score else ''}", own, other)
+        (f"layer {own.layer}{' *' if own is network.best else ''}", own, other)
         for own, other in zip(network.layers, untrained.layers, strict=True)
     ]
-    if network.joined and untrained.joined:
-        pairs.append((_joined(network.joined), network.joined.score, untrained.joined.score))
+    if network.concat and untrained.concat:
+        pairs.append((_concat(network.concat), network.concat.score, untrained.concat.score))
     rows = [
-        (name, _percent(own), *_votes(own), *map(_one, (own.validation, other.test)))
+        (name, _percent(own), *_votes(own), *map(_one, (own.val_accuracy, other.test_accuracy)))
         for name, own, other in pairs
     ]
-    if found.folded:
-        name = f"layer {found.folded.layer}, validation folded back"
-        rows.append((name, _percent(found.folded), *_votes(found.folded), "", ""))
-    masked = ["one mask", "averaged"] if found.protocol.masks else []
-    counts = ", ".join(f"{count:,} {name}" for name, count in network.images.items())
+    if found.refit:
+        name = f"layer {found.refit.layer}, refit on train + validation"
+        rows.append((name, _percent(found.refit), *_votes(found.refit), "", ""))
+    masked = ["one mask", "averaged"] if found.config.mask_ensemble else []
+    counts = ", ".join(f"{count:,} {name}" for name, count in network.num_images.items())
     show_table(
-        f"{_how(found.protocol)}, {network.classes} classes, {counts} images; * best on validation",
+        f"{_how(found.config)}, {network.num_classes} classes, {counts} images; * best on validation",
         ["", "test accuracy (95 % interval)", *masked, "validation", "untrained, test"],
         rows,
     )
-    controls = [(name, _percent(record.score)) for name, record in found.controls.items()]
-    controls.append(("most frequent class", _one(network.majority)))
+    controls = [(name, _percent(record.best)) for name, record in found.baselines.items()]
+    controls.append(("most frequent class", _one(network.majority_accuracy)))
     show_table("Controls, best layer by validation", ["", "test accuracy (95 % interval)"], controls)
     for warning in network.warnings:
         say(f"note: {warning}")
 
 
-def _how(protocol: Protocol) -> str:
-    """The method, and the vote if there is one: `Ridge regression, modal vote of 5 masks`."""
-    title = TITLES[protocol.method.kind]
-    masks = f"modal vote of {protocol.masks} masks" if protocol.masks > 1 else "one mask an image"
-    return title[0].upper() + title[1:] + (f", {masks}" if protocol.masks else "")
+def _how(config: ProbeConfig) -> str:
+    """The method, and the vote if there is one: `Ridge regression, majority vote over 5 masks`."""
+    title = METHOD_LABELS[config.method.kind]
+    masks = (
+        f"majority vote over {config.mask_ensemble} masks"
+        if config.mask_ensemble > 1
+        else "one mask per image"
+    )
+    return title[0].upper() + title[1:] + (f", {masks}" if config.mask_ensemble else "")
 
 
-def _joined(joined: Joined) -> str:
-    return f"layers {joined.layers[0]}-{joined.layers[-1]} joined"
+def _concat(concat: ConcatResult) -> str:
+    return f"layers {concat.layers[0]}-{concat.layers[-1]} concatenated"
 
 
 def _votes(score: LayerScore) -> tuple[str, ...]:
     """What one mask and the mean probability of all reach, if there are masks."""
     return (
-        () if score.ensemble is None else (_one(score.ensemble.single), _one(score.ensemble.mean_probability))
+        ()
+        if score.ensemble is None
+        else (_one(score.ensemble.single_mask), _one(score.ensemble.mean_probability))
     )
 
 
 def _percent(score: LayerScore) -> str:
-    return percent(score.test, score.low, score.high)
+    return percent(score.test_accuracy, *score.interval)
 
 
 def _one(share: float) -> str:

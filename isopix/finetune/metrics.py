@@ -22,8 +22,8 @@ VOTE_BATCH_SIZE = 256  # images that are voted on at once; no setting, as the ra
 
 @dataclass(frozen=True)
 class ClassificationMetrics:
-    """`accuracy` is the fraction of images for which the majority vote over all masks is correct (iGPT section
-    4.6), `interval` its 95 % bootstrap interval.
+    """`accuracy` is the fraction of images whose majority vote over all masks is correct (iGPT section 4.6),
+    `interval` its 95 % bootstrap interval.
 
     `cross_entropy` is in nats per image, the mean over masks; `top5_accuracy` is that of the mean
     probability, None for five classes or fewer; `per_class_accuracy` is None for classes without images;
@@ -67,7 +67,9 @@ def evaluate_predictions(logits: EnsembleLogits, labels: Labels, *, seed: int) -
 def majority_vote(predictions: Int[Tensor, "K B"], *, seed: int) -> Labels:
     """Return the most frequent of K predictions per image; ties are broken at random, by the seed."""
     random = generator(seed, "evaluate.vote")
-    return torch.cat([mask_ensemble.mode(batch, random) for batch in predictions.split(VOTE_BATCH_SIZE, 1)])
+    return torch.cat(
+        [mask_ensemble.mode(batch, random) for batch in torch.split(predictions, VOTE_BATCH_SIZE, 1)]
+    )
 
 
 def confusion_matrix(predictions: Labels, labels: Labels, num_classes: int) -> Int[Tensor, "C C"]:

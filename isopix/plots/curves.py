@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from isopix.plots import style
 
 Record = Mapping[str, Any]  # a line of a run's log
-Evidence = Mapping[str, Any]  # as `transfer.evidence.Evidence.to_dict` gives it
+Evidence = Mapping[str, Any]  # as `ProbeReport.to_dict` gives it
 
 WIDTH, HEIGHT = 5.6, 3.7  # inches: half a page on a screen, a column in print
 SMOOTHING = 0.04  # of all points make one of the smoothed line
@@ -81,7 +81,7 @@ def accuracy_by_layer(probes: Mapping[str, Evidence]) -> Figure:
     for (name, evidence), colour in zip(probes.items(), cycle(style.LINES), strict=False):
         labels.append(_trained(axes, evidence["network"], name, colour))
         several = (f"{name}, ", colour) if len(probes) > 1 else ("", style.QUIET)
-        labels += _untrained(axes, evidence["controls"], *several)
+        labels += _untrained(axes, evidence["baselines"], *several)
     labels += _levels(axes, probes)
     axes.set(xlabel="layer (0 is the embedding)", ylabel="test accuracy")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -152,12 +152,13 @@ def _points(
 
 def _trained(axes: Axes, record: Record, name: str, colour: str) -> Label:
     layers = record["layers"]
-    number, test, low, high = ([score[key] for score in layers] for key in ("layer", "test", "low", "high"))
+    number, test = ([score[key] for score in layers] for key in ("layer", "test_accuracy"))
+    low, high = zip(*(score["interval"] for score in layers), strict=True)
     axes.fill_between(number, low, high, color=colour, alpha=0.16, linewidth=0)
     axes.plot(number, test, color=colour, marker="o")
-    best = layers[record["best"]]
-    axes.plot(best["layer"], best["test"], "o", color=colour, markersize=11, markerfacecolor="none")
-    return Label(test[-1], f"{name} {100 * best['test']:.1f} %", colour)
+    best = layers[record["best_index"]]
+    axes.plot(best["layer"], best["test_accuracy"], "o", color=colour, markersize=11, markerfacecolor="none")
+    return Label(test[-1], f"{name} {100 * best['test_accuracy']:.1f} %", colour)
 
 
 def _untrained(axes: Axes, controls: Mapping[str, Record], prefix: str, colour: str) -> list[Label]:
@@ -166,7 +167,7 @@ def _untrained(axes: Axes, controls: Mapping[str, Record], prefix: str, colour: 
     for name, record in controls.items():
         layers = record["layers"]
         if len(layers) > 1:
-            number, test = ([score[key] for score in layers] for key in ("layer", "test"))
+            number, test = ([score[key] for score in layers] for key in ("layer", "test_accuracy"))
             axes.plot(number, test, "o--", color=colour, linewidth=1, markersize=3)
             labels.append(Label(test[-1], f"{prefix}{name}", colour))
     return labels
@@ -176,11 +177,11 @@ def _levels(axes: Axes, probes: Mapping[str, Evidence]) -> list[Label]:
     """Raw pixels and the majority class, from side to side; runs that agree on one share it."""
     labels: dict[Label, str] = {}
     for evidence in probes.values():
-        if PIXELS in evidence["controls"]:
-            pixels = evidence["controls"][PIXELS]
-            test = pixels["layers"][pixels["best"]]["test"]
+        if PIXELS in evidence["baselines"]:
+            pixels = evidence["baselines"][PIXELS]
+            test = pixels["layers"][pixels["best_index"]]["test_accuracy"]
             labels[Label(test, f"{PIXELS} {100 * test:.1f} %", style.INK)] = "-."
-        majority = evidence["network"]["majority"]
+        majority = evidence["network"]["majority_accuracy"]
         labels[Label(majority, f"one class {100 * majority:.1f} %", style.QUIET)] = ":"
     for label, line in labels.items():
         axes.axhline(label.height, color=label.colour, linewidth=1, linestyle=line)

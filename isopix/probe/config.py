@@ -1,7 +1,7 @@
-"""Settings of probes: which features are read, how a classifier is fitted to them, and how it is evaluated."""
+"""Settings of probes: which features are read, and how classifiers are fitted to them and evaluated."""
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from isopix.core.config import spec
 from isopix.core.random import generator
@@ -39,7 +39,7 @@ class ProbeConfig:
     consecutive layers around the best one, concatenated (iGPT section 4.3: 5).
 
     With `mask_ensemble` K > 0 a masked network reads every image under a random mask, and each test image
-    under K masks whose predictions are combined by majority vote (iGPT section 4.6); with 0 nothing is masked.
+    under K masks whose predictions are combined by majority vote (iGPT section 4.6); 0 masks nothing.
 
     `l2_grid` are the L2 penalties to select from; where validation selects the smallest of them, those of
     `l2_extra` are tried too. `refit_on_validation` also fits the best layer to train and validation together,

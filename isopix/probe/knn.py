@@ -30,7 +30,7 @@ class KnnProbe:
 
     def __post_init__(self) -> None:
         if not self.neighbors_grid or min(self.neighbors_grid) < 1:
-            raise ValueError(f"neighbors_grid {self.neighbors_grid} must be one or more numbers of at least 1")
+            raise ValueError(f"neighbors_grid {self.neighbors_grid} must be one or more positive numbers")
         if not 0 < self.temperature < float("inf"):
             raise ValueError(f"temperature {self.temperature} must be positive")
 
@@ -107,7 +107,7 @@ def class_votes(
             num_classes=num_classes,
             temperature=temperature,
         )
-        for batch in queries.split(BATCH_SIZE)
+        for batch in torch.split(queries, BATCH_SIZE)
     ]
     return torch.cat(votes, 1)
 
@@ -146,5 +146,5 @@ def knn_accuracy(
 
 
 def _descending(grid: Sequence[int], most: int) -> list[int]:
-    """Clip to `most` and sort in descending order, so that of equally good numbers the largest is selected."""
+    """Clip to `most` and sort in descending order, so that ties select the largest."""
     return sorted({min(k, most) for k in grid}, reverse=True)

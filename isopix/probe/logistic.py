@@ -89,7 +89,7 @@ def fit(
     convexity bounds the distance of the objective from its minimum, is at most 3e-7 of the objective.
 
     Features are first centered and rotated to their principal axes: the minimum does not change (the
-    intercept is not penalized and the penalty is isotropic), and L-BFGS starts from nearly the true curvature.
+    intercept is not penalized, the penalty is isotropic), and L-BFGS starts from nearly the true curvature.
     """
     l2 = l2.to(features.device, torch.float64)
     axes = _PrincipalAxes(features)

@@ -11,7 +11,7 @@ from isopix.core.random import generator
 from isopix.probe import mask_ensemble
 from isopix.probe.base import FittedProbe, ProbeProblem
 from isopix.probe.config import ProbeConfig
-from isopix.probe.feature_splits import FeatureSplit, FeatureSplits
+from isopix.probe.feature_splits import FeatureSplits
 from isopix.probe.results import ConcatResult, EnsembleAccuracy, LayerScore, ProbeResult
 
 TEST_BATCH_SIZE = 256  # test images predicted at once; no setting, as the random ties depend on it
@@ -118,7 +118,7 @@ class _Evaluator:
 
 
 def _concat(splits: FeatureSplits, best_index: int, evaluator: _Evaluator) -> ConcatResult | None:
-    """Probe the layers around the best one, concatenated, moved inwards at an end; None for fewer than two."""
+    """Probe the layers around the best one, concatenated and moved inwards at an end; none if one."""
     wanted, count = evaluator.config.concat, len(splits.train.features)
     size = min(wanted, count)
     start = min(max(best_index - wanted // 2, 0), count - size)

@@ -66,7 +66,7 @@ class SgdProbe:
 
     def fit_layers(self, problem: ProbeProblem) -> Iterator[FittedProbe]:
         count, _, width = problem.splits.train.features.shape
-        per_layer = 2 * 4 * len(self.lr_grid) * len(problem.classes) * width  # bytes of weights and velocities
+        per_layer = 2 * 4 * len(self.lr_grid) * len(problem.classes) * width  # bytes of weights, velocities
         for start, stop in pairwise([*range(0, count, max(1, MAX_BYTES // per_layer)), count]):
             yield self._fit(replace(problem, splits=problem.splits.select_layers(start, stop)))
 
@@ -119,7 +119,7 @@ def last_before_rise(losses: Float[Tensor, "F R"]) -> Int[Tensor, " F"]:
 
 @dataclass(frozen=True)
 class _Weights:
-    """A linear classifier for each layer and learning rate; those of a layer are side by side in C columns."""
+    """A linear classifier for each layer and learning rate; those of one layer in C columns."""
 
     matrix: Float[Tensor, "F D C"]
     intercepts: Float[Tensor, "F 1 C"]

@@ -26,8 +26,8 @@ from isopix.model.norms import Layer
 from isopix.model.positions import Learned, NoPositions
 from isopix.model.stems import Codes, Continuous, Fourier, Stem
 from isopix.objectives.masked import Masked
-from isopix.probe.linear import Ridge
-from isopix.probe.results import Protocol
+from isopix.probe.config import ProbeConfig
+from isopix.probe.linear import RidgeProbe
 from isopix.recipes.recipe import Recipe
 from isopix.train.optim import Adam
 
@@ -115,27 +115,27 @@ class Scale(NamedTuple):
     family: str
     cells: tuple[Kind, ...]
     seeds: int
-    protocol: Protocol
+    probe: ProbeConfig
     probed: dict[str, int]
 
 
-# Exact and at once; the strengths are those among which validation chose for the tiny cells.
-_QUICK = Protocol(method=Ridge(), strengths=(1e-4, 1e-3, 1e-2, 1e-1), weaker=(), resamples=200)
+# Exact and at once; the L2 penalties are those among which validation selected for the tiny study.
+_QUICK = ProbeConfig(method=RidgeProbe(), l2_grid=(1e-4, 1e-3, 1e-2, 1e-1), l2_extra=(), num_resamples=200)
 _WHOLE = {"train": 50_000, "validation": 50_000, "test": 50_000}
 SCALES = {
     "tiny": Scale(
         "isotropic.tiny-",
         tuple(product(("conv", "mixer", "transformer-1"), ENCODINGS, (1, 3))),
         seeds=3,
-        protocol=_QUICK,
+        probe=_QUICK,
         probed={"train": 3000, "validation": 1000, "test": 3000},
     ),
     "small": Scale(
         "isotropic.small-",
         tuple(product(BLOCKS, ENCODINGS, (1, 3, 6))),
         seeds=3,
-        protocol=_QUICK,
+        probe=_QUICK,
         probed=_WHOLE,
     ),
-    "paper": Scale("isotropic.", tuple(CELLS), seeds=1, protocol=Protocol(), probed=_WHOLE),
+    "paper": Scale("isotropic.", tuple(CELLS), seeds=1, probe=ProbeConfig(), probed=_WHOLE),
 }

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from isopix.core.bootstrap import REACH
+from isopix.core.bootstrap import Z_95
 from isopix.plots import finetuning, svg
 from isopix.report.finetuning import settings_of
 from isopix.report.load_run import Gathered
@@ -43,7 +43,7 @@ def accuracy(run: Gathered) -> tuple[float, float, float, int] | None:
 
 def wilson(share: float, count: int) -> tuple[float, float]:
     """The 95 % interval of a share of `count` independent images (Wilson's score)."""
-    square = REACH**2 / count
+    square = Z_95**2 / count
     centre = (share + square / 2) / (1 + square)
     half = math.sqrt(share * (1 - share) * square + square**2 / 4) / (1 + square)
     return max(0.0, centre - half), min(1.0, centre + half)

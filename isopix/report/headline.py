@@ -66,7 +66,7 @@ def _graded(run: Gathered, name: str) -> HeldOut | None:
 
 def best(record: Values) -> Values:
     """The score of the layer that validation chose."""
-    return record["layers"][record["best"]]
+    return record["layers"][record["best_index"]]
 
 
 def uniform(run: Gathered) -> int | None:
@@ -124,7 +124,9 @@ def headline(runs: Mapping[str, Gathered]) -> str:
         return f"{len(runs)} runs, none of them probed yet."
     if different := probes.differences(list(probed.values())):
         return f"{len(runs)} runs, probed with different {listed(different)}, which are not to be compared."
-    shares = [f"{percent(best(probe['network'])['test'])} ({name})" for name, probe in probed.items()]
+    shares = [
+        f"{percent(best(probe['network'])['test_accuracy'])} ({name})" for name, probe in probed.items()
+    ]
     told = f"The best layers tell the class of {listed(shares)} of test images"
     return f"{told}{_shared(probed)}{_beside(probed)}."
 
@@ -135,9 +137,9 @@ def why(run: Gathered) -> str:
     Each reason is a number of the run itself; where no number speaks, the sentence says so.
     """
     probe = run.probe
-    if probe is None or "untrained" not in probe["controls"]:
+    if probe is None or "untrained" not in probe["baselines"]:
         return ""
-    if clearly(best(probe["network"]), best(probe["controls"]["untrained"])):
+    if clearly(best(probe["network"]), best(probe["baselines"]["untrained"])):
         return ""
     reasons = [reason for reason in (_training(run), _separable(probe), _few(probe)) if reason]
     start = "The best layer is not clearly above that of the untrained network"
@@ -151,7 +153,9 @@ def clearly(one: Values, other: Values) -> bool:
 
     That is a test at 95 % of independent scores; of scores on the same images, as ours, a stricter one.
     """
-    return one["test"] - other["test"] > math.hypot(one["test"] - one["low"], other["high"] - other["test"])
+    lead = one["test_accuracy"] - other["test_accuracy"]
+    below, above = one["test_accuracy"] - one["interval"][0], other["interval"][1] - other["test_accuracy"]
+    return lead > math.hypot(below, above)
 
 
 def percent(share: float) -> str:
@@ -172,7 +176,7 @@ def _of_one(run: Gathered) -> str:
         own = best(run.probe["network"])
         reached = ", with" if run.imported else " and trained to"
         trained = f"{reached} {loss.nats:.2f} nats a {graded}" if loss else ""
-        told = f"tell the class of {percent(own['test'])} of test images at layer {own['layer']}"
+        told = f"tell the class of {percent(own['test_accuracy'])} of test images at layer {own['layer']}"
         return f"{start}{trained}, {told}{_shared({'': run.probe})}{_beside({'': run.probe})}."
     if answered := finetuning_section.accuracy(run):
         return f"{start} of fine-tuning, tell the class of {percent(answered[0])} of test images."
@@ -196,13 +200,13 @@ def _beside(probed: Mapping[str, Values]) -> str:
 def _control(control: str, probed: Mapping[str, Values]) -> str:
     """A control's accuracy, and which networks it clearly beats or is not clearly different from."""
     pairs = {
-        name: (best(probe["network"]), best(probe["controls"][control]))
+        name: (best(probe["network"]), best(probe["baselines"][control]))
         for name, probe in probed.items()
-        if control in probe["controls"]
+        if control in probe["baselines"]
     }
     if not pairs:
         return ""
-    numbers = listed(list(dict.fromkeys(percent(other["test"]) for _, other in pairs.values())))
+    numbers = listed(list(dict.fromkeys(percent(other["test_accuracy"]) for _, other in pairs.values())))
     better = [name for name, (own, other) in pairs.items() if clearly(other, own)]
     worse = [name for name, (own, other) in pairs.items() if clearly(own, other)]
     level = [name for name in pairs if name not in better and name not in worse]
@@ -235,15 +239,15 @@ def _training(run: Gathered) -> str:
 
 
 def _separable(probe: Values) -> str:
-    if "raw pixels" not in probe["controls"]:
+    if "raw pixels" not in probe["baselines"]:
         return ""
-    pixels = best(probe["controls"]["raw pixels"])["test"]
+    pixels = best(probe["baselines"]["raw pixels"])["test_accuracy"]
     return f"raw pixels alone are nearly separable, {percent(pixels)}" if pixels > SEPARABLE else ""
 
 
 def _few(probe: Values) -> str:
-    own, count = best(probe["network"]), probe["network"]["images"].get("test")
-    half = (own["high"] - own["low"]) / 2
+    own, count = best(probe["network"]), probe["network"]["num_images"].get("test")
+    half = (own["interval"][1] - own["interval"][0]) / 2
     if count is None or half < WIDE:
         return ""
     return f"{count:,} test images leave ±{100 * half:.1f} points"

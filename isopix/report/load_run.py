@@ -22,18 +22,33 @@ from isopix.storage.run_folder import RunFolder
 
 T = TypeVar("T")
 Values = dict[str, Any]
-RECORD = {"layers", "best", "classes", "majority", "images", "warnings"}  # of transfer.evidence
+RECORD = {
+    "layers",
+    "best_index",
+    "num_classes",
+    "majority_accuracy",
+    "num_images",
+    "warnings",
+}  # of ProbeResult
 # How iGPT reads a network (section 2.4) and tells classes (section 3.4).
 PAPER: Values = {
-    "stream": "n",
+    "features": "normed",
     "pool": "mean",
-    "reading": "paper",
+    "start_token": True,
     "method": {"kind": "lbfgs"},
-    "masks": 0,
+    "mask_ensemble": 0,
 }
-EVERY = ("all", "best5")  # layers: all of them were there to choose from
-VERDICT = {"data", "images", "masks", "accuracy", "low", "high", "class_nats", "top5", "ensemble"}
-SCORE = {"layer", "test", "low", "high", "validation"}
+METRICS = {
+    "data",
+    "num_images",
+    "masks",
+    "accuracy",
+    "interval",
+    "cross_entropy",
+    "top5_accuracy",
+    "ensemble",
+}
+SCORE = {"layer", "test_accuracy", "interval", "val_accuracy"}
 
 
 @dataclass(frozen=True)
@@ -96,8 +111,8 @@ class Gathered:
 
 def as_paper(probe: Values) -> bool:
     """Whether a probe chose among all layers, read them and told classes as the paper does."""
-    protocol = probe["protocol"]
-    return protocol["layers"] in EVERY and all(protocol[key] == PAPER[key] for key in PAPER)
+    config = probe["config"]
+    return config["layer"] is None and all(config[key] == PAPER[key] for key in PAPER)
 
 
 def gather(run: RunFolder) -> Gathered:
@@ -199,17 +214,17 @@ def _drawing(path: Path) -> Drawing:
 def _probe(path: Path) -> Values:
     """Evidence in which every record has what a table needs."""
     values = _json(path)
-    for record in (values["network"], *values["controls"].values()):
-        joined = record.setdefault("joined", None)  # earlier versions joined nothing
+    for record in (values["network"], *values["baselines"].values()):
+        concat = record.setdefault("concat", None)
         _require(RECORD, record)
-        for score in (*record["layers"], *([joined["score"]] if joined else [])):
+        for score in (*record["layers"], *([concat["score"]] if concat else [])):
             _require(SCORE, score)
-        record["layers"][record["best"]]
-    if values.get("folded"):
-        _require(SCORE, values["folded"])
-    protocol = PAPER | {"layers": "all"} | values.get("protocol", {})
-    protocol["method"]["kind"]
-    return {"step": 0, "data": "", "limit": None, "folded": None} | values | {"protocol": protocol}
+        record["layers"][record["best_index"]]
+    if values.get("refit"):
+        _require(SCORE, values["refit"])
+    config = PAPER | {"layer": None} | values.get("config", {})
+    config["method"]["kind"]
+    return {"step": 0, "data": "", "limit": None, "refit": None} | values | {"config": config}
 
 
 def _require(names: set[str], part: Values) -> None:
@@ -227,8 +242,8 @@ def _verification(path: Path) -> Values:
 def _evaluation(path: Path) -> Values:
     """A verdict as `isopix evaluate` found it."""
     values = _json(path)
-    _require(VERDICT, values)
-    _require({"single", "mean_probability"}, values["ensemble"])
+    _require(METRICS, values)
+    _require({"single_mask", "mean_probability"}, values["ensemble"])
     return values
 
 

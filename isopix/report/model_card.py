@@ -118,8 +118,8 @@ def _numbers(run: Gathered, name: str) -> Iterator[str]:
         yield _table(["features of", "layer", "test accuracy", "interval"], map(_cells, scored))
         yield "Every layer, 0 being what enters the first block:"
         rows = [[str(each["layer"]), percent(each["test"])] for each in network["layers"]]
-        if network.get("joined"):
-            rows.append([probes.joined(network), percent(network["joined"]["score"]["test"])])
+        if network.get("concat"):
+            rows.append([probes.concatenated(network), percent(network["concat"]["score"]["test_accuracy"])])
         yield _table(["layer", "test accuracy"], rows)
 
 

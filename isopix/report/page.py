@@ -188,9 +188,10 @@ def _together(runs: Mapping[str, Gathered]) -> Markup | None:
 
 
 def _accuracy(shown: Mapping[str, Values], name: str) -> Markup:
+    scores = {run: best(probe["network"]) for run, probe in shown.items()}
     found = [
-        f"{run}: best layer {best(probe['network'])['layer']}, {percent(best(probe['network'])['test'])}"
-        for run, probe in shown.items()
+        f"{run}: best layer {score['layer']}, {percent(score['test_accuracy'])}"
+        for run, score in scores.items()
     ]
     return svg.markup(curves.accuracy_by_layer(shown), name, f"Test accuracy by layer. {'; '.join(found)}.")
 

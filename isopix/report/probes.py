@@ -4,25 +4,25 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from isopix.probe.results import TITLES
-from isopix.report.load_run import EVERY, PAPER, Gathered
+from isopix.probe.config import METHOD_LABELS
+from isopix.report.load_run import PAPER, Gathered
 
 Values = Mapping[str, Any]
 
-# setting of the protocol: several of it; seed and resamples move a score within its interval
+# setting of the config: several of it; seed and num_resamples move a score within its interval
 SETTINGS = {
     "method": "methods",
-    "masks": "numbers of masks",
-    "stream": "streams",
+    "mask_ensemble": "numbers of masks",
+    "features": "features",
     "pool": "pools",
-    "reading": "readings",
-    "strengths": "grids of strengths",
-    "weaker": "weaker strengths",
+    "start_token": "start tokens",
+    "l2_grid": "grids of L2 penalties",
+    "l2_extra": "extra L2 penalties",
 }
 
 # what validation chooses of a layer
-CHOSEN = {"strength": "strength", "rate": "rate", "neighbours": "number of neighbours"}
-READ = ("stream", "pool", "reading")
+CHOSEN = {"l2": "L2 penalty", "lr": "learning rate", "neighbors": "number of neighbors"}
+READ = ("features", "pool", "start_token")
 
 
 def speaking(runs: Mapping[str, Gathered]) -> dict[str, Values]:
@@ -33,70 +33,78 @@ def speaking(runs: Mapping[str, Gathered]) -> dict[str, Values]:
 def differences(probes: Sequence[Values]) -> list[str]:
     """What probes do not share and would have to, for their scores to be compared; empty where nothing is."""
     found = ["images"] if _differ([_images(probe, probes) for probe in probes]) else []
-    protocols = [probe["protocol"] for probe in probes]
-    if _differ([protocol["layers"] in EVERY or protocol["layers"] for protocol in protocols]):
+    configs = [probe["config"] for probe in probes]
+    if _differ([config["layer"] for config in configs]):
         found.append("layers to choose from")
     return found + [
-        name for key, name in SETTINGS.items() if _differ([protocol.get(key) for protocol in protocols])
+        name for key, name in SETTINGS.items() if _differ([config.get(key) for config in configs])
     ]
 
 
 def how(probe: Values) -> str:
     """How the network was read, and what told the classes."""
-    protocol = probe["protocol"]
-    settings = ", ".join(f"{key} {protocol[key]}" for key in READ)
+    settings = ", ".join(_setting(key, probe["config"]) for key in READ)
     return f"{settings}{masks(probe)}; {method(probe)}, fitted to training images"
 
 
 def method(probe: Values) -> str:
     """What tells the classes: `ridge regression`."""
-    kind = probe["protocol"]["method"]["kind"]
-    return TITLES.get(kind, kind)
+    kind = probe["config"]["method"]["kind"]
+    return METHOD_LABELS.get(kind, kind)
 
 
 def masks(probe: Values) -> str:
-    """`, modal vote of 5 masks`; nothing where nothing was hidden."""
-    count = probe["protocol"]["masks"]
-    return "" if not count else ", one mask an image" if count == 1 else f", modal vote of {count} masks"
+    """`, majority vote over 5 masks`; nothing where nothing was hidden."""
+    count = probe["config"]["mask_ensemble"]
+    return (
+        "" if not count else ", one mask per image" if count == 1 else f", majority vote over {count} masks"
+    )
 
 
-def joined(record: Values) -> str:
-    """`layers 1–5 joined`, where several were probed as one."""
-    layers = record["joined"]["layers"]
-    return f"layers {layers[0]}–{layers[-1]} joined"
+def concatenated(record: Values) -> str:
+    """Return `layers 1–5 concatenated`, where several were probed as one."""
+    layers = record["concat"]["layers"]
+    return f"layers {layers[0]}–{layers[-1]} concatenated"
 
 
-def folded(probe: Values) -> str:
-    """A sentence about the layer that was fitted to validation too; empty where none was."""
-    score, images = probe["folded"], probe["network"]["images"]
+def refit(probe: Values) -> str:
+    """A sentence about the layer that was refit on train + validation; empty where none was."""
+    score, images = probe["refit"], probe["network"]["num_images"]
     if score is None:
         return ""
     learnt = images["train"] + images["validation"]
     chosen = next(
         f" at the {name} {score[key]:g}" for key, name in CHOSEN.items() if score.get(key) is not None
     )
+    low, high = score["interval"]
     return (
-        f"With validation folded back, layer {score['layer']}, fitted{chosen} to all {learnt:,} training and "
-        f"validation images, tells the class of {100 * score['test']:.1f}\u00a0% of test images "
-        f"({100 * score['low']:.1f} to {100 * score['high']:.1f}\u00a0%)."
+        f"Refit on all {learnt:,} training and validation images{chosen}, layer {score['layer']} has a test "
+        f"accuracy of {100 * score['test_accuracy']:.1f}\u00a0% ({100 * low:.1f} to {100 * high:.1f}\u00a0%)."
     )
 
 
 def aside(probe: Values) -> str:
-    """What a headline must add of a probe that is not as the paper's: ` (stream h)`; else nothing."""
-    protocol = probe["protocol"]
-    own = [f"{key} {protocol[key]}" for key in READ if protocol[key] != PAPER[key]]
-    own += [method(probe)] if protocol["method"] != PAPER["method"] else []
-    own += [masks(probe).removeprefix(", ")] if protocol["masks"] else []
-    own += [] if protocol["layers"] in EVERY else ["that layer alone"]
+    """What a headline must add of a probe that is not as the paper's: ` (pool max)`; else nothing."""
+    config = probe["config"]
+    own = [_setting(key, config) for key in READ if config[key] != PAPER[key]]
+    own += [method(probe)] if config["method"] != PAPER["method"] else []
+    own += [masks(probe).removeprefix(", ")] if config["mask_ensemble"] else []
+    own += [] if config["layer"] is None else ["that layer alone"]
     return f" ({', '.join(own)})" if own else ""
+
+
+def _setting(key: str, config: Values) -> str:
+    """Return `pool mean`, `no start token`."""
+    if key == "start_token":
+        return "start token" if config[key] else "no start token"
+    return f"{key} {config[key]}"
 
 
 def _images(probe: Values, probes: Sequence[Values]) -> object:
     """Which images; by their hash where all probes have one, else by name, limit and number."""
     if all(each.get("images_digest") for each in probes):
         return probe["images_digest"]
-    return [probe["data"], probe["limit"], probe["network"]["images"]]
+    return [probe["data"], probe["limit"], probe["network"]["num_images"]]
 
 
 def _differ(values: Sequence[object]) -> bool:

@@ -58,7 +58,7 @@ def _run(name: str, run: Gathered) -> Iterator[Row]:
         test, low, high, _ = answered
         yield Row("fine-tuned", what="its own classes", test=test, low=low, high=high)
     chance = Row("untrained", what="the same network", nats=math.log(count) if count else None)
-    controls = probe["controls"] if probe else {}
+    controls = probe["baselines"] if probe else {}
     if "untrained" in controls:
         yield _scored(chance, controls["untrained"])
     elif not classes_alone(run.recipe):
@@ -71,12 +71,14 @@ def _run(name: str, run: Gathered) -> Iterator[Row]:
 def _shared(probe: Values) -> Iterator[Row]:
     """Controls that depend on the images alone."""
     images = f", {probe['data']}" if probe["data"] else ""
-    if "raw pixels" in probe["controls"]:
-        yield _scored(Row("raw pixels", "shared", f"no network{images}"), probe["controls"]["raw pixels"])
-    yield Row("one class", "shared", f"the most frequent{images}", test=probe["network"]["majority"])
+    if "raw pixels" in probe["baselines"]:
+        yield _scored(Row("raw pixels", "shared", f"no network{images}"), probe["baselines"]["raw pixels"])
+    yield Row("one class", "shared", f"the most frequent{images}", test=probe["network"]["majority_accuracy"])
 
 
 def _scored(row: Row, record: Values) -> Row:
     score = best(record)
     layer = score["layer"] if len(record["layers"]) > 1 else None
-    return row._replace(layer=layer, test=score["test"], low=score["low"], high=score["high"])
+    return row._replace(
+        layer=layer, test=score["test_accuracy"], low=score["interval"][0], high=score["interval"][1]
+    )

@@ -24,7 +24,7 @@ def render(name: str, **values: Any) -> str:
         "thousands": "{:,}".format,
         "best": best,
         "how": probes.how,
-        "joined": probes.joined,
-        "folded": probes.folded,
+        "concatenated": probes.concatenated,
+        "refit": probes.refit,
     }
     return environment.get_template(name).render(version=__version__, **values)

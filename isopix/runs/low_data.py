@@ -48,7 +48,9 @@ def probe_low_data(
     subsets = protocol.subsets(data.train.labels, loaded.recipe.seed)
     used = torch.tensor(sorted({int(n) for each in subsets.values() for index in each for n in index}))
     read = replace(data, train=data.train.take(used))
-    indices = {count: [torch.searchsorted(used, index) for index in drawn] for count, drawn in subsets.items()}
+    indices = {
+        count: [torch.searchsorted(used, index) for index in drawn] for count, drawn in subsets.items()
+    }
     network, recipe = loaded.network, loaded.recipe
     untrained = recipe.build(network.codec).to(network.device).eval()
     sources: dict[str, FeatureSource] = {
@@ -87,7 +89,13 @@ class FineTuneJob(NamedTuple):
 
 
 def finetune_job(
-    source: Path, settings: Sequence[str], *, images: Data, num_test_images: int, out: Path, device: torch.device
+    source: Path,
+    settings: Sequence[str],
+    *,
+    images: Data,
+    num_test_images: int,
+    out: Path,
+    device: torch.device,
 ) -> FineTuneJob:
     """Prepare to fine-tune a run on subsets of the images that are probed, and to evaluate it on all
     `num_test_images` test images unless a setting says otherwise.
@@ -104,7 +112,9 @@ def finetune_job(
     assert origin is not None, "the source is a run"
     if recipe.classify is not None and recipe.classify.chooses:
         require_evaluations(recipe, STEP)
-    return FineTuneJob(replace(recipe, data=replace(images, augment=recipe.data.augment)), origin, out, device)
+    return FineTuneJob(
+        replace(recipe, data=replace(images, augment=recipe.data.augment)), origin, out, device
+    )
 
 
 def finetune_low_data(job: FineTuneJob, protocol: LowDataProtocol, watch: Watch) -> list[LowDataResult]:
@@ -140,7 +150,7 @@ def _finetune(job: FineTuneJob, count: int, subset: int, watch: Watch) -> Path:
 
 
 def _settings_hash(recipe: Recipe, origin: Origin) -> str:
-    """Return six letters of a hash, so that a run is found again only by the same settings and initial step."""
+    """Return six letters of a hash, so that only the same settings and initial step find a run again."""
     settings = [to_dict(anchored(recipe)), origin.facts["pretrained"]["step"]]
     return digest_of(json.dumps(settings, sort_keys=True).encode())[:6]
 

@@ -1,4 +1,4 @@
-"""Probing a run: its probe report, with raw pixels, the untrained network and shuffled labels as baselines."""
+"""Probing a run, with raw pixels, the untrained network and shuffled labels as baselines."""
 
 from collections.abc import Callable
 from functools import partial

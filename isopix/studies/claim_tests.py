@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 from scipy.stats import t as student
 
-from isopix.core.bootstrap import LEVEL
+from isopix.core.bootstrap import CONFIDENCE_LEVEL
 from isopix.studies.inductive_bias.trials import Cell, spread
 
 Verdict = Literal["holds", "does not hold", "not decided"]
@@ -39,7 +39,7 @@ class Part(NamedTuple):
         count = len(self.values)
         if self.deviation is None:
             return None
-        return float(student.ppf((1 + LEVEL) / 2, count - 1)) * self.deviation / math.sqrt(count)
+        return float(student.ppf((1 + CONFIDENCE_LEVEL) / 2, count - 1)) * self.deviation / math.sqrt(count)
 
     @property
     def verdict(self) -> Verdict:

@@ -170,7 +170,7 @@ class Study:
             kind=kind,
             recipe=anchored(recipe),
             rates=ladder(recipe.optimiser.learning_rate, min(SMALLEST, recipe.optimiser.learning_rate)),
-            protocol=scale.protocol,
+            probe=scale.probe,
             probed=scale.probed,
             folder=self.path / "cells" / called,
             outcome=self.path / "outcomes" / f"{called}.json",

@@ -14,12 +14,13 @@ from isopix.core.config import from_dict
 from isopix.core.device import pick
 from isopix.data.dataset import ImageSet, digest
 from isopix.data.dataset import load as load_images
-from isopix.probe.results import Evidence, Protocol
+from isopix.probe.config import ProbeConfig
+from isopix.probe.results import ProbeReport
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import Loaded, load
 from isopix.runs.lr_search import climb, pretraining
 from isopix.runs.pretrain import Watch
-from isopix.runs.probe import evidence, keep
+from isopix.runs.probe import probe_run, save_report
 from isopix.storage.atomic import read_json, write_json
 from isopix.storage.lock import sole_writer
 from isopix.storage.run_folder import RunFolder
@@ -66,7 +67,7 @@ class Task(NamedTuple):
     kind: tuple[str, str, int]
     recipe: Recipe
     rates: tuple[float, ...]
-    protocol: Protocol
+    probe: ProbeConfig
     probed: Mapping[str, int]
     folder: Path
     outcome: Path
@@ -136,9 +137,9 @@ def _made(task: Task, device: torch.device) -> Outcome | None:
     loaded = load(folder, device=device)
     loaded.network.eval()
     data = _fewer(load_images(loaded.recipe.data, seed=loaded.recipe.seed), task.probed)
-    found = evidence(loaded, data, precision=loaded.recipe.precision, protocol=task.protocol)
+    found = probe_run(loaded, data, precision=loaded.recipe.precision, config=task.probe)
     facts: dict[str, object] = {"data": data.name, "limit": None, "images_digest": digest(data)}
-    keep(RunFolder(folder), loaded.step, found, facts)
+    save_report(RunFolder(folder), loaded.step, found, facts)
     return replace(
         task.read(),
         state="done",
@@ -171,9 +172,9 @@ def _trained(task: Task, device: torch.device) -> Rung | None:
     raise RuntimeError(f"the loss diverged at every rate from {task.rates[0]:g} down to {task.rates[-1]:g}")
 
 
-def _findings(task: Task, rung: Rung, found: Evidence, loaded: Loaded, data: ImageSet) -> dict[str, Any]:
+def _findings(task: Task, rung: Rung, found: ProbeReport, loaded: Loaded, data: ImageSet) -> dict[str, Any]:
     """All numbers of a cell: those of `Cell`, those of the untrained network, and what was measured."""
-    network, untrained = found.network, found.controls["untrained"]
+    network, untrained = found.network, found.baselines["untrained"]
     block, encoding, depth = task.kind
     cell = Cell(
         block=block,
@@ -181,18 +182,18 @@ def _findings(task: Task, rung: Rung, found: Evidence, loaded: Loaded, data: Ima
         depth=depth,
         seed=loaded.recipe.seed,
         loss=float(rung.loss or 0.0),
-        accuracies=tuple(score.test for score in network.layers),
-        validations=tuple(score.validation for score in network.layers),
-        best=network.best,
+        accuracies=tuple(score.test_accuracy for score in network.layers),
+        validations=tuple(score.val_accuracy for score in network.layers),
+        best=network.best_index,
     )
     return {
         "cell": cell._asdict(),
-        "interval": [network.score.low, network.score.high],
-        "untrained": [score.test for score in untrained.layers],
-        "untrained_best": untrained.best,
-        "raw_pixels": found.controls["raw pixels"].score.test,
-        "majority": network.majority,
-        "images": network.images,
+        "interval": list(network.best.interval),
+        "untrained": [score.test_accuracy for score in untrained.layers],
+        "untrained_best": untrained.best_index,
+        "raw_pixels": found.baselines["raw pixels"].best.test_accuracy,
+        "majority": network.majority_accuracy,
+        "images": network.num_images,
         "measured": measured(loaded, data.test.images),
     }
 

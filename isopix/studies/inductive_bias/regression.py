@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.stats import t as student
 
-from isopix.core.bootstrap import LEVEL
+from isopix.core.bootstrap import CONFIDENCE_LEVEL
 from isopix.core.correlation import Correlation, pearson, spearman
 from isopix.studies.inductive_bias.trials import Group
 
@@ -116,7 +116,7 @@ def combination(design: Matrix, values: Vector, weights: Weights) -> Estimate | 
         return None
     fitted = inverse @ values
     variance = ((values - design @ fitted) ** 2).sum() / freedom * ((weights @ inverse) ** 2).sum()
-    value, half = weights @ fitted, student.ppf((1 + LEVEL) / 2, freedom) * np.sqrt(variance)
+    value, half = weights @ fitted, student.ppf((1 + CONFIDENCE_LEVEL) / 2, freedom) * np.sqrt(variance)
     return Estimate(float(value), float(value - half), float(value + half), len(values))
 
 
