@@ -95,6 +95,8 @@ class Pretrained:
         """
         one_of("features", features, FeatureKind)
         one_of("pool", pool, Pool)
+        if not isinstance(start_token, bool):
+            raise ValueError(f"start_token is {start_token!r}; allowed: True, False")
         if batch is not None:
             whole("batch", batch)
         if not is_whole(layer) or not -self.depth - 1 <= layer <= self.depth:

@@ -11,7 +11,7 @@ from PIL import Image
 
 from isopix.cli import probe
 from isopix.cli.main import main
-from isopix.probe.results import Protocol
+from isopix.probe.config import ProbeConfig
 
 QUICK = ["steps=2", "depth=1", "width=16", "batch=4", "log_every=1", "test_images=8", "evaluate_images=8"]
 
@@ -53,4 +53,6 @@ def isopix(workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 @pytest.fixture
 def quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Probes by one strength in place of nineteen: for tests of what stands around them."""
-    monkeypatch.setattr(probe, "Protocol", partial(Protocol, strengths=(0.1,), weaker=(), resamples=50))
+    monkeypatch.setattr(
+        probe, "ProbeConfig", partial(ProbeConfig, l2_grid=(0.1,), l2_extra=(), num_resamples=50)
+    )

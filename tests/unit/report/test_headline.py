@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from isopix.probe.knn import Knn
-from isopix.probe.results import Protocol
+from isopix.probe.config import ProbeConfig
+from isopix.probe.knn import KnnProbe
 from isopix.recipes import registry, tiny
 from isopix.report import headline as headlines
 from isopix.report.load_run import gather
@@ -36,10 +36,14 @@ def test_an_untrained_network_that_wins_is_said_to_do_better(tmp_path: Path) -> 
     assert "; untrained does better, 60.0 %" in headline(tmp_path, untrained=(0.6, 0.1))
 
 
+def scored(accuracy: float, half_width: float) -> dict[str, Any]:
+    return {"test_accuracy": accuracy, "interval": [accuracy - half_width, accuracy + half_width]}
+
+
 def test_a_difference_within_the_intervals_is_not_called_one(tmp_path: Path) -> None:
     assert "raw pixels 51.0 %, no clear difference" in headline(tmp_path, pixels=0.51)
-    assert headlines.clearly({"test": 0.5, "low": 0.47}, {"test": 0.455, "high": 0.495}) is False
-    assert headlines.clearly({"test": 0.5, "low": 0.47}, {"test": 0.445, "high": 0.485}) is True
+    assert headlines.clearly(scored(0.5, 0.03), scored(0.455, 0.04)) is False
+    assert headlines.clearly(scored(0.5, 0.03), scored(0.445, 0.04)) is True
 
 
 def test_several_runs_share_a_sentence(tmp_path: Path) -> None:
@@ -53,30 +57,32 @@ def test_several_runs_share_a_sentence(tmp_path: Path) -> None:
     )
 
 
-def test_a_reading_that_is_not_the_papers_is_told_in_the_headline(tmp_path: Path) -> None:
+def test_a_config_that_is_not_the_papers_is_in_the_headline(tmp_path: Path) -> None:
     run = whole(tmp_path / "run")
     (run.probes / "probe.json").unlink()
-    probe(run, replace(evidence(), protocol=Protocol(stream="h", pool="last")))
-    assert "at layer 1 (stream h, pool last); untrained" in headlines.headline({"run": gather(run)})
+    probe(run, replace(evidence(), config=ProbeConfig(features="residual", pool="last", start_token=False)))
+    assert "at layer 1 (features residual, pool last, no start token); untrained" in headlines.headline(
+        {"run": gather(run)}
+    )
 
 
 @pytest.mark.parametrize(
     "name",
-    ["stream", "pool", "reading", "strengths", "method", "masks", "layers", "limit", "images"],
+    ["features", "pool", "start_token", "l2_grid", "method", "mask_ensemble", "layer", "limit", "images"],
 )
 def test_probes_that_differ_are_not_put_into_one_sentence(tmp_path: Path, name: str) -> None:
     other: dict[str, Any] = {
-        "stream": "h",
+        "features": "residual",
         "pool": "last",
-        "reading": "huggingface",
-        "strengths": (1e-3, 1.0),
-        "method": Knn(),
-        "masks": 5,
-        "layers": 2,
+        "start_token": False,
+        "l2_grid": (1e-3, 1.0),
+        "method": KnnProbe(),
+        "mask_ensemble": 5,
+        "layer": 2,
     }
     runs = [whole(tmp_path / each) for each in ("one", "two")]
     if name in other:
-        probe(runs[1], replace(evidence(), protocol=Protocol(**{name: other[name]})))
+        probe(runs[1], replace(evidence(), config=ProbeConfig(**{name: other[name]})))
     elif name == "limit":
         probe(runs[1], evidence(), limit=400)
     else:
@@ -90,7 +96,10 @@ def test_probes_of_equal_images_are_compared_whatever_else_they_drew(tmp_path: P
     runs = [whole(tmp_path / each) for each in ("one", "two")]
     for seed, run in enumerate(runs):
         probe(
-            run, replace(evidence(), protocol=Protocol(seed=seed)), images_digest="equal", data=f"name {seed}"
+            run,
+            replace(evidence(), config=ProbeConfig(seed=seed)),
+            images_digest="equal",
+            data=f"name {seed}",
         )
     assert headlines.headline({run.path.name: gather(run) for run in runs}).startswith("The best layers tell")
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from isopix.probe.linear import Ridge
-from isopix.probe.results import Joined, Protocol
+from isopix.probe.config import ProbeConfig
+from isopix.probe.linear import RidgeProbe
+from isopix.probe.results import ConcatResult
 from isopix.recipes import registry, tiny
 from isopix.report import page
 from isopix.report.summary import summary
@@ -202,53 +203,64 @@ def test_a_comment_of_the_commands_stays_one_line(tmp_path: Path) -> None:
 
 def test_the_page_says_how_a_probe_was_made(tmp_path: Path) -> None:
     run = whole(tmp_path / "run")
-    folded = replace(score(1, 0.61), rate=3.0, strength=None)
-    probe(run, replace(evidence(), protocol=Protocol(stream="h", fold_back=True), folded=folded), limit=400)
+    refit = replace(score(1, 0.61), lr=3.0, l2=None)
+    probe(
+        run,
+        replace(evidence(), config=ProbeConfig(features="residual", refit_on_validation=True), refit=refit),
+        limit=400,
+    )
     text = words(page.build([run]))
     assert "1,437 train, 180 validation, 180 test images, the first 400 of each split" in text
-    how = "logistic regression by L-BFGS, fitted to training images"
-    assert f"Read: stream h, pool mean, reading paper; {how}" in text
+    how = "logistic regression (L-BFGS), fitted to training images"
+    assert f"Read: features residual, pool mean, start token; {how}" in text
     assert (
-        "With validation folded back, layer 1, fitted at the rate 3 to all 1,617 training and validation "
-        "images, tells the class of 61.0 % of test images (59.0 to 63.0 %)."
+        "Refit on all 1,617 training and validation images at the learning rate 3, layer 1 has a test "
+        "accuracy of 61.0 % (59.0 to 63.0 %)."
     ) in text
-    assert "1 validation folded back61.0 %" in text
+    assert "1 refit on train + validation61.0 %" in text
 
 
-def test_records_of_versions_that_joined_and_folded_nothing_are_read(tmp_path: Path) -> None:
+def test_reports_without_concatenation_and_refit_are_read(tmp_path: Path) -> None:
     run = whole(tmp_path / "run")
     [path] = run.probes.glob("*.json")
     values = json.loads(path.read_text())
-    for part in (values["network"], *values["controls"].values()):
-        del part["joined"]
-    del values["folded"], values["protocol"]["fold_back"], values["protocol"]["layers"]
+    for part in (values["network"], *values["baselines"].values()):
+        del part["concat"]
+    del values["refit"], values["config"]["refit_on_validation"], values["config"]["layer"]
     path.write_text(json.dumps(values))
     text = page.build([run])
     assert "untrained" in text
     assert "could not be read" not in text
 
 
-def test_the_page_names_method_masks_and_joined_layers(tmp_path: Path) -> None:
+def test_the_page_names_method_masks_and_concatenated_layers(tmp_path: Path) -> None:
     run, found = whole(tmp_path / "run"), evidence()
-    joined = Joined((0, 1, 2), replace(found.network.score, test=0.77))
-    network = replace(found.network, joined=joined)
-    probe(run, replace(found, network=network, protocol=Protocol(method=Ridge(), masks=5, layers="best5")))
+    concat = ConcatResult((0, 1, 2), replace(found.network.best, test_accuracy=0.77))
+    network = replace(found.network, concat=concat)
+    probe(
+        run,
+        replace(found, network=network, config=ProbeConfig(method=RidgeProbe(), mask_ensemble=5, concat=5)),
+    )
     text = words(page.build([run]))
-    how = "reading paper, modal vote of 5 masks; ridge regression, fitted to training images"
+    how = "start token, majority vote over 5 masks; ridge regression, fitted to training images"
     assert how in text
-    assert "layers 0–2 joined77.0 %" in text
-    assert text.count("(ridge regression, modal vote of 5 masks)") >= 2  # the headline and the table
+    assert "layers 0–2 concatenated77.0 %" in text
+    assert text.count("(ridge regression, majority vote over 5 masks)") >= 2  # the headline and the table
 
 
 def test_the_page_says_which_of_several_probes_is_in_the_headline(tmp_path: Path) -> None:
     run = whole(tmp_path / "run")
     assert "the one of the headline" not in words(page.build([run]))
     probe(
-        run, replace(evidence(trained=(0.9, 0.1)), protocol=Protocol(stream="h")), name="later", written="9"
+        run,
+        replace(evidence(trained=(0.9, 0.1)), config=ProbeConfig(features="residual")),
+        name="later",
+        written="9",
     )
     text = words(page.build([run]))
     assert text.count("the one of the headline") == 1
-    assert text.index("Read: stream n") < text.index("the one of the headline") < text.index("Read: stream h")
+    first, second = text.index("Read: features normed"), text.index("Read: features residual")
+    assert first < text.index("the one of the headline") < second
     assert "50.0 % of test images at layer 1;" in text
 
 

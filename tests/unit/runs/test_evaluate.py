@@ -11,7 +11,7 @@ from isopix.core.random import generator
 from isopix.data.dataset import Data, ImageSet
 from isopix.data.dataset import load as load_images
 from isopix.probe.features import draw_masks
-from isopix.probe.results import Ensemble
+from isopix.probe.results import EnsembleAccuracy
 from isopix.recipes import registry
 from isopix.runs import evaluate as evaluating
 from isopix.runs.evaluate import Tuned, answers, evaluate, load_tuned, usual_masks
@@ -45,7 +45,7 @@ def data() -> ImageSet:
     return load_images(Data(source="digits", rows=8, cols=8, limit=150))
 
 
-def verdict(run: Path, data: ImageSet, masks: int, seed: int = 0) -> evaluating.Verdict:
+def verdict(run: Path, data: ImageSet, masks: int, seed: int = 0) -> evaluating.ClassificationMetrics:
     return evaluate(load_tuned(run, device=CPU), data, masks=masks, seed=seed, precision="fp32")
 
 
@@ -55,7 +55,7 @@ def test_an_autoregressive_run_is_judged_as_its_own_log_has_it(causal: Path, dat
     assert load_tuned(causal, device=CPU).loaded.step == tested["best_step"]
     assert found.images == tested["images"]
     assert found.accuracy == pytest.approx(tested["accuracy"])
-    assert found.class_nats == pytest.approx(tested["class_nats"], rel=1e-5)
+    assert found.cross_entropy == pytest.approx(tested["class_nats"], rel=1e-5)
     assert tested["best_step"] > 0
 
 
@@ -66,7 +66,7 @@ def test_one_mask_is_the_single_prediction(masked: Path, data: ImageSet) -> None
     with torch.no_grad():
         right = made.classifier.answer(images, hidden).argmax(-1) == data.test.labels
     assert found.accuracy == right.double().mean().item()
-    assert found.ensemble == Ensemble(found.accuracy, found.accuracy)
+    assert found.ensemble == EnsembleAccuracy(found.accuracy, found.accuracy)
 
 
 def seen_masks(run: Path, data: ImageSet, monkeypatch: pytest.MonkeyPatch, masks: int, seed: int = 0) -> list:
@@ -101,7 +101,7 @@ def test_several_masks_are_the_vote_of_each_alone(masked: Path, data: ImageSet) 
         hidden = draw_masks(made.classifier.network, images, seed=0, purpose=f"evaluate.mask.{number}")
         logits = answers(made.classifier, images, hidden, precision="fp32")
         alone.append((logits.argmax(-1) == data.test.labels).double().mean().item())
-    assert found.ensemble.single == pytest.approx(sum(alone) / 4)
+    assert found.ensemble.single_mask == pytest.approx(sum(alone) / 4)
     assert found == verdict(masked, data, 4)
 
 
