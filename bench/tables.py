@@ -50,18 +50,18 @@ def evidence() -> str:
         run = runs[title] = read(f"cifar10-tiny-{name}.json")
         probe = run["probe"]
         rows.append(f"| **{title}** | {run['test_loss_nats']:.3f} | {score(probe['network'])} |")
-        untrained = probe["controls"]["untrained"]
+        untrained = probe["baselines"]["untrained"]
         rows.append(f"| &nbsp;&nbsp;untrained | {run['untrained_loss_nats']:.3f} | {score(untrained)} |")
-        shuffled = probe["controls"]["shuffled labels"]
+        shuffled = probe["baselines"]["shuffled labels"]
         rows.append(f"| &nbsp;&nbsp;shuffled labels | | {score(shuffled)} |")
-    rows.append(f"| raw pixels | | {score(probe['controls']['raw pixels'])} |")
+    rows.append(f"| raw pixels | | {score(probe['baselines']['raw pixels'])} |")
     return "\n".join(rows) + f"\n\n{how(runs)}\n"
 
 
 def how(runs: dict[str, Any]) -> str:
     """What the runs took, how they were probed, and every warning of their probes."""
     seen, probe = (next(iter(runs.values()))[key] for key in ("images_seen", "probe"))
-    counts = ", ".join(f"{count:,} {name}" for name, count in probe["network"]["images"].items())
+    counts = ", ".join(f"{count:,} {name}" for name, count in probe["network"]["num_images"].items())
     took = ", ".join(
         f"{title} {each['training_seconds'] / 60:.0f} minutes on {threads(each)} of {each['device']}"
         for title, each in runs.items()
@@ -79,9 +79,10 @@ def how(runs: dict[str, Any]) -> str:
 
 def score(record: dict[str, Any]) -> str:
     """Two cells: the layer that validation chose, and its test accuracy."""
-    best = record["layers"][record["best"]]
+    best = record["layers"][record["best_index"]]
     layer = best["layer"] if len(record["layers"]) > 1 else ""
-    return f"{layer} | {best['test']:.1%} ({best['low']:.1%} to {best['high']:.1%})"
+    low, high = best["interval"]
+    return f"{layer} | {best['test_accuracy']:.1%} ({low:.1%} to {high:.1%})"
 
 
 def threads(found: dict[str, Any]) -> str:
@@ -143,7 +144,7 @@ def spread(values: list[float]) -> str:
 
 def wrong(results: list[dict[str, Any]]) -> str:
     """A cell for each number of labels: mean error and deviation of a subset."""
-    return " | ".join(f"{each['mean']:.1%} ± {each['deviation']:.1%}" for each in results)
+    return " | ".join(f"{each['mean']:.1%} ± {each['std']:.1%}" for each in results)
 
 
 def study() -> str:
@@ -211,11 +212,11 @@ def patches() -> str:
 
 KINDS = {"ar": "autoregressive", "bert": "masked (BERT)", "conv": "convolutions, masked"}
 ACCURACIES: dict[str, Callable[[dict[str, Any]], float]] = {
-    "raw pixels": lambda run: run["controls"]["raw pixels"],
-    "untrained, its best layer": lambda run: run["controls"]["untrained"],
+    "raw pixels": lambda run: run["baselines"]["raw pixels"],
+    "untrained, its best layer": lambda run: run["baselines"]["untrained"],
     "pre-trained, last layer": lambda run: run["last"],
     "pre-trained, best layer": lambda run: run["best"],
-    "the five layers around it": lambda run: run["joined"]["test"],
+    "the five layers around it": lambda run: run["concat"]["test_accuracy"],
     "fine-tuned": lambda run: run["tuned"]["accuracy"],
     "the same from scratch": lambda run: run["scratch"]["accuracy"],
 }

@@ -77,18 +77,18 @@ def numbers(run: Path) -> dict[str, Any]:
     """Of one pre-trained network and what was made of it."""
     [path] = (run / "probes").glob("*.json")
     probe = json.loads(path.read_text())
-    layers, joined = probe["network"]["layers"], probe["network"]["joined"]
-    controls = {key: control["layers"][control["best"]]["test"] for key, control in probe["controls"].items()}
+    network, layers, concat = probe["network"], probe["network"]["layers"], probe["network"]["concat"]
+    best = {key: each["layers"][each["best_index"]] for key, each in probe["baselines"].items()}
     return {
         "recipe": json.loads((run / "recipe.json").read_text())["name"],
         "loss_nats": tested(run)["loss_nats"],
         "images_seen": seen(run),
-        "probe_images": probe["network"]["images"],
-        "best_layer": layers[probe["network"]["best"]]["layer"],
-        "best": layers[probe["network"]["best"]]["test"],
-        "last": layers[-1]["test"],
-        "joined": {"layers": joined["layers"], "test": joined["score"]["test"]},
-        "controls": controls,
+        "probe_images": network["num_images"],
+        "best_layer": layers[network["best_index"]]["layer"],
+        "best": layers[network["best_index"]]["test_accuracy"],
+        "last": layers[-1]["test_accuracy"],
+        "concat": {"layers": concat["layers"], "test_accuracy": concat["score"]["test_accuracy"]},
+        "baselines": {key: score["test_accuracy"] for key, score in best.items()},
         **{end: tuned(run.with_name(f"{run.name}-{end}")) for end in ("tuned", "scratch")},
     }
 

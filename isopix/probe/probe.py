@@ -12,7 +12,7 @@ from isopix.probe import mask_ensemble
 from isopix.probe.base import FittedProbe, ProbeProblem
 from isopix.probe.config import ProbeConfig
 from isopix.probe.feature_splits import FeatureSplits
-from isopix.probe.results import ConcatResult, EnsembleAccuracy, LayerScore, ProbeResult
+from isopix.probe.results import SELECTED_LABELS, ConcatResult, EnsembleAccuracy, LayerScore, ProbeResult
 
 TEST_BATCH_SIZE = 256  # test images predicted at once; no setting, as the random ties depend on it
 
@@ -150,6 +150,6 @@ def _warnings(scores: list[LayerScore], config: ProbeConfig) -> tuple[str, ...]:
     if not layers:
         return ()
     return (
-        f"the selected {name} is at the edge of the grid {min(grid):g} .. {max(grid):g} "
+        f"the selected {SELECTED_LABELS[name]} is at the edge of the grid {min(grid):g} .. {max(grid):g} "
         f"in layer {', '.join(layers)}",
     )

@@ -7,6 +7,9 @@ from typing import Any
 from isopix.core import config
 from isopix.probe.config import ProbeConfig
 
+# What validation selects for a layer, by the field of its LayerScore.
+SELECTED_LABELS = {"l2": "L2 penalty", "lr": "learning rate", "neighbors": "number of neighbors"}
+
 
 @dataclass(frozen=True)
 class EnsembleAccuracy:

@@ -117,7 +117,7 @@ def _numbers(run: Gathered, name: str) -> Iterator[str]:
         scored = [row for row in summary({PurePath(name).name: run}) if row.test is not None]
         yield _table(["features of", "layer", "test accuracy", "interval"], map(_cells, scored))
         yield "Every layer, 0 being what enters the first block:"
-        rows = [[str(each["layer"]), percent(each["test"])] for each in network["layers"]]
+        rows = [[str(each["layer"]), percent(each["test_accuracy"])] for each in network["layers"]]
         if network.get("concat"):
             rows.append([probes.concatenated(network), percent(network["concat"]["score"]["test_accuracy"])])
         yield _table(["layer", "test accuracy"], rows)
@@ -132,8 +132,8 @@ def _cells(row: Row) -> list[str]:
 
 def _reading(probe: Values) -> str:
     """How the probe read the network, where that is recorded."""
-    protocol = probe.get("protocol") or {}
-    read = (f", {key} {protocol[key]}" for key in probes.READ if key in protocol)
+    config = probe.get("config") or {}
+    read = (f", {probes.setting(key, config)}" for key in probes.READ if key in config)
     return "".join(read) + probes.masks(probe)
 
 

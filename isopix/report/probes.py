@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from isopix.probe.config import METHOD_LABELS
+from isopix.probe.results import SELECTED_LABELS
 from isopix.report.load_run import PAPER, Gathered
 
 Values = Mapping[str, Any]
@@ -20,8 +21,6 @@ SETTINGS = {
     "l2_extra": "extra L2 penalties",
 }
 
-# what validation chooses of a layer
-CHOSEN = {"l2": "L2 penalty", "lr": "learning rate", "neighbors": "number of neighbors"}
 READ = ("features", "pool", "start_token")
 
 
@@ -43,7 +42,7 @@ def differences(probes: Sequence[Values]) -> list[str]:
 
 def how(probe: Values) -> str:
     """How the network was read, and what told the classes."""
-    settings = ", ".join(_setting(key, probe["config"]) for key in READ)
+    settings = ", ".join(setting(key, probe["config"]) for key in READ)
     return f"{settings}{masks(probe)}; {method(probe)}, fitted to training images"
 
 
@@ -74,7 +73,9 @@ def refit(probe: Values) -> str:
         return ""
     learnt = images["train"] + images["validation"]
     chosen = next(
-        f" at the {name} {score[key]:g}" for key, name in CHOSEN.items() if score.get(key) is not None
+        f" at the {name} {score[key]:g}"
+        for key, name in SELECTED_LABELS.items()
+        if score.get(key) is not None
     )
     low, high = score["interval"]
     return (
@@ -86,14 +87,14 @@ def refit(probe: Values) -> str:
 def aside(probe: Values) -> str:
     """What a headline must add of a probe that is not as the paper's: ` (pool max)`; else nothing."""
     config = probe["config"]
-    own = [_setting(key, config) for key in READ if config[key] != PAPER[key]]
+    own = [setting(key, config) for key in READ if config[key] != PAPER[key]]
     own += [method(probe)] if config["method"] != PAPER["method"] else []
     own += [masks(probe).removeprefix(", ")] if config["mask_ensemble"] else []
     own += [] if config["layer"] is None else ["that layer alone"]
     return f" ({', '.join(own)})" if own else ""
 
 
-def _setting(key: str, config: Values) -> str:
+def setting(key: str, config: Values) -> str:
     """Return `pool mean`, `no start token`."""
     if key == "start_token":
         return "start token" if config[key] else "no start token"

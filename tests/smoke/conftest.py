@@ -52,7 +52,7 @@ def isopix(workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 @pytest.fixture
 def quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Probes by one strength in place of nineteen: for tests of what stands around them."""
+    """Probes with one L2 penalty instead of nineteen."""
     monkeypatch.setattr(
         probe, "ProbeConfig", partial(ProbeConfig, l2_grid=(0.1,), l2_extra=(), num_resamples=50)
     )

@@ -24,10 +24,10 @@ def refused(answer: tuple[int, str, str], message: str, *, code: int = 2) -> Non
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--masks", "5"], "masks is 5, but an autoregressive model hides nothing; allowed: 0"),
-        (["--masks", "-1"], "masks -1 and layers all must be at least 0"),
+        (["--masks", "5"], "mask_ensemble is 5, but an autoregressive model masks nothing; allowed: 0"),
+        (["--masks", "-1"], "mask_ensemble -1 must be at least 0"),
         (["--layers", "best"], "--layers is 'best'; allowed: all, best5, or the number of a layer"),
-        (["--layers", "7"], "layer 7 is not there; layers are 0 to 1"),
+        (["--layers", "7"], "layer 7 does not exist; layers are 0 to 1"),
         (["--method", "svm"], "--method is 'svm'; allowed: lbfgs, sgd, ridge, knn"),
         (["--iterations", "9"], "iterations 9 are for --method sgd alone; lbfgs has none"),
     ],

@@ -87,7 +87,8 @@ def test_what_a_fine_tuned_run_answers_is_judged(isopix: Run) -> None:
     told = json.loads(isopix("evaluate", "ft", "--masks", "3", "--limit", "40", "--json")[1])
     kept = json.loads(Path(told.pop("record")).read_text())
     assert {name: kept[name] for name in told} == told
-    assert (told["images"], told["masks"], len(told["per_class"]), len(told["confusion"])) == (40, 3, 10, 10)
+    assert (told["num_images"], told["masks"]) == (40, 3)
+    assert (len(told["per_class_accuracy"]), len(told["confusion_matrix"])) == (10, 10)
     assert len(list(Path("ft/evaluations").glob("evaluate-*-digits-*.json"))) == 2
     assert isopix("report", "ft")[0] == 0
     assert "mean probability" in Path("ft/report.html").read_text()

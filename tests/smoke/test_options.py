@@ -40,54 +40,54 @@ def test_options_of_probe_are_recorded_and_change_the_numbers(isopix: Run) -> No
     assert isopix("pretrain", "igpt.digits", *SMALL, "--out", "run")[0] == 0
     ridge = ["--method", "ridge"]
     plain = kept("probes", isopix, "probe", *ridge)
-    expected = {"stream": "n", "pool": "mean", "seed": 0, "layers": "all", "masks": 0}
+    expected = {"features": "normed", "pool": "mean", "seed": 0, "layer": None, "mask_ensemble": 0}
     expected |= {"method": {"kind": "ridge"}}
-    assert {name: plain["protocol"][name] for name in expected} == expected
+    assert {name: plain["config"][name] for name in expected} == expected
     for words, changed in (
-        ([*ridge, "--stream", "h"], {"stream": "h"}),
+        ([*ridge, "--stream", "h"], {"features": "residual"}),
         ([*ridge, "--pool", "max"], {"pool": "max"}),
-        ([*ridge, "--layers", "1"], {"layers": 1}),
+        ([*ridge, "--layers", "1"], {"layer": 1}),
         ([], {"method": {"kind": "lbfgs"}}),
     ):
         other = kept("probes", isopix, "probe", *words)
-        assert {name: other["protocol"][name] for name in expected} == {**expected, **changed}
+        assert {name: other["config"][name] for name in expected} == {**expected, **changed}
         assert other["network"]["layers"] != plain["network"]["layers"]
 
 
-def test_sgd_keeps_features_and_joined_layers_are_one_more_row(isopix: Run) -> None:
+def test_sgd_caches_features_and_concatenated_layers_are_one_more_row(isopix: Run) -> None:
     assert isopix("pretrain", "igpt.digits", *SMALL, "--out", "run")[0] == 0
     words = ("probe", "run", "--method", "sgd", "--iterations", "20", "--layers", "best5")
-    for told in ("kept in", "read from"):
+    for told in ("written to", "read from"):
         code, out, err = isopix(*words)
         assert code == 0
         assert f"trained: features {told} " in err
-        assert "layers 0-1 joined" in out
+        assert "layers 0-1 concatenated" in out
 
 
 @pytest.mark.usefixtures("quick_probes")
-def test_validation_is_folded_back_into_a_record_of_its_own(isopix: Run) -> None:
+def test_a_refit_on_validation_is_recorded(isopix: Run) -> None:
     assert isopix("pretrain", "igpt.digits", *SMALL, "--out", "run")[0] == 0
     plain = kept("probes", isopix, "probe", "--method", "ridge")
-    folded = kept("probes", isopix, "probe", "--method", "ridge", "--fold-back")
-    assert plain["folded"] is None
-    assert folded["protocol"]["fold_back"]
-    assert folded["network"] == plain["network"]
-    best = folded["network"]["layers"][folded["network"]["best"]]
-    assert folded["folded"]["strength"] == best["strength"]
-    assert folded["folded"]["objective"] != best["objective"]
+    refit = kept("probes", isopix, "probe", "--method", "ridge", "--fold-back")
+    assert plain["refit"] is None
+    assert refit["config"]["refit_on_validation"]
+    assert refit["network"] == plain["network"]
+    best = refit["network"]["layers"][refit["network"]["best_index"]]
+    assert refit["refit"]["l2"] == best["l2"]
+    assert refit["refit"]["objective"] != best["objective"]
     code, out, _ = isopix("probe", "run", "--method", "ridge", "--fold-back")
     assert code == 0
-    assert "folded back" in out
+    assert "refit on train + validation" in out
     assert isopix("report", "run")[0] == 0
-    assert "With validation folded back, layer" in Path("run/report.html").read_text()
+    assert "Refit on all" in Path("run/report.html").read_text()
 
 
 def test_masks_of_probe_vote(isopix: Run) -> None:
     assert isopix("pretrain", "igpt.digits_bert", *SMALL, "--out", "run")[0] == 0
     values = kept("probes", isopix, "probe", "--masks", "3", "--method", "ridge")
-    assert values["protocol"]["masks"] == 3
-    assert all(layer["ensemble"]["single"] > 0 for layer in values["network"]["layers"])
-    assert "modal vote of 3 masks" in isopix("report", "run")[1] + Path("run/report.html").read_text()
+    assert values["config"]["mask_ensemble"] == 3
+    assert all(layer["ensemble"]["single_mask"] > 0 for layer in values["network"]["layers"])
+    assert "majority vote over 3 masks" in isopix("report", "run")[1] + Path("run/report.html").read_text()
 
 
 def test_options_of_sample_are_recorded_and_change_the_picture(trained: Run) -> None:

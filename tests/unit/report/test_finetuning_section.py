@@ -10,7 +10,7 @@ from scipy.stats import binomtest
 
 from isopix.core.config import to_dict
 from isopix.finetune.classifier import Classify
-from isopix.finetune.metrics import judge
+from isopix.finetune.metrics import evaluate_predictions
 from isopix.recipes import tiny
 from isopix.report import page
 from isopix.report.finetuning_section import wilson
@@ -110,7 +110,7 @@ def test_the_page_says_how_a_run_with_validation_folded_back_was_chosen(tmp_path
 def test_verdicts_stand_in_a_table(tmp_path: Path) -> None:
     run = fine_tuned(tmp_path / "ft")
     assert "mean probability" not in page.build([run])
-    verdict = judge(torch.eye(7)[None].expand(3, -1, -1).contiguous(), torch.arange(7), seed=0)
+    verdict = evaluate_predictions(torch.eye(7)[None].expand(3, -1, -1).contiguous(), torch.arange(7), seed=0)
     run.evaluations.mkdir()
     for masks, name in ((3, "a"), (0, "b")):
         facts = {"step": 100, "data": f"set {name}", "masks": masks, "command": ["isopix", "evaluate", name]}

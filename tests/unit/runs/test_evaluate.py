@@ -53,7 +53,7 @@ def test_an_autoregressive_run_is_judged_as_its_own_log_has_it(causal: Path, dat
     [tested] = [each for each in log.read(causal / "log.jsonl") if each.get("split") == "test"]
     found = verdict(causal, data, 0)
     assert load_tuned(causal, device=CPU).loaded.step == tested["best_step"]
-    assert found.images == tested["images"]
+    assert found.num_images == tested["images"]
     assert found.accuracy == pytest.approx(tested["accuracy"])
     assert found.cross_entropy == pytest.approx(tested["class_nats"], rel=1e-5)
     assert tested["best_step"] > 0
@@ -135,7 +135,7 @@ def test_the_answers_do_not_depend_on_how_many_are_read_at_once(
     made = load_tuned(masked, device=CPU).classifier
     hidden = torch.rand(150, 64, 1, generator=generator(0, "test")) < 0.15
     whole = answers(made, data.test.images, hidden, precision="fp32")
-    monkeypatch.setattr(evaluating, "images_a_pass", lambda backbone: 7)
+    monkeypatch.setattr(evaluating, "eval_batch_size", lambda backbone: 7)
     counts: list[int] = []
     parts = answers(made, data.test.images, hidden, precision="fp32", progress=counts.append)
     torch.testing.assert_close(parts, whole)
@@ -178,6 +178,6 @@ def test_other_images_of_the_same_classes_are_judged(causal: Path, tmp_path: Pat
     pixels = draw.integers(0, 255, (40, 12, 12, 3)).astype(np.uint8)
     np.savez(tmp_path / "set.npz", x_train=pixels, y_train=labels, x_test=pixels[:30], y_test=labels[:30])
     other = load_images(Data(source=str(tmp_path / "set.npz"), rows=8, cols=8))
-    assert verdict(causal, other, 0).images == 30
+    assert verdict(causal, other, 0).num_images == 30
     with pytest.raises(ValueError, match="data set 'set' has no test images to be judged on"):
         verdict(causal, replace(other, test=other.test.first(0)), 0)
