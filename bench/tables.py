@@ -112,7 +112,7 @@ def transfer() -> str:
         each = [spread([pick(run) for run in runs]) for runs in found["runs"].values()]
         rows.append(f"| {what} | {' | '.join(each)} |")
     few = found["few_labels"]
-    counts = [f"{each['images']:,}" for each in few["ar"]["trained"]]
+    counts = [f"{each['num_train_images']:,}" for each in few["ar"]["trained"]]
     errors = [f"| error with so many labels | {' | '.join(counts)} |", "|---|" + "---|" * len(counts)]
     for name, results in few.items():
         errors += [f"| {KINDS[name]} | {wrong(results['trained'])} |"]

@@ -133,7 +133,8 @@ def test_lowdata_as_a_table_and_as_json(trained: Run) -> None:
     assert "±" in out
     told = json.loads(trained(*words, "--json")[1])
     rows = told["results"]["trained"]
-    assert [(row["labels"], row["images"], len(row["errors"])) for row in rows] == [(1, 10, 2), (3, 30, 2)]
+    counts = [(row["labels_per_class"], row["num_train_images"], len(row["errors"])) for row in rows]
+    assert counts == [(1, 10, 2), (3, 30, 2)]
     assert json.loads(Path(told["record"]).read_text())["results"] == told["results"]
 
 
@@ -154,7 +155,7 @@ def test_lowdata_tells_fine_tuning_that_is_judged_on_fewer_images_and_keeps_its_
     assert code == 0
     assert "fine-tuned, 20 test images" in " ".join(out.split())
     told = json.loads(trained(*words, "batch=4", "data.augment=none", "--json")[1])
-    assert told["results"]["fine-tuned"][0]["tested"] == 100
+    assert told["results"]["fine-tuned"][0]["num_test_images"] == 100
     assert (told["finetune"], told["settings"]) == (1, ["batch=4", "data.augment=none"])
 
 
