@@ -6,11 +6,12 @@ import numpy as np
 import torch
 from einops import rearrange
 from jaxtyping import Float
+from scipy.stats import rankdata
 from torch import Tensor
 from torch.nn import functional as F
 
 from isopix.analysis.attention import position_distances
-from isopix.core.correlation import pearson_coefficient, ranks
+from isopix.core.correlation import pearson_coefficient
 from isopix.core.types import Grid
 
 SIMILARITY_DIGITS = 12  # similarities that differ by rounding errors only share a rank
@@ -95,7 +96,7 @@ def _proximity_ranks(grid: Grid) -> tuple[PairValues, PairValues]:
         raise ValueError(f"a grid of {grid.rows} x {grid.cols} positions has only one dimension")
     index = np.arange(grid.positions, dtype=float)
     distance_2d, distance_raster = position_distances(grid).double().numpy(), np.abs(index[:, None] - index)
-    return ranks(-_pairs(distance_2d)), ranks(-_pairs(distance_raster))
+    return rankdata(-_pairs(distance_2d)), rankdata(-_pairs(distance_raster))
 
 
 def _scores(similarity: PairValues, proximity_2d: PairValues, proximity_raster: PairValues) -> LayoutScores:
@@ -120,7 +121,7 @@ def _rank_matrix(similarity: PositionSimilarity) -> Float[np.ndarray, "N N"]:
     """Return the symmetric matrix of the ranks of all pairs."""
     matrix = np.zeros(similarity.shape)
     upper = np.triu_indices(len(similarity), 1)
-    matrix[upper] = ranks(similarity.numpy()[upper].round(SIMILARITY_DIGITS))
+    matrix[upper] = rankdata(similarity.numpy()[upper].round(SIMILARITY_DIGITS))
     return matrix + matrix.T
 
 

@@ -11,10 +11,11 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Float
+from scipy.stats import rankdata
 from torch import Tensor
 from torch.nn import functional as F
 
-from isopix.core.correlation import pearson_coefficient, ranks
+from isopix.core.correlation import pearson_coefficient
 from isopix.model.stems.base import Vectors
 from isopix.model.stems.pixel_embedding import LEVELS
 
@@ -75,7 +76,7 @@ def distance_preservation(similarity: SimilarityMatrix) -> float:
     """Return Spearman's correlation of similarity and -|p - q| over pairs p < q; 0 if constant."""
     p, q = np.triu_indices(len(similarity), 1)
     rounded = similarity[p, q].round(SIMILARITY_DIGITS)
-    return pearson_coefficient(ranks(rounded), ranks((p - q).astype(float))) or 0.0
+    return pearson_coefficient(rankdata(rounded), rankdata((p - q).astype(float))) or 0.0
 
 
 def effective_rank(table: Float[Tensor, "K D"]) -> float:

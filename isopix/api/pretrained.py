@@ -18,11 +18,8 @@ from isopix.generate import complete, reconstruct, sample
 from isopix.generate.reconstruct import Reconstruction
 from isopix.generate.sample import SampledImages, SamplingConfig
 from isopix.interop import hub
-from isopix.interop.huggingface.convert import unshifted
-from isopix.model.backbone import Stream
 from isopix.model.pool import Pool
-from isopix.probe.features import extract
-from isopix.probe.results import Reading
+from isopix.probe.features import FeatureKind, extract_features, without_start_token
 from isopix.runs.load import Loaded
 from isopix.runs.load import load as load_network
 from isopix.storage import checkpoint
@@ -85,27 +82,30 @@ class Pretrained:
         images: Given,
         layer: int,
         *,
-        stream: Stream = "n",
+        features: FeatureKind = "normed",
         pool: Pool = "mean",
-        reading: Reading = "paper",
+        start_token: bool = True,
         batch: int | None = None,
     ) -> Float[Tensor, "B D"]:
-        """What a linear probe reads at a layer 0..L (iGPT section 2.4); negative layers count from the end.
+        """Return the features of a layer 0..L as probes read them (iGPT section 2.4); negative layers count
+        from the end.
 
-        `reading` huggingface leaves out the start symbol, as a user of Hugging Face's feature path does.
+        `start_token=False` leaves out the start token, as the feature path of Hugging Face's ImageGPT does.
         Raises ValueError for a layer that is not there.
         """
-        one_of("stream", stream, Stream)
+        one_of("features", features, FeatureKind)
         one_of("pool", pool, Pool)
-        one_of("reading", reading, Reading)
+        if not isinstance(start_token, bool):
+            raise ValueError(f"start_token is {start_token!r}; allowed: True, False")
         if batch is not None:
             whole("batch", batch)
         if not is_whole(layer) or not -self.depth - 1 <= layer <= self.depth:
             raise ValueError(f"layer {layer} is not there; layers are 0 to {self.depth}")
-        backbone = self.network.backbone if reading == "paper" else unshifted(self.network.backbone)
+        whole_backbone = self.network.backbone
+        backbone = whole_backbone if start_token else without_start_token(whole_backbone)
         cut = backbone.upto(layer % (self.depth + 1))
-        settings: dict[str, Any] = {"stream": stream, "pool": pool, "batch": batch}
-        return extract(cut, self.images(images), precision=self.precision, **settings)[-1]
+        settings: dict[str, Any] = {"features": features, "pool": pool, "batch_size": batch}
+        return extract_features(cut, self.images(images), precision=self.precision, **settings)[-1]
 
     def nll(self, images: Given, *, seed: int = 0, batch: int = BATCH) -> Float[Tensor, " B"]:
         """Mean nats per graded code of each image: all codes of a causal model, those hidden of a masked one.

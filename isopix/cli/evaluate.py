@@ -23,7 +23,7 @@ from isopix.core import config
 from isopix.core import device as devices
 from isopix.core.device import Precision
 from isopix.data.dataset import content_hash
-from isopix.finetune.metrics import Verdict
+from isopix.finetune.metrics import ClassificationMetrics
 from isopix.runs.evaluate import evaluate as evaluate_run
 from isopix.runs.evaluate import load_tuned, refuse_masks, usual_masks
 from isopix.storage.atomic import write_json
@@ -97,14 +97,14 @@ def _save(run: RunFolder, values: dict[str, Any], suffix: str) -> Path:
     return path
 
 
-def _print_metrics(metrics: Verdict, masks: int, name: str) -> None:
-    accuracy = percent(metrics.accuracy, metrics.low, metrics.high)
+def _print_metrics(metrics: ClassificationMetrics, masks: int, name: str) -> None:
+    accuracy = percent(metrics.accuracy, *metrics.interval)
     rows = [(f"accuracy, majority vote of {masks} masks" if masks > 1 else "accuracy", accuracy)]
     if masks > 1:
-        rows.append(("accuracy, mean of single masks", f"{metrics.ensemble.single:.1%}"))
+        rows.append(("accuracy, mean of single masks", f"{metrics.ensemble.single_mask:.1%}"))
         rows.append(("accuracy, averaged probabilities", f"{metrics.ensemble.mean_probability:.1%}"))
-    if metrics.top5 is not None:
-        rows.append(("top-5 accuracy", f"{metrics.top5:.1%}"))
-    rows.append(("classification loss", f"{metrics.class_nats:.4f} nats"))
+    if metrics.top5_accuracy is not None:
+        rows.append(("top-5 accuracy", f"{metrics.top5_accuracy:.1%}"))
+    rows.append(("classification loss", f"{metrics.cross_entropy:.4f} nats"))
     masking = "" if masks == 0 else ", one random mask" if masks == 1 else f", {masks} random masks"
-    show_table(f"{metrics.images:,} test images of {name}{masking}", ["metric", "value (95 % CI)"], rows)
+    show_table(f"{metrics.num_images:,} test images of {name}{masking}", ["metric", "value (95 % CI)"], rows)

@@ -22,18 +22,18 @@ from isopix.cli.progress import progress_bar
 from isopix.core import device as devices
 from isopix.core.device import Precision
 from isopix.data.dataset import ImageDataset
-from isopix.papers.igpt import LOW_DATA, LowData
-from isopix.probe.low_data import FewLabels
-from isopix.probe.results import STRENGTHS, Protocol
-from isopix.runs.low_data import Question, by_features, by_finetuning, tuning
+from isopix.papers.igpt import LOW_DATA, PublishedLowData
+from isopix.probe.config import L2_GRID, LowDataProtocol, ProbeConfig
+from isopix.probe.low_data import LowDataResult
+from isopix.runs.low_data import finetune_job, finetune_low_data, probe_low_data
 from isopix.runs.pretrain import Watch
 from isopix.storage.atomic import write_json
 from isopix.storage.provenance import settings_hash, with_provenance
 from isopix.storage.run_folder import RunFolder
 from isopix.train.trainer import Record
 
-Results = dict[str, list[FewLabels]]
-L2_GRID = tuple(l2 for l2 in STRENGTHS if l2 >= 1e-4)  # few images are separable even with small weights
+Results = dict[str, list[LowDataResult]]
+LARGER_L2 = tuple(l2 for l2 in L2_GRID if l2 >= 1e-4)  # few images are separable even with small weights
 LABELS = (4, 25, 400)  # labeled images per class (iGPT section 4.5)
 
 Labels = Annotated[
@@ -78,25 +78,30 @@ def low_data(
     load_plugins(plugin)
     if settings and not finetune_steps:
         raise ValueError(f"'{settings[0]}' is a fine-tuning setting; it needs --finetune-steps")
-    protocol = Question(tuple(labels or LABELS), subsets)
+    protocol = LowDataProtocol(tuple(labels or LABELS), subsets)
     folder, loaded = RunFolder.open(run), load_network(run, device)
     images = evaluation_images(loaded, data, limit)
-    given: dict[str, Any] = {"images": evaluation_data(loaded, data, limit), "tested": len(images.test)}
+    given: dict[str, Any] = {
+        "images": evaluation_data(loaded, data, limit),
+        "num_test_images": len(images.test),
+    }
     words, out = (f"steps={finetune_steps}", *settings), folder.path / "low-data"
     job = (
-        tuning(run, words, **given, out=out, device=devices.select_device(device)) if finetune_steps else None
+        finetune_job(run, words, **given, out=out, device=devices.select_device(device))
+        if finetune_steps
+        else None
     )
     with progress_bar("features", 1) as done:
-        results = by_features(
+        results = probe_low_data(
             loaded,
             images,
             protocol,
             precision=precision or loaded.recipe.train.precision,
-            protocol=Protocol(strengths=L2_GRID, weaker=()),
+            config=ProbeConfig(l2_grid=LARGER_L2, l2_extra=()),
             progress=done,
         )
     if job:
-        results["fine-tuned"] = by_finetuning(job, protocol, Watch() if json else Watch(_print_record))
+        results["fine-tuned"] = finetune_low_data(job, protocol, Watch() if json else Watch(_print_record))
     options: dict[str, Any] = {
         "data": images.name,
         "limit": limit,
@@ -106,7 +111,7 @@ def low_data(
     if job:
         options |= {"finetune_steps": finetune_steps, "settings": settings}
     values = {"kind": "low_data", "step": loaded.step, **options, "results": _summary(results)}
-    path = _save(folder, values, settings_hash({**options, "labels": protocol.labels}))
+    path = _save(folder, values, settings_hash({**options, "labels": protocol.labels_per_class}))
     if json:
         show_json({**values, "record": str(path)})
     else:
@@ -119,7 +124,7 @@ def low_data(
 def _summary(results: Results) -> dict[str, list[dict[str, Any]]]:
     """Return all results with their mean and standard deviation."""
     return {
-        method: [{**asdict(each), "mean": each.mean, "std": each.deviation} for each in found]
+        method: [{**asdict(each), "mean": each.mean, "std": each.std} for each in found]
         for method, found in results.items()
     }
 
@@ -134,11 +139,11 @@ def _save(run: RunFolder, values: dict[str, Any], suffix: str) -> Path:
 
 def _print_errors(results: Results, images: ImageDataset) -> None:
     """Print the errors and, for CIFAR-10, those that the paper published."""
-    counts = [each.images for each in next(iter(results.values()))]
+    counts = [each.num_train_images for each in next(iter(results.values()))]
     rows = [
         (
             _title(method, found, len(images.test)),
-            *(f"{each.mean:.1%} ± {each.deviation:.1%}" for each in found),
+            *(f"{each.mean:.1%} ± {each.std:.1%}" for each in found),
         )
         for method, found in results.items()
     ]
@@ -158,14 +163,14 @@ def _print_errors(results: Results, images: ImageDataset) -> None:
         )
 
 
-def _title(method: str, found: list[FewLabels], tested: int) -> str:
-    if found[0].tested != tested:
-        method += f", {found[0].tested:,} test images"
+def _title(method: str, found: list[LowDataResult], tested: int) -> str:
+    if found[0].num_test_images != tested:
+        method += f", {found[0].num_test_images:,} test images"
     layers = {str(each.layer): None for each in found if each.layer is not None}
     return f"{method}, layer {' / '.join(layers)}" if layers and method != "raw pixels" else method
 
 
-def _published(row: LowData, count: int) -> str:
+def _published(row: PublishedLowData, count: int) -> str:
     if count not in row.errors:
         return ""
     return "{:.1f}% ± {:.1f}%".format(*row.errors[count])

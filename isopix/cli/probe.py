@@ -23,15 +23,15 @@ from isopix.cli.console import (
 from isopix.cli.loading import evaluation_images, leakage_warning, load_network
 from isopix.cli.progress import progress_bar
 from isopix.core.device import Precision
+from isopix.core.registry import kinds_of
 from isopix.data.dataset import ImageDataset, content_hash
 from isopix.model.pool import Pool
 from isopix.probe.base import ProbeMethod
-from isopix.probe.knn import Knn
-from isopix.probe.linear import Lbfgs, Ridge
-from isopix.probe.results import TITLES, Evidence, Joined, LayerScore, Protocol
-from isopix.probe.sgd import Sgd
+from isopix.probe.config import ProbeConfig
+from isopix.probe.results import ConcatResult, LayerScore, ProbeReport
+from isopix.probe.sgd import SgdProbe
 from isopix.runs.load import Loaded
-from isopix.runs.probe import evidence, keep
+from isopix.runs.probe import probe_run, save_report
 from isopix.storage.run_folder import RunFolder
 
 Features = Annotated[
@@ -43,10 +43,11 @@ StartToken = Annotated[
     bool, Parameter(help="Read features with the start token; without it they match those of transformers.")
 ]
 MethodName = Annotated[
-    Literal["lbfgs", "sgd", "ridge", "knn"],
-    Parameter(help="Classifier: logistic regression by L-BFGS or SGD, ridge regression, or k-NN."),
+    str,
+    Parameter(
+        help="Classifier: lbfgs or sgd (logistic regression), ridge (regression), knn, or one of a plugin."
+    ),
 ]
-METHODS: dict[str, ProbeMethod] = {"lbfgs": Lbfgs(), "sgd": Sgd(), "ridge": Ridge(), "knn": Knn()}
 
 
 def probe(
@@ -96,22 +97,23 @@ def probe(
     """
     load_plugins(plugin)
     folder, loaded = RunFolder.open(run), load_network(run, device)
-    protocol = Protocol(
+    config = ProbeConfig(
         method=_method(method, iterations),
-        stream="n" if features == "normed" else "h",
+        features=features,
         pool=pool,
-        reading="paper" if start_token else "huggingface",
-        layers=_layers(layer, concat),
-        masks=mask_ensemble,
-        fold_back=refit_on_validation,
+        start_token=start_token,
+        layer=layer,
+        concat=concat,
+        mask_ensemble=mask_ensemble,
+        refit_on_validation=refit_on_validation,
         seed=seed,
     )
     images = evaluation_images(loaded, data, limit)
-    found = _probe(loaded, images, protocol, precision or loaded.recipe.train.precision)
+    found = _probe(loaded, images, config, precision or loaded.recipe.train.precision)
     warnings = (*found.network.warnings, *leakage_warning(loaded.recipe.data, data))
     found = replace(found, network=replace(found.network, warnings=warnings))
     settings: dict[str, object] = {"data": images.name, "limit": limit, "images_digest": content_hash(images)}
-    path = keep(folder, loaded.step, found, settings)
+    path = save_report(folder, loaded.step, found, settings)
     if json:
         show_json({**found.to_dict(), "record": str(path)})
     else:
@@ -120,89 +122,90 @@ def probe(
 
 
 def _method(name: str, iterations: int | None) -> ProbeMethod:
-    """Return the method of this name. Raises ValueError for iterations of a method other than sgd."""
-    method = METHODS[name]
+    """Return the method of this name. Raises ValueError for one that is not registered, and for iterations
+    of a method other than sgd.
+    """
+    kinds = kinds_of(ProbeMethod)
+    if name not in kinds:
+        raise ValueError(f"--method is {name}; allowed: {', '.join(sorted(kinds))}")
+    method = kinds[name]()
     if iterations is None:
         return method
-    if not isinstance(method, Sgd):
+    if not isinstance(method, SgdProbe):
         raise ValueError(f"--iterations {iterations} needs --method sgd; given: {name}")
     return replace(method, iterations=iterations)
 
 
-def _layers(layer: int | None, concat: int) -> Literal["all", "best5"] | int:
-    """Return the layers to probe. Raises ValueError for numbers that are not supported."""
-    if concat not in (0, 5):
-        raise ValueError(f"--concat is {concat}; allowed: 0, 5")
-    if concat and layer is not None:
-        raise ValueError(f"--concat {concat} needs all layers; given: --layer {layer}")
-    return "best5" if concat else "all" if layer is None else layer
-
-
-def _probe(loaded: Loaded, images: ImageDataset, protocol: Protocol, precision: Precision) -> Evidence:
+def _probe(loaded: Loaded, images: ImageDataset, config: ProbeConfig, precision: Precision) -> ProbeReport:
     """Probe the network and its baselines, with a progress bar over images."""
-    total = len(images.train) + len(images.validation) + max(1, protocol.masks) * len(images.test)
+    total = len(images.train) + len(images.validation) + max(1, config.mask_ensemble) * len(images.test)
     offsets = {"trained": 0, "untrained": total}
     with progress_bar("features", 2 * total) as done:
-        return evidence(
+        return probe_run(
             loaded,
             images,
             precision=precision,
-            protocol=protocol,
+            config=config,
             progress=lambda network, count: done(offsets[network] + count) if network in offsets else None,
             note=warn,
         )
 
 
-def _print_report(found: Evidence) -> None:
+def _print_report(found: ProbeReport) -> None:
     """Print the table of layers and the table of baselines."""
-    network, untrained = found.network, found.controls["untrained"]
+    network, untrained = found.network, found.baselines["untrained"]
     pairs = [
-        (f"{own.layer}{' *' if own is network.score else ''}", own, other)
+        (f"{own.layer}{' *' if own is network.best else ''}", own, other)
         for own, other in zip(network.layers, untrained.layers, strict=True)
     ]
-    if network.joined and untrained.joined:
-        pairs.append((_concatenated(network.joined), network.joined.score, untrained.joined.score))
+    if network.concat and untrained.concat:
+        pairs.append((_concatenated(network.concat), network.concat.score, untrained.concat.score))
     rows = [
-        (name, _interval(own), *_mask_accuracies(own), *map(_percent, (own.validation, other.test)))
+        (
+            name,
+            _interval(own),
+            *_mask_accuracies(own),
+            *map(_percent, (own.val_accuracy, other.test_accuracy)),
+        )
         for name, own, other in pairs
     ]
-    if found.folded:
-        name = f"{found.folded.layer}, refit on train + val"
-        rows.append((name, _interval(found.folded), *_mask_accuracies(found.folded), "", ""))
-    masked = ["single mask", "averaged"] if found.protocol.masks else []
-    counts = ", ".join(f"{count:,} {name}" for name, count in network.images.items())
+    if found.refit:
+        name = f"{found.refit.layer}, refit on train + val"
+        rows.append((name, _interval(found.refit), *_mask_accuracies(found.refit), "", ""))
+    masked = ["single mask", "averaged"] if found.config.mask_ensemble else []
+    counts = ", ".join(f"{count:,} {name}" for name, count in network.num_images.items())
     show_table(
-        f"{_title(found.protocol)}, {network.classes} classes, {counts} images; * best on validation",
+        f"{_title(found.config)}, {network.num_classes} classes, {counts} images; * best on validation",
         ["layer", "test accuracy (95 % CI)", *masked, "validation", "untrained"],
         rows,
     )
-    baselines = [(name, _interval(record.score)) for name, record in found.controls.items()]
-    baselines.append(("majority class", _percent(network.majority)))
+    baselines = [(name, _interval(record.best)) for name, record in found.baselines.items()]
+    baselines.append(("majority class", _percent(network.majority_accuracy)))
     show_table("Baselines, best layer on validation", ["baseline", "test accuracy (95 % CI)"], baselines)
     for warning in network.warnings:
         say(f"note: {warning}")
 
 
-def _title(protocol: Protocol) -> str:
+def _title(config: ProbeConfig) -> str:
     """Return the method and the mask ensemble: `Ridge regression, majority vote of 5 masks`."""
-    title = TITLES[protocol.method.kind]
-    masks = f"majority vote of {protocol.masks} masks" if protocol.masks > 1 else "one mask per image"
-    return title[0].upper() + title[1:] + (f", {masks}" if protocol.masks else "")
+    title, count = config.method.label(), config.mask_ensemble
+    masks = f"majority vote of {count} masks" if count > 1 else "one mask per image"
+    return title[0].upper() + title[1:] + (f", {masks}" if count else "")
 
 
-def _concatenated(joined: Joined) -> str:
-    return f"{joined.layers[0]}-{joined.layers[-1]} concatenated"
+def _concatenated(concat: ConcatResult) -> str:
+    return f"{concat.layers[0]}-{concat.layers[-1]} concatenated"
 
 
 def _mask_accuracies(score: LayerScore) -> tuple[str, ...]:
     """Return the accuracies of a single mask and of averaged probabilities, if there are masks."""
     if score.ensemble is None:
         return ()
-    return _percent(score.ensemble.single), _percent(score.ensemble.mean_probability)
+    return _percent(score.ensemble.single_mask), _percent(score.ensemble.mean_probability)
 
 
 def _interval(score: LayerScore) -> str:
-    return percent(score.test, score.low, score.high)
+    return percent(score.test_accuracy, *score.interval)
 
 
 def _percent(fraction: float) -> str:

@@ -1,4 +1,4 @@
-"""Verdict: how right a classifier is about images that it has not learnt from, read once or several times."""
+"""Metrics of a classifier on held-out images, unmasked or ensembled over several masks."""
 
 from dataclasses import dataclass
 
@@ -11,75 +11,77 @@ from isopix.core import bootstrap
 from isopix.core.random import generator
 from isopix.core.types import Labels
 from isopix.probe import mask_ensemble
-from isopix.probe.results import Ensemble
+from isopix.probe.results import EnsembleAccuracy
 
-Readings = Float[Tensor, "K B C"]  # class logits of the same images, under K masks or none
+EnsembleLogits = Float[Tensor, "K B C"]  # class logits of the same images under K masks, or K = 1 unmasked
 
-TOP = 5
-RESAMPLES = 1000
-BLOCK = 256  # images that are voted on at once; the draws of ties depend on it, so it is no setting
+TOP_K = 5
+NUM_RESAMPLES = 1000
+VOTE_BATCH_SIZE = 256  # images that are voted on at once; no setting, as the random ties depend on it
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """`accuracy` is the share of images whose class the modal vote of all readings names (iGPT section 4.6);
-    95 % of the test set's resamples lie in `low`..`high`.
+class ClassificationMetrics:
+    """`accuracy` is the fraction of images whose majority vote over all masks is correct (iGPT section 4.6),
+    `interval` its 95 % bootstrap interval.
 
-    `class_nats` is the cross-entropy of an image, the mean over readings; `top5` how often the class is among
-    the five of the highest mean probability, None where there are no more than five; `per_class` the accuracy
-    on the images of each class, None where there are none; `confusion` [C C] how many images of each class, a
-    row, were answered with each. `ensemble` is what one reading alone and the mean probability would reach.
+    `cross_entropy` is in nats per image, the mean over masks; `top5_accuracy` is that of the mean
+    probability, None for five classes or fewer; `per_class_accuracy` is None for classes without images;
+    `confusion_matrix` [C C] counts images by class (rows) and prediction (columns). `ensemble` has the
+    accuracies of a single mask and of the mean probability.
     """
 
-    images: int
+    num_images: int
     accuracy: float
-    low: float
-    high: float
-    class_nats: float
-    top5: float | None
-    per_class: tuple[float | None, ...]
-    confusion: tuple[tuple[int, ...], ...]
-    ensemble: Ensemble
+    interval: tuple[float, float]
+    cross_entropy: float
+    top5_accuracy: float | None
+    per_class_accuracy: tuple[float | None, ...]
+    confusion_matrix: tuple[tuple[int, ...], ...]
+    ensemble: EnsembleAccuracy
 
 
-def judge(readings: Readings, labels: Labels, *, seed: int) -> Verdict:
-    """What these logits are worth, on the CPU; ties and resamples are drawn by the seed."""
-    exact, classes = readings.cpu().double(), readings.shape[2]
-    labels, predictions = labels.cpu(), readings.cpu().argmax(-1)
-    voted = majority(predictions, seed=seed)
+def evaluate_predictions(logits: EnsembleLogits, labels: Labels, *, seed: int) -> ClassificationMetrics:
+    """Compute all metrics, on the CPU; the seed determines random ties and bootstrap samples."""
+    exact, num_classes = logits.cpu().double(), logits.shape[2]
+    labels, predictions = labels.cpu(), logits.cpu().argmax(-1)
+    voted = majority_vote(predictions, seed=seed)
     probabilities = exact.softmax(-1)
-    counts = bootstrap.draw_resamples(len(labels), RESAMPLES, generator(seed, "evaluate.bootstrap"))
+    random = generator(seed, "evaluate.bootstrap")
+    counts = bootstrap.resample_counts(len(labels), NUM_RESAMPLES, random)
     low, high = bootstrap.percentile_interval((voted == labels)[None], counts)
-    likeliest = probabilities.mean(0).topk(min(TOP, classes)).indices
+    top_k = probabilities.mean(0).topk(min(TOP_K, num_classes)).indices
     averaged = mask_ensemble.mean_probability(probabilities)
-    return Verdict(
-        images=len(labels),
-        accuracy=_share(voted == labels),
-        low=low.item(),
-        high=high.item(),
-        class_nats=F.cross_entropy(exact.flatten(0, 1), labels.repeat(len(exact))).item(),
-        top5=_share((likeliest == labels[:, None]).any(1)) if classes > TOP else None,
-        per_class=tuple(_of_class(voted, labels, each) for each in range(classes)),
-        confusion=tuple(map(tuple, confusion(voted, labels, classes).tolist())),
-        ensemble=Ensemble(_share(predictions == labels), _share(averaged == labels)),
+    return ClassificationMetrics(
+        num_images=len(labels),
+        accuracy=_mean(voted == labels),
+        interval=(low.item(), high.item()),
+        cross_entropy=F.cross_entropy(exact.flatten(0, 1), labels.repeat(len(exact))).item(),
+        top5_accuracy=_mean((top_k == labels[:, None]).any(1)) if num_classes > TOP_K else None,
+        per_class_accuracy=tuple(_accuracy_of_class(voted, labels, each) for each in range(num_classes)),
+        confusion_matrix=tuple(map(tuple, confusion_matrix(voted, labels, num_classes).tolist())),
+        ensemble=EnsembleAccuracy(_mean(predictions == labels), _mean(averaged == labels)),
     )
 
 
-def majority(predictions: Int[Tensor, "K B"], *, seed: int) -> Labels:
-    """The modal vote of K predictions of each image; one alone stands as it is."""
-    draws = generator(seed, "evaluate.vote")
-    return torch.cat([mask_ensemble.modal(block, draws) for block in torch.split(predictions, BLOCK, 1)])
+def majority_vote(predictions: Int[Tensor, "K B"], *, seed: int) -> Labels:
+    """Return the most frequent of K predictions per image; ties are broken at random, by the seed."""
+    random = generator(seed, "evaluate.vote")
+    return torch.cat(
+        [mask_ensemble.mode(batch, random) for batch in torch.split(predictions, VOTE_BATCH_SIZE, 1)]
+    )
 
 
-def confusion(answers: Labels, labels: Labels, classes: int) -> Int[Tensor, "C C"]:
-    """How many images of each class, a row, were given each answer, a column."""
-    return (labels * classes + answers).bincount(minlength=classes**2).reshape(classes, classes)
+def confusion_matrix(predictions: Labels, labels: Labels, num_classes: int) -> Int[Tensor, "C C"]:
+    """Count the images of each class (rows) by prediction (columns)."""
+    counts = (labels * num_classes + predictions).bincount(minlength=num_classes**2)
+    return counts.reshape(num_classes, num_classes)
 
 
-def _share(right: Tensor) -> float:
-    return right.double().mean().item()
+def _mean(correct: Tensor) -> float:
+    return correct.double().mean().item()
 
 
-def _of_class(answers: Labels, labels: Labels, kind: int) -> float | None:
-    own = labels == kind
-    return _share(answers[own] == kind) if own.any() else None
+def _accuracy_of_class(predictions: Labels, labels: Labels, label: int) -> float | None:
+    own = labels == label
+    return _mean(predictions[own] == label) if own.any() else None

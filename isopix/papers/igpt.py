@@ -24,7 +24,7 @@ def _test_loss(recipe: Recipe, nats: float) -> Claim:
 TEST_LOSSES = (_test_loss(igpt.s(), 2.0895), _test_loss(igpt.m(), 2.0614), _test_loss(igpt.l(), 2.0466))
 
 
-class LowData(NamedTuple):
+class PublishedLowData(NamedTuple):
     """Error on CIFAR-10's test images in per cent, by number of labels; mean and deviation of five."""
 
     method: str
@@ -33,10 +33,10 @@ class LowData(NamedTuple):
 
 # iGPT table 4: what was published with 40, 250 and 4,000 labelled images of CIFAR-10.
 LOW_DATA = (
-    LowData("Mean Teacher", {250: (32.3, 2.3), 4000: (9.2, 0.2)}),
-    LowData("MixMatch", {40: (47.5, 11.5), 250: (11.0, 0.9), 4000: (6.4, 0.1)}),
-    LowData("iGPT-L", {40: (26.8, 1.5), 250: (12.4, 0.6), 4000: (5.7, 0.1)}),
-    LowData("UDA", {40: (29.0, 5.9), 250: (8.8, 1.1), 4000: (4.9, 0.2)}),
-    LowData("FixMatch RA", {40: (13.8, 3.4), 250: (5.1, 0.7), 4000: (4.3, 0.1)}),
-    LowData("FixMatch CTA", {40: (11.4, 3.4), 250: (5.1, 0.3), 4000: (4.3, 0.2)}),
+    PublishedLowData("Mean Teacher", {250: (32.3, 2.3), 4000: (9.2, 0.2)}),
+    PublishedLowData("MixMatch", {40: (47.5, 11.5), 250: (11.0, 0.9), 4000: (6.4, 0.1)}),
+    PublishedLowData("iGPT-L", {40: (26.8, 1.5), 250: (12.4, 0.6), 4000: (5.7, 0.1)}),
+    PublishedLowData("UDA", {40: (29.0, 5.9), 250: (8.8, 1.1), 4000: (4.9, 0.2)}),
+    PublishedLowData("FixMatch RA", {40: (13.8, 3.4), 250: (5.1, 0.7), 4000: (4.3, 0.1)}),
+    PublishedLowData("FixMatch CTA", {40: (11.4, 3.4), 250: (5.1, 0.3), 4000: (4.3, 0.2)}),
 )

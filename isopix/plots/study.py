@@ -43,17 +43,6 @@ class TrialGroup(NamedTuple):
     layers: tuple[Spread, ...]  # test accuracy of each layer 0..L
 
 
-class Look(NamedTuple):
-    """The results of one configuration: loss, accuracy of the selected layer, and of each layer 0..L."""
-
-    block: str
-    encoding: str
-    depth: int
-    loss: MeanStd
-    accuracy: MeanStd
-    layers: tuple[MeanStd, ...]
-
-
 class MarkerStyle(NamedTuple):
     """The color and marker of a group of points."""
 
@@ -123,7 +112,7 @@ def display_name(name: str) -> str:
     return DISPLAY_NAMES.get(name, name)
 
 
-def _depth(depth: TrialGroup) -> str:
+def _depth(depth: int) -> str:
     return f"{depth} block{'s' * (depth != 1)}"
 
 
@@ -194,6 +183,6 @@ def _accuracy_axis(axes: Axes) -> None:
     style.percent_ticks(axes.yaxis)
 
 
-def _error_bars(values: Sequence[MeanStd]) -> list[float] | None:
+def _error_bars(values: Sequence[Spread]) -> list[float] | None:
     """Return standard deviations; None if no network has several seeds."""
     return [each.std for each in values] if any(each.seeds > 1 for each in values) else None

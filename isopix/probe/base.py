@@ -1,4 +1,4 @@
-"""Method: a way to tell classes by features; given a task, it solves a few layers after another."""
+"""The interface of probe methods: a method fits classifiers to the features of layers, a few at a time."""
 
 import abc
 from collections.abc import Callable, Iterator
@@ -11,67 +11,64 @@ from torch import Tensor
 
 from isopix.core.registry import Part
 from isopix.core.types import Labels
-from isopix.probe.feature_splits import Features, Splits
+from isopix.probe.feature_splits import Features, FeatureSplits
 
-Probabilities = Float[Tensor, "F B C"]  # of each class; the highest is the answer
-Classify = Callable[[Features], Probabilities]
+Probabilities = Float[Tensor, "F B C"]  # of each class; the highest is the prediction
+PredictProba = Callable[[Features], Probabilities]
 
 
 @dataclass(frozen=True)
-class Task:
-    """What every method is given: train and validation of `splits`, and how it may use them.
+class ProbeProblem:
+    """The input of every method: features and labels of train and validation, and the values to search."""
 
-    `strengths` and `weaker` are of penalties.
-    """
-
-    splits: Splits
+    splits: FeatureSplits
     classes: Int[Tensor, " C"]  # sorted
     device: torch.device
-    strengths: tuple[float, ...]
-    weaker: tuple[float, ...]
+    l2_grid: tuple[float, ...]
+    l2_extra: tuple[float, ...]
     seed: int
 
-    def targets(self, labels: Labels) -> Labels:
-        """The place of each label among the classes; of one that train never shows, any."""
-        places = torch.searchsorted(self.classes, labels.to(self.classes.device))
-        return places.clamp(max=len(self.classes) - 1)
+    def class_indices(self, labels: Labels) -> Labels:
+        """Return the index of each label in `classes`; of a label that train does not have, any index."""
+        indices = torch.searchsorted(self.classes, labels.to(self.classes.device))
+        return indices.clamp(max=len(self.classes) - 1)
 
-    def right(self, answers: Int[Tensor, "... B"], labels: Labels) -> Bool[Tensor, "... B"]:
-        """Which answers, as places among the classes, are the labels."""
-        return self.classes[answers] == labels.to(self.classes.device)
+    def is_correct(self, predictions: Int[Tensor, "... B"], labels: Labels) -> Bool[Tensor, "... B"]:
+        """Compare predictions, as indices into `classes`, with the labels."""
+        return self.classes[predictions] == labels.to(self.classes.device)
 
 
 @dataclass(frozen=True)
-class Solved:
-    """The next F layers, each at the setting that validation chose.
+class FittedProbe:
+    """Classifiers of the next F layers, each at the setting that validation selected.
 
-    `validation` are accuracies; `classify` takes features of these layers as they were given, on the task's
-    device; `told` is what else a `LayerScore` says of each layer, by its fields' names.
+    `predict_proba` takes the unstandardized features of these layers, on the problem's device; `diagnostics`
+    are further fields of each layer's `LayerScore`, by name.
     """
 
-    validation: Float[Tensor, " F"]
-    classify: Classify
-    told: list[dict[str, Any]]
+    val_accuracy: Float[Tensor, " F"]
+    predict_proba: PredictProba
+    diagnostics: list[dict[str, Any]]
 
 
 class ProbeMethod(Part, noun="probe"):
-    """Settings of a way to tell classes by features."""
+    """A way to classify images by their features; its settings are its fields."""
 
     @property
-    def stored(self) -> bool:
-        """Whether it reads features a batch at a time, so that they may lie on a disk in 16 bits."""
+    def streams(self) -> bool:
+        """Whether it reads features a batch at a time, so that they may lie on disk in 16 bits."""
         return False
 
     @abc.abstractmethod
-    def grid(self, strengths: tuple[float, ...]) -> tuple[str, tuple[float, ...]]:
-        """The field of a `LayerScore` that validation chooses, and the values whose ends are to be warned of;
-        none where ends mean nothing. `strengths` are all that a penalty may have.
+    def grid(self, l2_grid: tuple[float, ...]) -> tuple[str, tuple[float, ...]]:
+        """Return the `LayerScore` field that validation selects and the values searched, whose smallest and
+        largest cause a warning; no values where the ends mean nothing. `l2_grid` are all L2 penalties.
         """
 
-    def only(self, setting: int | float) -> "ProbeMethod":
-        """The same with this setting alone to choose from; a penalty's strength is not its own."""
+    def fix(self, setting: int | float) -> "ProbeMethod":
+        """Return the same method with this setting alone to select from; L2 penalties are not its own."""
         return self
 
     @abc.abstractmethod
-    def solve(self, task: Task) -> Iterator[Solved]:
-        """All layers in order, some at a time."""
+    def fit_layers(self, problem: ProbeProblem) -> Iterator[FittedProbe]:
+        """Fit all layers in order, some at a time."""

@@ -1,4 +1,4 @@
-"""Controls: the same probe of what has learnt nothing, without which an accuracy says little."""
+"""Baselines: the same probe of features and labels without training, to compare an accuracy with."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -10,88 +10,95 @@ import torch
 
 from isopix.core.bootstrap import Z_95
 from isopix.core.random import generator
-from isopix.probe.probe import Split, Splits, probe
-from isopix.probe.refit import fold_back
-from isopix.probe.results import Ensemble, Evidence, LayerScore, Protocol, Record
+from isopix.probe.config import ProbeConfig
+from isopix.probe.feature_splits import FeatureSplit, FeatureSplits
+from isopix.probe.probe import probe
+from isopix.probe.refit import refit_on_validation
+from isopix.probe.results import EnsembleAccuracy, LayerScore, ProbeReport, ProbeResult
 
-PERMUTATIONS = 5  # of the labels; of one alone the accuracy may lie far from chance, for images are alike
+NUM_PERMUTATIONS = 5  # of the labels; the accuracy of one may be far from chance, as images are correlated
 
 T = TypeVar("T")
-Read = Callable[[], Splits]
+ReadFeatures = Callable[[], FeatureSplits]
 
 
-def examine(
-    network: Read, controls: Mapping[str, Read], *, protocol: Protocol, device: torch.device
-) -> Evidence:
-    """The probe of a network, of each named control, and of the network's best layer with shuffled labels;
-    that layer with validation folded back too, if the protocol asks for it.
+def probe_with_baselines(
+    network: ReadFeatures, baselines: Mapping[str, ReadFeatures], *, config: ProbeConfig, device: torch.device
+) -> ProbeReport:
+    """Probe a network, each baseline, and the network's best layer with shuffled labels; refit that layer on
+    train and validation if the config asks for it.
 
-    Features are read when their turn comes and let go after it: one network's are held at a time. A
-    control's layers are numbered from 0 as they were given. Raises what `probe` raises.
+    Features are read one source at a time and released before the next is read. The layers of a baseline are
+    numbered from its own first. Raises what `probe` raises.
     """
-    record, best = _judge_and_keep_best(network(), protocol, device)
-    judged = {name: probe(read(), protocol, device=device) for name, read in controls.items()}
-    judged["shuffled labels"] = chance(best, protocol, device=device)
-    folded = fold_back(best, record.score, protocol, device=device) if protocol.fold_back else None
-    return Evidence(protocol, record, judged, folded)
+    result, best_layer = _probe_and_keep_best(network(), config, device)
+    results = {name: probe(read(), config, device=device) for name, read in baselines.items()}
+    results["shuffled labels"] = shuffled_label_baseline(best_layer, config, device=device)
+    refit = None
+    if config.refit_on_validation:
+        refit = refit_on_validation(best_layer, result.best, config, device=device)
+    return ProbeReport(config, result, results, refit)
 
 
-def _judge_and_keep_best(splits: Splits, protocol: Protocol, device: torch.device) -> tuple[Record, Splits]:
-    record = probe(splits, protocol, device=device)
-    alone = splits.layers(record.best, record.best + 1)
-    return record, replace(alone.map(Split.copy), first=0)
+def _probe_and_keep_best(
+    splits: FeatureSplits, config: ProbeConfig, device: torch.device
+) -> tuple[ProbeResult, FeatureSplits]:
+    result = probe(splits, config, device=device)
+    best_layer = splits.select_layers(result.best_index, result.best_index + 1)
+    return result, replace(best_layer.map(FeatureSplit.clone), first_layer=0)
 
 
-def chance(splits: Splits, protocol: Protocol, *, device: torch.device) -> Record:
-    """The control whose labels say nothing: one layer, probed anew for each of PERMUTATIONS of its labels.
+def shuffled_label_baseline(
+    splits: FeatureSplits, config: ProbeConfig, *, device: torch.device
+) -> ProbeResult:
+    """Probe one layer anew for each of NUM_PERMUTATIONS random permutations of its labels.
 
-    Accuracies and objective are means over the permutations, `strength`, `rate` and `neighbours` are the
-    middle ones, `gradient` and `steps` the largest. The interval is the mean and 1.96 deviations of one
-    permutation's accuracy on other test images: the variance over permutations plus that of the resamples.
+    Accuracies and objective are means over the permutations; `l2`, `lr` and `neighbors` are medians,
+    `grad_norm` and `iterations` maxima. The interval is the mean and 1.96 standard deviations of the accuracy
+    of one permutation on new test images: the variance over permutations plus that over bootstrap samples.
     """
-    seeds = range(PERMUTATIONS)
-    records = [probe(shuffled(splits, protocol.seed, each), protocol, device=device) for each in seeds]
-    return replace(records[0], layers=(_joined([record.score for record in records]),), warnings=())
+    indices = range(NUM_PERMUTATIONS)
+    results = [probe(shuffle_labels(splits, config.seed, i), config, device=device) for i in indices]
+    return replace(results[0], layers=(_average([result.best for result in results]),), warnings=())
 
 
-def shuffled(splits: Splits, seed: int, number: int = 0) -> Splits:
-    """Labels of train and validation in another order, so that nothing true is learnt or chosen by."""
-    draw = generator(seed, "probe.shuffle", number)
+def shuffle_labels(splits: FeatureSplits, seed: int, permutation: int = 0) -> FeatureSplits:
+    """Permute the labels of train and of validation, so that features and labels are independent."""
+    random = generator(seed, "probe.shuffle", permutation)
 
-    def permuted(split: Split) -> Split:
-        order = torch.randperm(len(split.labels), generator=draw).to(split.labels.device)
+    def shuffled(split: FeatureSplit) -> FeatureSplit:
+        order = torch.randperm(len(split.labels), generator=random).to(split.labels.device)
         return replace(split, labels=split.labels[order])
 
-    return replace(splits, train=permuted(splits.train), validation=permuted(splits.validation))
+    return replace(splits, train=shuffled(splits.train), validation=shuffled(splits.validation))
 
 
-def _joined(scores: Sequence[LayerScore]) -> LayerScore:
-    test = mean(score.test for score in scores)
-    resampled = mean(((score.high - score.low) / 2 / Z_95) ** 2 for score in scores)
-    half = Z_95 * math.sqrt(variance([score.test for score in scores]) + resampled)
+def _average(scores: Sequence[LayerScore]) -> LayerScore:
+    accuracy = mean(score.test_accuracy for score in scores)
+    resampled = mean(((score.interval[1] - score.interval[0]) / 2 / Z_95) ** 2 for score in scores)
+    half_width = Z_95 * math.sqrt(variance([score.test_accuracy for score in scores]) + resampled)
     return LayerScore(
         layer=scores[0].layer,
-        strength=_over(median, [score.strength for score in scores]),
-        validation=mean(score.validation for score in scores),
-        test=test,
-        low=max(0.0, test - half),
-        high=min(1.0, test + half),
-        objective=_over(mean, [score.objective for score in scores]),
-        gradient=_over(max, [score.gradient for score in scores]),
-        steps=_over(max, [score.steps for score in scores]),
-        rate=_over(median, [score.rate for score in scores]),
-        neighbours=_over(median_low, [score.neighbours for score in scores]),
-        ensemble=_over(_mean_ensemble, [score.ensemble for score in scores]),
+        l2=_reduce(median, [score.l2 for score in scores]),
+        val_accuracy=mean(score.val_accuracy for score in scores),
+        test_accuracy=accuracy,
+        interval=(max(0.0, accuracy - half_width), min(1.0, accuracy + half_width)),
+        objective=_reduce(mean, [score.objective for score in scores]),
+        grad_norm=_reduce(max, [score.grad_norm for score in scores]),
+        iterations=_reduce(max, [score.iterations for score in scores]),
+        lr=_reduce(median, [score.lr for score in scores]),
+        neighbors=_reduce(median_low, [score.neighbors for score in scores]),
+        ensemble=_reduce(_mean_ensemble, [score.ensemble for score in scores]),
     )
 
 
-def _over(join: Callable[[list[T]], T], values: Sequence[T | None]) -> T | None:
-    """The values as one; None where the method has no such value."""
+def _reduce(reduce: Callable[[list[T]], T], values: Sequence[T | None]) -> T | None:
+    """Reduce the values to one; None where the method has no such value."""
     known = [value for value in values if value is not None]
-    return join(known) if known else None
+    return reduce(known) if known else None
 
 
-def _mean_ensemble(ensembles: list[Ensemble]) -> Ensemble:
-    return Ensemble(
-        mean(each.single for each in ensembles), mean(each.mean_probability for each in ensembles)
+def _mean_ensemble(ensembles: list[EnsembleAccuracy]) -> EnsembleAccuracy:
+    return EnsembleAccuracy(
+        mean(each.single_mask for each in ensembles), mean(each.mean_probability for each in ensembles)
     )

@@ -1,4 +1,4 @@
-"""Stored features: 16 bits a number in a sealed folder, mapped into memory and read a batch at a time."""
+"""The feature cache: features on disk in 16 bits, mapped into memory and read a batch at a time."""
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
@@ -9,73 +9,76 @@ import numpy as np
 import torch
 from einops import rearrange
 
-from isopix.probe.feature_splits import DEAD, Features, Frame
+from isopix.probe.feature_splits import CONSTANT, AffineScale, Features
 from isopix.storage import artifact
 from isopix.storage.npy import NpyWriter, open_memmap
 
-FRAMED = 1024  # of the first images, whose centre and spread are everybody's frame
+SCALE_IMAGES = 1024  # the first images, whose mean and standard deviation scale all features
 
-Parts = Iterator[Features]  # of some images, a few at a time
+Batches = Iterator[Features]
 
 
-class Stored(NamedTuple):
-    """The features of each reading as float16 in the frame, and whether the folder had them already."""
+class CachedFeatures(NamedTuple):
+    """Features by name as float16, scaled; their scale; and whether the folder held them already."""
 
     features: dict[str, Features]
-    frame: Frame
+    scale: AffineScale
     found: bool
 
 
-def stored(readings: Mapping[str, Callable[[], Parts]], folder: Path) -> Stored:
-    """What each of `readings` yields: from `folder` if it holds that whole, else read and put there.
+def cached(readers: Mapping[str, Callable[[], Batches]], folder: Path) -> CachedFeatures:
+    """Return the features that each of `readers` yields: from `folder` if it is complete and intact, else
+    computed and written there.
 
-    The frame, in which 16 bits are enough however far from zero a feature lies, is that of the first images
-    of the first reading. Raises RuntimeError if the folder cannot be written.
+    All are scaled by the mean and standard deviation of the first images of the first reader, so that 16 bits
+    suffice however far from zero a feature lies. Raises RuntimeError if the folder cannot be written.
     """
     found = artifact.read_manifest(folder) is not None
     if not found:
         try:
-            artifact.write_artifact(folder, lambda scratch: _write(scratch, readings))
+            artifact.write_artifact(folder, lambda scratch: _write(scratch, readers))
         except OSError as error:
             raise RuntimeError(
-                f"features cannot be kept in {folder.parent} ({error.strerror}); "
+                f"features cannot be written to {folder.parent} ({error.strerror}); "
                 "set ISOPIX_CACHE to another folder"
             ) from error
-    frame = Frame(*(open_memmap(folder / f"{name}.npy") for name in ("centre", "spread")))
-    features = {name: open_memmap(folder / f"features-{name}.npy") for name in readings}
-    return Stored({name: rearrange(each, "b f d -> f b d") for name, each in features.items()}, frame, found)
+    scale = AffineScale(*(open_memmap(folder / f"{name}.npy") for name in ("center", "scale")))
+    features = {name: open_memmap(folder / f"features-{name}.npy") for name in readers}
+    by_layer = {name: rearrange(each, "b f d -> f b d") for name, each in features.items()}
+    return CachedFeatures(by_layer, scale, found)
 
 
-def _write(folder: Path, readings: Mapping[str, Callable[[], Parts]]) -> dict[str, Any]:
-    frame = None
-    for name, read in readings.items():
-        parts = read()
-        if frame is None:
-            head = _head(parts)
-            frame, parts = _frame_of(head), chain([head], parts)
-            for field, values in (("centre", frame.centre), ("spread", frame.spread)):
-                np.save(folder / f"{field}.npy", values.numpy())
-        layers, _, width = frame.centre.shape
+def _write(folder: Path, readers: Mapping[str, Callable[[], Batches]]) -> dict[str, Any]:
+    scale = None
+    for name, read in readers.items():
+        batches = read()
+        if scale is None:
+            first = _first_images(batches)
+            scale, batches = _scale_of(first), chain([first], batches)
+            np.save(folder / "center.npy", scale.center.numpy())
+            np.save(folder / "scale.npy", scale.scale.numpy())
+        layers, _, width = scale.center.shape
         with NpyWriter(folder / f"features-{name}.npy", (layers, width), np.float16) as file:
-            for part in parts:
-                inside = ((part - frame.centre) / frame.spread).half()
-                file.append(rearrange(inside, "f b d -> b f d").numpy())
+            for batch in batches:
+                scaled = ((batch - scale.center) / scale.scale).half()
+                file.append(rearrange(scaled, "f b d -> b f d").numpy())
     return {}
 
 
-def _head(parts: Parts) -> Features:
-    """The first images, as many as make a frame."""
-    head: list[Features] = []
-    while sum(part.shape[1] for part in head) < FRAMED:
-        part = next(parts, None)
-        if part is None:
+def _first_images(batches: Batches) -> Features:
+    """Return the first batches, until they hold SCALE_IMAGES images."""
+    first: list[Features] = []
+    while sum(batch.shape[1] for batch in first) < SCALE_IMAGES:
+        batch = next(batches, None)
+        if batch is None:
             break
-        head.append(part)
-    return torch.cat(head, 1)
+        first.append(batch)
+    return torch.cat(first, 1)
 
 
-def _frame_of(features: Features) -> Frame:
-    """Mean and deviation; the size of what these images show constant, as others may not."""
-    centre = features.mean(1, keepdim=True)
-    spread, size = features.std(1, keepdim=True, correction=0), centre.abs()
-    return Frame(centre, torch.where(spread > DEAD * size, spread, size.clamp_min(1.0)))
+def _scale_of(features: Features) -> AffineScale:
+    """Return mean and standard deviation; for features constant here, their magnitude, as others may vary."""
+    center = features.mean(1, keepdim=True)
+    deviation, magnitude = features.std(1, keepdim=True, correction=0), center.abs()
+    varies = deviation > CONSTANT * magnitude
+    return AffineScale(center, torch.where(varies, deviation, magnitude.clamp_min(1.0)))

@@ -1,4 +1,4 @@
-"""Splits: features of images to learn from, to choose by and to be judged on, and their common scale."""
+"""Features of the train, validation and test images, and their standardization."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -10,16 +10,16 @@ from torch import Tensor
 
 from isopix.core.types import Labels
 
-DEAD = 1e-6  # a feature whose deviation is below this share of its mean only shows float32's rounding
-BLOCK = 2**24  # numbers that are turned to float64 at once
+CONSTANT = 1e-6  # a feature whose standard deviation is below this fraction of its mean is rounding error
+CHUNK = 2**24  # numbers that are converted to float64 at once
 
 Features = Float[Tensor, "F B D"]
 PerFeature = Float[Tensor, "F 1 D"]
 
 
 @dataclass(frozen=True)
-class Split:
-    """The features of F layers of some images, and the images' classes."""
+class FeatureSplit:
+    """The features of F layers of some images, and the labels of the images."""
 
     features: Features
     labels: Labels
@@ -27,123 +27,126 @@ class Split:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def layers(self, first: int, end: int) -> "Split":
-        """The same images, some layers alone."""
-        return Split(self.features[first:end], self.labels)
+    def select_layers(self, start: int, stop: int) -> "FeatureSplit":
+        """Return the features of the layers from `start` up to `stop`."""
+        return FeatureSplit(self.features[start:stop], self.labels)
 
-    def joined(self) -> "Split":
-        """The same images, all layers as one."""
-        return Split(rearrange(self.features, "f b d -> 1 b (f d)"), self.labels)
+    def concat_layers(self) -> "FeatureSplit":
+        """Concatenate the features of all layers into one layer."""
+        return FeatureSplit(rearrange(self.features, "f b d -> 1 b (f d)"), self.labels)
 
-    def copy(self) -> "Split":
-        """The same in memory of its own."""
-        return Split(self.features.clone(), self.labels)
+    def clone(self) -> "FeatureSplit":
+        """Copy the features."""
+        return FeatureSplit(self.features.clone(), self.labels)
 
-    def to(self, device: torch.device) -> "Split":
-        """The same on that device."""
-        return Split(self.features.to(device), self.labels.to(device))
+    def to(self, device: torch.device) -> "FeatureSplit":
+        """Move features and labels to a device."""
+        return FeatureSplit(self.features.to(device), self.labels.to(device))
 
-    def blocks(self) -> Iterator["Split"]:
-        """The same in runs of images that are small beside the whole."""
+    def chunks(self) -> Iterator["FeatureSplit"]:
+        """Iterate over the images in chunks of at most CHUNK numbers."""
         layers, images, width = self.features.shape
-        size = max(1, BLOCK // (layers * width))
+        size = max(1, CHUNK // (layers * width))
         for start in range(0, images, size):
             part = slice(start, start + size)
-            yield Split(self.features[:, part], self.labels[part])
+            yield FeatureSplit(self.features[:, part], self.labels[part])
 
 
 @dataclass(frozen=True)
-class Frame:
-    """Features x that are kept as (x - centre) / spread, for then 16 bits are enough for any of them."""
+class AffineScale:
+    """Features x are stored as (x - center) / scale, so that 16 bits are precise enough for any of them."""
 
-    centre: PerFeature
-    spread: PerFeature
-
-    def map(self, change: Callable[[Tensor], Tensor]) -> "Frame":
-        """The same change made to both."""
-        return Frame(change(self.centre), change(self.spread))
-
-
-@dataclass(frozen=True)
-class Splits:
-    """What a probe learns from, chooses by, and is judged on.
-
-    `again` has the test images as they were read under further masks, `frame` what the features were before
-    they were rounded, `first` the number of the first layer.
-    """
-
-    train: Split
-    validation: Split
-    test: Split
-    again: tuple[Split, ...] = ()
-    frame: Frame | None = None
-    first: int = 0
-
-    def map(self, change: Callable[[Split], Split]) -> "Splits":
-        """The same change made to the features of each."""
-        return replace(
-            self,
-            train=change(self.train),
-            validation=change(self.validation),
-            test=change(self.test),
-            again=tuple(map(change, self.again)),
-        )
-
-    def layers(self, first: int, end: int) -> "Splits":
-        """The same images, some layers alone."""
-        frame = self.frame and self.frame.map(lambda values: values[first:end])
-        found = self.map(lambda split: split.layers(first, end))
-        return replace(found, frame=frame, first=self.first + first)
-
-    def joined(self) -> "Splits":
-        """The same images, all layers as one of as many times the width (iGPT section 4.3)."""
-        frame = self.frame and self.frame.map(lambda values: rearrange(values, "f 1 d -> 1 1 (f d)"))
-        return replace(self.map(Split.joined), frame=frame)
-
-    def folded(self) -> "Splits":
-        """The same with validation's images in train as well."""
-        features = torch.cat([self.train.features, self.validation.features], 1)
-        return replace(self, train=Split(features, torch.cat([self.train.labels, self.validation.labels])))
-
-    @property
-    def readings(self) -> tuple[Split, ...]:
-        """The test images under every mask."""
-        return (self.test, *self.again)
-
-
-@dataclass(frozen=True)
-class Standard:
-    """The scale on which each feature has mean 0 and deviation 1 over some images, in float64.
-
-    A feature that is constant there becomes 0.
-    """
-
-    centre: PerFeature
+    center: PerFeature
     scale: PerFeature
 
-    def __call__(self, features: Features) -> Features:
-        """The features on this scale, in float32."""
-        return ((features - self.centre) * self.scale).float()
+    def map(self, function: Callable[[Tensor], Tensor]) -> "AffineScale":
+        """Apply a function to center and scale."""
+        return AffineScale(function(self.center), function(self.scale))
 
-    def to(self, device: torch.device) -> "Standard":
-        """The same on that device."""
-        return Standard(self.centre.to(device), self.scale.to(device))
+
+@dataclass(frozen=True)
+class FeatureSplits:
+    """Features to fit a probe to (train), to select settings on (validation), and to evaluate it on (test).
+
+    `extra_views` are the test images under further masks, `stored_scale` is that of features stored in 16
+    bits (None: unscaled), `first_layer` the number of the first layer.
+    """
+
+    train: FeatureSplit
+    validation: FeatureSplit
+    test: FeatureSplit
+    extra_views: tuple[FeatureSplit, ...] = ()
+    stored_scale: AffineScale | None = None
+    first_layer: int = 0
+
+    def map(self, function: Callable[[FeatureSplit], FeatureSplit]) -> "FeatureSplits":
+        """Apply a function to every split."""
+        return replace(
+            self,
+            train=function(self.train),
+            validation=function(self.validation),
+            test=function(self.test),
+            extra_views=tuple(map(function, self.extra_views)),
+        )
+
+    def select_layers(self, start: int, stop: int) -> "FeatureSplits":
+        """Return the features of the layers at indices from `start` up to `stop`."""
+        scale = self.stored_scale and self.stored_scale.map(lambda values: values[start:stop])
+        selected = self.map(lambda split: split.select_layers(start, stop))
+        return replace(selected, stored_scale=scale, first_layer=self.first_layer + start)
+
+    def concat_layers(self) -> "FeatureSplits":
+        """Concatenate the features of all layers into one layer (iGPT section 4.3)."""
+        scale = self.stored_scale and self.stored_scale.map(lambda x: rearrange(x, "f 1 d -> 1 1 (f d)"))
+        return replace(self.map(FeatureSplit.concat_layers), stored_scale=scale)
+
+    def with_validation_in_train(self) -> "FeatureSplits":
+        """Append the validation images to train."""
+        features = torch.cat([self.train.features, self.validation.features], 1)
+        labels = torch.cat([self.train.labels, self.validation.labels])
+        return replace(self, train=FeatureSplit(features, labels))
+
+    @property
+    def test_views(self) -> tuple[FeatureSplit, ...]:
+        """The test images under every mask."""
+        return (self.test, *self.extra_views)
+
+
+@dataclass(frozen=True)
+class Standardizer:
+    """Scale each feature to mean 0 and standard deviation 1 over some images, computed in float64.
+
+    A feature that is constant over those images becomes 0.
+    """
+
+    center: PerFeature
+    inverse_scale: PerFeature
+
+    def __call__(self, features: Features) -> Features:
+        """Return the standardized features in float32."""
+        return ((features - self.center) * self.inverse_scale).float()
+
+    def to(self, device: torch.device) -> "Standardizer":
+        """Move to a device."""
+        return Standardizer(self.center.to(device), self.inverse_scale.to(device))
 
     @staticmethod
-    def of(split: Split, frame: Frame | None = None) -> "Standard":
-        """That of the images of this split, a block in float64 at a time."""
-        first, *others = (block.features for block in split.blocks())
+    def fit(split: FeatureSplit, stored_scale: AffineScale | None = None) -> "Standardizer":
+        """Compute mean and standard deviation over the images of a split, a chunk at a time."""
+        first, *others = (chunk.features for chunk in split.chunks())
         count, mean, variance = first.shape[1], *_moments(first)
         for more in others:
-            number, (centre, spread) = more.shape[1], _moments(more)
-            share, shift = number / (count + number), centre - mean
-            variance = (1 - share) * variance + share * spread + share * (1 - share) * shift.square()
-            mean, count = mean + share * shift, count + number
-        deviation, whole = variance.sqrt(), mean
-        if frame:
-            frame = frame.map(lambda values: values.to(mean))
-            deviation, whole = deviation * frame.spread, frame.centre + mean * frame.spread
-        return Standard(mean, torch.where(deviation > DEAD * whole.abs(), 1 / variance.sqrt(), 0.0))
+            number, (center, spread) = more.shape[1], _moments(more)
+            weight, shift = number / (count + number), center - mean
+            variance = (1 - weight) * variance + weight * spread + weight * (1 - weight) * shift.square()
+            mean, count = mean + weight * shift, count + number
+        deviation, unscaled_mean = variance.sqrt(), mean
+        if stored_scale:
+            stored_scale = stored_scale.map(lambda values: values.to(mean))
+            deviation = deviation * stored_scale.scale
+            unscaled_mean = stored_scale.center + mean * stored_scale.scale
+        varies = deviation > CONSTANT * unscaled_mean.abs()
+        return Standardizer(mean, torch.where(varies, 1 / variance.sqrt(), 0.0))
 
 
 def _moments(features: Features) -> tuple[PerFeature, PerFeature]:
@@ -151,7 +154,7 @@ def _moments(features: Features) -> tuple[PerFeature, PerFeature]:
     return exact.mean(1, keepdim=True), exact.var(1, keepdim=True, correction=0)
 
 
-def standardised(splits: Splits) -> Splits:
-    """Each feature with mean 0 and deviation 1 over train; one that is constant there becomes 0."""
-    standard = Standard.of(splits.train, splits.frame)
-    return splits.map(lambda split: replace(split, features=standard(split.features)))
+def standardize(splits: FeatureSplits) -> FeatureSplits:
+    """Standardize all splits by the mean and standard deviation of train."""
+    standardizer = Standardizer.fit(splits.train, splits.stored_scale)
+    return splits.map(lambda split: replace(split, features=standardizer(split.features)))

@@ -1,6 +1,7 @@
-"""Features: what a probe reads of an image: a vector for each layer of a network, or the pixels."""
+"""The features of images: one vector per layer of a network, or the raw pixels."""
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Literal
 
 import torch
 from einops import rearrange
@@ -11,93 +12,116 @@ from isopix.core.device import Precision, autocast
 from isopix.core.random import generator
 from isopix.core.types import Images, Mask
 from isopix.model.backbone import Backbone, Stream
+from isopix.model.masking import Shift, Zero
 from isopix.model.pool import POOLS, Pool
 from isopix.objectives.network import Network
+from isopix.probe.feature_splits import Features
 
-DEVICE_BATCH = 128  # images a pass
-CPU_POSITIONS = 8192  # a pass of few positions stays in a CPU's caches, which is nearly twice as fast
-MASKED = 64  # images whose masks are drawn at once; what is drawn depends on it, so it is no setting
+DEVICE_BATCH_SIZE = 128
+CPU_POSITIONS = 8192  # positions per batch that stay in a CPU's caches, which is nearly twice as fast
+MASK_BATCH_SIZE = 64  # images whose masks are drawn at once; no setting, as the draws depend on it
 
-Features = Float[Tensor, "F B D"]
-Progress = Callable[[int], None]
+FeatureKind = Literal["normed", "residual"]
+STREAMS: dict[FeatureKind, Stream] = {"normed": "n", "residual": "h"}
+
+Progress = Callable[[int], None]  # called with the number of images done
 
 
-def blocks(
+def iter_features(
     backbone: Backbone,
     images: Images,
     *,
-    hidden: Mask | None = None,
-    stream: Stream = "n",
+    mask: Mask | None = None,
+    features: FeatureKind = "normed",
     pool: Pool = "mean",
-    batch: int | None = None,
+    batch_size: int | None = None,
     precision: Precision = "fp32",
 ) -> Iterator[Features]:
-    """The pooled tokens of all layers 0..L, float32 on the CPU, one pass a batch on the network's device.
+    """Yield the pooled tokens of all layers 0..L, [L+1 B D] in float32 on the CPU, batch by batch.
 
-    iGPT section 2.4: layer l's are the mean over positions of its n. Nothing is hidden from the network but
-    `hidden`. Raises ValueError if there are no images.
+    By default those of iGPT section 2.4: the mean over positions of the activations after the next norm. The
+    forward passes run on the network's device. Raises ValueError if there are no images.
     """
     if not len(images):
-        raise ValueError("there are no images to read features of")
+        raise ValueError("cannot extract features: there are no images")
     device = next(backbone.parameters()).device
-    batch = batch or images_a_pass(backbone)
-    for start in range(0, len(images), batch):
-        part = images[start : start + batch].to(device)
-        veil = None if hidden is None else hidden[start : start + batch].to(device)
+    size = batch_size or eval_batch_size(backbone)
+    for start in range(0, len(images), size):
+        batch = images[start : start + size].to(device)
+        masked = None if mask is None else mask[start : start + size].to(device)
         with torch.no_grad(), autocast(device, precision):
-            layers = backbone.features(part, veil, stream=stream)
+            layers = backbone.features(batch, masked, stream=STREAMS[features])
             pooled = torch.stack([POOLS[pool](tokens, backbone.leading) for tokens in layers])
         yield pooled.cpu()
 
 
-def images_a_pass(backbone: Backbone) -> int:
-    """How many images the network reads at once where nothing is trained."""
-    few = max(1, CPU_POSITIONS // backbone.grid.positions)
-    return few if next(backbone.parameters()).device.type == "cpu" else DEVICE_BATCH
+def eval_batch_size(backbone: Backbone) -> int:
+    """Return a fast batch size for forward passes without gradients."""
+    cpu_batch_size = max(1, CPU_POSITIONS // backbone.grid.positions)
+    return cpu_batch_size if next(backbone.parameters()).device.type == "cpu" else DEVICE_BATCH_SIZE
 
 
-def gather(parts: Iterable[Features], images: int, progress: Progress | None = None) -> Features:
-    """All parts in one piece; `progress` is told how many images are done."""
+def concat_batches(
+    batches: Iterable[Features], num_images: int, progress: Progress | None = None
+) -> Features:
+    """Concatenate batches along images, in memory that is allocated once."""
     features, done = torch.empty(0), 0
-    for part in parts:
+    for batch in batches:
         if not done:
-            features = torch.empty(len(part), images, part.shape[2])
-        features[:, done : done + part.shape[1]] = part
-        done += part.shape[1]
+            features = torch.empty(len(batch), num_images, batch.shape[2])
+        features[:, done : done + batch.shape[1]] = batch
+        done += batch.shape[1]
         if progress:
             progress(done)
     return features
 
 
-def extract(
+def extract_features(
     backbone: Backbone,
     images: Images,
     *,
-    stream: Stream = "n",
+    features: FeatureKind = "normed",
     pool: Pool = "mean",
-    batch: int | None = None,
+    batch_size: int | None = None,
     precision: Precision = "fp32",
     progress: Progress | None = None,
 ) -> Features:
-    """The `blocks` of all images in one piece. Raises what they raise."""
-    parts = blocks(backbone, images, stream=stream, pool=pool, batch=batch, precision=precision)
-    return gather(parts, len(images), progress)
+    """Return the features of `iter_features` for all images at once. Raises what it raises."""
+    batches = iter_features(
+        backbone, images, features=features, pool=pool, batch_size=batch_size, precision=precision
+    )
+    return concat_batches(batches, len(images), progress)
+
+
+def without_start_token(backbone: Backbone) -> Backbone:
+    """Return an autoregressive network, sharing all weights, that reads pixel i at position i.
+
+    It was trained with pixel i at position i + 1, after the start token, so that every pixel is read with a
+    position embedding that it was not trained with. These are not the features of the paper, but those of
+    Hugging Face's ImageGPT; use them only to compare with numbers obtained that way.
+    Raises ValueError for a network without a start token.
+    """
+    if not isinstance(backbone.masking, Shift):
+        raise ValueError("this network has no start token to leave out; only an autoregressive one has")
+    return Backbone(
+        backbone.grid, (backbone.stem, Zero(), backbone.positions), [*backbone.blocks], backbone.norm
+    )
 
 
 def draw_masks(network: Network, images: Images, *, seed: int, purpose: str) -> Mask:
-    """An independent mask for each image, as the objective hides in training: a function of (seed, purpose,
-    the image's place). Raises ValueError for an objective that hides nothing.
+    """Draw an independent mask for each image, as the objective does in training: a function of seed, purpose
+    and the index of the image. Raises ValueError for an objective that masks nothing.
     """
     masks = []
-    for place, start in enumerate(range(0, len(images), MASKED)):
-        part = images[start : start + MASKED].to(network.device)
-        hidden = network.prepare(part, generator(seed, purpose, place)).hidden
-        if hidden is None:
-            raise ValueError("this network's objective hides nothing; probe it without masks")
-        masks.append(hidden.cpu())
+    for index, start in enumerate(range(0, len(images), MASK_BATCH_SIZE)):
+        batch = images[start : start + MASK_BATCH_SIZE].to(network.device)
+        mask = network.prepare(batch, generator(seed, purpose, index)).hidden
+        if mask is None:
+            raise ValueError("the objective of this network masks nothing; probe it without masks")
+        masks.append(mask.cpu())
     return torch.cat(masks)
 
 
 def raw_pixels(images: Images) -> Float[Tensor, "1 B D"]:
-    """The control that has learnt nothing: all pixels of an image, in [-1, 1], as one layer of features."""
+    """Return all pixels of each image, in [-1, 1], as one layer of features: a baseline without a network."""
     return rearrange(images, "b c h w -> 1 b (c h w)").float() / 127.5 - 1

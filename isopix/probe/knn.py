@@ -1,4 +1,4 @@
-"""Nearest neighbours: an image gets the class of the training images whose features point as its own do."""
+"""k-nearest neighbors: a probe without parameters, weighted by cosine similarity."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -9,129 +9,143 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from isopix.core.registry import register
-from isopix.probe.base import Probabilities, ProbeMethod, Solved, Task
-from isopix.probe.feature_splits import Features, Frame, Split, Standard
+from isopix.probe.base import FittedProbe, Probabilities, ProbeMethod, ProbeProblem
+from isopix.probe.feature_splits import AffineScale, Features, FeatureSplit, Standardizer
 
 TEMPERATURE = 0.07  # Wu, Xiong, Yu, Lin 2018, Unsupervised Feature Learning via Non-Parametric Instance
-NEIGHBOURS = 20  # Discrimination, section 3.4; as few as this only among some hundred images
-BLOCK = 1024  # images that are compared with all training images at once
+NUM_NEIGHBORS = 20  # Discrimination, section 3.4; they use 200, too many for some hundred images
+BATCH_SIZE = 1024  # images that are compared with all training images at once
 
 
 @register("knn")
-class Knn(ProbeMethod):
-    """Each of the nearest k training images votes with weight exp(cosine / temperature), cosines being of
-    standardised features (Wu et al. 2018, section 3.4); validation chooses k.
+class KnnProbe(ProbeMethod):
+    """Each of the nearest k training images votes with weight exp(cosine / temperature), on standardized
+    features (Wu et al. 2018, section 3.4); validation selects k.
     """
 
-    neighbours: tuple[int, ...] = (10, 20, 50, 100, 200)
+    neighbors_grid: tuple[int, ...] = (10, 20, 50, 100, 200)
     temperature: float = TEMPERATURE
-
-    def __post_init__(self) -> None:
-        if not self.neighbours or min(self.neighbours) < 1:
-            raise ValueError(f"neighbours {self.neighbours} must be one or more numbers of at least 1")
-        if not 0 < self.temperature < float("inf"):
-            raise ValueError(f"temperature {self.temperature} must be positive")
-
-    @property
-    def stored(self) -> bool:
-        return False
-
-    def grid(self, strengths: tuple[float, ...]) -> tuple[str, tuple[float, ...]]:
-        return "neighbours", ()
-
-    def only(self, setting: int | float) -> "Knn":
-        return replace(self, neighbours=(int(setting),))
-
-    def solve(self, task: Task) -> Iterator[Solved]:
-        for layer in range(len(task.splits.train.features)):
-            yield self._one(task, layer)
-
-    def _one(self, task: Task, layer: int) -> Solved:
-        part = task.splits.layers(layer, layer + 1).map(lambda split: split.to(task.device))
-        counts = _possible(self.neighbours, len(part.train))
-        memory = _Memory(part.train, task, part.frame, self.temperature)
-        answers = memory.shares(part.validation.features, counts).argmax(-1)
-        accuracies = task.right(answers, part.validation.labels).double().mean(-1)
-        best = int(accuracies.argmax())
-
-        def classify(features: Features) -> Probabilities:
-            return memory.shares(features, counts[best : best + 1])
-
-        return Solved(accuracies[best : best + 1].cpu(), classify, [{"neighbours": counts[best]}])
 
     def label(self) -> str:
         return "k-nearest neighbors"
 
+    def __post_init__(self) -> None:
+        if not self.neighbors_grid or min(self.neighbors_grid) < 1:
+            raise ValueError(f"neighbors_grid {self.neighbors_grid} must be one or more positive numbers")
+        if not 0 < self.temperature < float("inf"):
+            raise ValueError(f"temperature {self.temperature} must be positive")
 
-class _Memory:
-    """One layer's images that vote."""
+    @property
+    def streams(self) -> bool:
+        return False
 
-    def __init__(self, learnt: Split, task: Task, frame: Frame | None, temperature: float):
-        self.standard, self.temperature = Standard.of(learnt, frame), temperature
-        self.points, self.targets = self.standard(learnt.features)[0], task.targets(learnt.labels)
-        self.classes = len(task.classes)
+    def grid(self, l2_grid: tuple[float, ...]) -> tuple[str, tuple[float, ...]]:
+        return "neighbors", ()
 
-    def shares(self, features: Features, counts: Sequence[int]) -> Float[Tensor, "S B C"]:
-        queries = self.standard(features)[0]
-        return shares(
-            queries,
+    def fix(self, setting: int | float) -> "KnnProbe":
+        return replace(self, neighbors_grid=(int(setting),))
+
+    def fit_layers(self, problem: ProbeProblem) -> Iterator[FittedProbe]:
+        for layer in range(len(problem.splits.train.features)):
+            yield self._fit_layer(problem, layer)
+
+    def _fit_layer(self, problem: ProbeProblem, layer: int) -> FittedProbe:
+        splits = problem.splits.select_layers(layer, layer + 1).map(lambda split: split.to(problem.device))
+        grid = _descending(self.neighbors_grid, len(splits.train))
+        memory = _MemoryBank(splits.train, problem, splits.stored_scale, self.temperature)
+        predictions = memory.votes(splits.validation.features, grid).argmax(-1)
+        accuracies = problem.is_correct(predictions, splits.validation.labels).double().mean(-1)
+        best = int(accuracies.argmax())
+
+        def predict_proba(features: Features) -> Probabilities:
+            return memory.votes(features, grid[best : best + 1])
+
+        return FittedProbe(accuracies[best : best + 1].cpu(), predict_proba, [{"neighbors": grid[best]}])
+
+
+class _MemoryBank:
+    """The training images of one layer."""
+
+    def __init__(
+        self, train: FeatureSplit, problem: ProbeProblem, scale: AffineScale | None, temperature: float
+    ):
+        self.standardizer, self.temperature = Standardizer.fit(train, scale), temperature
+        self.points = self.standardizer(train.features)[0]
+        self.targets = problem.class_indices(train.labels)
+        self.num_classes = len(problem.classes)
+
+    def votes(self, features: Features, neighbors_grid: Sequence[int]) -> Float[Tensor, "S B C"]:
+        return class_votes(
+            self.standardizer(features)[0],
             self.points,
             self.targets,
-            counts=counts,
-            classes=self.classes,
+            neighbors_grid=neighbors_grid,
+            num_classes=self.num_classes,
             temperature=self.temperature,
         )
 
 
-def shares(
+def class_votes(
     queries: Float[Tensor, "B D"],
     points: Float[Tensor, "N D"],
     targets: Int[Tensor, " N"],
     *,
-    counts: Sequence[int],
-    classes: int,
+    neighbors_grid: Sequence[int],
+    num_classes: int,
     temperature: float = TEMPERATURE,
 ) -> Float[Tensor, "S B C"]:
-    """Each class's share of the votes of the nearest k of `points`, for each k in `counts`."""
+    """Return each class's fraction of the votes of the nearest k of `points`, for each k of the grid.
+
+    One product on the device serves every k; scikit-learn's KNeighborsClassifier, which the tests compare it
+    with, searches on the CPU once for each.
+    """
     queries, points = F.normalize(queries, dim=-1), F.normalize(points, dim=-1)
-    parts = (queries[start : start + BLOCK] for start in range(0, len(queries), BLOCK))
-    blocks = [
-        _votes(part @ points.T, targets, counts=counts, classes=classes, temperature=temperature)
-        for part in parts
+    votes = [
+        _weighted_votes(
+            batch @ points.T,
+            targets,
+            neighbors_grid=neighbors_grid,
+            num_classes=num_classes,
+            temperature=temperature,
+        )
+        for batch in torch.split(queries, BATCH_SIZE)
     ]
-    return torch.cat(blocks, 1)
+    return torch.cat(votes, 1)
 
 
-def _votes(
+def _weighted_votes(
     cosines: Float[Tensor, "B N"],
     targets: Int[Tensor, " N"],
     *,
-    counts: Sequence[int],
-    classes: int,
+    neighbors_grid: Sequence[int],
+    num_classes: int,
     temperature: float,
 ) -> Float[Tensor, "S B C"]:
-    nearest = cosines.topk(max(counts), dim=-1)
+    nearest = cosines.topk(max(neighbors_grid), dim=-1)
     weights, voters = (nearest.values / temperature).exp(), targets[nearest.indices]
-    votes = cosines.new_zeros(len(counts), len(cosines), classes)
-    for place, count in enumerate(counts):
-        votes[place].scatter_add_(1, voters[:, :count], weights[:, :count])
+    votes = cosines.new_zeros(len(neighbors_grid), len(cosines), num_classes)
+    for index, k in enumerate(neighbors_grid):
+        votes[index].scatter_add_(1, voters[:, :k], weights[:, :k])
     return votes / votes.sum(-1, keepdim=True)
 
 
-def neighbours(learnt: Split, asked: Split, *, count: int = NEIGHBOURS) -> list[float]:
-    """How often the nearest `count` of the learnt images tell the class of those asked about, by layer.
+def knn_accuracy(
+    train: FeatureSplit, queries: FeatureSplit, *, num_neighbors: int = NUM_NEIGHBORS
+) -> list[float]:
+    """Return the k-NN accuracy of each layer on `queries`.
 
-    Nothing is fitted: a few hundred images a layer take milliseconds.
+    Nothing is fitted: a few hundred images take milliseconds per layer.
     """
-    standard, counts = Standard.of(learnt), _possible([count], len(learnt))
-    classes = int(learnt.labels.max()) + 1
+    standardizer, grid = Standardizer.fit(train), _descending([num_neighbors], len(train))
+    num_classes = int(train.labels.max()) + 1
     accuracies = []
-    for points, queries in zip(standard(learnt.features), standard(asked.features), strict=True):
-        votes = shares(queries, points, learnt.labels, counts=counts, classes=classes)[0]
-        accuracies.append((votes.argmax(-1) == asked.labels).double().mean().item())
+    layers = zip(standardizer(train.features), standardizer(queries.features), strict=True)
+    for points, features in layers:
+        votes = class_votes(features, points, train.labels, neighbors_grid=grid, num_classes=num_classes)[0]
+        accuracies.append((votes.argmax(-1) == queries.labels).double().mean().item())
     return accuracies
 
 
-def _possible(counts: Sequence[int], most: int) -> list[int]:
-    """The most first, so that of equally good numbers the largest is chosen; none above `most`."""
-    return sorted({min(count, most) for count in counts}, reverse=True)
+def _descending(grid: Sequence[int], most: int) -> list[int]:
+    """Clip to `most` and sort in descending order, so that ties select the largest."""
+    return sorted({min(k, most) for k in grid}, reverse=True)

@@ -1,4 +1,4 @@
-"""L-BFGS over many convex functions at once: each stops by its own criterion and then leaves the batch."""
+"""Batched L-BFGS: many convex functions at once; each stops by its own criterion and leaves the batch."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,88 +9,91 @@ from torch import Tensor
 
 Points = Float[Tensor, "P n"]
 Values = Float[Tensor, " P"]
-Members = Int[Tensor, " P"]  # which of all the problems the rows are
+Members = Int[Tensor, " P"]  # the index of each row among all problems
 Mask = Bool[Tensor, " P"]
 
 Function = Callable[[Points, Members], tuple[Values, Points]]  # to values and gradients
 Stop = Callable[[Values, Points, Members], Mask]  # of values and gradients
 
-MEMORY = 10  # steps from which the curvature is modelled
-TRIALS = 30  # halvings of a step before a problem counts as stuck
-DECREASE = 1e-4  # the share of the promised descent that a step must bring (Nocedal and Wright, equation 3.4)
+HISTORY_SIZE = 10  # steps that the curvature is estimated from
+MAX_HALVINGS = 30  # of a step, before a problem is given up
+ARMIJO = 1e-4  # fraction of the predicted decrease that a step must reach (Nocedal and Wright, equation 3.4)
 
 
 @dataclass(frozen=True)
 class State:
-    """Where problems stand: points, and the values and gradients there."""
+    """Points of the problems, and values and gradients there."""
 
     points: Points
     values: Values
     gradients: Points
 
     def take(self, rows: Tensor) -> "State":
-        """These rows alone."""
+        """Return these rows."""
         return State(self.points[rows], self.values[rows], self.gradients[rows])
 
-    def put(self, rows: Tensor, other: "State") -> None:
-        """Write the other's rows over these."""
+    def assign(self, rows: Tensor, other: "State") -> None:
+        """Replace these rows, in place."""
         self.points[rows], self.values[rows], self.gradients[rows] = (
             other.points,
             other.values,
             other.gradients,
         )
 
-    def copy(self) -> "State":
-        """The same in memory of its own."""
+    def clone(self) -> "State":
+        """Return a copy."""
         return State(self.points.clone(), self.values.clone(), self.gradients.clone())
 
 
 @dataclass(frozen=True)
 class Step:
-    """A step, the change of the gradient along it, and one over their product."""
+    """A step, the change of the gradient along it, and the reciprocal of their product."""
 
     step: Points
     change: Points
     inverse: Values
 
     def take(self, rows: Tensor) -> "Step":
-        """These rows alone."""
+        """Return these rows."""
         return Step(self.step[rows], self.change[rows], self.inverse[rows])
 
 
 @dataclass(frozen=True)
 class Minimum:
-    """Where each problem ended, after how many steps, and whether it met its criterion."""
+    """The final state of each problem, its number of iterations, and whether it met its criterion."""
 
     state: State
-    steps: Members
-    met: Mask
+    iterations: Members
+    converged: Mask
 
 
-def minimise(function: Function, start: Points, *, curvature: Points, stop: Stop, limit: int) -> Minimum:
-    """The minima of all problems, from `start`, in at most `limit` steps each.
+def minimize(
+    function: Function, start: Points, *, curvature: Points, stop: Stop, max_iterations: int
+) -> Minimum:
+    """Minimize all problems, from `start`, in at most `max_iterations` each.
 
-    `curvature` is a positive diagonal near the Hessian's: it scales the directions. A problem whose line
-    search finds no better point leaves with `met` False.
+    `curvature` is a positive approximation of the Hessian's diagonal, which scales the directions. A problem
+    whose line search finds no lower point ends with `converged` False.
     """
     members = torch.arange(len(start), device=start.device)
     state = State(start, *function(start, members))
-    final, steps = state.copy(), torch.zeros_like(members)
-    met, moved = torch.zeros_like(members, dtype=torch.bool), torch.ones_like(members, dtype=torch.bool)
+    final, iterations = state.clone(), torch.zeros_like(members)
+    converged = torch.zeros_like(members, dtype=torch.bool)
+    moved = torch.ones_like(converged)
     history: list[Step] = []
-    for count in range(limit + 1):
+    for count in range(max_iterations + 1):
         done = stop(state.values, state.gradients, members)
-        final.put(members, state)
-        steps[members], met[members] = count, done
+        final.assign(members, state)
+        iterations[members], converged[members] = count, done
         rows = torch.nonzero(moved & ~done).flatten()
-        if count == limit or not len(rows):
+        if count == max_iterations or not len(rows):
             break
         members, before = members[rows], state.take(rows)
         history = [step.take(rows) for step in history]
         directions = _directions(before.gradients, history, curvature[members])
         state, moved = _search(function, before, directions, members)
-        history = [*history, _step(before, state)][-MEMORY:]
-    return Minimum(final, steps, met)
+        history = [*history, _step(before, state)][-HISTORY_SIZE:]
+    return Minimum(final, iterations, converged)
 
 
 def _step(before: State, after: State) -> Step:
@@ -100,7 +103,7 @@ def _step(before: State, after: State) -> Step:
 
 
 def _directions(gradients: Points, history: Sequence[Step], curvature: Points) -> Points:
-    """Minus the modelled inverse Hessian times the gradients (Nocedal and Wright, algorithm 7.4)."""
+    """Return minus the estimated inverse Hessian times the gradients (Nocedal and Wright, algorithm 7.4)."""
     vector, weights = gradients.clone(), []
     for past in reversed(history):
         weights.append(past.inverse * _dot(past.step, vector))
@@ -116,17 +119,17 @@ def _directions(gradients: Points, history: Sequence[Step], curvature: Points) -
 
 
 def _search(function: Function, state: State, directions: Points, members: Members) -> tuple[State, Mask]:
-    """Points along the directions that are low enough, by halving the step, and where there was one.
+    """Backtracking line search: return points that satisfy the Armijo condition, and where one was found.
 
-    No step is too short to model the curvature, as a convex function has some along every step.
+    The curvature condition needs no check, as convex functions have positive curvature along every step.
     """
-    found, slopes = state.copy(), _dot(state.gradients, directions)
+    found, slopes = state.clone(), _dot(state.gradients, directions)
     pending, size = torch.arange(len(slopes), device=slopes.device), 1.0
-    for _ in range(TRIALS):
+    for _ in range(MAX_HALVINGS):
         points = state.points[pending] + size * directions[pending]
         trial = State(points, *function(points, members[pending]))
-        good = trial.values <= state.values[pending] + DECREASE * size * slopes[pending]
-        found.put(pending[good], trial.take(good))
+        good = trial.values <= state.values[pending] + ARMIJO * size * slopes[pending]
+        found.assign(pending[good], trial.take(good))
         pending, size = pending[~good], size / 2
         if not len(pending):
             break

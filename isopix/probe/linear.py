@@ -1,4 +1,4 @@
-"""Penalised linear classifiers: the strength of the penalty is chosen on validation, a layer at a time."""
+"""L2-penalized linear probes: logistic regression and ridge regression; validation selects the penalty."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,144 +11,143 @@ from torch import Tensor
 
 from isopix.core.registry import register
 from isopix.probe import lbfgs, logistic, ridge
-from isopix.probe.base import Probabilities, ProbeMethod, Solved, Task
-from isopix.probe.feature_splits import Features, Split, Standard
-from isopix.probe.logistic import Fits
+from isopix.probe.base import FittedProbe, Probabilities, ProbeMethod, ProbeProblem
+from isopix.probe.feature_splits import Features, FeatureSplit, Standardizer
+from isopix.probe.logistic import LinearFits
 
-BUDGET = 2**31  # bytes that the layers solved together may take
+MAX_BYTES = 2**31  # memory of the layers that are fitted together
 
 
-class _Penalised(ProbeMethod):
-    """What both have in common: they are solved in memory, by the strength of their penalty."""
+class _L2Penalized(ProbeMethod):
+    """What both methods share: features in memory, and a grid of L2 penalties."""
 
-    def grid(self, strengths: tuple[float, ...]) -> tuple[str, tuple[float, ...]]:
-        return "strength", strengths
+    def grid(self, l2_grid: tuple[float, ...]) -> tuple[str, tuple[float, ...]]:
+        return "l2", l2_grid
 
 
 @register("lbfgs")
-class Lbfgs(_Penalised):
+class LbfgsProbe(_L2Penalized):
     """Multinomial logistic regression by L-BFGS (iGPT section 3.4, CIFAR and STL-10)."""
 
-    def fit(self, features: Features, targets: Tensor, strengths: Tensor, *, classes: int) -> Fits:
-        return logistic.fit(features, targets, strengths, classes=classes)
-
-    def probabilities(self, scores: Float[Tensor, "F S B K"]) -> Float[Tensor, "F S B K"]:
-        return scores.softmax(-1)
-
-    def solve(self, task: Task) -> Iterator[Solved]:
-        return _solve(self, task)
-
     def label(self) -> str:
-        return "logistic regression by L-BFGS"
+        return "logistic regression (L-BFGS)"
+
+    def fit(self, features: Features, targets: Tensor, l2: Tensor, *, num_classes: int) -> LinearFits:
+        return logistic.fit(features, targets, l2, num_classes=num_classes)
+
+    def probabilities(self, logits: Float[Tensor, "F S B K"]) -> Float[Tensor, "F S B K"]:
+        return logits.softmax(-1)
+
+    def fit_layers(self, problem: ProbeProblem) -> Iterator[FittedProbe]:
+        return _fit_layers(self, problem)
 
 
 @register("ridge")
-class Ridge(_Penalised):
-    """Least squares to one-hot targets in closed form; the scores estimate the classes' probabilities, but
-    may lie outside 0..1.
+class RidgeProbe(_L2Penalized):
+    """Least squares to one-hot targets in closed form; its outputs estimate the probabilities of the classes,
+    but may lie outside 0..1.
     """
-
-    def fit(self, features: Features, targets: Tensor, strengths: Tensor, *, classes: int) -> Fits:
-        return ridge.fit(features, targets, strengths, classes=classes)
-
-    def probabilities(self, scores: Float[Tensor, "F S B K"]) -> Float[Tensor, "F S B K"]:
-        return scores
-
-    def solve(self, task: Task) -> Iterator[Solved]:
-        return _solve(self, task)
 
     def label(self) -> str:
         return "ridge regression"
 
+    def fit(self, features: Features, targets: Tensor, l2: Tensor, *, num_classes: int) -> LinearFits:
+        return ridge.fit(features, targets, l2, num_classes=num_classes)
 
-def _solve(method: Lbfgs | Ridge, task: Task) -> Iterator[Solved]:
-    count = len(task.splits.train.features)
-    for first, end in pairwise([*range(0, count, _together(task)), count]):
-        yield _Group(method, task, first, end).solve()
+    def probabilities(self, logits: Float[Tensor, "F S B K"]) -> Float[Tensor, "F S B K"]:
+        return logits
 
-
-def _together(task: Task) -> int:
-    """How many layers fit into BUDGET: features, given and twice in float64, and the weights' history."""
-    _, images, width = task.splits.train.features.shape
-    fits = len(task.strengths) * len(task.classes) * width
-    return max(1, BUDGET // (20 * images * width + 8 * (2 * lbfgs.MEMORY + 10) * fits))
+    def fit_layers(self, problem: ProbeProblem) -> Iterator[FittedProbe]:
+        return _fit_layers(self, problem)
 
 
-class _Group:
-    """The fits and choices of the layers from `first` up to `end`."""
+def _fit_layers(method: LbfgsProbe | RidgeProbe, problem: ProbeProblem) -> Iterator[FittedProbe]:
+    count = len(problem.splits.train.features)
+    for start, stop in pairwise([*range(0, count, _layers_at_once(problem)), count]):
+        yield _LayerGroup(method, problem, start, stop).fit()
 
-    def __init__(self, method: Lbfgs | Ridge, task: Task, first: int, end: int):
-        self.method, self.task, self.part = method, task, task.splits.layers(first, end)
 
-    def solve(self) -> Solved:
-        task, part = self.task, self.part
-        standard = self._standard(part.train)
-        train, validation = self._scaled(part.train, standard), self._scaled(part.validation, standard)
-        fits, accuracy = self._choose(train, validation, task.strengths)
-        edge = torch.nonzero(fits.strengths[:, 0] == min(task.strengths)).flatten()
-        if task.weaker and len(edge):
-            self._try_weaker((train, validation), edge, fits, accuracy)
-        _refuse_unconverged(fits, part.first)
+def _layers_at_once(problem: ProbeProblem) -> int:
+    """How many layers fit into MAX_BYTES: features as given and twice in float64, and the L-BFGS history."""
+    _, images, width = problem.splits.train.features.shape
+    weights = len(problem.l2_grid) * len(problem.classes) * width
+    return max(1, MAX_BYTES // (20 * images * width + 8 * (2 * lbfgs.HISTORY_SIZE + 10) * weights))
 
-        def classify(features: Features) -> Probabilities:
-            return self.method.probabilities(fits.scores(standard(features)))[:, 0]
 
-        return Solved(accuracy.cpu(), classify, _told(fits))
+class _LayerGroup:
+    """The layers from `start` up to `stop`, fitted together."""
 
-    def _standard(self, train: Split) -> Standard:
-        return Standard.of(train.to(self.task.device), self.part.frame)
+    def __init__(self, method: LbfgsProbe | RidgeProbe, problem: ProbeProblem, start: int, stop: int):
+        self.method, self.problem = method, problem
+        self.splits = problem.splits.select_layers(start, stop)
 
-    def _scaled(self, split: Split, standard: Standard) -> Split:
-        split = split.to(self.task.device)
-        return replace(split, features=standard(split.features))
+    def fit(self) -> FittedProbe:
+        problem, splits = self.problem, self.splits
+        standardizer = Standardizer.fit(splits.train.to(problem.device), splits.stored_scale)
+        train = self._standardized(splits.train, standardizer)
+        validation = self._standardized(splits.validation, standardizer)
+        fits, accuracy = self._select(train, validation, problem.l2_grid)
+        edge = torch.nonzero(fits.l2[:, 0] == min(problem.l2_grid)).flatten()
+        if problem.l2_extra and len(edge):
+            self._try_extra((train, validation), edge, fits, accuracy)
+        _check_convergence(fits, splits.first_layer)
 
-    def _choose(
-        self, train: Split, validation: Split, strengths: tuple[float, ...]
-    ) -> tuple[Fits, Float[Tensor, " F"]]:
-        """Each layer's fit that is best on validation, and how good it is there."""
-        # Strongest first, so that of equally good strengths the strongest is chosen.
-        grid = torch.tensor(sorted(strengths, reverse=True), dtype=torch.float64)
+        def predict_proba(features: Features) -> Probabilities:
+            return self.method.probabilities(fits.logits(standardizer(features)))[:, 0]
+
+        return FittedProbe(accuracy.cpu(), predict_proba, _diagnostics(fits))
+
+    def _standardized(self, split: FeatureSplit, standardizer: Standardizer) -> FeatureSplit:
+        split = split.to(self.problem.device)
+        return replace(split, features=standardizer(split.features))
+
+    def _select(
+        self, train: FeatureSplit, validation: FeatureSplit, l2_grid: tuple[float, ...]
+    ) -> tuple[LinearFits, Float[Tensor, " F"]]:
+        """Return each layer's fit of the highest validation accuracy, and that accuracy."""
+        # In descending order, so that of equally good penalties the largest is selected.
+        grid = torch.tensor(sorted(l2_grid, reverse=True), dtype=torch.float64)
         fits = self._fit(train, grid.expand(len(train.features), -1))
-        right = self.task.right(fits.predict(validation.features), validation.labels)
-        accuracy = right.double().mean(-1)
+        correct = self.problem.is_correct(fits.predict(validation.features), validation.labels)
+        accuracy = correct.double().mean(-1)
         return fits.take(accuracy.argmax(-1, keepdim=True)), accuracy.amax(-1)
 
-    def _try_weaker(
+    def _try_extra(
         self,
-        splits: tuple[Split, Split],
+        splits: tuple[FeatureSplit, FeatureSplit],
         layers: Int[Tensor, " E"],
-        fits: Fits,
+        fits: LinearFits,
         accuracy: Float[Tensor, " F"],
     ) -> None:
-        """Replace the fits of these layers where a weaker strength is better on validation."""
+        """Replace the fits of these layers where a penalty of `l2_extra` is better on validation."""
         train, validation = (replace(split, features=split.features[layers]) for split in splits)
-        others, reached = self._choose(train, validation, self.task.weaker)
+        others, reached = self._select(train, validation, self.problem.l2_extra)
         better = torch.nonzero(reached > accuracy[layers]).flatten()
-        fits.put(layers[better], others.rows(better))
+        fits.assign(layers[better], others.select(better))
         accuracy[layers[better]] = reached[better]
 
-    def _fit(self, train: Split, strengths: Float[Tensor, "F S"]) -> Fits:
-        task = self.task
-        targets, strengths = task.targets(train.labels), strengths.to(task.device)
-        return self.method.fit(train.features, targets, strengths, classes=len(task.classes))
+    def _fit(self, train: FeatureSplit, l2: Float[Tensor, "F S"]) -> LinearFits:
+        problem = self.problem
+        targets, l2 = problem.class_indices(train.labels), l2.to(problem.device)
+        return self.method.fit(train.features, targets, l2, num_classes=len(problem.classes))
 
 
-def _told(fits: Fits) -> list[dict[str, Any]]:
+def _diagnostics(fits: LinearFits) -> list[dict[str, Any]]:
     columns = {
-        "strength": fits.strengths,
+        "l2": fits.l2,
         "objective": fits.objectives,
-        "gradient": fits.gradients,
-        "steps": fits.steps,
+        "grad_norm": fits.grad_norms,
+        "iterations": fits.iterations,
     }
     rows = zip(*(values[:, 0].tolist() for values in columns.values()), strict=True)
     return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
-def _refuse_unconverged(fits: Fits, first: int) -> None:
-    """No number is reported of a fit that has not converged."""
-    for layer in torch.nonzero(~fits.converged[:, 0]).flatten().tolist():
+def _check_convergence(fits: LinearFits, first_layer: int) -> None:
+    """Raise RuntimeError for a fit that has not converged, of which no number may be reported."""
+    for index in torch.nonzero(~fits.converged[:, 0]).flatten().tolist():
         raise RuntimeError(
-            f"layer {first + layer}: the fit with strength {fits.strengths[layer, 0]:.3g} did not converge; "
-            f"its gradient is {fits.gradients[layer, 0]:.3g} after {fits.steps[layer, 0]} steps, "
-            f"allowed: {fits.limits[layer, 0]:.3g}"
+            f"layer {first_layer + index}: the fit with L2 penalty {fits.l2[index, 0]:.3g} did not converge: "
+            f"gradient norm {fits.grad_norms[index, 0]:.3g} after {fits.iterations[index, 0]} iterations, "
+            f"allowed: {fits.max_grad_norms[index, 0]:.3g}"
         )

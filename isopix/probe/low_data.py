@@ -1,4 +1,4 @@
-"""Few labels: how wrong a classifier is that has learnt from a few images of each class."""
+"""Low-data evaluation: the test error of a probe that is fitted to a few images per class."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -7,22 +7,22 @@ from statistics import mean, stdev
 import torch
 
 from isopix.data.splits import Indices
-from isopix.probe.feature_splits import Split, Splits
+from isopix.probe.config import ProbeConfig
+from isopix.probe.feature_splits import FeatureSplit, FeatureSplits
 from isopix.probe.probe import probe
-from isopix.probe.results import Protocol
 
 
 @dataclass(frozen=True)
-class FewLabels:
-    """Shares of test images that are answered wrongly, one for each random subset of so many `labels` of each
-    class.
+class LowDataResult:
+    """Test errors, as fractions of images, one for each random subset of `labels_per_class` training images
+    per class.
 
-    `layer` has the highest validation accuracy on average over the subsets; None where there are no layers.
+    `layer` has the highest validation accuracy on average over the subsets; None for fine-tuning.
     """
 
-    labels: int
-    images: int  # in one subset
-    tested: int  # images of the test split
+    labels_per_class: int
+    num_train_images: int  # in one subset
+    num_test_images: int
     layer: int | None
     errors: tuple[float, ...]
 
@@ -31,26 +31,31 @@ class FewLabels:
         return mean(self.errors)
 
     @property
-    def deviation(self) -> float:
-        """Of one subset's error from the mean (n - 1); 0 for a single subset."""
+    def std(self) -> float:
+        """Standard deviation over subsets (n - 1); 0 for a single subset."""
         return stdev(self.errors) if len(self.errors) > 1 else 0.0
 
 
-def few_labels(
-    splits: Splits, subsets: Sequence[Indices], labels: int, *, protocol: Protocol, device: torch.device
-) -> FewLabels:
-    """The error of a probe that learns from each of these subsets of train alone (iGPT section 4.5).
+def probe_subsets(
+    splits: FeatureSplits,
+    subsets: Sequence[Indices],
+    labels_per_class: int,
+    *,
+    config: ProbeConfig,
+    device: torch.device,
+) -> LowDataResult:
+    """Return the error of probes that are fitted to each subset of the training images (iGPT section 4.5).
 
-    Strength and layer are chosen on validation, the layer once for all subsets. Raises what `probe` raises.
+    L2 penalty and layer are selected on validation, the layer once for all subsets. Raises what `probe`
+    raises.
     """
-    records = [probe(_subset(splits, index), protocol, device=device) for index in subsets]
-    layers = list(zip(*(record.layers for record in records), strict=True))
-    best = max(range(len(layers)), key=lambda place: mean(score.validation for score in layers[place]))
-    chosen = layers[best]
-    errors = tuple(1 - score.test for score in chosen)
-    return FewLabels(labels, len(subsets[0]), len(splits.test), chosen[0].layer, errors)
+    results = [probe(_select(splits, index), config, device=device) for index in subsets]
+    layers = list(zip(*(result.layers for result in results), strict=True))
+    best = max(layers, key=lambda scores: mean(score.val_accuracy for score in scores))
+    errors = tuple(1 - score.test_accuracy for score in best)
+    return LowDataResult(labels_per_class, len(subsets[0]), len(splits.test), best[0].layer, errors)
 
 
-def _subset(splits: Splits, index: Indices) -> Splits:
+def _select(splits: FeatureSplits, index: Indices) -> FeatureSplits:
     train = splits.train
-    return replace(splits, train=Split(train.features[:, index], train.labels[index]))
+    return replace(splits, train=FeatureSplit(train.features[:, index], train.labels[index]))

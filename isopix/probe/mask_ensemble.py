@@ -1,4 +1,4 @@
-"""Votes: several answers about the same images, as under several masks, become one (iGPT section 4.6)."""
+"""Mask ensembles: predictions for the same images under several masks are combined (iGPT section 4.6)."""
 
 import torch
 from jaxtyping import Float, Int
@@ -8,10 +8,10 @@ from torch.nn import functional as F
 from isopix.core.types import Labels
 
 
-def modal(predictions: Int[Tensor, "K B"], generator: torch.Generator) -> Labels:
-    """The class that most of K predictions name; among equally many one at random.
+def mode(predictions: Int[Tensor, "K B"], generator: torch.Generator) -> Labels:
+    """Return the most frequent of K predictions per image; ties are broken at random.
 
-    One prediction is returned as it is. The draws do not depend on the predictions' device.
+    The random numbers do not depend on the device of the predictions.
     """
     counts = F.one_hot(predictions).sum(0)
     draws = torch.rand(counts.shape, generator=generator, dtype=torch.float64).to(counts.device)
@@ -19,5 +19,5 @@ def modal(predictions: Int[Tensor, "K B"], generator: torch.Generator) -> Labels
 
 
 def mean_probability(probabilities: Float[Tensor, "K B C"]) -> Labels:
-    """The class of the highest mean probability; the first of equals."""
+    """Return the class of the highest mean probability; the first of equals."""
     return probabilities.mean(0).argmax(-1)

@@ -1,4 +1,4 @@
-"""Probe: how well a classifier tells classes by each layer; chosen on validation, told on test."""
+"""The probe: classifiers of the features of every layer, selected on validation and evaluated on test."""
 
 from collections.abc import Callable
 
@@ -9,146 +9,147 @@ from torch import Tensor
 from isopix.core import bootstrap
 from isopix.core.random import generator
 from isopix.probe import mask_ensemble
-from isopix.probe.base import Solved, Task
-from isopix.probe.feature_splits import Split, Splits, standardised
-from isopix.probe.results import Ensemble, Joined, LayerScore, Protocol, Record
+from isopix.probe.base import FittedProbe, ProbeProblem
+from isopix.probe.config import ProbeConfig
+from isopix.probe.feature_splits import FeatureSplits
+from isopix.probe.results import SELECTED_LABELS, ConcatResult, EnsembleAccuracy, LayerScore, ProbeResult
 
-__all__ = ["Split", "Splits", "probe", "standardised"]
+TEST_BATCH_SIZE = 256  # test images predicted at once; no setting, as the random ties depend on it
 
-AROUND = 5  # layers that are joined (iGPT section 4.3)
-BLOCK = 256  # test images that are answered for at once; the draws of ties depend on it, so it is no setting
-
-Progress = Callable[[int], None]
+Progress = Callable[[int], None]  # called with the number of layers done
 
 
 def probe(
-    splits: Splits, protocol: Protocol, *, device: torch.device, progress: Progress | None = None
-) -> Record:
-    """Every layer at its best strength, rate or number; that and best layer chosen on validation, all
-    reported on test.
+    splits: FeatureSplits, config: ProbeConfig, *, device: torch.device, progress: Progress | None = None
+) -> ProbeResult:
+    """Fit a classifier to every layer, select its setting and the best layer on validation, and report all
+    layers on test.
 
-    Features are standardised by train's mean and deviation. `progress` is told how many layers are done.
-    Raises ValueError where there is nothing to learn or choose from, RuntimeError if a chosen fit did not
-    converge.
+    Features are standardized by the mean and standard deviation of train. Raises ValueError where there is
+    nothing to fit to or select on, RuntimeError if a selected fit did not converge.
     """
     _check(splits)
-    # Apple's devices have no float64, without which a fit cannot be proven to have converged.
+    # MPS devices have no float64, without which convergence cannot be verified.
     device = torch.device("cpu") if device.type == "mps" else device
-    judge = _Judge(splits, protocol, device)
-    scores = judge.scores(splits, progress)
-    best = max(range(len(scores)), key=lambda layer: scores[layer].validation)
-    return Record(
+    evaluator = _Evaluator(splits, config, device)
+    scores = evaluator.scores(splits, progress)
+    best_index = max(range(len(scores)), key=lambda index: scores[index].val_accuracy)
+    majority = splits.train.labels.mode().values
+    return ProbeResult(
         layers=tuple(scores),
-        best=best,
-        classes=len(judge.classes),
-        majority=(splits.test.labels == splits.train.labels.mode().values).double().mean().item(),
-        images={name: len(getattr(splits, name)) for name in ("train", "validation", "test")},
-        warnings=_warnings(scores, protocol),
-        joined=_joined(splits, best, judge) if protocol.layers == "best5" else None,
+        best_index=best_index,
+        num_classes=len(evaluator.classes),
+        majority_accuracy=(splits.test.labels == majority).double().mean().item(),
+        num_images={name: len(getattr(splits, name)) for name in ("train", "validation", "test")},
+        warnings=_warnings(scores, config),
+        concat=_concat(splits, best_index, evaluator),
     )
 
 
-class _Judge:
-    """Solves layers by the protocol's method and grades their answers on the test images."""
+class _Evaluator:
+    """Fits layers by the config's method and evaluates the predictions for the test images."""
 
-    def __init__(self, splits: Splits, protocol: Protocol, device: torch.device):
-        self.protocol, self.device = protocol, device
+    def __init__(self, splits: FeatureSplits, config: ProbeConfig, device: torch.device):
+        self.config, self.device = config, device
         self.classes = torch.tensor(sorted(set(splits.train.labels.tolist())), device=device)
-        random = generator(protocol.seed, "probe.bootstrap")
-        self.resamples = bootstrap.draw_resamples(len(splits.test), protocol.resamples, random)
+        random = generator(config.seed, "probe.bootstrap")
+        self.resamples = bootstrap.resample_counts(len(splits.test), config.num_resamples, random)
 
-    def scores(self, splits: Splits, progress: Progress | None = None) -> list[LayerScore]:
-        """The score of every layer."""
-        task, scores = self._task(splits), list[LayerScore]()
-        for solved in self.protocol.method.solve(task):
-            scores += self._grade(solved, splits.layers(len(scores), len(scores) + len(solved.told)), task)
+    def scores(self, splits: FeatureSplits, progress: Progress | None = None) -> list[LayerScore]:
+        """Return the score of every layer."""
+        config = self.config
+        problem = ProbeProblem(
+            splits, self.classes, self.device, config.l2_grid, config.l2_extra, config.seed
+        )
+        scores = list[LayerScore]()
+        for fitted in config.method.fit_layers(problem):
+            layers = splits.select_layers(len(scores), len(scores) + len(fitted.diagnostics))
+            scores += self._evaluate(fitted, layers, problem)
             if progress:
                 progress(len(scores))
         return scores
 
-    def _task(self, splits: Splits) -> Task:
-        how = self.protocol
-        return Task(splits, self.classes, self.device, how.strengths, how.weaker, how.seed)
-
-    def _grade(self, solved: Solved, splits: Splits, task: Task) -> list[LayerScore]:
-        hits, ensembles = self._answers(solved, splits, task)
-        low, high = bootstrap.percentile_interval(hits, self.resamples)
-        columns = (solved.validation, hits.double().mean(1), low, high)
-        rows = zip(*(column.tolist() for column in columns), solved.told, ensembles, strict=True)
-        unknown = dict.fromkeys(("strength", "objective", "gradient", "steps"))
+    def _evaluate(
+        self, fitted: FittedProbe, splits: FeatureSplits, problem: ProbeProblem
+    ) -> list[LayerScore]:
+        correct, ensembles = self._predict(fitted, splits, problem)
+        intervals = zip(
+            *(ends.tolist() for ends in bootstrap.percentile_interval(correct, self.resamples)), strict=True
+        )
+        columns = (fitted.val_accuracy.tolist(), correct.double().mean(1).tolist(), intervals)
+        rows = zip(*columns, fitted.diagnostics, ensembles, strict=True)
+        absent = dict.fromkeys(("l2", "objective", "grad_norm", "iterations"))
         return [
             LayerScore(
-                layer=splits.first + place,
-                validation=validation,
-                test=test,
-                low=low,
-                high=high,
-                ensemble=ensemble if self.protocol.masks else None,
-                **unknown | told,
+                layer=splits.first_layer + index,
+                val_accuracy=val_accuracy,
+                test_accuracy=test_accuracy,
+                interval=interval,
+                ensemble=ensemble if self.config.mask_ensemble else None,
+                **absent | diagnostics,
             )
-            for place, (validation, test, low, high, told, ensemble) in enumerate(rows)
+            for index, (val_accuracy, test_accuracy, interval, diagnostics, ensemble) in enumerate(rows)
         ]
 
-    def _answers(
-        self, solved: Solved, splits: Splits, task: Task
-    ) -> tuple[Bool[Tensor, "F B"], list[Ensemble]]:
-        """Whether the vote over all readings is right, and how right one reading and their mean are."""
-        numbers = range(splits.first, splits.first + len(solved.told))
-        draws = [generator(self.protocol.seed, "probe.vote", number) for number in numbers]
-        modal, single, mean = [], [], []
-        for start in range(0, len(splits.test), BLOCK):
-            part = slice(start, start + BLOCK)
+    def _predict(
+        self, fitted: FittedProbe, splits: FeatureSplits, problem: ProbeProblem
+    ) -> tuple[Bool[Tensor, "F B"], list[EnsembleAccuracy]]:
+        """Return whether the majority vote over the views is correct, and how accurate one view and the mean
+        probability are.
+        """
+        layers = range(splits.first_layer, splits.first_layer + len(fitted.diagnostics))
+        generators = [generator(self.config.seed, "probe.vote", layer) for layer in layers]
+        vote, single, mean = [], [], []
+        for start in range(0, len(splits.test), TEST_BATCH_SIZE):
+            part = slice(start, start + TEST_BATCH_SIZE)
             labels = splits.test.labels[part]
-            features = (reading.features[:, part].to(self.device) for reading in splits.readings)
-            given = torch.stack([solved.classify(each) for each in features], 1)  # [F K b C]
+            views = (view.features[:, part].to(self.device) for view in splits.test_views)
+            probabilities = torch.stack([fitted.predict_proba(view) for view in views], 1)  # [F K B C]
+            predictions = probabilities.argmax(-1)
             voted = torch.stack(
-                [mask_ensemble.modal(*pair) for pair in zip(given.argmax(-1), draws, strict=True)]
+                [mask_ensemble.mode(*pair) for pair in zip(predictions, generators, strict=True)]
             )
-            averaged = torch.stack([mask_ensemble.mean_probability(each) for each in given])
-            modal.append(task.right(voted, labels).cpu())
-            single.append(task.right(given.argmax(-1), labels).double().mean(1).cpu())
-            mean.append(task.right(averaged, labels).cpu())
-        shares = (torch.cat(blocks, 1).double().mean(1).tolist() for blocks in (single, mean))
-        return torch.cat(modal, 1), [Ensemble(*pair) for pair in zip(*shares, strict=True)]
+            averaged = torch.stack([mask_ensemble.mean_probability(each) for each in probabilities])
+            vote.append(problem.is_correct(voted, labels).cpu())
+            single.append(problem.is_correct(predictions, labels).double().mean(1).cpu())
+            mean.append(problem.is_correct(averaged, labels).cpu())
+        accuracies = (torch.cat(batches, 1).double().mean(1).tolist() for batches in (single, mean))
+        return torch.cat(vote, 1), [EnsembleAccuracy(*pair) for pair in zip(*accuracies, strict=True)]
 
 
-def _joined(splits: Splits, best: int, judge: _Judge) -> Joined | None:
-    """The five layers around the best as one, moved inwards at an end; all where there are no five."""
-    count = len(splits.train.features)
-    size = min(AROUND, count)
-    first = min(max(best - AROUND // 2, 0), count - size)
+def _concat(splits: FeatureSplits, best_index: int, evaluator: _Evaluator) -> ConcatResult | None:
+    """Probe the layers around the best one, concatenated and moved inwards at an end; none if one."""
+    wanted, count = evaluator.config.concat, len(splits.train.features)
+    size = min(wanted, count)
+    start = min(max(best_index - wanted // 2, 0), count - size)
     if size < 2:
         return None
-    [score] = judge.scores(splits.layers(first, first + size).joined())
-    return Joined(tuple(range(splits.first + first, splits.first + first + size)), score)
+    [score] = evaluator.scores(splits.select_layers(start, start + size).concat_layers())
+    first = splits.first_layer + start
+    return ConcatResult(tuple(range(first, first + size)), score)
 
 
-def _check(splits: Splits) -> None:
+def _check(splits: FeatureSplits) -> None:
     for name in ("train", "validation", "test"):
-        split = getattr(splits, name)
-        if not len(split):
-            raise ValueError(f"the {name} split holds no images; a probe needs some in every split")
-    for name, split in _named(splits):
-        for block in split.blocks():
-            for layer in torch.nonzero(~block.features.isfinite().all(2).all(1)).flatten().tolist():
-                number = splits.first + layer
-                raise RuntimeError(f"features of layer {number} are not finite in the {name} split")
+        if not len(getattr(splits, name)):
+            raise ValueError(f"the {name} split has no images; a probe needs some in every split")
+    views = [("test", view) for view in splits.test_views]
+    for name, split in [("train", splits.train), ("validation", splits.validation), *views]:
+        for chunk in split.chunks():
+            for index in torch.nonzero(~chunk.features.isfinite().all(2).all(1)).flatten().tolist():
+                layer = splits.first_layer + index
+                raise RuntimeError(f"features of layer {layer} are not finite in the {name} split")
     if len(set(splits.train.labels.tolist())) < 2:
-        raise ValueError("the train split holds images of one class only; a probe needs two or more")
+        raise ValueError("the train split has images of one class only; a probe needs at least two classes")
 
 
-def _named(splits: Splits) -> list[tuple[str, Split]]:
-    others = [("test", split) for split in splits.readings]
-    return [("train", splits.train), ("validation", splits.validation), *others]
-
-
-def _warnings(scores: list[LayerScore], protocol: Protocol) -> tuple[str, ...]:
-    name, grid = protocol.method.grid(protocol.strengths + protocol.weaker)
+def _warnings(scores: list[LayerScore], config: ProbeConfig) -> tuple[str, ...]:
+    name, grid = config.method.grid(config.l2_grid + config.l2_extra)
     edges = {min(grid), max(grid)} if len(grid) > 1 else set()
-    found = [str(score.layer) for score in scores if getattr(score, name) in edges]
-    if not found:
+    layers = [str(score.layer) for score in scores if getattr(score, name) in edges]
+    if not layers:
         return ()
     return (
-        f"the chosen {name} lies on the edge of the grid {min(grid):g} .. {max(grid):g} "
-        f"in layer {', '.join(found)}",
+        f"the selected {SELECTED_LABELS[name]} is at the edge of the grid {min(grid):g} .. {max(grid):g} "
+        f"in layer {', '.join(layers)}",
     )

@@ -1,24 +1,27 @@
-"""Folding back: what validation has chosen learns from the validation images too, and is judged once."""
+"""Refitting: the layer and setting that validation selected are fitted to train and validation together."""
 
 from dataclasses import replace
 
 import torch
 
-from isopix.probe.feature_splits import Splits
+from isopix.probe.config import ProbeConfig
+from isopix.probe.feature_splits import FeatureSplits
 from isopix.probe.probe import probe
-from isopix.probe.results import LayerScore, Protocol
+from isopix.probe.results import LayerScore
 
 
-def fold_back(splits: Splits, chosen: LayerScore, protocol: Protocol, *, device: torch.device) -> LayerScore:
-    """The chosen layer, which `splits` hold alone, fitted to train and validation images together at the
-    strength, rate or number that was chosen, and judged on test (iGPT section 3.1).
+def refit_on_validation(
+    splits: FeatureSplits, selected: LayerScore, config: ProbeConfig, *, device: torch.device
+) -> LayerScore:
+    """Fit the selected layer, the only one of `splits`, to train and validation together at the selected
+    setting, and evaluate it on test (iGPT section 3.1).
 
-    Features are standardised by all images that are learnt from. `validation` stays the accuracy that the
-    layer was chosen by, as these images tell nothing any more. Raises what `probe` raises.
+    Features are standardized by all images of the fit. `val_accuracy` stays the one that the layer was
+    selected by, as the validation images are no longer held out. Raises what `probe` raises.
     """
-    name, _ = protocol.method.grid(protocol.strengths)
-    method = protocol.method.only(getattr(chosen, name))
-    strengths = protocol.strengths if chosen.strength is None else (chosen.strength,)
-    settled = replace(protocol, method=method, strengths=strengths, weaker=())
-    score = probe(splits.folded(), settled, device=device).score
-    return replace(score, layer=chosen.layer, validation=chosen.validation)
+    name, _ = config.method.grid(config.l2_grid)
+    method = config.method.fix(getattr(selected, name))
+    l2_grid = config.l2_grid if selected.l2 is None else (selected.l2,)
+    fixed = replace(config, method=method, l2_grid=l2_grid, l2_extra=())
+    score = probe(splits.with_validation_in_train(), fixed, device=device).best
+    return replace(score, layer=selected.layer, val_accuracy=selected.val_accuracy)

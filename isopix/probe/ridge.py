@@ -1,11 +1,11 @@
-"""Ridge regression to one-hot targets, in closed form: one eigendecomposition serves every strength.
+"""Ridge regression to one-hot targets, in closed form: one eigendecomposition serves every L2 penalty.
 
-Over weights W [K D] and intercepts b [K], minimise
+Over weights W [K D] and intercepts b [K], minimize
 
-    mean over images of |W x + b - onehot(label)|^2  +  strength |W|^2   (b is free)
+    mean over images of |W x + b - onehot(label)|^2  +  l2 |W|^2   (b is not penalized)
 
-scikit-learn's `Ridge` minimises N times this, with alpha = strength N. Targets of -1 and 1 would double the
-weights, and change no answer.
+scikit-learn's `Ridge` minimizes N times this, with alpha = l2 N, but decomposes anew for each penalty and
+layer, and on the CPU alone. Targets of -1 and 1 would double the weights and change no prediction.
 """
 
 import torch
@@ -13,39 +13,40 @@ from einops import rearrange
 from torch.nn import functional as F
 
 from isopix.core.types import Labels
-from isopix.probe.logistic import Features, Fits, Strengths
+from isopix.probe.feature_splits import Features
+from isopix.probe.logistic import L2Penalties, LinearFits
 
 
-def fit(features: Features, labels: Labels, strengths: Strengths, *, classes: int) -> Fits:
-    """The minimum for each set of features and each strength, computed in float64 where the features are.
+def fit(features: Features, labels: Labels, l2: L2Penalties, *, num_classes: int) -> LinearFits:
+    """Find the minimum for each layer and each penalty, in float64 on the device of the features.
 
-    With X centred and X'X / N = V diag(s) V', the weights are those of the targets along V, shrunk by
-    1 / (s + strength). `gradients` are the lengths of the gradient there: what rounding leaves of zero.
+    With X centered and X'X / N = V diag(s) V', the weights are those of the targets along V, shrunk by
+    1 / (s + l2). `grad_norms` are the norms of the gradient there: rounding errors.
     """
-    strengths = strengths.to(features.device, torch.float64)
+    l2 = l2.to(features.device, torch.float64)
     count, exact = features.shape[1], features.double()
-    centre = exact.mean(1)
-    centred = exact - centre[:, None]
-    targets = F.one_hot(labels.to(features.device), classes).double()
-    shares = targets.mean(0)
-    covariance = centred.mT @ centred / count
-    towards = centred.mT @ (targets - shares) / count  # [F D K]
-    spread, axes = torch.linalg.eigh(covariance)
-    shrink = 1 / (rearrange(spread.clamp_min(0), "f a -> f 1 a 1") + rearrange(strengths, "f s -> f s 1 1"))
-    columns = axes[:, None] @ (shrink * (axes.mT @ towards)[:, None])  # [F S D K]
-    penalties = rearrange(strengths, "f s -> f s 1 1") * columns
-    half = covariance[:, None] @ columns + penalties - towards[:, None]
-    # |X W|^2 / N is the trace of W' cov W, so that no residual need be formed.
-    explained = (columns * (covariance[:, None] @ columns - 2 * towards[:, None])).sum((-1, -2))
-    whole = (targets - shares).square().sum() / count
-    gradients = 2 * half.flatten(2).norm(dim=-1)
-    return Fits(
+    center = exact.mean(1)
+    centered = exact - center[:, None]
+    targets = F.one_hot(labels.to(features.device), num_classes).double()
+    frequencies = targets.mean(0)
+    covariance = centered.mT @ centered / count
+    correlation = centered.mT @ (targets - frequencies) / count  # [F D K]
+    variances, axes = torch.linalg.eigh(covariance)
+    shrink = 1 / (rearrange(variances.clamp_min(0), "f a -> f 1 a 1") + rearrange(l2, "f s -> f s 1 1"))
+    columns = axes[:, None] @ (shrink * (axes.mT @ correlation)[:, None])  # [F S D K]
+    penalties = rearrange(l2, "f s -> f s 1 1") * columns
+    half_gradient = covariance[:, None] @ columns + penalties - correlation[:, None]
+    # |X W|^2 / N is the trace of W' cov W, so that no residual needs to be formed.
+    explained = (columns * (covariance[:, None] @ columns - 2 * correlation[:, None])).sum((-1, -2))
+    total = (targets - frequencies).square().sum() / count
+    grad_norms = 2 * half_gradient.flatten(2).norm(dim=-1)
+    return LinearFits(
         weights=columns.mT.contiguous(),
-        intercepts=shares - torch.einsum("fsdk,fd->fsk", columns, centre),
-        strengths=strengths,
-        objectives=whole + explained + (penalties * columns).sum((-1, -2)),
-        gradients=gradients,
-        limits=torch.full_like(gradients, torch.inf),
-        steps=torch.ones_like(strengths, dtype=torch.long),
+        intercepts=frequencies - torch.einsum("fsdk,fd->fsk", columns, center),
+        l2=l2,
+        objectives=total + explained + (penalties * columns).sum((-1, -2)),
+        grad_norms=grad_norms,
+        max_grad_norms=torch.full_like(grad_norms, torch.inf),
+        iterations=torch.ones_like(l2, dtype=torch.long),
         converged=columns.isfinite().flatten(2).all(-1),
     )

@@ -8,20 +8,20 @@ from isopix.core.device import Precision
 from isopix.data.dataset import ImageDataset
 from isopix.data.splits import Split
 from isopix.objectives.network import Network
-from isopix.probe.features import extract
-from isopix.probe.probe import Split as Features
-from isopix.probe.probe import Splits
+from isopix.probe.config import ProbeConfig
+from isopix.probe.feature_splits import FeatureSplit, FeatureSplits
+from isopix.probe.features import extract_features
 from isopix.probe.probe import probe as fit
-from isopix.probe.results import LayerScore, Protocol
+from isopix.probe.results import LayerScore
 from isopix.storage.atomic import write_json
 from isopix.storage.run_folder import RunFolder
 from isopix.train.trainer import Record
 
 LEARNT_FROM = 1000  # images of the training split; fewer if there are fewer
 JUDGED_ON = 500  # validation images, after as many others by which strength and layer are chosen
-STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # one fifth of the work of a whole probe's
+L2_GRID = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # one fifth of the work of a whole probe's
 
-PROTOCOL = Protocol(strengths=STRENGTHS, weaker=())
+PROBE = ProbeConfig(l2_grid=L2_GRID, l2_extra=())
 
 
 def require(data: ImageDataset) -> None:
@@ -45,19 +45,20 @@ def probe(run: RunFolder, step: int, network: Network, data: ImageDataset, *, pr
     training = network.training
     network.eval()
     try:
-        found = fit(_splits(network, data, precision), PROTOCOL, device=network.device)
+        found = fit(_splits(network, data, precision), PROBE, device=network.device)
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
         return {"kind": "note", "step": step, "text": f"no probe at step {step}: {reason}"}
     finally:
         network.train(training)
-    facts = {"kind": "probe", "step": step, "split": "validation", "images": found.images["test"]}
+    facts = {"kind": "probe", "step": step, "split": "validation", "images": found.num_images["test"]}
     layers = [_told(score) for score in found.layers]
     run.history.mkdir(parents=True, exist_ok=True)
-    counts = {"fitted_to": found.images["train"], "chosen_by": found.images["validation"]}
-    rest = {"best": found.best, "classes": found.classes, "majority": found.majority, "layers": layers}
+    counts = {"fitted_to": found.num_images["train"], "chosen_by": found.num_images["validation"]}
+    rest = {"best_index": found.best_index, "num_classes": found.num_classes, "layers": layers}
+    rest["majority_accuracy"] = found.majority_accuracy
     write_json(run.history / f"step-{step:08d}.json", {**facts, "kind": "probe along", **counts, **rest})
-    return {**facts, **layers[found.best]}
+    return {**facts, **layers[found.best_index]}
 
 
 def forget_after(run: RunFolder, step: int) -> None:
@@ -67,21 +68,21 @@ def forget_after(run: RunFolder, step: int) -> None:
             path.unlink()
 
 
-def _splits(network: Network, data: ImageDataset, precision: Precision) -> Splits:
-    def read(part: Split) -> Features:
+def _splits(network: Network, data: ImageDataset, precision: Precision) -> FeatureSplits:
+    def read(part: Split) -> FeatureSplit:
         assert part.labels is not None, "require has seen to it"
-        return Features(extract(network.backbone, part.images, precision=precision), part.labels)
+        return FeatureSplit(extract_features(network.backbone, part.images, precision=precision), part.labels)
 
     half = min(JUDGED_ON, len(data.validation) // 2)
     judged = data.validation.select(torch.arange(half, 2 * half))
-    return Splits(read(data.train.first(LEARNT_FROM)), read(data.validation.first(half)), read(judged))
+    return FeatureSplits(read(data.train.first(LEARNT_FROM)), read(data.validation.first(half)), read(judged))
 
 
 def _told(score: LayerScore) -> dict[str, Any]:
     return {
         "layer": score.layer,
-        "strength": score.strength,
-        "accuracy": score.test,
-        "low": score.low,
-        "high": score.high,
+        "l2": score.l2,
+        "accuracy": score.test_accuracy,
+        "low": score.interval[0],
+        "high": score.interval[1],
     }

@@ -12,9 +12,9 @@ from isopix.core.device import Precision, autocast
 from isopix.core.types import Images, Mask
 from isopix.data.dataset import ImageDataset
 from isopix.finetune.classifier import Classifier
-from isopix.finetune.metrics import Verdict, judge
+from isopix.finetune.metrics import ClassificationMetrics, evaluate_predictions
 from isopix.model.heads import ClassLogits
-from isopix.probe.features import draw_masks, images_a_pass
+from isopix.probe.features import draw_masks, eval_batch_size
 from isopix.runs.load import Loaded, best_or_newest, find, recipe_of, revive
 
 Progress = Callable[[int], None]  # told how many images have been read, one under two masks counted twice
@@ -58,7 +58,7 @@ def evaluate(
     seed: int,
     precision: Precision,
     progress: Progress = lambda done: None,
-) -> Verdict:
+) -> ClassificationMetrics:
     """The verdict on the test images of `data`, read under so many masks each, or with nothing hidden for 0.
 
     Raises ValueError for other classes than the run's, without labels or test images, and for masks of a
@@ -74,7 +74,7 @@ def evaluate(
     for number, hidden in enumerate(_veils(tuned, test.images, masks, seed)):
         told = partial(_told, progress, number * len(test))
         readings.append(answers(tuned.classifier, test.images, hidden, precision=precision, progress=told))
-    return judge(torch.stack(readings), test.labels, seed=seed)
+    return evaluate_predictions(torch.stack(readings), test.labels, seed=seed)
 
 
 def _veils(tuned: Tuned, images: Images, masks: int, seed: int) -> Iterator[Mask | None]:
@@ -107,7 +107,7 @@ def answers(
 ) -> ClassLogits:
     """The class logits of all images, float32 on the CPU, some at a time on the network's device."""
     device = classifier.network.device
-    size, found = images_a_pass(classifier.network.backbone), []
+    size, found = eval_batch_size(classifier.network.backbone), []
     for start in range(0, len(images), size):
         part = slice(start, start + size)
         veil = None if hidden is None else hidden[part].to(device)

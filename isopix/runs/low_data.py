@@ -1,7 +1,7 @@
-"""Few labels: a run's features, and the run fine-tuned, judged by what a few labelled images teach them."""
+"""Low-data evaluation of a run: the test error with few labels, by linear probes and by fine-tuning."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -11,15 +11,12 @@ import torch
 
 from isopix.core.config import to_dict
 from isopix.core.device import Precision
-from isopix.core.overrides import parse
-from isopix.core.random import generator
-from isopix.core.types import Labels
+from isopix.core.overrides import parse, resolve_path
 from isopix.data.dataset import DataConfig, ImageDataset
-from isopix.data.splits import Indices, balanced_subset
-from isopix.probe.low_data import FewLabels, few_labels
-from isopix.probe.results import Protocol
+from isopix.probe.config import LowDataProtocol, ProbeConfig
+from isopix.probe.feature_extraction import FeatureSource, NetworkFeatures, PixelFeatures, read_splits
+from isopix.probe.low_data import LowDataResult, probe_subsets
 from isopix.recipes.recipe import Recipe
-from isopix.runs.feature_extraction import Pixels, Source, States, splits
 from isopix.runs.finetune import begin
 from isopix.runs.load import Loaded
 from isopix.runs.pretrain import STEP, Origin, Watch, anchored, require_evaluations, resume, start
@@ -29,86 +26,62 @@ from isopix.storage.hashing import hash_bytes
 from isopix.storage.run_folder import RunFolder
 from isopix.train.trainer import Record
 
-Progress = Callable[[float], None]  # the share of all images that have been read
-Draws = Mapping[int, Sequence[Indices]]  # by the number of labels of each class
+Progress = Callable[[float], None]  # called with the fraction of all images that have been read
 
 
-class Question(NamedTuple):
-    """How many labels of each class, and how many random subsets of each number."""
-
-    labels: tuple[int, ...]
-    subsets: int
-
-    def draws(self, given: Labels, seed: int) -> Draws:
-        """Balanced subsets of these training labels, the ones that `Data.labels` and `Data.subset` draw.
-
-        Raises ValueError if a number is impossible or a class has too few.
-        """
-        if self.subsets < 1 or not self.labels or min(self.labels) < 1:
-            raise ValueError(
-                f"labels {list(self.labels)} and subsets {self.subsets}; allowed: numbers from 1 on"
-            )
-        if len(set(self.labels)) < len(self.labels):
-            raise ValueError(f"labels {list(self.labels)}; allowed: each number once")
-        return {
-            count: [
-                balanced_subset(given, count, generator(seed, "subset", each)) for each in range(self.subsets)
-            ]
-            for count in self.labels
-        }
-
-
-def by_features(
+def probe_low_data(
     loaded: Loaded,
     data: ImageDataset,
-    question: Question,
+    protocol: LowDataProtocol,
     *,
     precision: Precision,
-    protocol: Protocol,
-    progress: Progress = lambda share: None,
-) -> dict[str, list[FewLabels]]:
-    """Logistic regression on the features of the run, of the same network untrained, and on raw pixels.
+    config: ProbeConfig,
+    progress: Progress = lambda fraction: None,
+) -> dict[str, list[LowDataResult]]:
+    """Probe the features of the run, of the same network untrained, and raw pixels on every subset.
 
-    Only the images that a subset holds are read. Raises ValueError where `data` has no labels, no images to
-    choose by, or too few of a class.
+    Only the images of the subsets are read. Raises ValueError where `data` has no labels, no validation
+    images, or too few images of a class.
     """
-    data.require_labels("low-data")
+    data.require_labels("lowdata")
     data.require_validation("a layer")
     assert data.train.labels is not None
-    draws = question.draws(data.train.labels, loaded.recipe.train.seed)
-    used = torch.tensor(sorted({int(n) for each in draws.values() for index in each for n in index}))
-    few = replace(data, train=data.train.select(used))
-    places = {count: [torch.searchsorted(used, index) for index in drawn] for count, drawn in draws.items()}
+    subsets = protocol.subsets(data.train.labels, loaded.recipe.train.seed)
+    used = torch.tensor(sorted({int(n) for each in subsets.values() for index in each for n in index}))
+    read = replace(data, train=data.train.select(used))
+    indices = {
+        count: [torch.searchsorted(used, index) for index in drawn] for count, drawn in subsets.items()
+    }
     network, recipe = loaded.network, loaded.recipe
     untrained = recipe.build(network.codec).to(network.device).eval()
-    sources: dict[str, Source] = {
-        "trained": States(network, recipe, protocol, precision),
-        "untrained": States(untrained, recipe, protocol, precision),
-        "raw pixels": Pixels(),
+    sources: dict[str, FeatureSource] = {
+        "trained": NetworkFeatures(network, config, precision),
+        "untrained": NetworkFeatures(untrained, config, precision),
+        "raw pixels": PixelFeatures(),
     }
-    found = {}
-    for turn, (whose, source) in enumerate(sources.items()):
-        features = splits(source, few, _Share(few, turn, len(sources), progress))
-        found[whose] = [
-            few_labels(features, drawn, count, protocol=protocol, device=network.device)
-            for count, drawn in places.items()
+    results = {}
+    for number, (name, source) in enumerate(sources.items()):
+        features = read_splits(source, read, _Fraction(read, number, len(sources), progress))
+        results[name] = [
+            probe_subsets(features, drawn, count, config=config, device=network.device)
+            for count, drawn in indices.items()
         ]
-    return found
+    return results
 
 
-class _Share:
-    """Turns how many images of a set have been read, the `turn`th time of `turns`, into a share of all."""
+class _Fraction:
+    """Converts the number of images read from source `number` of `count` to a fraction of all images."""
 
-    def __init__(self, data: ImageDataset, turn: int, turns: int, progress: Progress):
-        self.turn, self.turns, self.progress = turn, turns, progress
+    def __init__(self, data: ImageDataset, number: int, count: int, progress: Progress):
+        self.number, self.count, self.progress = number, count, progress
         self.total = len(data.train) + len(data.validation) + len(data.test)
 
     def __call__(self, done: int) -> None:
-        self.progress((self.turn + done / self.total) / self.turns)
+        self.progress((self.number + done / self.total) / self.count)
 
 
-class Tuning(NamedTuple):
-    """How to fine-tune: settings and weights to start from, where the run folders go, and the device."""
+class FineTuneJob(NamedTuple):
+    """Settings and initial weights of fine-tuning, the folder of its run folders, and the device."""
 
     recipe: Recipe
     origin: Origin
@@ -116,65 +89,73 @@ class Tuning(NamedTuple):
     device: torch.device
 
 
-def tuning(
-    source: Path, settings: Sequence[str], *, images: DataConfig, tested: int, out: Path, device: torch.device
-) -> Tuning:
-    """Fine-tuning of a run on subsets of the images that are probed, judged on all `tested` test images
-    unless a setting says otherwise.
+def finetune_job(
+    source: Path,
+    settings: Sequence[str],
+    *,
+    images: DataConfig,
+    num_test_images: int,
+    out: Path,
+    device: torch.device,
+) -> FineTuneJob:
+    """Prepare to fine-tune a run on subsets of the images that are probed, and to evaluate it on all
+    `num_test_images` test images unless a setting says otherwise.
 
     Raises ValueError for wrong settings, and for those that would change the images.
     """
-    for path in parse(settings):
-        if path == "seed" or (path.partition(".")[0] == "data" and not path.startswith("data.augment")):
+    recipe, origin = begin(str(source), options={"num_test_images": num_test_images}, assignments=settings)
+    for path in (resolve_path(to_dict(recipe), word) for word in parse(settings)):
+        if path == "train.seed" or (path.startswith("data.") and not path.startswith("data.augment")):
             raise ValueError(
-                f"{path} cannot be set here: fine-tuning is judged on the images and subsets that are "
-                "probed; give --data or --limit"
+                f"{path} cannot be set here: fine-tuning uses the images and subsets that are probed; "
+                "give --data or --limit"
             )
-    recipe, origin = begin(str(source), options={"test_images": tested}, assignments=settings)
     assert origin is not None, "the source is a run"
     if recipe.finetune is not None and recipe.finetune.chooses:
         require_evaluations(recipe, STEP)
-    return Tuning(replace(recipe, data=replace(images, augment=recipe.data.augment)), origin, out, device)
+    return FineTuneJob(
+        replace(recipe, data=replace(images, augment=recipe.data.augment)), origin, out, device
+    )
 
 
-def by_finetuning(how: Tuning, question: Question, watch: Watch) -> list[FewLabels]:
-    """The run fine-tuned on each subset, in run folders `labels-4-subset-0-` and a hash of all settings.
+def finetune_low_data(job: FineTuneJob, protocol: LowDataProtocol, watch: Watch) -> list[LowDataResult]:
+    """Fine-tune the run on each subset, in run folders `labels-4-subset-0-` and a hash of all settings.
 
-    Runs that are there are read, interrupted ones go on. Raises KeyboardInterrupt when asked to stop, and
+    Finished runs are read, interrupted ones are resumed. Raises KeyboardInterrupt when asked to stop, and
     what `start` raises.
     """
     results = []
-    for count in question.labels:
-        folders = [_finetuned(how, count, each, watch) for each in range(question.subsets)]
-        tests = [_test(folder) for folder in folders]
-        images = read_json(RunFolder(folders[0]).environment)["images"]["train"]
+    for count in protocol.labels_per_class:
+        folders = [_finetune(job, count, subset, watch) for subset in range(protocol.num_subsets)]
+        tests = [_test_record(folder) for folder in folders]
+        num_train_images = read_json(RunFolder(folders[0]).environment)["images"]["train"]
         errors = tuple(1 - float(test["accuracy"]) for test in tests)
-        results.append(FewLabels(count, images, tests[0]["images"], None, errors))
+        results.append(LowDataResult(count, num_train_images, tests[0]["images"], None, errors))
     return results
 
 
-def _finetuned(how: Tuning, count: int, subset: int, watch: Watch) -> Path:
-    """The folder of one fine-tuning run that is done."""
-    recipe = replace(how.recipe, data=replace(how.recipe.data, labels_per_class=count, subset=subset))
-    folder = how.out / f"labels-{count}-subset-{subset}-{_mark(recipe, how.origin)}"
+def _finetune(job: FineTuneJob, count: int, subset: int, watch: Watch) -> Path:
+    """Fine-tune on one subset until done, and return the run folder."""
+    recipe = replace(job.recipe, data=replace(job.recipe.data, labels_per_class=count, subset=subset))
+    folder = job.out / f"labels-{count}-subset-{subset}-{_settings_hash(recipe, job.origin)}"
     run = RunFolder(folder)
     if run.has_checkpoints:
-        outcome = resume(folder, device=how.device, watch=watch)
+        outcome = resume(folder, device=job.device, watch=watch)
     else:
-        run.clear_unless_saved()  # what a kill before the first checkpoint left
-        fresh = how.origin._replace(network=deepcopy(how.origin.network))  # training changes it
-        outcome = start(recipe, folder, device=how.device, watch=watch, origin=fresh)
+        run.clear_unless_saved()  # what an interruption before the first checkpoint left
+        fresh = job.origin._replace(network=deepcopy(job.origin.network))  # training changes it
+        outcome = start(recipe, folder, device=job.device, watch=watch, origin=fresh)
     if not outcome.finished:
         raise KeyboardInterrupt
     return folder
 
 
-def _mark(recipe: Recipe, origin: Origin) -> str:
-    """Six letters of a hash: a run is found again by the same settings from the same step alone."""
-    told = [to_dict(anchored(recipe)), origin.facts["pretrained"]["step"]]
-    return hash_bytes(json.dumps(told, sort_keys=True).encode())[:6]
+def _settings_hash(recipe: Recipe, origin: Origin) -> str:
+    """Return six letters of a hash, so that only the same settings and initial step find a run again."""
+    settings = [to_dict(anchored(recipe)), origin.facts["pretrained"]["step"]]
+    return hash_bytes(json.dumps(settings, sort_keys=True).encode())[:6]
 
 
-def _test(folder: Path) -> Record:
-    """The line of the log that tells of the test images."""
+def _test_record(folder: Path) -> Record:
+    """Return the log record of the test images."""
     return [each for each in log.read_log(RunFolder(folder).log) if each.get("split") == "test"][-1]

@@ -8,9 +8,9 @@ from isopix.core.random import generator
 from isopix.data import splits
 from isopix.data.dataset import ImageDataset
 from isopix.objectives.network import Network
-from isopix.probe.feature_splits import Split
-from isopix.probe.features import extract
-from isopix.probe.knn import neighbours
+from isopix.probe.feature_splits import FeatureSplit
+from isopix.probe.features import extract_features
+from isopix.probe.knn import knn_accuracy
 from isopix.recipes.recipe import Recipe
 
 
@@ -31,11 +31,13 @@ class Neighbours:
         if not self.recipe.train.knn_images or not len(self.data.validation):
             return {}
         learnt, asked = (self._some(split) for split in (self.data.train, self.data.validation))
-        return {"neighbours_accuracy": neighbours(learnt, asked)[0]}
+        return {"neighbours_accuracy": knn_accuracy(learnt, asked)[0]}
 
-    def _some(self, split: splits.Split) -> Split:
+    def _some(self, split: splits.Split) -> FeatureSplit:
         order = torch.randperm(len(split), generator=generator(self.recipe.train.seed, "neighbours"))
         some = split.select(order[: self.recipe.train.knn_images])
         assert some.labels is not None
         middle = self.network.backbone.upto(self.network.backbone.depth // 2)
-        return Split(extract(middle, some.images, precision=self.recipe.train.precision)[-1:], some.labels)
+        return FeatureSplit(
+            extract_features(middle, some.images, precision=self.recipe.train.precision)[-1:], some.labels
+        )

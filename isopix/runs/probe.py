@@ -1,75 +1,94 @@
-"""The evidence of a run: its probe, beside raw pixels, the same network untrained, and shuffled labels."""
+"""Probing a run, with raw pixels, the untrained network and shuffled labels as baselines."""
 
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+from isopix.core.config import to_dict
 from isopix.core.device import Precision
 from isopix.data.dataset import ImageDataset
 from isopix.objectives.network import Network
-from isopix.probe.baselines import examine
-from isopix.probe.feature_splits import Splits
-from isopix.probe.results import Evidence, Protocol
-from isopix.runs.feature_extraction import Note, Pixels, Source, States, splits, stored_splits
+from isopix.probe.baselines import probe_with_baselines
+from isopix.probe.config import ProbeConfig
+from isopix.probe.feature_extraction import (
+    FeatureSource,
+    NetworkFeatures,
+    Note,
+    PixelFeatures,
+    read_cached_splits,
+    read_splits,
+)
+from isopix.probe.feature_splits import FeatureSplits
+from isopix.probe.results import ProbeReport
+from isopix.recipes.recipe import NETWORK, Recipe
 from isopix.runs.load import Loaded
 from isopix.storage.atomic import write_json
 from isopix.storage.provenance import settings_hash, with_provenance
 from isopix.storage.run_folder import RunFolder
 
-Progress = Callable[[str, int], None]  # whose features, and how many images are done
+Progress = Callable[[str, int], None]  # called with the name of the source and the number of images done
 
 
-def evidence(
+def probe_run(
     loaded: Loaded,
     data: ImageDataset,
     *,
     precision: Precision,
-    protocol: Protocol,
-    progress: Progress = lambda whose, done: None,
+    config: ProbeConfig,
+    progress: Progress = lambda source, done: None,
     note: Note = lambda text: None,
-) -> Evidence:
-    """Probe every layer of a run and of the controls on the same images (iGPT section 2.4).
+) -> ProbeReport:
+    """Probe every layer of a run and of the baselines on the same images (iGPT section 2.4).
 
-    A method that can do with 16 bits a number keeps the features in the cache and finds them there the next
-    time; `note` is told. Raises ValueError where `data` has no labels, one class, or no images to choose by,
-    and for masks or a layer that the network has not; RuntimeError if a chosen fit did not converge.
+    A method that reads features a batch at a time keeps them in the feature cache, as `note` is told. Raises
+    ValueError where `data` has no labels, one class, or no validation images, and for masks or a layer that
+    the network does not have; RuntimeError if a selected fit did not converge.
     """
     data.require_labels("probe")
     data.require_validation("a layer")
-    network = loaded.network
-    _refuse(network, protocol)
-    untrained = loaded.recipe.build(network.codec).to(network.device).eval()
+    network, recipe = loaded.network, loaded.recipe
+    _check(network, config)
+    untrained = recipe.build(network.codec).to(network.device).eval()
+    settings = feature_settings(recipe)
 
-    def reading(source: Source, whose: str) -> Callable[[], Splits]:
-        done = partial(progress, whose)
-        if protocol.method.stored:
-            return lambda: stored_splits(source, data, done, lambda text: note(f"{whose}: {text}"))
-        return lambda: splits(source, data, done)
+    def reader(source: FeatureSource, name: str) -> Callable[[], FeatureSplits]:
+        done = partial(progress, name)
+        if config.method.streams:
+            return lambda: read_cached_splits(source, data, done, lambda text: note(f"{name}: {text}"))
+        return lambda: read_splits(source, data, done)
 
-    return examine(
-        reading(States(network, loaded.recipe, protocol, precision), "trained"),
+    return probe_with_baselines(
+        reader(NetworkFeatures(network, config, precision, settings), "trained"),
         {
-            "raw pixels": reading(Pixels(), "raw pixels"),
-            "untrained": reading(States(untrained, loaded.recipe, protocol, precision), "untrained"),
+            "raw pixels": reader(PixelFeatures(), "raw pixels"),
+            "untrained": reader(NetworkFeatures(untrained, config, precision, settings), "untrained"),
         },
-        protocol=protocol,
+        config=config,
         device=network.device,
     )
 
 
-def keep(run: RunFolder, step: int, found: Evidence, facts: dict[str, object]) -> Path:
-    """Write the evidence into the run folder, and return where; `facts` tell which images it is of."""
+def feature_settings(recipe: Recipe) -> dict[str, Any]:
+    """Return the settings of a recipe that features depend on, apart from the weights."""
+    return {name: value for name, value in to_dict(recipe).items() if name in NETWORK and name != "head"}
+
+
+def save_report(run: RunFolder, step: int, report: ProbeReport, facts: dict[str, object]) -> Path:
+    """Write a probe report into the run folder and return its path; `facts` describe the images."""
     run.probes.mkdir(exist_ok=True)
-    values = {"kind": "probe", "step": step, **facts, **found.to_dict()}
-    settings = {"protocol": found.protocol, **facts}
+    values = {"kind": "probe", "step": step, **facts, **report.to_dict()}
+    settings = {"config": report.config, **facts}
     path = run.probes / f"probe-{step:08d}-{facts['data']}-{settings_hash(settings)}.json"
     write_json(path, with_provenance(values))
     return path
 
 
-def _refuse(network: Network, protocol: Protocol) -> None:
-    if protocol.masks and network.objective.paints:
-        raise ValueError(f"masks is {protocol.masks}, but an autoregressive model hides nothing; allowed: 0")
+def _check(network: Network, config: ProbeConfig) -> None:
+    if config.mask_ensemble and network.objective.paints:
+        raise ValueError(
+            f"mask_ensemble is {config.mask_ensemble}, but an autoregressive model masks nothing; allowed: 0"
+        )
     depth = network.backbone.depth
-    if isinstance(protocol.layers, int) and protocol.layers > depth:
-        raise ValueError(f"layer {protocol.layers} is not there; layers are 0 to {depth}")
+    if config.layer is not None and config.layer > depth:
+        raise ValueError(f"layer {config.layer} does not exist; layers are 0 to {depth}")

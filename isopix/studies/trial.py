@@ -13,12 +13,13 @@ import torch
 from isopix.core.config import from_dict
 from isopix.core.device import select_device
 from isopix.data.dataset import ImageDataset, content_hash, load_dataset
-from isopix.probe.results import Evidence, Protocol
+from isopix.probe.config import ProbeConfig
+from isopix.probe.results import ProbeReport
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import Loaded, load
 from isopix.runs.lr_search import climb, pretraining
 from isopix.runs.pretrain import Watch
-from isopix.runs.probe import evidence, keep
+from isopix.runs.probe import probe_run, save_report
 from isopix.storage.atomic import read_json, write_json
 from isopix.storage.lock import exclusive_lock
 from isopix.storage.run_folder import RunFolder
@@ -65,7 +66,7 @@ class TrialSpec(NamedTuple):
     architecture: Architecture
     recipe: Recipe
     learning_rates: tuple[float, ...]
-    protocol: Protocol
+    probe: ProbeConfig
     probe_images: Mapping[str, int]
     folder: Path
     result: Path
@@ -135,9 +136,9 @@ def _run(spec: TrialSpec, device: torch.device) -> TrialResult | None:
     loaded = load(folder, device=device)
     loaded.network.eval()
     data = _limit(load_dataset(loaded.recipe.data, seed=loaded.recipe.train.seed), spec.probe_images)
-    report = evidence(loaded, data, precision=loaded.recipe.train.precision, protocol=spec.protocol)
+    report = probe_run(loaded, data, precision=loaded.recipe.train.precision, config=spec.probe)
     facts: dict[str, object] = {"data": data.name, "limit": None, "images_digest": content_hash(data)}
-    keep(RunFolder(folder), loaded.step, report, facts)
+    save_report(RunFolder(folder), loaded.step, report, facts)
     return replace(
         spec.read(),
         state="done",
@@ -172,10 +173,10 @@ def _train(spec: TrialSpec, device: torch.device) -> Rung | None:
 
 
 def _metrics(
-    spec: TrialSpec, rung: Rung, report: Evidence, loaded: Loaded, data: ImageDataset
+    spec: TrialSpec, rung: Rung, report: ProbeReport, loaded: Loaded, data: ImageDataset
 ) -> dict[str, Any]:
     """Return the fields of `Trial`, the baselines, and the other metrics."""
-    network, untrained = report.network, report.controls["untrained"]
+    network, untrained = report.network, report.baselines["untrained"]
     block, encoding, depth = spec.architecture
     trial = Trial(
         block=block,
@@ -183,18 +184,18 @@ def _metrics(
         depth=depth,
         seed=loaded.recipe.train.seed,
         loss=float(rung.loss or 0.0),
-        test_accuracies=tuple(score.test for score in network.layers),
-        validation_accuracies=tuple(score.validation for score in network.layers),
-        best_layer=network.best,
+        test_accuracies=tuple(score.test_accuracy for score in network.layers),
+        validation_accuracies=tuple(score.val_accuracy for score in network.layers),
+        best_layer=network.best_index,
     )
     return {
         "trial": trial._asdict(),
-        "interval": [network.score.low, network.score.high],
-        "untrained": [score.test for score in untrained.layers],
-        "untrained_best_layer": untrained.best,
-        "raw_pixels": report.controls["raw pixels"].score.test,
-        "majority": network.majority,
-        "images": network.images,
+        "interval": list(network.best.interval),
+        "untrained": [score.test_accuracy for score in untrained.layers],
+        "untrained_best_layer": untrained.best_index,
+        "raw_pixels": report.baselines["raw pixels"].best.test_accuracy,
+        "majority": network.majority_accuracy,
+        "images": network.num_images,
         "measurements": measure(loaded, data.test.images),
     }
 

@@ -40,7 +40,7 @@ class Adam(OptimizerSpec):
         return torch.optim.Adam(parameters, self.lr, betas, self.epsilon, fused=True)
 
     def label(self) -> str:
-        return f"Adam, lr {self.learning_rate:g}, betas ({self.beta1:g}, {self.beta2:g})"
+        return f"Adam, lr {self.lr:g}, betas ({self.beta1:g}, {self.beta2:g})"
 
 
 @register("adamw")
@@ -72,7 +72,7 @@ class AdamW(OptimizerSpec):
 
     def label(self) -> str:
         betas = f"betas ({self.beta1:g}, {self.beta2:g})"
-        return f"AdamW, lr {self.learning_rate:g}, {betas}, weight decay {self.weight_decay:g}"
+        return f"AdamW, lr {self.lr:g}, {betas}, weight decay {self.weight_decay:g}"
 
 
 def _check(spec: "Adam | AdamW") -> None:

@@ -12,9 +12,9 @@ from torch import nn
 
 from isopix.core.random import generator
 from isopix.generate.sample import SamplingConfig, decode_steps
-from isopix.interop.huggingface.convert import read, unshifted, write
+from isopix.interop.huggingface.convert import read, write
 from isopix.objectives.network import Network
-from isopix.probe.features import extract
+from isopix.probe.features import extract_features, without_start_token
 from tests.unit.interop import models
 
 transformers = pytest.importorskip("transformers", reason="the reference is in isopix[bench]")
@@ -96,7 +96,7 @@ def test_features_are_their_hidden_states_behind_the_next_norm(pair: Pair) -> No
     for own, other in zip(net.backbone.features(images), reference, strict=True):
         torch.testing.assert_close(own, other, rtol=0, atol=1e-10)
     pooled = torch.stack([state.mean(1) for state in reference]).float()
-    torch.testing.assert_close(extract(net.backbone, images), pooled, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(extract_features(net.backbone, images), pooled, rtol=1e-5, atol=1e-5)
 
 
 @torch.no_grad()
@@ -105,7 +105,7 @@ def test_leaving_out_the_start_symbol_gives_other_features_and_ours_can_give_the
     net, theirs = pair.ours.double(), pair.theirs.double()
     images = pixels(net)
     naive = their_features(theirs, net.codec.encode(images)[..., 0])
-    own, plain = list(net.backbone.features(images)), list(unshifted(net.backbone).features(images))
+    own, plain = list(net.backbone.features(images)), list(without_start_token(net.backbone).features(images))
     for one, other in zip(plain, naive, strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
     for one, other in zip(plain, own, strict=True):

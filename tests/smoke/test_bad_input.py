@@ -24,12 +24,15 @@ def refused(result: tuple[int, str, str], message: str, *, code: int = 2) -> Non
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--mask-ensemble", "5"], "masks is 5, but an autoregressive model hides nothing; allowed: 0"),
-        (["--mask-ensemble", "-1"], "masks -1 and layers all must be at least 0"),
+        (
+            ["--mask-ensemble", "5"],
+            "mask_ensemble is 5, but an autoregressive model masks nothing; allowed: 0",
+        ),
+        (["--mask-ensemble", "-1"], "mask_ensemble -1 must be at least 0"),
         (["--concat", "3"], "--concat is 3; allowed: 0, 5"),
         (["--concat", "5", "--layer", "1"], "--concat 5 needs all layers; given: --layer 1"),
         (["--layer", "best"], "--layer is 'best'; allowed: integers"),
-        (["--layer", "7"], "layer 7 is not there; layers are 0 to 1"),
+        (["--layer", "7"], "layer 7 does not exist; layers are 0 to 1"),
         (["--method", "svm"], "--method is 'svm'; allowed: lbfgs, sgd, ridge, knn"),
         (["--iterations", "9"], "--iterations 9 needs --method sgd; given: lbfgs"),
     ],

@@ -94,8 +94,8 @@ def test_a_fine_tuned_run_is_evaluated(isopix: Run) -> None:
     result = json.loads(isopix("evaluate", "ft", "--mask-ensemble", "3", "--limit", "40", "--json")[1])
     saved = json.loads(Path(result.pop("record")).read_text())
     assert {name: saved[name] for name in result} == result
-    assert (result["images"], result["masks"]) == (40, 3)
-    assert (len(result["per_class"]), len(result["confusion"])) == (10, 10)
+    assert (result["num_images"], result["masks"]) == (40, 3)
+    assert (len(result["per_class_accuracy"]), len(result["confusion_matrix"])) == (10, 10)
     assert len(list(Path("ft/evaluations").glob("evaluate-*-digits-*.json"))) == 2
     assert isopix("report", "ft")[0] == 0
     assert "mean probability" in Path("ft/report.html").read_text()
@@ -140,7 +140,8 @@ def test_low_data_as_a_table_and_as_json(trained: Run) -> None:
     assert "±" in out
     result = json.loads(trained(*words, "--json")[1])
     rows = result["results"]["trained"]
-    assert [(row["labels"], row["images"], len(row["errors"])) for row in rows] == [(1, 10, 2), (3, 30, 2)]
+    counts = [(row["labels_per_class"], row["num_train_images"], len(row["errors"])) for row in rows]
+    assert counts == [(1, 10, 2), (3, 30, 2)]
     assert json.loads(Path(result["record"]).read_text())["results"] == result["results"]
 
 
@@ -161,7 +162,7 @@ def test_low_data_reports_fewer_test_images_and_records_fine_tuning_settings(
     assert code == 0
     assert "fine-tuned, 20 test images" in " ".join(out.split())
     result = json.loads(trained(*words, "batch_size=4", "data.augment=none", "--json")[1])
-    assert result["results"]["fine-tuned"][0]["tested"] == 100
+    assert result["results"]["fine-tuned"][0]["num_test_images"] == 100
     assert (result["finetune_steps"], result["settings"]) == (1, ["batch_size=4", "data.augment=none"])
 
 

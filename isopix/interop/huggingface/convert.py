@@ -26,9 +26,7 @@ from isopix.interop.huggingface.imagegpt import (
 from isopix.interop.imported_model import Imported, checked, translate
 from isopix.interop.name_tables import HUGGING_FACE, Account, rows
 from isopix.interop.weight_files import Weights, open_weights
-from isopix.model.backbone import Backbone
 from isopix.model.blocks import ACTIVATIONS
-from isopix.model.masking import Shift, Zero
 from isopix.objectives.autoregressive import Autoregressive
 from isopix.objectives.network import Network
 from isopix.storage import atomic, safetensors_io
@@ -133,23 +131,6 @@ def weights(network: Network) -> dict[str, Tensor]:
     shapes = {name: tuple(tensor.shape) for name, tensor in theirs.items()}
     zero = theirs["lm_head.weight"].new_zeros
     return theirs | {name: zero(shape) for name, shape in biases_of(shapes).items()}
-
-
-def unshifted(backbone: Backbone) -> Backbone:
-    """The network as Hugging Face's feature path runs it: no start vector, and pixel i at position i.
-
-    It was trained with pixel i at position i + 1, behind the start vector, so that every pixel comes with the
-    vector of a place where it never stood: these are not the features of the paper. It exists to compare with
-    numbers that were made in this way. All weights are shared. Raises ValueError for a backbone whose masking
-    is no shift, which has no such path.
-    """
-    if not isinstance(backbone.masking, Shift):
-        raise ValueError(
-            "this network is not shifted; only an autoregressive one can be run without its shift"
-        )
-    return Backbone(
-        backbone.grid, (backbone.stem, Zero(), backbone.positions), [*backbone.blocks], backbone.norm
-    )
 
 
 def _read(folder: Path, colours: Float[Tensor, "K 3"] | None, grid: Grid | None) -> Imported:

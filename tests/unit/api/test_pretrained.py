@@ -15,7 +15,7 @@ from isopix.api.pretrained import Pretrained
 from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.generate.sample import SamplingConfig
-from isopix.probe.features import extract
+from isopix.probe.features import extract_features
 from isopix.runs.load import Loaded
 from tests.laws import cases
 from tests.unit.data.refusal import refusal
@@ -110,17 +110,17 @@ def test_a_regression_has_nats_and_reconstructions_and_no_logits() -> None:
     assert "a regression: it gives a mean for each code and no logits" in refusal(model_of_means.logits, x)
 
 
-@pytest.mark.parametrize("stream", ["n", "h"])
-def test_features_are_the_probes(pretrained: Pretrained, stream: str) -> None:
+@pytest.mark.parametrize("kind", ["normed", "residual"])
+def test_features_are_the_probes(pretrained: Pretrained, kind: str) -> None:
     x = images(pretrained)
-    every = extract(pretrained.network.backbone, x, stream=stream, pool="max")
+    every = extract_features(pretrained.network.backbone, x, features=kind, pool="max")
     for layer in (0, 1, 2, -1):
-        assert torch.equal(pretrained.features(x, layer, stream=stream, pool="max"), every[layer])
+        assert torch.equal(pretrained.features(x, layer, features=kind, pool="max"), every[layer])
 
 
-def test_features_without_the_start_symbol_are_others(causal: Pretrained) -> None:
+def test_features_without_the_start_token_differ(causal: Pretrained) -> None:
     x = images(causal)
-    naive, ours = causal.features(x, 1, reading="huggingface"), causal.features(x, 1)
+    naive, ours = causal.features(x, 1, start_token=False), causal.features(x, 1)
     assert (naive - ours).norm() / ours.norm() > 0.01
 
 
@@ -164,8 +164,8 @@ def test_what_a_kind_cannot_do_says_what_it_can(causal: Pretrained, masked: Pret
         causal.reconstruct(images(causal))
     with pytest.raises(ValueError, match="an autoregressive model hides nothing; leave out `hidden`"):
         causal.logits(images(causal), hidden=torch.zeros(3, 28, dtype=torch.bool))
-    with pytest.raises(ValueError, match="only an autoregressive one can be run without its shift"):
-        masked.features(images(masked), 1, reading="huggingface")
+    with pytest.raises(ValueError, match="no start token to leave out; only an autoregressive one has"):
+        masked.features(images(masked), 1, start_token=False)
 
 
 REFUSED = {
@@ -194,8 +194,8 @@ def test_codes_that_the_model_does_not_know_are_refused(causal: Pretrained, code
 
 
 MISTAKES: dict[str, tuple[Callable[[Pretrained, Images], object], str]] = {
-    "reading": (lambda of, x: of.features(x, 1, reading="Paper"), "reading is 'Paper'; allowed: paper, hugg"),
-    "stream": (lambda of, x: of.features(x, 1, stream="N"), "stream is 'N'; allowed: n, h"),
+    "start token": (lambda of, x: of.features(x, 1, start_token="no"), "start_token is 'no'; allowed: True"),
+    "features": (lambda of, x: of.features(x, 1, features="N"), "features is 'N'; allowed: normed, residual"),
     "pool": (lambda of, x: of.features(x, 1, pool="x"), "pool is 'x'; allowed: mean, last, max"),
     "precision": (lambda of, x: Pretrained(of.loaded, precision="fp8"), "precision is 'fp8'; allowed: fp32"),
     "no layer": (lambda of, x: of.features(x, None), "layer None is not there; layers are 0 to 2"),

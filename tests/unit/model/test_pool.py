@@ -5,7 +5,7 @@ import torch
 
 from isopix.core.random import generator
 from isopix.model.pool import POOLS, Pool
-from isopix.probe.features import extract
+from isopix.probe.features import extract_features
 from tests.laws import cases
 
 LED = next(case for case in cases.masked() if case.model.class_token)
@@ -39,4 +39,4 @@ def test_features_leave_the_class_token_to_the_first_pool(recipe: cases.Recipe, 
         [by_hand(name, image, int(recipe.model.class_token)) for image in layer.double().tolist()]
         for layer in layers
     ]
-    torch.testing.assert_close(extract(network.backbone, images, pool=name), torch.tensor(expected))
+    torch.testing.assert_close(extract_features(network.backbone, images, pool=name), torch.tensor(expected))

@@ -18,15 +18,15 @@ from isopix.model.masking import ZeroOut
 from isopix.model.norms import RootMeanSquare
 from isopix.model.positions import Learned
 from isopix.model.stems.token_embedding import Codes
-from isopix.probe.probe import Split, Splits
-from isopix.probe.results import Protocol
+from isopix.probe.config import ProbeConfig
+from isopix.probe.feature_splits import FeatureSplit, FeatureSplits
 from isopix.recipes import registry
 from isopix.runs.load import load
 from isopix.runs.pretrain import Watch, start
 
 WIDTH, DEPTH = 32, 2
 CPU = torch.device("cpu")
-QUICK = Protocol(strengths=(1e-3, 1e-2, 1e-1), weaker=(), resamples=200)
+QUICK = ProbeConfig(l2_grid=(1e-3, 1e-2, 1e-1), l2_extra=(), num_resamples=200)
 STEP = 15  # between two of the scans' 17 grey levels, in an image of 0..255
 
 
@@ -75,31 +75,35 @@ def trained(run: Path) -> Backbone:
 def clusters(
     images: int, width: int, classes: int, *, spread: float = 1.0
 ) -> tuple[Float[Tensor, "1 B D"], Labels]:
-    """Points around one centre a class, as one layer of features."""
+    """Points around one center per class, as one layer of features."""
     draw = torch.Generator().manual_seed(images + width)
     labels = torch.arange(images) % classes
-    centres = torch.randn(classes, width, generator=draw)
-    return (centres[labels] + spread * torch.randn(images, width, generator=draw))[None], labels
+    centers = torch.randn(classes, width, generator=draw)
+    return (centers[labels] + spread * torch.randn(images, width, generator=draw))[None], labels
 
 
-def cut(features: Float[Tensor, "F B D"], labels: Labels, train: int = 120, validation: int = 60) -> Splits:
-    """The first images to train on, the next to choose by, the rest to judge on."""
+def cut(
+    features: Float[Tensor, "F B D"], labels: Labels, train: int = 120, validation: int = 60
+) -> FeatureSplits:
+    """The first images to train on, the next to validate on, the rest to test on."""
     parts = (slice(0, train), slice(train, train + validation), slice(train + validation, None))
-    return Splits(*(Split(features[:, part], labels[part]) for part in parts))
+    return FeatureSplits(*(FeatureSplit(features[:, part], labels[part]) for part in parts))
 
 
-def easy() -> Splits:
-    """Three classes that a linear classifier mostly tells."""
+def easy() -> FeatureSplits:
+    """Three classes that a linear classifier mostly separates."""
     return cut(*clusters(300, 6, 3, spread=2.0))
 
 
-def noise(split: Split) -> Float[Tensor, "F B D"]:
-    """As many features, drawn without a look at the images."""
+def noise(split: FeatureSplit) -> Float[Tensor, "F B D"]:
+    """Features of the same shape that do not depend on the images."""
     draw = torch.Generator().manual_seed(len(split.labels))
     return torch.randn(split.features.shape, generator=draw)
 
 
-def stacked(first: Splits, second: Splits) -> Splits:
+def stacked(first: FeatureSplits, second: FeatureSplits) -> FeatureSplits:
     """The layers of both, of the same images."""
     pairs = ((getattr(first, name), getattr(second, name)) for name in ("train", "validation", "test"))
-    return Splits(*(Split(torch.cat([one.features, two.features]), one.labels) for one, two in pairs))
+    return FeatureSplits(
+        *(FeatureSplit(torch.cat([one.features, two.features]), one.labels) for one, two in pairs)
+    )

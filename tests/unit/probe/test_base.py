@@ -1,28 +1,29 @@
-"""Every method serves every protocol: joined layers, masks that vote, one layer alone, and the controls."""
+"""Every method supports every setting: concatenated layers, mask ensembles, a single layer, and baselines."""
 
 from dataclasses import replace
 
 import pytest
 import torch
 
-from isopix.probe.baselines import chance
-from isopix.probe.knn import Knn
-from isopix.probe.linear import Lbfgs, Ridge
-from isopix.probe.probe import Splits, probe
-from isopix.probe.results import Ensemble
-from isopix.probe.sgd import Sgd
+from isopix.probe.baselines import shuffled_label_baseline
+from isopix.probe.feature_splits import FeatureSplits
+from isopix.probe.knn import KnnProbe
+from isopix.probe.linear import LbfgsProbe, RidgeProbe
+from isopix.probe.probe import probe
+from isopix.probe.results import EnsembleAccuracy
+from isopix.probe.sgd import SgdProbe
 from tests.unit.probe.cases import CPU, QUICK, clusters, cut, easy, noise, stacked
 
 
-def run(splits, protocol=QUICK):
-    return probe(splits, protocol, device=CPU)
+def run(splits, config=QUICK):
+    return probe(splits, config, device=CPU)
 
 
-def five_and_two(best: int) -> Splits:
-    """Seven layers of which one alone tells the classes."""
+def seven_layers(best: int) -> FeatureSplits:
+    """Seven layers of which only one depends on the classes."""
     good = easy()
-    hidden = good.map(lambda split: replace(split, features=noise(split)))
-    layers = [good if layer == best else hidden for layer in range(7)]
+    uninformative = good.map(lambda split: replace(split, features=noise(split)))
+    layers = [good if layer == best else uninformative for layer in range(7)]
     stack = layers[0]
     for layer in layers[1:]:
         stack = stacked(stack, layer)
@@ -30,99 +31,109 @@ def five_and_two(best: int) -> Splits:
 
 
 @pytest.mark.parametrize(
-    ("best", "joined"), [(0, range(5)), (1, range(5)), (3, range(1, 6)), (5, range(2, 7)), (6, range(2, 7))]
+    ("best", "layers"), [(0, range(5)), (1, range(5)), (3, range(1, 6)), (5, range(2, 7)), (6, range(2, 7))]
 )
-def test_five_layers_around_the_best_are_joined(best, joined):
-    splits = five_and_two(best)
-    record = run(splits, replace(QUICK, layers="best5"))
-    assert record.best == best
-    assert record.joined is not None
-    assert record.joined.layers == tuple(joined)
+def test_five_layers_around_the_best_are_concatenated(best, layers):
+    splits = seven_layers(best)
+    result = run(splits, replace(QUICK, concat=5))
+    assert result.best_index == best
+    assert result.concat is not None
+    assert result.concat.layers == tuple(layers)
     concatenated = splits.map(
-        lambda split: replace(split, features=torch.cat([split.features[i] for i in joined], 1)[None])
+        lambda split: replace(split, features=torch.cat([split.features[i] for i in layers], 1)[None])
     )
-    expected = run(concatenated).score
-    assert replace(record.joined.score, layer=0) == expected
-    assert record.layers == run(splits).layers
+    expected = run(concatenated).best
+    assert replace(result.concat.score, layer=0) == expected
+    assert result.layers == run(splits).layers
 
 
-def test_fewer_than_five_layers_are_all_joined_and_one_is_not():
+def test_fewer_than_five_layers_are_all_concatenated_and_one_is_not():
     pair = stacked(easy(), easy())
-    record = run(pair, replace(QUICK, layers="best5"))
-    assert record.joined is not None
-    assert record.joined.layers == (0, 1)
-    assert run(easy(), replace(QUICK, layers="best5")).joined is None
-    assert run(pair).joined is None
+    result = run(pair, replace(QUICK, concat=5))
+    assert result.concat is not None
+    assert result.concat.layers == (0, 1)
+    assert run(easy(), replace(QUICK, concat=5)).concat is None
+    assert run(pair).concat is None
 
 
-def test_layers_go_by_the_number_of_the_first():
-    splits = replace(five_and_two(3).layers(2, 5), first=2)
-    record = run(splits)
-    assert [score.layer for score in record.layers] == [2, 3, 4]
-    assert (record.best, record.score.layer) == (1, 3)
+def test_layers_are_numbered_from_the_first():
+    splits = replace(seven_layers(3).select_layers(2, 5), first_layer=2)
+    result = run(splits)
+    assert [score.layer for score in result.layers] == [2, 3, 4]
+    assert (result.best_index, result.best.layer) == (1, 3)
 
 
-def veiled(count: int) -> Splits:
-    """Test images that were read several times, each time with other features lost."""
+def views(count: int) -> FeatureSplits:
+    """Test images in several views, each with other features set to 0."""
     splits = easy()
     draw = torch.Generator().manual_seed(1)
 
-    def lose(split):
+    def drop(split):
         kept = torch.rand(split.features.shape, generator=draw) > 0.4
         return replace(split, features=split.features * kept)
 
-    return replace(splits, test=lose(splits.test), again=tuple(lose(splits.test) for _ in range(count - 1)))
+    return replace(
+        splits, test=drop(splits.test), extra_views=tuple(drop(splits.test) for _ in range(count - 1))
+    )
 
 
-@pytest.mark.parametrize("method", [Lbfgs(), Ridge(), Knn(), Sgd(iterations=30)])
+@pytest.mark.parametrize("method", [LbfgsProbe(), RidgeProbe(), KnnProbe(), SgdProbe(iterations=30)])
 def test_one_mask_is_the_single_prediction(method):
-    plain = run(veiled(1), replace(QUICK, method=method)).score
-    masked = run(veiled(1), replace(QUICK, method=method, masks=1)).score
+    plain = run(views(1), replace(QUICK, method=method)).best
+    masked = run(views(1), replace(QUICK, method=method, mask_ensemble=1)).best
     assert plain.ensemble is None
-    assert masked.ensemble == Ensemble(single=plain.test, mean_probability=plain.test)
+    assert masked.ensemble == EnsembleAccuracy(
+        single_mask=plain.test_accuracy, mean_probability=plain.test_accuracy
+    )
     assert replace(masked, ensemble=None) == plain
 
 
 def test_several_masks_vote():
-    splits = veiled(5)
+    splits = views(5)
     alone = [
-        run(replace(splits, test=reading, again=()), replace(QUICK, masks=1)).score
-        for reading in splits.readings
+        run(replace(splits, test=view, extra_views=()), replace(QUICK, mask_ensemble=1)).best
+        for view in splits.test_views
     ]
-    score = run(splits, replace(QUICK, masks=5)).score
+    score = run(splits, replace(QUICK, mask_ensemble=5)).best
     assert score.ensemble is not None
-    assert score.ensemble.single == pytest.approx(sum(each.test for each in alone) / 5)
-    assert score.test > score.ensemble.single
-    assert score.ensemble.mean_probability > score.ensemble.single
-    assert score.validation == alone[0].validation
-    assert score == run(splits, replace(QUICK, masks=5)).score
+    assert score.ensemble.single_mask == pytest.approx(sum(each.test_accuracy for each in alone) / 5)
+    assert score.test_accuracy > score.ensemble.single_mask
+    assert score.ensemble.mean_probability > score.ensemble.single_mask
+    assert score.val_accuracy == alone[0].val_accuracy
+    assert score == run(splits, replace(QUICK, mask_ensemble=5)).best
 
 
-def test_ties_are_broken_by_the_seed_of_the_protocol():
-    splits = veiled(2)
-    scores = {run(splits, replace(QUICK, masks=2, seed=seed)).score.test for seed in range(4)}
+def test_ties_are_broken_by_the_seed_of_the_config():
+    splits = views(2)
+    scores = {run(splits, replace(QUICK, mask_ensemble=2, seed=seed)).best.test_accuracy for seed in range(4)}
     assert len(scores) > 1
 
 
-@pytest.mark.parametrize("method", [Ridge(), Knn(), Sgd(iterations=200)])
-def test_every_method_tells_easy_classes_and_is_clearly_above_shuffled_labels(method):
-    splits, protocol = cut(*clusters(300, 6, 3, spread=1.5)), replace(QUICK, method=method)
-    score = run(splits, protocol).score
-    assert 0 < score.low < score.test < score.high < 1
-    assert chance(splits, protocol, device=CPU).score.high < score.low
+@pytest.mark.parametrize("method", [RidgeProbe(), KnnProbe(), SgdProbe(iterations=200)])
+def test_every_method_separates_easy_classes_and_is_clearly_above_shuffled_labels(method):
+    splits, config = cut(*clusters(300, 6, 3, spread=1.5)), replace(QUICK, method=method)
+    score = run(splits, config).best
+    low, high = score.interval
+    assert 0 < low < score.test_accuracy < high < 1
+    assert shuffled_label_baseline(splits, config, device=CPU).best.interval[1] < low
 
 
-def test_ridge_chooses_its_strength_on_validation():
-    splits, protocol = easy(), replace(QUICK, method=Ridge())
+def test_ridge_selects_its_penalty_on_validation():
+    splits, config = easy(), replace(QUICK, method=RidgeProbe())
     accuracies = {
-        one: run(splits, replace(protocol, strengths=(one,))).score.validation for one in QUICK.strengths
+        one: run(splits, replace(config, l2_grid=(one,))).best.val_accuracy for one in QUICK.l2_grid
     }
-    score = run(splits, protocol).score
-    assert score.validation == max(accuracies.values())
-    assert score.strength == max(one for one, accuracy in accuracies.items() if accuracy == score.validation)
+    score = run(splits, config).best
+    assert score.val_accuracy == max(accuracies.values())
+    assert score.l2 == max(one for one, accuracy in accuracies.items() if accuracy == score.val_accuracy)
 
 
-@pytest.mark.parametrize("wrong", [{"masks": -1}, {"layers": -1}])
-def test_masks_and_layers_are_not_negative(wrong):
+@pytest.mark.parametrize("wrong", [{"mask_ensemble": -1}, {"layer": -1}, {"concat": -1}])
+def test_counts_and_layers_are_not_negative(wrong):
     with pytest.raises(ValueError, match="must be at least 0"):
         replace(QUICK, **wrong)
+
+
+def test_layers_are_concatenated_only_where_all_are_probed():
+    with pytest.raises(ValueError, match=r"^concat 5 needs all layers, and layer 1 is set$"):
+        replace(QUICK, layer=1, concat=5)

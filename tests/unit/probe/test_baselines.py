@@ -1,4 +1,4 @@
-"""Controls stand beside every network, and shuffled labels score chance."""
+"""Every network has baselines, and shuffled labels are at chance level."""
 
 import json
 import weakref
@@ -8,12 +8,17 @@ from statistics import mean, stdev
 import pytest
 import torch
 
-from isopix.core import config
 from isopix.probe import baselines
-from isopix.probe.baselines import PERMUTATIONS, chance, examine, shuffled
-from isopix.probe.features import extract, raw_pixels
-from isopix.probe.probe import Splits, probe
-from isopix.probe.results import Evidence
+from isopix.probe.baselines import (
+    NUM_PERMUTATIONS,
+    probe_with_baselines,
+    shuffle_labels,
+    shuffled_label_baseline,
+)
+from isopix.probe.feature_splits import FeatureSplits
+from isopix.probe.features import extract_features, raw_pixels
+from isopix.probe.probe import probe
+from isopix.probe.results import ProbeReport
 from tests.unit.probe.cases import CPU, DEPTH, QUICK, backbone, cut, digits, easy
 
 SEEDS = 8
@@ -21,77 +26,81 @@ SEEDS = 8
 
 def test_shuffled_labels_are_the_same_labels_in_another_order():
     splits = easy()
-    control = shuffled(splits, seed=0)
+    baseline = shuffle_labels(splits, seed=0)
     for name in ("train", "validation"):
-        ours, theirs = getattr(control, name).labels, getattr(splits, name).labels
+        ours, theirs = getattr(baseline, name).labels, getattr(splits, name).labels
         assert torch.equal(ours.bincount(), theirs.bincount())
         assert not torch.equal(ours, theirs)
-        assert torch.equal(getattr(control, name).features, getattr(splits, name).features)
-    assert torch.equal(control.test.labels, splits.test.labels)
+        assert torch.equal(getattr(baseline, name).features, getattr(splits, name).features)
+    assert torch.equal(baseline.test.labels, splits.test.labels)
 
 
-def test_every_permutation_is_another():
-    orders = [shuffled(easy(), 0, number).train.labels.tolist() for number in range(PERMUTATIONS)]
-    assert len({tuple(order) for order in orders}) == PERMUTATIONS
+def test_every_permutation_is_different():
+    orders = [shuffle_labels(easy(), 0, number).train.labels.tolist() for number in range(NUM_PERMUTATIONS)]
+    assert len({tuple(order) for order in orders}) == NUM_PERMUTATIONS
 
 
 @pytest.fixture(scope="module")
 def by_chance() -> list[baselines.LayerScore]:
-    """The control of a layer that tells digits well, for some seeds."""
+    """The baseline of a layer that predicts digits well, for some seeds."""
     images, labels = digits()
-    splits = cut(extract(backbone(), images)[1:2], labels, 900, 300)
-    return [chance(splits, replace(QUICK, seed=seed), device=CPU).score for seed in range(SEEDS)]
+    splits = cut(extract_features(backbone(), images)[1:2], labels, 900, 300)
+    return [
+        shuffled_label_baseline(splits, replace(QUICK, seed=seed), device=CPU).best for seed in range(SEEDS)
+    ]
 
 
 def test_shuffled_labels_score_chance_over_seeds(by_chance: list[baselines.LayerScore]):
-    accuracies = [score.test for score in by_chance]
+    accuracies = [score.test_accuracy for score in by_chance]
     assert abs(mean(accuracies) - 0.1) < 3 * stdev(accuracies) / SEEDS**0.5
 
 
 def test_the_interval_of_shuffled_labels_covers_chance(by_chance: list[baselines.LayerScore]):
-    assert all(0 < score.low < 0.1 < score.high < 0.2 for score in by_chance)
+    assert all(0 < low < 0.1 < high < 0.2 for low, high in (score.interval for score in by_chance))
 
 
 def test_the_interval_of_shuffled_labels_spans_permutations_and_resamples():
     splits = easy()
-    alone = [probe(shuffled(splits, 0, number), QUICK, device=CPU).score for number in range(PERMUTATIONS)]
-    joined = chance(splits, QUICK, device=CPU).score
-    between = stdev(score.test for score in alone)
-    within = mean((score.high - score.low) ** 2 for score in alone) ** 0.5 / 2 / 1.96
-    assert joined.test == pytest.approx(mean(score.test for score in alone))
-    assert joined.high - joined.test == pytest.approx(1.96 * (between**2 + within**2) ** 0.5)
-    assert joined.test - joined.low == pytest.approx(joined.high - joined.test)
-    assert joined.gradient == max(score.gradient for score in alone)
+    alone = [
+        probe(shuffle_labels(splits, 0, number), QUICK, device=CPU).best for number in range(NUM_PERMUTATIONS)
+    ]
+    averaged = shuffled_label_baseline(splits, QUICK, device=CPU).best
+    between = stdev(score.test_accuracy for score in alone)
+    within = mean((score.interval[1] - score.interval[0]) ** 2 for score in alone) ** 0.5 / 2 / 1.96
+    low, high = averaged.interval
+    assert averaged.test_accuracy == pytest.approx(mean(score.test_accuracy for score in alone))
+    assert high - averaged.test_accuracy == pytest.approx(1.96 * (between**2 + within**2) ** 0.5)
+    assert averaged.test_accuracy - low == pytest.approx(high - averaged.test_accuracy)
+    assert averaged.grad_norm == max(score.grad_norm for score in alone)
 
 
-def test_digits_are_read_far_above_chance_and_shuffled_labels_are_not():
+def test_digits_are_far_above_chance_and_shuffled_labels_are_not():
     images, labels = digits()
-    network = cut(extract(backbone(), images), labels, 900, 300)
+    network = cut(extract_features(backbone(), images), labels, 900, 300)
     pixels = cut(raw_pixels(images), labels, 900, 300)
-    evidence = examine(lambda: network, {"raw pixels": lambda: pixels}, protocol=QUICK, device=CPU)
-    assert len(evidence.network.layers) == DEPTH + 1
-    assert evidence.network.score.test > 0.4
-    assert evidence.controls["raw pixels"].score.test > 0.9
-    assert (
-        evidence.controls["shuffled labels"].score.low < 0.1 < evidence.controls["shuffled labels"].score.high
-    )
-    assert list(evidence.controls) == ["raw pixels", "shuffled labels"]
+    report = probe_with_baselines(lambda: network, {"raw pixels": lambda: pixels}, config=QUICK, device=CPU)
+    assert len(report.network.layers) == DEPTH + 1
+    assert report.network.best.test_accuracy > 0.4
+    assert report.baselines["raw pixels"].best.test_accuracy > 0.9
+    low, high = report.baselines["shuffled labels"].best.interval
+    assert low < 0.1 < high
+    assert list(report.baselines) == ["raw pixels", "shuffled labels"]
 
 
 def test_one_networks_features_are_held_at_a_time():
     held: list[weakref.ref[torch.Tensor]] = []
 
-    def read() -> Splits:
+    def read() -> FeatureSplits:
         assert all(features() is None for features in held)
         splits = easy()
         held.append(weakref.ref(splits.train.features))
         return splits
 
-    examine(read, {"one": read, "another": read}, protocol=QUICK, device=CPU)
+    probe_with_baselines(read, {"one": read, "another": read}, config=QUICK, device=CPU)
     assert len(held) == 3
 
 
-def test_evidence_is_json_and_back():
+def test_report_is_json_and_back():
     splits = easy()
-    evidence = examine(lambda: splits, {"the same": lambda: splits}, protocol=QUICK, device=CPU)
-    assert config.from_dict(Evidence, json.loads(json.dumps(evidence.to_dict()))) == evidence
+    report = probe_with_baselines(lambda: splits, {"the same": lambda: splits}, config=QUICK, device=CPU)
+    assert ProbeReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report

@@ -1,4 +1,4 @@
-"""Nearest neighbours are scikit-learn's, in blocks or at once, and cheap enough to ask for on the way."""
+"""k-NN equals scikit-learn's, in batches or at once."""
 
 from dataclasses import replace
 
@@ -8,14 +8,14 @@ import torch
 from sklearn.neighbors import KNeighborsClassifier
 
 from isopix.probe import knn
-from isopix.probe.feature_splits import Split, standardised
-from isopix.probe.features import extract, raw_pixels
-from isopix.probe.knn import Knn, neighbours, shares
+from isopix.probe.config import ProbeConfig
+from isopix.probe.feature_splits import FeatureSplit, standardize
+from isopix.probe.features import extract_features, raw_pixels
+from isopix.probe.knn import KnnProbe, class_votes, knn_accuracy
 from isopix.probe.probe import probe
-from isopix.probe.results import Protocol
 from tests.unit.probe.cases import CPU, backbone, clusters, cut, digits
 
-QUICK = Protocol(method=Knn(), resamples=200)
+QUICK = ProbeConfig(method=KnnProbe(), num_resamples=200)
 
 
 def theirs(points, labels, count):
@@ -24,54 +24,60 @@ def theirs(points, labels, count):
 
 
 @pytest.mark.parametrize("count", [1, 5, 200])
-def test_shares_and_answers_are_scikit_learns(count):
+def test_votes_and_predictions_are_scikit_learns(count):
     images, labels = digits()
-    layers = standardised(cut(extract(backbone(), images), labels, 900, 300))
-    for learnt, asked in zip(layers.train.features.double(), layers.test.features.double(), strict=True):
-        own = shares(asked, learnt, layers.train.labels, counts=[200, count], classes=10)[1]
-        reference = theirs(learnt, layers.train.labels, count)
-        np.testing.assert_allclose(own.numpy(), reference.predict_proba(asked.numpy()), atol=1e-9)
-        assert np.array_equal(own.argmax(-1).numpy(), reference.predict(asked.numpy()))
+    layers = standardize(cut(extract_features(backbone(), images), labels, 900, 300))
+    for points, queries in zip(layers.train.features.double(), layers.test.features.double(), strict=True):
+        own = class_votes(queries, points, layers.train.labels, neighbors_grid=[200, count], num_classes=10)[
+            1
+        ]
+        reference = theirs(points, layers.train.labels, count)
+        np.testing.assert_allclose(own.numpy(), reference.predict_proba(queries.numpy()), atol=1e-9)
+        assert np.array_equal(own.argmax(-1).numpy(), reference.predict(queries.numpy()))
 
 
-def test_blocks_change_nothing(monkeypatch):
+def test_the_batch_size_does_not_matter(monkeypatch):
     features, labels = clusters(300, 6, 3, spread=2.0)
-    points, asked = features[0, :200], features[0, 200:]
-    whole = shares(asked, points, labels[:200], counts=[20], classes=3)
-    monkeypatch.setattr(knn, "BLOCK", 7)
-    torch.testing.assert_close(shares(asked, points, labels[:200], counts=[20], classes=3), whole)
+    points, queries = features[0, :200], features[0, 200:]
+    whole = class_votes(queries, points, labels[:200], neighbors_grid=[20], num_classes=3)
+    monkeypatch.setattr(knn, "BATCH_SIZE", 7)
+    torch.testing.assert_close(
+        class_votes(queries, points, labels[:200], neighbors_grid=[20], num_classes=3), whole
+    )
 
 
-def test_the_number_is_chosen_on_validation_and_never_above_the_images():
+def test_the_number_is_selected_on_validation_and_never_above_the_images():
     splits = cut(*clusters(300, 6, 3, spread=2.0))
     record = probe(splits, QUICK, device=CPU)
     accuracies = {
-        count: probe(splits, replace(QUICK, method=Knn(neighbours=(count,))), device=CPU).score.validation
+        count: probe(
+            splits, replace(QUICK, method=KnnProbe(neighbors_grid=(count,))), device=CPU
+        ).best.val_accuracy
         for count in (10, 20, 50, 100, 120)
     }
     best = max(accuracies.values())
-    assert record.score.validation == best
-    assert record.score.neighbours == max(count for count in accuracies if accuracies[count] == best)
-    assert (record.score.strength, record.score.objective, record.warnings) == (None, None, ())
+    assert record.best.val_accuracy == best
+    assert record.best.neighbors == max(count for count in accuracies if accuracies[count] == best)
+    assert (record.best.l2, record.best.objective, record.warnings) == (None, None, ())
 
 
-def test_neighbours_on_the_way_are_those_of_the_probe():
+def test_knn_accuracy_is_that_of_the_probe():
     images, labels = digits()
     features = torch.cat([raw_pixels(images)[..., :64], raw_pixels(images)[..., 64:128]])
     splits = cut(features, labels, 300, 100)
-    found = neighbours(splits.train, splits.test, count=20)
-    record = probe(splits, replace(QUICK, method=Knn(neighbours=(20,))), device=CPU)
-    assert found == [score.test for score in record.layers]
+    found = knn_accuracy(splits.train, splits.test, num_neighbors=20)
+    record = probe(splits, replace(QUICK, method=KnnProbe(neighbors_grid=(20,))), device=CPU)
+    assert found == [score.test_accuracy for score in record.layers]
 
 
-def test_neighbours_of_few_images_and_classes_far_apart():
-    learnt = Split(torch.eye(3)[None], torch.tensor([7, 0, 7]))
-    asked = Split(torch.eye(3)[None, :2], torch.tensor([7, 0]))
-    assert neighbours(learnt, asked, count=1) == [1.0]
-    assert neighbours(learnt, asked, count=20) == [1.0]
+def test_few_images_and_labels_with_gaps():
+    train = FeatureSplit(torch.eye(3)[None], torch.tensor([7, 0, 7]))
+    queries = FeatureSplit(torch.eye(3)[None, :2], torch.tensor([7, 0]))
+    assert knn_accuracy(train, queries, num_neighbors=1) == [1.0]
+    assert knn_accuracy(train, queries, num_neighbors=20) == [1.0]
 
 
-@pytest.mark.parametrize("wrong", [{"neighbours": ()}, {"neighbours": (0,)}, {"temperature": 0.0}])
-def test_settings_that_cannot_be_are_refused(wrong):
+@pytest.mark.parametrize("wrong", [{"neighbors_grid": ()}, {"neighbors_grid": (0,)}, {"temperature": 0.0}])
+def test_invalid_settings_are_refused(wrong):
     with pytest.raises(ValueError, match=f"^{next(iter(wrong))} .* must be"):
-        Knn(**wrong)
+        KnnProbe(**wrong)

@@ -1,4 +1,4 @@
-"""L-BFGS finds the minimum of each function of a batch, and says when it did not."""
+"""L-BFGS finds the minimum of each function of a batch, and reports where it did not."""
 
 import pytest
 import torch
@@ -26,37 +26,39 @@ def small(values, gradients, members):
     return gradients.norm(dim=-1) <= 1e-8
 
 
-def minimise(function, start, limit=200):
-    return lbfgs.minimise(function, start, curvature=torch.ones_like(start), stop=small, limit=limit)
+def minimize(function, start, max_iterations=200):
+    return lbfgs.minimize(
+        function, start, curvature=torch.ones_like(start), stop=small, max_iterations=max_iterations
+    )
 
 
 def test_every_bowl_ends_at_its_own_bottom():
-    found = minimise(bowls, torch.zeros_like(TARGETS))
-    assert found.met.all()
+    found = minimize(bowls, torch.zeros_like(TARGETS))
+    assert found.converged.all()
     torch.testing.assert_close(found.state.points, TARGETS)
 
 
 def test_a_bowl_that_starts_at_its_bottom_takes_no_step():
-    assert minimise(bowls, torch.zeros_like(TARGETS)).steps[2] == 0
+    assert minimize(bowls, torch.zeros_like(TARGETS)).iterations[2] == 0
 
 
-def test_the_true_curvature_needs_one_step():
-    found = lbfgs.minimise(bowls, torch.zeros_like(TARGETS), curvature=CURVES, stop=small, limit=200)
-    assert found.steps.tolist() == [1, 1, 0]
+def test_the_exact_curvature_needs_one_step():
+    found = lbfgs.minimize(bowls, torch.zeros_like(TARGETS), curvature=CURVES, stop=small, max_iterations=200)
+    assert found.iterations.tolist() == [1, 1, 0]
 
 
-def test_bent_valleys_are_followed_to_their_end():
+def test_curved_valleys_are_followed_to_their_end():
     starts = torch.tensor([[-1.2, 1.0], [2.0, -3.0], [0.0, 0.0], [30.0, 30.0]], dtype=torch.float64)
-    found = minimise(valleys, starts)
-    assert found.met.all()
+    found = minimize(valleys, starts)
+    assert found.converged.all()
     torch.testing.assert_close(found.state.points, torch.ones_like(starts))
 
 
-def test_a_problem_goes_its_own_way_in_any_company():
+def test_a_problem_does_not_depend_on_its_batch():
     starts = torch.tensor([[-1.2, 1.0], [2.0, -3.0], [30.0, 30.0]], dtype=torch.float64)
-    together = minimise(valleys, starts)
-    alone = [minimise(valleys, start[None]) for start in starts]
-    assert together.steps.tolist() == [each.steps.item() for each in alone]
+    together = minimize(valleys, starts)
+    alone = [minimize(valleys, start[None]) for start in starts]
+    assert together.iterations.tolist() == [each.iterations.item() for each in alone]
     assert torch.equal(together.state.points, torch.cat([each.state.points for each in alone]))
 
 
@@ -67,22 +69,22 @@ def test_finished_problems_are_not_evaluated_again():
         members_seen.extend(members.tolist())
         return valleys(points, members)
 
-    found = minimise(counted, torch.tensor([[1.0, 1.0], [-1.2, 1.0]], dtype=torch.float64))
+    found = minimize(counted, torch.tensor([[1.0, 1.0], [-1.2, 1.0]], dtype=torch.float64))
     assert members_seen.count(0) == 1
-    assert members_seen.count(1) > found.steps[1] > 10
+    assert members_seen.count(1) > found.iterations[1] > 10
 
 
-@pytest.mark.parametrize("limit", [0, 3])
-def test_a_search_cut_short_says_so(limit):
-    found = minimise(valleys, torch.tensor([[-1.2, 1.0]], dtype=torch.float64), limit=limit)
-    assert (found.met.item(), found.steps.item()) == (False, limit)
+@pytest.mark.parametrize("max_iterations", [0, 3])
+def test_an_interrupted_fit_is_not_converged(max_iterations):
+    found = minimize(valleys, torch.tensor([[-1.2, 1.0]], dtype=torch.float64), max_iterations=max_iterations)
+    assert (found.converged.item(), found.iterations.item()) == (False, max_iterations)
 
 
-def test_a_function_without_a_way_down_is_given_up():
+def test_a_wrong_gradient_is_given_up():
     def liar(points, members):
         values, gradients = bowls(points, members)
         return values, -gradients
 
-    found = minimise(liar, torch.zeros_like(TARGETS))
-    assert found.met.tolist() == [False, False, True]
-    assert found.steps.tolist() == [1, 1, 0]
+    found = minimize(liar, torch.zeros_like(TARGETS))
+    assert found.converged.tolist() == [False, False, True]
+    assert found.iterations.tolist() == [1, 1, 0]

@@ -13,7 +13,8 @@ from isopix.codecs.nearest_color import FIXED_POINT_SCALE
 from isopix.core.config import to_dict
 from isopix.model.heads import Regression
 from isopix.model.stems import Patches
-from isopix.probe.results import Evidence, LayerScore, Protocol, Record
+from isopix.probe.config import ProbeConfig
+from isopix.probe.results import LayerScore, ProbeReport, ProbeResult
 from isopix.recipes import tiny
 from isopix.recipes.recipe import Recipe
 from isopix.storage import checkpoint
@@ -23,17 +24,17 @@ GRAYS = 17
 
 
 def score(layer: int, test: float, half: float = 0.02) -> LayerScore:
-    return LayerScore(layer, 0.1, test, test, test - half, test + half, 1.0, 1e-7, 20)
+    return LayerScore(layer, 0.1, test, test, (test - half, test + half), 1.0, 1e-7, 20)
 
 
-def record(accuracies: Sequence[float], half: float = 0.02) -> Record:
+def record(accuracies: Sequence[float], half: float = 0.02) -> ProbeResult:
     best = max(range(len(accuracies)), key=lambda layer: accuracies[layer])
-    return Record(
+    return ProbeResult(
         layers=tuple(score(layer, test, half) for layer, test in enumerate(accuracies)),
-        best=best,
-        classes=10,
-        majority=0.1,
-        images={"train": 1437, "validation": 180, "test": 180},
+        best_index=best,
+        num_classes=10,
+        majority_accuracy=0.1,
+        num_images={"train": 1437, "validation": 180, "test": 180},
         warnings=(),
     )
 
@@ -43,13 +44,13 @@ def evidence(
     untrained: Sequence[float] = (0.3, 0.2, 0.2),
     pixels: float = 0.4,
     half: float = 0.02,
-) -> Evidence:
-    controls = {
+) -> ProbeReport:
+    baselines = {
         "raw pixels": record([pixels], half),
         "untrained": record(untrained, half),
         "shuffled labels": record([0.1], half),
     }
-    return Evidence(Protocol(), record(trained, half), controls)
+    return ProbeReport(ProbeConfig(), record(trained, half), baselines)
 
 
 def records() -> list[dict[str, Any]]:
@@ -90,7 +91,7 @@ def bare(path: Path, recipe: Recipe | None = None) -> RunFolder:
     return run
 
 
-def whole(path: Path, recipe: Recipe | None = None, found: Evidence | None = None) -> RunFolder:
+def whole(path: Path, recipe: Recipe | None = None, found: ProbeReport | None = None) -> RunFolder:
     """A run with every file."""
     recipe = recipe or tiny.digits()
     run = bare(path, recipe)
@@ -109,7 +110,7 @@ def whole(path: Path, recipe: Recipe | None = None, found: Evidence | None = Non
     return run
 
 
-def probe(run: RunFolder, found: Evidence, name: str = "probe", **facts: Any) -> None:
+def probe(run: RunFolder, found: ProbeReport, name: str = "probe", **facts: Any) -> None:
     values = {"step": 100, "data": "digits", "command": ["isopix", "probe", "a"], **found.to_dict(), **facts}
     (run.probes / f"{name}.json").write_text(json.dumps(values))
 

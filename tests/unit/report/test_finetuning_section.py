@@ -10,7 +10,7 @@ from scipy.stats import binomtest
 
 from isopix.core.config import to_dict
 from isopix.finetune.classifier import Classify
-from isopix.finetune.metrics import judge
+from isopix.finetune.metrics import evaluate_predictions
 from isopix.recipes import tiny
 from isopix.report import page
 from isopix.report.baselines import baseline_rows
@@ -109,7 +109,7 @@ def test_the_page_says_how_many_steps_a_refit_has(tmp_path: Path) -> None:
 def test_evaluations_are_a_table(tmp_path: Path) -> None:
     run = fine_tuned(tmp_path / "ft")
     assert "mean probability" not in page.build([run])
-    verdict = judge(torch.eye(7)[None].expand(3, -1, -1).contiguous(), torch.arange(7), seed=0)
+    verdict = evaluate_predictions(torch.eye(7)[None].expand(3, -1, -1).contiguous(), torch.arange(7), seed=0)
     run.evaluations.mkdir()
     for masks, name in ((3, "a"), (0, "b")):
         facts = {"step": 100, "data": f"set {name}", "masks": masks, "command": ["isopix", "evaluate", name]}

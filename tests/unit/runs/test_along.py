@@ -10,8 +10,8 @@ import torch
 
 from isopix.data.dataset import load_dataset
 from isopix.objectives.network import Network
-from isopix.probe.features import extract
-from isopix.probe.probe import Split, Splits
+from isopix.probe.feature_splits import FeatureSplit, FeatureSplits
+from isopix.probe.features import extract_features
 from isopix.probe.probe import probe as fit
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
@@ -55,7 +55,7 @@ def files(folder: RunFolder) -> dict[str, str]:
 @pytest.fixture(scope="module", autouse=True)
 def _quick_fits() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(along, "PROTOCOL", replace(along.PROTOCOL, strengths=(0.1, 1.0), resamples=10))
+        patch.setattr(along, "PROBE", replace(along.PROBE, l2_grid=(0.1, 1.0), num_resamples=10))
         yield
 
 
@@ -116,15 +116,18 @@ def test_the_accuracy_is_that_of_the_networks_features_on_the_images_that_it_say
         "validation": (data.validation.images[:45], data.validation.labels[:45]),
         "test": (data.validation.images[45:90], data.validation.labels[45:90]),
     }
-    splits = Splits(
-        **{name: Split(extract(network.backbone, images), labels) for name, (images, labels) in parts.items()}
+    splits = FeatureSplits(
+        **{
+            name: FeatureSplit(extract_features(network.backbone, images), labels)
+            for name, (images, labels) in parts.items()
+        }
     )
-    found = fit(splits, along.PROTOCOL, device=CPU)
+    found = fit(splits, along.PROBE, device=CPU)
     last = records(probed, "probe")[-1]
-    assert (last["layer"], last["images"]) == (found.best, 45)
-    assert last["accuracy"] == pytest.approx(found.score.test)
+    assert (last["layer"], last["images"]) == (found.best_index, 45)
+    assert last["accuracy"] == pytest.approx(found.best.test_accuracy)
     kept = json.loads(files(probed)["step-00000012.json"])
-    assert [score["accuracy"] for score in kept["layers"]] == [score.test for score in found.layers]
+    assert [score["accuracy"] for score in kept["layers"]] == [score.test_accuracy for score in found.layers]
 
 
 def test_the_test_images_are_not_looked_at(
@@ -134,9 +137,9 @@ def test_the_test_images_are_not_looked_at(
 
     def spy(backbone, images, **settings):
         seen.append(images)
-        return extract(backbone, images, **settings)
+        return extract_features(backbone, images, **settings)
 
-    monkeypatch.setattr(along, "extract", spy)
+    monkeypatch.setattr(along, "extract_features", spy)
     data = load_dataset(RECIPE.data, seed=RECIPE.train.seed)
     network = load(probed.path, device=CPU).network
     along.probe(RunFolder.create(tmp_path / "run"), 3, network, data, precision="fp32")
@@ -148,7 +151,9 @@ def test_the_network_is_left_as_it_was(
     probed: RunFolder, tmp_path: Path, training: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     modes = []
-    monkeypatch.setattr(along, "extract", lambda *given, **settings: modes.append(network.training) or fail())
+    monkeypatch.setattr(
+        along, "extract_features", lambda *given, **settings: modes.append(network.training) or fail()
+    )
     network: Network = load(probed.path, device=CPU).network.train(training)
     data = load_dataset(RECIPE.data, seed=RECIPE.train.seed)
     told = along.probe(RunFolder.create(tmp_path / "run"), 3, network, data, precision="fp32")

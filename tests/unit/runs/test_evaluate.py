@@ -10,7 +10,7 @@ import torch
 from isopix.core.random import generator
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.probe.features import draw_masks
-from isopix.probe.results import Ensemble
+from isopix.probe.results import EnsembleAccuracy
 from isopix.recipes import registry
 from isopix.runs import evaluate as evaluating
 from isopix.runs.evaluate import Tuned, answers, evaluate, load_tuned, usual_masks
@@ -44,7 +44,7 @@ def data() -> ImageDataset:
     return load_dataset(DataConfig(source="digits", rows=8, cols=8, limit=150))
 
 
-def verdict(run: Path, data: ImageDataset, masks: int, seed: int = 0) -> evaluating.Verdict:
+def verdict(run: Path, data: ImageDataset, masks: int, seed: int = 0) -> evaluating.ClassificationMetrics:
     return evaluate(load_tuned(run, device=CPU), data, masks=masks, seed=seed, precision="fp32")
 
 
@@ -52,9 +52,9 @@ def test_an_autoregressive_run_is_judged_as_its_own_log_has_it(causal: Path, dat
     [tested] = [each for each in log.read_log(causal / "log.jsonl") if each.get("split") == "test"]
     found = verdict(causal, data, 0)
     assert load_tuned(causal, device=CPU).loaded.step == tested["best_step"]
-    assert found.images == tested["images"]
+    assert found.num_images == tested["images"]
     assert found.accuracy == pytest.approx(tested["accuracy"])
-    assert found.class_nats == pytest.approx(tested["class_nats"], rel=1e-5)
+    assert found.cross_entropy == pytest.approx(tested["class_nats"], rel=1e-5)
     assert tested["best_step"] > 0
 
 
@@ -65,7 +65,7 @@ def test_one_mask_is_the_single_prediction(masked: Path, data: ImageDataset) -> 
     with torch.no_grad():
         right = made.classifier.answer(images, hidden).argmax(-1) == data.test.labels
     assert found.accuracy == right.double().mean().item()
-    assert found.ensemble == Ensemble(found.accuracy, found.accuracy)
+    assert found.ensemble == EnsembleAccuracy(found.accuracy, found.accuracy)
 
 
 def seen_masks(
@@ -102,7 +102,7 @@ def test_several_masks_are_the_vote_of_each_alone(masked: Path, data: ImageDatas
         hidden = draw_masks(made.classifier.network, images, seed=0, purpose=f"evaluate.mask.{number}")
         logits = answers(made.classifier, images, hidden, precision="fp32")
         alone.append((logits.argmax(-1) == data.test.labels).double().mean().item())
-    assert found.ensemble.single == pytest.approx(sum(alone) / 4)
+    assert found.ensemble.single_mask == pytest.approx(sum(alone) / 4)
     assert found == verdict(masked, data, 4)
 
 
@@ -136,7 +136,7 @@ def test_the_answers_do_not_depend_on_how_many_are_read_at_once(
     made = load_tuned(masked, device=CPU).classifier
     hidden = torch.rand(150, 64, 1, generator=generator(0, "test")) < 0.15
     whole = answers(made, data.test.images, hidden, precision="fp32")
-    monkeypatch.setattr(evaluating, "images_a_pass", lambda backbone: 7)
+    monkeypatch.setattr(evaluating, "eval_batch_size", lambda backbone: 7)
     counts: list[int] = []
     parts = answers(made, data.test.images, hidden, precision="fp32", progress=counts.append)
     torch.testing.assert_close(parts, whole)
@@ -179,6 +179,6 @@ def test_other_images_of_the_same_classes_are_judged(causal: Path, tmp_path: Pat
     pixels = draw.integers(0, 255, (40, 12, 12, 3)).astype(np.uint8)
     np.savez(tmp_path / "set.npz", x_train=pixels, y_train=labels, x_test=pixels[:30], y_test=labels[:30])
     other = load_dataset(DataConfig(source=str(tmp_path / "set.npz"), rows=8, cols=8))
-    assert verdict(causal, other, 0).images == 30
+    assert verdict(causal, other, 0).num_images == 30
     with pytest.raises(ValueError, match="data set 'set' has no test images to be judged on"):
         verdict(causal, replace(other, test=other.test.first(0)), 0)

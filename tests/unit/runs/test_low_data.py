@@ -1,4 +1,4 @@
-"""Few labels of a run: the same subsets for features and for fine-tuning, none of them a test image."""
+"""Low-data evaluation of a run: the same subsets for probes and for fine-tuning, without test images."""
 
 import shutil
 from pathlib import Path
@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from isopix.data.dataset import load_dataset
-from isopix.probe.results import Protocol
+from isopix.probe.config import LowDataProtocol, ProbeConfig
 from isopix.recipes import registry
 from isopix.runs.load import Loaded, load
-from isopix.runs.low_data import Question, Tuning, by_features, by_finetuning, tuning
+from isopix.runs.low_data import FineTuneJob, finetune_job, finetune_low_data, probe_low_data
 from isopix.runs.pretrain import Watch, start
 from isopix.storage import checkpoint
 from isopix.storage.atomic import read_json
@@ -26,8 +26,8 @@ WORDS = [
     "num_test_images=30",
     "evaluate_images=30",
 ]
-QUESTION = Question((1, 3), 2)
-QUICK = Protocol(strengths=(0.1,), weaker=(), resamples=10)
+PROTOCOL = LowDataProtocol((1, 3), 2)
+QUICK = ProbeConfig(l2_grid=(0.1,), l2_extra=(), num_resamples=10)
 
 
 @pytest.fixture(scope="module")
@@ -44,9 +44,9 @@ def loaded(run: Path) -> Loaded:
     return found
 
 
-def tuned(run: Path, loaded: Loaded, out: Path, *words: str) -> Tuning:
+def job_of(run: Path, loaded: Loaded, out: Path, *words: str) -> FineTuneJob:
     settings = ("steps=1", "data.augment=none", *words)
-    return tuning(run, settings, images=loaded.recipe.data, tested=180, out=out, device=CPU)
+    return finetune_job(run, settings, images=loaded.recipe.data, num_test_images=180, out=out, device=CPU)
 
 
 def folder_of(out: Path, labels: int, subset: int) -> Path:
@@ -57,29 +57,31 @@ def folder_of(out: Path, labels: int, subset: int) -> Path:
 def test_each_source_of_features_has_each_number_of_labels(loaded: Loaded) -> None:
     data = load_dataset(loaded.recipe.data, seed=loaded.recipe.train.seed)
     shares: list[float] = []
-    found = by_features(loaded, data, QUESTION, precision="fp32", protocol=QUICK, progress=shares.append)
+    found = probe_low_data(loaded, data, PROTOCOL, precision="fp32", config=QUICK, progress=shares.append)
     assert list(found) == ["trained", "untrained", "raw pixels"]
     for each in found.values():
-        assert [(few.labels, few.images, len(few.errors)) for few in each] == [(1, 10, 2), (3, 30, 2)]
+        assert [
+            (result.labels_per_class, result.num_train_images, len(result.errors)) for result in each
+        ] == [(1, 10, 2), (3, 30, 2)]
     assert shares == sorted(shares)
     assert shares[-1] == 1
 
 
 def test_fine_tuning_learns_from_the_same_subsets(run: Path, loaded: Loaded, tmp_path: Path) -> None:
     data = load_dataset(loaded.recipe.data, seed=loaded.recipe.train.seed)
-    draws = QUESTION.draws(data.train.labels, loaded.recipe.train.seed)
-    how = tuned(run, loaded, tmp_path)
+    subsets = PROTOCOL.subsets(data.train.labels, loaded.recipe.train.seed)
+    job = job_of(run, loaded, tmp_path)
     records = []
-    [one, three] = by_finetuning(how, QUESTION, Watch(records.append))
-    assert (one.images, three.images) == (10, 30)
-    assert one.tested == len(data.test) == 180
-    for count, drawn in draws.items():
+    [one, three] = finetune_low_data(job, PROTOCOL, Watch(records.append))
+    assert (one.num_train_images, three.num_train_images) == (10, 30)
+    assert one.num_test_images == len(data.test) == 180
+    for count, drawn in subsets.items():
         for number, index in enumerate(drawn):
             recipe = load(folder_of(tmp_path, count, number), device=CPU).recipe
             subset = load_dataset(recipe.data, seed=recipe.train.seed).train
             assert torch.equal(subset.images, data.train.images[index])
     tested = len(records)
-    assert by_finetuning(how, QUESTION, Watch(records.append)) == [one, three]
+    assert finetune_low_data(job, PROTOCOL, Watch(records.append)) == [one, three]
     assert not [each for each in records[tested:] if each["kind"] != "note"], "what is there is read"
     kept = read_json(folder_of(tmp_path, 1, 0) / "environment.json")["pretrained"]
     assert kept == {"run": str(run), "step": 2}
@@ -88,20 +90,20 @@ def test_fine_tuning_learns_from_the_same_subsets(run: Path, loaded: Loaded, tmp
 def test_runs_of_other_settings_or_of_another_step_are_not_taken_for_these(
     run: Path, loaded: Loaded, tmp_path: Path
 ) -> None:
-    one = Question((1,), 1)
-    how = tuned(run, loaded, tmp_path)
-    by_finetuning(how, one, Watch())
+    one = LowDataProtocol((1,), 1)
+    job = job_of(run, loaded, tmp_path)
+    finetune_low_data(job, one, Watch())
     for other in (
-        tuned(run, loaded, tmp_path, "batch_size=4"),
-        how._replace(origin=how.origin._replace(facts={"pretrained": {"run": str(run), "step": 1}})),
+        job_of(run, loaded, tmp_path, "batch_size=4"),
+        job._replace(origin=job.origin._replace(facts={"pretrained": {"run": str(run), "step": 1}})),
     ):
         before = set(tmp_path.iterdir())
-        by_finetuning(other, one, Watch())
+        finetune_low_data(other, one, Watch())
         assert len(set(tmp_path.iterdir()) - before) == 1
 
 
 def test_every_subset_starts_from_the_weights_of_the_run(run: Path, loaded: Loaded, tmp_path: Path) -> None:
-    by_finetuning(tuned(run, loaded, tmp_path, "lr=0.1"), QUESTION, Watch())
+    finetune_low_data(job_of(run, loaded, tmp_path, "lr=0.1"), PROTOCOL, Watch())
     weights = loaded.network.tensors()
     for folder in tmp_path.iterdir():
         first = checkpoint.load_checkpoint(folder / "checkpoints/step-00000000").tensors["model"]
@@ -115,11 +117,11 @@ def test_every_subset_starts_from_the_weights_of_the_run(run: Path, loaded: Load
         ("layer=2", "classify.layer 2 does not exist"),
     ],
 )
-def test_settings_that_cannot_be_are_refused_before_anything_is_read(
+def test_invalid_settings_are_refused_before_anything_is_read(
     run: Path, loaded: Loaded, tmp_path: Path, word: str, message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
-        tuned(run, loaded, tmp_path, word)
+        job_of(run, loaded, tmp_path, word)
 
 
 @pytest.mark.parametrize(
@@ -133,32 +135,32 @@ def test_settings_that_cannot_be_are_refused_before_anything_is_read(
     ],
 )
 def test_the_images_are_those_that_are_probed(run: Path, loaded: Loaded, tmp_path: Path, word: str) -> None:
-    with pytest.raises(ValueError, match="cannot be set here: fine-tuning is judged on the images"):
-        tuned(run, loaded, tmp_path, word)
+    with pytest.raises(ValueError, match="cannot be set here: fine-tuning uses the images"):
+        job_of(run, loaded, tmp_path, word)
 
 
 @pytest.mark.parametrize(
-    ("question", "message"),
+    ("protocol", "message"),
     [
-        (Question((0,), 2), "allowed: numbers from 1 on"),
-        (Question((), 2), "allowed: numbers from 1 on"),
-        (Question((4,), 0), "allowed: numbers from 1 on"),
-        (Question((4, 4), 1), "allowed: each number once"),
-        (Question((100,), 1), "100 images of each class asked for; class 0 has"),
+        (LowDataProtocol((0,), 2), "allowed: numbers of at least 1"),
+        (LowDataProtocol((), 2), "allowed: numbers of at least 1"),
+        (LowDataProtocol((4,), 0), "allowed: numbers of at least 1"),
+        (LowDataProtocol((4, 4), 1), "allowed: each number once"),
+        (LowDataProtocol((100,), 1), "100 images of each class asked for; class 0 has"),
     ],
 )
-def test_impossible_questions_are_refused(loaded: Loaded, question: Question, message: str) -> None:
+def test_impossible_protocols_are_refused(loaded: Loaded, protocol: LowDataProtocol, message: str) -> None:
     data = load_dataset(loaded.recipe.data, seed=loaded.recipe.train.seed)
     with pytest.raises(ValueError, match=message):
-        by_features(loaded, data, question, precision="fp32", protocol=Protocol())
+        probe_low_data(loaded, data, protocol, precision="fp32", config=ProbeConfig())
 
 
-def test_what_a_kill_left_before_the_first_checkpoint_is_no_obstacle(
+def test_a_run_interrupted_before_the_first_checkpoint_is_replaced(
     run: Path, loaded: Loaded, tmp_path: Path
 ) -> None:
-    how = tuned(run, loaded, tmp_path)
-    [one] = by_finetuning(how, Question((1,), 1), Watch())
+    job = job_of(run, loaded, tmp_path)
+    [one] = finetune_low_data(job, LowDataProtocol((1,), 1), Watch())
     folder = folder_of(tmp_path, 1, 0)
     shutil.rmtree(folder)
     RunFolder.create(folder)
-    assert by_finetuning(how, Question((1,), 1), Watch()) == [one]
+    assert finetune_low_data(job, LowDataProtocol((1,), 1), Watch()) == [one]

@@ -4,16 +4,18 @@ import pytest
 import torch
 
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
-from isopix.probe.features import blocks, raw_pixels
-from isopix.probe.probe import Split, Splits, probe
-from isopix.probe.results import Evidence, Protocol
+from isopix.probe import feature_extraction
+from isopix.probe.config import ProbeConfig
+from isopix.probe.feature_splits import FeatureSplit, FeatureSplits
+from isopix.probe.features import iter_features, raw_pixels
+from isopix.probe.probe import probe
+from isopix.probe.results import ProbeReport
 from isopix.recipes import registry
-from isopix.runs import feature_extraction
-from isopix.runs import probe as probe_run
 from isopix.runs.load import Loaded
+from isopix.runs.probe import probe_run
 
 CPU = torch.device("cpu")
-QUICK = Protocol(strengths=(0.1,), weaker=(), resamples=5)
+QUICK = ProbeConfig(l2_grid=(0.1,), l2_extra=(), num_resamples=5)
 RECIPE = registry.resolve("igpt.digits", assignments=["depth=1", "width=16", "seed=5"]).recipe
 
 
@@ -33,39 +35,39 @@ def loaded(*, trained: bool) -> Loaded:
     return Loaded(RECIPE, network.eval(), 7, [], {})
 
 
-def evidence(network: Loaded, data: ImageDataset, protocol: Protocol = QUICK) -> Evidence:
-    return probe_run.evidence(network, data, precision="fp32", protocol=protocol)
+def report(network: Loaded, data: ImageDataset, config: ProbeConfig = QUICK) -> ProbeReport:
+    return probe_run(network, data, precision="fp32", config=config)
 
 
-def test_the_untrained_control_is_the_network_as_it_was_built(data: ImageDataset) -> None:
-    found = evidence(loaded(trained=True), data)
-    assert found.controls["untrained"] == evidence(loaded(trained=False), data).network
-    assert found.controls["untrained"] != found.network
+def test_the_untrained_baseline_is_the_network_as_it_was_built(data: ImageDataset) -> None:
+    found = report(loaded(trained=True), data)
+    assert found.baselines["untrained"] == report(loaded(trained=False), data).network
+    assert found.baselines["untrained"] != found.network
 
 
-def test_the_raw_pixels_control_is_a_probe_of_the_pixels(data: ImageDataset) -> None:
+def test_the_raw_pixels_baseline_is_a_probe_of_the_pixels(data: ImageDataset) -> None:
     parts = [data.train, data.validation, data.test]
-    pixels = Splits(*(Split(raw_pixels(part.images), part.labels) for part in parts))
+    pixels = FeatureSplits(*(FeatureSplit(raw_pixels(part.images), part.labels) for part in parts))
     expected = probe(pixels, QUICK, device=CPU)
-    assert evidence(loaded(trained=True), data).controls["raw pixels"] == expected
+    assert report(loaded(trained=True), data).baselines["raw pixels"] == expected
 
 
-def test_without_validation_images_nothing_is_chosen_by_those_of_the_test(data: ImageDataset) -> None:
+def test_without_validation_images_nothing_is_selected_on_test(data: ImageDataset) -> None:
     bare = replace(data, validation=data.validation.first(0))
     with pytest.raises(ValueError, match=r"^a layer is chosen by validation images, and dataset 'digits'"):
-        evidence(loaded(trained=True), bare)
+        report(loaded(trained=True), bare)
 
 
-def test_stream_pool_and_precision_reach_every_reading(
+def test_features_pool_and_precision_reach_every_extraction(
     data: ImageDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
 
     def spy(backbone, images, **options):
-        asked.append((options["stream"], options["pool"], options["precision"]))
-        return blocks(backbone, images, **options)
+        asked.append((options["features"], options["pool"], options["precision"]))
+        return iter_features(backbone, images, **options)
 
-    monkeypatch.setattr(feature_extraction, "blocks", spy)
-    protocol = Protocol(stream="h", pool="max", strengths=(0.1,), weaker=(), resamples=5)
-    probe_run.evidence(loaded(trained=True), data, precision="bf16", protocol=protocol)
-    assert asked == [("h", "max", "bf16")] * 6  # three splits of the network, three of the untrained
+    monkeypatch.setattr(feature_extraction, "iter_features", spy)
+    config = ProbeConfig(features="residual", pool="max", l2_grid=(0.1,), l2_extra=(), num_resamples=5)
+    probe_run(loaded(trained=True), data, precision="bf16", config=config)
+    assert asked == [("residual", "max", "bf16")] * 6  # three splits of the network, three of the untrained

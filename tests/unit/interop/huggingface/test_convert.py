@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from isopix.interop.huggingface import convert as huggingface
-from isopix.interop.huggingface.convert import read, unshifted, write
+from isopix.interop.huggingface.convert import read, write
 from isopix.interop.name_tables import HUGGING_FACE, rows
-from isopix.model.masking import whole
 from tests.unit.data.refusal import refusal
 from tests.unit.interop import models
 from tests.unit.interop.models import change_json, change_weights, folder, load_file, network, revived
@@ -153,18 +152,3 @@ def test_every_row_of_the_table_is_read_and_written_back() -> None:
     for row in rows(HUGGING_FACE, 2):
         back = row.read(tuple(theirs[name] for name in row.theirs))
         assert all(torch.equal(ours[name], tensor) for name, tensor in zip(row.ours, back, strict=True))
-
-
-def test_the_unshifted_network_shares_its_weights_and_lacks_the_shift() -> None:
-    net = network()
-    images = net.codec.decode(models.codes(net)[..., None])
-    plain = unshifted(net.backbone)
-    assert {id(p) for p in plain.parameters()} == {id(p) for p in net.parameters()} - {
-        id(net.backbone.masking.start),
-        id(net.head.project.weight),
-    }
-    assert torch.equal(plain.enter(images), net.backbone.positions(whole(net.backbone.stem(images))))
-
-
-def test_a_masked_network_has_no_shift_to_leave_out() -> None:
-    assert "not shifted" in refusal(unshifted, network(name="igpt.digits_bert").backbone)
