@@ -22,8 +22,8 @@ from isopix.core.random import generator
 from isopix.recipes import registry
 from isopix.recipes.cost import of_recipe
 from isopix.train.optim import Adam
-from isopix.train.tasks import Pretraining
-from isopix.train.train_step import Stepper
+from isopix.train.tasks import PretrainTask
+from isopix.train.train_step import TrainStep
 
 
 def main() -> None:
@@ -50,8 +50,8 @@ def main() -> None:
     theirs = peer.twin(network)
     if options.compile:
         theirs = torch.compile(theirs)
-    stepper = Stepper(
-        Pretraining(network), Adam(), accumulate=1, precision=options.precision, compiled=options.compile
+    stepper = TrainStep(
+        PretrainTask(network), Adam(), accumulate=1, precision=options.precision, compiled=options.compile
     )
     optimizer = Adam().build(theirs.parameters())
     ids, answers = peer.shifted(network, images), codec.encode(images)[..., 0]
@@ -59,7 +59,7 @@ def main() -> None:
 
     def ours_step() -> None:
         problem = network.prepare(images, generator(0, "bench"))
-        loss = stepper.advance(problem, step=1, factor=1.0)
+        loss = stepper(problem, step=1, lr_factor=1.0)
         losses.setdefault("isopix", float(loss))
 
     def their_step() -> None:

@@ -20,15 +20,9 @@ class Point(NamedTuple):
 
 def points(records: Iterable[Mapping[str, Any]]) -> list[Point]:
     """The steps at which a run's log has both a validation loss of codes and a probe, in order."""
-    losses: dict[int, float] = {}
-    found: dict[int, Point] = {}
-    for record in records:
-        step = record["step"]
-        if record.get("split") == "validation" and "loss_nats" in record:
-            losses[step] = record["loss_nats"]
-        elif record["kind"] == "probe" and step in losses:
-            found[step] = Point(step, losses[step], *(record[name] for name in ("accuracy", "low", "high")))
-    return [found[step] for step in sorted(found)]
+    names = ("step", "loss_nats", "probe_accuracy", "probe_low", "probe_high")
+    found = [Point(*map(record.__getitem__, names)) for record in records if set(names) <= record.keys()]
+    return sorted(found)
 
 
 def correlation(line: Sequence[Point]) -> Correlation | None:

@@ -11,8 +11,8 @@ from isopix.core import device as devices
 from isopix.core.device import Precision
 from isopix.data.dataset import digest
 from isopix.finetune.metrics import Verdict
-from isopix.runs.evaluate import evaluate as judged
-from isopix.runs.evaluate import load_tuned, refuse_masks, usual_masks
+from isopix.runs.evaluate import check_masks, default_masks, load_finetuned
+from isopix.runs.evaluate import evaluate_finetuned as judged
 from isopix.storage.atomic import write_json
 from isopix.storage.provenance import record, tag
 from isopix.storage.run_folder import RunFolder
@@ -43,15 +43,15 @@ def evaluate(
     data
         Other labelled images of the same classes: a folder, an .npz file, Parquet, or a name.
     masks
-        Masks that each image is read under; 0 hides nothing; without it as the run's classify.masked says.
+        Masks that each image is read under; 0 hides nothing; default: the run's finetune.mask_at_eval.
     precision
         Of the network's arithmetic; the run's own without it.
     """
-    folder, tuned = RunFolder.open(run), load_tuned(run, device=devices.pick(device))
-    for reason in tuned.loaded.passed_over:
+    folder, tuned = RunFolder.open(run), load_finetuned(run, device=devices.pick(device))
+    for reason in tuned.loaded.damaged:
         warn(f"passed over: {reason}")
-    masks = usual_masks(tuned) if masks is None else masks
-    refuse_masks(tuned, masks)
+    masks = default_masks(tuned) if masks is None else masks
+    check_masks(tuned, masks)
     images = images_for(tuned.loaded, data, limit)
     with counting("test images", len(images.test) * max(1, masks)) as done:
         found = judged(

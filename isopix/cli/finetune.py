@@ -11,13 +11,13 @@ from isopix.cli.console import Board, Device, Json, Limit, OwnSeed, SettingsFile
 from isopix.cli.run_display import Again, conclude, going_on, watching
 from isopix.core import device as devices
 from isopix.core.command_line import command
-from isopix.runs.finetune import begin
-from isopix.runs.pretrain import start
-from isopix.runs.refit import fold_back as choose_and_fold_back
+from isopix.runs.finetune import prepare_finetune
+from isopix.runs.pretrain import pretrain
+from isopix.runs.refit import finetune_and_refit
 
 FoldBack = Annotated[
     bool,
-    Parameter(help="a run in OUT/choice chooses the step; then learn from train and validation so long"),
+    Parameter(help="a run in OUT/selection chooses the step; then learn from train and validation so long"),
 ]
 
 
@@ -49,8 +49,8 @@ def finetune(
     source
         The run folder of a pre-trained network, or the name of a recipe.
     settings
-        Changes, as path=value; generative_weight, layer, pool, residual_block, dropout, smoothing, patience,
-        hide, masked and interpolation are those of fine-tuning.
+        Changes, as path=value; generative_weight, layer, pool, residual_block, dropout, label_smoothing,
+        patience, mask_ratio, mask_at_eval and interpolation are those of fine-tuning.
     out
         The run folder; it must be new or empty.
     labels
@@ -60,18 +60,20 @@ def finetune(
     """
     shared = changes(data=data, limit=limit, seed=seed)
     options = {**shared, "data.labels": labels, "data.subset": subset}
-    beginning = partial(begin, source, file=file, options=options, assignments=settings)
-    (recipe, origin), where = beginning(), devices.pick(device)
+    beginning = partial(prepare_finetune, source, file=file, options=options, assignments=settings)
+    (recipe, initial), where = beginning(), devices.pick(device)
     looking_on = partial(watching, device=where, tensorboard=tensorboard, json=json)
     if not json:
-        whence = f"from step {origin.facts['pretrained']['step']} of {source}" if origin else "from scratch"
+        whence = (
+            f"from step {initial.provenance['pretrained']['step']} of {source}" if initial else "from scratch"
+        )
         work = f"{recipe.data.source}, {recipe.train.steps} steps of {recipe.train.batch_size}"
         say(f"{recipe.name} {whence} on {work}, {devices.describe(where)}")
     again = again or (command(*sys.argv[1:]) if fold_back else command("resume", out))
     with going_on(out, again):
         if fold_back:
-            outcome = choose_and_fold_back(beginning, out, device=where, watching=looking_on)
+            outcome = finetune_and_refit(beginning, out, device=where, observer_for=looking_on)
         else:
             with looking_on(recipe) as watch:
-                outcome = start(recipe, out, device=where, watch=watch, origin=origin)
+                outcome = pretrain(recipe, out, device=where, observer=watch, initial=initial)
     conclude(recipe, outcome, again, json=json)

@@ -33,7 +33,7 @@ Split = Annotated[
 def network_of(run: Path, device: str) -> Loaded:
     """The newest intact network of a run; damaged checkpoints that were passed over are named."""
     loaded = load(run, device=devices.pick(device))
-    for reason in loaded.passed_over:
+    for reason in loaded.damaged:
         warn(f"passed over: {reason}")
     loaded.network.eval()
     return loaded

@@ -16,7 +16,7 @@ from isopix.papers.igpt import LOW_DATA, LowData
 from isopix.probe.low_data import FewLabels
 from isopix.probe.results import STRENGTHS, Protocol
 from isopix.runs.low_data import Question, by_features, by_finetuning, tuning
-from isopix.runs.pretrain import Watch
+from isopix.runs.training import RunObserver
 from isopix.storage.atomic import write_json
 from isopix.storage.provenance import record, tag
 from isopix.storage.run_folder import RunFolder
@@ -80,7 +80,7 @@ def lowdata(
             progress=done,
         )
     if how:
-        results["fine-tuned"] = by_finetuning(how, question, Watch() if json else Watch(_tell))
+        results["fine-tuned"] = by_finetuning(how, question, RunObserver() if json else RunObserver(_tell))
     facts: dict[str, Any] = {
         "data": images.name,
         "limit": limit,

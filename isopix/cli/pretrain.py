@@ -18,7 +18,7 @@ from isopix.cli.run_display import Again, conclude, going_on, watching
 from isopix.core import device as devices
 from isopix.core.command_line import command
 from isopix.recipes import registry
-from isopix.runs.pretrain import start
+from isopix.runs.pretrain import pretrain as pretrain_run
 
 
 def pretrain(
@@ -62,5 +62,5 @@ def pretrain(
     with going_on(out, again), watching(settled, where, tensorboard=tensorboard, json=json) as watch:
         if not json:
             say(f"{settled.name} on {work}, {devices.describe(where)}")
-        outcome = start(settled, out, device=where, watch=watch)
+        outcome = pretrain_run(settled, out, device=where, observer=watch)
     conclude(settled, outcome, again, json=json)

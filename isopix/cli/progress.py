@@ -40,8 +40,6 @@ class TrainingLine:
             self._training(record)
         elif record["kind"] == "evaluation":
             say(f"step {record['step']}  {record['split']} {_loss(record)}{_beside(record)}")
-        elif record["kind"] == "probe":
-            say(f"step {record['step']}  probe {record['accuracy']:.1%} at layer {record['layer']}")
         else:
             say(record["text"])
 
@@ -67,7 +65,7 @@ def _loss(record: dict[str, Any]) -> str:
 
 def _beside(record: dict[str, Any]) -> str:
     """The accuracies that an evaluation has."""
-    titles = {"accuracy": "accuracy", "neighbours_accuracy": "neighbours"}
+    titles = {"accuracy": "accuracy", "knn_accuracy": "k-NN", "probe_accuracy": "probe"}
     return "".join(f"  {title} {record[name]:.1%}" for name, title in titles.items() if name in record)
 
 

@@ -8,7 +8,7 @@ from isopix.core import device as devices
 from isopix.core.command_line import command
 from isopix.interop.import_run import ACCOUNTS
 from isopix.runs.load import find, recipe_of
-from isopix.runs.pretrain import resume as go_on
+from isopix.runs.resume import resume as resume_run
 from isopix.storage.run_folder import RunFolder
 
 
@@ -39,5 +39,5 @@ def resume(
         say(f"{recipe.name} from step {step} of {recipe.train.steps}, {devices.describe(where)}")
     again = again or command("resume", run)
     with going_on(run, again), watching(recipe, where, tensorboard=tensorboard, json=json) as watch:
-        outcome = go_on(run, device=where, watch=watch)
+        outcome = resume_run(run, device=where, observer=watch)
     conclude(recipe, outcome, again, json=json)

@@ -14,7 +14,7 @@ from isopix.core import device as devices
 from isopix.core.command_line import command
 from isopix.recipes.cost import of_recipe
 from isopix.recipes.recipe import Recipe
-from isopix.runs.pretrain import Outcome, Watch
+from isopix.runs.training import RunObserver, RunStatus
 from isopix.storage.log import read
 from isopix.train.trainer import Record
 
@@ -25,16 +25,16 @@ INTERRUPTED = 75  # what batch systems read as: run me again
 
 
 @contextmanager
-def watching(recipe: Recipe, device: torch.device, *, tensorboard: bool, json: bool) -> Iterator[Watch]:
+def watching(recipe: Recipe, device: torch.device, *, tensorboard: bool, json: bool) -> Iterator[RunObserver]:
     """The live line; if only JSON is asked for, the notes alone, beside it. Raises ValueError for parts that
     do not go together.
     """
     flops, peak = of_recipe(recipe).training_flops, devices.peak_flops(device, recipe.train.precision)
     if json:
-        yield Watch(_note, tensorboard=tensorboard)
+        yield RunObserver(_note, tensorboard=tensorboard)
         return
     with TrainingLine(recipe.train.steps, flops=flops, peak=peak) as line:
-        yield Watch(line.show, tensorboard=tensorboard)
+        yield RunObserver(line.show, tensorboard=tensorboard)
 
 
 def _note(record: Record) -> None:
@@ -54,19 +54,19 @@ def going_on(run: Path, again: str) -> Iterator[None]:
         ) from None
 
 
-def _verbs(recipe: Recipe, outcome: Outcome) -> list[str]:
+def _verbs(recipe: Recipe, outcome: RunStatus) -> list[str]:
     """What makes sense of a finished run."""
     picture = "sample" if recipe.objective.paints else "reconstruct"
     offered = {
-        "evaluate": outcome.judgeable,
-        "probe": outcome.probeable,
+        "evaluate": outcome.can_evaluate,
+        "probe": outcome.can_probe,
         picture: recipe.learns_codes,
         "report": True,
     }
     return [verb for verb, sensible in offered.items() if sensible]
 
 
-def conclude(recipe: Recipe, outcome: Outcome, again: str, *, json: bool) -> None:
+def conclude(recipe: Recipe, outcome: RunStatus, again: str, *, json: bool) -> None:
     """Say what there is now, and what can be done with it; exits with 75 for a run that was asked to stop,
     which `again` goes on with.
     """

@@ -28,11 +28,12 @@ from isopix.core.command_line import command
 from isopix.core.config import to_dict
 from isopix.core.overrides import parse
 from isopix.recipes import registry
-from isopix.runs.lr_search import FILE, pretraining, rung_folder, search
-from isopix.runs.pretrain import Watch
-from isopix.train.lr_search import Descent, Rung, ladder
+from isopix.runs.lr_search import FILE, pretrain_runner, trial_folder
+from isopix.runs.lr_search import search_lr as search
+from isopix.runs.training import RunObserver
+from isopix.train.lr_search import LRSearch, LRTrial, lr_grid
 
-RATE = "optimizer.learning_rate"
+RATE = "train.optimizer.lr"
 
 First = Annotated[float, Parameter(help="the largest rate")]
 Smallest = Annotated[float, Parameter(help="the rate at which the descent ends if the loss still falls")]
@@ -73,10 +74,10 @@ def search_lr(
         raise ValueError(f"{RATE} is what search-lr looks for; give --first and --smallest instead")
     options = changes(data=data, limit=limit, seed=seed, palette=palette)
     settled = registry.resolve(recipe, file=file, options=options, assignments=settings).recipe
-    rates, where = ladder(first, smallest), devices.pick(device)
+    rates, where = lr_grid(first, smallest), devices.pick(device)
 
     @contextmanager
-    def telling(rate: float) -> Iterator[Watch]:
+    def telling(rate: float) -> Iterator[RunObserver]:
         if not json:
             say(f"\n{settled.name} at rate {rate}, {settled.train.steps} steps of {settled.train.batch_size}")
         with watching(settled, where, tensorboard=False, json=json) as watch:
@@ -84,48 +85,48 @@ def search_lr(
 
     again = command(*sys.argv[1:])
     with going_on(out, again):
-        descent = search(out, rates, training=pretraining(settled, where), watching=telling)
+        descent = search(out, rates, runner=pretrain_runner(settled, where), observer_for=telling)
     given = {"--data": data, "--palette": palette, "--file": file, "--limit": limit, "--seed": seed}
     words = [word for name, value in given.items() if value is not None for word in (name, value)]
     conclude(descent, out, ["pretrain", recipe, *settings, *words], again=again, json=json)
 
 
-def conclude(descent: Descent, out: Path, words: Sequence[object], *, again: str, json: bool) -> None:
+def conclude(descent: LRSearch, out: Path, words: Sequence[object], *, again: str, json: bool) -> None:
     """Say what became of every rate, and the command of `words` that pre-trains with the one that was chosen.
 
     Exits with 75 for a search that was asked to stop. Raises RuntimeError if no rate survived.
     """
-    chosen = None if descent.chosen is None else descent.chosen.rate
+    chosen = None if descent.best is None else descent.best.lr
     then = "" if chosen is None else command(*words, f"{RATE}={chosen}", "--out", out / "chosen")
     if json:
-        state = {"finished": descent.finished, "chosen": chosen, "command": then or None}
+        state = {"finished": descent.finished, "best_lr": chosen, "command": then or None}
         show_json({"record": str(out / FILE), **state, **to_dict(descent)})
     else:
         show(descent, out)
         if chosen is not None:
-            say(f"chosen: {chosen}, trained in {rung_folder(out, chosen)}")
+            say(f"chosen: {chosen}, trained in {trial_folder(out, chosen)}")
             say(f"to pre-train with it: {then}")
     if not descent.finished:
         if not json:
             say(f"stopped and saved; go on with: {again}")
         raise SystemExit(INTERRUPTED)
     if chosen is None:
-        raise RuntimeError(f"no rate from {descent.rates[0]} down to {descent.rates[-1]} survived")
+        raise RuntimeError(f"no rate from {descent.lrs[0]} down to {descent.lrs[-1]} survived")
 
 
-def show(descent: Descent, out: Path) -> None:
+def show(descent: LRSearch, out: Path) -> None:
     """The table of rates, and whether a smaller one might be better still."""
-    rows = [row(rung, chosen=rung == descent.chosen) for rung in descent.rungs]
+    rows = [row(rung, chosen=rung == descent.best) for rung in descent.trials]
     left = "not needed" if descent.finished else "not yet"
-    rows += [(str(rate), left, "", "", "") for rate in descent.untried]
+    rows += [(str(rate), left, "", "", "") for rate in descent.remaining]
     title = f"Descent of the learning rate in {out}; * chosen"
     show_table(title, ["rate", "fate", "validation loss, nats", "steps", "time"], rows)
-    if descent.chosen is not None and not descent.risen:
+    if descent.best is not None and not descent.increased:
         say("note: the loss was still falling at the smallest rate; go on with a smaller --smallest")
 
 
-def row(rung: Rung, *, chosen: bool) -> tuple[str, ...]:
+def row(rung: LRTrial, *, chosen: bool) -> tuple[str, ...]:
     """A rung as the cells of the table."""
-    fate = "final" if rung.loss is not None else f"{rung.fate} at step {rung.step:,}"
+    fate = "completed" if rung.loss is not None else f"{rung.status} at step {rung.step:,}"
     loss, steps = ("", "") if rung.loss is None else (f"{rung.loss:.4f}", f"{rung.step:,}")
-    return f"{rung.rate}{' *' if chosen else ''}", fate, loss, steps, clock(rung.seconds)
+    return f"{rung.lr}{' *' if chosen else ''}", fate, loss, steps, clock(rung.seconds)

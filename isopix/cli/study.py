@@ -149,7 +149,7 @@ def _told(outcome: Outcome) -> str:
     cell = outcome.cell
     if outcome.state != "done" or cell is None:
         return f"failed: {outcome.reason}"
-    slower = f" at rate {outcome.rungs[-1].rate:g}" if len(outcome.rungs) > 1 else ""
+    slower = f" at rate {outcome.rungs[-1].lr:g}" if len(outcome.rungs) > 1 else ""
     took = clock(outcome.training_seconds + outcome.probing_seconds)
     return f"{cell.loss:.3f} nats, layer {cell.best} {cell.accuracy:.1%}{slower}, {took}"
 

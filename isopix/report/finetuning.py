@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from isopix.core.config import from_dict
 from isopix.core.overrides import flatten
-from isopix.finetune.classifier import Classify
+from isopix.finetune.config import FineTuneConfig
 from isopix.report.hiding import single
 
 Values = Mapping[str, Any]
@@ -31,11 +31,11 @@ class Told(NamedTuple):
     hides: bool = True
 
 
-def settings_of(recipe: Values) -> Classify | None:
+def settings_of(recipe: Values) -> FineTuneConfig | None:
     """The settings of fine-tuning; None of a run that is none, or is of settings that are not known here."""
     values = recipe.get("classify")
     try:
-        return from_dict(Classify, values) if isinstance(values, Mapping) else None
+        return from_dict(FineTuneConfig, values) if isinstance(values, Mapping) else None
     except ValueError:
         return None
 
@@ -43,15 +43,15 @@ def settings_of(recipe: Values) -> Classify | None:
 def classes_alone(recipe: Values) -> bool:
     """Whether classes are learnt and no codes, so that whatever names codes says nothing of the run."""
     settings = settings_of(recipe)
-    return settings is not None and not settings.generates
+    return settings is not None and not settings.has_generative_loss
 
 
 def learns(recipe: Values, objective: str) -> str:
     """What is learnt, in a word or two: the objective, the classes, or both."""
     settings = settings_of(recipe)
-    if settings is None or not settings.classifies:
+    if settings is None or not settings.has_class_loss:
         return objective
-    return f"{objective}, classes" if settings.generates else "classes"
+    return f"{objective}, classes" if settings.has_generative_loss else "classes"
 
 
 def told(recipe: Values, code: str) -> Told:
@@ -60,17 +60,17 @@ def told(recipe: Values, code: str) -> Told:
     if settings is None:
         return Told()
     masked = values.get("objective.kind") == "masked"
-    hidden = _hidden(settings, values) if masked and settings.hide is not None else None
-    classes = _classes(settings, values, masked=masked) if settings.classifies else ()
+    hidden = _hidden(settings, values) if masked and settings.mask_ratio is not None else None
+    classes = _classes(settings, values, masked=masked) if settings.has_class_loss else ()
     loss = _loss(settings, values, code)
-    labels = _labels(values, needed=settings.classifies)
-    return Told(not settings.generates, loss, hidden, (*labels, *classes), settings.hide != 0)
+    labels = _labels(values, needed=settings.has_class_loss)
+    return Told(not settings.has_generative_loss, loss, hidden, (*labels, *classes), settings.mask_ratio != 0)
 
 
-def _loss(settings: Classify, values: Values, code: str) -> tuple[str, ...]:
-    if not settings.classifies:
+def _loss(settings: FineTuneConfig, values: Values, code: str) -> tuple[str, ...]:
+    if not settings.has_class_loss:
         return ("Of the two losses of fine-tuning it learns that of codes alone (L_GEN), and no classes.",)
-    if settings.generates:
+    if settings.has_generative_loss:
         weight = float(settings.generative_weight)
         loss = "L_GEN + L_CLF" if weight == 1 else f"{weight:g} · L_GEN + L_CLF"
         return (f"At the same time it learns their classes: the loss is {loss}.",)
@@ -90,13 +90,13 @@ def _labels(values: Values, *, needed: bool) -> tuple[str, ...]:
     return (f"{whose or share}, draw {subset}.",)
 
 
-def _hidden(settings: Classify, values: Values) -> str:
-    if not settings.hide:
+def _hidden(settings: FineTuneConfig, values: Values) -> str:
+    if not settings.mask_ratio:
         return "Nothing is hidden."
-    return f"In training {single(settings.hide, values).replace('%', PERCENT)}."
+    return f"In training {single(settings.mask_ratio, values).replace('%', PERCENT)}."
 
 
-def _classes(settings: Classify, values: Values, *, masked: bool) -> tuple[str, ...]:
+def _classes(settings: FineTuneConfig, values: Values, *, masked: bool) -> tuple[str, ...]:
     """What tells them, what training makes harder, how they are judged, and by which weights."""
     pooled = POOLED[settings.pool]
     if settings.pool == "first" and values.get("class_token") is True:
@@ -107,22 +107,22 @@ def _classes(settings: Classify, values: Values, *, masked: bool) -> tuple[str, 
     choice = (
         f"The weights of the best validation accuracy are judged, and {settings.patience} evaluations without"
         " a better one end the run."
-        if settings.chooses
+        if settings.early_stops
         else "No step is chosen: the weights of the last one are judged."
     )
     return (head, *_harder(settings), *(_judging(settings) if masked else ()), choice)
 
 
-def _harder(settings: Classify) -> tuple[str, ...]:
+def _harder(settings: FineTuneConfig) -> tuple[str, ...]:
     parts = []
     if settings.dropout:
         parts.append(f"{100 * settings.dropout:g}{PERCENT} of what the matrix reads is left out")
-    if settings.smoothing:
-        parts.append(f"{100 * settings.smoothing:g}{PERCENT} of each label is shared among all classes")
+    if settings.label_smoothing:
+        parts.append(f"{100 * settings.label_smoothing:g}{PERCENT} of each label is shared among all classes")
     return (f"In training {', and '.join(parts)}.",) if parts else ()
 
 
-def _judging(settings: Classify) -> tuple[str, ...]:
-    if settings.hide == 0:
+def _judging(settings: FineTuneConfig) -> tuple[str, ...]:
+    if settings.mask_ratio == 0:
         return ()
-    return ("Judging hides as much.",) if settings.masked else ("Judging hides nothing.",)
+    return ("Judging hides as much.",) if settings.mask_at_eval else ("Judging hides nothing.",)

@@ -10,7 +10,7 @@ from isopix.core.bootstrap import REACH
 from isopix.plots import finetuning, svg
 from isopix.report.finetuning import settings_of
 from isopix.report.load_run import Gathered
-from isopix.train.early_stopping import best
+from isopix.train.early_stopping import best_evaluation
 
 Values = Mapping[str, Any]
 
@@ -56,7 +56,7 @@ def tuned(run: Gathered, name: str) -> Tuned | None:
         return None
     found = accuracy(run)
     test, low, high, images = found or (None, None, None, 0)
-    chosen = best(seen) if _chooses(run) else None
+    chosen = best_evaluation(seen) if _chooses(run) else None
     chance = run.environment.get("majority")
     drawn = finetuning.accuracy_by_step(seen, chance, chosen=chosen)
     chart = svg.markup(drawn, name, _alt(chosen))
@@ -66,7 +66,7 @@ def tuned(run: Gathered, name: str) -> Tuned | None:
 def _chooses(run: Gathered) -> bool:
     """Whether validation chose the step whose weights are judged."""
     settings = settings_of(run.recipe)
-    return settings is not None and settings.chooses
+    return settings is not None and settings.early_stops
 
 
 def _alt(chosen: Values | None) -> str:
@@ -81,7 +81,7 @@ def _alt(chosen: Values | None) -> str:
 def _judged(run: Gathered) -> str:
     if run.recipe.get("test_images") == 0:
         return "The test images are left alone, as by a run that chooses the number of steps of another."
-    choice = run.environment.get("chosen")
+    choice = run.environment.get("selected")
     if not choice:
         which = "that validation chose" if _chooses(run) else "of the last step, as nothing was chosen"
         return f"by the weights {which}"

@@ -55,7 +55,7 @@ def _alt(name: str, line: list[Point]) -> str:
 
 def _caption(runs: Mapping[str, Gathered], lines: Mapping[str, list[Point]]) -> str:
     steps = [point.step for line in lines.values() for point in _trained(line)]
-    judged = {each["images"] for run in runs.values() for each in run.records if each["kind"] == "probe"}
+    judged = {each["probe_images"] for run in runs.values() for each in run.records if "probe_images" in each}
     told = ", ρ Spearman’s rank correlation with its own" if any(map(correlation, lines.values())) else ""
     return (
         f"A small probe of the best layer at steps {min(steps):,} to {max(steps):,}, judged on "

@@ -86,7 +86,7 @@ SAYINGS: dict[str, dict[str | bool | None, str]] = {
     },
     "schedule": {
         "warmup_cosine": "after a {schedule.warmup_epochs:g}-epoch warm-up, at most"
-        " {schedule.warmup_most:.0%} of the steps, the rate falls towards zero as half a cosine",
+        " {schedule.max_warmup_fraction:.0%} of the steps, the rate falls towards zero as half a cosine",
         "constant": "the rate stays the same",
     },
     "precision": {"fp32": "32-bit arithmetic", "bf16": "bfloat16 arithmetic with 32-bit weights"},

@@ -21,9 +21,17 @@ from isopix.probe.low_data import FewLabels, few_labels
 from isopix.probe.results import Protocol
 from isopix.recipes.recipe import Recipe
 from isopix.runs.feature_extraction import Pixels, Source, States, splits
-from isopix.runs.finetune import begin
+from isopix.runs.finetune import prepare_finetune
 from isopix.runs.load import Loaded
-from isopix.runs.pretrain import STEP, Origin, Watch, anchored, require_evaluations, resume, start
+from isopix.runs.pretrain import (
+    BEST_STEP,
+    InitialWeights,
+    pretrain,
+    require_evaluations,
+    with_absolute_paths,
+)
+from isopix.runs.resume import resume
+from isopix.runs.training import RunObserver
 from isopix.storage import log
 from isopix.storage.atomic import read_json
 from isopix.storage.run_folder import RunFolder
@@ -109,7 +117,7 @@ class Tuning(NamedTuple):
     """How to fine-tune: settings and weights to start from, where the run folders go, and the device."""
 
     recipe: Recipe
-    origin: Origin
+    initial: InitialWeights
     out: Path
     device: torch.device
 
@@ -123,19 +131,21 @@ def tuning(
     Raises ValueError for wrong settings, and for those that would change the images.
     """
     for path in parse(settings):
-        if path == "seed" or (path.partition(".")[0] == "data" and not path.startswith("data.augment")):
+        if path in ("seed", "train.seed") or (
+            path.partition(".")[0] == "data" and not path.startswith("data.augment")
+        ):
             raise ValueError(
                 f"{path} cannot be set here: fine-tuning is judged on the images and subsets that are "
                 "probed; give --data or --limit"
             )
-    recipe, origin = begin(str(source), options={"test_images": tested}, assignments=settings)
-    assert origin is not None, "the source is a run"
-    if recipe.finetune is not None and recipe.finetune.chooses:
-        require_evaluations(recipe, STEP)
-    return Tuning(replace(recipe, data=replace(images, augment=recipe.data.augment)), origin, out, device)
+    recipe, initial = prepare_finetune(str(source), options={"num_test_images": tested}, assignments=settings)
+    assert initial is not None, "the source is a run"
+    if recipe.finetune is not None and recipe.finetune.early_stops:
+        require_evaluations(recipe, BEST_STEP)
+    return Tuning(replace(recipe, data=replace(images, augment=recipe.data.augment)), initial, out, device)
 
 
-def by_finetuning(how: Tuning, question: Question, watch: Watch) -> list[FewLabels]:
+def by_finetuning(how: Tuning, question: Question, watch: RunObserver) -> list[FewLabels]:
     """The run fine-tuned on each subset, in run folders `labels-4-subset-0-` and a hash of all settings.
 
     Runs that are there are read, interrupted ones go on. Raises KeyboardInterrupt when asked to stop, and
@@ -151,25 +161,25 @@ def by_finetuning(how: Tuning, question: Question, watch: Watch) -> list[FewLabe
     return results
 
 
-def _finetuned(how: Tuning, count: int, subset: int, watch: Watch) -> Path:
+def _finetuned(how: Tuning, count: int, subset: int, watch: RunObserver) -> Path:
     """The folder of one fine-tuning run that is done."""
     recipe = replace(how.recipe, data=replace(how.recipe.data, labels=count, subset=subset))
-    folder = how.out / f"labels-{count}-subset-{subset}-{_mark(recipe, how.origin)}"
+    folder = how.out / f"labels-{count}-subset-{subset}-{_mark(recipe, how.initial)}"
     run = RunFolder(folder)
     if run.saved:
-        outcome = resume(folder, device=how.device, watch=watch)
+        outcome = resume(folder, device=how.device, observer=watch)
     else:
         run.clear_unless_saved()  # what a kill before the first checkpoint left
-        fresh = how.origin._replace(network=deepcopy(how.origin.network))  # training changes it
-        outcome = start(recipe, folder, device=how.device, watch=watch, origin=fresh)
+        fresh = how.initial._replace(network=deepcopy(how.initial.network))  # training changes it
+        outcome = pretrain(recipe, folder, device=how.device, observer=watch, initial=fresh)
     if not outcome.finished:
         raise KeyboardInterrupt
     return folder
 
 
-def _mark(recipe: Recipe, origin: Origin) -> str:
+def _mark(recipe: Recipe, initial: InitialWeights) -> str:
     """Six letters of a hash: a run is found again by the same settings from the same step alone."""
-    told = [to_dict(anchored(recipe)), origin.facts["pretrained"]["step"]]
+    told = [to_dict(with_absolute_paths(recipe)), initial.provenance["pretrained"]["step"]]
     return digest_of(json.dumps(told, sort_keys=True).encode())[:6]
 
 

@@ -56,7 +56,7 @@ class RunFolder:
 
     def refuse_undecided(self) -> None:
         """Raises ValueError, with the command that goes on, for a run whose step is still to be chosen."""
-        chooser = RunFolder(self.choice)
+        chooser = RunFolder(self.selection)
         if chooser.environment.is_file() and not self.saved:
             again = command(*read_json(chooser.environment)["command"][1:])
             raise ValueError(
@@ -68,7 +68,14 @@ class RunFolder:
         """Take back what a run without a checkpoint left, so that the same command works again."""
         if self.saved:
             return
-        for path in (self.checkpoints, self.best, self.samples, self.probes, self.path / "tensorboard"):
+        for path in (
+            self.checkpoints,
+            self.best,
+            self.samples,
+            self.probes,
+            self.history,
+            self.path / "tensorboard",
+        ):
             shutil.rmtree(path, ignore_errors=True)
         for path in (
             self.recipe,
@@ -111,9 +118,9 @@ class RunFolder:
         return self.path / "best"
 
     @property
-    def choice(self) -> Path:
-        """The run folder of the run that chose the steps of this one, where validation was folded back."""
-        return self.path / "choice"
+    def selection(self) -> Path:
+        """The run folder of the run that selected the number of steps of this one, before a refit."""
+        return self.path / "selection"
 
     @property
     def samples(self) -> Path:
@@ -124,9 +131,9 @@ class RunFolder:
         return self.path / "probes"
 
     @property
-    def along(self) -> Path:
-        """Probes that the training made of itself, a file a step."""
-        return self.probes / "along"
+    def history(self) -> Path:
+        """Details of evaluations during training, a file per step."""
+        return self.path / "history"
 
     @property
     def evaluations(self) -> Path:

@@ -12,13 +12,13 @@ from isopix.data.dataset import load as load_images
 from isopix.recipes import registry
 from isopix.recipes.cost import of_recipe
 from isopix.recipes.isotropic import SCALES, Kind
-from isopix.runs.pretrain import anchored, require_validation
+from isopix.runs.pretrain import require_validation, with_absolute_paths
 from isopix.storage.atomic import read_json, write_json
 from isopix.storage.lock import LOCK, sole_writer
 from isopix.storage.provenance import record
 from isopix.studies.inductive_bias.trials import Cell
 from isopix.studies.trial import Outcome, Task
-from isopix.train.lr_search import ladder
+from isopix.train.lr_search import lr_grid
 
 FILE = "study.json"
 SMALLEST = 0.0001  # the last rate that is tried where larger ones diverge
@@ -168,8 +168,8 @@ class Study:
         return Task(
             name=called,
             kind=kind,
-            recipe=anchored(recipe),
-            rates=ladder(recipe.train.optimizer.lr, min(SMALLEST, recipe.train.optimizer.lr)),
+            recipe=with_absolute_paths(recipe),
+            rates=lr_grid(recipe.train.optimizer.lr, min(SMALLEST, recipe.train.optimizer.lr)),
             protocol=scale.protocol,
             probed=scale.probed,
             folder=self.path / "cells" / called,

@@ -17,15 +17,15 @@ from isopix.data.dataset import load as load_images
 from isopix.probe.results import Evidence, Protocol
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import Loaded, load
-from isopix.runs.lr_search import climb, pretraining
-from isopix.runs.pretrain import Watch
+from isopix.runs.lr_search import pretrain_runner, train_at_lr
 from isopix.runs.probe import evidence, keep
+from isopix.runs.training import RunObserver
 from isopix.storage.atomic import read_json, write_json
 from isopix.storage.lock import sole_writer
 from isopix.storage.run_folder import RunFolder
 from isopix.studies.inductive_bias.metrics import measured
 from isopix.studies.inductive_bias.trials import Cell
-from isopix.train.lr_search import Rung
+from isopix.train.lr_search import LRTrial
 
 State = Literal["not yet", "done", "failed"]
 
@@ -40,7 +40,7 @@ class Outcome:
     reason: str = ""  # of a failure
     trace: str = ""
     run: str = ""
-    rungs: tuple[Rung, ...] = ()
+    rungs: tuple[LRTrial, ...] = ()
     training_seconds: float = 0.0
     probing_seconds: float = 0.0
     found: dict[str, Any] = field(default_factory=dict)  # what `_findings` returns
@@ -132,7 +132,7 @@ def _made(task: Task, device: torch.device) -> Outcome | None:
     if rung is None:
         return None
     began = time.monotonic()
-    folder = task.run(rung.rate)
+    folder = task.run(rung.lr)
     loaded = load(folder, device=device)
     loaded.network.eval()
     data = _fewer(load_images(loaded.recipe.data, seed=loaded.recipe.train.seed), task.probed)
@@ -151,27 +151,27 @@ def _made(task: Task, device: torch.device) -> Outcome | None:
     )
 
 
-def _trained(task: Task, device: torch.device) -> Rung | None:
+def _trained(task: Task, device: torch.device) -> LRTrial | None:
     """The first rate from the largest on that the training survives; those that died are remembered.
 
     None if asked to stop; raises RuntimeError if every rate dies, and what `start` raises.
     """
-    training, watch = pretraining(task.recipe, device), Watch(stop=_abandoned)
+    training, watch = pretrain_runner(task.recipe, device), RunObserver(stop=_abandoned)
     for rate in task.rates:
         kept = task.read()
-        if rate in [rung.rate for rung in kept.rungs if rung.fate != "final"]:
+        if rate in [rung.lr for rung in kept.rungs if rung.status != "completed"]:
             continue
-        rung = climb(rate, task.run(rate), training=training, watch=watch)
+        rung = train_at_lr(rate, task.run(rate), runner=training, observer=watch)
         if rung is None:
             return None
-        others = tuple(each for each in kept.rungs if each.rate != rate)
+        others = tuple(each for each in kept.rungs if each.lr != rate)
         task.write(replace(kept, state="not yet", reason="", trace="", rungs=(*others, rung)))
         if rung.loss is not None:
             return rung
     raise RuntimeError(f"the loss diverged at every rate from {task.rates[0]:g} down to {task.rates[-1]:g}")
 
 
-def _findings(task: Task, rung: Rung, found: Evidence, loaded: Loaded, data: ImageSet) -> dict[str, Any]:
+def _findings(task: Task, rung: LRTrial, found: Evidence, loaded: Loaded, data: ImageSet) -> dict[str, Any]:
     """All numbers of a cell: those of `Cell`, those of the untrained network, and what was measured."""
     network, untrained = found.network, found.controls["untrained"]
     block, encoding, depth = task.kind

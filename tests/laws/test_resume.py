@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from isopix.core.overrides import override, parse
-from isopix.finetune.classifier import Classify
+from isopix.finetune.config import FineTuneConfig
 from isopix.recipes import registry
 from isopix.runs.pretrain import Watch, resume, start
 from isopix.storage import checkpoint, log
@@ -54,7 +54,7 @@ class StopAt:
 def recipe(name: str, changes: list[str]):
     given = registry.find(name)
     if any(change.startswith("classify.") for change in changes):
-        given = replace(given, classify=Classify())
+        given = replace(given, classify=FineTuneConfig())
     return override(given, parse([*SMALL, *changes]))
 
 

@@ -71,8 +71,8 @@ def _row(name: str, kind: tuple[str, str, int, int], outcome: Outcome) -> dict[s
         "state": outcome.state,
         "reason": outcome.reason,
         "run": outcome.run,
-        "rate": None if last is None else last.rate,
-        "died": [rung.rate for rung in outcome.rungs if rung.loss is None],
+        "rate": None if last is None else last.lr,
+        "died": [rung.lr for rung in outcome.rungs if rung.loss is None],
         "training_seconds": outcome.training_seconds,
         "probing_seconds": outcome.probing_seconds,
     }

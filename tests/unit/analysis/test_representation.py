@@ -54,19 +54,18 @@ def test_the_untrained_network_is_not_counted() -> None:
 
 
 def test_points_are_the_steps_that_have_both() -> None:
-    def loss(step: int, nats: float, split: str = "validation") -> dict[str, object]:
-        return {"kind": "evaluation", "step": step, "split": split, "images": 4, "loss_nats": nats}
+    def loss(step: int, nats: float, split: str = "validation", **probe: float) -> dict[str, object]:
+        return {"kind": "evaluation", "step": step, "split": split, "images": 4, "loss_nats": nats, **probe}
 
-    def probe(step: int, share: float) -> dict[str, object]:
-        return {"kind": "probe", "step": step, "accuracy": share, "low": share - 0.1, "high": share + 0.1}
+    def probe(share: float) -> dict[str, float]:
+        return {"probe_accuracy": share, "probe_low": share - 0.1, "probe_high": share + 0.1}
 
     records = [
-        *(loss(0, 2.8), probe(0, 0.2)),
+        loss(0, 2.8, **probe(0.2)),
         {"kind": "train", "step": 3, "loss_nats": 2.0},
-        *(loss(5, 2.5), loss(10, 2.2), probe(10, 0.4), loss(10, 9.9, "test")),
-        {"kind": "note", "step": 12, "text": "no probe at step 12"},
-        {"kind": "evaluation", "step": 15, "split": "validation", "images": 4, "class_nats": 1.0},
-        probe(15, 0.5),
+        *(loss(5, 2.5), loss(10, 2.2, **probe(0.4)), loss(10, 9.9, "test")),
+        {"kind": "note", "step": 12, "text": "no linear probe at step 12"},
+        {"kind": "evaluation", "step": 15, "split": "validation", "class_nats": 1.0, **probe(0.5)},
     ]
     found = points(records)
     assert [(point.step, point.loss, point.accuracy) for point in found] == [(0, 2.8, 0.2), (10, 2.2, 0.4)]

@@ -85,7 +85,7 @@ def test_what_is_trained_is_what_the_loss_depends_on(
 def test_pieces_of_a_lesson_add_up_to_its_loss(recipe: Recipe) -> None:
     made = classifier(recipe, dropout=0.5)
     posed = lesson(made, recipe, 5)
-    torch.testing.assert_close(sum(made(piece) for piece in posed.pieces(3)), made(posed))
+    torch.testing.assert_close(sum(made(piece) for piece in posed.chunks(3)), made(posed))
 
 
 def test_dropout_is_drawn_with_the_lesson_and_keeps_the_mean() -> None:

@@ -8,7 +8,7 @@ import torch
 from scipy.stats import binomtest
 
 from isopix.core.config import to_dict
-from isopix.finetune.classifier import Classify
+from isopix.finetune.config import FineTuneConfig
 from isopix.finetune.metrics import judge
 from isopix.recipes import tiny
 from isopix.report import page
@@ -19,10 +19,10 @@ from isopix.storage.atomic import write_json
 from isopix.storage.run_folder import RunFolder
 from tests.unit.report.cases import bare, records
 
-JOINT = Classify(generative_weight=0.5, layer=2)
+JOINT = FineTuneConfig(generative_weight=0.5, layer=2)
 
 
-def fine_tuned(path: Path, *, tested: bool = True, classify: Classify = JOINT) -> RunFolder:
+def fine_tuned(path: Path, *, tested: bool = True, classify: FineTuneConfig = JOINT) -> RunFolder:
     run = bare(
         path,
         tiny.digits().updated(
@@ -58,8 +58,8 @@ def test_the_page_tells_the_accuracy_and_where_it_started(tmp_path: Path) -> Non
     assert ">training</text>" not in text, "the joint loss is no loss of a pixel"
 
 
-@pytest.mark.parametrize("classify", [Classify(patience=None), Classify(generative_weight="inf")])
-def test_a_run_that_chose_nothing_shows_no_choice(tmp_path: Path, classify: Classify) -> None:
+@pytest.mark.parametrize("classify", [FineTuneConfig(patience=None), FineTuneConfig(generative_weight="inf")])
+def test_a_run_that_chose_nothing_shows_no_choice(tmp_path: Path, classify: FineTuneConfig) -> None:
     text = page.build([fine_tuned(tmp_path / "ft", classify=classify)])
     assert "The ring is the step" not in text
     assert "The best validation accuracy" not in text
@@ -69,7 +69,7 @@ def test_a_run_that_chose_nothing_shows_no_choice(tmp_path: Path, classify: Clas
 
 def test_where_codes_are_left_behind_the_page_tells_of_classes_alone(tmp_path: Path) -> None:
     """Whatever an earlier version logged of codes."""
-    alone = Classify(generative_weight=0.0)
+    alone = FineTuneConfig(generative_weight=0.0)
     run = fine_tuned(tmp_path / "ft", classify=alone)
     lines = [{**each, "class_nats": 1.25} if "split" in each else each for each in log.read(run.log)]
     run.log.write_text("".join(json.dumps(each) + "\n" for each in lines))

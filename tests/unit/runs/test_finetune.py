@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from isopix.core.types import Grid
-from isopix.finetune.classifier import Classify
+from isopix.finetune.config import FineTuneConfig
 from isopix.model.pos_embed_resize import interpolated
 from isopix.recipes import registry
 from isopix.runs import finetune
@@ -243,7 +243,7 @@ def test_a_network_that_drops_what_is_hidden_leaves_its_decoder_behind() -> None
 
 def test_of_a_vision_transformer_nothing_is_hidden_in_fine_tuning() -> None:
     """ViT section 3.2; its decoder is left behind, and its images are judged whole."""
-    expected = Classify(generative_weight=0.0, pool="first", hide=0.0, masked=False)
+    expected = FineTuneConfig(generative_weight=0.0, pool="first", hide=0.0, masked=False)
     assert begin("vit.tiny").recipe.finetune == expected
 
 

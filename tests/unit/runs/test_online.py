@@ -35,10 +35,10 @@ def evaluations(out: Path) -> list[dict]:
 
 def test_every_evaluation_tells_and_the_weights_are_the_same_bits(tmp_path: Path) -> None:
     with_them, without = trained(tmp_path / "a", "knn_images=100"), trained(tmp_path / "b")
-    found = [each["neighbours_accuracy"] for each in evaluations(with_them)]
+    found = [each["knn_accuracy"] for each in evaluations(with_them)]
     assert len(found) == 3
     assert all(0.1 < each <= 1 for each in found)
-    assert not any("neighbours_accuracy" in each for each in evaluations(without))
+    assert not any("knn_accuracy" in each for each in evaluations(without))
     ours, theirs = (load(out, device=CPU).network.tensors() for out in (with_them, without))
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
 

@@ -17,7 +17,7 @@ from isopix.runs.load import load
 from isopix.runs.pretrain import Watch, resume, start
 from isopix.storage import log
 from isopix.train.evaluator import held_out
-from isopix.train.tasks import Pretraining
+from isopix.train.tasks import PretrainTask
 
 CPU = torch.device("cpu")
 WORDS = [
@@ -44,7 +44,7 @@ def test_each_loss_is_of_the_split_that_it_names(run: tuple[Recipe, Path], split
     recipe, out = run
     data, learner = (
         load_images(recipe.data, seed=recipe.train.seed),
-        Pretraining(load(out, device=CPU).network),
+        PretrainTask(load(out, device=CPU).network),
     )
     losses = {
         name: held_out(learner, getattr(data, name).first(count), seed=recipe.train.seed, precision="fp32")[
@@ -74,15 +74,15 @@ def test_a_resumed_run_draws_the_masks_of_the_steps_that_are_left(
 ) -> None:
     """In their order: those of another step, or of another order, would be other problems."""
     recipe, posed = registry.resolve("igpt.digits_bert", assignments=WORDS).recipe, []
-    prepare = Pretraining.prepare
+    prepare = PretrainTask.prepare
 
-    def spy(self: Pretraining, images: Images, labels: Labels | None, draw: torch.Generator) -> Problem:
+    def spy(self: PretrainTask, images: Images, labels: Labels | None, draw: torch.Generator) -> Problem:
         problem = prepare(self, images, labels, draw)
         if self.module.training:
             posed.append(problem.hidden)
         return problem
 
-    monkeypatch.setattr(Pretraining, "prepare", spy)
+    monkeypatch.setattr(PretrainTask, "prepare", spy)
     asked = iter([False, False, True])
     start(recipe, tmp_path / "run", device=CPU, watch=Watch(stop=lambda: next(asked)))
     resume(tmp_path / "run", device=CPU, watch=Watch())

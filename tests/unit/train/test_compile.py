@@ -11,15 +11,15 @@ import sys
 import torch
 from tests.laws import cases
 from isopix.core.random import generator
-from isopix.train.tasks import Pretraining
+from isopix.train.tasks import PretrainTask
 from isopix.train.optim import Adam
-from isopix.train.train_step import Stepper
+from isopix.train.train_step import TrainStep
 
 recipe = next(case for case in cases.CASES if case.objective.kind == sys.argv[1] and case.codec.colours == 32)
 for compiled in (False, True):
-    learner = Pretraining(cases.network(recipe))
+    learner = PretrainTask(cases.network(recipe))
     learner.module.codec.prepare()
-    one = Stepper(learner, Adam(), accumulate=1, precision="fp32", compiled=compiled)
+    one = TrainStep(learner, Adam(), accumulate=1, precision="fp32", compiled=compiled)
     for step in range(1, 4):
         problem = learner.prepare(cases.images(recipe, 8), None, generator(0, "step", step))
         print(float(one.advance(problem, step=step, factor=1.0)))

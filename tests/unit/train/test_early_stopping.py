@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from isopix.train.early_stopping import Best, best, nothing_learnt
+from isopix.train.early_stopping import Best, best, chance_level_warning
 
 
 def record(step: int, accuracy: float, split: str = "validation") -> dict[str, object]:
@@ -42,7 +42,7 @@ def test_the_best_of_a_log_is_what_one_finds_who_sees_it_line_by_line() -> None:
 @pytest.mark.parametrize(("right", "silent"), [(50, False), (59, False), (61, True)])
 def test_an_accuracy_within_noise_of_chance_is_said_to_be(right: int, silent: bool) -> None:
     """Half of 100 images are of one class: two deviations are 10 points."""
-    text = nothing_learnt(right / 100, torch.arange(100) % 2)
+    text = chance_level_warning(right / 100, torch.arange(100) % 2)
     assert (text == "") == silent
     if not silent:
         assert f"nothing learnt yet: {right}.0% of 100 validation images" in text

@@ -6,7 +6,7 @@ import torch
 from isopix.core.random import generator
 from isopix.data.patch_augment import PatchNoise
 from isopix.finetune.classifier import Classifier, Classify
-from isopix.train.tasks import Finetuning, Pretraining
+from isopix.train.tasks import Finetuning, PretrainTask
 from tests.laws import cases
 
 RECIPE = next(each for each in cases.masked() if each.objective.smoothing)
@@ -15,7 +15,7 @@ LABELS = torch.tensor([0, 1, 0])
 
 def test_noise_is_in_what_training_shows_and_never_in_what_it_asks() -> None:
     net, x = cases.network(RECIPE), cases.images(RECIPE)
-    problem = Pretraining(net, PatchNoise()).prepare(x, None, generator(0, "problem"))
+    problem = PretrainTask(net, PatchNoise()).prepare(x, None, generator(0, "problem"))
     assert torch.equal(problem.answers, net.codec.encode(x))
     assert not torch.equal(problem.images, x)
 
@@ -24,7 +24,7 @@ def test_noise_is_in_what_training_shows_and_never_in_what_it_asks() -> None:
 def test_an_evaluation_is_without_noise_and_of_hard_labels(tuned: bool) -> None:
     net, x = cases.busy(RECIPE), cases.images(RECIPE)
     classifier = Classifier(net, RECIPE.model.width, 2, Classify())
-    learner = Finetuning(classifier, PatchNoise()) if tuned else Pretraining(net, PatchNoise())
+    learner = Finetuning(classifier, PatchNoise()) if tuned else PretrainTask(net, PatchNoise())
     problem = net.prepare(x, generator(0, "problem"))
     grades = learner.grade(x, LABELS, generator(0, "problem"))
     torch.testing.assert_close(grades["loss_nats"], net.nats(problem))

@@ -6,23 +6,23 @@ import torch
 from isopix.core.random import generator
 from isopix.objectives.base import Problem
 from isopix.train.optim import Adam
-from isopix.train.tasks import Pretraining
-from isopix.train.train_step import NonFiniteError, Stepper
+from isopix.train.tasks import PretrainTask
+from isopix.train.train_step import NonFiniteError, TrainStep
 from tests.laws import cases
 
 RECIPE = cases.CASES[0]
 
 
-def stepper(accumulate: int = 1, *, recipe=RECIPE) -> Stepper:
-    learner = Pretraining(cases.network(recipe))
-    return Stepper(learner, Adam(), accumulate=accumulate, precision="fp32", compiled=False)
+def stepper(accumulate: int = 1, *, recipe=RECIPE) -> TrainStep:
+    learner = PretrainTask(cases.network(recipe))
+    return TrainStep(learner, Adam(), accumulate=accumulate, precision="fp32", compiled=False)
 
 
-def problem(one: Stepper, step: int = 0, recipe=RECIPE) -> Problem:
+def problem(one: TrainStep, step: int = 0, recipe=RECIPE) -> Problem:
     return one.learner.prepare(cases.images(recipe, 8), None, generator(0, "step", step))
 
 
-def weights(one: Stepper) -> dict[str, torch.Tensor]:
+def weights(one: TrainStep) -> dict[str, torch.Tensor]:
     return {name: value.clone() for name, value in one.learner.module.named_parameters()}
 
 

@@ -11,7 +11,7 @@ from isopix.objectives.masked import Masked
 from isopix.recipes.recipe import Recipe
 from isopix.train.evaluator import held_out
 from isopix.train.schedule import WarmupCosine
-from isopix.train.tasks import Pretraining
+from isopix.train.tasks import PretrainTask
 from isopix.train.trainer import Hooks, train
 from tests.laws import cases
 
@@ -19,7 +19,7 @@ RECIPE = replace(
     cases.CASES[0],
     data=Data(source="digits", rows=8, cols=8, limit=40),
     objective=Masked(),
-    schedule=WarmupCosine(warmup_most=0.5),  # so that the warm-up of 5 steps is the epoch's
+    schedule=WarmupCosine(max_warmup_fraction=0.5),  # so that the warm-up of 5 steps is the epoch's
     seed=3,
     steps=12,
     batch_size=8,
@@ -30,7 +30,7 @@ RECIPE = replace(
 )
 
 
-class Spy(Pretraining):
+class Spy(PretrainTask):
     """Keeps the problems of training, and the images of the evaluations."""
 
     def __init__(self, recipe: Recipe):
