@@ -20,7 +20,7 @@ from isopix.train.tasks import EvaluationTask
 
 BATCH_SIZE = 16  # images per batch; not a setting, as the random draws of an evaluation depend on it
 
-Metrics = Mapping[str, float]  # by name, for one line of the log
+Metrics = Mapping[str, int | float]  # by name, for one line of the log
 Evaluator = Callable[[int], Metrics]  # called with the step that the training has reached
 
 

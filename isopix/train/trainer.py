@@ -104,7 +104,7 @@ class Trainer:
         own = {spec.every for spec, _ in self.evaluators if spec.every is not None}
         if not (at_end or any(step % every == 0 for every in (self.config.evaluate_every, *own))):
             return False
-        metrics: dict[str, float] = {}
+        metrics: dict[str, int | float] = {}
         notes = list[str]()
         with evaluation_mode(self.task.module):
             for spec, evaluate in self.evaluators:
@@ -120,7 +120,7 @@ class Trainer:
         return True
 
 
-def _add_metrics(metrics: dict[str, float], found: Metrics, spec: EvaluatorSpec, step: int) -> None:
+def _add_metrics(metrics: dict[str, int | float], found: Metrics, spec: EvaluatorSpec, step: int) -> None:
     """Raises ValueError for a metric that another evaluator has too, and for one that is not finite."""
     for name, value in found.items():
         if name in metrics or name in {"kind", "step", "split"}:

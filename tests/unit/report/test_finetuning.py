@@ -5,12 +5,12 @@ import pytest
 from isopix.core.config import to_dict
 from isopix.core.overrides import override
 from isopix.report import finetuning, words
-from isopix.runs.finetune import begin
+from isopix.runs.finetune import prepare_finetune
 
 
 def told(recipe: str, *settings: str) -> str:
     """The sentences of a fine-tuning run, with plain spaces."""
-    sentences = words.sentences(to_dict(begin(recipe, assignments=settings).recipe))
+    sentences = words.sentences(to_dict(prepare_finetune(recipe, assignments=settings).recipe))
     return " ".join(sentences).replace("\u00a0", " ")
 
 
@@ -73,7 +73,7 @@ def test_a_network_that_reads_codes_is_told_them_and_which_way_it_looks() -> Non
 
 
 def test_weights_of_another_run_are_not_said_to_be_drawn() -> None:
-    recipe = to_dict(begin("vit.tiny").recipe)
+    recipe = to_dict(prepare_finetune("vit.tiny").recipe)
     text = " ".join(words.sentences(recipe, None, {"run": "/some/where/vit", "step": 1200}))
     assert "The weights start as those of “vit” after its step 1,200." in text
     assert "some" not in text.partition("The weights start")[2]
@@ -86,7 +86,7 @@ def test_weights_of_another_run_are_not_said_to_be_drawn() -> None:
     [(0.0, "classes", True), (1.0, "masked, classes", False), ("inf", "masked", False)],
 )
 def test_what_is_learnt_in_a_word(weight: float | str, learnt: str, alone: bool) -> None:
-    recipe = begin("vit.tiny").recipe
+    recipe = prepare_finetune("vit.tiny").recipe
     values = to_dict(override(recipe, {"classify.generative_weight": weight, "classify.hide": None}))
     assert words.learns(values) == learnt
     assert finetuning.classes_alone(values) == alone

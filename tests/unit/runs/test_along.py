@@ -18,7 +18,9 @@ from isopix.recipes.recipe import Recipe
 from isopix.report.load_run import gather
 from isopix.runs import along
 from isopix.runs.load import load
-from isopix.runs.pretrain import Watch, resume, start
+from isopix.runs.pretrain import pretrain
+from isopix.runs.resume import resume
+from isopix.runs.training import RunObserver
 from isopix.storage import checkpoint, log
 from isopix.storage.run_folder import RunFolder
 from isopix.train.throughput import Meter
@@ -32,7 +34,7 @@ RECIPE = registry.resolve("igpt.digits_bert", assignments=WORDS).recipe
 
 
 def run(recipe: Recipe, out: Path) -> RunFolder:
-    start(recipe, out, device=CPU, watch=Watch())
+    pretrain(recipe, out, device=CPU, observer=RunObserver())
     return RunFolder(out)
 
 
@@ -100,11 +102,11 @@ def test_a_run_that_was_stopped_ends_with_the_same_probes(
     probed: RunFolder, tmp_path: Path, stop: int
 ) -> None:
     asked = iter([False] * (stop - 1) + [True])
-    start(RECIPE, tmp_path / "run", device=CPU, watch=Watch(stop=lambda: next(asked)))
+    pretrain(RECIPE, tmp_path / "run", device=CPU, observer=RunObserver(stop=lambda: next(asked)))
     folder = RunFolder(tmp_path / "run")
     stray = folder.along / "step-00000099.json"
     stray.write_text("{}")  # as a killed process leaves that was ahead of its last checkpoint
-    resume(folder.path, device=CPU, watch=Watch())
+    resume(folder.path, device=CPU, observer=RunObserver())
     assert files(folder) == files(probed)
     assert records(folder, "probe") == records(probed, "probe")
 
@@ -192,5 +194,5 @@ def test_probing_is_not_counted_as_training(tmp_path: Path, monkeypatch: pytest.
 def test_without_validation_images_it_is_refused_before_training(tmp_path: Path, change: str) -> None:
     recipe = registry.resolve("igpt.digits", assignments=[*WORDS, change]).recipe
     with pytest.raises(ValueError, match="probe_every chooses and judges by validation images"):
-        start(recipe, tmp_path / "run", device=CPU, watch=Watch())
+        pretrain(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
     assert not (tmp_path / "run").exists()

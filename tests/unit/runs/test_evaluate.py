@@ -15,8 +15,9 @@ from isopix.probe.results import Ensemble
 from isopix.recipes import registry
 from isopix.runs import evaluate as evaluating
 from isopix.runs.evaluate import Tuned, answers, default_masks, evaluate, load_finetuned
-from isopix.runs.finetune import begin
-from isopix.runs.pretrain import Watch, start
+from isopix.runs.finetune import prepare_finetune
+from isopix.runs.pretrain import pretrain
+from isopix.runs.training import RunObserver
 from isopix.storage import log
 
 CPU = torch.device("cpu")
@@ -25,8 +26,8 @@ WORDS += ["data.limit=150", "lr=0.03", "generative_weight=0.1"]
 
 
 def tuned(folder: Path, name: str, *words: str) -> Path:
-    recipe = begin(name, assignments=[*WORDS, *words]).recipe
-    start(recipe, folder, device=CPU, watch=Watch())
+    recipe = prepare_finetune(name, assignments=[*WORDS, *words]).recipe
+    pretrain(recipe, folder, device=CPU, observer=RunObserver())
     return folder
 
 
@@ -145,7 +146,7 @@ def test_the_answers_do_not_depend_on_how_many_are_read_at_once(
 def test_a_run_that_is_not_fine_tuned_is_refused(tmp_path: Path) -> None:
     words = ["depth=1", "width=16", "steps=1", "data.limit=20"]
     recipe = registry.resolve("igpt.digits", assignments=words).recipe
-    start(recipe, tmp_path / "pre", device=CPU, watch=Watch())
+    pretrain(recipe, tmp_path / "pre", device=CPU, observer=RunObserver())
     with pytest.raises(ValueError, match=r"no classifier.*isopix finetune \S+/pre --out OUT makes"):
         load_finetuned(tmp_path / "pre", device=CPU)
 

@@ -11,7 +11,8 @@ from isopix.probe.results import Protocol
 from isopix.recipes import registry
 from isopix.runs.load import Loaded, load
 from isopix.runs.low_data import Question, Tuning, by_features, by_finetuning, tuning
-from isopix.runs.pretrain import Watch, start
+from isopix.runs.pretrain import pretrain
+from isopix.runs.training import RunObserver
 from isopix.storage import checkpoint
 from isopix.storage.atomic import read_json
 from isopix.storage.run_folder import RunFolder
@@ -33,7 +34,7 @@ QUICK = Protocol(strengths=(0.1,), weaker=(), resamples=10)
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("run") / "run"
-    start(registry.resolve("igpt.digits", assignments=WORDS).recipe, out, device=CPU, watch=Watch())
+    pretrain(registry.resolve("igpt.digits", assignments=WORDS).recipe, out, device=CPU, observer=RunObserver())
     return out
 
 
@@ -70,7 +71,7 @@ def test_fine_tuning_learns_from_the_same_subsets(run: Path, loaded: Loaded, tmp
     draws = QUESTION.draws(data.train.labels, loaded.recipe.train.seed)
     how = tuned(run, loaded, tmp_path)
     records = []
-    [one, three] = by_finetuning(how, QUESTION, Watch(records.append))
+    [one, three] = by_finetuning(how, QUESTION, RunObserver(records.append))
     assert (one.images, three.images) == (10, 30)
     assert one.tested == len(data.test) == 180
     for count, drawn in draws.items():
@@ -79,7 +80,7 @@ def test_fine_tuning_learns_from_the_same_subsets(run: Path, loaded: Loaded, tmp
             subset = load_images(recipe.data, seed=recipe.train.seed).train
             assert torch.equal(subset.images, data.train.images[index])
     tested = len(records)
-    assert by_finetuning(how, QUESTION, Watch(records.append)) == [one, three]
+    assert by_finetuning(how, QUESTION, RunObserver(records.append)) == [one, three]
     assert not [each for each in records[tested:] if each["kind"] != "note"], "what is there is read"
     kept = read_json(folder_of(tmp_path, 1, 0) / "environment.json")["pretrained"]
     assert kept == {"run": str(run), "step": 2}
@@ -90,18 +91,18 @@ def test_runs_of_other_settings_or_of_another_step_are_not_taken_for_these(
 ) -> None:
     one = Question((1,), 1)
     how = tuned(run, loaded, tmp_path)
-    by_finetuning(how, one, Watch())
+    by_finetuning(how, one, RunObserver())
     for other in (
         tuned(run, loaded, tmp_path, "batch_size=4"),
         how._replace(origin=how.origin._replace(facts={"pretrained": {"run": str(run), "step": 1}})),
     ):
         before = set(tmp_path.iterdir())
-        by_finetuning(other, one, Watch())
+        by_finetuning(other, one, RunObserver())
         assert len(set(tmp_path.iterdir()) - before) == 1
 
 
 def test_every_subset_starts_from_the_weights_of_the_run(run: Path, loaded: Loaded, tmp_path: Path) -> None:
-    by_finetuning(tuned(run, loaded, tmp_path, "lr=0.1"), QUESTION, Watch())
+    by_finetuning(tuned(run, loaded, tmp_path, "lr=0.1"), QUESTION, RunObserver())
     weights = loaded.network.tensors()
     for folder in tmp_path.iterdir():
         first = checkpoint.load(folder / "checkpoints/step-00000000").tensors["model"]
@@ -150,8 +151,8 @@ def test_what_a_kill_left_before_the_first_checkpoint_is_no_obstacle(
     run: Path, loaded: Loaded, tmp_path: Path
 ) -> None:
     how = tuned(run, loaded, tmp_path)
-    [one] = by_finetuning(how, Question((1,), 1), Watch())
+    [one] = by_finetuning(how, Question((1,), 1), RunObserver())
     folder = folder_of(tmp_path, 1, 0)
     shutil.rmtree(folder)
     RunFolder.create(folder)
-    assert by_finetuning(how, Question((1,), 1), Watch()) == [one]
+    assert by_finetuning(how, Question((1,), 1), RunObserver()) == [one]

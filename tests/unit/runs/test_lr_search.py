@@ -12,7 +12,8 @@ import torch
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.lr_search import FILE, pretrain_runner, search, trial_folder
-from isopix.runs.pretrain import Watch, start
+from isopix.runs.pretrain import pretrain
+from isopix.runs.training import RunObserver
 from isopix.storage import checkpoint, log
 from isopix.storage.atomic import write_json
 from isopix.storage.lock import sole_writer
@@ -36,9 +37,9 @@ class Looker:
         self.steps, self.begun = steps, list[float]()
 
     @contextmanager
-    def __call__(self, rate: float) -> Iterator[Watch]:
+    def __call__(self, rate: float) -> Iterator[RunObserver]:
         self.begun.append(rate)
-        yield Watch(stop=self.stop)
+        yield RunObserver(stop=self.stop)
 
     def stop(self) -> bool:
         if self.steps is not None:
@@ -86,7 +87,7 @@ def test_a_rung_is_the_run_that_pretrain_makes(whole: tuple[Path, LRSearch], tmp
     recipe = RECIPE.updated(
         optimizer=replace(RECIPE.train.optimizer, lr=0.03),
     )
-    start(recipe, tmp_path / "run", device=CPU, watch=Watch())
+    pretrain(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
     ours, alone = weights(trial_folder(out, 0.03)), weights(tmp_path / "run")
     assert all(torch.equal(ours[name], alone[name]) for name in alone)
     (last,) = [

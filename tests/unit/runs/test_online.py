@@ -8,7 +8,8 @@ import torch
 
 from isopix.recipes import registry
 from isopix.runs.load import load
-from isopix.runs.pretrain import Watch, start
+from isopix.runs.pretrain import pretrain
+from isopix.runs.training import RunObserver
 from isopix.storage.log import read
 
 CPU = torch.device("cpu")
@@ -25,7 +26,7 @@ SMALL = [
 
 def trained(out: Path, *settings: str) -> Path:
     recipe = registry.resolve("igpt.digits", assignments=[*SMALL, "data.limit=200", *settings]).recipe
-    start(recipe, out, device=CPU, watch=Watch())
+    pretrain(recipe, out, device=CPU, observer=RunObserver())
     return out
 
 

@@ -14,7 +14,9 @@ from isopix.objectives.base import Problem
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import load
-from isopix.runs.pretrain import Watch, resume, start
+from isopix.runs.pretrain import pretrain
+from isopix.runs.resume import resume
+from isopix.runs.training import RunObserver
 from isopix.storage import log
 from isopix.train.evaluator import held_out
 from isopix.train.tasks import PretrainTask
@@ -35,7 +37,7 @@ WORDS = [
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recipe, Path]:
     recipe = registry.resolve("igpt.digits_bert", assignments=WORDS).recipe
     out = tmp_path_factory.mktemp("run") / "run"
-    start(recipe, out, device=CPU, watch=Watch())
+    pretrain(recipe, out, device=CPU, observer=RunObserver())
     return recipe, out
 
 
@@ -84,8 +86,8 @@ def test_a_resumed_run_draws_the_masks_of_the_steps_that_are_left(
 
     monkeypatch.setattr(PretrainTask, "prepare", spy)
     asked = iter([False, False, True])
-    start(recipe, tmp_path / "run", device=CPU, watch=Watch(stop=lambda: next(asked)))
-    resume(tmp_path / "run", device=CPU, watch=Watch())
+    pretrain(recipe, tmp_path / "run", device=CPU, observer=RunObserver(stop=lambda: next(asked)))
+    resume(tmp_path / "run", device=CPU, observer=RunObserver())
     drawn = [
         recipe.objective.mask.draw(16, recipe.grid, 1, generator(0, "problem", step)) for step in range(8)
     ]
@@ -98,7 +100,7 @@ def test_a_run_with_a_palette_file_says_where_its_colours_come_from(tmp_path: Pa
     colours = torch.linspace(0, 255, 17).round()[:, None].expand(17, 3).contiguous()
     palette_file.write(file, palette_file.StoredPalette(colours, "seventeen greys"))
     recipe = registry.resolve("igpt.digits", assignments=[*WORDS, f"codec.source={file}", "steps=1"]).recipe
-    start(recipe, tmp_path / "run", device=CPU, watch=Watch())
+    pretrain(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
     told = json.loads((tmp_path / "run" / "environment.json").read_text())
     assert told["palette"] == {"file": str(file), "source": "seventeen greys"}
 
@@ -106,8 +108,8 @@ def test_a_run_with_a_palette_file_says_where_its_colours_come_from(tmp_path: Pa
 def test_seconds_go_on_after_a_stop(tmp_path: Path) -> None:
     recipe = registry.resolve("igpt.digits", assignments=WORDS).recipe
     calls = iter([False, False, True])
-    start(recipe, tmp_path / "run", device=CPU, watch=Watch(stop=lambda: next(calls)))
-    resume(tmp_path / "run", device=CPU, watch=Watch())
+    pretrain(recipe, tmp_path / "run", device=CPU, observer=RunObserver(stop=lambda: next(calls)))
+    resume(tmp_path / "run", device=CPU, observer=RunObserver())
     seconds = [
         each["seconds"] for each in log.read(tmp_path / "run" / "log.jsonl") if each["kind"] == "train"
     ]
@@ -127,7 +129,7 @@ def test_the_palette_is_fitted_to_training_images_with_the_recipes_seed(
         return real(images, colours, seed=seed)
 
     monkeypatch.setattr(kmeans, "fit", fit)
-    start(recipe, tmp_path / "run", device=torch.device("cpu"), watch=Watch(stop=lambda: True))
+    pretrain(recipe, tmp_path / "run", device=torch.device("cpu"), observer=RunObserver(stop=lambda: True))
     [(images, colours, seed)] = calls
     assert torch.equal(images, data.train.images)
     assert (colours, seed) == (9, 4)
