@@ -55,8 +55,8 @@ class StopAt:
 
 def recipe(name: str, changes: list[str]):
     given = registry.find(name)
-    if any(change.startswith("classify.") for change in changes):
-        given = replace(given, classify=FineTuneConfig())
+    if any(change.startswith("finetune.") for change in changes):
+        given = replace(given, finetune=FineTuneConfig())
     return override(given, parse([*SMALL, *changes]))
 
 
@@ -81,7 +81,9 @@ def test_a_stopped_run_ends_like_an_uninterrupted_one(
 ) -> None:
     settings = recipe(*SETTINGS[case])
     assert pretrain(settings, tmp_path / "whole", device=CPU, observer=RunObserver()).finished
-    assert not pretrain(settings, tmp_path / "parts", device=CPU, observer=RunObserver(stop=StopAt(stops[0]))).finished
+    assert not pretrain(
+        settings, tmp_path / "parts", device=CPU, observer=RunObserver(stop=StopAt(stops[0]))
+    ).finished
     for steps in stops[1:]:
         assert not resume(tmp_path / "parts", device=CPU, observer=RunObserver(stop=StopAt(steps))).finished
     assert resume(tmp_path / "parts", device=CPU, observer=RunObserver()).finished
@@ -91,7 +93,7 @@ def test_a_stopped_run_ends_like_an_uninterrupted_one(
     assert losses(tmp_path / "whole") == losses(tmp_path / "parts")
 
 
-def test_a_run_killed_between_checkpoints_goes_on_from_the_last_one(tmp_path: Path) -> None:
+def test_a_run_killed_between_checkpoints_resumes_from_the_last_one(tmp_path: Path) -> None:
     """The log lines after the checkpoint are written anew, none twice."""
     settings = recipe("igpt.digits", [])
     pretrain(settings, tmp_path / "whole", device=CPU, observer=RunObserver())
@@ -113,7 +115,7 @@ def test_resume_refuses_other_images(tmp_path: Path) -> None:
     found = checkpoint.newest(out / "checkpoints").checkpoint
     records = {**found.records, "state": {**found.records["state"], "data": "0" * 64}}
     checkpoint.save(found.path, found.tensors, records)
-    with pytest.raises(ValueError, match=r"the images of 'digits' are not those that run .* started with"):
+    with pytest.raises(ValueError, match=r"the images of 'digits' have changed since run .* was started"):
         resume(out, device=CPU, observer=RunObserver())
 
 

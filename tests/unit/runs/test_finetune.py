@@ -131,7 +131,10 @@ def test_from_scratch_it_learns(tmp_path: Path) -> None:
         "generative_weight=0.1",
     ]
     assert pretrain(
-        prepare_finetune("igpt.digits", assignments=words).recipe, tmp_path / "ft", device=CPU, observer=RunObserver()
+        prepare_finetune("igpt.digits", assignments=words).recipe,
+        tmp_path / "ft",
+        device=CPU,
+        observer=RunObserver(),
     ).finished
     records = list(log.read(tmp_path / "ft/log.jsonl"))
     assert accuracies(records, "test")[150] > 0.5
@@ -232,7 +235,9 @@ def test_the_network_is_that_of_the_run(pretrained: Path, words: list[str], mess
 
 
 def test_names_of_fine_tuning_go_with_or_without_their_path() -> None:
-    one, other = (prepare_finetune("igpt.digits", assignments=[word]) for word in ("layer=1", "finetune.layer=1"))
+    one, other = (
+        prepare_finetune("igpt.digits", assignments=[word]) for word in ("layer=1", "finetune.layer=1")
+    )
     assert one == other
 
 
@@ -292,4 +297,6 @@ def test_a_patchformer_is_fine_tuned_at_a_rate_that_the_paper_tries(tmp_path: Pa
     assert (tuned.kind, tuned.learning_rate) == ("adamw", 2e-4)
     base = finetune.finetuned(registry.find("patchformer.base"), scratch=False)
     assert base.optimizer.learning_rate == 2e-4
-    assert prepare_finetune(in_patches("vit.tiny", tmp_path / "vit")).recipe.train.optimizer.lr == pytest.approx(1e-4)
+    assert prepare_finetune(
+        in_patches("vit.tiny", tmp_path / "vit")
+    ).recipe.train.optimizer.lr == pytest.approx(1e-4)

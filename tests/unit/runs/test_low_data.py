@@ -34,7 +34,9 @@ QUICK = Protocol(strengths=(0.1,), weaker=(), resamples=10)
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("run") / "run"
-    pretrain(registry.resolve("igpt.digits", assignments=WORDS).recipe, out, device=CPU, observer=RunObserver())
+    pretrain(
+        registry.resolve("igpt.digits", assignments=WORDS).recipe, out, device=CPU, observer=RunObserver()
+    )
     return out
 
 

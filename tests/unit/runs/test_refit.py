@@ -17,9 +17,9 @@ from isopix.runs import pretrain as running
 from isopix.runs.finetune import prepare_finetune
 from isopix.runs.load import load
 from isopix.runs.pretrain import pretrain
-from isopix.runs.resume import resume
-from isopix.runs.training import RunStatus, RunObserver
 from isopix.runs.refit import fold_back
+from isopix.runs.resume import resume
+from isopix.runs.training import RunObserver, RunStatus
 from isopix.storage import checkpoint, log
 from isopix.storage.atomic import write_json
 from isopix.storage.run_folder import RunFolder
