@@ -22,8 +22,8 @@ from isopix.recipes import registry
 from isopix.recipes.cost import recipe_cost
 from isopix.recipes.isotropic import BLOCKS, ENCODINGS
 from isopix.recipes.recipe import Recipe
-from isopix.train.tasks import Pretraining
-from isopix.train.train_step import Stepper
+from isopix.train.tasks import PretrainTask
+from isopix.train.train_step import TrainStep
 
 TOLERANCE = {"bf16": 1e-2, "fp32": 1e-4}  # relative difference of the first losses
 FACTOR = 0.01  # of the paper's learning rate, since random pixels cannot be learned
@@ -69,8 +69,8 @@ def measure(recipe: Recipe, options: argparse.Namespace, device: torch.device) -
     other = plain_pytorch.convert(network, recipe)
     shape = (options.batch, 3, *recipe.grid)
     images = torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator(0, "bench")).to(device)
-    stepper = Stepper(
-        Pretraining(network),
+    stepper = TrainStep(
+        PretrainTask(network),
         recipe.train.optimizer,
         accumulate=1,
         precision=options.precision,
@@ -81,7 +81,7 @@ def measure(recipe: Recipe, options: argparse.Namespace, device: torch.device) -
 
     def isopix_step() -> None:
         problem = network.prepare(images, generator(0, "bench"))
-        loss = stepper.advance(problem, step=1, factor=FACTOR)
+        loss = stepper(problem, step=1, lr_factor=FACTOR)
         if "isopix" not in losses:
             losses["isopix"] = float(loss)
 

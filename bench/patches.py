@@ -23,7 +23,7 @@ SUBSETS = range(3)
 # PatchFormer's defaults, with a learning rate of its paper's grid; from scratch, the same.
 FINETUNING = (
     *("steps=300", "batch_size=32", "evaluate_every=20", "num_test_images=10000", "lr=2e-4"),
-    *("generative_weight=0", "hide=0.1", "masked=false", "dropout=0.1", "smoothing=0.01"),
+    *("generative_weight=0", "mask_ratio=0.1", "mask_at_eval=false", "dropout=0.1", "label_smoothing=0.01"),
 )
 
 

@@ -23,8 +23,8 @@ from isopix.objectives.masked import Masked
 from isopix.recipes import registry
 from isopix.recipes.cost import recipe_cost
 from isopix.recipes.recipe import Recipe
-from isopix.train.tasks import Pretraining
-from isopix.train.train_step import Stepper
+from isopix.train.tasks import PretrainTask
+from isopix.train.train_step import TrainStep
 
 MASKINGS = {"visible patches": Drop(), "all patches": MaskToken()}
 
@@ -35,8 +35,8 @@ class Training:
     def __init__(self, recipe: Recipe, images: Images, precision: str):
         self.network = recipe.build(recipe.model.codec.placeholder(recipe.grid)).to(images.device)
         self.images, self.losses = images, list[torch.Tensor]()
-        self.stepper = Stepper(
-            Pretraining(self.network),
+        self.stepper = TrainStep(
+            PretrainTask(self.network),
             recipe.train.optimizer,
             accumulate=1,
             precision=precision,
@@ -46,7 +46,7 @@ class Training:
     def step(self) -> None:
         """Take one step with new masks."""
         problem = self.network.prepare(self.images, generator(0, "bench", len(self.losses)))
-        self.losses.append(self.stepper.advance(problem, step=1, factor=1.0))
+        self.losses.append(self.stepper(problem, step=1, lr_factor=1.0))
 
 
 def main() -> None:

@@ -21,8 +21,8 @@ from isopix.core.random import generator
 from isopix.recipes import registry
 from isopix.recipes.cost import recipe_cost
 from isopix.train.optim import Adam
-from isopix.train.tasks import Pretraining
-from isopix.train.train_step import Stepper
+from isopix.train.tasks import PretrainTask
+from isopix.train.train_step import TrainStep
 
 
 def main() -> None:
@@ -47,8 +47,8 @@ def main() -> None:
     other = peer.convert(network)
     if options.compile:
         other = torch.compile(other)
-    stepper = Stepper(
-        Pretraining(network), Adam(), accumulate=1, precision=options.precision, compiled=options.compile
+    stepper = TrainStep(
+        PretrainTask(network), Adam(), accumulate=1, precision=options.precision, compiled=options.compile
     )
     optimizer = Adam().build(other.parameters())
     ids, targets = peer.shift_right(network, images), codec.encode(images)[..., 0]
@@ -56,7 +56,7 @@ def main() -> None:
 
     def isopix_step() -> None:
         problem = network.prepare(images, generator(0, "bench"))
-        loss = stepper.advance(problem, step=1, factor=1.0)
+        loss = stepper(problem, step=1, lr_factor=1.0)
         losses.setdefault("isopix", float(loss))
 
     def huggingface_step() -> None:

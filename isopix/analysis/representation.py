@@ -20,16 +20,11 @@ class ProbePoint(NamedTuple):
 
 def probe_points(records: Iterable[Mapping[str, Any]]) -> list[ProbePoint]:
     """Return the steps of a run's log that have both a validation loss and a probe, in order."""
-    losses: dict[int, float] = {}
-    points: dict[int, ProbePoint] = {}
-    for record in records:
-        step = record["step"]
-        if record.get("split") == "validation" and "loss_nats" in record:
-            losses[step] = record["loss_nats"]
-        elif record["kind"] == "probe" and step in losses:
-            interval = (record[name] for name in ("accuracy", "low", "high"))
-            points[step] = ProbePoint(step, losses[step], *interval)
-    return [points[step] for step in sorted(points)]
+    names = ("step", "loss_nats", "probe_accuracy", "probe_low", "probe_high")
+    points = [
+        ProbePoint(*map(record.__getitem__, names)) for record in records if set(names) <= record.keys()
+    ]
+    return sorted(points)
 
 
 def loss_accuracy_correlation(points: Sequence[ProbePoint]) -> Correlation | None:

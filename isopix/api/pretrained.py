@@ -117,7 +117,7 @@ class Pretrained:
         problem = self.network.prepare(given, generator(seed, "nll"))
         with torch.no_grad(), autocast(self.network.device, self.precision):
             return torch.cat(
-                [self.network.nll(part).cpu() for part in problem.pieces(-(-len(given) // batch))]
+                [self.network.nll(part).cpu() for part in problem.chunks(-(-len(given) // batch))]
             )
 
     def sample(

@@ -24,8 +24,7 @@ from isopix.core import device as devices
 from isopix.core.device import Precision
 from isopix.data.dataset import content_hash
 from isopix.finetune.metrics import ClassificationMetrics
-from isopix.runs.evaluate import evaluate as evaluate_run
-from isopix.runs.evaluate import load_tuned, refuse_masks, usual_masks
+from isopix.runs.evaluate import check_masks, default_masks, evaluate_finetuned, load_finetuned
 from isopix.storage.atomic import write_json
 from isopix.storage.provenance import settings_hash, with_provenance
 from isopix.storage.run_folder import RunFolder
@@ -60,14 +59,14 @@ def evaluate(
         Precision of the forward pass. Default: that of the run.
     """
     load_plugins(plugin)
-    folder, tuned = RunFolder.open(run), load_tuned(run, device=devices.select_device(device))
-    for reason in tuned.loaded.passed_over:
+    folder, tuned = RunFolder.open(run), load_finetuned(run, device=devices.select_device(device))
+    for reason in tuned.loaded.damaged:
         warn(f"skipped: {reason}")
-    masks = usual_masks(tuned) if mask_ensemble is None else mask_ensemble
-    refuse_masks(tuned, masks)
+    masks = default_masks(tuned) if mask_ensemble is None else mask_ensemble
+    check_masks(tuned, masks)
     images = evaluation_images(tuned.loaded, data, limit)
     with progress_bar("evaluation", len(images.test) * max(1, masks)) as done:
-        metrics = evaluate_run(
+        metrics = evaluate_finetuned(
             tuned,
             images,
             masks=masks,

@@ -24,9 +24,9 @@ from isopix.cli.console import (
 from isopix.cli.run_display import ResumeCommand, print_summary, progress_display, with_resume_hint
 from isopix.core import device as devices
 from isopix.core.command_line import command_line
-from isopix.runs.finetune import begin
-from isopix.runs.pretrain import start
-from isopix.runs.refit import fold_back as train_and_refit
+from isopix.runs.finetune import prepare_finetune
+from isopix.runs.pretrain import pretrain
+from isopix.runs.refit import finetune_and_refit
 
 Refit = Annotated[
     bool,
@@ -74,11 +74,12 @@ def finetune(
     load_plugins(plugin)
     shared = overrides(data=data, limit=limit, seed=seed)
     options = {**shared, "data.labels_per_class": labels, "data.subset": subset}
-    prepare = partial(begin, source, file=file, options=options, assignments=settings)
-    (recipe, origin), where = prepare(), devices.select_device(device)
+    prepare = partial(prepare_finetune, source, file=file, options=options, assignments=settings)
+    (recipe, initial), where = prepare(), devices.select_device(device)
     display = partial(progress_display, device=where, tensorboard=tensorboard, json=json)
     if not json:
-        weights = f"from step {origin.facts['pretrained']['step']} of {source}" if origin else "from scratch"
+        step = initial.provenance["pretrained"]["step"] if initial else None
+        weights = "from scratch" if step is None else f"from step {step} of {source}"
         work = f"{recipe.data.source}, {recipe.train.steps} steps, batch size {recipe.train.batch_size}"
         say(f"{recipe.name} {weights} on {work}, {devices.describe_device(where)}")
     plugins = plugin_options(plugin)
@@ -86,8 +87,8 @@ def finetune(
     again = resume_command or resume
     with with_resume_hint(out, again):
         if refit_on_validation:
-            outcome = train_and_refit(prepare, out, device=where, watching=display)
+            outcome = finetune_and_refit(prepare, out, device=where, observer_for=display)
         else:
-            with display(recipe) as watch:
-                outcome = start(recipe, out, device=where, watch=watch, origin=origin)
+            with display(recipe) as observer:
+                outcome = pretrain(recipe, out, device=where, observer=observer, initial=initial)
     print_summary(recipe, outcome, again, options=plugins, json=json)

@@ -35,7 +35,7 @@ Split = Annotated[
 def load_network(run: Path, device: str) -> Loaded:
     """Load the newest intact network of a run; warn about damaged checkpoints that were skipped."""
     loaded = load(run, device=devices.select_device(device))
-    for reason in loaded.passed_over:
+    for reason in loaded.damaged:
         warn(f"skipped: {reason}")
     loaded.network.eval()
     return loaded

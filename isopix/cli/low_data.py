@@ -26,7 +26,7 @@ from isopix.papers.igpt import LOW_DATA, PublishedLowData
 from isopix.probe.config import L2_GRID, LowDataProtocol, ProbeConfig
 from isopix.probe.low_data import LowDataResult
 from isopix.runs.low_data import finetune_job, finetune_low_data, probe_low_data
-from isopix.runs.pretrain import Watch
+from isopix.runs.training import RunObserver
 from isopix.storage.atomic import write_json
 from isopix.storage.provenance import settings_hash, with_provenance
 from isopix.storage.run_folder import RunFolder
@@ -101,7 +101,9 @@ def low_data(
             progress=done,
         )
     if job:
-        results["fine-tuned"] = finetune_low_data(job, protocol, Watch() if json else Watch(_print_record))
+        results["fine-tuned"] = finetune_low_data(
+            job, protocol, RunObserver() if json else RunObserver(_print_record)
+        )
     options: dict[str, Any] = {
         "data": images.name,
         "limit": limit,

@@ -21,7 +21,7 @@ from isopix.cli.run_display import ResumeCommand, print_summary, progress_displa
 from isopix.core import device as devices
 from isopix.core.command_line import command_line
 from isopix.recipes import registry
-from isopix.runs.pretrain import start
+from isopix.runs.pretrain import pretrain as pretrain_run
 
 
 def pretrain(
@@ -72,5 +72,5 @@ def pretrain(
             train = resolved.train
             work = f"{resolved.data.source}, {train.steps} steps, batch size {train.batch_size}"
             say(f"{resolved.name} on {work}, {devices.describe_device(where)}")
-        outcome = start(resolved, out, device=where, watch=watch)
+        outcome = pretrain_run(resolved, out, device=where, observer=watch)
     print_summary(resolved, outcome, again, options=plugins, json=json)

@@ -11,7 +11,7 @@ from isopix.cli.console import console, say
 
 INTERVAL = 10.0  # seconds between lines where there is no terminal
 LOSSES = {"loss_nats": "loss", "class_nats": "classification loss"}
-ACCURACIES = {"accuracy": "accuracy", "neighbours_accuracy": "k-NN accuracy"}
+ACCURACIES = {"accuracy": "accuracy", "knn_accuracy": "k-NN accuracy", "probe_accuracy": "linear probe"}
 
 
 class TrainingLine:
@@ -40,8 +40,6 @@ class TrainingLine:
             self._training(record)
         elif record["kind"] == "evaluation":
             say(f"step {record['step']}  {record['split']} {_metrics(record)}")
-        elif record["kind"] == "probe":
-            say(f"step {record['step']}  linear probe {record['accuracy']:.1%} at layer {record['layer']}")
         else:
             say(record["text"])
 

@@ -8,7 +8,7 @@ from isopix.core import device as devices
 from isopix.core.command_line import command_line
 from isopix.interop.import_run import ACCOUNTS
 from isopix.runs.load import find, recipe_of
-from isopix.runs.pretrain import resume as resume_run
+from isopix.runs.resume import resume as resume_run
 from isopix.storage.run_folder import RunFolder
 
 
@@ -45,5 +45,5 @@ def resume(
         with_resume_hint(run, again),
         progress_display(recipe, where, tensorboard=tensorboard, json=json) as watch,
     ):
-        outcome = resume_run(run, device=where, watch=watch)
+        outcome = resume_run(run, device=where, observer=watch)
     print_summary(recipe, outcome, again, options=options, json=json)

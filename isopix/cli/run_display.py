@@ -14,7 +14,7 @@ from isopix.core import device as devices
 from isopix.core.command_line import command_line
 from isopix.recipes.cost import recipe_cost
 from isopix.recipes.recipe import Recipe
-from isopix.runs.pretrain import Outcome, Watch
+from isopix.runs.training import RunObserver, RunStatus
 from isopix.storage.log import read_log
 from isopix.train.trainer import Record
 
@@ -27,17 +27,17 @@ INTERRUPTED = 75  # EX_TEMPFAIL of sysexits.h: batch systems requeue the job
 @contextmanager
 def progress_display(
     recipe: Recipe, device: torch.device, *, tensorboard: bool, json: bool
-) -> Iterator[Watch]:
+) -> Iterator[RunObserver]:
     """Yield an observer that shows training progress, or with `json` only notes, on standard error.
 
     Raises ValueError for parts that cannot be combined.
     """
     flops, peak = recipe_cost(recipe).training_flops, devices.peak_flops(device, recipe.train.precision)
     if json:
-        yield Watch(_note, tensorboard=tensorboard)
+        yield RunObserver(_note, tensorboard=tensorboard)
         return
     with TrainingLine(recipe.train.steps, flops=flops, peak=peak) as line:
-        yield Watch(line.show, tensorboard=tensorboard)
+        yield RunObserver(line.show, tensorboard=tensorboard)
 
 
 def _note(record: Record) -> None:
@@ -57,12 +57,12 @@ def with_resume_hint(run: Path, resume_command: str) -> Iterator[None]:
         ) from None
 
 
-def _next_commands(recipe: Recipe, outcome: Outcome) -> list[str]:
+def _next_commands(recipe: Recipe, outcome: RunStatus) -> list[str]:
     """Return the commands that apply to a finished run."""
     generate = "sample" if recipe.objective.paints else "reconstruct"
     applicable = {
-        "evaluate": outcome.judgeable,
-        "probe": outcome.probeable,
+        "evaluate": outcome.can_evaluate,
+        "probe": outcome.can_probe,
         generate: recipe.learns_codes,
         "report": True,
     }
@@ -70,7 +70,7 @@ def _next_commands(recipe: Recipe, outcome: Outcome) -> list[str]:
 
 
 def print_summary(
-    recipe: Recipe, outcome: Outcome, resume_command: str, *, options: Sequence[object] = (), json: bool
+    recipe: Recipe, outcome: RunStatus, resume_command: str, *, options: Sequence[object] = (), json: bool
 ) -> None:
     """Print the result of a run and the commands to continue with, which take `options`.
 

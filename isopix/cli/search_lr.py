@@ -31,11 +31,12 @@ from isopix.core.command_line import command_line
 from isopix.core.config import to_dict
 from isopix.core.overrides import parse
 from isopix.recipes import registry
-from isopix.runs.lr_search import FILE, pretraining, rung_folder, search
-from isopix.runs.pretrain import Watch
-from isopix.train.lr_search import Descent, Rung, ladder
+from isopix.runs.lr_search import FILE, pretrain_runner, trial_folder
+from isopix.runs.lr_search import search_lr as search
+from isopix.runs.training import RunObserver
+from isopix.train.lr_search import LRSearch, LRTrial, lr_grid
 
-RATE = "optimizer.learning_rate"
+RATE = "train.optimizer.lr"
 
 MaxLR = Annotated[float, Parameter(help="Largest learning rate.")]
 MinLR = Annotated[float, Parameter(help="Smallest learning rate to try.")]
@@ -78,10 +79,10 @@ def search_lr(
         raise ValueError(f"{RATE} is what search-lr searches for; use --max-lr and --min-lr instead")
     changes = overrides(data=data, limit=limit, seed=seed, palette=palette)
     resolved = registry.resolve(recipe, file=file, options=changes, assignments=settings).recipe
-    rates, where = ladder(max_lr, min_lr), devices.select_device(device)
+    rates, where = lr_grid(max_lr, min_lr), devices.select_device(device)
 
     @contextmanager
-    def display(rate: float) -> Iterator[Watch]:
+    def display(rate: float) -> Iterator[RunObserver]:
         if not json:
             train = resolved.train
             say(f"\n{resolved.name}, lr {rate}, {train.steps} steps, batch size {train.batch_size}")
@@ -90,50 +91,50 @@ def search_lr(
 
     again = command_line(*sys.argv[1:])
     with with_resume_hint(out, again):
-        descent = search(out, rates, training=pretraining(resolved, where), watching=display)
+        descent = search(out, rates, runner=pretrain_runner(resolved, where), observer_for=display)
     given = {"--data": data, "--palette": palette, "--file": file, "--limit": limit, "--seed": seed}
     options = [word for name, value in given.items() if value is not None for word in (name, value)]
     words = ["pretrain", recipe, *settings, *options, *plugin_options(plugin)]
     _print_search(descent, out, words, again=again, json=json)
 
 
-def _print_search(descent: Descent, out: Path, words: Sequence[object], *, again: str, json: bool) -> None:
+def _print_search(descent: LRSearch, out: Path, words: Sequence[object], *, again: str, json: bool) -> None:
     """Print all trials, and the command of `words` that pre-trains with the chosen learning rate.
 
     Exits with code 75 if the search was asked to stop. Raises RuntimeError if every trial diverged.
     """
-    chosen = None if descent.chosen is None else descent.chosen.rate
+    chosen = None if descent.best is None else descent.best.lr
     pretrain = "" if chosen is None else command_line(*words, f"{RATE}={chosen}", "--out", out / "chosen")
     if json:
-        state = {"finished": descent.finished, "chosen": chosen, "command": pretrain or None}
+        state = {"finished": descent.finished, "best_lr": chosen, "command": pretrain or None}
         show_json({"record": str(out / FILE), **state, **to_dict(descent)})
     else:
         _print_trials(descent, out)
         if chosen is not None:
-            say(f"best learning rate: {chosen}, trained in {rung_folder(out, chosen)}")
+            say(f"best learning rate: {chosen}, trained in {trial_folder(out, chosen)}")
             say(f"pre-train with: {pretrain}")
     if not descent.finished:
         if not json:
             say(f"stopped and saved; resume with: {again}")
         raise SystemExit(INTERRUPTED)
     if chosen is None:
-        raise RuntimeError(f"every trial from lr {descent.rates[0]} to {descent.rates[-1]} diverged")
+        raise RuntimeError(f"every trial from lr {descent.lrs[0]} to {descent.lrs[-1]} diverged")
 
 
-def _print_trials(descent: Descent, out: Path) -> None:
+def _print_trials(descent: LRSearch, out: Path) -> None:
     """Print the table of trials, and whether a smaller learning rate might be better."""
-    rows = [_format_trial(rung, chosen=rung == descent.chosen) for rung in descent.rungs]
+    rows = [_format_trial(rung, chosen=rung == descent.best) for rung in descent.trials]
     status = "not needed" if descent.finished else "pending"
-    rows += [(str(rate), status, "", "", "") for rate in descent.untried]
+    rows += [(str(rate), status, "", "", "") for rate in descent.remaining]
     title = f"Learning-rate search in {out}; * best"
     show_table(title, ["lr", "status", "validation loss (nats)", "steps", "time"], rows)
-    if descent.chosen is not None and not descent.risen:
+    if descent.best is not None and not descent.increased:
         say(
             "note: the loss was still falling at the smallest learning rate; continue with a smaller --min-lr"
         )
 
 
-def _format_trial(rung: Rung, *, chosen: bool) -> tuple[str, ...]:
-    status = "completed" if rung.loss is not None else f"{rung.fate} at step {rung.step:,}"
+def _format_trial(rung: LRTrial, *, chosen: bool) -> tuple[str, ...]:
+    status = "completed" if rung.loss is not None else f"{rung.status} at step {rung.step:,}"
     loss, steps = ("", "") if rung.loss is None else (f"{rung.loss:.4f}", f"{rung.step:,}")
-    return f"{rung.rate}{' *' if chosen else ''}", status, loss, steps, format_duration(rung.seconds)
+    return f"{rung.lr}{' *' if chosen else ''}", status, loss, steps, format_duration(rung.seconds)

@@ -153,7 +153,7 @@ def _describe(result: TrialResult) -> str:
     trial = result.trial
     if result.state != "done" or trial is None:
         return f"failed: {result.reason}"
-    slower = f" at lr {result.rungs[-1].rate:g}" if len(result.rungs) > 1 else ""
+    slower = f" at lr {result.rungs[-1].lr:g}" if len(result.rungs) > 1 else ""
     took = clock(result.training_seconds + result.probing_seconds)
     return f"{trial.loss:.3f} nats, layer {trial.best_layer} {trial.test_accuracy:.1%}{slower}, {took}"
 

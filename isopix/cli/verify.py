@@ -27,8 +27,8 @@ from isopix.storage import checkpoint
 from isopix.storage.atomic import write_json
 from isopix.storage.provenance import settings_hash, with_provenance
 from isopix.storage.run_folder import RunFolder
-from isopix.train.evaluator import held_out
-from isopix.train.tasks import Pretraining
+from isopix.train.evaluator import evaluate_split
+from isopix.train.tasks import PretrainTask
 
 Values = dict[str, Any]
 
@@ -67,8 +67,8 @@ def verify(
     if not len(test):
         raise ValueError(f"data set '{images.name}' has no test images")
     with progress_bar("test loss", len(test)) as done:
-        task = Pretraining(loaded.network)
-        nats = held_out(task, test, seed=seed, precision=precision, progress=done)["loss_nats"]
+        task = PretrainTask(loaded.network)
+        nats = evaluate_split(task, test, seed=seed, precision=precision, progress=done)["loss_nats"]
     claim = find_claim(TEST_LOSSES, loaded.recipe, loaded.network.codec)
     settings = {"data": images.name, "images": len(test), "precision": precision, "seed": seed}
     values = {"checkpoint": str(folder), "files": files} | _values(loaded, nats, claim) | settings

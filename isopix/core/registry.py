@@ -73,6 +73,14 @@ def kinds_of(base: type[P]) -> dict[str, type[P]]:
     return {kind: cls for kind, cls in _KINDS[base.noun].items() if issubclass(cls, base)}
 
 
+_NAMES: dict[tuple[str, str], None] = {}
+
+
+def register_name(noun: str, name: str) -> None:
+    """Record what a file registers that is no part, such as a recipe, so that it counts as a plugin's."""
+    _NAMES[noun, name] = None
+
+
 class Plugin(NamedTuple):
     """A user's file of parts: its absolute path, the SHA-256 of its content, and what it registered, each as
     `noun kind`.
@@ -99,7 +107,7 @@ def load_plugin(path: Path) -> Plugin:
         if _PLUGINS[full].sha256 != digest:
             raise ValueError(f"plugin {path} has changed since it was loaded; start a new process")
         return _PLUGINS[full]
-    before = {noun: dict(found) for noun, found in _KINDS.items()}
+    before, named = {noun: dict(found) for noun, found in _KINDS.items()}, dict(_NAMES)
     try:
         _run(path, f"isopix_plugin_{path.stem}_{digest[:8]}")
     except ValueError:
@@ -110,7 +118,7 @@ def load_plugin(path: Path) -> Plugin:
         f"{noun} {kind}"
         for noun, found in _KINDS.items()
         for kind in found.keys() - before.get(noun, {}).keys()
-    )
+    ) + tuple(f"{noun} {name}" for noun, name in _NAMES.keys() - named.keys())
     if not added:
         raise ValueError(f"plugin {path} registers no part; decorate a class with isopix.parts.register")
     _PLUGINS[full] = Plugin(full, digest, added)

@@ -1,230 +1,170 @@
-"""Classification beside the objective: one pass, two losses of the same states."""
+"""The fine-tuned model: a class head on a pre-trained network, and the joint loss of classes and codes."""
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from isopix.core.config import config
 from isopix.core.random import generator as seeded
 from isopix.core.types import Images, Labels, Mask, Scalar
+from isopix.finetune.config import FineTuneConfig
 from isopix.model.backbone import States
 from isopix.model.heads import ClassHead, ClassLogits
 from isopix.model.init import initialise
-from isopix.model.pool import POOLS, Pool
-from isopix.model.pos_embed_resize import Interpolation
+from isopix.model.pool import POOLS
 from isopix.objectives.base import Loss, Problem, pose
 from isopix.objectives.masked import Masked
 from isopix.objectives.masks import scattered
 from isopix.objectives.network import Network
 
 
-@config
-class Classify:
-    """Fine-tuning: generative_weight * L_GEN + L_CLF (iGPT sections 2.3 and 2.4; weight 1 there).
+class LabeledBatch(NamedTuple):
+    """A batch of the objective, and the classes of its images.
 
-    `generative_weight` 0 leaves L_CLF alone, `inf` leaves L_GEN alone. The class head reads the pooled states
-    of `layer`, None the last; with `residual_block` they go through one first. `dropout` leaves out features
-    of that vector while training, and `smoothing` shares so much of each label among all classes. `patience`
-    ends the run after so many evaluations without a better validation accuracy; with None, and where L_GEN is
-    alone, nothing is chosen: it goes to its last step, and those weights are judged. A masked network is
-    trained with its masks on, or with `hide` with masks of so large a share of single positions, of which 0
-    leaves nothing to L_GEN; `masked` says whether it is also judged with them (the released code does).
-    `interpolation` is how positions come from pre-training's, where images have another size.
+    `dropout_mask` multiplies the features of the class head; `weights` are the images' weights in L_CLF.
     """
 
-    generative_weight: float | Literal["inf"] = 1.0
-    layer: int | None = None
-    pool: Pool = "mean"
-    residual_block: bool = False
-    dropout: float = 0.0
-    smoothing: float = 0.0
-    patience: int | None = 10
-    hide: float | None = None
-    masked: bool = True
-    interpolation: Interpolation = "bilinear"
-
-    def __post_init__(self) -> None:
-        if not float(self.generative_weight) >= 0:
-            raise ValueError(f"generative_weight {self.generative_weight} must be at least 0")
-        for name in ("dropout", "smoothing"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} {getattr(self, name)} must lie in [0, 1)")
-        if self.hide is not None and not 0 <= self.hide < 1:
-            raise ValueError(f"hide {self.hide} must lie in [0, 1)")
-        if self.hide == 0 and self.generates:
-            raise ValueError(
-                "hide 0 leaves no codes to name; set a share, hide=null for the objective's own mask, "
-                "or generative_weight=0"
-            )
-        if self.patience is not None and self.patience < 1:
-            raise ValueError(f"patience {self.patience} must be at least 1")
-
-    def place(self, depth: int) -> int:
-        """The layer that the class head reads of so many. Raises ValueError for one that is not there."""
-        if self.layer is not None and not 0 <= self.layer <= depth:
-            raise ValueError(f"classify.layer {self.layer} does not exist; allowed: 0 to {depth}")
-        return depth if self.layer is None else self.layer
-
-    @property
-    def chooses(self) -> bool:
-        """Whether validation chooses the step whose weights are judged."""
-        return self.classifies and self.patience is not None
-
-    @property
-    def generates(self) -> bool:
-        return float(self.generative_weight) > 0
-
-    @property
-    def classifies(self) -> bool:
-        return self.generative_weight != "inf"
-
-    def label(self) -> str:
-        """Return the loss, as iGPT section 2.4 writes it."""
-        if not (self.generates and self.classifies):
-            return "L_GEN" if self.generates else "L_CLF"
-        weight = float(self.generative_weight)
-        return "L_GEN + L_CLF" if weight == 1 else f"{weight:g} · L_GEN + L_CLF"
-
-
-class Lesson(NamedTuple):
-    """A problem whose images have classes as well.
-
-    `kept` is what dropout multiplies each feature by, `share` each image's part of L_CLF.
-    """
-
-    problem: Problem
+    batch: Problem
     labels: Labels
-    kept: Float[Tensor, "B D"]
-    share: Float[Tensor, " B"]
+    dropout_mask: Float[Tensor, "B D"]
+    weights: Float[Tensor, " B"]
 
-    def to(self, device: torch.device) -> "Lesson":
-        problem, *rest = self
-        return Lesson(problem.to(device), *(item.to(device, non_blocking=True) for item in rest))
+    def to(self, device: torch.device) -> "LabeledBatch":
+        """Return the batch on a device."""
+        batch, *rest = self
+        return LabeledBatch(batch.to(device), *(item.to(device, non_blocking=True) for item in rest))
 
-    def pieces(self, count: int) -> Iterator["Lesson"]:
-        """The lesson in `count` runs of images, as even as can be."""
-        problem, *rest = self
+    def chunks(self, count: int) -> Iterator["LabeledBatch"]:
+        """Split the batch into `count` parts along images, of sizes that differ by one at most."""
+        batch, *rest = self
         split = (item.tensor_split(count) for item in rest)
-        return (Lesson(*items) for items in zip(problem.pieces(count), *split, strict=True))
+        return (LabeledBatch(*items) for items in zip(batch.chunks(count), *split, strict=True))
 
 
-class Classifier(nn.Module):
-    """A network with a head for classes, which is zero at first: exactly ln C before training. Its residual
-    block, if it has one, starts as `seed` says.
+class FineTuneModel(nn.Module):
+    """A pre-trained network with a class head.
+
+    The output layer starts at zero, so that the untrained loss is exactly ln C; a residual block before it
+    starts as `seed` decides. Parameters that the loss does not depend on are frozen.
     """
 
-    def __init__(self, network: Network, width: int, classes: int, settings: Classify, *, seed: int = 0):
+    def __init__(
+        self, network: Network, width: int, num_classes: int, settings: FineTuneConfig, *, seed: int = 0
+    ):
         super().__init__()
-        self.network, self.settings = _hiding(network, settings.hide), settings
+        self.network, self.settings = _with_mask_ratio(network, settings.mask_ratio), settings
         depth = network.backbone.depth
-        self.layer = settings.place(depth)
-        self.head = ClassHead(width, classes, residual_block=settings.residual_block).to(network.device)
+        self.layer = settings.layer_index(depth)
+        self.head = ClassHead(width, num_classes, residual_block=settings.residual_block).to(network.device)
         if self.head.block is not None:
             initialise(self.head.block, width=width, depth=depth, generator=seeded(seed, "classifier"))
-        self._freeze()
+        self._freeze_unused()
 
-    def prepare(self, images: Images, labels: Labels, generator: torch.Generator) -> Lesson:
-        """The network's own problem, or one with nothing hidden; the classes, and what dropout leaves."""
-        problem = self._problem(images, generator)
-        kept = torch.ones(len(images), self.head.weight.shape[1])
+    def make_batch(self, images: Images, labels: Labels, generator: torch.Generator) -> LabeledBatch:
+        """Return the network's own batch, or an unmasked one, with the classes and a dropout mask."""
+        batch = self._make_batch(images, generator)
+        dropout_mask = torch.ones(len(images), self.head.weight.shape[1])
         if self.settings.dropout:
-            left = 1 - self.settings.dropout
-            kept = (torch.rand(kept.shape, generator=generator) < left).float() / left
-        return Lesson(problem, labels, kept, torch.full((len(images),), 1 / len(images)))
+            keep = 1 - self.settings.dropout
+            dropout_mask = (torch.rand(dropout_mask.shape, generator=generator) < keep).float() / keep
+        return LabeledBatch(batch, labels, dropout_mask, torch.full((len(images),), 1 / len(images)))
 
-    def _problem(self, images: Images, generator: torch.Generator) -> Problem:
-        if self.settings.hide != 0:
+    def _make_batch(self, images: Images, generator: torch.Generator) -> Problem:
+        if self.settings.mask_ratio != 0:
             return self.network.prepare(images, generator)
         codec = self.network.codec
-        unasked = torch.zeros(len(images), codec.grid.positions, codec.num_codes, dtype=torch.long)
-        nothing = torch.zeros(*unasked.shape[:2], 1, dtype=torch.bool)
-        return pose(images, None, unasked.to(images.device), nothing.to(images.device))
+        targets = torch.zeros(len(images), codec.grid.positions, codec.num_codes, dtype=torch.long)
+        loss_mask = torch.zeros(*targets.shape[:2], 1, dtype=torch.bool)
+        return pose(images, None, targets.to(images.device), loss_mask.to(images.device))
 
-    def forward(self, lesson: Lesson) -> Loss:
-        """The joint loss."""
-        problem, settings = lesson.problem, self.settings
-        if not settings.classifies:
-            return self.network(problem)
-        if not settings.generates:
-            [at] = self.network.backbone.some([self.layer], problem.images, problem.hidden)
-            return self._trained(at, lesson)
-        at, last = self._states(problem)
-        generative = self.network.objective.loss(last, problem, self.network.head)
-        return float(settings.generative_weight) * generative + self._trained(at, lesson)
+    def forward(self, labeled: LabeledBatch) -> Loss:
+        """Return the joint loss."""
+        batch, settings = labeled.batch, self.settings
+        if not settings.has_class_loss:
+            return self.network(batch)
+        if not settings.has_generative_loss:
+            [states] = self.network.backbone.some([self.layer], batch.images, batch.hidden)
+            return self._training_class_loss(states, labeled)
+        states, last = self._states(batch)
+        generative = self.network.objective.loss(last, batch, self.network.head)
+        return float(settings.generative_weight) * generative + self._training_class_loss(states, labeled)
 
-    def grade(self, lesson: Lesson, images: Images) -> dict[str, Scalar]:
-        """Nats a graded code where codes are learnt, nats an image, and the share of images whose class is
-        answered; `images` are those of the lesson as they are, which is what is judged without masks.
+    def evaluate(self, labeled: LabeledBatch, images: Images) -> dict[str, Scalar]:
+        """Return `loss_nats` per predicted code if L_GEN is trained, `class_nats` per image and `accuracy`.
+
+        `images` are those of the batch without corruption, which are classified unless `mask_at_eval`.
         """
-        problem = lesson.problem
-        unmasked = problem.hidden is not None and not self.settings.masked
-        if not self.settings.generates:
-            seen = (images, None) if unmasked else (problem.images, problem.hidden)
-            return self._judged(self.answer(*seen), lesson)
-        at, last = self._states(problem)
-        codes = self.network.objective.nats(last, problem, self.network.head)
-        logits = self.answer(images) if unmasked else self.head_of(at)
-        return {"loss_nats": codes, **self._judged(logits, lesson)}
+        batch = labeled.batch
+        unmasked = batch.hidden is not None and not self.settings.mask_at_eval
+        if not self.settings.has_generative_loss:
+            inputs = (images, None) if unmasked else (batch.images, batch.hidden)
+            return self._class_metrics(self.predict(*inputs), labeled)
+        states, last = self._states(batch)
+        nats = self.network.objective.nats(last, batch, self.network.head)
+        logits = self.predict(images) if unmasked else self.class_logits(states)
+        return {"loss_nats": nats, **self._class_metrics(logits, labeled)}
 
-    def answer(self, images: Images, hidden: Mask | None = None) -> ClassLogits:
-        """Logits [B C] of the classes."""
-        [at] = self.network.backbone.some([self.layer], images, hidden)
-        return self.head_of(at)
+    def predict(self, images: Images, mask: Mask | None = None) -> ClassLogits:
+        """Return the class logits [B C] of images."""
+        [states] = self.network.backbone.some([self.layer], images, mask)
+        return self.class_logits(states)
 
-    def head_of(self, tokens: States, kept: Float[Tensor, "B D"] | None = None) -> ClassLogits:
-        """The class logits that pooled tokens give."""
-        pooled = POOLS[self.settings.pool](tokens, self.network.backbone.leading)
-        return self.head(pooled, kept)
+    def class_logits(self, states: States, dropout_mask: Float[Tensor, "B D"] | None = None) -> ClassLogits:
+        """Return the class logits [B C] of hidden states."""
+        pooled = POOLS[self.settings.pool](states, self.network.backbone.leading)
+        return self.head(pooled, dropout_mask)
 
-    def _judged(self, logits: ClassLogits, lesson: Lesson) -> dict[str, Scalar]:
-        right = (logits.argmax(1) == lesson.labels).float().mean()
-        return {"class_nats": self._class_loss(logits, lesson), "accuracy": right}
+    def _class_metrics(self, logits: ClassLogits, labeled: LabeledBatch) -> dict[str, Scalar]:
+        accuracy = (logits.argmax(1) == labeled.labels).float().mean()
+        return {"class_nats": self._class_loss(logits, labeled), "accuracy": accuracy}
 
-    def _trained(self, at: States, lesson: Lesson) -> Loss:
-        """L_CLF as training has it: of the features that are kept, against soft labels."""
-        return self._class_loss(self.head_of(at, lesson.kept), lesson, self.settings.smoothing)
+    def _training_class_loss(self, states: States, labeled: LabeledBatch) -> Loss:
+        """Return L_CLF with dropout and label smoothing."""
+        logits = self.class_logits(states, labeled.dropout_mask)
+        return self._class_loss(logits, labeled, self.settings.label_smoothing)
 
-    def _class_loss(self, logits: ClassLogits, lesson: Lesson, smoothing: float = 0.0) -> Scalar:
-        losses = F.cross_entropy(logits, lesson.labels, reduction="none", label_smoothing=smoothing)
-        return (losses * lesson.share).sum()
+    def _class_loss(self, logits: ClassLogits, labeled: LabeledBatch, smoothing: float = 0.0) -> Scalar:
+        losses = F.cross_entropy(logits, labeled.labels, reduction="none", label_smoothing=smoothing)
+        return (losses * labeled.weights).sum()
 
-    def _states(self, problem: Problem) -> list[States]:
-        """n of the layer that is classified, and what the head of codes reads."""
+    def _states(self, batch: Problem) -> list[States]:
+        """Return the hidden states that the class head reads, and those that the head of codes reads."""
         backbone = self.network.backbone
-        at, last = backbone.some([self.layer, backbone.depth], problem.images, problem.hidden)
-        return [at, backbone.read(last, problem.hidden)]
+        states, last = backbone.some([self.layer, backbone.depth], batch.images, batch.hidden)
+        return [states, backbone.read(last, batch.hidden)]
 
-    def _freeze(self) -> None:
-        """What has no part in the loss is not trained, and needs no memory of the optimizer."""
-        idle: set[nn.Parameter] = set()
+    def _freeze_unused(self) -> None:
+        """Freeze what the loss does not depend on, so that the optimizer keeps no state of it."""
+        unused: set[nn.Parameter] = set()
         backbone = self.network.backbone
-        if not self.settings.generates:
-            idle = set(self.network.parameters()) - set(backbone.upto(self.layer).parameters())
-        if self.settings.hide == 0:
-            idle |= set(backbone.masking.parameters())
-        if not self.settings.classifies:
-            idle = set(self.head.parameters())
-        for parameter in idle:
+        if not self.settings.has_generative_loss:
+            unused = set(self.network.parameters()) - set(backbone.upto(self.layer).parameters())
+        if self.settings.mask_ratio == 0:
+            unused |= set(backbone.masking.parameters())
+        if not self.settings.has_class_loss:
+            unused = set(self.head.parameters())
+        for parameter in unused:
             parameter.requires_grad_(False)
 
 
-def _hiding(network: Network, share: float | None) -> Network:
-    """The network itself, posed problems in which so large a share of single positions is hidden. Raises
-    ValueError for one that hides nothing, and for a grid too small.
+def _with_mask_ratio(network: Network, mask_ratio: float | None) -> Network:
+    """Return the network with random masks of this fraction of the positions in its objective.
+
+    Raises ValueError for an objective without masks, and for a grid that is too small.
     """
-    if share is None:
+    if mask_ratio is None:
         return network
     objective = network.objective
     if not isinstance(objective, Masked):
         raise ValueError(
-            f"classify.hide {share} does not go with objective {objective.kind}, which hides nothing"
+            f"finetune.mask_ratio {mask_ratio} does not go with objective {objective.kind}, "
+            "which masks nothing"
         )
-    if share == 0:
+    if mask_ratio == 0:
         return network
-    mask = scattered(share, network.backbone.grid.positions)
+    mask = scattered(mask_ratio, network.backbone.grid.positions)
     return Network(network.codec, network.backbone, network.head, replace(objective, mask=mask))

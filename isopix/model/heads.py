@@ -211,7 +211,7 @@ class ClassHead(nn.Module):
         super().__init__()
         if residual_block and width % WIDER:
             raise ValueError(
-                f"classify.residual_block needs a width that is a multiple of {WIDER}, not {width}"
+                f"finetune.residual_block needs a width that is a multiple of {WIDER}, not {width}"
             )
         self.weight = nn.Parameter(torch.zeros(classes, width))
         self.block = Bottleneck(width, width // WIDER, side=1) if residual_block else None

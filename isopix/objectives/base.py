@@ -37,7 +37,7 @@ class Problem(NamedTuple):
         moved: list[Any] = [None if item is None else item.to(device, non_blocking=True) for item in self]
         return Problem(*moved)
 
-    def pieces(self, count: int) -> Iterator["Problem"]:
+    def chunks(self, count: int) -> Iterator["Problem"]:
         """The problem in `count` runs of images, as even as can be."""
         split: list[Any] = [[None] * count if item is None else item.tensor_split(count) for item in self]
         return (Problem(*items) for items in zip(*split, strict=True))

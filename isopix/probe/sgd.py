@@ -94,7 +94,9 @@ class SgdProbe(ProbeMethod):
         problem, width = images.problem, images.split.features.shape[2]
         shape = (*peak_lr.shape, len(problem.classes))
         weights, velocity = (_Weights.zeros(shape, width, problem.device) for _ in range(2))
-        order = ShuffledIndices(len(images), batch_size=self.batch_size, seed=problem.seed, purpose="probe.order")
+        order = ShuffledIndices(
+            len(images), batch_size=self.batch_size, seed=problem.seed, purpose="probe.order"
+        )
         columns = repeat(peak_lr, "f r -> f 1 (r k)", k=shape[2]).to(problem.device, torch.float32)
         for step in range(self.iterations):
             x, labels = images.take(order.indices(step))

@@ -11,13 +11,14 @@ from isopix.core.config import config
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.data.dataset import DataConfig
-from isopix.finetune.classifier import Classify
+from isopix.finetune.config import FineTuneConfig
 from isopix.model.backbone import Backbone
 from isopix.model.init import initialise
 from isopix.model.spec import ModelSpec
 from isopix.objectives.autoregressive import Autoregressive
 from isopix.objectives.base import ObjectiveSpec
 from isopix.objectives.network import Network
+from isopix.probe import evaluators  # noqa: F401  registered
 from isopix.train.config import TrainConfig
 
 NETWORK = ("model", "objective")  # groups that are decided once there are weights
@@ -32,7 +33,7 @@ class Recipe:
     objective: ObjectiveSpec = Autoregressive()
     data: DataConfig = DataConfig()
     train: TrainConfig = TrainConfig()
-    finetune: Classify | None = None
+    finetune: FineTuneConfig | None = None
 
     def __post_init__(self) -> None:
         rows, cols, patch = self.data.rows, self.data.cols, self.model.codec.patch_size
@@ -51,7 +52,7 @@ class Recipe:
     @property
     def learns_codes(self) -> bool:
         """Whether codes are predicted in training, and not left behind by fine-tuning."""
-        return self.finetune is None or self.finetune.generates
+        return self.finetune is None or self.finetune.has_generative_loss
 
     def updated(self, **changes: Any) -> "Recipe":
         """Return the recipe with fields changed by name, wherever they stand: its own, or of `model` or
@@ -109,9 +110,9 @@ class Recipe:
         self._check_head()
         objective.require(codec.grid)
         parts = model.stem.parts(codec)
-        if objective.single_codes and codec.codes not in (1, parts):
+        if objective.single_codes and codec.num_codes not in (1, parts):
             raise ValueError(
-                f"a mask of single codes needs a stem with one part for each of {codec.codes} codes; "
+                f"a mask of single codes needs a stem with one part for each of {codec.num_codes} codes; "
                 f"{model.stem.kind} has {parts}"
             )
 

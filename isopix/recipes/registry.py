@@ -1,4 +1,4 @@
-"""Catalogue: every recipe by its name, and changed settings with the origin of each."""
+"""All recipes by name, and changed settings with where each comes from."""
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 from isopix.core.config import to_dict
 from isopix.core.overrides import flatten, override, parse, read_values, resolve_path
+from isopix.core.registry import register_name
 from isopix.recipes import igpt, isotropic, patchformer, tiny, vit
 from isopix.recipes.recipe import Recipe
 
 Make = Callable[[], Recipe]
-SIZE, SIDES = "data.size", ("data.rows", "data.cols")
+SIZE, SIDES = ("size", "data.size"), ("data.rows", "data.cols")
 
-# Who made it, by what stands before the dot; the function's name stands behind it.
+# Recipes by the group before the dot of their names; the function's name comes after it.
 GROUPS: dict[str, tuple[Make, ...]] = {
     "igpt": (
         tiny.digits,
@@ -35,7 +36,7 @@ GROUPS: dict[str, tuple[Make, ...]] = {
 SINGLE: dict[str, Make] = {
     f"{group}.{make.__name__}": make for group, makes in GROUPS.items() for make in makes
 }
-# Families of one recipe for each block, encoding and depth, by what stands before these three in the name.
+# Families with a recipe for each block, encoding and depth, by the prefix of their names.
 FAMILIES = {
     "isotropic.tiny-": isotropic.tiny,
     "isotropic.small-": isotropic.small,
@@ -49,20 +50,37 @@ RECIPES: dict[str, Make] = SINGLE | {
 
 
 class Resolved(NamedTuple):
-    """A recipe after all changes, and where each value that is not the recipe's own came from, by path."""
+    """A recipe after all changes, and the source of each changed value, by path."""
 
     recipe: Recipe
     origins: dict[str, str]
 
 
+def recipe(name: str) -> Callable[[Make], Make]:
+    """Return a decorator that registers a function without arguments as the recipe `name`.
+
+    In a plugin: `@recipe("my.recipe")`. Raises ValueError for a name that another module has registered.
+    """
+
+    def decorate(make: Make) -> Make:
+        known = RECIPES.get(name)
+        if known is not None and getattr(known, "__module__", None) != make.__module__:
+            raise ValueError(f"recipe '{name}' is already registered")
+        register_name("recipe", name)
+        RECIPES[name] = SINGLE[name] = make
+        return make
+
+    return decorate
+
+
 def listing() -> dict[str, str]:
-    """What there is, and what it is: every single recipe, and every family under the pattern of its names."""
-    named = {f"{prefix}BLOCK-ENCODING-DEPTH": family for prefix, family in FAMILIES.items()}
-    return {name: " ".join((function.__doc__ or "").split()) for name, function in (SINGLE | named).items()}
+    """Return the docstrings of all single recipes by name, and of families by the pattern of their names."""
+    families = {f"{prefix}BLOCK-ENCODING-DEPTH": family for prefix, family in FAMILIES.items()}
+    return {name: " ".join((make.__doc__ or "").split()) for name, make in (SINGLE | families).items()}
 
 
 def find(name: str) -> Recipe:
-    """The recipe of that name; raises ValueError that lists what there is."""
+    """Return the recipe of a name; raises ValueError with the names that exist."""
     if name not in RECIPES:
         close = difflib.get_close_matches(name, RECIPES, n=1)
         hint = f"did you mean '{close[0]}'? " if close else ""
@@ -77,36 +95,40 @@ def resolve(
     options: dict[str, Any] | None = None,
     assignments: Sequence[str] = (),
 ) -> Resolved:
-    """Recipe < file < options of the command < `path=value` words; later ones win. Raises ValueError,
-    naming the path.
+    """Return a recipe changed by a settings file, then command-line options, then `path=value` words.
+
+    Raises ValueError that names the path of a wrong setting, and of one that a later change made meaningless.
     """
     layers = [
         (f"file {file}", flatten(read_values(file)) if file else {}),
         ("option", {path: value for path, value in (options or {}).items() if value is not None}),
         ("command line", parse(assignments)),
     ]
-    layers = [(origin, sized(changes)) for origin, changes in layers]
-    recipe = find(name)
+    changed = find(name)
     origins: dict[str, str] = {}
-    for origin, changes in layers:
-        recipe = override(recipe, changes)
-        values = to_dict(recipe)
+    for origin, layer in layers:
+        changes = sized(layer)
+        changed = override(changed, changes)
+        values = to_dict(changed)
         origins |= {resolve_path(values, path): origin for path in changes}
-    left = flatten(to_dict(recipe))
-    for path in sorted(origins.keys() - left.keys()):
-        if not any(each.startswith(f"{path}.") for each in left):
+    remaining = flatten(to_dict(changed))
+    for path in sorted(origins.keys() - remaining.keys()):
+        if not any(each.startswith(f"{path}.") for each in remaining):
             raise ValueError(f"'{path}' of the {origins[path]} does not go with what was set after it")
-    return Resolved(recipe, origins)
+    return Resolved(changed, origins)
 
 
 def sized(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The changes with rows and columns for a `data.size`, the side of square images; either may differ."""
-    rest = {path: value for path, value in changes.items() if path not in (SIZE, "size")}
-    side = {**changes}.get(SIZE, changes.get("size"))
-    return rest if side is None else dict.fromkeys(SIDES, side) | rest
+    """Return the changes with rows and columns for `data.size`, the side of square images; a change of either
+    wins over it.
+    """
+    rest = {path: value for path, value in changes.items() if path not in SIZE}
+    given = {f"data.{path.removeprefix('data.')}" for path in rest}
+    sides = {side: value for path, value in changes.items() if path in SIZE for side in SIDES}
+    return {side: value for side, value in sides.items() if side not in given} | rest
 
 
 def settings(resolved: Resolved) -> list[tuple[str, Any, str]]:
-    """Every setting as (path, value, origin), in the order of the dataclass."""
+    """Return every setting as (path, value, origin), in the order of the dataclass."""
     values = flatten(to_dict(resolved.recipe))
     return [(path, value, resolved.origins.get(path, "recipe")) for path, value in values.items()]

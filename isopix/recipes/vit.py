@@ -26,7 +26,9 @@ from isopix.train.optim import Adam
 from isopix.train.schedule import WarmupCosine
 
 EPSILON = 1e-6  # of the layer norms of the released code
-WARMUP = WarmupCosine(warmup_epochs=1000.0, warmup_most=0.01)  # 1 % of the steps, however long an epoch is
+WARMUP = WarmupCosine(
+    warmup_epochs=1000.0, max_warmup_fraction=0.01
+)  # 1 % of the steps, however long an epoch is
 
 
 def b16() -> Recipe:

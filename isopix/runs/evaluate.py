@@ -1,4 +1,4 @@
-"""Evaluating: a fine-tuned run's classifier and test images become a verdict, under masks if it has any."""
+"""Evaluation of a fine-tuned run on test images, optionally by majority vote over random masks."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -11,47 +11,48 @@ from isopix.core.command_line import command_line
 from isopix.core.device import Precision, autocast
 from isopix.core.types import Images, Mask
 from isopix.data.dataset import ImageDataset
-from isopix.finetune.classifier import Classifier
+from isopix.finetune.classifier import FineTuneModel
 from isopix.finetune.metrics import ClassificationMetrics, evaluate_predictions
 from isopix.model.heads import ClassLogits
 from isopix.probe.features import draw_masks, eval_batch_size
-from isopix.runs.load import Loaded, best_or_newest, find, recipe_of, revive
+from isopix.runs.load import Loaded, build_network, checkpoint_to_use, find, recipe_of
 
-Progress = Callable[[int], None]  # told how many images have been read, one under two masks counted twice
+Progress = Callable[[int], None]  # called with the number of images done, each counted once per mask
 
 
-class Tuned(NamedTuple):
-    """A fine-tuned network with its head for classes, and their names."""
+class FineTunedModel(NamedTuple):
+    """A fine-tuned network with its class head, and the names of the classes."""
 
     loaded: Loaded
-    classifier: Classifier
+    model: FineTuneModel
     classes: tuple[str, ...]
 
 
-def load_tuned(run: Path, *, device: torch.device) -> Tuned:
-    """The best weights of a fine-tuned run, or the newest where nothing was chosen, ready to judge.
+def load_finetuned(run: Path, *, device: torch.device) -> FineTunedModel:
+    """Return the best weights of a fine-tuned run, or the newest if none were selected, in evaluation mode.
 
-    Raises ValueError for a run that is not fine-tuned, with the command that makes one, and what `find`
-    raises.
+    Raises ValueError for a run that was not fine-tuned on classes, and what `find` raises.
     """
-    found, passed_over = find(best_or_newest(run))
+    found, damaged = find(checkpoint_to_use(run))
     recipe = recipe_of(found)
     if recipe.finetune is None:
-        tuning = command_line("finetune", run, "--out", "OUT")
-        raise ValueError(f"run {run} has no classifier, as it is not fine-tuned; {tuning} makes one of it")
-    if not recipe.finetune.classifies:
-        raise ValueError(f"run {run} has learnt codes alone (generative_weight=inf) and knows no classes")
+        finetune = command_line("finetune", run, "--out", "OUT")
+        raise ValueError(f"run {run} is not fine-tuned and has no class head; to fine-tune it: {finetune}")
+    if not recipe.finetune.has_class_loss:
+        raise ValueError(
+            f"run {run} was trained on codes alone (generative_weight=inf) and has no class head"
+        )
     state = found.records["state"]
     classes = tuple(map(str, state["classes"]))
-    network = revive(found).to(device)
-    classifier = Classifier(network, recipe.model.width, len(classes), recipe.finetune)
-    classifier.head.load_state_dict(found.tensors["classifier"])
-    loaded = Loaded(recipe, network, state["step"], passed_over, found.records)
-    return Tuned(loaded, classifier.eval(), classes)
+    network = build_network(found).to(device)
+    model = FineTuneModel(network, recipe.model.width, len(classes), recipe.finetune)
+    model.head.load_state_dict(found.tensors["classifier"])
+    loaded = Loaded(recipe, network, state["step"], damaged, found.records)
+    return FineTunedModel(loaded, model.eval(), classes)
 
 
-def evaluate(
-    tuned: Tuned,
+def evaluate_finetuned(
+    finetuned: FineTunedModel,
     data: ImageDataset,
     *,
     masks: int,
@@ -59,81 +60,81 @@ def evaluate(
     precision: Precision,
     progress: Progress = lambda done: None,
 ) -> ClassificationMetrics:
-    """The verdict on the test images of `data`, read under so many masks each, or with nothing hidden for 0.
+    """Return the metrics on the test images of `data`, under `masks` random masks each; 0 masks nothing.
 
-    Raises ValueError for other classes than the run's, without labels or test images, and for masks of a
-    network that hides nothing.
+    Raises ValueError for classes other than the run's, without labels or test images, and for masks of a
+    network that masks nothing.
     """
     data.require_labels("evaluate")
-    refuse_other_classes(data, tuned.classes)
-    refuse_masks(tuned, masks)
+    check_classes(data, finetuned.classes)
+    check_masks(finetuned, masks)
     test = data.test
     if not len(test) or test.labels is None:
-        raise ValueError(f"data set '{data.name}' has no test images to be judged on")
-    readings = []
-    for number, hidden in enumerate(_veils(tuned, test.images, masks, seed)):
-        told = partial(_told, progress, number * len(test))
-        readings.append(answers(tuned.classifier, test.images, hidden, precision=precision, progress=told))
-    return evaluate_predictions(torch.stack(readings), test.labels, seed=seed)
+        raise ValueError(f"data set '{data.name}' has no test images to evaluate on")
+    logits = []
+    for number, mask in enumerate(_masks(finetuned, test.images, masks, seed)):
+        count = partial(_add, progress, number * len(test))
+        logits.append(predict_logits(finetuned.model, test.images, mask, precision=precision, progress=count))
+    return evaluate_predictions(torch.stack(logits), test.labels, seed=seed)
 
 
-def _veils(tuned: Tuned, images: Images, masks: int, seed: int) -> Iterator[Mask | None]:
-    """What is hidden at each reading; mask k is a function of the seed and k, however many there are."""
+def _masks(finetuned: FineTunedModel, images: Images, masks: int, seed: int) -> Iterator[Mask | None]:
+    """Yield None, or masks; mask k depends on the seed and k, and not on their number."""
     if not masks:
         yield None
     for number in range(masks):
-        network = tuned.classifier.network
+        network = finetuned.model.network
         yield draw_masks(network, images, seed=seed, purpose=f"evaluate.mask.{number}")
 
 
-def _told(progress: Progress, before: int, done: int) -> None:
+def _add(progress: Progress, before: int, done: int) -> None:
     progress(before + done)
 
 
-def usual_masks(tuned: Tuned) -> int:
-    """1 where the run is judged under masks, as its recipe says; else 0."""
-    settings = tuned.classifier.settings
-    hides = not tuned.classifier.network.objective.paints and settings.hide != 0
-    return int(hides and settings.masked)
+def default_masks(finetuned: FineTunedModel) -> int:
+    """Return 1 if the run evaluates masked images by its recipe, else 0."""
+    settings = finetuned.model.settings
+    masks_input = not finetuned.model.network.objective.paints and settings.mask_ratio != 0
+    return int(masks_input and settings.mask_at_eval)
 
 
-def answers(
-    classifier: Classifier,
+def predict_logits(
+    model: FineTuneModel,
     images: Images,
-    hidden: Mask | None,
+    mask: Mask | None,
     *,
     precision: Precision,
     progress: Progress = lambda done: None,
 ) -> ClassLogits:
-    """The class logits of all images, float32 on the CPU, some at a time on the network's device."""
-    device = classifier.network.device
-    size, found = eval_batch_size(classifier.network.backbone), []
+    """Return the class logits of images in float32 on the CPU, computed in batches on the model's device."""
+    device = model.network.device
+    size, logits = eval_batch_size(model.network.backbone), []
     for start in range(0, len(images), size):
-        part = slice(start, start + size)
-        veil = None if hidden is None else hidden[part].to(device)
+        batch = slice(start, start + size)
+        masked = None if mask is None else mask[batch].to(device)
         with torch.no_grad(), autocast(device, precision):
-            found.append(classifier.answer(images[part].to(device), veil).float().cpu())
+            logits.append(model.predict(images[batch].to(device), masked).float().cpu())
         progress(min(start + size, len(images)))
-    return torch.cat(found)
+    return torch.cat(logits)
 
 
-def refuse_other_classes(data: ImageDataset, classes: Sequence[str]) -> None:
+def check_classes(data: ImageDataset, classes: Sequence[str]) -> None:
     """Raises ValueError, naming the difference, if the classes of `data` are not these, in this order."""
     if tuple(data.classes) == tuple(classes):
         return
-    lost, new = sorted(set(classes) - set(data.classes)), sorted(set(data.classes) - set(classes))
+    missing, unknown = sorted(set(classes) - set(data.classes)), sorted(set(data.classes) - set(classes))
     parts = [
         f"{what} {', '.join(names[:5])}{' ...' if len(names) > 5 else ''}"
-        for what, names in (("it lacks", lost), ("the run does not know", new))
+        for what, names in (("it lacks", missing), ("the run does not know", unknown))
         if names
     ]
-    difference = " and ".join(parts) or f"they come in another order, {', '.join(data.classes[:5])} ..."
+    difference = " and ".join(parts) or f"their order differs, {', '.join(data.classes[:5])} ..."
     raise ValueError(f"data set '{data.name}' has other classes than the run: {difference}")
 
 
-def refuse_masks(tuned: Tuned, masks: int) -> None:
-    """Raises ValueError for a number of masks that the network cannot be read under."""
+def check_masks(finetuned: FineTunedModel, masks: int) -> None:
+    """Raises ValueError for a number of masks that does not go with the network."""
     if masks < 0:
         raise ValueError(f"masks is {masks}; allowed: 0 or more")
-    if masks and tuned.classifier.network.objective.paints:
-        raise ValueError(f"masks is {masks}, but an autoregressive model hides nothing; allowed: 0")
+    if masks and finetuned.model.network.objective.paints:
+        raise ValueError(f"masks is {masks}, but an autoregressive model masks nothing; allowed: 0")

@@ -1,4 +1,4 @@
-"""Fine-tuning: the settings and the weights that it starts from, whether a run or a recipe is named."""
+"""Fine-tuning settings and initial weights, from a run folder or the name of a recipe."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,146 +13,152 @@ from isopix.core.config import to_dict
 from isopix.core.overrides import flatten, override, parse, read_values
 from isopix.data.augment import PadCropFlip
 from isopix.data.patch_augment import NoPatchAugment
-from isopix.finetune.classifier import Classifier, Classify
+from isopix.finetune.classifier import FineTuneModel
+from isopix.finetune.config import FineTuneConfig
 from isopix.model.pool import Pool
 from isopix.model.pos_embed_resize import at_grid
 from isopix.objectives.network import Network
 from isopix.recipes import registry
 from isopix.recipes.recipe import NETWORK, Recipe
 from isopix.runs.load import Loaded, load
-from isopix.runs.pretrain import Origin
+from isopix.runs.pretrain import InitialWeights
 from isopix.train.optim import Adam, OptimizerSpec
 from isopix.train.schedule import Constant
 
-STEPS, EVERY = 1000, 50
-SLOWER = 0.1  # iGPT section 4.4: the best rate is often a tenth of pre-training's
-PATCHFORMERS = 2e-4  # rate, of the four that PatchFormer section 2.2 tries; its pre-training's
-DROPOUT = 0.1  # PatchFormer section 2.2 has dropout, and does not tell how much
-OWN = tuple(each.name for each in fields(Classify))
+STEPS, EVALUATE_EVERY = 1000, 50
+LR_FACTOR = 0.1  # of pre-training's learning rate; often the best (iGPT section 4.4)
+PATCHFORMER_LR = 2e-4  # pre-training's, and one of the four that PatchFormer section 2.2 tries
+PATCHFORMER_DROPOUT = 0.1  # our choice; PatchFormer section 2.2 uses dropout and gives no rate
+FINETUNE_FIELDS = tuple(each.name for each in fields(FineTuneConfig))
 
 
-class Beginning(NamedTuple):
-    """What to train, and from which weights; None: from scratch."""
+class FineTuneStart(NamedTuple):
+    """What to train, and the weights to start from; None: from scratch."""
 
     recipe: Recipe
-    origin: Origin | None
+    initial: InitialWeights | None
 
 
-def begin(
+def prepare_finetune(
     source: str,
     *,
     file: Path | None = None,
     options: Mapping[str, Any] | None = None,
     assignments: Sequence[str] = (),
-) -> Beginning:
-    """Fine-tuning of the run folder `source`, or from scratch of the recipe of that name.
+) -> FineTuneStart:
+    """Return how to fine-tune the run folder `source`, or the recipe of that name from scratch.
 
-    Settings of `Classify` may go by their own names (`generative_weight`) or whole paths
-    (`finetune.generative_weight`). With another `data.size` positions are interpolated. Raises
-    ValueError for what is neither folder nor recipe, and for wrong settings.
+    The names of `FineTuneConfig` go without their group (`generative_weight=1`), even where other groups have
+    such a setting. With another `data.size` position embeddings are interpolated. Raises ValueError if
+    `source` is neither a folder nor a recipe, and for wrong settings.
     """
     loaded = load(Path(source), device=torch.device("cpu")) if Path(source).exists() else None
-    recipe = finetuned(loaded.recipe if loaded else registry.find(source), scratch=loaded is None)
+    base = loaded.recipe if loaded else registry.find(source)
+    recipe = finetune_recipe(base, from_scratch=loaded is None)
     given = {path: value for path, value in (options or {}).items() if value is not None}
     for changes in (flatten(read_values(file)) if file else {}, given, parse(assignments)):
-        recipe = override(recipe, {_whole(path): value for path, value in registry.sized(changes).items()})
+        recipe = override(
+            recipe, {_full_path(path): value for path, value in registry.sized(changes).items()}
+        )
     if loaded is not None:
-        _refuse_other_network(recipe, loaded.recipe)
-    _refuse_impossible(recipe)
+        _check_same_network(recipe, loaded.recipe)
+    _check_parts(recipe)
     if loaded is None:
-        return Beginning(recipe, None)
-    return Beginning(recipe, Origin(_at_grid_of(recipe, loaded), _facts(Path(source), loaded)))
+        return FineTuneStart(recipe, None)
+    provenance = {"pretrained": {"run": str(Path(source).resolve()), "step": loaded.step}}
+    return FineTuneStart(recipe, InitialWeights(_resized(recipe, loaded), provenance))
 
 
-def finetuned(recipe: Recipe, *, scratch: bool) -> Recipe:
-    """The recipe of a fine-tuning run (iGPT section 2.3): constant rate, a tenth of pre-training's, or a
-    PatchFormer's own, unless from scratch or fine-tuned before; reflect-padded crops and flips, all labels. A
-    class token, if there is one, is what is classified.
+def finetune_recipe(recipe: Recipe, *, from_scratch: bool) -> Recipe:
+    """Return the fine-tuning recipe (iGPT section 2.3): constant learning rate, reflect-padded crops and
+    flips, all labels.
+
+    The learning rate is a tenth of pre-training's, a PatchFormer's own, or unchanged from scratch and after
+    an earlier fine-tuning. A class token, if there is one, is what the class head reads.
     """
     peak = recipe.train.optimizer.lr
-    tuned = PATCHFORMERS if recipe.objective.corruption.drops_tokens else SLOWER * peak
-    same = scratch or recipe.finetune is not None
-    whole = replace(recipe.data, train_on_validation=False, limit=None, labels_per_class=None, subset=0)
+    lr = PATCHFORMER_LR if recipe.objective.corruption.drops_tokens else LR_FACTOR * peak
+    keep = from_scratch or recipe.finetune is not None
+    data = replace(recipe.data, train_on_validation=False, limit=None, labels_per_class=None, subset=0)
     return recipe.updated(
-        data=replace(whole, augment=PadCropFlip(), patch_augment=NoPatchAugment()),
-        finetune=_classified(recipe),
+        data=replace(data, augment=PadCropFlip(), patch_augment=NoPatchAugment()),
+        finetune=_default_config(recipe),
         steps=STEPS,
-        optimizer=replace(_plain(recipe.train.optimizer), lr=peak if same else tuned),
+        optimizer=replace(_default_optimizer(recipe.train.optimizer), lr=peak if keep else lr),
         schedule=Constant(),
-        evaluate_every=EVERY,
+        evaluate_every=EVALUATE_EVERY,
         evaluate_images=max(recipe.train.evaluate_images, 1000),
-        checkpoint_every=EVERY,
+        checkpoint_every=EVALUATE_EVERY,
     )
 
 
-def _classified(recipe: Recipe) -> Classify:
-    """Classes and codes together (iGPT section 2.4). Patches leave the decoder behind: of ViT's nothing is
-    hidden (section 3.2), and of a network that never sees hidden ones a tenth (PatchFormer section 2.2).
+def _default_config(recipe: Recipe) -> FineTuneConfig:
+    """Return the joint loss of iGPT section 2.4; networks of patches leave L_GEN out.
+
+    ViT masks nothing (section 3.2). A network that drops masked tokens has a tenth of them dropped
+    (PatchFormer section 2.2).
     """
     pool: Pool = "first" if recipe.model.class_token else "mean"
-    masking = recipe.objective.corruption.kind
-    if masking == "mask_token":
-        return Classify(generative_weight=0.0, pool=pool, hide=0.0, masked=False)
-    if masking != "drop":
-        return Classify(pool=pool)
-    return Classify(
+    corruption = recipe.objective.corruption.kind
+    if corruption == "mask_token":
+        return FineTuneConfig(generative_weight=0.0, pool=pool, mask_ratio=0.0, mask_at_eval=False)
+    if corruption != "drop":
+        return FineTuneConfig(pool=pool)
+    return FineTuneConfig(
         generative_weight=0.0,
         pool=pool,
         residual_block=True,
-        dropout=DROPOUT,
-        smoothing=0.01,
-        hide=0.1,
-        masked=False,
+        dropout=PATCHFORMER_DROPOUT,
+        label_smoothing=0.01,
+        mask_ratio=0.1,
+        mask_at_eval=False,
     )
 
 
-def _plain(optimizer: OptimizerSpec) -> OptimizerSpec:
-    """iGPT's own Adam for whatever Adam there was; another optimizer stays as it is (PatchFormer section
+def _default_optimizer(optimizer: OptimizerSpec) -> OptimizerSpec:
+    """Return iGPT's Adam for an Adam with any settings, and other optimizers unchanged (PatchFormer section
     2.2).
     """
     return Adam() if isinstance(optimizer, Adam) else optimizer
 
 
-def _whole(path: str) -> str:
-    """The path from the recipe on; a misspelt name of fine-tuning counts as one, so that the error helps."""
+def _full_path(path: str) -> str:
+    """Return the path of a fine-tuning setting; a misspelled one counts as one, for a helpful error."""
     known = path.partition(".")[0] in {each.name for each in fields(Recipe)}
-    own = path in OWN or (not known and get_close_matches(path, OWN))
+    own = path in FINETUNE_FIELDS or (not known and get_close_matches(path, FINETUNE_FIELDS))
     return f"finetune.{path}" if own else path
 
 
-def _refuse_other_network(recipe: Recipe, own: Recipe) -> None:
-    """Raises ValueError for a setting that the weights have decided already."""
-    asked = flatten(to_dict(recipe))
-    for path, value in flatten(to_dict(own)).items():
-        if path.partition(".")[0] in NETWORK and asked.get(path) != value:
+def _check_same_network(recipe: Recipe, pretrained: Recipe) -> None:
+    """Raises ValueError for a changed setting of the pre-trained network."""
+    given = flatten(to_dict(recipe))
+    for path, value in flatten(to_dict(pretrained)).items():
+        if path.partition(".")[0] in NETWORK and given.get(path) != value:
             raise ValueError(
                 f"{path.removesuffix('.kind')} cannot be changed: the pre-trained network has "
                 f"{json.dumps(value)}; fine-tune a recipe by its name to start from scratch"
             )
 
 
-def _refuse_impossible(recipe: Recipe) -> None:
+def _check_parts(recipe: Recipe) -> None:
     """Raises ValueError for parts that do not go together, those of fine-tuning among them."""
     codec = recipe.model.codec.placeholder(recipe.grid)
     with torch.device("meta"):
         network = recipe.assemble(codec)
     if recipe.finetune is not None:
-        Classifier(network, recipe.model.width, 2, recipe.finetune)
+        FineTuneModel(network, recipe.model.width, 2, recipe.finetune)
 
 
-def _at_grid_of(recipe: Recipe, loaded: Loaded) -> Network:
-    """The network, or with another resolution one with its weights and its positions interpolated (ViT
-    section 3.2). Raises ValueError if a block has weights for each position.
+def _resized(recipe: Recipe, loaded: Loaded) -> Network:
+    """Return the network, with interpolated position embeddings for another grid (ViT section 3.2).
+
+    Raises ValueError if a block has weights per position.
     """
     if recipe.grid == loaded.recipe.grid:
         return loaded.network
-    mode = (recipe.finetune or Classify()).interpolation
+    mode = (recipe.finetune or FineTuneConfig()).interpolation
     tensors = at_grid(loaded.network.tensors(), loaded.recipe.grid, recipe.grid, mode)
     with torch.device("meta"):
         network = recipe.assemble(recipe.model.codec.from_state(tensors, recipe.grid))
     network.load(tensors)
     return network
-
-
-def _facts(source: Path, loaded: Loaded) -> dict[str, Any]:
-    return {"pretrained": {"run": str(source.resolve()), "step": loaded.step}}

@@ -1,4 +1,4 @@
-"""A run folder, or one of its checkpoints, becomes a network again."""
+"""Loading a run folder, or one of its checkpoints, as a network."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -8,6 +8,7 @@ import torch
 
 from isopix.codecs.base import Codec
 from isopix.core.config import from_dict
+from isopix.core.registry import require_plugins
 from isopix.objectives.network import Network
 from isopix.recipes.recipe import Recipe
 from isopix.storage import checkpoint
@@ -18,63 +19,65 @@ WEIGHTS = ("model",)
 
 
 class Loaded(NamedTuple):
-    """A network as it was at `step`, damaged checkpoints that were passed over, newest first, and the records
-    that were saved with it.
+    """A network at `step`, with the records of its checkpoint; `damaged` describes newer checkpoints that
+    could not be read, newest first.
     """
 
     recipe: Recipe
     network: Network
     step: int
-    passed_over: list[str]
+    damaged: list[str]
     records: dict[str, dict[str, Any]]
 
 
 def load(path: Path, *, device: torch.device) -> Loaded:
-    """The network in a checkpoint folder, or of a run folder: the newest intact one, of a fine-tuned run the
-    best.
+    """Return the network of a checkpoint folder or of a run folder: its best checkpoint if one was selected,
+    else the newest intact one.
 
-    Raises ValueError if there is none, if a file of it is damaged, or if the palette is not the one whose
-    hash the checkpoint states.
+    Raises ValueError if there is none, if a file of it is damaged, if a plugin of it is not loaded, or if the
+    palette is not the one whose hash the checkpoint records.
     """
-    found, passed_over = find(best_or_newest(path), WEIGHTS)
-    network = revive(found).to(device)
-    return Loaded(recipe_of(found), network, found.records["state"]["step"], passed_over, found.records)
+    found, damaged = find(checkpoint_to_use(path), WEIGHTS)
+    network = build_network(found).to(device)
+    return Loaded(recipe_of(found), network, found.records["state"]["step"], damaged, found.records)
 
 
-def best_or_newest(path: Path) -> Path:
-    """Where the weights are that speak for a run: in `best/` if there is such a checkpoint, else the path
-    itself, of which `find` takes the newest.
-    """
+def checkpoint_to_use(path: Path) -> Path:
+    """Return the best checkpoint of a fine-tuned run; the path itself where there is none."""
     best = RunFolder(path).best
     return best if (best / checkpoint.MANIFEST).is_file() else path
 
 
 def find(path: Path, groups: Collection[str] | None = None) -> tuple[Checkpoint, list[str]]:
-    """The checkpoint at that path, and what is wrong with newer ones. Raises ValueError if there is none."""
+    """Return the checkpoint at a path, or the newest intact one of a run folder, and what is wrong with newer
+    ones. Raises ValueError if there is none.
+    """
     if (path / checkpoint.MANIFEST).is_file():
         return checkpoint.load_checkpoint(path, groups), []
     run = RunFolder.open(path)
     found = checkpoint.load_latest(run.checkpoints, groups)
     if found.checkpoint is None:
-        raise ValueError(_without(path))
+        raise ValueError(_no_checkpoint(path))
     return found.checkpoint, [str(error) for error in found.damaged]
 
 
 def newest(path: Path) -> Path:
-    """The checkpoint folder at that path, or the newest of a run folder, intact or not. Raises ValueError if
-    there is none.
+    """Return the checkpoint folder at a path, or the newest of a run folder, intact or not.
+
+    Raises ValueError if there is none.
     """
     if (path / checkpoint.MANIFEST).is_file():
         return path
     last = checkpoint.latest_folder(RunFolder.open(path).checkpoints)
     if last is None:
-        raise ValueError(_without(path))
+        raise ValueError(_no_checkpoint(path))
     return last
 
 
 def recipe_of(found: Checkpoint) -> Recipe:
-    """The settings that the checkpoint was made with. Raises DamagedCheckpointError if what each one has is
-    missing.
+    """Return the recipe of a checkpoint.
+
+    Raises DamagedCheckpointError if a record is missing, and ValueError if a plugin of the recipe is not loaded.
     """
     for name in ("recipe", "state"):
         if name not in found.records:
@@ -82,11 +85,14 @@ def recipe_of(found: Checkpoint) -> Recipe:
     for key in ("step", "codec", "data"):
         if key not in found.records["state"]:
             raise DamagedCheckpointError(found.path, f"state.json has no '{key}'")
+    plugins = found.records.get("environment", {}).get("plugins", ())
+    # A plugin that only adds recipes is not needed: the checkpoint has the recipe itself.
+    require_plugins(each for each in plugins if any(not part.startswith("recipe ") for part in each["parts"]))
     return from_dict(Recipe, found.records["recipe"])
 
 
-def revive(found: Checkpoint) -> Network:
-    """The network of a checkpoint, with its weights and its palette; nothing is drawn or held twice."""
+def build_network(found: Checkpoint) -> Network:
+    """Return the network of a checkpoint with its weights and its codec, without drawing initial weights."""
     codec = codec_of(found)
     with torch.device("meta"):
         network = recipe_of(found).assemble(codec)
@@ -95,25 +101,25 @@ def revive(found: Checkpoint) -> Network:
 
 
 def codec_of(found: Checkpoint) -> Codec:
-    """The codec of a checkpoint. Raises ValueError if it is not the one whose hash the checkpoint states."""
+    """Return the codec of a checkpoint. Raises ValueError if its hash is not the one recorded."""
     recipe = recipe_of(found)
     try:
         codec = recipe.model.codec.from_state(found.tensors["model"], recipe.grid)
     except LookupError as error:
         raise DamagedCheckpointError(found.path, f"model.safetensors has no tensor {error}") from None
-    refuse_other_codec(codec, found)
+    check_codec(codec, found)
     return codec
 
 
-def refuse_other_codec(codec: Codec, found: Checkpoint) -> None:
-    """Raises ValueError if `codec` is not the one that this checkpoint was trained with."""
-    stated = found.records["state"]["codec"]
-    if codec.fingerprint() != stated:
+def check_codec(codec: Codec, found: Checkpoint) -> None:
+    """Raises ValueError if a checkpoint was trained with another codec."""
+    recorded = found.records["state"]["codec"]
+    if codec.fingerprint() != recorded:
         raise ValueError(
-            f"palette {codec.fingerprint()[:12]} is not palette {stated[:12]}, "
+            f"palette {codec.fingerprint()[:12]} is not palette {recorded[:12]}, "
             f"which checkpoint {found.path} was trained with"
         )
 
 
-def _without(path: Path) -> str:
-    return f"run folder {path} holds no checkpoint yet; start it anew under another --out"
+def _no_checkpoint(path: Path) -> str:
+    return f"run folder {path} has no checkpoint; start it again with another --out"

@@ -17,9 +17,17 @@ from isopix.probe.config import LowDataProtocol, ProbeConfig
 from isopix.probe.feature_extraction import FeatureSource, NetworkFeatures, PixelFeatures, read_splits
 from isopix.probe.low_data import LowDataResult, probe_subsets
 from isopix.recipes.recipe import Recipe
-from isopix.runs.finetune import begin
+from isopix.runs.finetune import prepare_finetune
 from isopix.runs.load import Loaded
-from isopix.runs.pretrain import STEP, Origin, Watch, anchored, require_evaluations, resume, start
+from isopix.runs.pretrain import (
+    BEST_STEP,
+    InitialWeights,
+    pretrain,
+    require_evaluations,
+    with_absolute_paths,
+)
+from isopix.runs.resume import resume
+from isopix.runs.training import RunObserver
 from isopix.storage import log
 from isopix.storage.atomic import read_json
 from isopix.storage.hashing import hash_bytes
@@ -84,7 +92,7 @@ class FineTuneJob(NamedTuple):
     """Settings and initial weights of fine-tuning, the folder of its run folders, and the device."""
 
     recipe: Recipe
-    origin: Origin
+    initial: InitialWeights
     out: Path
     device: torch.device
 
@@ -103,22 +111,26 @@ def finetune_job(
 
     Raises ValueError for wrong settings, and for those that would change the images.
     """
-    recipe, origin = begin(str(source), options={"num_test_images": num_test_images}, assignments=settings)
+    recipe, initial = prepare_finetune(
+        str(source), options={"num_test_images": num_test_images}, assignments=settings
+    )
     for path in (resolve_path(to_dict(recipe), word) for word in parse(settings)):
         if path == "train.seed" or (path.startswith("data.") and not path.startswith("data.augment")):
             raise ValueError(
                 f"{path} cannot be set here: fine-tuning uses the images and subsets that are probed; "
                 "give --data or --limit"
             )
-    assert origin is not None, "the source is a run"
-    if recipe.finetune is not None and recipe.finetune.chooses:
-        require_evaluations(recipe, STEP)
+    assert initial is not None, "the source is a run"
+    if recipe.finetune is not None and recipe.finetune.early_stops:
+        require_evaluations(recipe, BEST_STEP)
     return FineTuneJob(
-        replace(recipe, data=replace(images, augment=recipe.data.augment)), origin, out, device
+        replace(recipe, data=replace(images, augment=recipe.data.augment)), initial, out, device
     )
 
 
-def finetune_low_data(job: FineTuneJob, protocol: LowDataProtocol, watch: Watch) -> list[LowDataResult]:
+def finetune_low_data(
+    job: FineTuneJob, protocol: LowDataProtocol, observer: RunObserver
+) -> list[LowDataResult]:
     """Fine-tune the run on each subset, in run folders `labels-4-subset-0-` and a hash of all settings.
 
     Finished runs are read, interrupted ones are resumed. Raises KeyboardInterrupt when asked to stop, and
@@ -126,7 +138,7 @@ def finetune_low_data(job: FineTuneJob, protocol: LowDataProtocol, watch: Watch)
     """
     results = []
     for count in protocol.labels_per_class:
-        folders = [_finetune(job, count, subset, watch) for subset in range(protocol.num_subsets)]
+        folders = [_finetune(job, count, subset, observer) for subset in range(protocol.num_subsets)]
         tests = [_test_record(folder) for folder in folders]
         num_train_images = read_json(RunFolder(folders[0]).environment)["images"]["train"]
         errors = tuple(1 - float(test["accuracy"]) for test in tests)
@@ -134,25 +146,25 @@ def finetune_low_data(job: FineTuneJob, protocol: LowDataProtocol, watch: Watch)
     return results
 
 
-def _finetune(job: FineTuneJob, count: int, subset: int, watch: Watch) -> Path:
+def _finetune(job: FineTuneJob, count: int, subset: int, observer: RunObserver) -> Path:
     """Fine-tune on one subset until done, and return the run folder."""
     recipe = replace(job.recipe, data=replace(job.recipe.data, labels_per_class=count, subset=subset))
-    folder = job.out / f"labels-{count}-subset-{subset}-{_settings_hash(recipe, job.origin)}"
+    folder = job.out / f"labels-{count}-subset-{subset}-{_settings_hash(recipe, job.initial)}"
     run = RunFolder(folder)
     if run.has_checkpoints:
-        outcome = resume(folder, device=job.device, watch=watch)
+        outcome = resume(folder, device=job.device, observer=observer)
     else:
         run.clear_unless_saved()  # what an interruption before the first checkpoint left
-        fresh = job.origin._replace(network=deepcopy(job.origin.network))  # training changes it
-        outcome = start(recipe, folder, device=job.device, watch=watch, origin=fresh)
+        fresh = job.initial._replace(network=deepcopy(job.initial.network))  # training changes it
+        outcome = pretrain(recipe, folder, device=job.device, observer=observer, initial=fresh)
     if not outcome.finished:
         raise KeyboardInterrupt
     return folder
 
 
-def _settings_hash(recipe: Recipe, origin: Origin) -> str:
+def _settings_hash(recipe: Recipe, initial: InitialWeights) -> str:
     """Return six letters of a hash, so that only the same settings and initial step find a run again."""
-    settings = [to_dict(anchored(recipe)), origin.facts["pretrained"]["step"]]
+    settings = [to_dict(with_absolute_paths(recipe)), initial.provenance["pretrained"]["step"]]
     return hash_bytes(json.dumps(settings, sort_keys=True).encode())[:6]
 
 

@@ -1,4 +1,4 @@
-"""Search: a descent of learning rates in a folder; each rung is a run folder of its own."""
+"""Learning-rate search in a folder; each trial is a run folder of its own."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -12,151 +12,143 @@ from isopix.core.config import from_dict, to_dict
 from isopix.data.dataset import load_dataset
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import find
-from isopix.runs.pretrain import (
-    Outcome,
-    Watch,
-    anchored,
-    refuse_other_settings,
-    require_validation,
-    resume,
-    start,
-)
+from isopix.runs.pretrain import check_same_settings, pretrain, require_validation, with_absolute_paths
+from isopix.runs.resume import resume
+from isopix.runs.training import RunObserver, RunStatus
 from isopix.storage.atomic import read_json, write_json
 from isopix.storage.lock import LOCK_FILE, exclusive_lock
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
-from isopix.train.divergence import Spike
-from isopix.train.lr_search import Descent, Fate, Rung, descend
+from isopix.train.divergence import DivergenceDetector
+from isopix.train.lr_search import LRSearch, LRTrial, TrialStatus, continue_search
 from isopix.train.train_step import NonFiniteError
 from isopix.train.trainer import Record
 
-FILE = "descent.json"
+FILE = "lr_search.json"
 
-Watching = Callable[[float], AbstractContextManager[Watch]]
+ObserverFactory = Callable[[float], AbstractContextManager[RunObserver]]
 
 
-class Training(NamedTuple):
-    """How a rung is trained in its folder at a rate, how an interrupted one goes on, and what all rungs
-    share: their settings, and the steps that they take.
+class TrialRunner(NamedTuple):
+    """How to start a trial in its folder at a learning rate and how to resume it, and the settings and the
+    steps that all trials share.
     """
 
-    begin: Callable[[float, Path, Watch], Outcome]
-    go_on: Callable[[Path, Watch], Outcome]
+    start: Callable[[float, Path, RunObserver], RunStatus]
+    resume: Callable[[Path, RunObserver], RunStatus]
     settings: dict[str, Any]
     steps: int
 
 
-def pretraining(recipe: Recipe, device: torch.device) -> Training:
-    """Rungs that pre-train this recipe; the test images are not graded, for a choice must not know them.
+def pretrain_runner(recipe: Recipe, device: torch.device) -> TrialRunner:
+    """Return trials that pre-train this recipe, without test images, which may not select anything.
 
-    Raises ValueError if there are no validation images to choose by.
+    Raises ValueError if there are no validation images.
     """
-    require_validation(recipe, load_dataset(recipe.data, seed=recipe.train.seed), "a rate")
-    recipe = recipe.updated(
-        num_test_images=0,
-    )
-    settings = to_dict(anchored(recipe))
+    require_validation(recipe, load_dataset(recipe.data, seed=recipe.train.seed), "a learning rate")
+    recipe = recipe.updated(num_test_images=0)
+    settings = to_dict(with_absolute_paths(recipe))
     del settings["train"]["optimizer"]["lr"]
 
-    def begin(rate: float, folder: Path, watch: Watch) -> Outcome:
-        at_rate = recipe.updated(
-            optimizer=replace(recipe.train.optimizer, lr=rate),
-        )
-        return start(at_rate, folder, device=device, watch=watch)
+    def start_trial(lr: float, folder: Path, observer: RunObserver) -> RunStatus:
+        at_lr = recipe.updated(optimizer=replace(recipe.train.optimizer, lr=lr))
+        return pretrain(at_lr, folder, device=device, observer=observer)
 
-    def go_on(folder: Path, watch: Watch) -> Outcome:
-        return resume(folder, device=device, watch=watch)
+    def resume_trial(folder: Path, observer: RunObserver) -> RunStatus:
+        return resume(folder, device=device, observer=observer)
 
-    return Training(begin, go_on, settings, recipe.train.steps)
+    return TrialRunner(start_trial, resume_trial, settings, recipe.train.steps)
 
 
-def search(out: Path, rates: tuple[float, ...], *, training: Training, watching: Watching) -> Descent:
-    """Descend in `out`, or go on with the descent that is there; not finished if it was asked to stop.
+def search_lr(
+    out: Path, lrs: tuple[float, ...], *, runner: TrialRunner, observer_for: ObserverFactory
+) -> LRSearch:
+    """Search in `out`, or continue the search there; unfinished if a trial was asked to stop.
 
-    After a kill at any moment the same call goes on. A descent that reached its smallest rate goes on if
-    `rates` has smaller ones. `watching` gives who looks on at a rate. Raises ValueError for a folder of
-    something else, of a descent with other settings, or in use, and what `training` raises.
+    After an interruption at any moment the same call continues. A search that reached its smallest learning
+    rate continues if `lrs` has smaller ones. Raises ValueError for a folder with anything else, a search with
+    other settings, or in use, and what `runner` raises.
     """
-    _claim(out)
+    _create(out)
     with exclusive_lock(out, "folder"):
-        descent = Descent(rates, _tried(out, training.settings, rates))
-        _keep(out, descent, training.settings)
+        search = LRSearch(lrs, _saved_trials(out, runner.settings, lrs))
+        _save(out, search, runner.settings)
 
-        def run(rate: float) -> Rung | None:
-            with watching(rate) as watch:
-                return climb(rate, rung_folder(out, rate), training=training, watch=watch)
+        def run_trial(lr: float) -> LRTrial | None:
+            with observer_for(lr) as observer:
+                return train_at_lr(lr, trial_folder(out, lr), runner=runner, observer=observer)
 
         try:
-            for each in descend(descent, run):
-                descent = each
-                _keep(out, descent, training.settings)
+            for each in continue_search(search, run_trial):
+                search = each
+                _save(out, search, runner.settings)
         except ValueError:
-            if not any(out.glob("lr-*")):  # so that the command works once its mistake is mended
+            if not any(out.glob("lr-*")):  # so that a corrected command works
                 (out / FILE).unlink()
             raise
-        return descent
+        return search
 
 
-def climb(rate: float, folder: Path, *, training: Training, watch: Watch) -> Rung | None:
-    """Train one rung from its start or its last checkpoint until it ends or dies; None if asked to stop."""
-    run, vigil = RunFolder(folder), _Vigil(watch, training.steps)
+def train_at_lr(lr: float, folder: Path, *, runner: TrialRunner, observer: RunObserver) -> LRTrial | None:
+    """Train one trial from its start or last checkpoint until it ends or diverges; None if asked to stop."""
+    run, monitor = RunFolder(folder), _DivergenceMonitor(observer, runner.steps)
     saved = run.has_checkpoints
     if saved:
-        vigil.recall(run)
+        monitor.replay(run)
     else:
         run.clear_unless_saved()
-    if vigil.rose is not None:
-        return _rung(run, rate, "spiked", vigil.rose)
-    watched = watch._replace(record=vigil.record, stop=vigil.stop)
+    if monitor.diverged_at is not None:
+        return _trial(run, lr, "diverged", monitor.diverged_at)
+    monitored = observer._replace(record=monitor.record, stop=monitor.stop)
     try:
-        outcome = training.go_on(folder, watched) if saved else training.begin(rate, folder, watched)
+        status = runner.resume(folder, monitored) if saved else runner.start(lr, folder, monitored)
     except NonFiniteError as error:
-        return _rung(run, rate, "non-finite", error.step)
-    if outcome.finished:
-        return _rung(run, rate, "final", outcome.step)
-    return None if vigil.rose is None else _rung(run, rate, "spiked", vigil.rose)
+        return _trial(run, lr, "non-finite", error.step)
+    if status.finished:
+        return _trial(run, lr, "completed", status.step)
+    return None if monitor.diverged_at is None else _trial(run, lr, "diverged", monitor.diverged_at)
 
 
-def rung_folder(out: Path, rate: float) -> Path:
-    """Where the run of a rate lies."""
-    return out / f"lr-{rate}"
+def trial_folder(out: Path, lr: float) -> Path:
+    """Return the run folder of a learning rate."""
+    return out / f"lr-{lr}"
 
 
-class _Vigil:
-    """Looks for a spike in the records of a rung, and hands everything on to the other watcher."""
+class _DivergenceMonitor:
+    """Detects divergence in the records of a trial, and passes everything on to another observer."""
 
-    def __init__(self, watch: Watch, steps: int):
-        self.watch, self.steps = watch, steps
-        self.spike: Spike | None = None
+    def __init__(self, observer: RunObserver, steps: int):
+        self.observer, self.steps = observer, steps
+        self.detector: DivergenceDetector | None = None
 
     @property
-    def rose(self) -> int | None:
-        """The step from which on a dead loss was high; None for a living one."""
-        return self.spike.since if self.spike is not None and self.spike.dead else None
+    def diverged_at(self) -> int | None:
+        """The step from which the loss was high; None if it has not diverged."""
+        return self.detector.high_since if self.detector is not None and self.detector.diverged else None
 
-    def recall(self, run: RunFolder) -> None:
-        """See what the run has logged up to the checkpoint from which it goes on."""
+    def replay(self, run: RunFolder) -> None:
+        """Read the log up to the checkpoint from which the run is resumed."""
         reached = find(run.path, ())[0].records["state"]["step"]
         for record in read_log(run.log):
             if record["step"] <= reached:
-                self._see(record)
+                self._update(record)
 
     def record(self, record: Record) -> None:
-        self._see(record)
-        self.watch.record(record)
+        self._update(record)
+        self.observer.record(record)
 
     def stop(self) -> bool:
-        return self.rose is not None or self.watch.stop()
+        return self.diverged_at is not None or self.observer.stop()
 
-    def _see(self, record: Record) -> None:
+    def _update(self, record: Record) -> None:
         if record["kind"] == "evaluation" and record["step"] == 0:
-            self.spike = Spike(self.steps, before=record["loss_nats"])
-        elif record["kind"] == "train" and self.spike is not None:
-            self.spike.see(record["step"], record["loss_nats"])
+            self.detector = DivergenceDetector(self.steps, initial_loss=record["loss_nats"])
+        elif record["kind"] == "train" and self.detector is not None:
+            self.detector.update(record["step"], record["loss_nats"])
 
 
-def _rung(run: RunFolder, rate: float, fate: Fate, step: int) -> Rung:
-    """What the log of a rung tells of its end."""
+def _trial(run: RunFolder, lr: float, status: TrialStatus, step: int) -> LRTrial:
+    """Return the trial with the final loss and the time of its log."""
     records = read_log(run.log)
     losses = {
         record["step"]: record["loss_nats"]
@@ -164,40 +156,40 @@ def _rung(run: RunFolder, rate: float, fate: Fate, step: int) -> Rung:
         if record["kind"] == "evaluation" and record["split"] == "validation"
     }
     seconds = max((record["seconds"] for record in records if record["kind"] == "train"), default=0.0)
-    return Rung(rate, fate, step, losses[step] if fate == "final" else None, seconds)
+    return LRTrial(lr, status, step, losses[step] if status == "completed" else None, seconds)
 
 
-def _claim(out: Path) -> None:
-    """Make the folder. Raises ValueError if something else than a descent is there."""
+def _create(out: Path) -> None:
+    """Create the folder. Raises ValueError if anything but a search is there."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except (NotADirectoryError, FileExistsError):
-        raise ValueError(f"folder {out} cannot be made: part of its path is a file") from None
+        raise ValueError(f"folder {out} cannot be created: part of its path is a file") from None
     ours = (out / FILE).is_file() or all(
         path.name == LOCK_FILE or path.name[0] == "." for path in out.iterdir()
     )
     if not ours:
-        raise ValueError(f"folder {out} is not empty, and holds no descent; choose another --out")
+        raise ValueError(f"folder {out} is not empty and has no learning-rate search; choose another --out")
 
 
-def _tried(out: Path, settings: Mapping[str, Any], rates: tuple[float, ...]) -> tuple[Rung, ...]:
-    """The rungs of the descent in the folder, if there is one. Raises ValueError if it is another."""
+def _saved_trials(out: Path, settings: Mapping[str, Any], lrs: tuple[float, ...]) -> tuple[LRTrial, ...]:
+    """Return the trials of the search in the folder, if there is one. Raises ValueError if it is another."""
     if not (out / FILE).is_file():
         return ()
-    kept = read_json(out / FILE)
-    refuse_other_settings(f"the descent in {out}", kept.pop("settings"), settings)
-    rungs = from_dict(Descent, {name: kept[name] for name in ("rates", "rungs")}).rungs
-    tried = tuple(rung.rate for rung in rungs)
-    if tried != rates[: len(tried)]:
-        raise ValueError(f"the descent in {out} has tried {_listed(tried)}, not {_listed(rates)}")
-    return rungs
+    saved = read_json(out / FILE)
+    check_same_settings(f"the learning-rate search in {out}", saved.pop("settings"), settings)
+    trials = from_dict(LRSearch, {name: saved[name] for name in ("lrs", "trials")}).trials
+    tried = tuple(trial.lr for trial in trials)
+    if tried != lrs[: len(tried)]:
+        raise ValueError(f"the learning-rate search in {out} has tried {_listed(tried)}, not {_listed(lrs)}")
+    return trials
 
 
-def _listed(rates: tuple[float, ...]) -> str:
-    return ", ".join(map(str, rates))
+def _listed(lrs: tuple[float, ...]) -> str:
+    return ", ".join(map(str, lrs))
 
 
-def _keep(out: Path, descent: Descent, settings: Mapping[str, Any]) -> None:
-    chosen = None if descent.chosen is None else descent.chosen.rate
-    state = {"chosen": chosen, "finished": descent.finished}
-    write_json(out / FILE, {"kind": "descent", **state, **to_dict(descent), "settings": settings})
+def _save(out: Path, search: LRSearch, settings: Mapping[str, Any]) -> None:
+    best = None if search.best is None else search.best.lr
+    state = {"best_lr": best, "finished": search.finished}
+    write_json(out / FILE, {"kind": "lr_search", **state, **to_dict(search), "settings": settings})

@@ -1,4 +1,4 @@
-"""Runs: a recipe and its images become a run folder, and an interrupted run goes on."""
+"""Pre-training and fine-tuning: a recipe and its images become a run folder."""
 
 import shutil
 from collections.abc import Collection, Mapping
@@ -9,174 +9,132 @@ from typing import Any, NamedTuple
 import torch
 
 from isopix.core.config import to_dict
-from isopix.core.device import runtime_environment
 from isopix.core.overrides import flatten
 from isopix.data.dataset import ImageDataset, load_dataset
 from isopix.objectives.network import Network
 from isopix.recipes.recipe import Recipe
-from isopix.runs import along
-from isopix.runs.load import find, recipe_of, revive
-from isopix.runs.session import Outcome, Session, Watch
+from isopix.runs.training import RunObserver, RunStatus, TrainingRun, evaluator_specs, plugin_records
 from isopix.storage.atomic import write_json
-from isopix.storage.checkpoint import Checkpoint
 from isopix.storage.provenance import environment
 from isopix.storage.run_folder import RunFolder
-from isopix.train.train_step import require_compiler
+from isopix.train.train_step import check_compiler
 
-__all__ = ["Origin", "Outcome", "Watch", "anchored", "resume", "start"]
-
-STEP = "the step of the weights that are kept"  # what validation chooses while fine-tuning
+BEST_STEP = "the step of the weights that are saved"  # selected on validation in fine-tuning
 
 
-class Origin(NamedTuple):
-    """A network that is trained already, and what the run folder shall tell of it."""
+class InitialWeights(NamedTuple):
+    """A network to start from, and the records of it for the run folder."""
 
     network: Network
-    facts: dict[str, Any]
-    notes: tuple[str, ...] = ()  # for its log
+    provenance: dict[str, Any]
+    notes: tuple[str, ...] = ()  # for the log
 
 
-def start(
+def pretrain(
     recipe: Recipe,
     out: Path,
     *,
     device: torch.device,
-    watch: Watch,
-    origin: Origin | None = None,
+    observer: RunObserver,
+    initial: InitialWeights | None = None,
     allowed: Collection[str] = (),
-) -> Outcome:
-    """Train a recipe from its first step in the new run folder `out`; from the weights of `origin`, if given.
-    Files of the names `allowed` may be there already.
+) -> RunStatus:
+    """Train a recipe in the new run folder `out`, from scratch or from `initial` weights; the folder may hold
+    files with `allowed` names.
 
-    Raises ValueError for settings, data or folders that cannot be, before anything is trained; RuntimeError
-    if the disk is full or the loss stops being a number.
+    A recipe with `finetune` is fine-tuned. Raises ValueError for impossible settings, data or folders before
+    any training; RuntimeError if the disk is full or the loss is not finite.
     """
     if recipe.train.compile:
-        require_compiler()
-    run = RunFolder.create(out, allowed)
+        check_compiler()
+    folder = RunFolder.create(out, allowed)
     try:
         data = load_dataset(recipe.data, seed=recipe.train.seed)
-        if recipe.finetune is not None:
-            data.require_labels("finetune")
-            if recipe.finetune.chooses:
-                require_validation(recipe, data, STEP)
-        if recipe.train.probe_every:
-            along.require(data)
-        if origin is None:
-            origin = _from_scratch(recipe, data, watch)
-        session = Session(run, anchored(recipe), origin.network, data, device)
-        with run.lock():
-            write_json(run.recipe, to_dict(anchored(recipe)))
-            write_json(run.environment, {**environment(device), **_facts(session), **origin.facts})
+        check_data(recipe, data)
+        if initial is None:
+            initial = _from_scratch(recipe, data, observer)
+        recipe = with_absolute_paths(recipe)
+        training = TrainingRun(folder, recipe, initial.network, data, device)
+        with folder.lock():
+            write_json(folder.recipe, to_dict(recipe))
+            records = {**environment(device), **plugin_records(), **_records(training)}
+            write_json(folder.environment, {**records, **initial.provenance})
             if data.bad_files_csv:
-                shutil.copy(data.bad_files_csv, run.path / "bad-files.csv")
-            return session.go(watch, None, (*origin.notes, *_unjudged(recipe, data)))
+                shutil.copy(data.bad_files_csv, folder.path / "bad-files.csv")
+            return training.run(observer, notes=(*initial.notes, *_missing_test(recipe, data)))
     except BaseException:
-        run.clear_unless_saved()
+        folder.clear_unless_saved()
         raise
 
 
-def resume(out: Path, *, device: torch.device, watch: Watch) -> Outcome:
-    """Go on from the newest intact checkpoint; on a CPU with the same threads and versions, bit for bit.
-
-    Raises ValueError if there is nothing to go on with or the data has changed, and what `start` raises.
-    """
-    run = RunFolder.open(out)
-    with run.lock():
-        found, passed_over = find(out)
-        recipe = recipe_of(found)
-        if recipe.train.compile:
-            require_compiler()
-        if "optimizer" not in found.tensors:
-            raise ValueError(
-                f"{out} holds a model without the state of its optimizer, as an imported one has none; "
-                "it can be probed, sampled and reported, but its training cannot go on"
-            )
-        data = load_dataset(recipe.data, seed=recipe.train.seed)
-        if data.fingerprint != found.records["state"]["data"]:
-            raise ValueError(
-                f"the images of '{recipe.data.source}' are not those that run {out} started with"
-            )
-        session = Session(run, recipe, revive(found), data, device)
-        notes = [f"passed over: {reason}" for reason in passed_over]
-        if found.records["state"]["step"] < recipe.train.steps:
-            notes += _differences(found, device)
-        return session.go(watch, found, notes)
+def check_data(recipe: Recipe, data: ImageDataset) -> None:
+    """Raises ValueError for data that lacks the labels or the validation images that the recipe needs."""
+    if recipe.finetune is not None:
+        data.require_labels("finetune")
+        if recipe.finetune.early_stops:
+            require_validation(recipe, data, BEST_STEP)
+    for spec in evaluator_specs(recipe.train):
+        spec.check_data(data)
 
 
-def require_validation(recipe: Recipe, data: ImageDataset, choice: str) -> None:
-    """Raises ValueError unless the run reads validation images, by which `choice` can be made."""
-    data.require_validation(choice)
-    require_evaluations(recipe, choice)
+def require_validation(recipe: Recipe, data: ImageDataset, selection: str) -> None:
+    """Raises ValueError unless the run evaluates validation images; `selection` is what they select."""
+    data.require_validation(selection)
+    require_evaluations(recipe, selection)
 
 
-def require_evaluations(recipe: Recipe, choice: str) -> None:
-    """Raises ValueError for settings under which no validation image is read."""
+def require_evaluations(recipe: Recipe, selection: str) -> None:
+    """Raises ValueError for settings without validation images in evaluations."""
     if recipe.train.evaluate_images == 0:
-        raise ValueError(f"{choice} is chosen by validation images; it needs evaluate_images above 0")
+        raise ValueError(f"{selection} is selected on validation images; set evaluate_images above 0")
 
 
-def refuse_other_settings(whose: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Raises ValueError if one that both have differs; `whose` are those of `then`."""
-    before, after = flatten(then), flatten(now)
-    for path in (path for path in after if path in before):  # a later version may have settings of its own
+def check_same_settings(owner: str, saved: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Raises ValueError if a setting that both have differs; `owner` has those that are `saved`."""
+    before, after = flatten(saved), flatten(given)
+    for path in (path for path in after if path in before):  # a later version may have further settings
         if before[path] != after[path]:
-            raise ValueError(
-                f"{whose} has {path}={before[path]}, and {after[path]} is asked for; choose another --out"
-            )
+            raise ValueError(f"{owner} has {path}={before[path]}, not {after[path]}; choose another --out")
 
 
-def anchored(recipe: Recipe) -> Recipe:
-    """The recipe with the paths of its files made absolute, so that it means the same from every folder."""
-    data = Path(recipe.data.source)
-    if data.exists():
-        recipe = replace(recipe, data=replace(recipe.data, source=str(data.resolve())))
-    return recipe.updated(
-        codec=recipe.model.codec.with_absolute_paths(),
-    )
+def with_absolute_paths(recipe: Recipe) -> Recipe:
+    """Return the recipe with absolute paths of files, so that it means the same in every folder."""
+    source = Path(recipe.data.source)
+    if source.exists():
+        recipe = replace(recipe, data=replace(recipe.data, source=str(source.resolve())))
+    return recipe.updated(codec=recipe.model.codec.with_absolute_paths())
 
 
-def _from_scratch(recipe: Recipe, data: ImageDataset, watch: Watch) -> Origin:
-    """The network before its first step, with its codec, fitted to the images if need be."""
+def _from_scratch(recipe: Recipe, data: ImageDataset, observer: RunObserver) -> InitialWeights:
+    """Return the untrained network, with its codec fitted to the training images if need be."""
     if recipe.model.codec.fit_message:
         text = f"{recipe.model.codec.fit_message} to {len(data.train):,} training images"
-        watch.record({"kind": "note", "step": 0, "text": text})
+        observer.record({"kind": "note", "step": 0, "text": text})
     codec = recipe.model.codec.fit(data.train.images, recipe.grid, recipe.train.seed)
-    return Origin(recipe.build(codec), recipe.model.codec.provenance())
+    return InitialWeights(recipe.build(codec), recipe.model.codec.provenance())
 
 
-def _facts(session: Session) -> dict[str, Any]:
-    """Which images, how many in each split, and the most frequent class's share of those that are tested; of
-    fine-tuning, how many parameters it trains.
+def _records(training: TrainingRun) -> dict[str, Any]:
+    """Return the data's fingerprint, the images per split, the majority class's fraction of the test images,
+    and in fine-tuning the number of trained parameters.
     """
-    data = session.data
+    data = training.data
     counts = {"train": len(data.train), "validation": len(data.validation), "test": len(data.test)}
-    told: dict[str, Any] = {"data": data.fingerprint, "images": counts}
-    labels = data.test.first(session.recipe.train.num_test_images).labels
+    records: dict[str, Any] = {"data": data.fingerprint, "images": counts}
+    labels = data.test.first(training.recipe.train.num_test_images).labels
     if labels is not None and len(labels):
-        told["majority"] = labels.bincount().max().item() / len(labels)
-    if session.classifier is not None:
-        told["trained_parameters"] = session.parameters
-    return told
+        records["majority"] = labels.bincount().max().item() / len(labels)
+    if training.model is not None:
+        records["trained_parameters"] = training.num_trained_parameters
+    return records
 
 
-def _unjudged(recipe: Recipe, data: ImageDataset) -> list[str]:
-    """A line for a run that learns classes and has no test images to show it by."""
-    if recipe.finetune is None or not recipe.finetune.classifies or len(data.test):
+def _missing_test(recipe: Recipe, data: ImageDataset) -> list[str]:
+    """Return a note for a fine-tuned run without test images."""
+    if recipe.finetune is None or not recipe.finetune.has_class_loss or len(data.test):
         return []
-    blind = not len(data.validation)
-    kind, splits = ("", "validation and no test") if blind else ("test ", "test")
+    splits = "test" if len(data.validation) else "validation or test"
     return [
-        f"no {kind}accuracy will be told: data set '{data.name}' has no {splits} images; it needs "
-        f"data.holdout above 0, or {'such splits' if blind else 'a test split'} of its own"
-    ]
-
-
-def _differences(found: Checkpoint, device: torch.device) -> list[str]:
-    """A line for each thing that keeps a resume from being bit for bit."""
-    then, now = found.records["environment"], runtime_environment(device)
-    return [
-        f"resumed with {name} {now[name]}, the run had {then.get(name)}: weights may differ in the last bits"
-        for name in ("device", "threads", "torch", "pillow")
-        if then.get(name) != now[name]
+        f"there will be no {splits} accuracy: data set '{data.name}' has no {splits} images; set "
+        f"data.holdout above 0, or use data with {splits} images of its own"
     ]

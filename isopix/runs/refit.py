@@ -1,4 +1,4 @@
-"""Folding back: one run chooses the step on validation, another learns from all images for so many steps."""
+"""Refitting: select the number of steps on validation, then fine-tune on train and validation together."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -9,24 +9,26 @@ from typing import NamedTuple
 import torch
 
 from isopix.core.config import to_dict
-from isopix.finetune.classifier import Classify
+from isopix.finetune.config import FineTuneConfig
 from isopix.recipes.recipe import Recipe
-from isopix.runs.finetune import Beginning
+from isopix.runs.finetune import FineTuneStart
 from isopix.runs.load import WEIGHTS, codec_of, find, recipe_of
-from isopix.runs.pretrain import Origin, Outcome, Watch, anchored, refuse_other_settings, resume, start
+from isopix.runs.pretrain import InitialWeights, check_same_settings, pretrain, with_absolute_paths
+from isopix.runs.resume import resume
+from isopix.runs.training import RunObserver, RunStatus
 from isopix.storage import log
 from isopix.storage.atomic import read_json
 from isopix.storage.lock import exclusive_lock
 from isopix.storage.run_folder import RunFolder
-from isopix.train.early_stopping import CAUSES, best
+from isopix.train.early_stopping import CAUSES, best_evaluation
 
-LOCK = "fold-back.lock"  # of the whole; each of the two runs has its own besides
+LOCK = "refit.lock"  # of the folder; each of the two runs has a lock of its own
 
-Begin = Callable[[], Beginning]  # anew each time, as training changes the weights
-Watching = Callable[[Recipe], AbstractContextManager[Watch]]
+Prepare = Callable[[], FineTuneStart]  # called for each run, as training changes the weights
+ObserverFactory = Callable[[Recipe], AbstractContextManager[RunObserver]]
 
 
-class Chosen(NamedTuple):
+class SelectedStep(NamedTuple):
     """The step with the best validation accuracy."""
 
     step: int
@@ -34,140 +36,136 @@ class Chosen(NamedTuple):
     run: Path
 
 
-def fold_back(begin: Begin, out: Path, *, device: torch.device, watching: Watching) -> Outcome:
-    """Fine-tune with validation folded back (iGPT section 3.1), in `out`, which is an ordinary run after it.
+def finetune_and_refit(
+    prepare: Prepare, out: Path, *, device: torch.device, observer_for: ObserverFactory
+) -> RunStatus:
+    """Fine-tune with a refit on train and validation (iGPT section 3.1); `out` becomes an ordinary run.
 
-    A run in `out/choice`, which does not look at the test images, chooses the step with the best validation
-    accuracy; then the run itself learns from train and validation, from the same starting weights, for so
-    many steps, and is judged on the test images once. After a kill at any moment the same call goes on. What
-    is returned has not finished if it was asked to stop. Raises ValueError for settings that leave nothing to
-    choose, or are not those that `out` began with; RuntimeError if no step is better than none at all.
+    A run in `out/selection`, which does not use the test images, selects the step with the best validation
+    accuracy; then the run itself starts from the same weights and trains for that many steps on train and
+    validation, and is tested once. After an interruption at any moment the same call continues; the status
+    returned is unfinished if a run was asked to stop. Raises ValueError for settings without a selection, or
+    other than those that `out` was started with; RuntimeError if no step is better than step 0.
     """
-    beginning = begin()
-    refuse_without_choice(beginning.recipe)
+    start = prepare()
+    check_selects_step(start.recipe)
     run = RunFolder(out)
-    with _sole(run):
+    with _exclusive(run):
         if run.has_checkpoints:
-            _refuse_other(run, beginning)
-            return _resume(run, device, watching)
-        run.clear_unless_saved()  # what a kill before the first checkpoint left
-        outcome = _choose(run, beginning, device, watching)
-        if not outcome.finished:
-            return outcome
-        chosen = choice_of(run)
-        beginning = begin()  # the weights of the first have been trained
-        recipe, origin = retrained(beginning.recipe, chosen.step), _origin(beginning, chosen)
-        with watching(recipe) as watch:
-            return start(recipe, out, device=device, watch=watch, origin=origin, allowed=_beside(run))
+            _check_same_start(run, start)
+            return _resume(run, device, observer_for)
+        run.clear_unless_saved()  # files of a process that ended before the first checkpoint
+        status = _select(run, start, device, observer_for)
+        if not status.finished:
+            return status
+        selected = selected_step(run)
+        start = prepare()
+        recipe, initial = refit_recipe(start.recipe, selected.step), _initial_weights(start, selected)
+        with observer_for(recipe) as observer:
+            return pretrain(
+                recipe, out, device=device, observer=observer, initial=initial, allowed=_allowed_names(run)
+            )
 
 
-def refuse_without_choice(recipe: Recipe) -> None:
-    """Raises ValueError for settings under which validation chooses nothing, or cannot be folded back."""
+def check_selects_step(recipe: Recipe) -> None:
+    """Raises ValueError for settings under which validation selects no step, or cannot be trained on."""
     if recipe.data.train_on_validation:
         raise ValueError(
-            "--refit-on-validation chooses by validation images before it folds them back, and "
-            "data.train_on_validation=true leaves none to choose by; give one of the two"
+            "--refit-on-validation selects a step on validation images, and data.train_on_validation=true leaves none; "
+            "give one of the two"
         )
     if recipe.data.labels_per_class is not None:
         raise ValueError(
-            "--refit-on-validation learns from every label there is, and "
-            f"data.labels_per_class={recipe.data.labels_per_class} "
-            "from few; give one of the two"
+            f"--refit-on-validation trains on all labels, and data.labels={recipe.data.labels_per_class} on a subset; "
+            "give one of the two"
         )
-    if recipe.finetune is None or not recipe.finetune.chooses:
+    if recipe.finetune is None or not recipe.finetune.early_stops:
         raise ValueError(
-            "--refit-on-validation chooses a step by validation accuracy, and patience=null or "
-            "generative_weight=inf choose none"
+            "--refit-on-validation selects a step by validation accuracy; patience=null and "
+            "generative_weight=inf select none"
         )
 
 
-def retrained(recipe: Recipe, steps: int) -> Recipe:
-    """The same settings for the run that learns from all images and has nothing left to choose."""
-    classify = replace(recipe.finetune or Classify(), patience=None)
+def refit_recipe(recipe: Recipe, steps: int) -> Recipe:
+    """Return the recipe of the run on train and validation, which has nothing left to select."""
+    finetune = replace(recipe.finetune or FineTuneConfig(), patience=None)
     data = replace(recipe.data, train_on_validation=True)
-    return recipe.updated(
-        data=data,
-        finetune=classify,
-        steps=steps,
-        probe_every=0,
-    )
+    return recipe.updated(data=data, finetune=finetune, steps=steps, probe_every=0)
 
 
-def choice_of(run: RunFolder) -> Chosen:
-    """What the finished run in `choice` chose. Raises RuntimeError for step 0."""
-    chooser = RunFolder(run.selection)
-    found = best(log.read_log(chooser.log))
-    assert found is not None, "a run that chooses has been seen to have validation images"
-    if found["step"] == 0:
+def selected_step(run: RunFolder) -> SelectedStep:
+    """Return what the finished run in `selection` selected. Raises RuntimeError for step 0."""
+    selection = RunFolder(run.selection)
+    best = best_evaluation(log.read_log(selection.log))
+    assert best is not None, "the run was checked to have validation images"
+    if best["step"] == 0:
         raise RuntimeError(
-            f"no step was better on validation than none at all ({found['accuracy']:.1%} at step 0, see "
-            f"{chooser.path}), so there is nothing to repeat and the test images stay unseen; likely causes: "
+            f"no step has a better validation accuracy than step 0 ({best['accuracy']:.1%}, see "
+            f"{selection.path}), so that there is nothing to refit and nothing was tested; likely causes: "
             f"{CAUSES}"
         )
-    return Chosen(found["step"], found["accuracy"], chooser.path.resolve())
+    return SelectedStep(best["step"], best["accuracy"], selection.path.resolve())
 
 
-def _choose(run: RunFolder, beginning: Beginning, device: torch.device, watching: Watching) -> Outcome:
-    chooser = RunFolder(run.selection)
-    if chooser.has_checkpoints:
-        _refuse_other(run, beginning)
-        return _resume(chooser, device, watching)
-    chooser.clear_unless_saved()
-    recipe = beginning.recipe.updated(
-        num_test_images=0,
-    )
-    with watching(recipe) as watch:
-        return start(recipe, chooser.path, device=device, watch=watch, origin=beginning.origin)
+def _select(
+    run: RunFolder, start: FineTuneStart, device: torch.device, observer_for: ObserverFactory
+) -> RunStatus:
+    selection = RunFolder(run.selection)
+    if selection.has_checkpoints:
+        _check_same_start(run, start)
+        return _resume(selection, device, observer_for)
+    selection.clear_unless_saved()
+    recipe = start.recipe.updated(num_test_images=0)
+    with observer_for(recipe) as observer:
+        return pretrain(recipe, selection.path, device=device, observer=observer, initial=start.initial)
 
 
-def _resume(run: RunFolder, device: torch.device, watching: Watching) -> Outcome:
-    with watching(recipe_of(find(run.path, ())[0])) as watch:
-        return resume(run.path, device=device, watch=watch)
+def _resume(run: RunFolder, device: torch.device, observer_for: ObserverFactory) -> RunStatus:
+    with observer_for(recipe_of(find(run.path, ())[0])) as observer:
+        return resume(run.path, device=device, observer=observer)
 
 
-def _origin(beginning: Beginning, chosen: Chosen) -> Origin:
-    """The weights that the choice started from; its palette too, which had been fitted without validation."""
+def _initial_weights(start: FineTuneStart, selected: SelectedStep) -> InitialWeights:
+    """Return the weights that the selection started from, with the palette fitted to training images only."""
     text = (
-        f"validation chose step {chosen.step}, with an accuracy of {chosen.accuracy:.1%} ({chosen.run}); "
-        "it is folded back: this run learns from train and validation for so many steps"
+        f"step {selected.step} selected on validation, accuracy {selected.accuracy:.1%} ({selected.run}); "
+        "this run trains on train and validation for that many steps"
     )
-    facts = {"chosen": {"step": chosen.step, "validation_accuracy": chosen.accuracy, "run": str(chosen.run)}}
-    if beginning.origin:
-        return beginning.origin._replace(facts=beginning.origin.facts | facts, notes=(text,))
-    codec = codec_of(find(chosen.run, WEIGHTS)[0])
-    recipe = beginning.recipe
-    return Origin(recipe.build(codec), recipe.model.codec.provenance() | facts, (text,))
+    record = {"step": selected.step, "validation_accuracy": selected.accuracy, "run": str(selected.run)}
+    if start.initial:
+        provenance = start.initial.provenance | {"selected": record}
+        return start.initial._replace(provenance=provenance, notes=(text,))
+    codec = codec_of(find(selected.run, WEIGHTS)[0])
+    provenance = start.recipe.model.codec.provenance() | {"selected": record}
+    return InitialWeights(start.recipe.build(codec), provenance, (text,))
 
 
-def _refuse_other(run: RunFolder, beginning: Beginning) -> None:
-    """Raises ValueError unless the choice was made under these settings, from these weights."""
-    chooser = RunFolder(run.selection)
-    if not chooser.has_checkpoints:
-        raise ValueError(f"the run in {run.path} is not one of --refit-on-validation; choose another --out")
-    source = "pretrained"
-    then = to_dict(recipe_of(find(chooser.path, ())[0])) | {
-        source: read_json(chooser.environment).get(source)
-    }
-    origin = beginning.origin.facts.get(source) if beginning.origin else None
-    now = to_dict(
-        anchored(
-            beginning.recipe.updated(
-                num_test_images=0,
-            )
+def _check_same_start(run: RunFolder, start: FineTuneStart) -> None:
+    """Raises ValueError unless the selection was made with these settings, from these weights."""
+    selection = RunFolder(run.selection)
+    if not selection.has_checkpoints:
+        raise ValueError(
+            f"the run in {run.path} was not started with --refit-on-validation; choose another --out"
         )
-    ) | {source: origin}
-    refuse_other_settings(f"the choice in {chooser.path}", then, now)
+    source = "pretrained"
+    saved = to_dict(recipe_of(find(selection.path, ())[0])) | {
+        source: read_json(selection.environment).get(source)
+    }
+    given = to_dict(with_absolute_paths(start.recipe.updated(num_test_images=0))) | {
+        source: start.initial.provenance.get(source) if start.initial else None
+    }
+    check_same_settings(f"the run in {selection.path}", saved, given)
 
 
-def _beside(run: RunFolder) -> set[str]:
-    """What may be in the folder before the run itself begins; hidden files are what a kill may leave."""
+def _allowed_names(run: RunFolder) -> set[str]:
+    """Return the files that may be in the folder before the run itself starts; hidden ones are temporary."""
     hidden = (path.name for path in run.path.iterdir() if path.name.startswith("."))
     return {run.selection.name, LOCK, *hidden}
 
 
 @contextmanager
-def _sole(run: RunFolder) -> Iterator[None]:
-    """Be the one process that works in the folder. Raises ValueError if something else is there."""
+def _exclusive(run: RunFolder) -> Iterator[None]:
+    """Lock the folder for this process. Raises ValueError if something else is in it."""
     if not (run.path / LOCK).is_file():
         RunFolder.create(run.path).clear_unless_saved()
         run.path.mkdir(exist_ok=True)
@@ -175,9 +173,7 @@ def _sole(run: RunFolder) -> Iterator[None]:
         try:
             yield
         finally:
-            if (
-                not run.has_checkpoints and not run.selection.exists()
-            ):  # so that the command works once mended
+            if not run.has_checkpoints and not run.selection.exists():  # so that a corrected command works
                 (run.path / LOCK).unlink()
                 with suppress(OSError):
                     run.path.rmdir()

@@ -4,6 +4,7 @@ from dataclasses import field
 
 from isopix.core.config import config
 from isopix.core.device import Precision
+from isopix.train.evaluator import EvaluatorSpec
 from isopix.train.optim import Adam, OptimizerSpec
 from isopix.train.schedule import ScheduleSpec, WarmupCosine
 
@@ -12,10 +13,11 @@ from isopix.train.schedule import ScheduleSpec, WarmupCosine
 class TrainConfig:
     """Settings of training; the defaults are Image GPT's (iGPT section 3.4, table 5).
 
-    `batch_size` images per step make one update, in `accumulate` pieces; `*_every` count steps.
-    `evaluate_images` is how many validation images an evaluation reads, `num_test_images` how many test
-    images the evaluation at the end. With `knn_images` an evaluation also classifies by the nearest of so
-    many training images; with `probe_every` the run is linearly probed as it trains.
+    A step updates the weights once, on `batch_size` images in `accumulate` chunks; `*_every` count steps. An
+    evaluation uses the first `evaluate_images` validation images, and the one after the last step
+    `num_test_images` test images. `knn_images` > 0 adds the accuracy of k-nearest neighbors among that many
+    training images, `probe_every` > 0 a linear probe every so many steps: shorthands for two of the
+    `evaluators`, which may be any that are registered.
     """
 
     steps: int = 1_000_000
@@ -33,6 +35,7 @@ class TrainConfig:
     knn_images: int = 0
     checkpoint_every: int = 1000
     probe_every: int = 0
+    evaluators: tuple[EvaluatorSpec, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_size", "accumulate", "log_every", "evaluate_every", "checkpoint_every"):

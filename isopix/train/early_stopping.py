@@ -1,4 +1,4 @@
-"""Best: which evaluation of a fine-tuning run is best, and whether there was anything to it."""
+"""Early stopping: the best evaluation of a fine-tuning run, and whether it is above chance."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -6,62 +6,61 @@ from typing import Any
 
 from isopix.core.types import Labels
 
-DEVIATIONS = 2  # of an accuracy at chance; below that it is no sign of learning
+NUM_DEVIATIONS = 2  # standard deviations of the accuracy of a constant prediction
 CAUSES = (
-    "a learning rate that is too high or too low (lr; try a third of it, and three "
-    "times as much), "
-    "labels that do not belong to their images, augmentation that does not suit them (data.augment=none)"
+    "a learning rate that is too high or too low (optimizer.lr; try a third and three times of it), "
+    "labels that do not match their images, or unsuitable augmentation (try data.augment=none)"
 )
 
 
-def judged(record: Mapping[str, Any]) -> bool:
-    """Whether it is an evaluation on validation images that tells an accuracy."""
+def has_val_accuracy(record: Mapping[str, Any]) -> bool:
+    """Return whether a log record is an evaluation with a validation accuracy."""
     return record["kind"] == "evaluation" and record["split"] == "validation" and "accuracy" in record
 
 
-def best(records: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The evaluation with the highest validation accuracy, the first of equals; None where there is none."""
-    return max(filter(judged, records), key=lambda record: float(record["accuracy"]), default=None)
+def best_evaluation(records: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """Return the first evaluation with the highest validation accuracy; None if there is none."""
+    return max(filter(has_val_accuracy, records), key=lambda record: float(record["accuracy"]), default=None)
 
 
-class Best:
-    """The best of the evaluations seen so far; `waited` counts those since."""
+class EarlyStopping:
+    """The best validation accuracy so far, its step, and the number of evaluations since."""
 
     def __init__(self, patience: int):
         self.patience = patience
-        self.accuracy, self.step, self.waited = -1.0, 0, 0
+        self.best_accuracy, self.best_step, self.evaluations_since_best = -1.0, 0, 0
 
-    def see(self, record: Mapping[str, Any]) -> bool:
-        """Whether this record is an evaluation that beats all before it."""
-        if not judged(record):
+    def update(self, record: Mapping[str, Any]) -> bool:
+        """Add a log record; return whether it is an evaluation better than all before."""
+        if not has_val_accuracy(record):
             return False
-        better = bool(record["accuracy"] > self.accuracy)
+        better = bool(record["accuracy"] > self.best_accuracy)
         if better:
-            self.accuracy, self.step = record["accuracy"], record["step"]
-        self.waited = 0 if better else self.waited + 1
+            self.best_accuracy, self.best_step = record["accuracy"], record["step"]
+        self.evaluations_since_best = 0 if better else self.evaluations_since_best + 1
         return better
 
-    def recall(self, records: Iterable[Mapping[str, Any]]) -> None:
-        """See all records of an earlier process."""
+    def replay(self, records: Iterable[Mapping[str, Any]]) -> None:
+        """Add the records of an earlier process."""
         for record in records:
-            self.see(record)
+            self.update(record)
 
     @property
-    def exhausted(self) -> bool:
-        """Whether patience has run out (iGPT section 2.3: early stop at the best validation accuracy)."""
-        return self.waited >= self.patience
+    def should_stop(self) -> bool:
+        """Whether patience has run out (iGPT section 2.3: early stopping by validation accuracy)."""
+        return self.evaluations_since_best >= self.patience
 
 
-def nothing_learnt(accuracy: float, labels: Labels) -> str:
-    """A sentence that says so, with the likely causes, if the accuracy is within noise of the best constant
-    answer's; empty otherwise.
+def chance_level_warning(accuracy: float, labels: Labels) -> str:
+    """Return a warning with likely causes if the accuracy is not significantly above the majority class's
+    fraction; empty otherwise.
     """
     count = len(labels)
-    chance = labels.bincount().max().item() / count
-    noise = DEVIATIONS * math.sqrt(chance * (1 - chance) / count)
-    if accuracy > chance + noise:
+    majority = labels.bincount().max().item() / count
+    noise = NUM_DEVIATIONS * math.sqrt(majority * (1 - majority) / count)
+    if accuracy > majority + noise:
         return ""
     return (
-        f"nothing learnt yet: {accuracy:.1%} of {count:,} validation images are classified rightly, no more "
-        f"than chance gives (the most frequent class is {chance:.1%}); likely causes: {CAUSES}"
+        f"validation accuracy {accuracy:.1%} on {count:,} images is not above chance level (majority class "
+        f"{majority:.1%}); likely causes: {CAUSES}"
     )

@@ -1,43 +1,121 @@
-"""Grades on held-out images, with the same masks every time."""
+"""Evaluators: metrics of the model in training, computed every so many steps."""
 
+import abc
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
 
 import torch
+from torch import nn
 
 from isopix.core.device import Precision, autocast
 from isopix.core.random import generator
+from isopix.core.registry import Part, register
+from isopix.data.dataset import ImageDataset
 from isopix.data.splits import Split
-from isopix.train.tasks import Learner
+from isopix.objectives.network import Network
+from isopix.train.tasks import EvaluationTask
 
-BATCH = 16  # images; what is drawn depends on it, so it is no setting
+BATCH_SIZE = 16  # images per batch; not a setting, as the random draws of an evaluation depend on it
+
+Metrics = Mapping[str, int | float]  # by name, for one line of the log
+Evaluator = Callable[[int], Metrics]  # called with the step that the training has reached
+
+
+class EvaluationError(RuntimeError):
+    """An evaluation that failed; the trainer logs it as a note and continues."""
+
+
+class EvaluationContext(NamedTuple):
+    """What an evaluator has access to: the model in training as a task and as a network, and the images."""
+
+    task: EvaluationTask
+    network: Network
+    data: ImageDataset
+    seed: int
+    precision: Precision
+    history: Path | None = None  # a folder where it may write a file per step, `step-00000100.json`
+
+
+class EvaluatorSpec(Part, noun="evaluator"):
+    """Settings of an evaluator, which runs before the first step, every `every` steps and after the last.
+
+    With `every` None it runs at every evaluation: every `train.evaluate_every` steps, and whenever an
+    evaluator with an interval of its own does.
+    """
+
+    every: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.every is not None and self.every < 1:
+            raise ValueError(f"every {self.every} must be at least 1, or null for every evaluation")
+
+    def check_data(self, data: ImageDataset) -> None:
+        """Raises ValueError for a data set on which the metrics are undefined."""
+
+    @abc.abstractmethod
+    def start(self, context: EvaluationContext) -> Evaluator:
+        """Return the function that evaluates the model as it is when called.
+
+        The model is in evaluation mode then. The function may not draw from PyTorch's global generator, and
+        raises EvaluationError where this one evaluation failed.
+        """
+
+
+@register("held_out_loss")
+class HeldOutLoss(EvaluatorSpec):
+    """The metrics of the task, each a mean over the first `num_images` validation images."""
+
+    num_images: int = 1024
+
+    def start(self, context: EvaluationContext) -> Evaluator:
+        split = context.data.validation.first(self.num_images)
+
+        def evaluate(step: int) -> Metrics:
+            if not len(split):
+                return {}
+            metrics = evaluate_split(context.task, split, seed=context.seed, precision=context.precision)
+            return {"images": len(split), **metrics}
+
+        return evaluate
 
 
 @torch.no_grad()
-def held_out(
-    learner: Learner,
+def evaluate_split(
+    task: EvaluationTask,
     split: Split,
     *,
     seed: int,
     precision: Precision,
     progress: Callable[[int], None] = lambda done: None,
 ) -> dict[str, float]:
-    """The learner's grades, each the mean over these images.
+    """Return the metrics of a task, each the mean over the images of a split.
 
-    Whatever is drawn depends on `seed` and the batch's place alone. `progress` is told how many images are
-    done.
+    Random masks depend on `seed` and the number of the batch alone, so that they are the same at every
+    evaluation. `progress` is called with the number of images done.
     """
-    module = learner.module
-    device = next(module.parameters()).device
+    device = next(task.module.parameters()).device
     totals: defaultdict[str, float] = defaultdict(float)
-    module.eval()
-    for place, start in enumerate(range(0, len(split), BATCH)):
-        images = split.images[start : start + BATCH].to(device)
-        labels = None if split.labels is None else split.labels[start : start + BATCH].to(device)
-        with autocast(device, precision):
-            grades = learner.grade(images, labels, generator(seed, "evaluation", place))
-        for name, grade in grades.items():
-            totals[name] += float(grade) * len(images)
-        progress(start + len(images))
-    module.train()
+    with evaluation_mode(task.module):
+        for number, start in enumerate(range(0, len(split), BATCH_SIZE)):
+            images = split.images[start : start + BATCH_SIZE].to(device)
+            labels = None if split.labels is None else split.labels[start : start + BATCH_SIZE].to(device)
+            with autocast(device, precision):
+                metrics = task.evaluate(images, labels, generator(seed, "evaluation", number))
+            for name, value in metrics.items():
+                totals[name] += float(value) * len(images)
+            progress(start + len(images))
     return {name: total / len(split) for name, total in totals.items()}
+
+
+@contextmanager
+def evaluation_mode(module: nn.Module) -> Iterator[None]:
+    """Switch a module to evaluation mode, and back to the mode that it was in."""
+    training = module.training
+    module.eval()
+    try:
+        yield
+    finally:
+        module.train(training)

@@ -1,4 +1,4 @@
-"""Descent: the paper's search for a learning rate, from large to small until the final loss rises."""
+"""Search for a learning rate: from large to small, until the final loss increases (iGPT, appendix)."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -6,75 +6,78 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-Fate = Literal["final", "spiked", "non-finite"]
+TrialStatus = Literal["completed", "diverged", "non-finite"]
 
 
 @dataclass(frozen=True)
-class Rung:
-    """A run at one rate: the validation loss at its end, or the step at which it died."""
+class LRTrial:
+    """A run at one learning rate: its final validation loss, or the step at which it diverged."""
 
-    rate: float
-    fate: Fate
+    lr: float
+    status: TrialStatus
     step: int
     loss: float | None
     seconds: float
 
 
 @dataclass(frozen=True)
-class Descent:
-    """The rates in their order, and what became of the first of them."""
+class LRSearch:
+    """Learning rates in decreasing order, and the trials of the first of them."""
 
-    rates: tuple[float, ...]
-    rungs: tuple[Rung, ...] = ()
-
-    @property
-    def losses(self) -> dict[Rung, float]:
-        """Of the rungs that reached their end."""
-        return {rung: rung.loss for rung in self.rungs if rung.loss is not None}
+    lrs: tuple[float, ...]
+    trials: tuple[LRTrial, ...] = ()
 
     @property
-    def risen(self) -> bool:
-        """Whether a rung ended with a higher loss than the survivor before it."""
+    def losses(self) -> dict[LRTrial, float]:
+        """The final losses of the completed trials."""
+        return {trial: trial.loss for trial in self.trials if trial.loss is not None}
+
+    @property
+    def increased(self) -> bool:
+        """Whether a completed trial has a higher loss than the completed one before it."""
         return any(later > earlier for earlier, later in pairwise(self.losses.values()))
 
     @property
     def finished(self) -> bool:
-        return self.risen or len(self.rungs) == len(self.rates)
+        """Whether the loss has increased or all learning rates have been tried."""
+        return self.increased or len(self.trials) == len(self.lrs)
 
     @property
-    def untried(self) -> tuple[float, ...]:
-        """The rates that come after the last rung."""
-        return self.rates[len(self.rungs) :]
+    def remaining(self) -> tuple[float, ...]:
+        """The learning rates that have not been tried."""
+        return self.lrs[len(self.trials) :]
 
     @property
-    def chosen(self) -> Rung | None:
-        """The rung with the lowest loss, the largest rate of equals; None before the end, or if all died."""
+    def best(self) -> LRTrial | None:
+        """The trial with the lowest loss, the largest learning rate of equals; None before the end, and if
+        every trial diverged.
+        """
         return min(self.losses, key=self.losses.__getitem__, default=None) if self.finished else None
 
 
-def ladder(first: float, smallest: float) -> tuple[float, ...]:
-    """`first`, then 1 and 3 times every power of ten below it, down to `smallest`: 0.01, 0.003, 0.001 ...
+def lr_grid(first: float, last: float) -> tuple[float, ...]:
+    """Return `first`, then 3 and 1 times the powers of ten below it, down to `last`: 0.01, 0.003, 0.001 ...
 
-    iGPT, appendix. Raises ValueError unless 0 < smallest <= first.
+    From iGPT, appendix. Raises ValueError unless 0 < last <= first.
     """
-    if not 0 < smallest <= first < math.inf:
+    if not 0 < last <= first < math.inf:
         raise ValueError(
-            f"the rates go from {first:g} down to {smallest:g}; allowed: positive numbers, in this order"
+            f"learning rates from {first:g} down to {last:g}; allowed: positive numbers in decreasing order"
         )
-    powers = range(math.ceil(math.log10(first)), math.floor(math.log10(smallest)) - 1, -1)
+    powers = range(math.ceil(math.log10(first)), math.floor(math.log10(last)) - 1, -1)
     below = (float(f"{digit}e{power}") for power in powers for digit in (3, 1))
-    return (first, *(rate for rate in below if smallest <= rate < first))
+    return (first, *(lr for lr in below if last <= lr < first))
 
 
-def descend(descent: Descent, run: Callable[[float], Rung | None]) -> Iterator[Descent]:
-    """Go on from where the descent is, and yield it after every rung, until its end.
+def continue_search(search: LRSearch, run_trial: Callable[[float], LRTrial | None]) -> Iterator[LRSearch]:
+    """Run the remaining trials of a search, and yield the search after each.
 
-    It ends after the first rung whose loss is higher than that of the survivor before it, or with the rates.
-    `run` returns None if it was asked to stop; then the descent stops too.
+    Ends after the first increase of the loss, or with the last learning rate. `run_trial` returns None if it
+    was asked to stop; then the search stops too.
     """
-    while not descent.finished:
-        rung = run(descent.untried[0])
-        if rung is None:
+    while not search.finished:
+        trial = run_trial(search.remaining[0])
+        if trial is None:
             return
-        descent = Descent(descent.rates, (*descent.rungs, rung))
-        yield descent
+        search = LRSearch(search.lrs, (*search.trials, trial))
+        yield search

@@ -1,4 +1,4 @@
-"""Optimizers as settings."""
+"""Optimizers, as settings."""
 
 import abc
 import math
@@ -17,12 +17,12 @@ class OptimizerSpec(Part, noun="optimizer"):
 
     @abc.abstractmethod
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-        """Return the optimizer of these parameters; its state may be withheld from a step by `found_inf`."""
+        """Return a fused optimizer of these parameters, which skips an update where `found_inf` is 1."""
 
 
 @register("adam")
 class Adam(OptimizerSpec):
-    """Adam without weight decay; beta2 = 0.95, because 0.999 makes the loss spike (iGPT section 3.4,
+    """Adam without weight decay; beta2 is 0.95, because the loss spikes with 0.999 (iGPT section 3.4,
     appendix).
     """
 
@@ -35,7 +35,7 @@ class Adam(OptimizerSpec):
         _check(self)
 
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-        """The fused form: one kernel, and an update that can be withheld without asking the device."""
+        """Return the fused form: one kernel, and updates that are skipped without waiting for the device."""
         betas = (self.beta1, self.beta2)
         return torch.optim.Adam(parameters, self.lr, betas, self.epsilon, fused=True)
 
@@ -45,8 +45,8 @@ class Adam(OptimizerSpec):
 
 @register("adamw")
 class AdamW(OptimizerSpec):
-    """Adam whose decay shrinks weights directly, by `lr` times `weight_decay` a step, and not
-    norms and biases (BERT's AdamWeightDecayOptimizer; PatchFormer section 2.1: 2e-4 and 0.001).
+    """Adam with decoupled weight decay on all parameters but norms and biases (BERT's
+    AdamWeightDecayOptimizer; PatchFormer section 2.1: lr 2e-4, weight decay 0.001).
     """
 
     lr: float = 2e-4
@@ -61,11 +61,11 @@ class AdamW(OptimizerSpec):
             raise ValueError(f"weight_decay {self.weight_decay} must be a number of at least 0")
 
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-        """The fused form: one kernel, and an update that can be withheld without asking the device."""
-        every = list(parameters)
+        """Return the fused form: one kernel, and updates that are skipped without waiting for the device."""
+        parameters = list(parameters)
         groups = [
-            {"params": [each for each in every if each.ndim > 1], "weight_decay": self.weight_decay},
-            {"params": [each for each in every if each.ndim <= 1], "weight_decay": 0.0},
+            {"params": [p for p in parameters if p.ndim > 1], "weight_decay": self.weight_decay},
+            {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
         ]
         betas = (self.beta1, self.beta2)
         return torch.optim.AdamW(groups, self.lr, betas, self.epsilon, fused=True)
@@ -86,27 +86,27 @@ def _check(spec: "Adam | AdamW") -> None:
 def state_tensors(
     optimizer: torch.optim.Optimizer, named: Iterable[tuple[str, nn.Parameter]]
 ) -> dict[str, Tensor]:
-    """The optimizer's memory by the names of the parameters: `<parameter>/<moment>`."""
-    tensors = {}
-    for name, parameter in named:
-        for moment, value in optimizer.state.get(parameter, {}).items():
-            tensors[f"{name}/{moment}"] = value
-    return tensors
+    """Return the state of the optimizer by the names of the parameters: `<parameter>/<moment>`."""
+    return {
+        f"{name}/{moment}": value
+        for name, parameter in named
+        for moment, value in optimizer.state.get(parameter, {}).items()
+    }
 
 
 def load_state(
     optimizer: torch.optim.Optimizer, named: Iterable[tuple[str, nn.Parameter]], tensors: dict[str, Tensor]
 ) -> None:
-    """Put back what `state_tensors` returned.
+    """Restore what `state_tensors` returned.
 
-    Raises ValueError if a tensor belongs to no parameter, or if only some of those that are trained have a
-    memory.
+    Raises ValueError if a tensor belongs to no parameter, or if a trainable parameter has no state while
+    others have.
     """
     parameters = dict(named)
     trained = {name for name, parameter in parameters.items() if parameter.requires_grad}
-    bare = sorted(trained - {path.rpartition("/")[0] for path in tensors})
-    if tensors and bare:
-        raise ValueError(f"the optimizer has no memory of parameter '{bare[0]}'")
+    stateless = sorted(trained - {path.rpartition("/")[0] for path in tensors})
+    if tensors and stateless:
+        raise ValueError(f"the optimizer has no state of parameter '{stateless[0]}'")
     for path, value in tensors.items():
         name, _, moment = path.rpartition("/")
         if name not in parameters:

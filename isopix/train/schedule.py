@@ -1,4 +1,4 @@
-"""Learning-rate schedules: the rate as a function of the step."""
+"""Learning-rate schedules, as functions of the step."""
 
 import abc
 import math
@@ -11,46 +11,42 @@ class ScheduleSpec(Part, noun="schedule"):
 
     @abc.abstractmethod
     def factor(self, step: int, *, steps: int, epoch: int) -> float:
-        """Return what the peak learning rate is multiplied by at `step` (from 0) of `steps`; `epoch` is the
-        steps of one epoch.
+        """Return the factor of the peak learning rate at `step` of 0 .. `steps` - 1; `epoch` is the number of
+        steps in an epoch.
         """
 
 
 @register("warmup_cosine")
 class WarmupCosine(ScheduleSpec):
-    """Linear warm-up over one epoch, then half a cosine that would be zero one step after the last (iGPT
-    section 3.4).
+    """Linear warmup, then cosine decay that reaches zero one step after the last (iGPT section 3.4).
 
-    Short runs see less than an epoch; the warm-up never takes more than `warmup_most` of the run.
+    The warmup takes `warmup_epochs`, and at most the fraction `max_warmup_fraction` of a short run.
     """
 
     warmup_epochs: float = 1.0
-    warmup_most: float = 0.1
+    max_warmup_fraction: float = 0.1
 
     def __post_init__(self) -> None:
-        if not (0 <= self.warmup_epochs < math.inf and 0 <= self.warmup_most < 1):
+        if not (0 <= self.warmup_epochs < math.inf and 0 <= self.max_warmup_fraction < 1):
             raise ValueError(
                 f"warmup_epochs {self.warmup_epochs} must be at least 0, "
-                f"and warmup_most {self.warmup_most} in [0, 1)"
+                f"and max_warmup_fraction {self.max_warmup_fraction} in [0, 1)"
             )
 
     def factor(self, step: int, *, steps: int, epoch: int) -> float:
-        """What the peak rate is multiplied by at `step` (from 0) of `steps`; `epoch` is the steps of one
-        epoch.
-        """
-        warmup = round(min(self.warmup_epochs * epoch, self.warmup_most * steps))
+        warmup = round(min(self.warmup_epochs * epoch, self.max_warmup_fraction * steps))
         if step < warmup:
             return (step + 1) / warmup
         return 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1, steps - warmup)))
 
     def label(self) -> str:
-        most = f"at most {100 * self.warmup_most:g} % of steps"
+        most = f"at most {100 * self.max_warmup_fraction:g} % of steps"
         return f"{self.warmup_epochs:g}-epoch warmup ({most}), cosine decay to 0"
 
 
 @register("constant")
 class Constant(ScheduleSpec):
-    """The same rate at every step (iGPT section 2.3: fine-tuning)."""
+    """A constant learning rate (iGPT section 2.3: fine-tuning)."""
 
     def factor(self, step: int, *, steps: int, epoch: int) -> float:
         return 1.0

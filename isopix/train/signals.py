@@ -1,4 +1,4 @@
-"""Being asked to stop: the first signal ends the run after its step, a second Ctrl-C ends it at once."""
+"""Stop requests: the first signal ends a run after its step, a second Ctrl-C at once."""
 
 import signal
 import threading
@@ -7,17 +7,17 @@ from contextlib import contextmanager
 from types import FrameType
 
 # Ctrl-C; a batch system's notice of preemption; SLURM's --signal=USR1@seconds.
-ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 
 class StopRequest:
-    """The first `signal` that asked this process to stop, or None."""
+    """The first stop `signal` that this process received, or None."""
 
     def __init__(self) -> None:
         self.signal: signal.Signals | None = None
 
     def receive(self, number: int, frame: FrameType | None) -> None:
-        """A signal handler: remember the first; raises KeyboardInterrupt on a Ctrl-C after it."""
+        """Handle a signal: record the first; raises KeyboardInterrupt on a Ctrl-C after it."""
         if self.signal is not None and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.signal = self.signal or signal.Signals(number)
@@ -25,12 +25,14 @@ class StopRequest:
 
 @contextmanager
 def stop_requested() -> Iterator[StopRequest]:
-    """Listen for signals inside; Python lets only the main thread do so, elsewhere none is ever reported."""
+    """Record stop signals inside the context; Python delivers signals to the main thread only, so that other
+    threads never receive one.
+    """
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread():
         yield request
         return
-    before = {number: signal.signal(number, request.receive) for number in ASKING}
+    before = {number: signal.signal(number, request.receive) for number in STOP_SIGNALS}
     try:
         yield request
     finally:

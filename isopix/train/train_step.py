@@ -1,9 +1,7 @@
-"""One step of training: gradients over the pieces of a batch, and an update that a non-finite number
-withholds.
-"""
+"""One training step: gradients summed over the chunks of a batch, and an update if they are finite."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,21 +9,21 @@ from torch import Tensor
 from isopix.core.device import Precision, autocast
 from isopix.core.types import Scalar
 from isopix.train.optim import OptimizerSpec, load_state, state_tensors
-from isopix.train.tasks import Learner
+from isopix.train.tasks import Batch, TrainingTask
 
 
-def require_compiler() -> None:
-    """Raises ValueError if torch lies where its compiler is known to fail."""
-    where = Path(torch.__file__).parent
-    if " " in str(where):
+def check_compiler() -> None:
+    """Raises ValueError if PyTorch is installed where its compiler is known to fail."""
+    folder = Path(torch.__file__).parent
+    if " " in str(folder):
         raise ValueError(
-            f"compile=true does not work with torch in a path with a space ({where}), "
+            f"compile=true does not work with torch in a path with a space ({folder}), "
             "from which its compiler cannot link; use compile=false, or install torch elsewhere"
         )
 
 
 class NonFiniteError(RuntimeError):
-    """The loss or the gradient stopped being a number; no weight was changed by it."""
+    """The loss or its gradient is inf or nan; the weights are those before that step."""
 
     def __init__(self, step: int, advice: str = ""):
         super().__init__(
@@ -35,60 +33,62 @@ class NonFiniteError(RuntimeError):
         self.step = step
 
 
-class Stepper:
-    """A learner, its optimizer, and the memory of whether all numbers have been finite so far."""
+class TrainStep:
+    """A task and its optimizer; remembers the first step with a non-finite loss or gradient."""
 
     def __init__(
         self,
-        learner: Learner,
+        task: TrainingTask,
         optimizer: OptimizerSpec,
         *,
         accumulate: int,
         precision: Precision,
         compiled: bool,
     ):
-        self.learner, self.accumulate, self.precision = learner, accumulate, precision
-        module = learner.module
+        self.task, self.accumulate, self.precision = task, accumulate, precision
+        module = task.module
         self.device = next(module.parameters()).device
-        self.peak = optimizer.lr
-        self.optimizer: Any = optimizer.build(module.parameters())
-        self.grade = torch.compile(module, dynamic=False, fullgraph=True) if compiled else module
+        self.peak_lr = optimizer.lr
+        self.optimizer = optimizer.build(module.parameters())
+        self.loss: Callable[[Batch], Scalar] = (
+            torch.compile(module, dynamic=False, fullgraph=True) if compiled else module
+        )
         self.bad_step = torch.tensor(-1, device=self.device)
 
-    def advance(self, problem: Any, *, step: int, factor: float) -> Scalar:
-        """Update the weights once, at `factor` times the peak rate; returns the loss before the update, on
-        the device.
+    def __call__(self, batch: Batch, *, step: int, lr_factor: float) -> Scalar:
+        """Update the weights once at `lr_factor` times the peak learning rate; return the loss before the
+        update, on the device.
 
-        From the first non-finite loss or gradient on, no update reaches the weights; `check` tells.
+        From the first non-finite loss or gradient on, no update is applied, and `check` raises.
         """
         self.optimizer.zero_grad(set_to_none=True)
-        loss = torch.zeros((), device=self.device)
-        for piece in problem.to(self.device).pieces(self.accumulate):
+        total = torch.zeros((), device=self.device)
+        for chunk in batch.to(self.device).chunks(self.accumulate):
             with autocast(self.device, self.precision):
-                part = self.grade(piece)
-            part.backward()
-            loss = loss + part.detach()
-        norm = torch.nn.utils.get_total_norm(
-            p.grad for p in self.learner.module.parameters() if p.grad is not None
-        )
-        finite = torch.isfinite(loss) & torch.isfinite(norm)
+                loss = self.loss(chunk)
+            torch.autograd.backward(loss)
+            total = total + loss.detach()
+        parameters = self.task.module.parameters()
+        norm = torch.nn.utils.get_total_norm(p.grad for p in parameters if p.grad is not None)
+        finite = torch.isfinite(total) & torch.isfinite(norm)
         self.bad_step = torch.where((self.bad_step < 0) & ~finite, step, self.bad_step)
         for group in self.optimizer.param_groups:
-            group["lr"] = self.peak * factor
-        self.optimizer.grad_scale, self.optimizer.found_inf = None, (self.bad_step >= 0).float()
+            group["lr"] = self.peak_lr * lr_factor
+        # Attributes that fused optimizers read and torch does not declare: they skip where found_inf is 1.
+        vars(self.optimizer).update(grad_scale=None, found_inf=(self.bad_step >= 0).float())
         self.optimizer.step()
-        return loss
+        return total
 
     def check(self) -> None:
-        """Raises NonFiniteError that names the first bad step; waits for the device."""
+        """Raises NonFiniteError with the first non-finite step; waits for the device."""
         step = int(self.bad_step)
         if step >= 0:
             raise NonFiniteError(step)
 
     def state(self) -> dict[str, Tensor]:
-        """The optimizer's tensors by name."""
-        return state_tensors(self.optimizer, self.learner.module.named_parameters())
+        """Return the state of the optimizer by name."""
+        return state_tensors(self.optimizer, self.task.module.named_parameters())
 
     def load(self, tensors: dict[str, Tensor]) -> None:
-        """Put back what `state` returned."""
-        load_state(self.optimizer, self.learner.module.named_parameters(), tensors)
+        """Restore what `state` returned."""
+        load_state(self.optimizer, self.task.module.named_parameters(), tensors)

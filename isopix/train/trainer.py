@@ -1,161 +1,130 @@
-"""The one training loop: pre-training, fine-tuning and trained probes differ by their learner alone."""
+"""The one training loop: pre-training and fine-tuning differ by their task alone."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from isopix.core.device import Precision
 from isopix.core.random import generator
 from isopix.data.batches import Batches
-from isopix.data.splits import Split
-from isopix.train.evaluator import held_out
-from isopix.train.optim import OptimizerSpec
-from isopix.train.schedule import ScheduleSpec
-from isopix.train.tasks import Learner
-from isopix.train.throughput import Meter
-from isopix.train.train_step import Stepper
+from isopix.train.config import TrainConfig
+from isopix.train.evaluator import EvaluationContext, EvaluationError, EvaluatorSpec, Metrics, evaluation_mode
+from isopix.train.tasks import TrainingTask
+from isopix.train.throughput import Throughput
+from isopix.train.train_step import TrainStep
 
-Record = dict[str, Any]
+Record = dict[str, Any]  # a line of the log
 
 
-@runtime_checkable
-class Settings(Protocol):
-    """What the loop reads of a recipe."""
-
-    @property
-    def seed(self) -> int: ...
-    @property
-    def steps(self) -> int: ...
-    @property
-    def accumulate(self) -> int: ...
-    @property
-    def optimizer(self) -> OptimizerSpec: ...
-    @property
-    def schedule(self) -> ScheduleSpec: ...
-    @property
-    def precision(self) -> Precision: ...
-    @property
-    def compile(self) -> bool: ...
-    @property
-    def log_every(self) -> int: ...
-    @property
-    def evaluate_every(self) -> int: ...
-    @property
-    def evaluate_images(self) -> int: ...
-    @property
-    def checkpoint_every(self) -> int: ...
-
-
-class Every(NamedTuple):
-    """A function to be called with the step reached: before the first, every so many, and after the last."""
-
-    steps: int
-    call: Callable[[int], None]
-
-
-class Hooks(NamedTuple):
-    """What the loop calls: `record` for every line of the log, `save` with the step reached, `stop` after
-    each step and each evaluation, `probe`, if there is one, after an evaluation at the same step, `measure`
-    for what else an evaluation tells.
+class Callbacks(NamedTuple):
+    """What the trainer calls: `log` with every record, `save` with the step and the state of the optimizer,
+    `should_stop` after every step and every evaluation.
     """
 
-    record: Callable[[Record], None]
-    save: Callable[[int, Stepper], None]
-    stop: Callable[[], bool]
-    probe: Every | None = None
-    measure: Callable[[], Record] = dict
+    log: Callable[[Record], None]
+    save: Callable[[int, dict[str, Tensor]], None]
+    should_stop: Callable[[], bool] = lambda: False
 
 
-def train(
-    learner: Learner,
-    settings: Settings,
-    *,
-    batches: Batches,
-    validation: Split,
-    hooks: Hooks,
-    resume: Mapping[str, Any] | None = None,
-) -> int:
-    """Train from step 0, or from `resume` ({"step", "seconds", "optimizer"}), and return the step reached.
+class Trainer:
+    """Trains a task: steps, log records, evaluations, checkpoints and stops.
 
-    Ends at `settings.steps`, or after the step in which `hooks.stop()` turns true; either way it saves last.
-    Every number depends on (seed, step) and the state alone, so that stopping and going on changes nothing.
-    Raises NonFiniteError before a weight has changed.
+    Every number depends on (seed, step) and the weights alone, so that a run that is stopped and resumed
+    equals one that is not. Raises what `start` of an evaluator raises.
     """
-    loop = Loop(learner, settings, batches=batches, validation=validation, hooks=hooks)
-    if resume is None:
-        with loop.meter.paused():
-            loop.measure()
-            hooks.save(0, loop.stepper)
-    else:
-        loop.go_to(resume["step"], resume["seconds"], resume["optimizer"])
-    while loop.step < settings.steps and not loop.stopped:
-        loop.advance()
-    return loop.step
-
-
-class Loop:
-    """A run in progress: the learner, its stepper, and the step that it has reached."""
 
     def __init__(
-        self, learner: Learner, settings: Settings, *, batches: Batches, validation: Split, hooks: Hooks
+        self,
+        task: TrainingTask,
+        config: TrainConfig,
+        *,
+        batches: Batches,
+        evaluators: Sequence[EvaluatorSpec],
+        context: EvaluationContext,
+        callbacks: Callbacks,
     ):
-        self.learner, self.settings, self.batches, self.hooks = learner, settings, batches, hooks
-        self.held_out = validation.first(settings.evaluate_images)
-        self.stepper = Stepper(
-            learner,
-            settings.optimizer,
-            accumulate=settings.accumulate,
-            precision=settings.precision,
-            compiled=settings.compile,
+        self.task, self.config, self.batches, self.callbacks = task, config, batches, callbacks
+        self.evaluators = [(spec, spec.start(context)) for spec in evaluators]
+        self.train_step = TrainStep(
+            task,
+            config.optimizer,
+            accumulate=config.accumulate,
+            precision=config.precision,
+            compiled=config.compile,
         )
-        self.step, self.stopped = 0, False
-        self.meter = Meter(batches.batch_size)
+        self.step, self.stopped, self.restored = 0, False, False
+        self.throughput = Throughput(batches.batch_size)
 
-    def go_to(self, step: int, seconds: float, optimizer: dict[str, Tensor]) -> None:
-        """Take up a run that reached this step in these seconds; the weights are the learner's already."""
-        self.step, self.meter.seconds = step, seconds
-        self.stepper.load(optimizer)
+    def restore(self, step: int, *, seconds: float, optimizer: dict[str, Tensor]) -> None:
+        """Continue from a checkpoint at `step`, after `seconds` of training; the task has its weights."""
+        self.step, self.throughput.seconds, self.restored = step, seconds, True
+        self.train_step.load(optimizer)
+
+    def run(self) -> int:
+        """Train to `config.steps`, or until asked to stop; save, and return the step reached.
+
+        Raises NonFiniteError before a weight has changed.
+        """
+        if not self.restored:
+            with self.throughput.exclude():
+                self.maybe_evaluate()
+                self.callbacks.save(0, self.train_step.state())
+        while self.step < self.config.steps and not self.stopped:
+            self.advance()
+        return self.step
 
     def advance(self) -> None:
-        """One step, and whatever is due after it: log line, evaluation, checkpoint."""
-        settings, batches = self.settings, self.batches
+        """Train for one step, then log, evaluate and save what is due."""
+        config, batches = self.config, self.batches
         images, labels = batches.batch(self.step)
-        problem = self.learner.prepare(images, labels, generator(settings.seed, "problem", self.step))
-        factor = settings.schedule.factor(self.step, steps=settings.steps, epoch=batches.steps_per_epoch)
+        batch = self.task.make_batch(images, labels, generator(config.seed, "problem", self.step))
+        lr_factor = config.schedule.factor(self.step, steps=config.steps, epoch=batches.steps_per_epoch)
         self.step += 1
-        loss = self.stepper.advance(problem, step=self.step, factor=factor)
-        self.meter.tick()
-        self.stopped = self.hooks.stop()
-        last = self.stopped or self.step == settings.steps
-        if last or self.step % settings.log_every == 0:
-            self.stepper.check()
-            self.hooks.record(self.meter.record(self.step, float(loss), self.stepper.peak * factor))
-        elif self.stepper.device.type == "cpu":
-            self.stepper.check()
-        with self.meter.paused():
-            if self.measure():
-                self.stopped = self.stopped or self.hooks.stop()  # an evaluation may be the reason
-            if last or self.stopped or self.step % settings.checkpoint_every == 0:
-                self.stepper.check()
-                self.hooks.save(self.step, self.stepper)
+        loss = self.train_step(batch, step=self.step, lr_factor=lr_factor)
+        self.throughput.count_step()
+        self.stopped = self.callbacks.should_stop()
+        last = self.stopped or self.step == config.steps
+        if last or self.step % config.log_every == 0:
+            self.train_step.check()
+            learning_rate = self.train_step.peak_lr * lr_factor
+            self.callbacks.log(self.throughput.record(self.step, float(loss), learning_rate))
+        elif self.train_step.device.type == "cpu":
+            self.train_step.check()
+        with self.throughput.exclude():
+            if self.maybe_evaluate():
+                self.stopped = self.stopped or self.callbacks.should_stop()  # early stopping
+            if last or self.stopped or self.step % config.checkpoint_every == 0:
+                self.train_step.check()
+                self.callbacks.save(self.step, self.train_step.state())
 
-    def measure(self) -> bool:
-        """Whatever is due at this step of evaluation and probe, both at the two ends; whether it was any."""
-        end, probe = self.step in (0, self.settings.steps), self.hooks.probe
-        probing = probe is not None and (end or self.step % probe.steps == 0)
-        due = end or probing or self.step % self.settings.evaluate_every == 0
-        if due:
-            self.evaluate()
-        if probe is not None and probing:
-            probe.call(self.step)
-        return due
+    def maybe_evaluate(self) -> bool:
+        """Run the evaluators that are due, all at the first and the last step; return whether any was."""
+        step, at_end = self.step, self.step in (0, self.config.steps)
+        own = {spec.every for spec, _ in self.evaluators if spec.every is not None}
+        if not (at_end or any(step % every == 0 for every in (self.config.evaluate_every, *own))):
+            return False
+        metrics: dict[str, int | float] = {}
+        notes = list[str]()
+        with evaluation_mode(self.task.module):
+            for spec, evaluate in self.evaluators:
+                if spec.every is None or at_end or step % spec.every == 0:
+                    try:
+                        _add_metrics(metrics, evaluate(step), spec, step)
+                    except EvaluationError as error:
+                        notes.append(f"no {spec.label()} at step {step}: {error}")
+        if metrics:
+            self.callbacks.log({"kind": "evaluation", "step": step, "split": "validation", **metrics})
+        for text in notes:
+            self.callbacks.log({"kind": "note", "step": step, "text": text})
+        return True
 
-    def evaluate(self) -> None:
-        """Record the grades on the first held-out images."""
-        if len(self.held_out) == 0:
-            return
-        settings = self.settings
-        grades = held_out(self.learner, self.held_out, seed=settings.seed, precision=settings.precision)
-        numbers: Record = {"images": len(self.held_out), **grades, **self.hooks.measure()}
-        self.hooks.record({"kind": "evaluation", "step": self.step, "split": "validation", **numbers})
+
+def _add_metrics(metrics: dict[str, int | float], found: Metrics, spec: EvaluatorSpec, step: int) -> None:
+    """Raises ValueError for a metric that another evaluator has too, and for one that is not finite."""
+    for name, value in found.items():
+        if name in metrics or name in {"kind", "step", "split"}:
+            raise ValueError(f"evaluator '{spec.kind}' returns '{name}', which the log record has already")
+        if not math.isfinite(value):
+            raise ValueError(f"evaluator '{spec.kind}' returns {value} for '{name}' at step {step}")
+        metrics[name] = value

@@ -38,7 +38,7 @@ def test_pieces_of_a_batch_add_up_to_its_loss_and_gradient(recipe: Recipe) -> No
     net = cases.busy(recipe).double()
     problem = net.prepare(cases.images(recipe, 5), generator(0, "law"))
     whole = torch.autograd.grad(net(problem), list(net.parameters()))
-    parts = [torch.autograd.grad(net(piece), list(net.parameters())) for piece in problem.pieces(3)]
+    parts = [torch.autograd.grad(net(piece), list(net.parameters())) for piece in problem.chunks(3)]
     for full, *shares in zip(whole, *parts, strict=True):
         torch.testing.assert_close(sum(shares), full, rtol=1e-6, atol=1e-8)
 

@@ -63,8 +63,8 @@ def _row(spec: TrialSpec, result: TrialResult) -> dict[str, Any]:
         "state": result.state,
         "reason": result.reason,
         "run": result.run,
-        "learning_rate": None if last is None else last.rate,
-        "diverged": [rung.rate for rung in result.rungs if rung.loss is None],
+        "learning_rate": None if last is None else last.lr,
+        "diverged": [rung.lr for rung in result.rungs if rung.loss is None],
         "training_seconds": result.training_seconds,
         "probing_seconds": result.probing_seconds,
     }

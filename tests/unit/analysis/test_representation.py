@@ -56,25 +56,22 @@ def test_step_zero_is_left_out() -> None:
 
 
 def test_points_are_the_steps_with_both_loss_and_probe() -> None:
-    def loss(step: int, nats: float, split: str = "validation") -> dict[str, object]:
-        return {"kind": "evaluation", "step": step, "split": split, "images": 4, "loss_nats": nats}
+    def loss(step: int, nats: float, split: str = "validation", **probe: float) -> dict[str, object]:
+        return {"kind": "evaluation", "step": step, "split": split, "images": 4, "loss_nats": nats, **probe}
 
-    def probe(step: int, accuracy: float) -> dict[str, object]:
+    def probe(accuracy: float) -> dict[str, float]:
         return {
-            "kind": "probe",
-            "step": step,
-            "accuracy": accuracy,
-            "low": accuracy - 0.1,
-            "high": accuracy + 0.1,
+            "probe_accuracy": accuracy,
+            "probe_low": accuracy - 0.1,
+            "probe_high": accuracy + 0.1,
         }
 
     records = [
-        *(loss(0, 2.8), probe(0, 0.2)),
+        loss(0, 2.8, **probe(0.2)),
         {"kind": "train", "step": 3, "loss_nats": 2.0},
-        *(loss(5, 2.5), loss(10, 2.2), probe(10, 0.4), loss(10, 9.9, "test")),
-        {"kind": "note", "step": 12, "text": "no probe at step 12"},
-        {"kind": "evaluation", "step": 15, "split": "validation", "images": 4, "class_nats": 1.0},
-        probe(15, 0.5),
+        *(loss(5, 2.5), loss(10, 2.2, **probe(0.4)), loss(10, 9.9, "test")),
+        {"kind": "note", "step": 12, "text": "no linear probe at step 12"},
+        {"kind": "evaluation", "step": 15, "split": "validation", "class_nats": 1.0, **probe(0.5)},
     ]
     found = probe_points(records)
     assert [(point.step, point.loss, point.accuracy) for point in found] == [(0, 2.8, 0.2), (10, 2.2, 0.4)]

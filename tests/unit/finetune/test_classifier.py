@@ -1,14 +1,14 @@
-"""Joint fine-tuning is the sum of its two losses, each with its gradient."""
+"""The joint loss of fine-tuning is the weighted sum of its two losses, each with its gradient."""
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
 from torch.nn import functional as F
 
 from isopix.core.random import generator
-from isopix.finetune.classifier import Classifier, Classify, Lesson
+from isopix.finetune.classifier import FineTuneModel, LabeledBatch
+from isopix.finetune.config import FineTuneConfig
 from isopix.model.masking import Drop
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases
@@ -20,29 +20,31 @@ SWAPS = next(case for case in cases.masked() if case.objective.swapped)
 both = pytest.mark.parametrize("recipe", [AR, BERT], ids=["ar", "bert"])
 
 
-def classifier(recipe: Recipe, **settings: object) -> Classifier:
-    """A network in which everything matters, and a head that is no longer zero."""
-    made = Classifier(cases.busy(recipe), recipe.model.width, CLASSES, Classify(**settings))
+def finetune_model(recipe: Recipe, **settings: object) -> FineTuneModel:
+    """A network in which every weight matters, and a head that is not zero."""
+    made = FineTuneModel(cases.busy(recipe), recipe.model.width, CLASSES, FineTuneConfig(**settings))
     torch.nn.init.normal_(made.head.weight, generator=generator(0, "head"))
     return made
 
 
-def lesson(made: Classifier, recipe: Recipe, count: int = 6) -> Lesson:
+def make_batch(made: FineTuneModel, recipe: Recipe, count: int = 6) -> LabeledBatch:
     labels = torch.arange(count) % CLASSES
-    return made.prepare(cases.images(recipe, count), labels, generator(0, "lesson"))
+    return made.make_batch(cases.images(recipe, count), labels, generator(0, "lesson"))
 
 
-def expected_class_loss(made: Classifier, posed: Lesson, layer: int) -> torch.Tensor:
-    """From the features that probes read; shares nothing with the classifier but its head."""
-    problem = posed.problem
+def expected_class_loss(made: FineTuneModel, posed: LabeledBatch, layer: int) -> torch.Tensor:
+    """From the features that probes read, and the weights of the head."""
+    problem = posed.batch
     tokens = list(made.network.backbone.features(problem.images, problem.hidden))[layer]
     return F.cross_entropy(tokens.mean(1) @ made.head.weight.T, posed.labels)
 
 
 @both
 def test_before_training_every_class_is_equally_likely(recipe: Recipe) -> None:
-    made = Classifier(cases.network(recipe), recipe.model.width, CLASSES, Classify(generative_weight=0.0))
-    assert made(lesson(made, recipe)).item() == pytest.approx(math.log(CLASSES), rel=1e-6)
+    made = FineTuneModel(
+        cases.network(recipe), recipe.model.width, CLASSES, FineTuneConfig(generative_weight=0.0)
+    )
+    assert made(make_batch(made, recipe)).item() == pytest.approx(math.log(CLASSES), rel=1e-6)
 
 
 @both
@@ -51,11 +53,11 @@ def test_before_training_every_class_is_equally_likely(recipe: Recipe) -> None:
 def test_the_joint_loss_and_gradient_are_the_sums_of_both(
     recipe: Recipe, layer: int | None, weight: float | str
 ) -> None:
-    made = classifier(recipe, layer=layer, generative_weight=weight)
-    posed = lesson(made, recipe)
+    made = finetune_model(recipe, layer=layer, generative_weight=weight)
+    posed = make_batch(made, recipe)
     made.requires_grad_(True)
     parameters = dict(made.named_parameters())
-    generative = made.network(posed.problem)
+    generative = made.network(posed.batch)
     chosen = expected_class_loss(made, posed, recipe.model.depth if layer is None else layer)
     of_codes = torch.autograd.grad(generative, list(parameters.values()), allow_unused=True)
     of_classes = torch.autograd.grad(chosen, list(parameters.values()), allow_unused=True)
@@ -72,108 +74,111 @@ def test_the_joint_loss_and_gradient_are_the_sums_of_both(
 
 @both
 @pytest.mark.parametrize(("weight", "layer"), [(0.0, 1), (0.0, None), (1.0, 1), ("inf", None)])
-def test_what_is_trained_is_what_the_loss_depends_on(
+def test_trained_parameters_are_those_that_the_loss_depends_on(
     recipe: Recipe, weight: float | str, layer: int | None
 ) -> None:
-    made = classifier(recipe, generative_weight=weight, layer=layer)
-    made(lesson(made, recipe)).backward()
+    made = finetune_model(recipe, generative_weight=weight, layer=layer)
+    made(make_batch(made, recipe)).backward()
     for name, parameter in made.named_parameters():
         assert parameter.requires_grad == (parameter.grad is not None and bool(parameter.grad.any())), name
 
 
 @both
-def test_pieces_of_a_lesson_add_up_to_its_loss(recipe: Recipe) -> None:
-    made = classifier(recipe, dropout=0.5)
-    posed = lesson(made, recipe, 5)
-    torch.testing.assert_close(sum(made(piece) for piece in posed.pieces(3)), made(posed))
+def test_the_losses_of_chunks_add_up_to_that_of_the_batch(recipe: Recipe) -> None:
+    made = finetune_model(recipe, dropout=0.5)
+    posed = make_batch(made, recipe, 5)
+    torch.testing.assert_close(sum(made(piece) for piece in posed.chunks(3)), made(posed))
 
 
-def test_dropout_is_drawn_with_the_lesson_and_keeps_the_mean() -> None:
-    made, without = classifier(AR, dropout=0.25), classifier(AR)
-    one, same = (lesson(made, AR, 400).kept for _ in range(2))
+def test_dropout_is_drawn_with_the_batch_and_keeps_the_mean() -> None:
+    made, without = finetune_model(AR, dropout=0.25), finetune_model(AR)
+    one, same = (make_batch(made, AR, 400).dropout_mask for _ in range(2))
     assert torch.equal(one, same)
     assert one.unique().tolist() == pytest.approx([0, 4 / 3])
     assert one.mean().item() == pytest.approx(1, abs=0.02)
-    posed = lesson(made, AR)
-    assert made(posed) != without(lesson(without, AR))
-    images = posed.problem.images
-    assert made.grade(posed, images) == without.grade(posed, images), "held out, all features are there"
+    posed = make_batch(made, AR)
+    assert made(posed) != without(make_batch(without, AR))
+    images = posed.batch.images
+    assert made.evaluate(posed, images) == without.evaluate(posed, images), "evaluations have no dropout"
 
 
 @pytest.mark.parametrize("masked", [True, False])
-def test_a_masked_network_is_judged_with_its_masks_or_without(masked: bool) -> None:
-    made = classifier(BERT, masked=masked)
-    posed = lesson(made, BERT)
-    hidden = posed.problem.hidden if masked else None
-    logits = made.answer(posed.problem.images, hidden)
-    grades = made.grade(posed, posed.problem.images)
-    torch.testing.assert_close(grades["class_nats"], F.cross_entropy(logits, posed.labels))
-    assert grades["accuracy"] == (logits.argmax(1) == posed.labels).float().mean()
-    torch.testing.assert_close(grades["loss_nats"], made.network(posed.problem))
+def test_a_masked_network_is_evaluated_with_or_without_masks(masked: bool) -> None:
+    made = finetune_model(BERT, mask_at_eval=masked)
+    posed = make_batch(made, BERT)
+    hidden = posed.batch.hidden if masked else None
+    logits = made.predict(posed.batch.images, hidden)
+    metrics = made.evaluate(posed, posed.batch.images)
+    torch.testing.assert_close(metrics["class_nats"], F.cross_entropy(logits, posed.labels))
+    assert metrics["accuracy"] == (logits.argmax(1) == posed.labels).float().mean()
+    torch.testing.assert_close(metrics["loss_nats"], made.network(posed.batch))
 
 
 @pytest.mark.parametrize("masked", [True, False])
 @pytest.mark.parametrize("recipe", [AR, BERT, DROPS, SWAPS], ids=["ar", "zero", "drop", "token"])
-def test_where_codes_are_left_behind_classes_alone_are_graded_and_alike(recipe: Recipe, masked: bool) -> None:
+def test_without_a_generative_loss_the_class_metrics_are_the_same_and_alone(
+    recipe: Recipe, masked: bool
+) -> None:
     joint, alone = (
-        classifier(recipe, generative_weight=weight, masked=masked, layer=1) for weight in (1.0, 0.0)
+        finetune_model(recipe, generative_weight=weight, mask_at_eval=masked, layer=1)
+        for weight in (1.0, 0.0)
     )
-    posed, images = lesson(joint, recipe), cases.images(recipe, 6)
-    both, one = joint.grade(posed, images), alone.grade(posed, images)
+    posed, images = make_batch(joint, recipe), cases.images(recipe, 6)
+    both, one = joint.evaluate(posed, images), alone.evaluate(posed, images)
     assert set(both) - set(one) == {"loss_nats"}
     torch.testing.assert_close(one, {name: both[name] for name in one})
 
 
-def test_without_masks_the_images_are_judged_as_they_are() -> None:
-    """Where patches have been swapped, the problem shows others."""
-    made = classifier(SWAPS, masked=False)
-    images, posed = cases.images(SWAPS, 6), lesson(made, SWAPS)
-    assert not torch.equal(posed.problem.images, images)
-    found = made.grade(posed, images)["class_nats"]
-    torch.testing.assert_close(found, F.cross_entropy(made.answer(images), posed.labels))
+def test_without_masks_the_images_are_evaluated_without_corruption() -> None:
+    """Where patches have been swapped, the inputs of the batch are other images."""
+    made = finetune_model(SWAPS, mask_at_eval=False)
+    images, posed = cases.images(SWAPS, 6), make_batch(made, SWAPS)
+    assert not torch.equal(posed.batch.images, images)
+    found = made.evaluate(posed, images)["class_nats"]
+    torch.testing.assert_close(found, F.cross_entropy(made.predict(images), posed.labels))
 
 
-def test_soft_labels_are_trained_and_hard_ones_graded() -> None:
-    """Of C classes the answer has 1 - s + s / C, and each other one s / C."""
-    made = classifier(AR, generative_weight=0.0, smoothing=0.2)
-    posed = lesson(made, AR)
-    logs = made.answer(posed.problem.images).double().log_softmax(1)
+def test_training_smooths_labels_and_evaluation_does_not() -> None:
+    """Of C classes the label has 1 - s + s / C, and each other one s / C."""
+    made = finetune_model(AR, generative_weight=0.0, label_smoothing=0.2)
+    posed = make_batch(made, AR)
+    logs = made.predict(posed.batch.images).double().log_softmax(1)
     answered = logs[torch.arange(6), posed.labels].mean()
     torch.testing.assert_close(made(posed).double(), -0.8 * answered - 0.2 * logs.mean())
-    torch.testing.assert_close(made.grade(posed, posed.problem.images)["class_nats"].double(), -answered)
+    torch.testing.assert_close(made.evaluate(posed, posed.batch.images)["class_nats"].double(), -answered)
 
 
 @pytest.mark.parametrize("recipe", [BERT, DROPS, SWAPS], ids=["zero", "drop", "token"])
-def test_a_share_of_single_positions_is_hidden_in_place_of_the_objective_s_mask(recipe: Recipe) -> None:
-    plain, made = classifier(recipe), classifier(recipe, hide=0.25)
+def test_mask_ratio_masks_single_positions_instead_of_the_objectives_mask(recipe: Recipe) -> None:
+    plain, made = finetune_model(recipe), finetune_model(recipe, mask_ratio=0.25)
     images, positions = cases.images(recipe, 4), recipe.grid.positions
-    posed = made.prepare(images, torch.zeros(4, dtype=torch.long), generator(0, "lesson")).problem
+    posed = made.make_batch(images, torch.zeros(4, dtype=torch.long), generator(0, "lesson")).batch
     assert posed.graded.sum((1, 2)).tolist() == [round(0.25 * positions)] * 4
     assert made.network.objective.corruption == recipe.objective.corruption
     assert plain.network.objective == recipe.objective
     assert set(dict(made.named_parameters())) == set(dict(plain.named_parameters()))
 
 
-def test_classes_are_learnt_from_what_is_not_hidden_and_judged_from_all() -> None:
-    made = classifier(DROPS, generative_weight=0.0, hide=0.25, masked=False)
+def test_classes_are_learned_from_visible_patches_and_evaluated_on_all() -> None:
+    made = finetune_model(DROPS, generative_weight=0.0, mask_ratio=0.25, mask_at_eval=False)
     images = cases.images(DROPS, 6)
-    posed = made.prepare(images, torch.arange(6) % CLASSES, generator(0, "lesson"))
-    veiled = posed.problem._replace(images=cases.flipped(images, posed.problem.hidden))
-    assert torch.equal(made(posed._replace(problem=veiled)), made(posed))
-    expected = F.cross_entropy(made.answer(images), posed.labels)
-    torch.testing.assert_close(made.grade(posed, images)["class_nats"], expected)
+    posed = made.make_batch(images, torch.arange(6) % CLASSES, generator(0, "lesson"))
+    veiled = posed.batch._replace(images=cases.flipped(images, posed.batch.hidden))
+    assert torch.equal(made(posed._replace(batch=veiled)), made(posed))
+    expected = F.cross_entropy(made.predict(images), posed.labels)
+    torch.testing.assert_close(made.evaluate(posed, images)["class_nats"], expected)
 
 
-def test_with_nothing_hidden_classes_are_learnt_and_judged_from_whole_images() -> None:
-    """Not from swapped patches either; the vector that stands for hidden ones has no part in it."""
-    made = classifier(SWAPS, generative_weight=0.0, hide=0.0)
+def test_with_mask_ratio_0_classes_are_learned_and_evaluated_on_whole_images() -> None:
+    """Nor are patches swapped; the mask token is not trained."""
+    made = finetune_model(SWAPS, generative_weight=0.0, mask_ratio=0.0)
     images = cases.images(SWAPS, 6)
-    posed = made.prepare(images, torch.arange(6) % CLASSES, generator(0, "lesson"))
-    assert posed.problem.hidden is None
-    assert torch.equal(posed.problem.images, images)
-    expected = F.cross_entropy(made.answer(images), posed.labels)
+    posed = made.make_batch(images, torch.arange(6) % CLASSES, generator(0, "lesson"))
+    assert posed.batch.hidden is None
+    assert torch.equal(posed.batch.images, images)
+    expected = F.cross_entropy(made.predict(images), posed.labels)
     torch.testing.assert_close(made(posed), expected)
-    torch.testing.assert_close(made.grade(posed, images)["class_nats"], expected)
+    torch.testing.assert_close(made.evaluate(posed, images)["class_nats"], expected)
     made(posed).backward()
     trained = {name for name, parameter in made.named_parameters() if parameter.requires_grad}
     assert trained == {name for name, parameter in made.named_parameters() if parameter.grad is not None}
@@ -182,8 +187,8 @@ def test_with_nothing_hidden_classes_are_learnt_and_judged_from_whole_images() -
 
 def test_the_residual_block_is_a_bottleneck_of_each_vector_alone() -> None:
     """x + W3 f(W2 f(W1 f(x))), f a ReLU behind a norm over groups, W of standardised rows; in float64."""
-    made = classifier(AR, generative_weight=0.0, residual_block=True).double()
-    pooled = torch.randn(5, AR.width, generator=generator(0, "pooled"), dtype=torch.float64)
+    made = finetune_model(AR, generative_weight=0.0, residual_block=True).double()
+    pooled = torch.randn(5, AR.model.width, generator=generator(0, "pooled"), dtype=torch.float64)
     block = made.head.block
 
     def rectified(x: torch.Tensor, groups: int) -> torch.Tensor:
@@ -203,21 +208,24 @@ def test_the_residual_block_is_a_bottleneck_of_each_vector_alone() -> None:
 
 @both
 def test_with_a_residual_block_every_class_is_still_equally_likely_at_first(recipe: Recipe) -> None:
-    settings = Classify(generative_weight=0.0, residual_block=True, smoothing=0.1)
-    made = Classifier(cases.network(recipe), recipe.model.width, CLASSES, settings, seed=1)
-    assert made(lesson(made, recipe)).item() == pytest.approx(math.log(CLASSES), rel=1e-6)
+    settings = FineTuneConfig(generative_weight=0.0, residual_block=True, label_smoothing=0.1)
+    made = FineTuneModel(cases.network(recipe), recipe.model.width, CLASSES, settings, seed=1)
+    assert made(make_batch(made, recipe)).item() == pytest.approx(math.log(CLASSES), rel=1e-6)
     same, other = (
-        Classifier(cases.network(recipe), recipe.model.width, CLASSES, settings, seed=seed) for seed in (1, 2)
+        FineTuneModel(cases.network(recipe), recipe.model.width, CLASSES, settings, seed=seed)
+        for seed in (1, 2)
     )
     assert torch.equal(made.head.block.conv1.weight, same.head.block.conv1.weight)
     assert not torch.equal(made.head.block.conv1.weight, other.model.head.block.conv1.weight)
 
 
 @pytest.mark.parametrize("weight", [0.0, 1.0])
-def test_where_patches_are_dropped_too_what_is_trained_is_what_the_loss_depends_on(weight: float) -> None:
-    """The residual block is; the norm of what is decoded is not, where nothing is decoded."""
-    made = classifier(DROPS, generative_weight=weight, residual_block=True, hide=0.25)
-    made(lesson(made, DROPS)).backward()
+def test_trained_parameters_are_those_that_the_loss_depends_on_where_patches_are_dropped(
+    weight: float,
+) -> None:
+    """The residual block is trained; the norm before the decoder is not, where nothing is decoded."""
+    made = finetune_model(DROPS, generative_weight=weight, residual_block=True, mask_ratio=0.25)
+    made(make_batch(made, DROPS)).backward()
     for name, parameter in made.named_parameters():
         assert parameter.requires_grad == (parameter.grad is not None and bool(parameter.grad.any())), name
 
@@ -225,35 +233,43 @@ def test_where_patches_are_dropped_too_what_is_trained_is_what_the_loss_depends_
 @pytest.mark.parametrize(
     ("recipe", "settings", "message"),
     [
-        (AR, {"hide": 0.1}, r"classify.hide 0.1 does not go with objective autoregressive, which hides"),
+        (
+            AR,
+            {"mask_ratio": 0.1},
+            r"finetune.mask_ratio 0.1 does not go with objective autoregressive, which masks",
+        ),
         (
             DROPS,
-            {"hide": 0.01},
+            {"mask_ratio": 0.01},
             r"a share of 0.01 would hide 0 of 8 positions; some must be",
         ),
-        (AR, {"hide": 0.0, "generative_weight": 0.0}, r"classify.hide 0.0 does not go with objective auto"),
-        (replace(AR, width=18), {"residual_block": True}, r"a width that is a multiple of 4, not 18"),
+        (
+            AR,
+            {"mask_ratio": 0.0, "generative_weight": 0.0},
+            r"finetune.mask_ratio 0.0 does not go with objective",
+        ),
+        (AR.updated(width=18), {"residual_block": True}, r"a width that is a multiple of 4, not 18"),
     ],
 )
-def test_what_does_not_go_with_the_network_is_refused(
+def test_settings_that_do_not_go_with_the_network_are_refused(
     recipe: Recipe, settings: dict[str, float], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
-        classifier(recipe, **settings)
+        finetune_model(recipe, **settings)
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"layer": 3}, r"classify.layer 3 does not exist; allowed: 0 to 2"),
+        ({"layer": 3}, r"finetune.layer 3 does not exist; allowed: 0 to 2"),
         ({"generative_weight": -1.0}, r"generative_weight -1.0 must be at least 0"),
         ({"dropout": 1.0}, r"dropout 1.0 must lie in \[0, 1\)"),
-        ({"smoothing": 1.0}, r"smoothing 1.0 must lie in \[0, 1\)"),
-        ({"hide": 1.0}, r"hide 1.0 must lie in \[0, 1\)"),
-        ({"hide": 0.0}, r"hide 0 leaves no codes to name; set a share, hide=null for"),
+        ({"label_smoothing": 1.0}, r"label_smoothing 1.0 must lie in \[0, 1\)"),
+        ({"mask_ratio": 1.0}, r"mask_ratio 1.0 must lie in \[0, 1\)"),
+        ({"mask_ratio": 0.0}, r"mask_ratio 0 leaves no codes to predict; set a ratio above 0, mask_ratio="),
         ({"patience": 0}, r"patience 0 must be at least 1"),
     ],
 )
-def test_what_cannot_be_is_refused(settings: dict[str, float], message: str) -> None:
+def test_impossible_settings_are_refused(settings: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        classifier(AR, **settings)
+        finetune_model(AR, **settings)

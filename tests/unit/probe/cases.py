@@ -22,7 +22,8 @@ from isopix.probe.config import ProbeConfig
 from isopix.probe.feature_splits import FeatureSplit, FeatureSplits
 from isopix.recipes import registry
 from isopix.runs.load import load
-from isopix.runs.pretrain import Watch, start
+from isopix.runs.pretrain import pretrain
+from isopix.runs.training import RunObserver
 
 WIDTH, DEPTH = 32, 2
 CPU = torch.device("cpu")
@@ -68,7 +69,7 @@ def trained(run: Path) -> Backbone:
     settings = [f"depth={DEPTH}", f"width={WIDTH}", "block.heads=2", "steps=60", "batch_size=16"]
     settings += ["evaluate_images=1", "num_test_images=1", "checkpoint_every=60"]
     recipe = registry.resolve("igpt.digits", assignments=settings).recipe
-    start(recipe, run, device=CPU, watch=Watch())
+    pretrain(recipe, run, device=CPU, observer=RunObserver())
     return load(run, device=CPU).network.backbone.eval()
 
 

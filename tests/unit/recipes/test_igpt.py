@@ -11,10 +11,10 @@ class Published(NamedTuple):
     depth: int
     width: int
     heads: int
-    rate: float
+    lr: float
     side: int = 32
     steps: int = 1_000_000
-    batch: int = 128
+    batch_size: int = 128
 
 
 TABLE = {
@@ -29,7 +29,7 @@ TABLE = {
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_sizes_and_rates_are_the_published_ones(name: str) -> None:
+def test_sizes_and_learning_rates_are_the_published_ones(name: str) -> None:
     recipe = registry.find(name)
     found = Published(
         recipe.model.depth,
@@ -58,7 +58,7 @@ def test_what_all_sizes_share(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_bert_hides_fifteen_in_a_hundred(name: str) -> None:
+def test_bert_masks_15_percent(name: str) -> None:
     objective = registry.find(name).objective
     if name.endswith("_bert"):
         assert (objective.kind, objective.mask.ratio) == ("masked", 0.15)

@@ -123,7 +123,7 @@ def test_shared_blocks_are_counted_once_and_run_every_time() -> None:
         (["objective.swapped=2"], "objective: swapped 2.0 and kept 0.1 must be shares of one whole"),
         (
             ["objective.mask=subpixel"],
-            "objective: mask subpixel hides single codes, which masking mask_token",
+            "objective: mask subpixel hides single codes, which corruption mask_token",
         ),
         (["data.rows=60"], "images of 60 x 64 pixels cannot be cut into patches of 8 x 8"),
         (["stem=fourier"], "a position of 8 x 8 pixels has no single value a channel"),

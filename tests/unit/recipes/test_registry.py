@@ -67,10 +67,10 @@ def test_later_layers_win_and_say_so(tmp_path) -> None:
         4,
     )
     origins = {path: origin for path, _, origin in registry.settings(resolved)}
-    assert origins["depth"] == origins["block.heads"] == f"file {file}"
-    assert origins["width"] == "command line"
-    assert origins["seed"] == "option"
-    assert origins["data.limit"] == origins["steps"] == "recipe"
+    assert origins["model.depth"] == origins["model.block.heads"] == f"file {file}"
+    assert origins["model.width"] == "command line"
+    assert origins["train.seed"] == "option"
+    assert origins["data.limit"] == origins["train.steps"] == "recipe"
 
 
 def test_a_size_is_rows_and_columns_of_which_either_may_differ(tmp_path) -> None:
@@ -97,10 +97,10 @@ def test_a_mapping_on_the_command_line_merges_as_a_file_does(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("words", "path", "value"),
     [
-        (["steps=010"], "steps", 10),
-        (["lr=1e-3"], "optimizer.learning_rate", 0.001),
-        (["block.norm=layer"], "block.norm.kind", "layer"),
-        (["block.norm.epsilon=0.5", "block.norm=layer"], "block.norm.epsilon", 0.5),
+        (["steps=010"], "train.steps", 10),
+        (["lr=1e-3"], "train.optimizer.lr", 0.001),
+        (["block.norm=layer"], "model.block.norm.kind", "layer"),
+        (["block.norm.epsilon=0.5", "block.norm=layer"], "model.block.norm.epsilon", 0.5),
         (["objective.mask.ratio=0.5", "objective=masked"], "objective.mask.ratio", 0.5),
         (["data.holdout=null"], "data.holdout", None),
     ],
@@ -113,35 +113,40 @@ def test_words_mean_what_they_say(words: list[str], path: str, value: object) ->
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("dpth=4", "unknown setting 'dpth'; did you mean 'depth'? settings: name, data, codec"),
+        (
+            "dpth=4",
+            "unknown setting 'dpth'; did you mean 'model.depth'? settings: name, model, objective, data",
+        ),
         (
             "block.hedas=4",
-            "unknown setting 'block.hedas'; did you mean 'block.heads'? settings of block: kind, heads",
+            "unknown setting 'model.block.hedas'; did you mean 'model.block.heads'? "
+            "settings of model.block: kind, norm, heads",
         ),
-        ("block.kind=mixr", "'block.kind' is 'mixr'; known: axial, convolution, mixer, transformer"),
+        ("block.kind=mixr", "'model.block.kind' is 'mixr'; known: axial, convolution, mixer, transformer"),
         ("depth", "'depth' is not a setting; write path=value, as in depth=4 or block.heads=2"),
         (
             "depth=zero",
-            "depth: input should be a valid integer, unable to parse string as an integer (given: 'zero')",
+            "model.depth: input should be a valid integer, unable to parse string as an integer "
+            "(given: 'zero')",
         ),
-        ("depth.x=1", "'depth' has no settings inside; it is one value"),
-        ("depth={x: 1}", "'depth' has no settings inside; it is one value"),
-        ("depth=yes", "depth: input should be a valid integer"),
-        ("depth=true", "depth is true; allowed: numbers"),
-        ("batch_size=10:00", "batch: input should be a valid integer"),
-        ("compile=on", "compile is 'on'; allowed: true, false"),
-        ("block.norm=batch", "'block.norm.kind' is 'batch'; known: layer, root_mean_square"),
-        ("block.norm=1", "'block.norm' is 1; known: layer, root_mean_square"),
-        ("block.norm.epsilon=-1", "block.norm: epsilon -1.0 must be a number greater than 0"),
-        ("lr=.inf", "optimizer.learning_rate is inf; allowed: finite numbers"),
-        ("lr=inf", "optimizer.learning_rate is 'inf'; allowed: finite numbers"),
-        ("optimizer.epsilon=0", "optimizer: epsilon 0.0 must be a number greater than 0"),
-        ("optimizer.beta1=1", "optimizer: beta1 1.0 and beta2 0.95 must lie in [0, 1)"),
+        ("depth.x=1", "'model.depth' has no settings inside; it is one value"),
+        ("depth={x: 1}", "'model.depth' has no settings inside; it is one value"),
+        ("depth=yes", "model.depth: input should be a valid integer"),
+        ("depth=true", "model.depth is true; allowed: numbers"),
+        ("batch_size=10:00", "train.batch_size: input should be a valid integer"),
+        ("compile=on", "train.compile is 'on'; allowed: true, false"),
+        ("block.norm=batch", "'model.block.norm.kind' is 'batch'; known: layer, root_mean_square"),
+        ("block.norm=1", "'model.block.norm' is 1; known: layer, root_mean_square"),
+        ("block.norm.epsilon=-1", "model.block.norm: epsilon -1.0 must be a number greater than 0"),
+        ("lr=.inf", "train.optimizer.lr is inf; allowed: finite numbers"),
+        ("lr=inf", "train.optimizer.lr is 'inf'; allowed: finite numbers"),
+        ("optimizer.epsilon=0", "train.optimizer: epsilon 0.0 must be a number greater than 0"),
+        ("optimizer.beta1=1", "train.optimizer: beta1 1.0 and beta2 0.95 must lie in [0, 1)"),
         ("data=photos", "'data' is 'photos'; settings inside it: source, rows, cols"),
         ("data.source=", "data.source: input should be a valid string"),
-        ("depth=0", "depth 0 must be at least 1"),
-        ("precision=fp8", "precision: input should be 'fp32' or 'bf16' (given: 'fp8')"),
-        ("accumulate=3", "batch 16 is not a multiple of accumulate 3"),
+        ("depth=0", "model: depth 0 must be at least 1"),
+        ("precision=fp8", "train.precision: input should be 'fp32' or 'bf16' (given: 'fp8')"),
+        ("accumulate=3", "train: batch_size 16 is not a multiple of accumulate 3"),
         ("data.rows=0", "data: image side 0 is impossible; allowed: whole numbers from 1 to 1024"),
     ],
 )
@@ -172,6 +177,6 @@ def test_every_weight_is_a_function_of_the_seed() -> None:
 
 def test_a_setting_that_a_later_one_makes_meaningless_is_named() -> None:
     with pytest.raises(
-        ValueError, match=r"'codec\.source' of the option does not go with what was set after"
+        ValueError, match=r"'model\.codec\.source' of the option does not go with what was set after"
     ):
         registry.resolve("igpt.digits", options={"codec.palette_file": "x.npz"}, assignments=["codec=bytes"])

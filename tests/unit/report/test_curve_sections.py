@@ -22,10 +22,9 @@ def probed(path: Path, steps: int = 6, recipe: Recipe | None = None) -> RunFolde
     for step in range(steps + 1):
         accuracy = 0.2 + 0.05 * step
         held_out = {"kind": "evaluation", "split": "validation", "images": 64, "loss_nats": 2.8 - step / 10}
-        score = {"layer": 2, "accuracy": accuracy, "low": accuracy - 0.1, "high": accuracy + 0.1}
+        score = {"probe_accuracy": accuracy, "probe_low": accuracy - 0.1, "probe_high": accuracy + 0.1}
         with run.log.open("a") as log:
-            for record in (held_out, {"kind": "probe", "split": "validation", "images": 500, **score}):
-                log.write(json.dumps({**record, "step": 10 * step}) + "\n")
+            log.write(json.dumps({**held_out, **score, "probe_images": 500, "step": 10 * step}) + "\n")
     return run
 
 

@@ -9,7 +9,7 @@ import torch
 from scipy.stats import binomtest
 
 from isopix.core.config import to_dict
-from isopix.finetune.classifier import Classify
+from isopix.finetune.config import FineTuneConfig
 from isopix.finetune.metrics import evaluate_predictions
 from isopix.recipes import tiny
 from isopix.report import page
@@ -20,10 +20,10 @@ from isopix.storage.atomic import write_json
 from isopix.storage.run_folder import RunFolder
 from tests.unit.report.cases import bare, records
 
-JOINT = Classify(generative_weight=0.5, layer=2)
+JOINT = FineTuneConfig(generative_weight=0.5, layer=2)
 
 
-def fine_tuned(path: Path, *, tested: bool = True, classify: Classify = JOINT) -> RunFolder:
+def fine_tuned(path: Path, *, tested: bool = True, classify: FineTuneConfig = JOINT) -> RunFolder:
     run = bare(path, replace(tiny.digits(), classify=classify))
     pretrained = {"run": "runs/pre", "step": 400}
     write_json(run.environment, {"pretrained": pretrained, "majority": 0.125, "command": ["isopix"]})
@@ -53,8 +53,8 @@ def test_the_page_shows_the_accuracy_and_the_initialization(tmp_path: Path) -> N
     assert ">training</text>" not in text, "the joint loss is not a loss per pixel"
 
 
-@pytest.mark.parametrize("classify", [Classify(patience=None), Classify(generative_weight="inf")])
-def test_a_run_that_chose_nothing_shows_no_choice(tmp_path: Path, classify: Classify) -> None:
+@pytest.mark.parametrize("classify", [FineTuneConfig(patience=None), FineTuneConfig(generative_weight="inf")])
+def test_a_run_that_chose_nothing_shows_no_choice(tmp_path: Path, classify: FineTuneConfig) -> None:
     text = page.build([fine_tuned(tmp_path / "ft", classify=classify)])
     assert "Ring: step" not in text
     assert "Best validation accuracy" not in text
@@ -64,7 +64,7 @@ def test_a_run_that_chose_nothing_shows_no_choice(tmp_path: Path, classify: Clas
 
 def test_for_classes_alone_the_page_shows_no_loss_of_codes(tmp_path: Path) -> None:
     """Whatever an earlier version logged."""
-    alone = Classify(generative_weight=0.0)
+    alone = FineTuneConfig(generative_weight=0.0)
     run = fine_tuned(tmp_path / "ft", classify=alone)
     lines = [{**each, "class_nats": 1.25} if "split" in each else each for each in log.read(run.log)]
     run.log.write_text("".join(json.dumps(each) + "\n" for each in lines))

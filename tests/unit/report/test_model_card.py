@@ -16,7 +16,8 @@ from isopix.recipes import registry, tiny
 from isopix.recipes.recipe import Recipe
 from isopix.report.load_run import RunRecord, load_run
 from isopix.report.model_card import Library, model_card
-from isopix.runs.pretrain import Watch, start
+from isopix.runs.pretrain import pretrain
+from isopix.runs.training import RunObserver
 from isopix.storage.run_folder import RunFolder
 from tests.unit.report.cases import bare, evidence, probe, regression, whole
 
@@ -141,7 +142,7 @@ def test_our_own_snippet_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, r
         width=16,
         data=replace(recipe.data, limit=40),
     )
-    start(settled, run, device=torch.device("cpu"), watch=Watch())
+    pretrain(settled, run, device=torch.device("cpu"), observer=RunObserver())
     monkeypatch.chdir(tmp_path)
     Image.new("RGB", (20, 30), (200, 10, 10)).save("picture.png")
     found: dict[str, torch.Tensor] = {}

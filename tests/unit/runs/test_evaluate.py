@@ -13,9 +13,10 @@ from isopix.probe.features import draw_masks
 from isopix.probe.results import EnsembleAccuracy
 from isopix.recipes import registry
 from isopix.runs import evaluate as evaluating
-from isopix.runs.evaluate import Tuned, answers, evaluate, load_tuned, usual_masks
-from isopix.runs.finetune import begin
-from isopix.runs.pretrain import Watch, start
+from isopix.runs.evaluate import Tuned, answers, default_masks, evaluate, load_finetuned
+from isopix.runs.finetune import prepare_finetune
+from isopix.runs.pretrain import pretrain
+from isopix.runs.training import RunObserver
 from isopix.storage import log
 
 CPU = torch.device("cpu")
@@ -24,8 +25,8 @@ WORDS += ["data.limit=150", "lr=0.03", "generative_weight=0.1"]
 
 
 def tuned(folder: Path, name: str, *words: str) -> Path:
-    recipe = begin(name, assignments=[*WORDS, *words]).recipe
-    start(recipe, folder, device=CPU, watch=Watch())
+    recipe = prepare_finetune(name, assignments=[*WORDS, *words]).recipe
+    pretrain(recipe, folder, device=CPU, observer=RunObserver())
     return folder
 
 
@@ -45,13 +46,13 @@ def data() -> ImageDataset:
 
 
 def verdict(run: Path, data: ImageDataset, masks: int, seed: int = 0) -> evaluating.ClassificationMetrics:
-    return evaluate(load_tuned(run, device=CPU), data, masks=masks, seed=seed, precision="fp32")
+    return evaluate(load_finetuned(run, device=CPU), data, masks=masks, seed=seed, precision="fp32")
 
 
 def test_an_autoregressive_run_is_judged_as_its_own_log_has_it(causal: Path, data: ImageDataset) -> None:
     [tested] = [each for each in log.read_log(causal / "log.jsonl") if each.get("split") == "test"]
     found = verdict(causal, data, 0)
-    assert load_tuned(causal, device=CPU).loaded.step == tested["best_step"]
+    assert load_finetuned(causal, device=CPU).loaded.step == tested["best_step"]
     assert found.num_images == tested["images"]
     assert found.accuracy == pytest.approx(tested["accuracy"])
     assert found.cross_entropy == pytest.approx(tested["class_nats"], rel=1e-5)
@@ -59,7 +60,7 @@ def test_an_autoregressive_run_is_judged_as_its_own_log_has_it(causal: Path, dat
 
 
 def test_one_mask_is_the_single_prediction(masked: Path, data: ImageDataset) -> None:
-    made = load_tuned(masked, device=CPU)
+    made = load_finetuned(masked, device=CPU)
     found, images = verdict(masked, data, 1), data.test.images
     hidden = draw_masks(made.classifier.network, images, seed=0, purpose="evaluate.mask.0")
     with torch.no_grad():
@@ -96,7 +97,7 @@ def test_masks_are_a_function_of_the_seed_and_their_number(
 
 def test_several_masks_are_the_vote_of_each_alone(masked: Path, data: ImageDataset) -> None:
     found = verdict(masked, data, 4)
-    made, images = load_tuned(masked, device=CPU), data.test.images
+    made, images = load_finetuned(masked, device=CPU), data.test.images
     alone = []
     for number in range(4):
         hidden = draw_masks(made.classifier.network, images, seed=0, purpose=f"evaluate.mask.{number}")
@@ -119,11 +120,11 @@ def test_without_a_number_the_run_says_whether_it_is_judged_under_masks(
     tmp_path: Path, settings: list[str], usual: int
 ) -> None:
     run = tuned(tmp_path / "ft", "igpt.digits_bert", *settings, "steps=1", "evaluate_every=1")
-    assert usual_masks(load_tuned(run, device=CPU)) == usual
+    assert default_masks(load_finetuned(run, device=CPU)) == usual
 
 
 def test_an_autoregressive_run_has_no_masks(causal: Path, data: ImageDataset) -> None:
-    assert usual_masks(load_tuned(causal, device=CPU)) == 0
+    assert default_masks(load_finetuned(causal, device=CPU)) == 0
     with pytest.raises(ValueError, match="masks is 2, but an autoregressive model hides nothing; allowed: 0"):
         verdict(causal, data, 2)
     with pytest.raises(ValueError, match="masks is -1; allowed: 0 or more"):
@@ -133,7 +134,7 @@ def test_an_autoregressive_run_has_no_masks(causal: Path, data: ImageDataset) ->
 def test_the_answers_do_not_depend_on_how_many_are_read_at_once(
     masked: Path, data: ImageDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = load_tuned(masked, device=CPU).classifier
+    made = load_finetuned(masked, device=CPU).classifier
     hidden = torch.rand(150, 64, 1, generator=generator(0, "test")) < 0.15
     whole = answers(made, data.test.images, hidden, precision="fp32")
     monkeypatch.setattr(evaluating, "eval_batch_size", lambda backbone: 7)
@@ -146,15 +147,15 @@ def test_the_answers_do_not_depend_on_how_many_are_read_at_once(
 def test_a_run_that_is_not_fine_tuned_is_refused(tmp_path: Path) -> None:
     words = ["depth=1", "width=16", "steps=1", "data.limit=20"]
     recipe = registry.resolve("igpt.digits", assignments=words).recipe
-    start(recipe, tmp_path / "pre", device=CPU, watch=Watch())
+    pretrain(recipe, tmp_path / "pre", device=CPU, observer=RunObserver())
     with pytest.raises(ValueError, match=r"no classifier.*isopix finetune \S+/pre --out OUT makes"):
-        load_tuned(tmp_path / "pre", device=CPU)
+        load_finetuned(tmp_path / "pre", device=CPU)
 
 
 def test_a_run_that_has_learnt_codes_alone_is_refused(tmp_path: Path) -> None:
     run = tuned(tmp_path / "ft", "igpt.digits", "generative_weight=inf", "steps=1")
     with pytest.raises(ValueError, match=r"learnt codes alone .* and knows no classes"):
-        load_tuned(run, device=CPU)
+        load_finetuned(run, device=CPU)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +170,7 @@ def test_a_run_that_has_learnt_codes_alone_is_refused(tmp_path: Path) -> None:
 def test_other_classes_are_refused_by_name(
     causal: Path, data: ImageDataset, classes: tuple[str, ...], difference: str
 ) -> None:
-    made: Tuned = load_tuned(causal, device=CPU)
+    made: Tuned = load_finetuned(causal, device=CPU)
     with pytest.raises(ValueError, match=f"data set 'digits' has other classes than the run: {difference}"):
         evaluate(made, replace(data, classes=classes), masks=0, seed=0, precision="fp32")
 

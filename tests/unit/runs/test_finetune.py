@@ -7,13 +7,15 @@ import pytest
 import torch
 
 from isopix.core.types import Grid
-from isopix.finetune.classifier import Classify
+from isopix.finetune.config import FineTuneConfig
 from isopix.model.pos_embed_resize import interpolated
 from isopix.recipes import registry
 from isopix.runs import finetune
-from isopix.runs.finetune import begin
+from isopix.runs.finetune import prepare_finetune
 from isopix.runs.load import load
-from isopix.runs.pretrain import Watch, resume, start
+from isopix.runs.pretrain import pretrain
+from isopix.runs.resume import resume
+from isopix.runs.training import RunObserver
 from isopix.storage import checkpoint, log
 from isopix.train.schedule import Constant
 
@@ -32,14 +34,14 @@ QUICK = [
 def pretrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("run") / "pre"
     recipe = registry.resolve("igpt.digits_bert", assignments=[*SMALL, "steps=4"]).recipe
-    start(recipe, out, device=CPU, watch=Watch())
+    pretrain(recipe, out, device=CPU, observer=RunObserver())
     return out
 
 
 def finetuned(pretrained: Path, out: Path, *words: str) -> list[dict[str, object]]:
     """The records of the run."""
-    recipe, origin = begin(str(pretrained), assignments=[*QUICK, *words])
-    assert start(recipe, out, device=CPU, watch=Watch(), origin=origin).finished
+    recipe, initial = prepare_finetune(str(pretrained), assignments=[*QUICK, *words])
+    assert pretrain(recipe, out, device=CPU, observer=RunObserver(), initial=initial).finished
     return list(log.read_log(out / "log.jsonl"))
 
 
@@ -128,8 +130,11 @@ def test_from_scratch_it_learns(tmp_path: Path) -> None:
         "data.augment=none",
         "generative_weight=0.1",
     ]
-    assert start(
-        begin("igpt.digits", assignments=words).recipe, tmp_path / "ft", device=CPU, watch=Watch()
+    assert pretrain(
+        prepare_finetune("igpt.digits", assignments=words).recipe,
+        tmp_path / "ft",
+        device=CPU,
+        observer=RunObserver(),
     ).finished
     records = list(log.read_log(tmp_path / "ft/log.jsonl"))
     assert accuracies(records, "test")[150] > 0.5
@@ -140,7 +145,7 @@ def test_from_scratch_it_learns(tmp_path: Path) -> None:
 def test_a_run_out_of_patience_is_finished_and_stays_so(pretrained: Path, tmp_path: Path) -> None:
     words = ("patience=1", "lr=1e-30")
     records = finetuned(pretrained, tmp_path / "ft", *words)
-    again = resume(tmp_path / "ft", device=CPU, watch=Watch())
+    again = resume(tmp_path / "ft", device=CPU, observer=RunObserver())
     assert again.finished
     assert again.step == 2
     assert list(log.read_log(tmp_path / "ft/log.jsonl")) == records
@@ -173,8 +178,8 @@ def test_without_patience_nothing_is_chosen_and_the_last_weights_are_judged(
 
 
 def test_from_scratch_is_the_same_recipe_at_the_rate_of_pre_training(pretrained: Path) -> None:
-    tuned, scratch = begin(str(pretrained)).recipe, begin("igpt.digits_bert").recipe
-    assert begin("igpt.digits_bert").origin is None
+    tuned, scratch = prepare_finetune(str(pretrained)).recipe, prepare_finetune("igpt.digits_bert").recipe
+    assert prepare_finetune("igpt.digits_bert").origin is None
     assert tuned.optimizer.lr == pytest.approx(0.1 * scratch.optimizer.lr)
     assert tuned.classify == scratch.classify
     assert tuned.schedule == scratch.schedule == Constant()
@@ -184,7 +189,7 @@ def test_a_fine_tuned_run_is_tuned_on_at_its_own_rate_with_all_labels(
     pretrained: Path, tmp_path: Path
 ) -> None:
     finetuned(pretrained, tmp_path / "ft", "data.labels_per_class=4", "data.subset=1")
-    first, second = begin(str(pretrained)).recipe, begin(str(tmp_path / "ft")).recipe
+    first, second = prepare_finetune(str(pretrained)).recipe, prepare_finetune(str(tmp_path / "ft")).recipe
     assert first.optimizer.lr == pytest.approx(0.0003)
     assert second.optimizer.lr == 0.01
     assert (second.data.labels_per_class, second.data.subset) == (None, 0)
@@ -229,25 +234,27 @@ def test_where_codes_alone_are_learnt_nothing_is_chosen_and_nothing_is_needed_fo
 )
 def test_the_network_is_that_of_the_run(pretrained: Path, words: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        begin(str(pretrained), assignments=words)
+        prepare_finetune(str(pretrained), assignments=words)
 
 
 def test_names_of_fine_tuning_go_with_or_without_their_path() -> None:
-    one, other = (begin("igpt.digits", assignments=[word]) for word in ("layer=1", "finetune.layer=1"))
+    one, other = (
+        prepare_finetune("igpt.digits", assignments=[word]) for word in ("layer=1", "finetune.layer=1")
+    )
     assert one == other
 
 
 def test_a_network_that_drops_what_is_hidden_leaves_its_decoder_behind() -> None:
     """PatchFormer section 2.2; it is judged with nothing hidden."""
-    taken = begin("patchformer.tiny").recipe.finetune
+    taken = prepare_finetune("patchformer.tiny").recipe.finetune
     assert (taken.generative_weight, taken.pool, taken.residual_block) == (0.0, "first", True)
     assert (taken.hide, taken.smoothing, taken.masked) == (0.1, 0.01, False)
 
 
 def test_of_a_vision_transformer_nothing_is_hidden_in_fine_tuning() -> None:
     """ViT section 3.2; its decoder is left behind, and its images are judged whole."""
-    expected = Classify(generative_weight=0.0, pool="first", hide=0.0, masked=False)
-    assert begin("vit.tiny").recipe.finetune == expected
+    expected = FineTuneConfig(generative_weight=0.0, pool="first", hide=0.0, masked=False)
+    assert prepare_finetune("vit.tiny").recipe.finetune == expected
 
 
 PATCHES = ["data.source=digits", "data.size=32", "depth=1", "width=16", "steps=1", "batch_size=8"]
@@ -256,11 +263,11 @@ UNSEEN = ["evaluate_images=8", "num_test_images=0", "data.limit=60"]
 
 def in_patches(name: str, out: Path, *words: str) -> str:
     """A run of one step."""
-    start(
+    pretrain(
         registry.resolve(name, assignments=[*PATCHES, *UNSEEN, *words]).recipe,
         out,
         device=CPU,
-        watch=Watch(),
+        observer=RunObserver(),
     )
     return str(out)
 
@@ -271,13 +278,13 @@ def test_positions_are_interpolated_as_the_recipe_says_and_it_keeps_saying_so(
 ) -> None:
     run = in_patches("vit.tiny", tmp_path / "pre")
     words = ["data.size=48", f"interpolation={mode}", "data.limit=60", "steps=1", "batch_size=8"]
-    recipe, origin = begin(run, assignments=[*words, *UNSEEN[:2]])
+    recipe, initial = prepare_finetune(run, assignments=[*words, *UNSEEN[:2]])
     name = "backbone.positions.table"
     small = load(Path(run), device=CPU).network.tensors()[name]
     large = interpolated(small, Grid(4, 4), Grid(6, 6), mode)
-    assert torch.equal(origin.network.tensors()[name], large)
+    assert torch.equal(initial.network.tensors()[name], large)
     assert not torch.equal(large, interpolated(small, Grid(4, 4), Grid(6, 6), other(mode)))
-    start(recipe, tmp_path / "ft", device=CPU, watch=Watch(), origin=origin)
+    pretrain(recipe, tmp_path / "ft", device=CPU, observer=RunObserver(), initial=initial)
     again = load(tmp_path / "ft", device=CPU)
     assert (again.recipe.finetune.interpolation, again.recipe.grid) == (mode, Grid(6, 6))
 
@@ -289,8 +296,10 @@ def other(mode: str) -> str:
 def test_a_patchformer_is_fine_tuned_at_a_rate_that_the_paper_tries(tmp_path: Path) -> None:
     """Section 2.2: 3e-5, 2e-4, 4e-4, 1e-3; a ViT's is a tenth of pre-training's."""
     small = ["head.channels=8", "stem.channels=4"]
-    tuned = begin(in_patches("patchformer.tiny", tmp_path / "pf", *small)).recipe.train.optimizer
+    tuned = prepare_finetune(in_patches("patchformer.tiny", tmp_path / "pf", *small)).recipe.train.optimizer
     assert (tuned.kind, tuned.learning_rate) == ("adamw", 2e-4)
     base = finetune.finetuned(registry.find("patchformer.base"), scratch=False)
     assert base.optimizer.lr == 2e-4
-    assert begin(in_patches("vit.tiny", tmp_path / "vit")).recipe.train.optimizer.lr == pytest.approx(1e-4)
+    assert prepare_finetune(
+        in_patches("vit.tiny", tmp_path / "vit")
+    ).recipe.train.optimizer.lr == pytest.approx(1e-4)

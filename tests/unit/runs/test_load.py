@@ -47,7 +47,7 @@ def test_a_run_that_has_none_says_so(tmp_path: Path) -> None:
     run = RunFolder.create(tmp_path / "run")
     run.recipe.write_text("{}")
     for meant in (newest, lambda path: load(path, device=CPU)):
-        assert "holds no checkpoint yet" in refusal(meant, run.path)
+        assert "has no checkpoint; start it again" in refusal(meant, run.path)
 
 
 @pytest.mark.parametrize(

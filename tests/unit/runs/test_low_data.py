@@ -11,7 +11,8 @@ from isopix.probe.config import LowDataProtocol, ProbeConfig
 from isopix.recipes import registry
 from isopix.runs.load import Loaded, load
 from isopix.runs.low_data import FineTuneJob, finetune_job, finetune_low_data, probe_low_data
-from isopix.runs.pretrain import Watch, start
+from isopix.runs.pretrain import pretrain
+from isopix.runs.training import RunObserver
 from isopix.storage import checkpoint
 from isopix.storage.atomic import read_json
 from isopix.storage.run_folder import RunFolder
@@ -33,7 +34,9 @@ QUICK = ProbeConfig(l2_grid=(0.1,), l2_extra=(), num_resamples=10)
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("run") / "run"
-    start(registry.resolve("igpt.digits", assignments=WORDS).recipe, out, device=CPU, watch=Watch())
+    pretrain(
+        registry.resolve("igpt.digits", assignments=WORDS).recipe, out, device=CPU, observer=RunObserver()
+    )
     return out
 
 
@@ -72,7 +75,7 @@ def test_fine_tuning_learns_from_the_same_subsets(run: Path, loaded: Loaded, tmp
     subsets = PROTOCOL.subsets(data.train.labels, loaded.recipe.train.seed)
     job = job_of(run, loaded, tmp_path)
     records = []
-    [one, three] = finetune_low_data(job, PROTOCOL, Watch(records.append))
+    [one, three] = finetune_low_data(job, PROTOCOL, RunObserver(records.append))
     assert (one.num_train_images, three.num_train_images) == (10, 30)
     assert one.num_test_images == len(data.test) == 180
     for count, drawn in subsets.items():
@@ -81,7 +84,7 @@ def test_fine_tuning_learns_from_the_same_subsets(run: Path, loaded: Loaded, tmp
             subset = load_dataset(recipe.data, seed=recipe.train.seed).train
             assert torch.equal(subset.images, data.train.images[index])
     tested = len(records)
-    assert finetune_low_data(job, PROTOCOL, Watch(records.append)) == [one, three]
+    assert finetune_low_data(job, PROTOCOL, RunObserver(records.append)) == [one, three]
     assert not [each for each in records[tested:] if each["kind"] != "note"], "what is there is read"
     kept = read_json(folder_of(tmp_path, 1, 0) / "environment.json")["pretrained"]
     assert kept == {"run": str(run), "step": 2}
@@ -92,18 +95,18 @@ def test_runs_of_other_settings_or_of_another_step_are_not_taken_for_these(
 ) -> None:
     one = LowDataProtocol((1,), 1)
     job = job_of(run, loaded, tmp_path)
-    finetune_low_data(job, one, Watch())
+    finetune_low_data(job, one, RunObserver())
     for other in (
         job_of(run, loaded, tmp_path, "batch_size=4"),
         job._replace(origin=job.origin._replace(facts={"pretrained": {"run": str(run), "step": 1}})),
     ):
         before = set(tmp_path.iterdir())
-        finetune_low_data(other, one, Watch())
+        finetune_low_data(other, one, RunObserver())
         assert len(set(tmp_path.iterdir()) - before) == 1
 
 
 def test_every_subset_starts_from_the_weights_of_the_run(run: Path, loaded: Loaded, tmp_path: Path) -> None:
-    finetune_low_data(job_of(run, loaded, tmp_path, "lr=0.1"), PROTOCOL, Watch())
+    finetune_low_data(job_of(run, loaded, tmp_path, "lr=0.1"), PROTOCOL, RunObserver())
     weights = loaded.network.tensors()
     for folder in tmp_path.iterdir():
         first = checkpoint.load_checkpoint(folder / "checkpoints/step-00000000").tensors["model"]
@@ -159,8 +162,8 @@ def test_a_run_interrupted_before_the_first_checkpoint_is_replaced(
     run: Path, loaded: Loaded, tmp_path: Path
 ) -> None:
     job = job_of(run, loaded, tmp_path)
-    [one] = finetune_low_data(job, LowDataProtocol((1,), 1), Watch())
+    [one] = finetune_low_data(job, LowDataProtocol((1,), 1), RunObserver())
     folder = folder_of(tmp_path, 1, 0)
     shutil.rmtree(folder)
     RunFolder.create(folder)
-    assert finetune_low_data(job, LowDataProtocol((1,), 1), Watch()) == [one]
+    assert finetune_low_data(job, LowDataProtocol((1,), 1), RunObserver()) == [one]

@@ -9,15 +9,17 @@ import torch
 from isopix.codecs import kmeans, palette_file
 from isopix.core.random import generator
 from isopix.core.types import Images, Labels
-from isopix.data.dataset import load as load_images
+from isopix.data.dataset import load_dataset
 from isopix.objectives.base import Problem
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import load
-from isopix.runs.pretrain import Watch, resume, start
+from isopix.runs.pretrain import pretrain
+from isopix.runs.resume import resume
+from isopix.runs.training import RunObserver
 from isopix.storage import log
 from isopix.train.evaluator import held_out
-from isopix.train.tasks import Pretraining
+from isopix.train.tasks import PretrainTask
 
 CPU = torch.device("cpu")
 WORDS = [
@@ -35,7 +37,7 @@ WORDS = [
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recipe, Path]:
     recipe = registry.resolve("igpt.digits_bert", assignments=WORDS).recipe
     out = tmp_path_factory.mktemp("run") / "run"
-    start(recipe, out, device=CPU, watch=Watch())
+    pretrain(recipe, out, device=CPU, observer=RunObserver())
     return recipe, out
 
 
@@ -43,8 +45,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recipe, Path]:
 def test_each_loss_is_of_the_split_that_it_names(run: tuple[Recipe, Path], split: str, count: int) -> None:
     recipe, out = run
     data, learner = (
-        load_images(recipe.data, seed=recipe.train.seed),
-        Pretraining(load(out, device=CPU).network),
+        load_dataset(recipe.data, seed=recipe.train.seed),
+        PretrainTask(load(out, device=CPU).network),
     )
     losses = {
         name: held_out(learner, getattr(data, name).first(count), seed=recipe.train.seed, precision="fp32")[
@@ -52,7 +54,7 @@ def test_each_loss_is_of_the_split_that_it_names(run: tuple[Recipe, Path], split
         ]
         for name in ("train", "validation", "test")
     }
-    last = [each for each in log.read(out / "log.jsonl") if each.get("split") == split][-1]
+    last = [each for each in log.read_log(out / "log.jsonl") if each.get("split") == split][-1]
     assert last["images"] == count
     assert last["loss_nats"] == pytest.approx(losses[split], rel=1e-6)
     assert len({round(loss, 5) for loss in losses.values()}) == 3
@@ -60,8 +62,8 @@ def test_each_loss_is_of_the_split_that_it_names(run: tuple[Recipe, Path], split
 
 def test_the_rate_of_each_step_is_the_schedules(run: tuple[Recipe, Path]) -> None:
     recipe, out = run
-    epoch = -(-len(load_images(recipe.data, seed=recipe.train.seed).train) // recipe.train.batch_size)
-    rates = [each["learning_rate"] for each in log.read(out / "log.jsonl") if each["kind"] == "train"]
+    epoch = -(-len(load_dataset(recipe.data, seed=recipe.train.seed).train) // recipe.train.batch_size)
+    rates = [each["learning_rate"] for each in log.read_log(out / "log.jsonl") if each["kind"] == "train"]
     factors = [
         recipe.train.schedule.factor(step, steps=recipe.train.steps, epoch=epoch)
         for step in range(recipe.train.steps)
@@ -74,18 +76,18 @@ def test_a_resumed_run_draws_the_masks_of_the_steps_that_are_left(
 ) -> None:
     """In their order: those of another step, or of another order, would be other problems."""
     recipe, posed = registry.resolve("igpt.digits_bert", assignments=WORDS).recipe, []
-    prepare = Pretraining.prepare
+    prepare = PretrainTask.prepare
 
-    def spy(self: Pretraining, images: Images, labels: Labels | None, draw: torch.Generator) -> Problem:
+    def spy(self: PretrainTask, images: Images, labels: Labels | None, draw: torch.Generator) -> Problem:
         problem = prepare(self, images, labels, draw)
         if self.module.training:
             posed.append(problem.hidden)
         return problem
 
-    monkeypatch.setattr(Pretraining, "prepare", spy)
+    monkeypatch.setattr(PretrainTask, "prepare", spy)
     asked = iter([False, False, True])
-    start(recipe, tmp_path / "run", device=CPU, watch=Watch(stop=lambda: next(asked)))
-    resume(tmp_path / "run", device=CPU, watch=Watch())
+    pretrain(recipe, tmp_path / "run", device=CPU, observer=RunObserver(stop=lambda: next(asked)))
+    resume(tmp_path / "run", device=CPU, observer=RunObserver())
     drawn = [
         recipe.objective.mask.draw(16, recipe.grid, 1, generator(0, "problem", step)) for step in range(8)
     ]
@@ -98,7 +100,7 @@ def test_a_run_with_a_palette_file_says_where_its_colours_come_from(tmp_path: Pa
     colours = torch.linspace(0, 255, 17).round()[:, None].expand(17, 3).contiguous()
     palette_file.write(file, palette_file.StoredPalette(colours, "seventeen greys"))
     recipe = registry.resolve("igpt.digits", assignments=[*WORDS, f"codec.source={file}", "steps=1"]).recipe
-    start(recipe, tmp_path / "run", device=CPU, watch=Watch())
+    pretrain(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
     told = json.loads((tmp_path / "run" / "environment.json").read_text())
     assert told["palette"] == {"file": str(file), "source": "seventeen greys"}
 
@@ -106,10 +108,10 @@ def test_a_run_with_a_palette_file_says_where_its_colours_come_from(tmp_path: Pa
 def test_seconds_go_on_after_a_stop(tmp_path: Path) -> None:
     recipe = registry.resolve("igpt.digits", assignments=WORDS).recipe
     calls = iter([False, False, True])
-    start(recipe, tmp_path / "run", device=CPU, watch=Watch(stop=lambda: next(calls)))
-    resume(tmp_path / "run", device=CPU, watch=Watch())
+    pretrain(recipe, tmp_path / "run", device=CPU, observer=RunObserver(stop=lambda: next(calls)))
+    resume(tmp_path / "run", device=CPU, observer=RunObserver())
     seconds = [
-        each["seconds"] for each in log.read(tmp_path / "run" / "log.jsonl") if each["kind"] == "train"
+        each["seconds"] for each in log.read_log(tmp_path / "run" / "log.jsonl") if each["kind"] == "train"
     ]
     assert len(seconds) == 8
     assert seconds == sorted(seconds)
@@ -119,7 +121,7 @@ def test_the_palette_is_fitted_to_training_images_with_the_recipes_seed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     recipe = registry.resolve("igpt.digits", assignments=["codec.num_colors=9", "seed=4", "depth=1"]).recipe
-    data = load_images(recipe.data, seed=recipe.train.seed)
+    data = load_dataset(recipe.data, seed=recipe.train.seed)
     calls, real = [], kmeans.fit
 
     def fit(images, colours, *, seed):
@@ -127,7 +129,7 @@ def test_the_palette_is_fitted_to_training_images_with_the_recipes_seed(
         return real(images, colours, seed=seed)
 
     monkeypatch.setattr(kmeans, "fit", fit)
-    start(recipe, tmp_path / "run", device=torch.device("cpu"), watch=Watch(stop=lambda: True))
+    pretrain(recipe, tmp_path / "run", device=torch.device("cpu"), observer=RunObserver(stop=lambda: True))
     [(images, colours, seed)] = calls
     assert torch.equal(images, data.train.images)
     assert (colours, seed) == (9, 4)

@@ -14,10 +14,12 @@ import torch
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs import pretrain as running
-from isopix.runs.finetune import begin
+from isopix.runs.finetune import prepare_finetune
 from isopix.runs.load import load
-from isopix.runs.pretrain import Outcome, Watch, resume, start
+from isopix.runs.pretrain import pretrain
 from isopix.runs.refit import fold_back
+from isopix.runs.resume import resume
+from isopix.runs.training import RunObserver, RunStatus
 from isopix.storage import checkpoint, log
 from isopix.storage.atomic import write_json
 from isopix.storage.run_folder import RunFolder
@@ -25,7 +27,7 @@ from isopix.storage.run_folder import RunFolder
 CPU = torch.device("cpu")
 SMALL = ["depth=1", "width=16", "batch_size=16", "log_every=1", "evaluate_images=60", "num_test_images=60"]
 QUICK = ["steps=12", "evaluate_every=2", "checkpoint_every=2", "data.augment=none", "data.limit=100"]
-SILENT = Watch()
+SILENT = RunObserver()
 WORDS = [*QUICK, "lr=0.03", "generative_weight=0.1"]
 
 
@@ -33,16 +35,16 @@ WORDS = [*QUICK, "lr=0.03", "generative_weight=0.1"]
 def pretrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("run") / "pre"
     recipe = registry.resolve("igpt.digits_bert", assignments=[*SMALL, "steps=4"]).recipe
-    start(recipe, out, device=CPU, watch=Watch())
+    pretrain(recipe, out, device=CPU, observer=RunObserver())
     return out
 
 
-def fold(source: object, out: Path, *words: str, watch: Watch = SILENT) -> Outcome:
+def fold(source: object, out: Path, *words: str, watch: RunObserver = SILENT) -> RunStatus:
     @contextmanager
-    def watching(recipe: Recipe) -> Iterator[Watch]:
+    def watching(recipe: Recipe) -> Iterator[RunObserver]:
         yield watch
 
-    beginning = partial(begin, str(source), assignments=[*WORDS, *words])
+    beginning = partial(prepare_finetune, str(source), assignments=[*WORDS, *words])
     return fold_back(beginning, out, device=CPU, watching=watching)
 
 
@@ -91,7 +93,7 @@ def test_the_test_images_are_judged_once_and_not_by_the_choice(whole: Path) -> N
     assert "majority" not in json.loads((whole / "selection/environment.json").read_text())
     assert [each["images"] for each in of_test(whole)] == [60]
     before = (whole / "log.jsonl").read_bytes()
-    assert resume(whole, device=CPU, watch=Watch()).finished
+    assert resume(whole, device=CPU, observer=RunObserver()).finished
     assert (whole / "log.jsonl").read_bytes() == before
 
 
@@ -99,8 +101,8 @@ def test_it_is_the_run_of_so_many_steps_on_all_images(pretrained: Path, whole: P
     """From the same weights, with the same settings, and nothing chosen."""
     step = json.loads((whole / "environment.json").read_text())["chosen"]["step"]
     words = [*WORDS, "data.train_on_validation=true", f"steps={step}", "patience=null"]
-    recipe, origin = begin(str(pretrained), assignments=words)
-    start(recipe, tmp_path / "plain", device=CPU, watch=Watch(), origin=origin)
+    recipe, initial = prepare_finetune(str(pretrained), assignments=words)
+    pretrain(recipe, tmp_path / "plain", device=CPU, observer=RunObserver(), initial=initial)
     assert same(tmp_path / "plain", whole)
     assert of_test(tmp_path / "plain") == of_test(whole)
 
@@ -120,7 +122,7 @@ def test_stopped_at_any_step_the_same_call_goes_on_to_the_same_weights(
     pretrained: Path, whole: Path, tmp_path: Path
 ) -> None:
     out, calls = tmp_path / "ft", 1
-    while not fold(pretrained, out, watch=Watch(stop=After(4))).finished:
+    while not fold(pretrained, out, observer=RunObserver(stop=After(4))).finished:
         calls += 1
     assert calls > 3
     assert same(out, whole)
@@ -140,7 +142,7 @@ def moments(pretrained: Path, out: Path, kept: Path, monkeypatch: pytest.MonkeyP
         keep()
 
     monkeypatch.setattr(running, "write_json", written)
-    assert fold(pretrained, out, watch=Watch(record=keep)).finished
+    assert fold(pretrained, out, observer=RunObserver(record=keep)).finished
     monkeypatch.undo()
     return found
 
@@ -168,10 +170,10 @@ def test_before_the_run_itself_exists_every_verb_names_the_command(
     pretrained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.argv", ["isopix", "finetune", "pre", "--out", "my run", "--refit-on-validation"])
-    fold(pretrained, tmp_path / "ft", watch=Watch(stop=lambda: True))
+    fold(pretrained, tmp_path / "ft", observer=RunObserver(stop=lambda: True))
     message = r"no run of its own yet.* finetune pre --out 'my run' --refit-on-validation$"
     with pytest.raises(ValueError, match=message):
-        resume(tmp_path / "ft", device=CPU, watch=Watch())
+        resume(tmp_path / "ft", device=CPU, observer=RunObserver())
 
 
 def test_from_scratch_the_palette_of_the_choice_is_kept(tmp_path: Path) -> None:

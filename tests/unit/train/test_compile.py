@@ -9,22 +9,21 @@ import torch
 PROGRAM = """
 import sys
 import torch
-from tests.laws import cases
+from tests.laws import cases as law_cases
 from isopix.core.random import generator
-from isopix.train.tasks import Pretraining
+from isopix.train.tasks import PretrainTask
 from isopix.train.optim import Adam
-from isopix.train.train_step import Stepper
+from isopix.train.train_step import TrainStep
 
-kind = sys.argv[1]
-found = (case for case in cases.CASES if case.objective.kind == kind)
-recipe = next(case for case in found if case.model.codec.num_colors == 32)
+cases = [case for case in law_cases.CASES if case.objective.kind == sys.argv[1]]
+recipe = next(case for case in cases if case.model.codec.num_colors == 32)
 for compiled in (False, True):
-    learner = Pretraining(cases.network(recipe))
-    learner.module.codec.prepare()
-    one = Stepper(learner, Adam(), accumulate=1, precision="fp32", compiled=compiled)
+    task = PretrainTask(law_cases.network(recipe))
+    task.module.codec.prepare()
+    train_step = TrainStep(task, Adam(), accumulate=1, precision="fp32", compiled=compiled)
     for step in range(1, 4):
-        problem = learner.prepare(cases.images(recipe, 8), None, generator(0, "step", step))
-        print(float(one.advance(problem, step=step, factor=1.0)))
+        batch = task.make_batch(law_cases.images(recipe, 8), None, generator(0, "step", step))
+        print(float(train_step(batch, step=step, lr_factor=1.0)))
 """
 
 

@@ -1,11 +1,11 @@
-"""A loss that has risen for good is dead; one that may still be the best is not."""
+"""A loss that has risen for good has diverged; one that may still be the best has not."""
 
 import math
 
 import numpy as np
 import pytest
 
-from isopix.train.divergence import FEWEST, PATIENCE, Spike
+from isopix.train.divergence import MIN_LOSSES, PATIENCE, DivergenceDetector
 
 STEPS, EVERY = 10_000, 10
 CHANCE = math.log(512)
@@ -17,11 +17,11 @@ def noisy(losses: np.ndarray, deviation: float, seed: int = 0) -> np.ndarray:
     return losses + deviation * np.random.default_rng(seed).standard_normal(len(losses))
 
 
-def judge(losses: np.ndarray) -> Spike:
-    spike = Spike(STEPS, before=CHANCE)
+def detect(losses: np.ndarray) -> DivergenceDetector:
+    detector = DivergenceDetector(STEPS, initial_loss=CHANCE)
     for time, loss in zip(TIME, losses, strict=True):
-        spike.see(round(time * STEPS), float(loss))
-    return spike
+        detector.update(round(time * STEPS), float(loss))
+    return detector
 
 
 def rise(at: float, height: float, lasts: float) -> np.ndarray:
@@ -29,7 +29,7 @@ def rise(at: float, height: float, lasts: float) -> np.ndarray:
     return np.where(at <= TIME, height * np.exp(-(TIME - at) / lasts), 0.0)
 
 
-ALIVE = {
+NOT_DIVERGED = {
     "a loss that falls": LEARNING,
     "slow learning": CHANCE - 0.4 * TIME,
     "a plateau at chance": np.full_like(TIME, CHANCE),
@@ -40,7 +40,7 @@ ALIVE = {
     "many short spikes": LEARNING + sum(rise(at, 4.0, 0.02) for at in np.arange(0.1, 1, 0.15)),
     "a high rate's noise, that decays with the rate": LEARNING + 0.5 * np.sin(np.pi * TIME),
 }
-DEAD = {
+DIVERGED = {
     "back at chance": (np.where(TIME < 0.1, LEARNING, CHANCE), 0.1),
     "back at the frequencies of the colours": (np.where(TIME < 0.2, LEARNING, 5.5), 0.2),
     "above chance before anything was learnt": (np.where(TIME < 0.03, CHANCE, 9.0), 0.03),
@@ -51,49 +51,52 @@ DEAD = {
 
 
 @pytest.mark.parametrize("deviation", [0.0, 0.2])
-@pytest.mark.parametrize("curve", ALIVE)
-def test_what_may_still_be_the_best_is_not_given_up(curve: str, deviation: float) -> None:
-    assert not judge(noisy(ALIVE[curve], deviation)).dead
+@pytest.mark.parametrize("curve", NOT_DIVERGED)
+def test_a_run_that_may_still_be_the_best_has_not_diverged(curve: str, deviation: float) -> None:
+    assert not detect(noisy(NOT_DIVERGED[curve], deviation)).diverged
 
 
 @pytest.mark.parametrize("deviation", [0.0, 0.2])
-@pytest.mark.parametrize("curve", DEAD)
-def test_what_has_risen_for_good_is_dead_from_its_rise_on(curve: str, deviation: float) -> None:
-    losses, rose = DEAD[curve]
-    found = judge(noisy(losses, deviation))
-    assert found.dead
-    assert found.since == pytest.approx(rose * STEPS, abs=0.015 * STEPS)
+@pytest.mark.parametrize("curve", DIVERGED)
+def test_a_loss_that_has_risen_for_good_has_diverged_from_its_rise_on(curve: str, deviation: float) -> None:
+    losses, rose = DIVERGED[curve]
+    found = detect(noisy(losses, deviation))
+    assert found.diverged
+    assert found.high_since == pytest.approx(rose * STEPS, abs=0.015 * STEPS)
 
 
-def test_death_is_declared_a_fifth_of_the_run_after_the_rise_and_no_sooner() -> None:
-    spike = Spike(STEPS, before=CHANCE)
+def test_divergence_is_detected_a_fifth_of_the_run_after_the_rise_and_no_sooner() -> None:
+    detector = DivergenceDetector(STEPS, initial_loss=CHANCE)
     losses = np.where(TIME <= 0.1, 3.0, CHANCE)
-    dead = []
+    diverged = []
     for time, loss in zip(TIME, losses, strict=True):
-        spike.see(round(time * STEPS), float(loss))
-        dead.append(spike.dead)
-    assert spike.since is not None
-    assert dead.index(True) == (spike.since + PATIENCE * STEPS) / EVERY - 1
+        detector.update(round(time * STEPS), float(loss))
+        diverged.append(detector.diverged)
+    assert detector.high_since is not None
+    assert diverged.index(True) == (detector.high_since + PATIENCE * STEPS) / EVERY - 1
 
 
-def test_what_is_dead_stays_dead() -> None:
-    assert judge(np.where((TIME > 0.1) & (TIME < 0.5), CHANCE, 3.0)).dead
+def test_a_run_that_has_diverged_stays_so() -> None:
+    assert detect(np.where((TIME > 0.1) & (TIME < 0.5), CHANCE, 3.0)).diverged
 
 
-def test_a_short_run_is_judged_by_as_many_losses_as_tell() -> None:
-    spike = Spike(20, before=CHANCE)
-    for step in range(1, FEWEST):
-        spike.see(step, 100.0)
-        assert spike.since is None
-    for step in range(FEWEST, FEWEST + 5):
-        spike.see(step, 100.0)
-    assert spike.dead
+def test_a_short_run_needs_a_minimum_of_losses() -> None:
+    detector = DivergenceDetector(20, initial_loss=CHANCE)
+    for step in range(1, MIN_LOSSES):
+        detector.update(step, 100.0)
+        assert detector.high_since is None
+    for step in range(MIN_LOSSES, MIN_LOSSES + 5):
+        detector.update(step, 100.0)
+    assert detector.diverged
 
 
 @pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
-def test_the_rule_has_no_unit(scale: float) -> None:
-    for losses, dead in ((ALIVE["a spike that recovers"], False), (DEAD["back at chance"][0], True)):
-        spike = Spike(STEPS, before=scale * CHANCE)
+def test_the_rule_does_not_depend_on_the_unit(scale: float) -> None:
+    for losses, diverged in (
+        (NOT_DIVERGED["a spike that recovers"], False),
+        (DIVERGED["back at chance"][0], True),
+    ):
+        detector = DivergenceDetector(STEPS, initial_loss=scale * CHANCE)
         for time, loss in zip(TIME, losses, strict=True):
-            spike.see(round(time * STEPS), float(scale * loss))
-        assert spike.dead == dead
+            detector.update(round(time * STEPS), float(scale * loss))
+        assert detector.diverged == diverged

@@ -1,9 +1,9 @@
-"""Early stopping: the first best evaluation counts, and only validation is looked at."""
+"""Early stopping: the first best evaluation is selected, on validation alone."""
 
 import pytest
 import torch
 
-from isopix.train.early_stopping import Best, best, nothing_learnt
+from isopix.train.early_stopping import EarlyStopping, best_evaluation, chance_level_warning
 
 
 def record(step: int, accuracy: float, split: str = "validation") -> dict[str, object]:
@@ -11,20 +11,24 @@ def record(step: int, accuracy: float, split: str = "validation") -> dict[str, o
 
 
 def test_the_first_of_equally_good_evaluations_is_kept() -> None:
-    best = Best(patience=2)
-    assert [best.see(record(step, each)) for step, each in enumerate([0.1, 0.3, 0.3])] == [True, True, False]
-    assert (best.accuracy, best.step, best.exhausted) == (0.3, 1, False)
-    assert not best.see(record(3, 0.2))
-    assert best.exhausted
+    early = EarlyStopping(patience=2)
+    assert [early.update(record(step, each)) for step, each in enumerate([0.1, 0.3, 0.3])] == [
+        True,
+        True,
+        False,
+    ]
+    assert (early.best_accuracy, early.best_step, early.should_stop) == (0.3, 1, False)
+    assert not early.update(record(3, 0.2))
+    assert early.should_stop
 
 
-def test_the_test_split_and_training_lines_say_nothing() -> None:
-    best = Best(patience=1)
-    best.recall([record(0, 0.2), record(1, 0.9, "test"), {"kind": "train", "step": 2, "loss_nats": 1.0}])
-    assert (best.accuracy, best.waited) == (0.2, 0)
+def test_the_test_split_and_training_records_are_ignored() -> None:
+    early = EarlyStopping(patience=1)
+    early.replay([record(0, 0.2), record(1, 0.9, "test"), {"kind": "train", "step": 2, "loss_nats": 1.0}])
+    assert (early.best_accuracy, early.evaluations_since_best) == (0.2, 0)
 
 
-def test_the_best_of_a_log_is_what_one_finds_who_sees_it_line_by_line() -> None:
+def test_the_best_of_a_log_is_that_of_its_records_one_by_one() -> None:
     records = [
         record(0, 0.1),
         record(2, 0.3),
@@ -32,18 +36,18 @@ def test_the_best_of_a_log_is_what_one_finds_who_sees_it_line_by_line() -> None:
         record(6, 0.3),
         {"kind": "note", "step": 7},
     ]
-    seen = Best(patience=9)
-    seen.recall(records)
-    assert best(records) == records[1]
-    assert (seen.step, seen.accuracy) == (2, 0.3)
-    assert best(records[2:3]) is None
+    early = EarlyStopping(patience=9)
+    early.replay(records)
+    assert best_evaluation(records) == records[1]
+    assert (early.best_step, early.best_accuracy) == (2, 0.3)
+    assert best_evaluation(records[2:3]) is None
 
 
 @pytest.mark.parametrize(("right", "silent"), [(50, False), (59, False), (61, True)])
-def test_an_accuracy_within_noise_of_chance_is_said_to_be(right: int, silent: bool) -> None:
-    """Half of 100 images are of one class: two deviations are 10 points."""
-    text = nothing_learnt(right / 100, torch.arange(100) % 2)
+def test_an_accuracy_not_significantly_above_chance_is_warned_of(right: int, silent: bool) -> None:
+    """Half of 100 images are of one class: two standard deviations are 10 points."""
+    text = chance_level_warning(right / 100, torch.arange(100) % 2)
     assert (text == "") == silent
     if not silent:
-        assert f"nothing learnt yet: {right}.0% of 100 validation images" in text
-        assert "optimizer.learning_rate" in text
+        assert f"validation accuracy {right}.0% on 100 images is not above chance level" in text
+        assert "optimizer.lr" in text

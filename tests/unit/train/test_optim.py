@@ -24,7 +24,7 @@ def test_decay_shrinks_matrices_and_leaves_norms_and_biases() -> None:
     ("values", "message"),
     [
         ({"weight_decay": -1.0}, "weight_decay -1.0 must be a number of at least 0"),
-        ({"learning_rate": 0.0}, "learning_rate 0.0 must be a number greater than 0"),
+        ({"lr": 0.0}, "lr 0.0 must be a number greater than 0"),
     ],
 )
 def test_impossible_settings_are_refused(values: dict[str, float], message: str) -> None:

@@ -36,9 +36,9 @@ def test_constant_stays() -> None:
     assert Constant().factor(7, steps=10, epoch=3) == 1.0
 
 
-@pytest.mark.parametrize("wrong", [{"warmup_epochs": -1.0}, {"warmup_most": 1.0}])
+@pytest.mark.parametrize("wrong", [{"warmup_epochs": -1.0}, {"max_warmup_fraction": 1.0}])
 def test_impossible_warm_ups_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(
-        ValueError, match=r"warmup_epochs .* must be at least 0, and warmup_most .* in \[0, 1\)"
+        ValueError, match=r"warmup_epochs .* must be at least 0, and max_warmup_fraction .* in \[0, 1\)"
     ):
         WarmupCosine(**wrong)

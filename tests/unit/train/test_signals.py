@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from isopix.train.signals import ASKING, stop_requested
+from isopix.train.signals import STOP_SIGNALS, stop_requested
 
 # One long step that only a second Ctrl-C cuts short, or `quick` steps that end when a stop is asked for.
 WORKER = """
@@ -31,7 +31,7 @@ def start(kind):
     return worker
 
 
-@pytest.mark.parametrize("asking", ASKING)
+@pytest.mark.parametrize("asking", STOP_SIGNALS)
 def test_a_signal_ends_the_run_after_its_step(asking):
     worker = start("quick")
     worker.send_signal(asking)
@@ -40,7 +40,7 @@ def test_a_signal_ends_the_run_after_its_step(asking):
     assert worker.returncode == 0
 
 
-@pytest.mark.parametrize("first", ASKING)
+@pytest.mark.parametrize("first", STOP_SIGNALS)
 def test_a_second_ctrl_c_ends_it_at_once(first):
     worker = start("long")
     worker.send_signal(first)
@@ -52,10 +52,10 @@ def test_a_second_ctrl_c_ends_it_at_once(first):
 
 
 def test_the_old_handlers_come_back():
-    before = [signal.getsignal(number) for number in ASKING]
+    before = [signal.getsignal(number) for number in STOP_SIGNALS]
     with stop_requested():
-        assert [signal.getsignal(number) for number in ASKING] != before
-    assert [signal.getsignal(number) for number in ASKING] == before
+        assert [signal.getsignal(number) for number in STOP_SIGNALS] != before
+    assert [signal.getsignal(number) for number in STOP_SIGNALS] == before
 
 
 def test_a_second_preemption_notice_changes_nothing():

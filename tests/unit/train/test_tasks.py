@@ -1,50 +1,50 @@
-"""What training is shown and asked, and what evaluations are."""
+"""Training augments inputs and smooths labels; evaluations do neither."""
 
 import pytest
 import torch
 
 from isopix.core.random import generator
 from isopix.data.patch_augment import RandomPatchAugment
-from isopix.finetune.classifier import Classifier, Classify
-from isopix.train.tasks import Finetuning, Pretraining
+from isopix.finetune.classifier import FineTuneModel
+from isopix.finetune.config import FineTuneConfig
+from isopix.finetune.task import FineTuneTask
+from isopix.train.tasks import PretrainTask
 from tests.laws import cases
 
 RECIPE = next(each for each in cases.masked() if each.objective.smoothing)
 LABELS = torch.tensor([0, 1, 0])
 
 
-def test_noise_is_in_what_training_shows_and_never_in_what_it_asks() -> None:
+def test_patch_augmentation_changes_inputs_and_never_targets() -> None:
     net, x = cases.network(RECIPE), cases.images(RECIPE)
-    problem = Pretraining(net, RandomPatchAugment()).prepare(x, None, generator(0, "problem"))
+    problem = PretrainTask(net, RandomPatchAugment()).make_batch(x, None, generator(0, "problem"))
     assert torch.equal(problem.answers, net.codec.encode(x))
     assert not torch.equal(problem.images, x)
 
 
-@pytest.mark.parametrize("tuned", [False, True])
-def test_an_evaluation_is_without_noise_and_of_hard_labels(tuned: bool) -> None:
+@pytest.mark.parametrize("finetunes", [False, True])
+def test_an_evaluation_is_without_augmentation_and_label_smoothing(finetunes: bool) -> None:
     net, x = cases.busy(RECIPE), cases.images(RECIPE)
-    classifier = Classifier(net, RECIPE.model.width, 2, Classify())
-    learner = (
-        Finetuning(classifier, RandomPatchAugment()) if tuned else Pretraining(net, RandomPatchAugment())
-    )
+    model = FineTuneModel(net, RECIPE.model.width, 2, FineTuneConfig())
+    task = FineTuneTask(model, RandomPatchAugment()) if finetunes else PretrainTask(net, RandomPatchAugment())
     problem = net.prepare(x, generator(0, "problem"))
-    grades = learner.grade(x, LABELS, generator(0, "problem"))
-    torch.testing.assert_close(grades["loss_nats"], net.nats(problem))
-    assert (grades["loss_nats"] - net(problem)).abs() > 1e-4
-    lesson = learner.prepare(x, LABELS, generator(0, "problem"))
-    shown = lesson.problem.images if tuned else lesson.images
-    assert not torch.equal(shown, x)
+    metrics = task.evaluate(x, LABELS, generator(0, "problem"))
+    torch.testing.assert_close(metrics["loss_nats"], net.nats(problem))
+    assert (metrics["loss_nats"] - net(problem)).abs() > 1e-4
+    batch = task.make_batch(x, LABELS, generator(0, "problem"))
+    inputs = batch.batch.images if finetunes else batch.images
+    assert not torch.equal(inputs, x)
 
 
-def test_soft_labels_are_a_hundredth_of_every_level() -> None:
+def test_smoothed_labels_have_a_hundredth_of_uniform() -> None:
     net, x = cases.busy(RECIPE), cases.images(RECIPE)
     problem = net.prepare(x, generator(0, "problem"))
-    chances = net.logits(x, problem.hidden).log_softmax(-1)
-    soft = (
+    log_probabilities = net.logits(x, problem.hidden).log_softmax(-1)
+    smoothed = (
         torch.nn.functional.one_hot(problem.answers, net.codec.vocab_size) * 0.99
         + 0.01 / net.codec.vocab_size
     )
-    losses = -(soft * chances).sum(-1)
+    losses = -(smoothed * log_probabilities).sum(-1)
     expected = torch.stack(
         [each[mask[:, 0]].mean() for each, mask in zip(losses, problem.graded, strict=True)]
     )

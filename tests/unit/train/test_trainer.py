@@ -1,25 +1,34 @@
+"""The trainer against a schedule, a clock and a mean computed by hand."""
+
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 import torch
+from torch import nn
 
 from isopix.core.random import generator
 from isopix.data.batches import Batches
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.objectives.masked import Masked
 from isopix.recipes.recipe import Recipe
-from isopix.train.evaluator import held_out
+from isopix.train.evaluator import (
+    BATCH_SIZE,
+    EvaluationContext,
+    EvaluationError,
+    EvaluatorSpec,
+    HeldOutLoss,
+    Metrics,
+    evaluate_split,
+)
 from isopix.train.schedule import WarmupCosine
-from isopix.train.tasks import Pretraining
-from isopix.train.trainer import Hooks, train
+from isopix.train.tasks import PretrainTask
+from isopix.train.trainer import Callbacks, Trainer
 from tests.laws import cases
 
-RECIPE = replace(
-    cases.CASES[0],
+RECIPE = cases.CASES[0].updated(
     data=DataConfig(source="digits", rows=8, cols=8, limit=40),
     objective=Masked(),
-    schedule=WarmupCosine(warmup_most=0.5),  # so that the warm-up of 5 steps is the epoch's
+    schedule=WarmupCosine(max_warmup_fraction=0.5),  # so that the warmup of 5 steps is an epoch
     seed=3,
     steps=12,
     batch_size=8,
@@ -30,39 +39,52 @@ RECIPE = replace(
 )
 
 
-class Spy(Pretraining):
-    """Keeps the problems of training, and the images of the evaluations."""
+class Spy(PretrainTask):
+    """Keeps the batches of training, and the images and batches of evaluations."""
 
     def __init__(self, recipe: Recipe):
         super().__init__(cases.network(recipe))
-        self.problems, self.graded = [], []
+        self.batches, self.evaluated, self.masks = [], [], []
 
-    def prepare(self, images, labels, generator):
-        problem = super().prepare(images, labels, generator)
-        self.problems.append(problem)
-        return problem
+    def make_batch(self, images, labels, generator):
+        batch = super().make_batch(images, labels, generator)
+        self.batches.append(batch)
+        return batch
 
-    def grade(self, images, labels, generator):
-        self.graded.append(images)
-        return super().grade(images, labels, generator)
+    def evaluate(self, images, labels, generator):
+        self.evaluated.append(images)
+        self.masks.append(self.module.prepare(images, generator.clone_state()).hidden)
+        return super().evaluate(images, labels, generator)
 
 
 class Run:
-    """A recipe trained to its end, or to a stop, and everything that its hooks were told."""
+    """A recipe trained to its end, or to a stop, and everything that its callbacks were called with."""
 
-    def __init__(self, recipe: Recipe, stop: Callable[[], bool] = lambda: False):
+    def __init__(
+        self,
+        recipe: Recipe,
+        stop: Callable[[], bool] = lambda: False,
+        evaluators: tuple[EvaluatorSpec, ...] = (),
+        task: PretrainTask | None = None,
+    ):
         self.recipe, self.data = recipe, images(recipe)
-        self.learner = Spy(recipe)
-        self.batches = Batches(self.data.train, size=recipe.train.batch_size, seed=recipe.train.seed)
-        self.records, self.saved, self.rates = [], [], []
-        hooks = Hooks(self.records.append, self.save, stop)
-        self.reached = train(
-            self.learner, recipe, batches=self.batches, validation=self.data.validation, hooks=hooks
+        config = recipe.train
+        self.task = task or Spy(recipe)
+        self.batches = Batches(self.data.train, size=config.batch_size, seed=config.seed)
+        self.records, self.saved, self.lrs = [], [], []
+        self.trainer = Trainer(
+            self.task,
+            config,
+            batches=self.batches,
+            evaluators=(HeldOutLoss(num_images=config.evaluate_images), *evaluators),
+            context=EvaluationContext(self.task, self.task.module, self.data, config.seed, config.precision),
+            callbacks=Callbacks(self.records.append, self.save, stop),
         )
+        self.reached = self.trainer.run()
 
-    def save(self, step, stepper) -> None:
+    def save(self, step, optimizer) -> None:
         self.saved.append(step)
-        self.rates.append(stepper.optimizer.param_groups[0]["lr"])
+        self.lrs.append(self.trainer.train_step.optimizer.param_groups[0]["lr"])
 
     def steps(self, kind: str) -> list[int]:
         return [record["step"] for record in self.records if record["kind"] == kind]
@@ -76,53 +98,101 @@ def images(recipe: Recipe) -> ImageDataset:
 
 
 def test_every_step_has_masks_of_its_own() -> None:
-    run = Run(
-        RECIPE.updated(
-            steps=4,
-        )
-    )
-    for step, problem in enumerate(run.learner.problems):
+    run = Run(RECIPE.updated(steps=4))
+    for step, problem in enumerate(run.task.batches):
         batch, _ = run.batches.batch(step)
-        expected = run.learner.module.prepare(batch, generator(RECIPE.train.seed, "problem", step))
+        expected = run.task.module.prepare(batch, generator(RECIPE.train.seed, "problem", step))
         assert torch.equal(problem.images, batch)
         assert torch.equal(problem.hidden, expected.hidden)
-    hidden = [problem.hidden for problem in run.learner.problems]
-    assert not any(torch.equal(one, other) for i, one in enumerate(hidden) for other in hidden[i + 1 :])
+    masks = [problem.hidden for problem in run.task.batches]
+    assert not any(torch.equal(one, other) for i, one in enumerate(masks) for other in masks[i + 1 :])
 
 
-def test_the_rate_logged_and_used_is_the_schedules() -> None:
-    run = Run(
-        RECIPE.updated(
-            checkpoint_every=1,
-        )
-    )
+def test_the_learning_rate_logged_and_used_is_the_schedules() -> None:
+    run = Run(RECIPE.updated(checkpoint_every=1))
     factors = [
         RECIPE.train.schedule.factor(k, steps=12, epoch=run.batches.steps_per_epoch) for k in range(12)
     ]
     expected = [RECIPE.train.optimizer.lr * factor for factor in factors]
     assert run.batches.steps_per_epoch == 5
     assert run.numbers("train", "learning_rate") == pytest.approx(expected, rel=1e-12)
-    assert run.rates[1:] == pytest.approx(expected, rel=1e-12)
+    assert run.lrs[1:] == pytest.approx(expected, rel=1e-12)
 
 
 def test_evaluation_reads_the_first_validation_images_and_no_others() -> None:
     run = Run(RECIPE)
     first = run.data.validation.first(RECIPE.train.evaluate_images)
-    half = len(run.learner.graded) // 2  # one evaluation before the first step, one after the last
-    assert torch.equal(torch.cat(run.learner.graded[:half]), first.images)
-    assert torch.equal(torch.cat(run.learner.graded[half:]), first.images)
-    loss = held_out(run.learner, first, seed=RECIPE.train.seed, precision="fp32")["loss_nats"]
-    assert run.numbers("evaluation", "loss_nats")[-1] == loss
+    half = len(run.task.evaluated) // 2  # one evaluation before the first step, one after the last
+    assert torch.equal(torch.cat(run.task.evaluated[:half]), first.images)
+    assert torch.equal(torch.cat(run.task.evaluated[half:]), first.images)
     assert run.numbers("evaluation", "split") == ["validation"] * 2
     assert run.numbers("evaluation", "images") == [len(first)] * 2
 
 
-RHYTHM = RECIPE.updated(
-    steps=7,
-    log_every=2,
-    evaluate_every=3,
-    checkpoint_every=4,
-)
+def test_the_held_out_loss_is_the_mean_over_images_and_not_over_batches() -> None:
+    """Computed image by image from the logits, with masks from the documented seed of each batch of 16."""
+    run = Run(RECIPE)
+    network, split = run.task.module, run.data.validation.first(20)
+    assert len(split) % BATCH_SIZE == 4  # the last batch is smaller, and weighs less
+    losses = []
+    with torch.no_grad():
+        for number in range(2):
+            batch = split.images[16 * number : 16 * (number + 1)]
+            problem = network.prepare(batch, generator(RECIPE.train.seed, "evaluation", number))
+            logs = network.logits(problem.images, problem.hidden).log_softmax(-1)
+            nll = -logs.gather(-1, problem.answers[..., None])[..., 0]
+            for loss, mask in zip(nll, problem.graded.expand_as(nll), strict=True):
+                losses.append(loss[mask].mean().item())
+    by_batch = (sum(losses[:16]) / 16 + sum(losses[16:]) / 4) / 2
+    found = run.numbers("evaluation", "loss_nats")[-1]
+    assert len(losses) == 20
+    assert found == pytest.approx(sum(losses) / 20, rel=1e-6)
+    assert abs(by_batch - found) > 1e-4
+
+
+def test_masks_of_evaluations_differ_between_batches_and_are_the_same_every_time() -> None:
+    run = Run(RECIPE.updated(evaluate_images=32, evaluate_every=6))
+    assert run.steps("evaluation") == [0, 6, 12]
+    first, *others = (run.task.masks[start : start + 2] for start in (0, 2, 4))
+    assert first[0].shape == first[1].shape
+    assert not torch.equal(first[0], first[1])
+    for masks in others:
+        assert all(torch.equal(mask, same) for mask, same in zip(masks, first, strict=True))
+
+
+class Slow(PretrainTask):
+    """Takes 2 seconds per training batch and 1,000 per evaluation batch."""
+
+    def __init__(self, recipe: Recipe, clock: list[float]):
+        super().__init__(cases.network(recipe))
+        self.clock = clock
+
+    def make_batch(self, images, labels, generator):
+        self.clock[0] += 2
+        return super().make_batch(images, labels, generator)
+
+    def evaluate(self, images, labels, generator):
+        self.clock[0] += 1000
+        return super().evaluate(images, labels, generator)
+
+
+def test_images_per_second_leave_out_evaluations_and_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
+    """8 images in 2 seconds, on a clock that moves only where the spies move it."""
+    clock = [50.0]
+    monkeypatch.setattr("isopix.train.throughput.time.perf_counter", lambda: clock[0])
+
+    def save(self: Run, step: int, optimizer: dict[str, torch.Tensor]) -> None:
+        clock[0] += 500
+
+    monkeypatch.setattr(Run, "save", save)
+    recipe = RECIPE.updated(log_every=3, evaluate_every=2, checkpoint_every=5)
+    run = Run(recipe, task=Slow(recipe, clock))
+    assert run.numbers("train", "images_per_second") == pytest.approx([4.0] * 4)
+    assert run.numbers("train", "seconds") == pytest.approx([6, 12, 18, 24])
+    assert clock[0] == 50 + 12 * 2 + 7 * 2 * 1000 + 4 * 500
+
+
+RHYTHM = RECIPE.updated(steps=7, log_every=2, evaluate_every=3, checkpoint_every=4)
 
 
 def test_everything_happens_at_its_step_and_at_the_end() -> None:
@@ -142,26 +212,84 @@ def test_a_stop_is_logged_and_saved_but_not_evaluated() -> None:
     assert run.saved == [0, 4, 5]
 
 
+class Steps(EvaluatorSpec):
+    """Returns the step under a name, notes whether the model is in evaluation mode, or fails."""
+
+    kind = "steps"
+    name: str = "reached"
+    fails_at: int | None = None
+
+    def start(self, context: EvaluationContext) -> Callable[[int], Metrics]:
+        module: nn.Module = context.task.module
+
+        def evaluate(step: int) -> Metrics:
+            if step == self.fails_at:
+                raise EvaluationError("it did not converge")
+            return {self.name: step, f"{self.name}_training": float(module.training)}
+
+        return evaluate
+
+
+def test_an_evaluator_with_an_interval_adds_evaluations_and_one_without_joins_all() -> None:
+    run = Run(RHYTHM, evaluators=(Steps(every=2, name="own"), Steps(name="all")))
+    evaluations = [record for record in run.records if record["kind"] == "evaluation"]
+    assert [record["step"] for record in evaluations] == [0, 2, 3, 4, 6, 7]
+    assert [record["step"] for record in evaluations if "own" in record] == [0, 2, 4, 6, 7]
+    assert all(record["all"] == record["step"] for record in evaluations)
+    assert all({"loss_nats", "images"} <= record.keys() for record in evaluations)
+    assert {record["all_training"] for record in evaluations} == {0.0}
+    assert run.task.module.training
+
+
+def test_a_failed_evaluation_is_a_note_and_not_the_end() -> None:
+    run = Run(RHYTHM, evaluators=(Steps(fails_at=3),))
+    assert run.reached == 7
+    assert [record for record in run.records if record["kind"] == "note"] == [
+        {"kind": "note", "step": 3, "text": "no steps at step 3: it did not converge"}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("evaluators", "message"),
+    [
+        ((Steps(name="loss_nats"),), "evaluator 'steps' returns 'loss_nats', which the log record has"),
+        ((Steps(), Steps()), "evaluator 'steps' returns 'reached', which the log record has"),
+        ((Steps(name="step"),), "evaluator 'steps' returns 'step', which the log record has"),
+    ],
+)
+def test_two_metrics_of_one_name_are_refused_before_training(
+    evaluators: tuple[EvaluatorSpec, ...], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        Run(RHYTHM, evaluators=evaluators)
+
+
+def test_a_metric_that_is_not_finite_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Steps, "start", lambda self, context: lambda step: {"broken": float("nan")})
+    with pytest.raises(ValueError, match="evaluator 'steps' returns nan for 'broken' at step 0"):
+        Run(RHYTHM, evaluators=(Steps(),))
+
+
+def test_an_interval_below_one_is_refused() -> None:
+    with pytest.raises(ValueError, match="every 0 must be at least 1, or null"):
+        Steps(every=0)
+
+
 def test_bf16_reaches_training_and_evaluation_and_loss_stays_float32() -> None:
     """The head starts at zero, so rounding shows from the second step on."""
-    whole, rounded = (
-        Run(RECIPE),
-        Run(
-            RECIPE.updated(
-                precision="bf16",
-            )
-        ),
-    )
+    exact, rounded = Run(RECIPE), Run(RECIPE.updated(precision="bf16"))
     for one, other in zip(
-        whole.numbers("train", "loss_nats")[2:], rounded.numbers("train", "loss_nats")[2:], strict=True
+        exact.numbers("train", "loss_nats")[2:], rounded.numbers("train", "loss_nats")[2:], strict=True
     ):
         assert one != other
         assert one == pytest.approx(other, rel=0.02)
     first = rounded.data.validation.first(RECIPE.train.evaluate_images)
     losses = {
-        precision: held_out(rounded.learner, first, seed=RECIPE.train.seed, precision=precision)["loss_nats"]
+        precision: evaluate_split(rounded.task, first, seed=RECIPE.train.seed, precision=precision)[
+            "loss_nats"
+        ]
         for precision in ("fp32", "bf16")
     }
     assert rounded.numbers("evaluation", "loss_nats")[-1] == losses["bf16"] != losses["fp32"]
     with torch.autocast("cpu", torch.bfloat16):
-        assert rounded.learner.module.logits(first.images).dtype == torch.float32
+        assert rounded.task.module.logits(first.images).dtype == torch.float32

@@ -1,0 +1,50 @@
+"""Resuming an interrupted run from its newest intact checkpoint."""
+
+from pathlib import Path
+
+import torch
+
+from isopix.core.device import runtime_environment
+from isopix.data.dataset import load_dataset
+from isopix.runs.load import build_network, find, recipe_of
+from isopix.runs.training import RunObserver, RunStatus, TrainingRun
+from isopix.storage.checkpoint import Checkpoint
+from isopix.storage.run_folder import RunFolder
+from isopix.train.train_step import check_compiler
+
+
+def resume(out: Path, *, device: torch.device, observer: RunObserver) -> RunStatus:
+    """Continue a run; on a CPU with the same threads and versions the weights are bit for bit those of a run
+    without a stop.
+
+    Raises ValueError if there is no checkpoint, its plugins are not loaded or the data has changed, and what
+    `pretrain` raises.
+    """
+    folder = RunFolder.open(out)
+    with folder.lock():
+        found, damaged = find(out)
+        recipe = recipe_of(found)
+        if recipe.train.compile:
+            check_compiler()
+        if "optimizer" not in found.tensors:
+            raise ValueError(
+                f"{out} is a model without optimizer state, such as an imported one; it can be probed, "
+                "sampled and reported, but its training cannot be resumed"
+            )
+        data = load_dataset(recipe.data, seed=recipe.train.seed)
+        if data.fingerprint != found.records["state"]["data"]:
+            raise ValueError(f"the images of '{recipe.data.source}' have changed since run {out} was started")
+        notes = [f"skipped damaged checkpoint: {reason}" for reason in damaged]
+        if found.records["state"]["step"] < recipe.train.steps:
+            notes += _differences(found, device)
+        return TrainingRun(folder, recipe, build_network(found), data, device).run(observer, found, notes)
+
+
+def _differences(found: Checkpoint, device: torch.device) -> list[str]:
+    """Return a note for each difference that keeps the resumed run from being bit for bit the same."""
+    then, now = found.records["environment"], runtime_environment(device)
+    return [
+        f"resumed with {name} {now[name]}, the run had {then.get(name)}: weights may differ in the last bits"
+        for name in ("device", "threads", "torch", "pillow")
+        if then.get(name) != now[name]
+    ]

@@ -1,0 +1,246 @@
+"""Training in a run folder: the log, the checkpoints and the test at the end, around the trainer."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from isopix.core.config import to_dict
+from isopix.core.device import runtime_environment
+from isopix.core.registry import plugins
+from isopix.data.batches import Batches, steps_per_epoch
+from isopix.data.dataset import ImageDataset
+from isopix.finetune.classifier import FineTuneModel
+from isopix.finetune.task import FineTuneTask
+from isopix.objectives.network import Network
+from isopix.probe.evaluators import KNNAccuracy, LinearProbe
+from isopix.recipes.recipe import Recipe
+from isopix.runs.load import WEIGHTS
+from isopix.storage import checkpoint
+from isopix.storage.checkpoint import Checkpoint
+from isopix.storage.log import LogWriter, RunLog, TensorBoardLog, read_log
+from isopix.storage.run_folder import RunFolder
+from isopix.train.config import TrainConfig
+from isopix.train.early_stopping import EarlyStopping, chance_level_warning
+from isopix.train.evaluator import EvaluationContext, EvaluatorSpec, HeldOutLoss, evaluate_split
+from isopix.train.signals import stop_requested
+from isopix.train.tasks import PretrainTask, TrainingTask
+from isopix.train.train_step import NonFiniteError
+from isopix.train.trainer import Callbacks, Record, Trainer
+
+NUM_CHECKPOINTS = 2  # the older one serves if the newer is damaged
+CLASSIFIER = "classifier"  # the group of a checkpoint with the class head
+
+
+class RunObserver(NamedTuple):
+    """Follows a run: `record` is called with every log record, `stop` after every step.
+
+    With `tensorboard` the metrics also go to TensorBoard files in the run folder.
+    """
+
+    record: Callable[[Record], None] = lambda record: None
+    stop: Callable[[], bool] = lambda: False
+    tensorboard: bool = False
+
+
+class RunStatus(NamedTuple):
+    """The state of a run after a training process, and which commands apply to it."""
+
+    run: RunFolder
+    step: int
+    finished: bool
+    can_probe: bool  # there are two classes or more, and validation images
+    can_evaluate: bool  # it classifies, and there are test images
+
+
+def evaluator_specs(config: TrainConfig) -> tuple[EvaluatorSpec, ...]:
+    """Return the evaluators of a run: the held-out loss, those of shorthand settings, and `evaluators`."""
+    specs: list[EvaluatorSpec] = [HeldOutLoss(num_images=config.evaluate_images)]
+    if config.knn_images:
+        specs.append(KNNAccuracy(num_images=config.knn_images))
+    if config.probe_every:
+        specs.append(LinearProbe(every=config.probe_every))
+    return (*specs, *config.evaluators)
+
+
+class TrainingRun:
+    """A network in training in a run folder."""
+
+    def __init__(
+        self, folder: RunFolder, recipe: Recipe, network: Network, data: ImageDataset, device: torch.device
+    ):
+        self.folder, self.recipe, self.data, self.device = folder, recipe, data, device
+        self.network = network.to(device)
+        self.model: FineTuneModel | None = None
+        self.early_stopping: EarlyStopping | None = None
+        self.task: TrainingTask = PretrainTask(self.network, recipe.data.patch_augment)
+        finetune = recipe.finetune
+        if finetune is not None:
+            self.model = FineTuneModel(
+                self.network, recipe.model.width, len(data.classes), finetune, seed=recipe.train.seed
+            )
+            self.task = FineTuneTask(self.model, recipe.data.patch_augment)
+            if finetune.has_class_loss and finetune.patience is not None:
+                self.early_stopping = EarlyStopping(finetune.patience)
+        if recipe.train.compile:
+            network.codec.build_table()
+
+    @property
+    def num_trained_parameters(self) -> int:
+        """The number of parameters that are not frozen."""
+        return sum(each.numel() for each in self.task.module.parameters() if each.requires_grad)
+
+    def run(
+        self, observer: RunObserver, found: Checkpoint | None = None, notes: Sequence[str] = ()
+    ) -> RunStatus:
+        """Train from the checkpoint `found` or from scratch, to the end or a stop; test at the end."""
+        self.observer = observer
+        step = 0 if found is None else found.records["state"]["step"]
+        with ExitStack() as stack:
+            self.request = stack.enter_context(stop_requested())
+            self._open_log(stack, step)
+            skipped = self.data.bad_files if found is None else ()
+            for text in (*(f"skipped {each.path}: {each.reason}" for each in skipped), *notes):
+                self.record({"kind": "note", "step": step, "text": text})
+            if self.early_stopping:
+                self.early_stopping.replay(read_log(self.folder.log))
+            reached = step if self._patience_exhausted() else self._train(found)
+            finished = reached == self.recipe.train.steps or self._patience_exhausted()
+            if finished:
+                self._test(reached)
+        classifies = self.model is not None and self.model.settings.has_class_loss
+        has_validation = (
+            len(self.data.validation) > 0 or self.recipe.data.train_on_validation
+        )  # held out to probe
+        return RunStatus(
+            self.folder,
+            reached,
+            finished,
+            can_probe=len(self.data.classes) > 1 and has_validation,
+            can_evaluate=classifies and len(self.data.test) > 0,
+        )
+
+    def _open_log(self, stack: ExitStack, step: int) -> None:
+        """Open the log after `step`, and delete what an earlier process wrote of later steps."""
+        self.log = RunLog(self.folder.log)
+        stack.callback(self.log.close)
+        self.log.truncate_after(step)
+        for path in self.folder.history.glob("step-*.json"):
+            if int(path.stem.removeprefix("step-")) > step:
+                path.unlink()
+        self.writers: list[LogWriter] = [self.log]
+        if self.observer.tensorboard:
+            board = TensorBoardLog(self.folder.path / "tensorboard", after=step)
+            stack.callback(board.close)
+            self.writers.append(board)
+
+    def _train(self, found: Checkpoint | None) -> int:
+        """Train, and return the step reached."""
+        config, data = self.recipe.train, self.data
+        trainer = Trainer(
+            self.task,
+            config,
+            batches=Batches(
+                data.train,
+                batch_size=config.batch_size,
+                seed=config.seed,
+                device=self.device,
+                augment=self.recipe.data.augment,
+            ),
+            evaluators=evaluator_specs(config),
+            context=EvaluationContext(
+                self.task, self.network, data, config.seed, config.precision, self.folder.history
+            ),
+            callbacks=Callbacks(self.record, self.save, self.should_stop),
+        )
+        if found is not None:
+            if self.model:
+                self.model.head.load_state_dict(found.tensors[CLASSIFIER])
+            seconds = [each["seconds"] for each in read_log(self.folder.log) if each["kind"] == "train"]
+            trainer.restore(
+                found.records["state"]["step"],
+                seconds=max(seconds, default=0.0),
+                optimizer=found.tensors["optimizer"],
+            )
+        try:
+            return trainer.run()
+        except NonFiniteError as error:
+            good = checkpoint.load_latest(self.folder.checkpoints, WEIGHTS).checkpoint
+            last = f"the last good checkpoint is {good.path}" if good else "there is no checkpoint yet"
+            raise NonFiniteError(error.step, f"; {last}; try a lower optimizer.lr") from None
+
+    def _test(self, step: int) -> None:
+        """Evaluate on the test images, unless an earlier process has done so."""
+        test, config = self.data.test.first(self.recipe.train.num_test_images), self.recipe.train
+        if any(record.get("split") == "test" for record in read_log(self.folder.log)) or len(test) == 0:
+            return
+        best = {} if self.model is None else self._load_best(self.model)
+        metrics = evaluate_split(self.task, test, seed=config.seed, precision=config.precision)
+        record = {"kind": "evaluation", "step": step, "split": "test", "images": len(test)}
+        self.record({**record, **best, **metrics})
+
+    def _load_best(self, model: FineTuneModel) -> dict[str, int]:
+        """Load the weights with the best validation accuracy, if any were selected; return their step."""
+        if not (self.folder.best / checkpoint.MANIFEST).is_file():
+            return {}
+        found = checkpoint.load_checkpoint(self.folder.best, (*WEIGHTS, CLASSIFIER))
+        self.network.load({name: tensor.to(self.device) for name, tensor in found.tensors["model"].items()})
+        model.head.load_state_dict(found.tensors[CLASSIFIER])
+        return {"best_step": found.records["state"]["step"]}
+
+    def _patience_exhausted(self) -> bool:
+        return self.early_stopping is not None and self.early_stopping.should_stop
+
+    def should_stop(self) -> bool:
+        """Whether a signal, the observer or early stopping ends the run after this step."""
+        return self.request.signal is not None or self.observer.stop() or self._patience_exhausted()
+
+    def record(self, record: Record) -> None:
+        """Write a log record, and save the weights where it has the best validation accuracy."""
+        for writer in self.writers:
+            writer.write(record)
+        self.observer.record(record)
+        if self.early_stopping and self.early_stopping.update(record):
+            self._write(self.folder.best, record["step"], {})
+        if self.model and self.model.settings.has_class_loss and self._ends_first_epoch(record):
+            labels = self.data.validation.first(record["images"]).labels
+            assert labels is not None, "checked by require_labels"
+            text = chance_level_warning(record["accuracy"], labels)
+            if text:
+                self.record({"kind": "note", "step": record["step"], "text": text})
+
+    def _ends_first_epoch(self, record: Record) -> bool:
+        """Whether a record is the first validation after an epoch, or the last of a shorter run."""
+        if record["kind"] != "evaluation" or record["split"] != "validation" or "accuracy" not in record:
+            return False
+        config, step = self.recipe.train, record["step"]
+        epoch = min(config.steps, steps_per_epoch(len(self.data.train), config.batch_size))
+        previous = (step - 1) // config.evaluate_every * config.evaluate_every  # validation before this one
+        return bool(self._patience_exhausted() or previous < epoch <= step)
+
+    def save(self, step: int, optimizer: dict[str, Tensor]) -> None:
+        """Save a checkpoint of a step, and delete all but the newest two."""
+        self.log.sync()
+        self._write(checkpoint.step_folder(self.folder.checkpoints, step), step, {"optimizer": optimizer})
+        checkpoint.prune(self.folder.checkpoints, NUM_CHECKPOINTS)
+
+    def _write(self, folder: Path, step: int, groups: dict[str, dict[str, Tensor]]) -> None:
+        state = {"step": step, "codec": self.network.codec.fingerprint(), "data": self.data.fingerprint}
+        groups = {"model": self.network.tensors(), **groups}
+        if self.model:
+            groups[CLASSIFIER] = {name: each.detach() for name, each in self.model.head.state_dict().items()}
+            state["classes"] = list(self.data.classes)
+        records: dict[str, dict[str, Any]] = {
+            "recipe": to_dict(self.recipe),
+            "state": state,
+            "environment": {**runtime_environment(self.device), **plugin_records()},
+        }
+        checkpoint.save_checkpoint(folder, groups, records)
+
+
+def plugin_records() -> dict[str, Any]:
+    """Return the loaded plugins for records of a run, as `plugins`."""
+    return {"plugins": [{**plugin._asdict(), "parts": list(plugin.parts)} for plugin in plugins()]}
