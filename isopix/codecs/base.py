@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
@@ -37,6 +37,9 @@ class Codec(nn.Module, abc.ABC):
         """
 
 
+S = TypeVar("S", bound="CodecSpec")
+
+
 class CodecSpec(Part, noun="codec"):
     """Settings of a codec."""
 
@@ -62,7 +65,7 @@ class CodecSpec(Part, noun="codec"):
     def example(self, grid: Grid) -> Codec:
         """Some codec of this size."""
 
-    def anchored(self) -> Self:
+    def anchored(self: S) -> S:
         """The same with the paths of its files made absolute."""
         return self
 

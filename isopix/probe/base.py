@@ -3,7 +3,7 @@
 import abc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -68,7 +68,7 @@ class ProbeMethod(Part, noun="probe"):
         none where ends mean nothing. `strengths` are all that a penalty may have.
         """
 
-    def only(self, setting: int | float) -> Self:
+    def only(self, setting: int | float) -> "ProbeMethod":
         """The same with this setting alone to choose from; a penalty's strength is not its own."""
         return self
 

@@ -1,7 +1,7 @@
 """Recipe: the complete settings of a run, and the network that they describe."""
 
 import dataclasses
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import nn
@@ -51,7 +51,7 @@ class Recipe:
         """Whether codes are predicted in training, and not left behind by fine-tuning."""
         return self.finetune is None or self.finetune.generates
 
-    def updated(self, **changes: Any) -> Self:
+    def updated(self, **changes: Any) -> "Recipe":
         """Return the recipe with fields changed by name, wherever they stand: its own, or of `model` or
         `train`. Raises TypeError for a name that none has.
         """

@@ -31,6 +31,7 @@ from isopix.model.heads import Linear, Regression, Upsampling
 from isopix.model.masking import Drop, MaskToken
 from isopix.model.norms import Layer, RootMeanSquare
 from isopix.model.positions import Factorised, Learned, NoPositions
+from isopix.model.spec import ModelSpec
 from isopix.model.stems import Codes, Continuous, ConvolvedPatches, Fourier, Patches, ResNet
 from isopix.objectives.autoregressive import Autoregressive
 from isopix.objectives.base import Problem
@@ -38,6 +39,7 @@ from isopix.objectives.masked import Masked
 from isopix.objectives.masks import Blocks, Independent, Subpixel
 from isopix.objectives.network import Network
 from isopix.recipes.recipe import Recipe
+from isopix.train.config import TrainConfig
 
 DATA = [Data(rows=6, cols=6), Data(rows=4, cols=7)]
 PALETTES = [PaletteColours(colours=2), PaletteColours(colours=32)]
@@ -51,7 +53,7 @@ CHOICES: dict[str, list[Any]] = {
     "codec": [ByteChannels(), PaletteColours(colours=32)],
     "positions": [NoPositions(), Learned()],
     "data": DATA,
-    "initial": ["keras", "openai"],
+    "init": ["keras", "openai"],
 }
 HALF = Independent(ratio=0.5)
 PATCHES: dict[str, list[Any]] = {
@@ -67,9 +69,9 @@ PATCHES: dict[str, list[Any]] = {
     "head": [Linear(), Upsampling(channels=8), Regression()],
     "positions": [Factorised(), Learned()],
     "class_token": [True, False],
-    "share_blocks": [True, False],
+    "tie_blocks": [True, False],
     "data": [Data(rows=16, cols=32)],
-    "initial": ["vit"],
+    "init": ["vit"],
 }
 PAINTED: dict[str, Any] = {
     "objective": Autoregressive(),
@@ -77,7 +79,7 @@ PAINTED: dict[str, Any] = {
     "stem": Patches(),
     "codec": MeanColour(patch=2),
     "data": Data(rows=8, cols=8),
-    "share_blocks": True,
+    "tie_blocks": True,
 }
 
 
@@ -125,9 +127,9 @@ def pairs(parts: dict[str, Any]) -> set[str]:
     return {f"{one} {other}" for one, other in combinations(parts.items(), 2)}
 
 
-COMMON = {"name": "law", "depth": 2, "width": 16, "precision": "fp32"}
 COMBINATIONS = (*image_gpt(), *covering(CHOICES), *covering(PATCHES), PAINTED)
-CASES = [Recipe(**COMMON, **parts) for parts in COMBINATIONS]
+LAW = Recipe(name="law", model=ModelSpec(depth=2, width=16), train=TrainConfig(precision="fp32"))
+CASES = [LAW.updated(**parts) for parts in COMBINATIONS]
 
 
 def title(recipe: Recipe) -> str:
@@ -230,7 +232,7 @@ def masked() -> list[Recipe]:
 
 
 def attentive() -> list[Recipe]:
-    return [case for case in CASES if isinstance(case.block, Transformer)]
+    return [case for case in CASES if isinstance(case.model.block, Transformer)]
 
 
 __all__ = ["CASES", "autoregressive", "busy", "generator", "images", "masked", "network", "replace", "title"]
