@@ -18,6 +18,7 @@ import torch
 from measure import alternate, answer, ratio
 
 from isopix.core.random import generator
+from isopix.objectives.base import PretrainModel
 from isopix.recipes import registry
 from isopix.recipes.cost import of_recipe
 from isopix.recipes.isotropic import BLOCKS, ENCODINGS
@@ -64,15 +65,16 @@ def read() -> argparse.Namespace:
 
 def measured(recipe: Recipe, options: argparse.Namespace, device: torch.device) -> dict[str, Any]:
     """Rates, first losses and the ratio of one cell."""
-    network = recipe.build(recipe.model.codec.example(recipe.grid)).to(device)
+    network = recipe.build(recipe.model.codec.placeholder(recipe.grid)).to(device)
     with torch.no_grad():
         head = torch.randn(network.head.project.weight.shape, generator=generator(0, "head"))
         network.head.project.weight.copy_(0.02 * head)
+    model = PretrainModel(network, recipe.objective)
     theirs = plain.twin(network, recipe)
     shape = (options.batch, 3, *recipe.grid)
     images = torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator(0, "bench")).to(device)
     stepper = Stepper(
-        Pretraining(network),
+        Pretraining(model),
         recipe.train.optimizer,
         accumulate=1,
         precision=options.precision,
@@ -82,7 +84,7 @@ def measured(recipe: Recipe, options: argparse.Namespace, device: torch.device) 
     losses: dict[str, float] = {}
 
     def our_step() -> None:
-        problem = network.prepare(images, generator(0, "bench"))
+        problem = model.make_batch(images, generator(0, "bench"))
         loss = stepper.advance(problem, step=1, factor=FACTOR)
         if "isopix" not in losses:
             losses["isopix"] = float(loss)

@@ -63,7 +63,7 @@ def main() -> None:
     answer(
         "finding the nearest of the palette's colours for every pixel",
         images=f"{len(images)} of {source}",
-        colours=palette.levels,
+        colours=palette.vocab_size,
         table_build_seconds=build,
         ratios=[row for rows in measured for row in rows],
     )

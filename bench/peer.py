@@ -7,7 +7,7 @@ import transformers
 from torch import nn
 
 from isopix.interop.huggingface import convert as huggingface
-from isopix.objectives.network import Network
+from isopix.model.network import Network
 
 VERSION = transformers.__version__
 
@@ -23,5 +23,5 @@ def twin(network: Network) -> nn.Module:
 def shifted(network: Network, images: torch.Tensor) -> torch.Tensor:
     """Their input ids: the start symbol, and all codes but the last."""
     codes = network.codec.encode(images)[..., 0]
-    start = torch.full((len(codes), 1), network.codec.levels, device=codes.device)
+    start = torch.full((len(codes), 1), network.codec.vocab_size, device=codes.device)
     return torch.cat([start, codes[:, :-1]], 1)

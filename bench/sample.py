@@ -46,7 +46,7 @@ def main() -> None:
         return network.codec.encode(drawn)[..., 0]
 
     def generate(**how: object) -> torch.Tensor:
-        ids = torch.full((options.batch, 1), network.codec.levels, device=device)
+        ids = torch.full((options.batch, 1), network.codec.vocab_size, device=device)
         with torch.inference_mode(), devices.autocast(device, options.precision):
             drawn = theirs.generate(ids, max_length=positions + 1, use_cache=True, pad_token_id=0, **how)
         return drawn[:, 1:]

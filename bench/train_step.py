@@ -19,6 +19,7 @@ from torch.nn import functional as F
 from isopix.codecs import kmeans
 from isopix.core import device as devices
 from isopix.core.random import generator
+from isopix.objectives.base import PretrainModel
 from isopix.recipes import registry
 from isopix.recipes.cost import of_recipe
 from isopix.train.optim import Adam
@@ -50,15 +51,16 @@ def main() -> None:
     theirs = peer.twin(network)
     if options.compile:
         theirs = torch.compile(theirs)
+    model = PretrainModel(network, recipe.objective)
     stepper = Stepper(
-        Pretraining(network), Adam(), accumulate=1, precision=options.precision, compiled=options.compile
+        Pretraining(model), Adam(), accumulate=1, precision=options.precision, compiled=options.compile
     )
     optimizer = Adam().build(theirs.parameters())
     ids, answers = peer.shifted(network, images), codec.encode(images)[..., 0]
     losses: dict[str, float] = {}
 
     def ours_step() -> None:
-        problem = network.prepare(images, generator(0, "bench"))
+        problem = model.make_batch(images, generator(0, "bench"))
         loss = stepper.advance(problem, step=1, factor=1.0)
         losses.setdefault("isopix", float(loss))
 

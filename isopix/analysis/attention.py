@@ -16,8 +16,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from isopix.core.types import Grid, Images
-from isopix.model.attention import Weights
-from isopix.model.backbone import Backbone
+from isopix.model.attention import AttentionWeights
+from isopix.model.network import Network
 
 CLASS: Final = "class"  # what is kept in the place of a position, where it is the class token that looks
 ENTRIES = 2**22  # weights of one head that a pass holds: four images of 1,024 positions
@@ -44,7 +44,7 @@ def distances(grid: Grid, cell: int = 1) -> Distances:
     return cell * torch.cdist(places, places, compute_mode="donot_use_mm_for_euclid_dist")
 
 
-def placed(weights: AllTokens, leading: int, *, renormalise: bool = True) -> Weights:
+def placed(weights: AllTokens, leading: int, *, renormalise: bool = True) -> AttentionWeights:
     """Attention of positions to positions alone: without the rows and columns of leading tokens.
 
     Rows sum to 1 again; without `renormalise`, to what was not given to leading tokens, as in the code that
@@ -81,7 +81,7 @@ def uniform_distance(grid: Grid, *, cell: int = 1, causal: bool = False) -> floa
 
 @torch.no_grad()
 def distance_by_head(
-    backbone: Backbone,
+    network: Network,
     images: Images,
     *,
     cell: int,
@@ -93,17 +93,17 @@ def distance_by_head(
     One attention of a few images is held at a time. Raises ValueError for no images, or blocks that do not
     attend.
     """
-    refuse_blind(backbone)
+    refuse_blind(network)
     if not len(images):
         raise ValueError("there are no images to look at")
-    grid, parts, count = backbone.grid, [], 0
-    device = next(backbone.parameters()).device
+    grid, parts, count = network.backbone.grid, [], 0
+    device = network.device
     batch = max(1, ENTRIES // grid.positions**2)
     for start in range(0, len(images), batch):
         part = images[start : start + batch]
         found = [
             distance(weights, grid, cell=cell, renormalise=renormalise)
-            for weights in backbone.attention(part.to(device))
+            for weights in network.backbone.attention_weights(network.inputs_of(part.to(device)))
         ]
         parts.append(torch.stack(found).mT.cpu())
         count += len(part)
@@ -112,16 +112,17 @@ def distance_by_head(
 
 
 @torch.no_grad()
-def gaze(backbone: Backbone, image: Images, tokens: Int[Tensor, " queries"]) -> Gaze:
+def gaze(network: Network, image: Images, tokens: Int[Tensor, " queries"]) -> Gaze:
     """Where the one image of a batch is looked at from these of all its tokens, leading ones first. Raises
     ValueError for blocks that do not attend.
     """
-    refuse_blind(backbone)
+    refuse_blind(network)
     looked: list[Tensor] = []
-    first = backbone.leading
+    backbone = network.backbone
+    first = backbone.num_prefix_tokens
 
-    def kept() -> Iterable[Weights]:
-        for weights in backbone.attention(image.to(next(backbone.parameters()).device)):
+    def kept() -> Iterable[AttentionWeights]:
+        for weights in backbone.attention_weights(network.inputs_of(image.to(network.device))):
             looked.append(_whole(weights[0, :, tokens, first:]).cpu())
             yield weights
 
@@ -131,7 +132,7 @@ def gaze(backbone: Backbone, image: Images, tokens: Int[Tensor, " queries"]) -> 
     )
 
 
-def rollout(layers: Iterable[Weights]) -> Flow:
+def rollout(layers: Iterable[AttentionWeights]) -> Flow:
     """What reaches each token of each through all layers: the product of (mean over heads + identity) / 2,
     the identity standing for the residual stream (Abnar and Zuidema 2020, section 3).
 
@@ -148,9 +149,9 @@ def rollout(layers: Iterable[Weights]) -> Flow:
     return flow
 
 
-def refuse_blind(backbone: Backbone) -> None:
+def refuse_blind(network: Network) -> None:
     """Raises ValueError for blocks that have no attention."""
-    if not backbone.attends:
+    if not network.backbone.has_attention_weights:
         raise ValueError("blocks of this kind do not attend: there are no attention weights to look at")
 
 

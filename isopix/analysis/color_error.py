@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import torch
 
-from isopix.core.types import Hidden, Images
+from isopix.core.types import Images, Mask
 
 WHITE = 255
 
@@ -30,7 +30,7 @@ class ColourError(NamedTuple):
         return 1 - self.palette / self.whole if self.whole else 0.0
 
 
-def colour_error(target: Images, hidden: Hidden, answer: Images) -> ColourError:
+def colour_error(target: Images, hidden: Mask, answer: Images) -> ColourError:
     """Of reconstructions whose positions are pixels; hidden of any channel counts as hidden. Images of which
     nothing is hidden are left out; raises ValueError if all are such.
     """

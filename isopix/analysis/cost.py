@@ -6,10 +6,12 @@ from typing import NamedTuple
 
 import torch
 
+from isopix.codecs.base import Codec
 from isopix.core.device import Precision, autocast, peak_flops, sheets, synchronise
 from isopix.core.random import generator
-from isopix.model.profiling import kept
-from isopix.objectives.network import Network
+from isopix.model.network import Network
+from isopix.model.profiling import activation_bytes
+from isopix.objectives.base import ObjectiveSpec, PretrainModel
 
 BYTES_PER_PARAMETER = 16  # float32 weight, gradient, and Adam's two moments
 FEW, MORE = 8, 16  # images of the two steps whose difference is what one of them needs
@@ -99,7 +101,7 @@ def parameters(network: Network) -> int:
     return sum(parameter.numel() for parameter in network.parameters())
 
 
-def memory(network: Network, precision: Precision, *, numbers: int) -> Memory:
+def memory(model: PretrainModel, precision: Precision, *, numbers: int) -> Memory:
     """What training takes: 16 bytes a parameter in float32 with Adam; all that a step's forward pass keeps
     for the backward one; and the gradient of the head's float32 numbers, so many for each position that it
     decodes, which comes while all is kept.
@@ -108,27 +110,27 @@ def memory(network: Network, precision: Precision, *, numbers: int) -> Memory:
     computed but masks and codes. The step is a CPU's: what a GPU's kernels, or the compiler's, keep differs.
     Gradients of other layers, and what an allocator wastes, come on top.
     """
-    few, more = (_kept(network, precision, images) for images in (FEW, MORE))
+    few, more = (_kept(model, precision, images) for images in (FEW, MORE))
     each = (more - few) // (MORE - FEW)
-    gradient = 4 * numbers * decoded(network)
-    return Memory(BYTES_PER_PARAMETER * parameters(network), max(0, few - FEW * each), each + gradient)
+    gradient = 4 * numbers * decoded(model.objective, model.network.codec)
+    return Memory(BYTES_PER_PARAMETER * parameters(model.network), max(0, few - FEW * each), each + gradient)
 
 
-def _kept(network: Network, precision: Precision, images: int) -> int:
+def _kept(model: PretrainModel, precision: Precision, images: int) -> int:
     """Bytes that a step over so many black images keeps beside the weights."""
-    codec = network.codec
+    codec = model.network.codec
     black = torch.zeros(
-        images, 3, codec.grid.rows * codec.cell, codec.grid.cols * codec.cell, dtype=torch.uint8
+        images, 3, codec.grid.rows * codec.patch_size, codec.grid.cols * codec.patch_size, dtype=torch.uint8
     )
-    problem = network.prepare(black, generator(0, "memory"))
+    batch = model.make_batch(black, generator(0, "memory"))
     with autocast(black.device, precision):
-        return kept(lambda: network(problem), apart_from=network.tensors().values())
+        return activation_bytes(lambda: model(batch), exclude=model.network.tensors().values())
 
 
-def decoded(network: Network) -> int:
+def decoded(objective: ObjectiveSpec, codec: Codec) -> int:
     """How many positions of an image have something graded, on average: those that the head decodes."""
-    positions = network.codec.grid.positions
-    return round(positions * network.objective.decoded(positions, network.codec.codes))
+    positions = codec.grid.positions
+    return round(positions * objective.decoded_fraction(positions, codec.num_codes))
 
 
 def matrix_rate(device: torch.device, precision: Precision, width: int, seconds: float = 0.4) -> float:

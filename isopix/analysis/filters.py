@@ -7,10 +7,10 @@ from typing import NamedTuple
 import torch
 from einops import rearrange
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
-from isopix.model.masking import whole
-from isopix.model.stems.base import Vectors
+from isopix.model.masking import sum_components
+from isopix.model.stems.base import Stem, ValueTable
 
 LINEAR = 1e-3  # of the whole, by which a sum of parts may miss it for rounding's sake
 Filters = Float[Tensor, "D 3 side side"]  # what every channel of a token weighs the pixels of its patch by
@@ -44,7 +44,7 @@ def components(rows: Float[Tensor, "rows F"], count: int) -> Components:
 
 
 @torch.no_grad()
-def filters(stem: nn.Module, side: int) -> Filters | None:
+def filters(stem: Stem, side: int) -> Filters | None:
     """What each pixel of a patch of that side adds to its token, from black to white; None for a stem that is
     not linear in its pixels, for which there is no such thing.
 
@@ -55,7 +55,7 @@ def filters(stem: nn.Module, side: int) -> Filters | None:
     lit = torch.cat([torch.eye(size), torch.zeros(1, size), torch.ones(1, size)]).byte() * 255
     device = next(stem.parameters()).device
     patches = rearrange(lit, "n (c h w) -> n c h w", c=3, h=side).to(device)
-    answers = whole(stem(patches))[:, 0].double().cpu()
+    answers = sum_components(stem(patches))[:, 0].double().cpu()
     black, white = answers[-2], answers[-1]
     each = answers[:-2] - black
     if (each.sum(0) - (white - black)).norm() > LINEAR * each.norm():
@@ -70,7 +70,7 @@ def of_filters(given: Filters, count: int = COMPONENTS) -> Components:
     return components(rearrange(given, "d c h w -> d (c h w)"), count)
 
 
-def of_values(vectors: Vectors, count: int) -> list[Components]:
+def of_values(vectors: ValueTable, count: int) -> list[Components]:
     """Of the vectors of each code or channel on its own: `along` tells where every value lies."""
     return [components(table, count) for table in vectors]
 

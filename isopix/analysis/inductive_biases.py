@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from isopix.core.types import Grid, Images, Tokens
-from isopix.model.backbone import Backbone
+from isopix.model.network import Network
 
 HELD = 0.95  # of a change, within a reach's radius
 OTHER_HALF = 0x80  # turns the highest bit of a level, which moves it by 128 of its 256 levels
@@ -66,17 +66,17 @@ class Biases(NamedTuple):
     order: list[float]
 
 
-def measure(backbone: Backbone, images: Images, generator: torch.Generator) -> Biases:
+def measure(network: Network, images: Images, generator: torch.Generator) -> Biases:
     """All three on the same images."""
     return Biases(
-        translation_error(backbone, images),
-        locality(backbone, images, generator),
-        order_error(backbone, images, generator),
+        translation_error(network, images),
+        locality(network, images, generator),
+        order_error(network, images, generator),
     )
 
 
 def translation_error(
-    backbone: Backbone,
+    network: Network,
     images: Images,
     *,
     shift: tuple[int, int] | None = None,
@@ -90,7 +90,7 @@ def translation_error(
     does not count, nor what lies within `margin` positions of a border, by default a quarter of the shorter
     side: wider than a convolution's reach, its error is exactly 0. Raises ValueError if nothing is left.
     """
-    rows, cols = backbone.grid
+    rows, cols = network.backbone.grid
     down, right = shift or (max(1, rows // 8), max(1, cols // 8))
     margin = min(rows, cols) // 4 if margin is None else margin
     if min(down, right, margin) < 0 or down + 2 * margin >= rows or right + 2 * margin >= cols:
@@ -99,39 +99,39 @@ def translation_error(
     inside = order.new_zeros(rows, cols, dtype=torch.bool)
     inside[margin + down : rows - margin, margin + right : cols - margin] = True
     orders = repeat(order, "h w -> b (h w)", b=len(images))
-    return _mismatch(backbone, images, orders, inside.flatten(), batch)
+    return _mismatch(network, images, orders, inside.flatten(), batch)
 
 
 def order_error(
-    backbone: Backbone, images: Images, generator: torch.Generator, *, batch: int = BATCH
+    network: Network, images: Images, generator: torch.Generator, *, batch: int = BATCH
 ) -> list[float]:
     """How far the features of images, each with its positions permuted at random, are from the permuted
     features, as `Mismatch` has it: 0 for networks that see no order.
     """
-    count = backbone.grid.positions
+    count = network.backbone.grid.positions
     orders = torch.stack([torch.randperm(count, generator=generator) for _ in images])
-    return _mismatch(backbone, images, orders, torch.ones(count, dtype=torch.bool), batch)
+    return _mismatch(network, images, orders, torch.ones(count, dtype=torch.bool), batch)
 
 
 @torch.no_grad()
 def locality(
-    backbone: Backbone, images: Images, generator: torch.Generator, *, batch: int = BATCH
+    network: Network, images: Images, generator: torch.Generator, *, batch: int = BATCH
 ) -> list[Reach]:
     """How far a change of one position reaches, by layer: of each image one, drawn at random, turns to the
     other half of all levels.
 
     The change at a place is the length of the difference of its features; every image counts alike.
     """
-    grid = backbone.grid
+    grid, depth = network.backbone.grid, network.backbone.depth
     places = torch.randint(grid.positions, (len(images),), generator=generator)
-    totals = torch.zeros(backbone.depth + 1, 2 * grid.rows - 1, 2 * grid.cols - 1, dtype=torch.float64)
+    totals = torch.zeros(depth + 1, 2 * grid.rows - 1, 2 * grid.cols - 1, dtype=torch.float64)
     every = torch.arange(grid.positions)
     for part, place in zip(torch.split(images, batch), torch.split(places, batch), strict=True):
         changed = _cells(part, grid).clone()
         changed[torch.arange(len(part)), place] ^= OTHER_HALF
         down = every // grid.cols - place[:, None] // grid.cols + grid.rows - 1
         right = every % grid.cols - place[:, None] % grid.cols + grid.cols - 1
-        for layer, (one, other) in enumerate(_pairs(backbone, part, _image(changed, grid))):
+        for layer, (one, other) in enumerate(_pairs(network, part, _image(changed, grid))):
             change = (other.double() - one.double()).norm(dim=-1).cpu()
             change /= change.sum(1, keepdim=True).clamp(min=torch.finfo(change.dtype).tiny)
             totals[layer].index_put_((down, right), change, accumulate=True)
@@ -173,23 +173,24 @@ class Mismatch:
 
 
 @torch.no_grad()
-def _mismatch(backbone: Backbone, images: Images, orders: Index, inside: Tensor, batch: int) -> list[float]:
+def _mismatch(network: Network, images: Images, orders: Index, inside: Tensor, batch: int) -> list[float]:
     """By layer, of the features of reordered images and the reordered features, at the places `inside`."""
-    compared = [Mismatch() for _ in range(backbone.depth + 1)]
+    compared = [Mismatch() for _ in range(network.backbone.depth + 1)]
     for part, order in zip(torch.split(images, batch), torch.split(orders, batch), strict=True):
         row = torch.arange(len(part))[:, None]
-        moved = _image(_cells(part, backbone.grid)[row, order], backbone.grid)
-        for mismatch, (one, other) in zip(compared, _pairs(backbone, part, moved), strict=True):
+        grid = network.backbone.grid
+        moved = _image(_cells(part, grid)[row, order], grid)
+        for mismatch, (one, other) in zip(compared, _pairs(network, part, moved), strict=True):
             expected = one.cpu()[row, order]
             mismatch.add(other.cpu()[:, inside].flatten(0, 1), expected[:, inside].flatten(0, 1))
     return [mismatch.share for mismatch in compared]
 
 
-def _pairs(backbone: Backbone, one: Images, other: Images) -> Iterator[tuple[Tokens, Tokens]]:
+def _pairs(network: Network, one: Images, other: Images) -> Iterator[tuple[Tokens, Tokens]]:
     """The features of both at every position, layer by layer."""
-    device = next(backbone.parameters()).device
-    for pair in zip(backbone.features(one.to(device)), backbone.features(other.to(device)), strict=True):
-        yield backbone.placed(pair[0]), backbone.placed(pair[1])
+    device, placed = network.device, network.backbone.patch_tokens
+    for pair in zip(network.features(one.to(device)), network.features(other.to(device)), strict=True):
+        yield placed(pair[0]), placed(pair[1])
 
 
 def _cells(images: Images, grid: Grid) -> Tensor:

@@ -17,9 +17,9 @@ from isopix.analysis import inductive_biases as biases
 from isopix.codecs.base import Codec
 from isopix.core.random import generator
 from isopix.core.types import Grid, Images
-from isopix.model.attention import Span
+from isopix.model.attention import AttentionAxis
 from isopix.model.backbone import Backbone
-from isopix.model.stems.base import ByValue
+from isopix.model.network import Network
 from isopix.runs.load import Loaded
 
 Numbers = dict[str, Any]
@@ -64,7 +64,7 @@ class Subject:
         rows, cols = self.backbone.grid
         for place in self.places:
             if isinstance(place, str):
-                if not self.backbone.leading:
+                if not self.backbone.num_prefix_tokens:
                     raise ValueError("position class is not there; this network has no class token")
             elif not (0 <= place[0] < rows and 0 <= place[1] < cols):
                 raise ValueError(
@@ -72,7 +72,7 @@ class Subject:
                     f"{cols - 1}"
                 )
         middle = (3 * rows // 4, cols // 2)
-        return list(self.places) or [attention.CLASS if self.backbone.leading else middle]
+        return list(self.places) or [attention.CLASS if self.backbone.num_prefix_tokens else middle]
 
 
 def analyse(subject: Subject) -> Iterator[tuple[str, Numbers | DoesNotApplyError]]:
@@ -92,12 +92,12 @@ def analyse(subject: Subject) -> Iterator[tuple[str, Numbers | DoesNotApplyError
 def distance(subject: Subject) -> Numbers:
     """Attention distance of every head in pixels: mean and deviation over images."""
     _require_attention(subject)
-    cell, causal = subject.codec.cell, _causal(subject)
+    cell, causal = subject.codec.patch_size, _causal(subject)
     found = attention.distance_by_head(
-        subject.backbone, subject.images, cell=cell, renormalise=subject.renormalise, done=subject.done
+        subject.loaded.network, subject.images, cell=cell, renormalise=subject.renormalise, done=subject.done
     )
     spread = found.std(-1, correction=min(1, found.shape[-1] - 1))
-    each = zip(subject.backbone.spans(), found.mean(-1).tolist(), spread.tolist(), strict=True)
+    each = zip(subject.backbone.attention_axes(), found.mean(-1).tolist(), spread.tolist(), strict=True)
     layers = []
     for (number, span), means, deviations in each:
         even = attention.uniform_distance(span.grid, cell=cell, causal=causal)
@@ -121,7 +121,7 @@ def maps(subject: Subject) -> Numbers:
     squares = rearrange(found.heads, "q l a (h w) -> q l a h w", h=subject.backbone.grid.rows)
     queries = zip(subject.looked, squares, strict=True)
     return _of_image(subject) | {
-        "attentions": [_called(number, span) for number, span in subject.backbone.spans()],
+        "attentions": [_called(number, span) for number, span in subject.backbone.attention_axes()],
         "queries": [{"position": p, "heads": _kept(each)} for p, each in queries],
     }
 
@@ -136,7 +136,7 @@ def rollout(subject: Subject) -> Numbers:
 def places(subject: Subject) -> Numbers:
     """How alike positions are to a network, and how 2-D: beside the same vectors shuffled, and untrained."""
     grid = subject.backbone.grid
-    table = _place_vectors(subject.backbone, subject.images)
+    table = _place_vectors(subject.loaded.network)
     if not table.any():
         raise DoesNotApplyError("this network adds nothing that tells positions apart")
     alike = positions.similarity(table)
@@ -152,9 +152,9 @@ def places(subject: Subject) -> Numbers:
 
 def embedding(subject: Subject) -> Numbers:
     """Principal components of what the stem embeds by: filters of patches, or vectors of values."""
-    stem, cell = subject.backbone.stem, subject.codec.cell
-    if isinstance(stem, ByValue):
-        tables = filters.of_values(stem.vectors(), OF_VALUES)
+    stem, cell = subject.backbone.stem, subject.codec.patch_size
+    if stem.has_value_table:
+        tables = filters.of_values(stem.value_table(), OF_VALUES)
         kept = [{"explained": _kept(each.explained), "along": _kept(each.along)} for each in tables]
         return {**_where(subject), "of": "values", "tables": kept, **_colours(subject.codec)}
     found = filters.filters(stem, cell)
@@ -170,7 +170,7 @@ def inductive_biases(subject: Subject) -> Numbers:
     grid, images = subject.backbone.grid, subject.images[:BIASES]
     try:
         found = biases.measure(
-            subject.backbone, images, generator(subject.loaded.recipe.train.seed, "biases")
+            subject.loaded.network, images, generator(subject.loaded.recipe.train.seed, "biases")
         )
     except ValueError as error:  # a grid too small to be shifted
         raise DoesNotApplyError(str(error)) from None
@@ -197,20 +197,20 @@ ANALYSES: dict[str, Callable[[Subject], Numbers]] = {
 
 
 def _require_attention(subject: Subject) -> None:
-    if not subject.backbone.attends:
+    if not subject.backbone.has_attention_weights:
         kind = subject.loaded.recipe.model.block.kind
         raise DoesNotApplyError(f"a {kind} does not attend: there are no attention weights to look at")
 
 
 def _causal(subject: Subject) -> bool:
-    return subject.loaded.network.objective.causal
+    return subject.loaded.recipe.objective.causal
 
 
 def _where(subject: Subject) -> Numbers:
     return {
         "step": subject.loaded.step,
         "grid": list(subject.backbone.grid),
-        "cell": subject.codec.cell,
+        "cell": subject.codec.patch_size,
         "causal": _causal(subject),
     }
 
@@ -218,7 +218,7 @@ def _where(subject: Subject) -> Numbers:
 def _gaze(subject: Subject) -> attention.Gaze:
     _require_attention(subject)
     tokens = torch.tensor([_token(subject.backbone, place) for place in subject.looked])
-    return attention.gaze(subject.backbone, subject.images[subject.image][None], tokens)
+    return attention.gaze(subject.loaded.network, subject.images[subject.image][None], tokens)
 
 
 def _token(backbone: Backbone, place: Place) -> int:
@@ -226,23 +226,23 @@ def _token(backbone: Backbone, place: Place) -> int:
     if isinstance(place, str):
         return 0
     row, col = place
-    return backbone.leading + row * backbone.grid.cols + col
+    return backbone.num_prefix_tokens + row * backbone.grid.cols + col
 
 
-def _called(number: int, span: Span) -> str:
+def _called(number: int, span: AttentionAxis) -> str:
     """An attention's name: `1`, or `1 rows` and `1 columns` where a block has two."""
     return f"{number} {span.name}".strip()
 
 
 def _even(subject: Subject) -> Numbers:
     """The distance of attention that looks everywhere alike, by where it may look."""
-    grid, cell = subject.backbone.grid, subject.codec.cell
+    grid, cell = subject.backbone.grid, subject.codec.patch_size
     if _causal(subject):
         masked = attention.uniform_distance(grid, cell=cell, causal=True)
         return {"unmasked": attention.uniform_distance(grid, cell=cell), "as masked": masked}
     return {
         span.name or "everywhere": attention.uniform_distance(span.grid, cell=cell)
-        for _, span in subject.backbone.spans()
+        for _, span in subject.backbone.attention_axes()
     }
 
 
@@ -255,11 +255,12 @@ def _of_image(subject: Subject) -> Numbers:
 
 
 @torch.no_grad()
-def _place_vectors(backbone: Backbone, images: Images) -> Float[Tensor, "N D"]:
+def _place_vectors(network: Network) -> Float[Tensor, "N D"]:
     """What is added at each position: what zero vectors become."""
-    device = next(backbone.parameters()).device
-    width = backbone.enter(images[:1].to(device)).shape[-1]
-    return backbone.positions(torch.zeros(1, backbone.grid.positions, width, device=device))[0]
+    backbone, codec = network.backbone, network.codec
+    codes = torch.zeros(1, codec.grid.positions, codec.num_codes, dtype=torch.long, device=network.device)
+    embedded = backbone.patch_tokens(backbone.embed(network.inputs_of_codes(codes)))
+    return backbone.positions(torch.zeros_like(embedded))[0]
 
 
 def _plane(subject: Subject, alike: Float[Tensor, "N N"]) -> Numbers:
@@ -267,16 +268,8 @@ def _plane(subject: Subject, alike: Float[Tensor, "N N"]) -> Numbers:
     grid, recipe = subject.backbone.grid, subject.loaded.recipe
     if min(grid) < 2:
         return {}
-    shallow = (
-        recipe.updated(
-            depth=1,
-        )
-        .build(subject.codec)
-        .backbone
-    )  # what it adds does not depend on depth
-    untrained = positions.similarity(
-        _place_vectors(shallow.to(subject.loaded.network.device), subject.images)
-    )
+    shallow = recipe.updated(depth=1).build(subject.codec)  # what it adds does not depend on depth
+    untrained = positions.similarity(_place_vectors(shallow.to(subject.loaded.network.device)))
     return {
         "plane": positions.plane(alike, grid)._asdict(),
         "untrained": positions.plane(untrained, grid)._asdict(),
@@ -286,9 +279,9 @@ def _plane(subject: Subject, alike: Float[Tensor, "N N"]) -> Numbers:
 
 def _colours(codec: Codec) -> Numbers:
     """What the codes of a palette look like."""
-    if codec.codes > 1:
+    if codec.num_codes > 1:
         return {}
-    every = codec.decode(torch.arange(codec.levels)[:, None, None], Grid(1, 1))
+    every = codec.decode(torch.arange(codec.vocab_size)[:, None, None], Grid(1, 1))
     return {"colours": every.flatten(1).cpu().tolist()}
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from isopix.core.correlation import coefficient, ranks
-from isopix.model.stems.base import Vectors
+from isopix.model.stems.base import ValueTable
 from isopix.model.stems.pixel_embedding import LEVELS
 
 DIGITS = 12  # of a similarity; levels that are equally alike but for rounding rank equally
@@ -57,8 +57,8 @@ def fourier_limit(sigma: float, levels: int = LEVELS) -> Similarity:
     return np.exp(-2 * (np.pi * sigma * (place[:, None] - place)) ** 2)
 
 
-def of_stem(vectors: Vectors) -> list[Encoding]:
-    """What a network has learnt: an encoding for each channel, or code, from `stem.vectors()`."""
+def of_stem(vectors: ValueTable) -> list[Encoding]:
+    """What a network has learnt: an encoding for each channel, or code, from `stem.value_table()`."""
     return [of_vectors(table) for table in vectors]
 
 

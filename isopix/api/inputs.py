@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isopix.codecs.base import Codec
-from isopix.core.types import Codes, Hidden, Images
+from isopix.core.types import Codes, Images, Mask
 
 Given = Tensor | NDArray[Any]  # images or codes
 
@@ -20,30 +20,32 @@ def images_of(given: Given, codec: Codec, device: torch.device) -> Images:
 
     Raises ValueError for anything else, and for codes that the model does not know.
     """
-    side = (codec.grid.rows * codec.cell, codec.grid.cols * codec.cell)
+    side = (codec.grid.rows * codec.patch_size, codec.grid.cols * codec.patch_size)
     values = _tensor(given)
     if values.dtype == torch.uint8 and values.shape[1:] == (3, *side):
         return values
     if values.dtype == torch.uint8 and values.shape[1:] == (*side, 3):
         return rearrange(values, "b h w c -> b c h w").contiguous()
     whole = not (values.is_floating_point() or values.is_complex() or values.dtype == torch.bool)
-    if whole and values.shape[1:] in ((codec.grid.positions,), (codec.grid.positions, codec.codes)):
+    if whole and values.shape[1:] in ((codec.grid.positions,), (codec.grid.positions, codec.num_codes)):
         return codec.decode(_codes(values, codec).to(device))
     high, wide = side
     raise ValueError(
         f"{values.dtype} of shape {list(values.shape)} is neither images nor codes of this model; "
         f"it takes uint8 images [B 3 {high} {wide}] or [B {high} {wide} 3], and integer codes "
-        f"[B {codec.grid.positions}] or [B {codec.grid.positions} {codec.codes}] below {codec.levels}"
+        f"[B {codec.grid.positions}] or [B {codec.grid.positions} {codec.num_codes}] below {codec.vocab_size}"
     )
 
 
-def hidden_of(given: Given, images: Images, codec: Codec) -> Hidden:
+def hidden_of(given: Given, images: Images, codec: Codec) -> Mask:
     """Which positions or codes of these images are hidden. Raises ValueError for anything but bool [B N] or
     [B N Q].
     """
     values, wanted = _tensor(given), (len(images), codec.grid.positions)
-    if values.dtype != torch.bool or values.shape not in (wanted, (*wanted, 1), (*wanted, codec.codes)):
-        codes = f" or {[*wanted, codec.codes]}, True where a code is hidden" if codec.codes > 1 else ""
+    if values.dtype != torch.bool or values.shape not in (wanted, (*wanted, 1), (*wanted, codec.num_codes)):
+        codes = (
+            f" or {[*wanted, codec.num_codes]}, True where a code is hidden" if codec.num_codes > 1 else ""
+        )
         raise ValueError(
             f"hidden is {values.dtype} of shape {list(values.shape)}; it takes bool {list(wanted)}, "
             f"True where a position is hidden{codes}"
@@ -88,8 +90,8 @@ def _tensor(given: Given) -> Tensor:
 
 
 def _codes(values: Tensor, codec: Codec) -> Codes:
-    codes = values.long().view(len(values), codec.grid.positions, codec.codes)
+    codes = values.long().view(len(values), codec.grid.positions, codec.num_codes)
     low, high = (int(codes.min()), int(codes.max())) if codes.numel() else (0, 0)
-    if low < 0 or high >= codec.levels:
-        raise ValueError(f"codes run from {low} to {high}; this model knows 0 to {codec.levels - 1}")
+    if low < 0 or high >= codec.vocab_size:
+        raise ValueError(f"codes run from {low} to {high}; this model knows 0 to {codec.vocab_size - 1}")
     return codes

@@ -19,9 +19,9 @@ from isopix.generate.reconstruct import Reconstruction
 from isopix.generate.sample import Painted, Sampling
 from isopix.interop import hub
 from isopix.interop.huggingface.convert import unshifted
-from isopix.model.backbone import Stream
 from isopix.model.pool import Pool
-from isopix.probe.features import extract
+from isopix.objectives.base import nll_per_image
+from isopix.probe.features import Stream, extract
 from isopix.probe.results import Reading
 from isopix.runs.load import Loaded
 from isopix.runs.load import load as load_network
@@ -44,10 +44,11 @@ class Pretrained:
         one_of("precision", precision, Precision)
         self.loaded, self.precision = loaded, precision
         self.network = loaded.network.eval()
+        self.model = loaded.model
 
     def __repr__(self) -> str:
         recipe, grid = self.loaded.recipe, self.network.codec.grid
-        shape = f"{recipe.model.depth} × {recipe.model.width}, {self.network.codec.levels} levels"
+        shape = f"{recipe.model.depth} × {recipe.model.width}, {self.network.codec.vocab_size} levels"
         kind, step = recipe.objective.kind, self.loaded.step
         return f"Pretrained({recipe.name}: {shape}, {grid.rows}×{grid.cols}, {kind}, step {step})"
 
@@ -68,7 +69,7 @@ class Pretrained:
 
         Those of position i answer what stands at i: a causal model has seen the positions before i alone.
         """
-        if hidden is not None and self.network.objective.paints:
+        if hidden is not None and not self.model.objective.masks_input:
             raise ValueError("an autoregressive model hides nothing; leave out `hidden`")
         whole("batch", batch)
         given, device, parts = some(self.images(images)), self.network.device, []
@@ -77,7 +78,8 @@ class Pretrained:
             part = slice(start, start + batch)
             masks = None if every is None else every[part].to(device)
             with torch.no_grad(), autocast(device, self.precision):
-                parts.append(self.network.logits(given[part].to(device), masks).cpu())
+                inputs = self.network.inputs_of(given[part].to(device))
+                parts.append(self.network(inputs, masks).cpu())
         return torch.cat(parts)
 
     def features(
@@ -102,8 +104,8 @@ class Pretrained:
             whole("batch", batch)
         if not is_whole(layer) or not -self.depth - 1 <= layer <= self.depth:
             raise ValueError(f"layer {layer} is not there; layers are 0 to {self.depth}")
-        backbone = self.network.backbone if reading == "paper" else unshifted(self.network.backbone)
-        cut = backbone.upto(layer % (self.depth + 1))
+        network = self.network if reading == "paper" else unshifted(self.network)
+        cut = network.truncated(layer % (self.depth + 1))
         settings: dict[str, Any] = {"stream": stream, "pool": pool, "batch": batch}
         return extract(cut, self.images(images), precision=self.precision, **settings)[-1]
 
@@ -114,11 +116,10 @@ class Pretrained:
         """
         whole("batch", batch)
         given = some(self.images(images)).to(self.network.device)
-        problem = self.network.prepare(given, generator(seed, "nll"))
+        problem = self.model.make_batch(given, generator(seed, "nll"))
         with torch.no_grad(), autocast(self.network.device, self.precision):
-            return torch.cat(
-                [self.network.nll(part).cpu() for part in problem.pieces(-(-len(given) // batch))]
-            )
+            chunks = problem.chunks(-(-len(given) // batch))
+            return torch.cat([nll_per_image(self.network, chunk).cpu() for chunk in chunks])
 
     def sample(
         self, count: int, *, sampling: Sampling | None = None, seed: int = 0, batch: int = 64
@@ -133,7 +134,7 @@ class Pretrained:
         parts = [min(batch, count - start) for start in range(0, count, batch)]
         how = sampling or Sampling()
         with autocast(self.network.device, self.precision):
-            painted = [sample.sample(self.network, part, sampling=how, generator=draw) for part in parts]
+            painted = [sample.sample(self.model, part, sampling=how, generator=draw) for part in parts]
         return torch.cat([part.cpu() for part in painted])
 
     def complete(
@@ -147,7 +148,7 @@ class Pretrained:
         given = some(self.images(images)).to(self.network.device)
         with autocast(self.network.device, self.precision):
             painted = complete.complete(
-                self.network,
+                self.model,
                 given,
                 rows=rows,
                 each=each,
@@ -162,7 +163,7 @@ class Pretrained:
         """
         given = some(self.images(images)).to(self.network.device)
         with autocast(self.network.device, self.precision):
-            found = reconstruct.reconstruct(self.network, given, generator=generator(seed, "reconstruct"))
+            found = reconstruct.reconstruct(self.model, given, generator=generator(seed, "reconstruct"))
         return found.cpu()
 
 

@@ -56,14 +56,14 @@ def complete(
         The run folder.
     """
     folder, loaded = RunFolder.open(run), network_of(run, device)
-    require_causal(loaded.network)
+    require_causal(loaded.model)
     found, taken = split_to_draw(loaded, data, split, limit)
     images = first_images(found, taken, count)
     given = loaded.recipe.grid.rows // 2 if rows is None else rows
     how = Sampling(temperature=temperature, top_k=top_k, top_p=top_p)
     with counting("painting", loaded.recipe.grid.positions) as done:
         drawn = completion.complete(
-            loaded.network,
+            loaded.model,
             images.to(loaded.network.device),
             rows=given,
             each=each,

@@ -22,9 +22,9 @@ from isopix.cli.loading import images_for, learnt_before, network_of
 from isopix.cli.progress import counting
 from isopix.core.device import Precision
 from isopix.data.dataset import ImageSet, digest
-from isopix.model.backbone import Stream
 from isopix.model.pool import Pool
 from isopix.probe.base import ProbeMethod
+from isopix.probe.features import Stream
 from isopix.probe.knn import Knn
 from isopix.probe.linear import Lbfgs, Ridge
 from isopix.probe.results import TITLES, Evidence, Joined, Layers, LayerScore, Protocol, Reading

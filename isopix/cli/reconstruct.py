@@ -32,10 +32,10 @@ def reconstruct(
         The run folder.
     """
     folder, loaded = RunFolder.open(run), network_of(run, device)
-    reconstruction.require_masked(loaded.network)
+    reconstruction.require_masked(loaded.model)
     source, taken = split_to_draw(loaded, data, split, limit)
     images = first_images(source, taken, count).to(loaded.network.device)
-    found = reconstruction.reconstruct(loaded.network, images, generator=generator(seed, "hide"))
+    found = reconstruction.reconstruct(loaded.model, images, generator=generator(seed, "hide"))
     picture = pictures.reconstructions(found.cpu())
     numbers = {"kind": "reconstructions", "step": loaded.step, "seed": seed, "count": count}
     numbers |= {"data": data or loaded.recipe.data.source, "split": taken, "accuracy": found.accuracy}

@@ -56,7 +56,7 @@ def going_on(run: Path, again: str) -> Iterator[None]:
 
 def _verbs(recipe: Recipe, outcome: Outcome) -> list[str]:
     """What makes sense of a finished run."""
-    picture = "sample" if recipe.objective.paints else "reconstruct"
+    picture = "sample" if recipe.objective.can_sample else "reconstruct"
     offered = {
         "evaluate": outcome.judgeable,
         "probe": outcome.probeable,

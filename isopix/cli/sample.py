@@ -35,7 +35,7 @@ def sample(
     how = sampling.Sampling(temperature=temperature, top_k=top_k, top_p=top_p)
     with counting("painting", loaded.recipe.grid.positions) as done:
         drawn = sampling.sample(
-            loaded.network, count, sampling=how, generator=generator(seed, "sample"), progress=done
+            loaded.model, count, sampling=how, generator=generator(seed, "sample"), progress=done
         )
     numbers = {"kind": "samples", "step": loaded.step, "seed": seed, "count": count}
     numbers |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}

@@ -55,7 +55,7 @@ def verify(
     if not len(test):
         raise ValueError(f"data set '{images.name}' has no test images")
     with counting("test loss", len(test)) as done:
-        learner = Pretraining(loaded.network)
+        learner = Pretraining(loaded.model)
         nats = held_out(learner, test, seed=seed, precision=precision, progress=done)["loss_nats"]
     claim = matching(TEST_LOSSES, loaded.recipe, loaded.network.codec)
     settings = {"data": images.name, "images": len(test), "precision": precision, "seed": seed}
@@ -87,7 +87,7 @@ def _values(loaded: Loaded, nats: float, claim: Claim | None) -> Values:
         "palette": fingerprint,
         "palette_is_openais": fingerprint == OPENAI_FINGERPRINT,
         "loss_nats": nats,
-        "uniform_nats": math.log(loaded.network.codec.levels)
+        "uniform_nats": math.log(loaded.network.codec.vocab_size)
         if loaded.recipe.model.head.categorical
         else None,
         "published": published,

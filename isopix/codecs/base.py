@@ -14,14 +14,14 @@ class Codec(nn.Module, abc.ABC):
     """Q codes at each position, each in range(K), such that `encode(decode(codes)) == codes`."""
 
     grid: Grid  # of the images that the model reads
-    codes: int  # Q
-    levels: int  # K
-    ordered: bool = False  # whether codes are levels from dark to light, of which near ones look alike
-    cell: int  # side in pixels of one position: 1 for pixels, the patch for patches
+    num_codes: int  # Q
+    vocab_size: int  # K
+    ordinal: bool = False  # whether codes are levels from dark to light, of which near ones look alike
+    patch_size: int  # side in pixels of one position: 1 for pixels, the patch for patches
 
     @abc.abstractmethod
     def encode(self, images: Images) -> Codes:
-        """The codes of images of any size whose sides are multiples of `cell`, positions in raster order."""
+        """The codes of images of any size whose sides are multiples of `patch_size`, positions in raster order."""
 
     @abc.abstractmethod
     def decode(self, codes: Codes, grid: Grid | None = None) -> Images:
@@ -45,7 +45,7 @@ class CodecSpec(Part, noun="codec"):
 
     @property
     @abc.abstractmethod
-    def cell(self) -> int:
+    def patch_size(self) -> int:
         """Side in pixels of one position."""
 
     @property
@@ -62,7 +62,7 @@ class CodecSpec(Part, noun="codec"):
         """The codec that a checkpoint holds. Raises LookupError that names the tensor if it has none."""
 
     @abc.abstractmethod
-    def example(self, grid: Grid) -> Codec:
+    def placeholder(self, grid: Grid) -> Codec:
         """Some codec of this size."""
 
     def anchored(self: S) -> S:

@@ -27,15 +27,15 @@ class Palette(Codec):
     fixed: Int32[Tensor, "K 3"]
     table: Tensor | None  # the code of each of the 2^24 colours; built when it is worth it
     base: Tensor
-    codes = 1
-    cell = 1
+    num_codes = 1
+    patch_size = 1
 
     def __init__(self, colours: Float[Tensor, "K 3"], grid: Grid):
         """Colours in levels 0..255. Raises ValueError if one, as `decode` shows it, is nearer to another."""
         super().__init__()
         _check_values(colours)
         self.grid = grid
-        self.levels = len(colours)
+        self.vocab_size = len(colours)
         self.compared = 0
         self.register_buffer("fixed", (colours.double() * nearest_color.ONE).round().int())
         self.register_buffer("table", None, persistent=False)
@@ -52,7 +52,7 @@ class Palette(Codec):
     def encode(self, images: Images) -> Codes:
         """The nearest colours, by a table of all 2^24 once that has become worth building."""
         if self.table is None and images.device.type == "cpu":
-            self.compared += images[:, 0].numel() * self.levels
+            self.compared += images[:, 0].numel() * self.vocab_size
             if self.compared <= BREAK_EVEN:
                 pixels = rearrange(images, "b c h w -> (b h w) c")
                 return nearest_color.search(self.fixed, pixels).view(len(images), -1, 1)
@@ -78,7 +78,7 @@ class Palette(Codec):
 
     def _check_round_trip(self) -> None:
         found = nearest_color.search(self.fixed.cpu(), self.colours.round().to(torch.uint8).cpu())
-        wrong = (found != torch.arange(self.levels)).nonzero().flatten().tolist()
+        wrong = (found != torch.arange(self.vocab_size)).nonzero().flatten().tolist()
         if wrong:
             one, other = wrong[0], int(found[wrong[0]])
             raise ValueError(

@@ -38,7 +38,7 @@ class MeanColour(Fixed):
         _check(self.patch, self.bits, COLOUR_BITS)
 
     @property
-    def cell(self) -> int:
+    def patch_size(self) -> int:
         return self.patch
 
     def build(self, grid: Grid) -> "ColourThumbnail":
@@ -61,7 +61,7 @@ class DownsampledColour(Fixed):
             raise ValueError(f"patch {self.patch} cannot be cut into {self.side} x {self.side} equal parts")
 
     @property
-    def cell(self) -> int:
+    def patch_size(self) -> int:
         return self.patch
 
     def build(self, grid: Grid) -> "ColourThumbnail":
@@ -93,7 +93,7 @@ class GreyThumbnail(Fixed):
             )
 
     @property
-    def cell(self) -> int:
+    def patch_size(self) -> int:
         return self.patch
 
     def build(self, grid: Grid) -> "GreyPixels":
@@ -112,7 +112,7 @@ class WholePatch(Fixed):
         _check_side(self.patch)
 
     @property
-    def cell(self) -> int:
+    def patch_size(self) -> int:
         return self.patch
 
     def build(self, grid: Grid) -> Bytes:
@@ -124,11 +124,11 @@ class ColourThumbnail(Codec):
 
     def __init__(self, grid: Grid, *, patch: int, side: int, bits: int):
         super().__init__()
-        self.grid, self.cell, self.side, self.bits = grid, patch, side, bits
-        self.codes, self.levels = side * side, 2 ** (3 * bits)
+        self.grid, self.patch_size, self.side, self.bits = grid, patch, side, bits
+        self.num_codes, self.vocab_size = side * side, 2 ** (3 * bits)
 
     def encode(self, images: Images) -> Codes:
-        part = self.cell // self.side
+        part = self.patch_size // self.side
         sums = reduce(images.int(), "b c (h p) (w q) -> b c h w", "sum", p=part, q=part)
         red, green, blue = _level(sums.long() // part**2, self.bits).unbind(1)
         names = (red << 2 * self.bits) + (green << self.bits) + blue
@@ -139,31 +139,29 @@ class ColourThumbnail(Codec):
         shifts = (2 * self.bits, self.bits, 0)
         levels = torch.stack([codes >> shift & 2**self.bits - 1 for shift in shifts], 1)
         small = _placed(_middle(levels, self.bits), grid or self.grid)
-        part = self.cell // self.side
+        part = self.patch_size // self.side
         return repeat(small, "b c h w -> b c (h p) (w q)", p=part, q=part)
 
     def fingerprint(self) -> str:
         """SHA-256 of what the codes mean."""
-        told = (
-            f"mean colours of {self.side} x {self.side} parts of {self.cell} x {self.cell}, {self.bits} bits"
-        )
+        told = f"mean colours of {self.side} x {self.side} parts of {self.patch_size} x {self.patch_size}, {self.bits} bits"
         return hashlib.sha256(told.encode()).hexdigest()
 
 
 class GreyPixels(Codec):
     """The grey level of each pixel of an 8 x 8 thumbnail, in raster order."""
 
-    codes = THUMBNAIL**2
-    ordered = True
+    num_codes = THUMBNAIL**2
+    ordinal = True
 
     def __init__(self, grid: Grid, spec: GreyThumbnail):
         super().__init__()
-        self.grid, self.cell, self.levels = grid, spec.patch, 2**spec.bits
+        self.grid, self.patch_size, self.vocab_size = grid, spec.patch, 2**spec.bits
         self.bits, self.target = spec.bits, spec.target
 
     def encode(self, images: Images) -> Codes:
         """floor(grey / 64) for 2 bits."""
-        side = self.cell
+        side = self.patch_size
         cells = rearrange(images, "b c (h p) (w q) -> b c (h w) p q", p=side, q=side)
         red, green, blue = cells[..., self._taken(), :][..., self._taken()].long().unbind(1)
         greys = (299 * red + 587 * green + 114 * blue) // 1000
@@ -179,21 +177,21 @@ class GreyPixels(Codec):
 
     def _taken(self) -> slice:
         """Which rows of a patch, and which columns, the thumbnail has."""
-        edge = (self.cell - THUMBNAIL) // 2
+        edge = (self.patch_size - THUMBNAIL) // 2
         if self.target == "center_crop8":
             return slice(edge, edge + THUMBNAIL)
-        return slice(0, None, self.cell // THUMBNAIL)
+        return slice(0, None, self.patch_size // THUMBNAIL)
 
     def _nearest(self) -> Tensor:
         """For each row of a patch the thumbnail's that stands for it."""
-        taken = torch.arange(self.cell)[self._taken()]
+        taken = torch.arange(self.patch_size)[self._taken()]
         if self.target == "center_crop8":
-            return (torch.arange(self.cell) - taken[0]).clamp(0, THUMBNAIL - 1)
-        return torch.arange(self.cell) // (self.cell // THUMBNAIL)
+            return (torch.arange(self.patch_size) - taken[0]).clamp(0, THUMBNAIL - 1)
+        return torch.arange(self.patch_size) // (self.patch_size // THUMBNAIL)
 
     def fingerprint(self) -> str:
         """SHA-256 of what the codes mean."""
-        told = f"greys of {self.bits} bits, {self.target} of {self.cell} x {self.cell}"
+        told = f"greys of {self.bits} bits, {self.target} of {self.patch_size} x {self.patch_size}"
         return hashlib.sha256(told.encode()).hexdigest()
 
 

@@ -34,7 +34,7 @@ class PaletteColours(CodecSpec):
             )
 
     @property
-    def cell(self) -> int:
+    def patch_size(self) -> int:
         """Side in pixels of one position."""
         return 1
 
@@ -63,7 +63,7 @@ class PaletteColours(CodecSpec):
         """The palette that a checkpoint holds. Raises LookupError that names the tensor if it has none."""
         return self.build(grid, tensors["codec.fixed"] / nearest_color.ONE)
 
-    def example(self, grid: Grid) -> Palette:
+    def placeholder(self, grid: Grid) -> Palette:
         """Some palette of this size."""
         count = torch.arange(self.colours)
         return self.build(grid, torch.stack([count % 256, count // 256, torch.zeros_like(count)], 1).float())
@@ -85,7 +85,7 @@ class ByteChannels(Fixed):
     """The three channels as they are: nothing is chosen, fitted or kept."""
 
     @property
-    def cell(self) -> int:
+    def patch_size(self) -> int:
         return 1
 
     def build(self, grid: Grid) -> Bytes:

@@ -42,7 +42,7 @@ def measure(palette: Palette, images: Images | Iterable[Images] | Histogram) -> 
     """The fidelity of a palette to images, a stream of batches, or their histogram (not empty)."""
     histogram = images if isinstance(images, Histogram) else count(images)
     codes, errors = assign(palette, histogram)
-    counts = torch.zeros(palette.levels, dtype=torch.int64).scatter_add_(0, codes, histogram.counts)
+    counts = torch.zeros(palette.vocab_size, dtype=torch.int64).scatter_add_(0, codes, histogram.counts)
     rmse = math.sqrt(int((errors * histogram.counts).sum()) / (3 * histogram.pixels))
     return Fidelity(counts, rmse, 20 * math.log10(255 / rmse) if rmse else None)
 

@@ -24,6 +24,6 @@ class Fixed(CodecSpec):
         """The codec, whatever the checkpoint."""
         return self.build(grid)
 
-    def example(self, grid: Grid) -> Codec:
+    def placeholder(self, grid: Grid) -> Codec:
         """The codec."""
         return self.build(grid)

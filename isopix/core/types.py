@@ -13,11 +13,11 @@ Images = UInt8[Tensor, "B 3 H W"]
 Labels = Int[Tensor, " B"]
 Codes = Int[Tensor, "B N Q"]
 Tokens = Float[Tensor, "B N D"]
-Hidden = Bool[Tensor, "B N #Q"]  # True: the blocks may not see it; [B N 1] hides whole positions
-Graded = Bool[Tensor, "B N #Q"]  # True: it counts in the loss
+Mask = Bool[Tensor, "B N #Q"]  # True: the blocks may not see it; [B N 1] hides whole positions
+LossMask = Bool[Tensor, "B N #Q"]  # True: it counts in the loss
 Logits = Float[Tensor, "B N Q K"]
-Places = Int[Tensor, "B M"]  # numbers of positions in raster order, of each image its own
-Asked = Float[Tensor, "B M D"]  # tokens of such places
+PositionIndices = Int[Tensor, "B M"]  # numbers of positions in raster order, of each image its own
+SelectedTokens = Float[Tensor, "B M D"]  # tokens of such places
 Scalar = Float[Tensor, ""]
 
 

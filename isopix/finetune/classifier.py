@@ -11,16 +11,17 @@ from torch.nn import functional as F
 
 from isopix.core.config import config
 from isopix.core.random import generator as seeded
-from isopix.core.types import Hidden, Images, Labels, Scalar
-from isopix.model.backbone import States
+from isopix.core.types import Images, Labels, Mask, Scalar
+from isopix.model.backbone import HiddenState
+from isopix.model.conv_layers import Bottleneck
 from isopix.model.heads import ClassHead, ClassLogits
-from isopix.model.init import initialise
+from isopix.model.init import initialize
 from isopix.model.pool import POOLS, Pool
 from isopix.model.pos_embed_resize import Interpolation
-from isopix.objectives.base import Loss, Problem, pose
+from isopix.model.stems.base import Inputs
+from isopix.objectives.base import Augment, Loss, ObjectiveSpec, PretrainModel, TrainingBatch, stem_inputs
 from isopix.objectives.masked import Masked
-from isopix.objectives.masks import scattered
-from isopix.objectives.network import Network
+from isopix.objectives.masks import exact_ratio_mask
 
 
 @config
@@ -90,7 +91,7 @@ class Lesson(NamedTuple):
     `kept` is what dropout multiplies each feature by, `share` each image's part of L_CLF.
     """
 
-    problem: Problem
+    problem: TrainingBatch
     labels: Labels
     kept: Float[Tensor, "B D"]
     share: Float[Tensor, " B"]
@@ -99,11 +100,11 @@ class Lesson(NamedTuple):
         problem, *rest = self
         return Lesson(problem.to(device), *(item.to(device, non_blocking=True) for item in rest))
 
-    def pieces(self, count: int) -> Iterator["Lesson"]:
+    def chunks(self, count: int) -> Iterator["Lesson"]:
         """The lesson in `count` runs of images, as even as can be."""
         problem, *rest = self
         split = (item.tensor_split(count) for item in rest)
-        return (Lesson(*items) for items in zip(problem.pieces(count), *split, strict=True))
+        return (Lesson(*items) for items in zip(problem.chunks(count), *split, strict=True))
 
 
 class Classifier(nn.Module):
@@ -111,43 +112,56 @@ class Classifier(nn.Module):
     block, if it has one, starts as `seed` says.
     """
 
-    def __init__(self, network: Network, width: int, classes: int, settings: Classify, *, seed: int = 0):
+    def __init__(self, model: PretrainModel, width: int, classes: int, settings: Classify, *, seed: int = 0):
         super().__init__()
-        self.network, self.settings = _hiding(network, settings.hide), settings
+        network = model.network
+        self.network, self.settings = network, settings
+        self.objective = _hiding(model.objective, settings.hide, network.backbone.grid.positions)
         depth = network.backbone.depth
         self.layer = settings.place(depth)
         self.head = ClassHead(width, classes, residual_block=settings.residual_block).to(network.device)
         if self.head.block is not None:
-            initialise(self.head.block, width=width, depth=depth, generator=seeded(seed, "classifier"))
+            initialize(
+                self.head.block,
+                {"": Bottleneck.INIT},
+                width=width,
+                depth=depth,
+                generator=seeded(seed, "classifier"),
+            )
         self._freeze()
 
-    def prepare(self, images: Images, labels: Labels, generator: torch.Generator) -> Lesson:
+    def prepare(
+        self,
+        images: Images,
+        labels: Labels,
+        generator: torch.Generator,
+        augment: Augment = lambda images: images,
+    ) -> Lesson:
         """The network's own problem, or one with nothing hidden; the classes, and what dropout leaves."""
         problem = self._problem(images, generator)
         kept = torch.ones(len(images), self.head.weight.shape[1])
         if self.settings.dropout:
             left = 1 - self.settings.dropout
             kept = (torch.rand(kept.shape, generator=generator) < left).float() / left
+        problem = stem_inputs(problem, images, self.network, augment)
         return Lesson(problem, labels, kept, torch.full((len(images),), 1 / len(images)))
 
-    def _problem(self, images: Images, generator: torch.Generator) -> Problem:
+    def _problem(self, images: Images, generator: torch.Generator) -> TrainingBatch:
         if self.settings.hide != 0:
-            return self.network.prepare(images, generator)
-        codec = self.network.codec
-        unasked = torch.zeros(len(images), codec.grid.positions, codec.codes, dtype=torch.long)
-        nothing = torch.zeros(*unasked.shape[:2], 1, dtype=torch.bool)
-        return pose(images, None, unasked.to(images.device), nothing.to(images.device))
+            return self.objective.make_batch(images, self.network.codec, generator)
+        codes = self.network.codec.encode(images)
+        return TrainingBatch.of(images, None, codes, torch.zeros_like(codes[..., :1], dtype=torch.bool))
 
     def forward(self, lesson: Lesson) -> Loss:
         """The joint loss."""
         problem, settings = lesson.problem, self.settings
         if not settings.classifies:
-            return self.network(problem)
+            return self.objective.loss(self.network, problem)
         if not settings.generates:
-            [at] = self.network.backbone.some([self.layer], problem.images, problem.hidden)
+            [at] = self.network.backbone.forward_intermediates([self.layer], problem.inputs, problem.mask)
             return self._trained(at, lesson)
         at, last = self._states(problem)
-        generative = self.network.objective.loss(last, problem, self.network.head)
+        generative = self.objective.decoded_loss(self.network.head, last, problem)
         return float(settings.generative_weight) * generative + self._trained(at, lesson)
 
     def grade(self, lesson: Lesson, images: Images) -> dict[str, Scalar]:
@@ -155,30 +169,30 @@ class Classifier(nn.Module):
         answered; `images` are those of the lesson as they are, which is what is judged without masks.
         """
         problem = lesson.problem
-        unmasked = problem.hidden is not None and not self.settings.masked
+        unmasked = problem.mask is not None and not self.settings.masked
         if not self.settings.generates:
-            seen = (images, None) if unmasked else (problem.images, problem.hidden)
+            seen = (self.network.inputs_of(images), None) if unmasked else (problem.inputs, problem.mask)
             return self._judged(self.answer(*seen), lesson)
         at, last = self._states(problem)
-        codes = self.network.objective.nats(last, problem, self.network.head)
-        logits = self.answer(images) if unmasked else self.head_of(at)
+        codes = self.objective.decoded_eval_loss(self.network.head, last, problem)
+        logits = self.answer(self.network.inputs_of(images)) if unmasked else self.head_of(at)
         return {"loss_nats": codes, **self._judged(logits, lesson)}
 
-    def answer(self, images: Images, hidden: Hidden | None = None) -> ClassLogits:
+    def answer(self, inputs: Inputs, mask: Mask | None = None) -> ClassLogits:
         """Logits [B C] of the classes."""
-        [at] = self.network.backbone.some([self.layer], images, hidden)
+        [at] = self.network.backbone.forward_intermediates([self.layer], inputs, mask)
         return self.head_of(at)
 
-    def head_of(self, tokens: States, kept: Float[Tensor, "B D"] | None = None) -> ClassLogits:
+    def head_of(self, tokens: HiddenState, kept: Float[Tensor, "B D"] | None = None) -> ClassLogits:
         """The class logits that pooled tokens give."""
-        pooled = POOLS[self.settings.pool](tokens, self.network.backbone.leading)
+        pooled = POOLS[self.settings.pool](tokens, self.network.backbone.num_prefix_tokens)
         return self.head(pooled, kept)
 
     def _judged(self, logits: ClassLogits, lesson: Lesson) -> dict[str, Scalar]:
         right = (logits.argmax(1) == lesson.labels).float().mean()
         return {"class_nats": self._class_loss(logits, lesson), "accuracy": right}
 
-    def _trained(self, at: States, lesson: Lesson) -> Loss:
+    def _trained(self, at: HiddenState, lesson: Lesson) -> Loss:
         """L_CLF as training has it: of the features that are kept, against soft labels."""
         return self._class_loss(self.head_of(at, lesson.kept), lesson, self.settings.smoothing)
 
@@ -186,18 +200,19 @@ class Classifier(nn.Module):
         losses = F.cross_entropy(logits, lesson.labels, reduction="none", label_smoothing=smoothing)
         return (losses * lesson.share).sum()
 
-    def _states(self, problem: Problem) -> list[States]:
+    def _states(self, problem: TrainingBatch) -> list[HiddenState]:
         """n of the layer that is classified, and what the head of codes reads."""
         backbone = self.network.backbone
-        at, last = backbone.some([self.layer, backbone.depth], problem.images, problem.hidden)
-        return [at, backbone.read(last, problem.hidden)]
+        layers = [self.layer, backbone.depth]
+        at, last = backbone.forward_intermediates(layers, problem.inputs, problem.mask)
+        return [at, backbone.decoder_input(last, problem.mask)]
 
     def _freeze(self) -> None:
         """What has no part in the loss is not trained, and needs no memory of the optimizer."""
         idle: set[nn.Parameter] = set()
         backbone = self.network.backbone
         if not self.settings.generates:
-            idle = set(self.network.parameters()) - set(backbone.upto(self.layer).parameters())
+            idle = set(self.network.parameters()) - set(backbone.truncated(self.layer).parameters())
         if self.settings.hide == 0:
             idle |= set(backbone.masking.parameters())
         if not self.settings.classifies:
@@ -206,18 +221,14 @@ class Classifier(nn.Module):
             parameter.requires_grad_(False)
 
 
-def _hiding(network: Network, share: float | None) -> Network:
-    """The network itself, posed problems in which so large a share of single positions is hidden. Raises
-    ValueError for one that hides nothing, and for a grid too small.
+def _hiding(objective: ObjectiveSpec, share: float | None, positions: int) -> ObjectiveSpec:
+    """The objective itself, or one that hides so large a share of single positions. Raises ValueError for one
+    that hides nothing, and for a grid too small.
     """
     if share is None:
-        return network
-    objective = network.objective
+        return objective
     if not isinstance(objective, Masked):
         raise ValueError(
             f"classify.hide {share} does not go with objective {objective.kind}, which hides nothing"
         )
-    if share == 0:
-        return network
-    mask = scattered(share, network.backbone.grid.positions)
-    return Network(network.codec, network.backbone, network.head, replace(objective, mask=mask))
+    return replace(objective, mask=exact_ratio_mask(share, positions)) if share else objective

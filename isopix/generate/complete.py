@@ -6,11 +6,11 @@ import torch
 
 from isopix.core.types import Images
 from isopix.generate.sample import Painted, Sampling, paint
-from isopix.objectives.network import Network
+from isopix.objectives.base import PretrainModel
 
 
 def complete(
-    network: Network,
+    model: PretrainModel,
     images: Images,
     *,
     rows: int,
@@ -23,13 +23,13 @@ def complete(
 
     The paper gives half the rows. Raises ValueError if `rows` leaves nothing given or nothing to paint.
     """
-    grid = network.codec.grid
+    grid = model.network.codec.grid
     if not 0 < rows < grid.rows:
         raise ValueError(
             f"rows {rows} is not possible for an image of {grid.rows} rows; allowed: 1 to {grid.rows - 1}"
         )
     return paint(
-        network,
+        model,
         images,
         start=rows * grid.cols,
         each=each,

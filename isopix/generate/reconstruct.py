@@ -10,8 +10,8 @@ from einops import repeat
 from jaxtyping import Bool
 from torch import Tensor
 
-from isopix.core.types import Hidden, Images
-from isopix.objectives.network import Network
+from isopix.core.types import Images, Mask
+from isopix.objectives.base import PretrainModel
 
 Pixels = Bool[Tensor, "B H W"]
 
@@ -25,7 +25,7 @@ class Reconstruction(NamedTuple):
     """
 
     original: Images
-    hidden: Hidden
+    hidden: Mask
     target: Images
     answer: Images
     accuracy: float
@@ -42,35 +42,36 @@ class Reconstruction(NamedTuple):
 
 
 @torch.inference_mode()
-def reconstruct(network: Network, images: Images, *, generator: torch.Generator) -> Reconstruction:
+def reconstruct(model: PretrainModel, images: Images, *, generator: torch.Generator) -> Reconstruction:
     """The likeliest code at every hidden position, all in one pass (iGPT section 2.1: BERT).
 
     Raises ValueError for an autoregressive network, which hides nothing.
     """
-    require_masked(network)
-    problem = network.prepare(images, generator)
-    hidden, codec = problem.graded, network.codec  # all of it, also what training leaves in sight or swaps
-    named = network.likeliest(images, hidden)
-    answer = torch.where(hidden, named, problem.answers)
-    right = (named == problem.answers)[hidden.expand_as(named)].float().mean()
-    original: Images = network.backbone.stem.seen(images)
+    require_masked(model)
+    network, codec = model.network, model.network.codec
+    batch = model.objective.make_batch(images, codec, generator)
+    hidden = batch.loss_mask  # all of it, also what training leaves in sight or swaps
+    named = network.predict(network.inputs_of(images), hidden)
+    answer = torch.where(hidden, named, batch.targets)
+    right = (named == batch.targets)[hidden.expand_as(named)].float().mean()
+    original = network.visible_pixels(images)
     unseen = _pixels(hidden, images)[:, None]
     target, answered = (
-        torch.where(unseen, codec.decode(codes), original) for codes in (problem.answers, answer)
+        torch.where(unseen, codec.decode(codes), original) for codes in (batch.targets, answer)
     )
     return Reconstruction(original, hidden, target, answered, float(right))
 
 
-def require_masked(network: Network) -> None:
+def require_masked(model: PretrainModel) -> None:
     """Raises ValueError for an autoregressive network, and says what it can do instead."""
-    if network.objective.paints:
+    if not model.objective.masks_input:
         raise ValueError(
             "this model was trained with the autoregressive objective, and hides nothing to reconstruct; "
             "it can draw images (isopix sample) and complete them from their first rows (isopix complete)"
         )
 
 
-def _pixels(hidden: Hidden, images: Images) -> Pixels:
+def _pixels(hidden: Mask, images: Images) -> Pixels:
     """The pixels of positions of which anything is hidden."""
     height, width = images.shape[2:]
     cell = isqrt(height * width // hidden.shape[1])

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from isopix.core.config import config
 from isopix.core.types import Codes, Grid, Images
-from isopix.objectives.network import Network
+from isopix.objectives.base import PretrainModel
 
 NextLogits = Float[Tensor, "B Q K"]
 NextCodes = Codes  # [B 1 Q]
@@ -72,7 +72,7 @@ class Stroke(NamedTuple):
 
 @torch.inference_mode()
 def strokes(
-    network: Network,
+    model: PretrainModel,
     canvas: Images,
     *,
     start: int,
@@ -85,26 +85,26 @@ def strokes(
     What stands before `start`, in the colours of the codec, is read in one pass and kept for all of the
     `each` paintings, which stand next to one another. Raises ValueError if the network cannot paint.
     """
-    require_causal(network)
-    backbone = network.backbone
-    canvas = network.codec.decode(network.codec.encode(canvas))
-    caches = backbone.caches()
-    tokens = backbone.step(backbone.enter(canvas)[:, : start + 1], caches)[:, -1:]
+    require_causal(model)
+    network, backbone = model.network, model.network.backbone
+    caches = backbone.new_caches()
+    given = network.inputs_of_codes(network.codec.encode(canvas))
+    tokens = backbone.decode_step(backbone.embed(given)[:, : start + 1], caches)[:, -1:]
     tokens = tokens.repeat_interleave(each, 0)
     if each > 1:
         for cache in caches:
-            cache.repeat(each)
+            cache.repeat_batch(each)
     for position in range(start, backbone.grid.positions):
         logits = network.head.logits(tokens)[:, 0]
         codes = sampling.draw(logits, generator)
         yield Stroke(position, codes, logits)
         if position + 1 < backbone.grid.positions:
-            cells = network.codec.decode(codes, Grid(1, 1))
-            tokens = backbone.step(backbone.follow(cells, position + 1), caches)
+            inputs = network.inputs_of_codes(codes, Grid(1, 1))
+            tokens = backbone.decode_step(backbone.embed_next(inputs, position + 1), caches)
 
 
 def paint(
-    network: Network,
+    model: PretrainModel,
     canvas: Images,
     *,
     start: int = 0,
@@ -117,15 +117,16 @@ def paint(
 
     `progress` is told every position as it is painted. Raises ValueError if the network cannot paint.
     """
-    codes = network.codec.encode(canvas).repeat_interleave(each, 0)
-    for stroke in strokes(network, canvas, start=start, each=each, sampling=sampling, generator=generator):
+    codec = model.network.codec
+    codes = codec.encode(canvas).repeat_interleave(each, 0)
+    for stroke in strokes(model, canvas, start=start, each=each, sampling=sampling, generator=generator):
         codes[:, stroke.position] = stroke.codes[:, 0]
         progress(stroke.position)
-    return network.codec.decode(codes)
+    return codec.decode(codes)
 
 
 def sample(
-    network: Network,
+    model: PretrainModel,
     count: int,
     *,
     sampling: Sampling,
@@ -133,15 +134,16 @@ def sample(
     progress: Callable[[int], None] = lambda position: None,
 ) -> Painted:
     """`count` images from nothing. Raises ValueError if the network cannot paint."""
-    grid, cell = network.codec.grid, network.codec.cell
+    network = model.network
+    grid, cell = network.codec.grid, network.codec.patch_size
     shape = (count, 3, grid.rows * cell, grid.cols * cell)
     blank = torch.zeros(shape, dtype=torch.uint8, device=network.device)
-    return paint(network, blank, sampling=sampling, generator=generator, progress=progress)
+    return paint(model, blank, sampling=sampling, generator=generator, progress=progress)
 
 
-def require_causal(network: Network) -> None:
+def require_causal(model: PretrainModel) -> None:
     """Raises ValueError for a network that sees all sides, and says what it can do instead."""
-    if not network.objective.paints:
+    if not model.objective.can_sample:
         raise ValueError(
             "this model was trained with the masked objective and cannot paint pixel by pixel; "
             "it can fill in hidden pixels (isopix reconstruct) and be probed (isopix probe)"

@@ -1,6 +1,7 @@
 """Features: what a probe reads of an image: a vector for each layer of a network, or the pixels."""
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Literal
 
 import torch
 from einops import rearrange
@@ -9,24 +10,28 @@ from torch import Tensor
 
 from isopix.core.device import Precision, autocast
 from isopix.core.random import generator
-from isopix.core.types import Hidden, Images
-from isopix.model.backbone import Backbone, Stream
+from isopix.core.types import Images, Mask
+from isopix.model.backbone import Backbone, FeatureKind
+from isopix.model.network import Network
 from isopix.model.pool import POOLS, Pool
-from isopix.objectives.network import Network
+from isopix.objectives.base import PretrainModel
 
 DEVICE_BATCH = 128  # images a pass
 CPU_POSITIONS = 8192  # a pass of few positions stays in a CPU's caches, which is nearly twice as fast
 MASKED = 64  # images whose masks are drawn at once; what is drawn depends on it, so it is no setting
+
+Stream = Literal["n", "h"]
+KINDS: dict[Stream, FeatureKind] = {"n": "normed", "h": "residual"}
 
 Features = Float[Tensor, "F B D"]
 Progress = Callable[[int], None]
 
 
 def blocks(
-    backbone: Backbone,
+    network: Network,
     images: Images,
     *,
-    hidden: Hidden | None = None,
+    hidden: Mask | None = None,
     stream: Stream = "n",
     pool: Pool = "mean",
     batch: int | None = None,
@@ -39,14 +44,14 @@ def blocks(
     """
     if not len(images):
         raise ValueError("there are no images to read features of")
-    device = next(backbone.parameters()).device
+    device, backbone = network.device, network.backbone
     batch = batch or images_a_pass(backbone)
     for start in range(0, len(images), batch):
         part = images[start : start + batch].to(device)
         veil = None if hidden is None else hidden[start : start + batch].to(device)
         with torch.no_grad(), autocast(device, precision):
-            layers = backbone.features(part, veil, stream=stream)
-            pooled = torch.stack([POOLS[pool](tokens, backbone.leading) for tokens in layers])
+            layers = network.features(part, veil, kind=KINDS[stream])
+            pooled = torch.stack([POOLS[pool](tokens, backbone.num_prefix_tokens) for tokens in layers])
         yield pooled.cpu()
 
 
@@ -70,7 +75,7 @@ def gather(parts: Iterable[Features], images: int, progress: Progress | None = N
 
 
 def extract(
-    backbone: Backbone,
+    network: Network,
     images: Images,
     *,
     stream: Stream = "n",
@@ -80,18 +85,18 @@ def extract(
     progress: Progress | None = None,
 ) -> Features:
     """The `blocks` of all images in one piece. Raises what they raise."""
-    parts = blocks(backbone, images, stream=stream, pool=pool, batch=batch, precision=precision)
+    parts = blocks(network, images, stream=stream, pool=pool, batch=batch, precision=precision)
     return gather(parts, len(images), progress)
 
 
-def draw_masks(network: Network, images: Images, *, seed: int, purpose: str) -> Hidden:
+def draw_masks(model: PretrainModel, images: Images, *, seed: int, purpose: str) -> Mask:
     """An independent mask for each image, as the objective hides in training: a function of (seed, purpose,
     the image's place). Raises ValueError for an objective that hides nothing.
     """
     masks = []
     for place, start in enumerate(range(0, len(images), MASKED)):
-        part = images[start : start + MASKED].to(network.device)
-        hidden = network.prepare(part, generator(seed, purpose, place)).hidden
+        part = images[start : start + MASKED].to(model.network.device)
+        hidden = model.make_batch(part, generator(seed, purpose, place)).mask
         if hidden is None:
             raise ValueError("this network's objective hides nothing; probe it without masks")
         masks.append(hidden.cpu())

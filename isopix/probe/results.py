@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from isopix.core.config import config, to_dict
-from isopix.model.backbone import Stream
 from isopix.model.pool import Pool
 from isopix.probe import knn, sgd  # noqa: F401  registered
 from isopix.probe.base import ProbeMethod
+from isopix.probe.features import Stream
 from isopix.probe.linear import Lbfgs
 
 # Half decades. Standardised features make one grid serve every network, and a penalty on the mean loss every

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from isopix.codecs.pixel import PaletteColours
 from isopix.data.dataset import Data
-from isopix.model.blocks import Transformer
+from isopix.model.blocks import TransformerSpec
 from isopix.model.spec import ModelSpec
 from isopix.objectives.masked import Masked
 from isopix.recipes.recipe import Recipe
@@ -23,7 +23,7 @@ def tiny() -> Recipe:
         model=ModelSpec(
             depth=4,
             width=128,
-            block=Transformer(heads=2),
+            block=TransformerSpec(heads=2),
         ),
         data=Data(source="cifar10"),
         train=TrainConfig(
@@ -53,7 +53,7 @@ def digits() -> Recipe:
             codec=PaletteColours(colours=17),
             depth=4,
             width=64,
-            block=Transformer(heads=2),
+            block=TransformerSpec(heads=2),
         ),
         data=Data(source="digits", rows=8, cols=8),
         train=TrainConfig(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from isopix.objectives.masks import Blocks, scattered
+from isopix.objectives.masks import BlockMask, exact_ratio_mask
 
 Values = Mapping[str, Any]  # of a recipe, by path
 
@@ -13,12 +13,12 @@ ANYWHERE = "single ones, anywhere"
 def in_blocks(values: Values) -> dict[str, str]:
     """How many positions a mask of blocks hides, and where; nothing of other masks, or of impossible ones."""
     total, wanted = _positions(values), values.get("objective.mask.exact_count")
-    if values.get("objective.mask.kind") != "blocks" or not total:
+    if values.get("objective.mask.kind") != "block" or not total:
         return {}
     try:
         side = int(values["objective.mask.side"])
-        mask = Blocks(ratio=float(values["objective.mask.ratio"]), side=side, exact_count=wanted)
-        share = mask.touched(total, 1)
+        mask = BlockMask(ratio=float(values["objective.mask.ratio"]), side=side, exact_count=wanted)
+        share = mask.expected_fraction(total, 1)
     except (LookupError, ValueError, TypeError, ZeroDivisionError):
         return {}
     square = f"in squares of {side} × {side}"
@@ -29,7 +29,7 @@ def single(share: float, values: Values) -> str:
     """What hides such a share of single positions: `6 of 64 positions (9.4 %) are hidden, ...`."""
     total = _positions(values)
     try:
-        told = _of(scattered(share, total or 0).touched(total or 0, 1), total or 0)
+        told = _of(exact_ratio_mask(share, total or 0).expected_fraction(total or 0, 1), total or 0)
     except ValueError:
         told = f"{share:.1%} of all positions are hidden"
     return f"{told}, {ANYWHERE}"

@@ -13,7 +13,6 @@ from PIL import Image
 from torch import Tensor
 
 from isopix.codecs.nearest_color import ONE
-from isopix.model.init import FIXED
 from isopix.plots.analyses import DRAW
 from isopix.report.captions import caption
 from isopix.storage import checkpoint, log
@@ -31,6 +30,7 @@ PAPER: Values = {
     "method": {"kind": "lbfgs"},
     "masks": 0,
 }
+FIXED = r"stem\.features\.normals$"  # drawn once and saved, but not learned
 EVERY = ("all", "best5")  # layers: all of them were there to choose from
 VERDICT = {"data", "images", "masks", "accuracy", "low", "high", "class_nats", "top5", "ensemble"}
 SCORE = {"layer", "test", "low", "high", "validation"}

@@ -12,21 +12,21 @@ SAYINGS: dict[str, dict[str | bool | None, str]] = {
     },
     "share_blocks": {True: "All blocks are one and the same, run {depth} times over"},
     "block.norm": {
-        "root_mean_square": "norms that subtract no mean and have no bias",
-        "layer": "standard layer norms",
+        "rms_norm": "norms that subtract no mean and have no bias",
+        "layer_norm": "standard layer norms",
     },
     "stem": {
-        "codes": "a learned vector for {content}",
-        "fourier": "{stem.frequencies:,} random Fourier frequencies (σ {stem.sigma:g}) of each of its"
+        "token_embedding": "a learned vector for {content}",
+        "fourier_pixel_embedding": "{stem.frequencies:,} random Fourier frequencies (σ {stem.sigma:g}) of each of its"
         " channels, through a learned matrix,",
-        "continuous": "its three channels as numbers, through a learned matrix,",
-        "patches": "its pixels, through a learned matrix,",
-        "convolved_patches": "its pixels, through convolutions of its own,",
+        "linear_pixel_embedding": "its three channels as numbers, through a learned matrix,",
+        "patch_embed": "its pixels, through a learned matrix,",
+        "conv_patch_embed": "its pixels, through convolutions of its own,",
         "resnet": "its pixels, through a residual network of its own,",
     },
     "positions": {
         "learned": "a learned vector for its place",
-        "factorised": "learned vectors for its row and its column",
+        "factorized": "learned vectors for its row and its column",
         "none": "nothing for its place",
     },
     "class_token": {True: "With the positions goes one learned vector more, the class token"},
@@ -53,14 +53,14 @@ SAYINGS: dict[str, dict[str | bool | None, str]] = {
         "masked": "The network learns to name hidden {code}s from {left} (masked, as BERT){soft}",
     },
     "objective.mask": {
-        "independent": "{objective.mask.ratio:.0%} of all positions are hidden, each by its own chance",
-        "subpixel": "{objective.mask.ratio:.0%} of all {code}s are hidden, each by its own chance",
-        "blocks": "{hidden}, {where}",
+        "bernoulli": "{objective.mask.ratio:.0%} of all positions are hidden, each by its own chance",
+        "per_channel": "{objective.mask.ratio:.0%} of all {code}s are hidden, each by its own chance",
+        "block": "{hidden}, {where}",
     },
-    "objective.static": {True: "Of an image as it is shown the same is hidden every time"},
+    "objective.deterministic_mask": {True: "Of an image as it is shown the same is hidden every time"},
     "objective.corruption": {
         "mask_token": "In the place of what is hidden stands a learned vector; of what is drawn for it"
-        " {objective.swapped:.0%} shows another position, and {objective.kept:.0%} itself",
+        " {objective.random_rate:.0%} shows another position, and {objective.keep_rate:.0%} itself",
         "drop": "What is hidden is left out",
     },
     "data.patch_augment": {

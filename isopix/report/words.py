@@ -23,7 +23,7 @@ NETWORK = (
 CODED = ("<codec>.", "The colours are <codec.source>.")
 OBJECTIVE = ("<objective>.",)
 MASK = ("<objective.mask>.",)
-MASKING = ("<objective.static>.", "<objective.corruption>.")
+MASKING = ("<objective.deterministic_mask>.", "<objective.corruption>.")
 HEAD = ("<head>.",)
 TRAINING = (
     "The images are <data.source>, <data.augment>.",
@@ -36,7 +36,7 @@ TRAINING = (
 SELDOM = (
     "share_blocks",
     "class_token",
-    "objective.static",
+    "objective.deterministic_mask",
     "objective.corruption",
     "head",
     "data.patch_augment",
@@ -50,7 +50,7 @@ def sentences(
     `origin` the `run` and the `step` that the weights are from, if they are of another run.
     """
     tuning = finetuning.told(recipe, code(recipe))
-    reads_codes = flatten(recipe).get("stem.kind") == "codes"
+    reads_codes = flatten(recipe).get("stem.kind") == "token_embedding"
     words = [
         *_said(NETWORK, recipe),
         *(_said(CODED, recipe) if reads_codes or not tuning.alone else []),
@@ -192,7 +192,7 @@ def _besides(recipe: Values, values: Values) -> dict[str, object]:
     """What sayings speak of and no value of the recipe is."""
     code, content = _codes(recipe)
     left = "what is left before each" if values.get("objective.causal") is True else "all that is left"
-    smoothing = values.get("objective.smoothing")
+    smoothing = values.get("objective.label_smoothing")
     soft = f"; in training {100 * smoothing:g}% of each label is shared among all levels" if smoothing else ""
     flip = values.get("data.augment.flip")
     mirrored = f", and mirrored with chance {flip:g}" if flip else ""

@@ -6,7 +6,7 @@ import torch
 
 from isopix.core.device import Precision
 from isopix.data.dataset import ImageSet, Split
-from isopix.objectives.network import Network
+from isopix.model.network import Network
 from isopix.probe.features import extract
 from isopix.probe.probe import Split as Features
 from isopix.probe.probe import Splits
@@ -68,7 +68,7 @@ def forget_after(run: RunFolder, step: int) -> None:
 def _splits(network: Network, data: ImageSet, precision: Precision) -> Splits:
     def read(part: Split) -> Features:
         assert part.labels is not None, "require has seen to it"
-        return Features(extract(network.backbone, part.images, precision=precision), part.labels)
+        return Features(extract(network, part.images, precision=precision), part.labels)
 
     half = min(JUDGED_ON, len(data.validation) // 2)
     judged = data.validation.take(torch.arange(half, 2 * half))

@@ -9,11 +9,12 @@ import torch
 
 from isopix.core.command_line import command
 from isopix.core.device import Precision, autocast
-from isopix.core.types import Hidden, Images
+from isopix.core.types import Images, Mask
 from isopix.data.dataset import ImageSet
 from isopix.finetune.classifier import Classifier
 from isopix.finetune.metrics import Verdict, judge
 from isopix.model.heads import ClassLogits
+from isopix.objectives.base import PretrainModel
 from isopix.probe.features import draw_masks, images_a_pass
 from isopix.runs.load import Loaded, best_or_newest, find, recipe_of, revive
 
@@ -44,7 +45,8 @@ def load_tuned(run: Path, *, device: torch.device) -> Tuned:
     state = found.records["state"]
     classes = tuple(map(str, state["classes"]))
     network = revive(found).to(device)
-    classifier = Classifier(network, recipe.model.width, len(classes), recipe.finetune)
+    model = PretrainModel(network, recipe.objective)
+    classifier = Classifier(model, recipe.model.width, len(classes), recipe.finetune)
     classifier.head.load_state_dict(found.tensors["classifier"])
     loaded = Loaded(recipe, network, state["step"], passed_over, found.records)
     return Tuned(loaded, classifier.eval(), classes)
@@ -77,13 +79,14 @@ def evaluate(
     return judge(torch.stack(readings), test.labels, seed=seed)
 
 
-def _veils(tuned: Tuned, images: Images, masks: int, seed: int) -> Iterator[Hidden | None]:
+def _veils(tuned: Tuned, images: Images, masks: int, seed: int) -> Iterator[Mask | None]:
     """What is hidden at each reading; mask k is a function of the seed and k, however many there are."""
     if not masks:
         yield None
     for number in range(masks):
-        network = tuned.classifier.network
-        yield draw_masks(network, images, seed=seed, purpose=f"evaluate.mask.{number}")
+        classifier = tuned.classifier
+        model = PretrainModel(classifier.network, classifier.objective)
+        yield draw_masks(model, images, seed=seed, purpose=f"evaluate.mask.{number}")
 
 
 def _told(progress: Progress, before: int, done: int) -> None:
@@ -93,14 +96,14 @@ def _told(progress: Progress, before: int, done: int) -> None:
 def usual_masks(tuned: Tuned) -> int:
     """1 where the run is judged under masks, as its recipe says; else 0."""
     settings = tuned.classifier.settings
-    hides = not tuned.classifier.network.objective.paints and settings.hide != 0
+    hides = tuned.classifier.objective.masks_input and settings.hide != 0
     return int(hides and settings.masked)
 
 
 def answers(
     classifier: Classifier,
     images: Images,
-    hidden: Hidden | None,
+    hidden: Mask | None,
     *,
     precision: Precision,
     progress: Progress = lambda done: None,
@@ -112,7 +115,8 @@ def answers(
         part = slice(start, start + size)
         veil = None if hidden is None else hidden[part].to(device)
         with torch.no_grad(), autocast(device, precision):
-            found.append(classifier.answer(images[part].to(device), veil).float().cpu())
+            inputs = classifier.network.inputs_of(images[part].to(device))
+            found.append(classifier.answer(inputs, veil).float().cpu())
         progress(min(start + size, len(images)))
     return torch.cat(found)
 
@@ -135,5 +139,5 @@ def refuse_masks(tuned: Tuned, masks: int) -> None:
     """Raises ValueError for a number of masks that the network cannot be read under."""
     if masks < 0:
         raise ValueError(f"masks is {masks}; allowed: 0 or more")
-    if masks and tuned.classifier.network.objective.paints:
+    if masks and not tuned.classifier.objective.masks_input:
         raise ValueError(f"masks is {masks}, but an autoregressive model hides nothing; allowed: 0")

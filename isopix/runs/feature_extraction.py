@@ -11,12 +11,12 @@ import torch
 
 from isopix.core.config import to_dict
 from isopix.core.device import Precision
-from isopix.core.types import Hidden, Images, Labels
+from isopix.core.types import Images, Labels, Mask
 from isopix.data.dataset import ImageSet, default_cache, digest
 from isopix.data.sources.base import digest_of
 from isopix.interop.huggingface.convert import unshifted
-from isopix.model.backbone import Backbone
-from isopix.objectives.network import Network
+from isopix.model.network import Network
+from isopix.objectives.base import PretrainModel
 from isopix.probe.feature_cache import stored
 from isopix.probe.feature_splits import Split, Splits
 from isopix.probe.features import Features, blocks, draw_masks, gather, raw_pixels
@@ -90,9 +90,9 @@ class States:
         return self.protocol.masks
 
     def read(self, part: Part) -> Iterator[Features]:
-        backbone, how = self._backbone(), self.protocol
+        how = self.protocol
         for features in blocks(
-            backbone,
+            self._cut(),
             part.images,
             hidden=self._hidden(part),
             stream=how.stream,
@@ -109,15 +109,19 @@ class States:
         settings += [how.masks, how.seed if how.masks else None, {name: recipe[name] for name in PARTS}]
         return digest_of(json.dumps(settings, sort_keys=True).encode(), _weights(self.network))
 
-    def _backbone(self) -> Backbone:
-        network = self.network.backbone
-        backbone = unshifted(network) if self.protocol.reading == "huggingface" else network
-        return backbone.upto(self.first) if isinstance(self.protocol.layers, int) else backbone
+    def _cut(self) -> Network:
+        network = unshifted(self.network) if self.protocol.reading == "huggingface" else self.network
+        return network.truncated(self.first) if isinstance(self.protocol.layers, int) else network
 
-    def _hidden(self, part: Part) -> Hidden | None:
+    def _hidden(self, part: Part) -> Mask | None:
         if part.mask is None:
             return None
-        return draw_masks(self.network, part.images, seed=self.protocol.seed, purpose=part.mask)
+        return draw_masks(
+            PretrainModel(self.network, self.recipe.objective),
+            part.images,
+            seed=self.protocol.seed,
+            purpose=part.mask,
+        )
 
 
 Source = Pixels | States

@@ -14,9 +14,10 @@ from isopix.core.overrides import flatten, override, parse, read_values
 from isopix.data.augment import PadCropFlip
 from isopix.data.patch_augment import NoNoise
 from isopix.finetune.classifier import Classifier, Classify
+from isopix.model.network import Network
 from isopix.model.pool import Pool
-from isopix.model.pos_embed_resize import at_grid
-from isopix.objectives.network import Network
+from isopix.model.pos_embed_resize import resize_pos_embed
+from isopix.objectives.base import PretrainModel
 from isopix.recipes import registry
 from isopix.recipes.recipe import NETWORK, Recipe
 from isopix.runs.load import Loaded, load
@@ -133,11 +134,11 @@ def _refuse_other_network(recipe: Recipe, own: Recipe) -> None:
 
 def _refuse_impossible(recipe: Recipe) -> None:
     """Raises ValueError for parts that do not go together, those of fine-tuning among them."""
-    codec = recipe.model.codec.example(recipe.grid)
+    codec = recipe.model.codec.placeholder(recipe.grid)
     with torch.device("meta"):
         network = recipe.assemble(codec)
     if recipe.finetune is not None:
-        Classifier(network, recipe.model.width, 2, recipe.finetune)
+        Classifier(PretrainModel(network, recipe.objective), recipe.model.width, 2, recipe.finetune)
 
 
 def _at_grid_of(recipe: Recipe, loaded: Loaded) -> Network:
@@ -147,7 +148,7 @@ def _at_grid_of(recipe: Recipe, loaded: Loaded) -> Network:
     if recipe.grid == loaded.recipe.grid:
         return loaded.network
     mode = (recipe.finetune or Classify()).interpolation
-    tensors = at_grid(loaded.network.tensors(), loaded.recipe.grid, recipe.grid, mode)
+    tensors = resize_pos_embed(loaded.network.tensors(), loaded.recipe.grid, recipe.grid, mode)
     with torch.device("meta"):
         network = recipe.assemble(recipe.model.codec.restore(tensors, recipe.grid))
     network.load(tensors)

@@ -8,7 +8,8 @@ import torch
 
 from isopix.codecs.base import Codec
 from isopix.core.config import from_dict
-from isopix.objectives.network import Network
+from isopix.model.network import Network
+from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe
 from isopix.storage import checkpoint
 from isopix.storage.checkpoint import Checkpoint, DamagedError
@@ -27,6 +28,11 @@ class Loaded(NamedTuple):
     step: int
     passed_over: list[str]
     records: dict[str, dict[str, Any]]
+
+    @property
+    def model(self) -> PretrainModel:
+        """The network with the objective that it was trained with."""
+        return PretrainModel(self.network, self.recipe.objective)
 
 
 def load(path: Path, *, device: torch.device) -> Loaded:

@@ -7,7 +7,7 @@ import torch
 from isopix.core.random import generator
 from isopix.data import splits
 from isopix.data.dataset import ImageSet
-from isopix.objectives.network import Network
+from isopix.model.network import Network
 from isopix.probe.feature_splits import Split
 from isopix.probe.features import extract
 from isopix.probe.knn import neighbours
@@ -37,5 +37,5 @@ class Neighbours:
         order = torch.randperm(len(split), generator=generator(self.recipe.train.seed, "neighbours"))
         some = split.take(order[: self.recipe.train.knn_images])
         assert some.labels is not None
-        middle = self.network.backbone.upto(self.network.backbone.depth // 2)
+        middle = self.network.truncated(self.network.backbone.depth // 2)
         return Split(extract(middle, some.images, precision=self.recipe.train.precision)[-1:], some.labels)

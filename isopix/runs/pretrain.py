@@ -13,7 +13,7 @@ from isopix.core.device import environment
 from isopix.core.overrides import flatten
 from isopix.data.dataset import ImageSet
 from isopix.data.dataset import load as load_images
-from isopix.objectives.network import Network
+from isopix.model.network import Network
 from isopix.recipes.recipe import Recipe
 from isopix.runs import along
 from isopix.runs.load import find, recipe_of, revive

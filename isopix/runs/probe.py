@@ -6,7 +6,6 @@ from pathlib import Path
 
 from isopix.core.device import Precision
 from isopix.data.dataset import ImageSet
-from isopix.objectives.network import Network
 from isopix.probe.baselines import examine
 from isopix.probe.feature_splits import Splits
 from isopix.probe.results import Evidence, Protocol
@@ -37,7 +36,7 @@ def evidence(
     data.require_labels("probe")
     data.require_validation("a layer")
     network = loaded.network
-    _refuse(network, protocol)
+    _refuse(loaded, protocol)
     untrained = loaded.recipe.build(network.codec).to(network.device).eval()
 
     def reading(source: Source, whose: str) -> Callable[[], Splits]:
@@ -67,9 +66,9 @@ def keep(run: RunFolder, step: int, found: Evidence, facts: dict[str, object]) -
     return path
 
 
-def _refuse(network: Network, protocol: Protocol) -> None:
-    if protocol.masks and network.objective.paints:
+def _refuse(loaded: Loaded, protocol: Protocol) -> None:
+    if protocol.masks and not loaded.recipe.objective.masks_input:
         raise ValueError(f"masks is {protocol.masks}, but an autoregressive model hides nothing; allowed: 0")
-    depth = network.backbone.depth
+    depth = loaded.network.backbone.depth
     if isinstance(protocol.layers, int) and protocol.layers > depth:
         raise ValueError(f"layer {protocol.layers} is not there; layers are 0 to {depth}")

@@ -13,7 +13,8 @@ from isopix.core.device import environment
 from isopix.data.batches import Batches, steps_per_epoch
 from isopix.data.dataset import ImageSet
 from isopix.finetune.classifier import Classifier
-from isopix.objectives.network import Network
+from isopix.model.network import Network
+from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe
 from isopix.runs import along
 from isopix.runs.load import WEIGHTS
@@ -65,10 +66,11 @@ class Session:
         self.online = Neighbours(self.network, recipe, data)
         self.classifier: Classifier | None = None
         self.best: Best | None = None
-        self.learner: Pretraining | Finetuning = Pretraining(self.network, recipe.data.patch_augment)
+        model = PretrainModel(self.network, recipe.objective)
+        self.learner: Pretraining | Finetuning = Pretraining(model, recipe.data.patch_augment)
         if recipe.finetune is not None:
             self.classifier = Classifier(
-                self.network, recipe.model.width, len(data.classes), recipe.finetune, seed=recipe.train.seed
+                model, recipe.model.width, len(data.classes), recipe.finetune, seed=recipe.train.seed
             )
             self.learner = Finetuning(self.classifier, recipe.data.patch_augment)
             patience = recipe.finetune.patience if recipe.finetune.classifies else None

@@ -11,8 +11,8 @@ from torch import nn
 from isopix.core.types import Images, Labels, Scalar
 from isopix.data.patch_augment import NoNoise, PatchAugmentationSpec
 from isopix.finetune.classifier import Classifier, Lesson
-from isopix.objectives.base import Problem
-from isopix.objectives.network import Network
+from isopix.model.network import Network
+from isopix.objectives.base import Augment, PretrainModel, TrainingBatch
 
 NO_NOISE = NoNoise()
 Grades = Mapping[str, Scalar]
@@ -27,7 +27,7 @@ class Learner(Protocol):
         """Holds the parameters; called with a problem, or a piece of one, it returns the loss."""
 
     def prepare(self, images: Images, labels: Labels | None, generator: torch.Generator) -> Any:
-        """All that chance decides, for a whole batch at once: a problem with `to` and `pieces`."""
+        """All that chance decides, for a whole batch at once: a problem with `to` and `chunks`."""
 
     def grade(self, images: Images, labels: Labels | None, generator: torch.Generator) -> Grades:
         """How good it is on these held-out images, by name, each a mean over them; `loss_nats` is that of
@@ -40,15 +40,16 @@ class Pretraining:
     shown.
     """
 
-    def __init__(self, network: Network, noise: PatchAugmentationSpec = NO_NOISE):
-        self.module, self.noise = network, noise
+    def __init__(self, model: PretrainModel, noise: PatchAugmentationSpec = NO_NOISE):
+        self.module, self.noise = model, noise
 
-    def prepare(self, images: Images, labels: Labels | None, generator: torch.Generator) -> Problem:
-        return _disturbed(self.module.prepare(images, generator), self.noise, self.module, generator)
+    def prepare(self, images: Images, labels: Labels | None, generator: torch.Generator) -> TrainingBatch:
+        augment = _augment(self.noise, self.module.network, generator)
+        return self.module.make_batch(images, generator, augment)
 
     def grade(self, images: Images, labels: Labels | None, generator: torch.Generator) -> Grades:
-        problem = self.module.prepare(images, generator).to(images.device)
-        return {"loss_nats": self.module.nats(problem)}
+        batch = self.module.make_batch(images, generator).to(images.device)
+        return {"loss_nats": self.module.eval_loss(batch)}
 
 
 class Finetuning:
@@ -60,21 +61,16 @@ class Finetuning:
         self.module, self.noise = classifier, noise
 
     def prepare(self, images: Images, labels: Labels | None, generator: torch.Generator) -> Lesson:
-        lesson = self._lesson(images, labels, generator)
-        problem = _disturbed(lesson.problem, self.noise, self.module.network, generator)
-        return lesson._replace(problem=problem)
+        assert labels is not None, "require_labels has seen to it"
+        augment = _augment(self.noise, self.module.network, generator)
+        return self.module.prepare(images, labels, generator, augment)
 
     def grade(self, images: Images, labels: Labels | None, generator: torch.Generator) -> Grades:
-        lesson = self._lesson(images, labels, generator)
+        assert labels is not None, "require_labels has seen to it"
+        lesson = self.module.prepare(images, labels, generator)
         return self.module.grade(lesson.to(images.device), images)
 
-    def _lesson(self, images: Images, labels: Labels | None, generator: torch.Generator) -> Lesson:
-        assert labels is not None, "require_labels has seen to it"
-        return self.module.prepare(images, labels, generator)
 
-
-def _disturbed(
-    problem: Problem, noise: PatchAugmentationSpec, network: Network, generator: torch.Generator
-) -> Problem:
-    """The problem with noise in what is shown, and not in what is asked."""
-    return problem._replace(images=noise.disturb(problem.images, network.codec.cell, generator))
+def _augment(noise: PatchAugmentationSpec, network: Network, generator: torch.Generator) -> Augment:
+    """What `noise` does to the images that a network of this patch size is shown."""
+    return lambda images: noise.disturb(images, network.codec.patch_size, generator)

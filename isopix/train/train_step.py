@@ -63,7 +63,7 @@ class Stepper:
         """
         self.optimizer.zero_grad(set_to_none=True)
         loss = torch.zeros((), device=self.device)
-        for piece in problem.to(self.device).pieces(self.accumulate):
+        for piece in problem.to(self.device).chunks(self.accumulate):
             with autocast(self.device, self.precision):
                 part = self.grade(piece)
             part.backward()

@@ -13,7 +13,7 @@ from torch import nn
 from isopix.core.random import generator
 from isopix.generate.sample import Sampling, strokes
 from isopix.interop.huggingface.convert import read, unshifted, write
-from isopix.objectives.network import Network
+from isopix.model.network import Network
 from isopix.probe.features import extract
 from tests.unit.interop import models
 

@@ -24,50 +24,70 @@ from isopix.codecs import (
 from isopix.codecs.base import Codec
 from isopix.core.random import generator
 from isopix.core.types import Codes as Answers
-from isopix.core.types import Hidden, Images
+from isopix.core.types import Mask, Images
 from isopix.data.dataset import Data
-from isopix.model.blocks import Axial, Convolution, Mixer, Transformer
-from isopix.model.heads import Linear, Regression, Upsampling
-from isopix.model.masking import Drop, MaskToken
-from isopix.model.norms import Layer, RootMeanSquare
-from isopix.model.positions import Factorised, Learned, NoPositions
+from isopix.model.blocks import AxialSpec, ConvolutionSpec, MixerSpec, TransformerSpec
+from isopix.model.heads import LinearHeadSpec, RegressionHeadSpec, UpsamplingHeadSpec
+from isopix.model.masking import DropMaskingSpec, MaskTokenMaskingSpec
+from isopix.model.network import Network
+from isopix.model.norms import LayerNormSpec, RMSNormSpec
+from isopix.model.positions import (
+    FactorizedPositionEmbeddingSpec,
+    LearnedPositionEmbeddingSpec,
+    NoPositionEmbeddingSpec,
+)
 from isopix.model.spec import ModelSpec
-from isopix.model.stems import Codes, Continuous, ConvolvedPatches, Fourier, Patches, ResNet
+from isopix.model.stems import (
+    Codes,
+    ConvPatchEmbedSpec,
+    FourierPixelEmbeddingSpec,
+    LinearPixelEmbeddingSpec,
+    PatchEmbedSpec,
+    ResNetPatchEmbedSpec,
+)
 from isopix.objectives.autoregressive import Autoregressive
-from isopix.objectives.base import Problem
+from isopix.objectives.base import TrainingBatch
 from isopix.objectives.masked import Masked
-from isopix.objectives.masks import Blocks, Independent, Subpixel
-from isopix.objectives.network import Network
+from isopix.objectives.masks import BernoulliMask, BlockMask, PerChannelMask
 from isopix.recipes.recipe import Recipe
 from isopix.train.config import TrainConfig
 
 DATA = [Data(rows=6, cols=6), Data(rows=4, cols=7)]
 PALETTES = [PaletteColours(colours=2), PaletteColours(colours=32)]
-WIDE = Transformer(heads=1, norm=Layer(), activation="gelu", bias=True, expansion=2)
-TRANSFORMERS = [Transformer(heads=2), WIDE]
-OBJECTIVES = [Autoregressive(), Masked(), Masked(mask=Independent(ratio=0.5))]
+WIDE = TransformerSpec(heads=1, norm=LayerNormSpec(), activation="gelu", bias=True, expansion=2)
+TRANSFORMERS = [TransformerSpec(heads=2), WIDE]
+OBJECTIVES = [Autoregressive(), Masked(), Masked(mask=BernoulliMask(ratio=0.5))]
 CHOICES: dict[str, list[Any]] = {
-    "objective": [Autoregressive(), Masked(mask=Subpixel(ratio=0.3)), Masked(mask=Independent(ratio=0.3))],
-    "block": [Convolution(), Mixer(), Mixer(units=9, expansion=2, norm=RootMeanSquare()), WIDE],
-    "stem": [Codes(), Fourier(frequencies=4), Continuous()],
+    "objective": [
+        Autoregressive(),
+        Masked(mask=PerChannelMask(ratio=0.3)),
+        Masked(mask=BernoulliMask(ratio=0.3)),
+    ],
+    "block": [ConvolutionSpec(), MixerSpec(), MixerSpec(units=9, expansion=2, norm=RMSNormSpec()), WIDE],
+    "stem": [Codes(), FourierPixelEmbeddingSpec(frequencies=4), LinearPixelEmbeddingSpec()],
     "codec": [ByteChannels(), PaletteColours(colours=32)],
-    "positions": [NoPositions(), Learned()],
+    "positions": [NoPositionEmbeddingSpec(), LearnedPositionEmbeddingSpec()],
     "data": DATA,
     "init": ["keras", "openai"],
 }
-HALF = Independent(ratio=0.5)
+HALF = BernoulliMask(ratio=0.5)
 PATCHES: dict[str, list[Any]] = {
     "objective": [
-        Masked(mask=HALF, corruption=MaskToken(), swapped=0.2, kept=0.2),
-        Masked(mask=Blocks(ratio=0.5), corruption=Drop(), smoothing=0.01),
-        Masked(mask=HALF, corruption=Drop(norm_positions=False), static=True),
-        Masked(mask=HALF, corruption=MaskToken(), causal=True),
+        Masked(mask=HALF, corruption=MaskTokenMaskingSpec(), swapped=0.2, kept=0.2),
+        Masked(mask=BlockMask(ratio=0.5), corruption=DropMaskingSpec(), smoothing=0.01),
+        Masked(mask=HALF, corruption=DropMaskingSpec(norm_positions=False), static=True),
+        Masked(mask=HALF, corruption=MaskTokenMaskingSpec(), causal=True),
     ],
-    "block": [WIDE, Axial(heads=2), Convolution()],
-    "stem": [Patches(), ConvolvedPatches(channels=4), ResNet(stages=(1, 1), channels=4), Codes()],
+    "block": [WIDE, AxialSpec(heads=2), ConvolutionSpec()],
+    "stem": [
+        PatchEmbedSpec(),
+        ConvPatchEmbedSpec(channels=4),
+        ResNetPatchEmbedSpec(stages=(1, 1), channels=4),
+        Codes(),
+    ],
     "codec": [MeanColour(patch=8), DownsampledColour(patch=8), GreyThumbnail(patch=8), WholePatch(patch=8)],
-    "head": [Linear(), Upsampling(channels=8), Regression()],
-    "positions": [Factorised(), Learned()],
+    "head": [LinearHeadSpec(), UpsamplingHeadSpec(channels=8), RegressionHeadSpec()],
+    "positions": [FactorizedPositionEmbeddingSpec(), LearnedPositionEmbeddingSpec()],
     "class_token": [True, False],
     "tie_blocks": [True, False],
     "data": [Data(rows=16, cols=32)],
@@ -76,7 +96,7 @@ PATCHES: dict[str, list[Any]] = {
 PAINTED: dict[str, Any] = {
     "objective": Autoregressive(),
     "block": WIDE,
-    "stem": Patches(),
+    "stem": PatchEmbedSpec(),
     "codec": MeanColour(patch=2),
     "data": Data(rows=8, cols=8),
     "tie_blocks": True,
@@ -107,15 +127,15 @@ def covering(choices: dict[str, list[Any]]) -> Iterator[dict[str, Any]]:
 def fits(parts: dict[str, Any]) -> bool:
     """Whether these go together, said in other words than the package's; what does not is refused."""
     objective, codec = parts["objective"], parts["codec"]
-    drops = isinstance(objective.corruption, Drop)
+    drops = isinstance(objective.corruption, DropMaskingSpec)
     grown = parts.get("class_token", False)
     head, smoothed = parts.get("head"), getattr(objective, "smoothing", 0)
     return (
         not (grown and objective.causal)
-        and not ((grown or drops) and not isinstance(parts["block"], Transformer))
-        and not (objective.causal and isinstance(parts["block"], Axial))
-        and not (isinstance(head, Upsampling) and isinstance(codec, MeanColour | WholePatch))
-        and not (isinstance(head, Regression) and (smoothed or isinstance(codec, COLOURS)))
+        and not ((grown or drops) and not isinstance(parts["block"], TransformerSpec))
+        and not (objective.causal and isinstance(parts["block"], AxialSpec))
+        and not (isinstance(head, UpsamplingHeadSpec) and isinstance(codec, MeanColour | WholePatch))
+        and not (isinstance(head, RegressionHeadSpec) and (smoothed or isinstance(codec, COLOURS)))
     )
 
 
@@ -139,7 +159,7 @@ def title(recipe: Recipe) -> str:
     what = f"{mask.kind}{mask.ratio}" if mask else "ar"
     block = f"{recipe.model.block.kind}-{recipe.model.block.norm.kind}"
     names = [recipe.model.codec.kind, recipe.model.stem.kind, recipe.model.positions.kind, block, what]
-    if recipe.model.codec.cell > 1:
+    if recipe.model.codec.patch_size > 1:
         more = {
             "token": recipe.model.class_token,
             "shared": recipe.model.tie_blocks,
@@ -159,7 +179,7 @@ def title(recipe: Recipe) -> str:
 def codec(recipe: Recipe) -> Codec:
     """Well separated colours: corners, edges and middles of a coarse lattice; or what needs no colours."""
     if not isinstance(recipe.model.codec, PaletteColours):
-        return recipe.model.codec.example(recipe.grid)
+        return recipe.model.codec.placeholder(recipe.grid)
     count = recipe.model.codec.colours
     axis = torch.tensor([0.0, 85.0, 170.0, 255.0])
     lattice = torch.cartesian_prod(axis, axis, axis)
@@ -189,7 +209,7 @@ def images(recipe: Recipe, count: int = 3) -> Images:
     return torch.randint(0, 256, shape, dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
 
 
-def flipped(images: Images, hidden: Hidden) -> Images:
+def flipped(images: Images, hidden: Mask) -> Images:
     """The images with every bit of what is hidden turned, and nothing else."""
     cell = isqrt(images[0, 0].numel() // hidden.shape[1])
     channels = hidden.expand(*hidden.shape[:2], 3)
@@ -198,26 +218,26 @@ def flipped(images: Images, hidden: Hidden) -> Images:
     return torch.where(where, images ^ 0xFF, images)
 
 
-def numbers(net: Network, images: Images, hidden: Hidden | None = None) -> Tensor:
+def numbers(net: Network, images: Images, hidden: Mask | None = None) -> Tensor:
     """What the head gives: logits, or means."""
     return net.head(net.backbone(images, hidden))
 
 
-def nats(net: Network, images: Images, hidden: Hidden | None, answers: Answers) -> Tensor:
+def nats(net: Network, images: Images, hidden: Mask | None, answers: Answers) -> Tensor:
     """-ln p of each code, less what a regression's perfect answer has."""
     given = numbers(net, images, hidden)
     if given.shape != answers.shape:
         return -given.log_softmax(-1).gather(-1, answers[..., None])[..., 0]
-    scaled = torch.linspace(-1, 1, net.codec.levels)[answers]
+    scaled = torch.linspace(-1, 1, net.codec.vocab_size)[answers]
     perfect = Normal(scaled, 1).log_prob(scaled)
     return perfect - Normal(given, 1).log_prob(scaled)
 
 
-def start(recipe: Recipe, net: Network, problem: Problem) -> float:
+def start(recipe: Recipe, net: Network, problem: TrainingBatch) -> float:
     """The loss before training: ln K, or half the mean square of levels scaled to [-1, 1]."""
-    if not isinstance(recipe.model.head, Regression):
-        return log(net.codec.levels)
-    squares = torch.linspace(-1, 1, net.codec.levels).square()[problem.answers]
+    if not isinstance(recipe.model.head, RegressionHeadSpec):
+        return log(net.codec.vocab_size)
+    squares = torch.linspace(-1, 1, net.codec.vocab_size).square()[problem.answers]
     graded = problem.graded.expand_as(squares)
     means = [own[counted].mean() for own, counted in zip(squares, graded, strict=True)]
     return float(torch.stack(means).mean()) / 2
@@ -232,7 +252,7 @@ def masked() -> list[Recipe]:
 
 
 def attentive() -> list[Recipe]:
-    return [case for case in CASES if isinstance(case.model.block, Transformer)]
+    return [case for case in CASES if isinstance(case.model.block, TransformerSpec)]
 
 
 __all__ = ["CASES", "autoregressive", "busy", "generator", "images", "masked", "network", "replace", "title"]

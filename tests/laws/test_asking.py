@@ -9,14 +9,15 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from isopix.core.random import generator
 from isopix.data.dataset import Data
-from isopix.objectives.network import Network
+from isopix.model.network import Network
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases
 
 SELECTING = [case for case in cases.masked() if cases.network(case).backbone.selects]
 SIDE = 20  # of fewer positions a mask may hide any number
 HIDING = [
-    replace(case, data=Data(rows=SIDE * case.codec.cell, cols=SIDE * case.codec.cell)) for case in SELECTING
+    replace(case, data=Data(rows=SIDE * case.codec.patch_size, cols=SIDE * case.codec.patch_size))
+    for case in SELECTING
 ]
 
 

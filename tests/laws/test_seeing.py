@@ -6,13 +6,13 @@ from einops import rearrange
 from torch import Tensor
 
 from isopix.core.random import generator
-from isopix.core.types import Hidden
-from isopix.model.norms import Layer, NormSpec, RootMeanSquare
+from isopix.core.types import Mask
+from isopix.model.norms import LayerNormSpec, NormSpec, RMSNormSpec
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases
 
 
-def at(recipe: Recipe, position: int) -> Hidden:
+def at(recipe: Recipe, position: int) -> Mask:
     """One position."""
     return (torch.arange(recipe.grid.positions) == position)[None, :, None]
 
@@ -79,7 +79,7 @@ def permuted(recipe: Recipe) -> tuple[Tensor, Tensor]:
     x = cases.images(recipe, 2)
     order = torch.randperm(recipe.grid.positions, generator=torch.Generator().manual_seed(5))
     before = cases.numbers(net, x)
-    cell = recipe.model.codec.cell
+    cell = recipe.model.codec.patch_size
     cells = rearrange(x, "b c (h p) (w q) -> b (h w) c p q", p=cell, q=cell)[:, order]
     shuffled = rearrange(cells, "b (h w) c p q -> b c (h p) (w q)", h=recipe.grid.rows)
     with torch.no_grad():
@@ -120,7 +120,7 @@ def test_a_block_of_zeros_is_the_identity(recipe: Recipe) -> None:
 
 
 @pytest.mark.parametrize(
-    ("norm", "moved"), [(RootMeanSquare(), True), (Layer(), False)], ids=["ours", "layer"]
+    ("norm", "moved"), [(RMSNormSpec(), True), (LayerNormSpec(), False)], ids=["ours", "layer"]
 )
 def test_our_norm_alone_does_not_subtract_the_mean(norm: NormSpec, moved: bool) -> None:
     built = norm.build(16)
@@ -132,4 +132,4 @@ def test_our_norm_alone_does_not_subtract_the_mean(norm: NormSpec, moved: bool) 
 def test_our_norm_divides_by_the_root_of_the_mean_square(width: int) -> None:
     x = torch.randn(2, width, generator=torch.Generator().manual_seed(0))
     expected = x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt()
-    torch.testing.assert_close(RootMeanSquare().build(width)(x), expected)
+    torch.testing.assert_close(RMSNormSpec().build(width)(x), expected)

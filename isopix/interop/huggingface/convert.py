@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from isopix.codecs.palette import Palette
 from isopix.core.types import Grid
@@ -26,11 +26,11 @@ from isopix.interop.huggingface.imagegpt import (
 from isopix.interop.imported_model import Imported, checked, translate
 from isopix.interop.name_tables import HUGGING_FACE, Account, rows
 from isopix.interop.weight_files import Weights, open_weights
-from isopix.model.backbone import Backbone
-from isopix.model.blocks import ACTIVATIONS
-from isopix.model.masking import Shift, Zero
+from isopix.model.blocks.transformer import TransformerBlock
+from isopix.model.masking import ZeroMasking
+from isopix.model.mlp import ACTIVATIONS, TwoLayerMLP
+from isopix.model.network import Network
 from isopix.objectives.autoregressive import Autoregressive
-from isopix.objectives.network import Network
 from isopix.storage import atomic, safetensors_io
 
 
@@ -81,6 +81,9 @@ def config(network: Network) -> dict[str, Any]:
     Raises ValueError for a network that is no autoregressive Image GPT.
     """
     theirs, block = weights(network), network.backbone.blocks[0]
+    assert isinstance(block, TransformerBlock)
+    assert isinstance(block.mlp, TwoLayerMLP)
+    assert isinstance(block.norm1, nn.RMSNorm)
     colours, width = theirs["lm_head.weight"].shape
     inner = theirs["transformer.h.0.mlp.c_fc.weight"].shape[1]
     named = {function: name for name, function in ACTIVATIONS.items()}
@@ -135,21 +138,19 @@ def weights(network: Network) -> dict[str, Tensor]:
     return theirs | {name: zero(shape) for name, shape in biases_of(shapes).items()}
 
 
-def unshifted(backbone: Backbone) -> Backbone:
+def unshifted(network: Network) -> Network:
     """The network as Hugging Face's feature path runs it: no start vector, and pixel i at position i.
 
     It was trained with pixel i at position i + 1, behind the start vector, so that every pixel comes with the
     vector of a place where it never stood: these are not the features of the paper. It exists to compare with
-    numbers that were made in this way. All weights are shared. Raises ValueError for a backbone whose masking
+    numbers that were made in this way. All weights are shared. Raises ValueError for a network whose masking
     is no shift, which has no such path.
     """
-    if not isinstance(backbone.masking, Shift):
+    if not network.backbone.masking.shifts_right:
         raise ValueError(
             "this network is not shifted; only an autoregressive one can be run without its shift"
         )
-    return Backbone(
-        backbone.grid, (backbone.stem, Zero(), backbone.positions), [*backbone.blocks], backbone.norm
-    )
+    return Network(network.codec, network.backbone.with_masking(ZeroMasking()), network.head)
 
 
 def _read(folder: Path, colours: Float[Tensor, "K 3"] | None, grid: Grid | None) -> Imported:
@@ -199,7 +200,7 @@ def _translated(stored: Weights, described: Described) -> tuple[dict[str, Tensor
 
 
 def _refuse_others(network: Network) -> None:
-    if not network.objective.paints:
+    if not network.backbone.masking.shifts_right:
         raise ValueError(
             "a masked network cannot be an ImageGPT of Hugging Face's, whose attention is causal"
         )

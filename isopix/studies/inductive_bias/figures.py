@@ -13,7 +13,7 @@ from isopix.analysis.similarity import Encoding
 from isopix.core.random import generator
 from isopix.data.dataset import load as load_images
 from isopix.generate.reconstruct import Reconstruction
-from isopix.model.stems import Fourier
+from isopix.model.stems import FourierPixelEmbeddingSpec
 from isopix.plots import encodings, images, study, style, svg
 from isopix.plots import inductive_biases as bias_plots
 from isopix.report.gallery import embed
@@ -80,15 +80,14 @@ def _networks(cells: Mapping[Path, Cell]) -> Iterator[Network]:
 def _network(block: str, run: Path) -> Network:
     loaded = load(run, device=torch.device("cpu"))
     loaded.network.eval()
-    recipe, backbone = loaded.recipe, loaded.network.backbone
+    recipe, network = loaded.recipe, loaded.network
     pictures = load_images(recipe.data, seed=recipe.train.seed).test.images
-    stem: Any = backbone.stem  # torch's own type forgets its methods
     return Network(
         block,
         loaded,
-        reconstructed(loaded.network, pictures[:PICTURED], seed=0),
-        similarity.of_stem(stem.vectors())[0],
-        inductive_biases.measure(backbone, pictures[:BIASED], generator(0, "biases")),
+        reconstructed(loaded.model, pictures[:PICTURED], seed=0),
+        similarity.of_stem(network.backbone.stem.value_table())[0],
+        inductive_biases.measure(network, pictures[:BIASED], generator(0, "biases")),
     )
 
 
@@ -120,7 +119,7 @@ class _Album:
         self.shown.append(Shown("Reconstructions", drawing, caption))
 
     def encodings(self) -> None:
-        draws = torch.randn(Fourier().frequencies, generator=generator(0, "figure"))
+        draws = torch.randn(FourierPixelEmbeddingSpec().frequencies, generator=generator(0, "figure"))
         named = {
             "one-hot": similarity.one_hot(),
             "Fourier, σ = 1": similarity.fourier(draws),

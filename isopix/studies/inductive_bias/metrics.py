@@ -8,7 +8,7 @@ from isopix.analysis.similarity import of_stem
 from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.generate.reconstruct import Reconstruction, reconstruct
-from isopix.objectives.network import Network
+from isopix.objectives.base import PretrainModel
 from isopix.runs.load import Loaded
 
 RECONSTRUCTED = 256  # images of which the colour errors are the mean
@@ -21,11 +21,10 @@ def measured(loaded: Loaded, images: Images) -> dict[str, Any]:
     `images` have not been trained on. Raises ValueError for an autoregressive network.
     """
     network, seed = loaded.network, loaded.recipe.train.seed
-    found = reconstructed(network, images[:RECONSTRUCTED], seed)
+    found = reconstructed(loaded.model, images[:RECONSTRUCTED], seed)
     error = colour_error(found.target, found.hidden, found.answer)
-    stem: Any = network.backbone.stem  # torch's own type forgets its methods
-    learnt = of_stem(stem.vectors())
-    bias = inductive_biases.measure(network.backbone, images[:BIASED], generator(seed, "biases"))
+    learnt = of_stem(network.backbone.stem.value_table())
+    bias = inductive_biases.measure(network, images[:BIASED], generator(seed, "biases"))
     return {
         "colours": {**error._asdict(), "misplaced": error.misplaced, "exact": found.accuracy},
         "preservation": [each.preservation for each in learnt],
@@ -37,6 +36,6 @@ def measured(loaded: Loaded, images: Images) -> dict[str, Any]:
     }
 
 
-def reconstructed(network: Network, images: Images, seed: int) -> Reconstruction:
+def reconstructed(model: PretrainModel, images: Images, seed: int) -> Reconstruction:
     """Reconstructions under the masks that measuring and pictures share, on the CPU."""
-    return reconstruct(network, images.to(network.device), generator=generator(seed, "hide")).cpu()
+    return reconstruct(model, images.to(model.network.device), generator=generator(seed, "hide")).cpu()

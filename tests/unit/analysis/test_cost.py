@@ -36,7 +36,7 @@ def test_memory_is_what_a_real_step_keeps(name: str) -> None:
     recipe = registry.resolve(name, assignments=SMALL[name]).recipe
     found = memory_of(recipe)
     assert found.weight_bytes == 16 * of_recipe(recipe).parameters
-    codec = recipe.model.codec.example(recipe.grid)
+    codec = recipe.model.codec.placeholder(recipe.grid)
     net, images = recipe.build(codec), 24
     problem = net.prepare(cases.images(recipe, images), generator(3, "mask"))
     held: dict[int, int] = {}
@@ -58,9 +58,9 @@ def test_memory_is_what_a_real_step_keeps(name: str) -> None:
     gradient = (
         images
         * 4
-        * codec.codes
-        * codec.levels
-        * round(recipe.grid.positions * recipe.objective.decoded(recipe.grid.positions, codec.codes))
+        * codec.num_codes
+        * codec.vocab_size
+        * round(recipe.grid.positions * recipe.objective.decoded(recipe.grid.positions, codec.num_codes))
     )
     assert estimated - gradient == pytest.approx(real, rel=0.02)
 

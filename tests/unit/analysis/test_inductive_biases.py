@@ -14,9 +14,9 @@ from isopix.core.random import generator
 from isopix.core.types import Grid, Images
 from isopix.data.dataset import Data
 from isopix.model.backbone import Backbone
-from isopix.model.blocks import Convolution, Mixer, Transformer
-from isopix.model.norms import Layer
-from isopix.model.positions import Learned, NoPositions
+from isopix.model.blocks import ConvolutionSpec, MixerSpec, TransformerSpec
+from isopix.model.norms import LayerNormSpec
+from isopix.model.positions import LearnedPositionEmbeddingSpec, NoPositionEmbeddingSpec
 from isopix.model.stems import Codes
 from isopix.objectives.autoregressive import Autoregressive
 from isopix.recipes import registry
@@ -31,9 +31,9 @@ CONV = replace(
     depth=2,
     width=8,
 )
-PLACELESS = replace(CONV, block=BLOCKS["transformer-4"], positions=NoPositions())
-PLACED = replace(PLACELESS, positions=Learned())
-MIXER = replace(CONV, block=Mixer())
+PLACELESS = replace(CONV, block=BLOCKS["transformer-4"], positions=NoPositionEmbeddingSpec())
+PLACED = replace(PLACELESS, positions=LearnedPositionEmbeddingSpec())
+MIXER = replace(CONV, block=MixerSpec())
 IMAGE_GPT = replace(PLACED, codec=PaletteColours(colours=32), stem=Codes())
 
 
@@ -66,7 +66,9 @@ def test_mixers_and_attention_reach_everywhere_in_one_block(recipe: Recipe) -> N
     assert second.mean > 1
 
 
-@pytest.mark.parametrize("block", [Convolution(), Mixer(), Transformer(heads=2, norm=Layer())])
+@pytest.mark.parametrize(
+    "block", [ConvolutionSpec(), MixerSpec(), TransformerSpec(heads=2, norm=LayerNormSpec())]
+)
 def test_causal_networks_never_reach_backwards(block) -> None:
     causal = replace(CONV, block=block, objective=Autoregressive())
     assert [found.before for found in reach(causal)] == [0, 0, 0]

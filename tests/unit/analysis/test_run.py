@@ -8,16 +8,16 @@ import torch
 
 from isopix.analysis import attention
 from isopix.analysis.run import BIASES, DoesNotApplyError, Subject, analyse
-from isopix.model.blocks import Convolution
-from isopix.model.positions import NoPositions
-from isopix.model.stems import Patches
+from isopix.model.blocks import ConvolutionSpec
+from isopix.model.positions import NoPositionEmbeddingSpec
+from isopix.model.stems import PatchEmbedSpec
 from isopix.plots.analyses import DRAW
 from isopix.runs.load import Loaded
 from tests.laws import cases
 
 AR, MASKED = cases.autoregressive()[0], cases.masked()[0]
 GROWN = next(case for case in cases.attentive() if case.class_token)
-AXIAL = replace(next(case for case in cases.masked() if case.block.kind == "axial"), stem=Patches())
+AXIAL = replace(next(case for case in cases.masked() if case.block.kind == "axial"), stem=PatchEmbedSpec())
 
 
 def subject(recipe: cases.Recipe, count: int = 4, **settings: object) -> Subject:
@@ -47,7 +47,7 @@ def test_distances_are_means_and_deviations_over_images(recipe: cases.Recipe) ->
 
 
 def test_a_convolution_does_not_attend_and_all_else_is_told() -> None:
-    bare = cases.replace(MASKED, block=Convolution(), positions=NoPositions())
+    bare = cases.replace(MASKED, block=ConvolutionSpec(), positions=NoPositionEmbeddingSpec())
     found = dict(analyse(subject(bare)))
     said = {name: str(why) for name, why in found.items() if isinstance(why, DoesNotApplyError)}
     assert list(said) == ["attention-distance", "attention-maps", "rollout", "positions"]
@@ -91,7 +91,7 @@ def test_the_class_token_is_looked_from_where_there_is_one() -> None:
 def test_rows_may_be_left_short_of_what_the_class_token_takes() -> None:
     given = subject(GROWN, renormalise=False)
     found = dict(analyse(given))["attention-distance"]
-    cell = given.codec.cell
+    cell = given.codec.patch_size
     short = attention.distance_by_head(given.backbone, given.images, cell=cell, renormalise=False)
     assert not found["renormalised"]
     assert found["layers"][0]["heads"][0]["pixels"] == pytest.approx(short[0, 0].mean().item())

@@ -11,7 +11,7 @@ from isopix.analysis import similarity
 from isopix.codecs.pixel import Bytes
 from isopix.core.random import generator
 from isopix.core.types import Grid
-from isopix.model.stems import Codes, Continuous, Fourier
+from isopix.model.stems import Codes, FourierPixelEmbeddingSpec, LinearPixelEmbeddingSpec
 
 
 def drawn(count: int) -> torch.Tensor:
@@ -66,7 +66,9 @@ def test_effective_rank_counts_directions() -> None:
     assert similarity.effective_rank(torch.zeros(3, 2)) == 0
 
 
-@pytest.mark.parametrize("stem", [Codes(), Fourier(), Continuous()], ids=lambda spec: spec.kind)
+@pytest.mark.parametrize(
+    "stem", [Codes(), FourierPixelEmbeddingSpec(), LinearPixelEmbeddingSpec()], ids=lambda spec: spec.kind
+)
 def test_every_stem_shows_what_it_embeds_the_levels_of_each_channel_as(stem) -> None:
     module = stem.build(Bytes(Grid(1, 256)), 8)
     for place, weight in enumerate(module.parameters()):

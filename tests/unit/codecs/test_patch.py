@@ -31,7 +31,7 @@ every = pytest.mark.parametrize("settings", SETTINGS, ids=str)
 
 
 def draw(settings: CodecSpec, count: int = 2) -> Tensor:
-    shape = (count, 3, GRID.rows * settings.cell, GRID.cols * settings.cell)
+    shape = (count, 3, GRID.rows * settings.patch_size, GRID.cols * settings.patch_size)
     return torch.randint(256, shape, dtype=torch.uint8, generator=generator(0, "images"))
 
 
@@ -44,10 +44,10 @@ def patch_of(images: Tensor, image: int, position: int, cell: int) -> NDArray[np
 @every
 def test_codes_survive_decoding(settings: CodecSpec) -> None:
     codec = settings.fit(draw(settings), GRID, seed=0)
-    codes = torch.randint(codec.levels, (50, 6, codec.codes), generator=generator(0, "codes"))
+    codes = torch.randint(codec.vocab_size, (50, 6, codec.num_codes), generator=generator(0, "codes"))
     images = codec.decode(codes)
     assert images.dtype == torch.uint8
-    assert images.shape == (50, 3, GRID.rows * settings.cell, GRID.cols * settings.cell)
+    assert images.shape == (50, 3, GRID.rows * settings.patch_size, GRID.cols * settings.patch_size)
     assert torch.equal(codec.encode(images), codes)
 
 
@@ -55,7 +55,7 @@ def test_codes_survive_decoding(settings: CodecSpec) -> None:
 def test_one_position_is_decoded_alone(settings: CodecSpec) -> None:
     codec = settings.fit(draw(settings), GRID, seed=0)
     codes = codec.encode(draw(settings))
-    cell, place = settings.cell, slice(settings.cell, 2 * settings.cell)
+    cell, place = settings.patch_size, slice(settings.patch_size, 2 * settings.patch_size)
     alone = codec.decode(codes[:, 4:5], Grid(1, 1))
     assert torch.equal(alone, codec.decode(codes)[:, :, place, place])
     assert alone.shape == (2, 3, cell, cell)
@@ -78,7 +78,7 @@ def test_a_colour_is_the_first_bits_of_the_mean_of_each_channel(side: int, bits:
 
 def test_a_mean_colour_of_three_bits_has_512_levels_and_one_code() -> None:
     codec = MeanColour().build(GRID)
-    assert (codec.codes, codec.levels, codec.cell) == (1, 512, 16)
+    assert (codec.num_codes, codec.vocab_size, codec.patch_size) == (1, 512, 16)
     white = torch.full((1, 3, 32, 48), 255, dtype=torch.uint8)
     assert codec.encode(white).unique().tolist() == [511]
     assert codec.encode(white * 0).unique().tolist() == [0]
@@ -119,7 +119,7 @@ def test_a_thumbnail_is_the_grey_of_its_pixels_over_64(patch: int, target: str, 
     settings = from_dict(GreyThumbnail, {"patch": patch, "target": target})
     images = draw(settings)
     codes = settings.build(GRID).encode(images)
-    assert (codes.shape, settings.build(GRID).levels) == ((2, 6, 64), 4)
+    assert (codes.shape, settings.build(GRID).vocab_size) == ((2, 6, 64), 4)
     for position in range(6):
         pixels = patch_of(images, 0, position, patch)
         grey = np.tensordot([0.299, 0.587, 0.114], pixels, 1)[np.ix_(taken, taken)]

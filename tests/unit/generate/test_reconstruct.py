@@ -8,15 +8,15 @@ from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.data.dataset import Data
 from isopix.generate.reconstruct import Reconstruction, reconstruct
-from isopix.model.blocks import Transformer
-from isopix.model.heads import HeadSpec, Linear, Regression
-from isopix.model.masking import MaskToken
-from isopix.model.norms import Layer
+from isopix.model.blocks import TransformerSpec
+from isopix.model.heads import HeadSpec, LinearHeadSpec, RegressionHeadSpec
+from isopix.model.masking import MaskTokenMaskingSpec
+from isopix.model.network import Network
+from isopix.model.norms import LayerNormSpec
 from isopix.model.spec import ModelSpec
-from isopix.model.stems import Patches
+from isopix.model.stems import PatchEmbedSpec
 from isopix.objectives.masked import Masked
-from isopix.objectives.masks import Independent
-from isopix.objectives.network import Network
+from isopix.objectives.masks import BernoulliMask
 from isopix.recipes import tiny
 from isopix.recipes.recipe import Recipe
 
@@ -28,15 +28,15 @@ def network(head: HeadSpec, codec: WholePatch | GreyThumbnail) -> Network:
         name="reconstruct",
         model=ModelSpec(
             codec=codec,
-            stem=Patches(),
-            block=Transformer(heads=2, norm=Layer(), activation="gelu", bias=True),
+            stem=PatchEmbedSpec(),
+            block=TransformerSpec(heads=2, norm=LayerNormSpec(), activation="gelu", bias=True),
             depth=1,
             width=64,
             head=head,
         ),
         data=Data(rows=SIDE, cols=SIDE),
         init="vit",
-        objective=Masked(mask=Independent(ratio=0.5), corruption=MaskToken()),
+        objective=Masked(mask=BernoulliMask(ratio=0.5), corruption=MaskTokenMaskingSpec()),
     )
     return recipe.build(recipe.model.codec.build(recipe.grid))
 
@@ -68,7 +68,7 @@ def error(found: Reconstruction, images: Images) -> float:
 
 
 def test_a_regression_that_has_learnt_one_image_gives_it_back() -> None:
-    net = network(Regression(), WholePatch(patch=PATCH))
+    net = network(RegressionHeadSpec(), WholePatch(patch=PATCH))
     before = reconstruct(net, picture(), generator=generator(0, "hide"))
     after = reconstruct(overfitted(net), picture(), generator=generator(0, "hide"))
     assert error(before, picture()) > 60  # grey everywhere
@@ -78,7 +78,7 @@ def test_a_regression_that_has_learnt_one_image_gives_it_back() -> None:
     assert not torch.equal(after.answer, picture())
 
 
-@pytest.mark.parametrize("head", [Linear(), Regression()], ids=["linear", "regression"])
+@pytest.mark.parametrize("head", [LinearHeadSpec(), RegressionHeadSpec()], ids=["linear", "regression"])
 def test_what_is_not_hidden_stays_and_what_is_becomes_the_likeliest_code(head: HeadSpec) -> None:
     net = network(head, GreyThumbnail(patch=PATCH))
     torch.nn.init.normal_(net.head.project.weight, generator=generator(0, "weights"))
@@ -93,7 +93,7 @@ def test_what_is_not_hidden_stays_and_what_is_becomes_the_likeliest_code(head: H
 
 
 def test_hidden_patches_alone_are_drawn_into_the_photograph_as_they_were_named_and_as_they_are() -> None:
-    net = network(Linear(), GreyThumbnail(patch=PATCH))
+    net = network(LinearHeadSpec(), GreyThumbnail(patch=PATCH))
     torch.nn.init.normal_(net.head.project.weight, generator=generator(0, "weights"))
     found = reconstruct(net, picture(), generator=generator(0, "hide"))
     assert torch.equal(found.original, picture())
@@ -116,7 +116,7 @@ def test_a_network_over_a_palette_is_shown_its_colours_and_no_others() -> None:
         width=16,
         depth=1,
     )
-    net = recipe.build(recipe.model.codec.example(recipe.grid))
+    net = recipe.build(recipe.model.codec.placeholder(recipe.grid))
     images = picture()[..., :8, 4:12]
     found = reconstruct(net, images, generator=generator(0, "hide"))
     quantised = net.codec.decode(net.codec.encode(images))

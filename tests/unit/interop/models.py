@@ -13,7 +13,7 @@ from torch import Tensor
 
 from isopix.interop.huggingface import convert as huggingface
 from isopix.interop.imported_model import Imported
-from isopix.objectives.network import Network
+from isopix.model.network import Network
 from isopix.recipes import registry, tiny
 from isopix.recipes.recipe import Recipe
 from tests.unit.data.refusal import refusal
@@ -82,7 +82,7 @@ def change_weights(folder: Path, change: Callable[[Tensors], Any]) -> None:
 def codes(net: Network, images: int = 3) -> Tensor:
     """Random codes [B N]."""
     draw = torch.Generator().manual_seed(1)
-    return torch.randint(0, net.codec.levels, (images, net.codec.grid.positions), generator=draw)
+    return torch.randint(0, net.codec.vocab_size, (images, net.codec.grid.positions), generator=draw)
 
 
 def refused(source: Path, *words: str) -> str:

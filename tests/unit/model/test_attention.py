@@ -6,7 +6,7 @@ import torch
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.model.attention import Attention
-from isopix.model.blocks import Axial
+from isopix.model.blocks import AxialSpec
 from tests.laws import cases
 
 
@@ -62,7 +62,7 @@ def test_a_backbone_has_weights_of_every_block_that_attends(case: cases.Recipe) 
 
 def test_axial_weights_are_those_of_rows_then_of_columns() -> None:
     grid = Grid(3, 4)
-    block = Axial(heads=2).build(grid, 6, causal=False).double()
+    block = AxialSpec(heads=2).build(grid, 6, causal=False).double()
     draw = generator(0, "test.axial")
     with torch.no_grad():
         for parameter in block.parameters():

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from isopix.core.random import generator
-from isopix.core.types import Hidden, Images
+from isopix.core.types import Mask, Images
 from isopix.generate.reconstruct import Reconstruction
 from isopix.plots import images
 
@@ -30,7 +30,7 @@ def enlarged(image: torch.Tensor, scale: int) -> NDArray[np.uint8]:
     return rearrange(image, "c h w -> h w c").numpy().repeat(scale, 0).repeat(scale, 1)
 
 
-def found(original: Images, hidden: Hidden, *, answer: int = 0, target: int | None = None) -> Reconstruction:
+def found(original: Images, hidden: Mask, *, answer: int = 0, target: int | None = None) -> Reconstruction:
     """Whose answers, and whose target if it is not the original, are all of one level."""
     true = original if target is None else torch.full_like(original, target)
     return Reconstruction(original, hidden, true, torch.full_like(original, answer), 0.5)

@@ -11,8 +11,8 @@ from PIL import Image
 from isopix.codecs import WholePatch
 from isopix.codecs.nearest_color import ONE
 from isopix.core.config import to_dict
-from isopix.model.heads import Regression
-from isopix.model.stems import Patches
+from isopix.model.heads import RegressionHeadSpec
+from isopix.model.stems import PatchEmbedSpec
 from isopix.probe.results import Evidence, LayerScore, Protocol, Record
 from isopix.recipes import tiny
 from isopix.recipes.recipe import Recipe
@@ -78,8 +78,8 @@ def regression() -> Recipe:
     """A network that is not uniform before it has learnt anything."""
     return tiny.digits_bert().updated(
         codec=WholePatch(patch=2),
-        stem=Patches(),
-        head=Regression(),
+        stem=PatchEmbedSpec(),
+        head=RegressionHeadSpec(),
     )
 
 

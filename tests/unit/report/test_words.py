@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from isopix.codecs.pixel import PaletteColours
 from isopix.core.config import to_dict
-from isopix.model.blocks import Transformer
+from isopix.model.blocks import TransformerSpec
 from isopix.recipes import registry, tiny
 from isopix.recipes.recipe import Recipe
 from isopix.report import words
@@ -168,7 +168,7 @@ def test_one_of_a_thing_is_one() -> None:
         depth=1,
         steps=1,
         batch_size=1,
-        block=Transformer(heads=1),
+        block=TransformerSpec(heads=1),
     )
     text = " ".join(words.sentences(to_dict(recipe)))
     for said in ("1 transformer block of", "1 attention head.", "1 step of 1 image,", "in all 1 image."):

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from isopix.data.dataset import load as load_images
-from isopix.objectives.network import Network
+from isopix.model.network import Network
 from isopix.probe.features import extract
 from isopix.probe.probe import Split, Splits
 from isopix.probe.probe import probe as fit

@@ -8,7 +8,7 @@ import torch
 
 from isopix.core.types import Grid
 from isopix.finetune.classifier import Classify
-from isopix.model.pos_embed_resize import interpolated
+from isopix.model.pos_embed_resize import interpolate_pos_embed
 from isopix.recipes import registry
 from isopix.runs import finetune
 from isopix.runs.finetune import begin
@@ -271,9 +271,9 @@ def test_positions_are_interpolated_as_the_recipe_says_and_it_keeps_saying_so(
     recipe, origin = begin(run, assignments=[*words, *UNSEEN[:2]])
     name = "backbone.positions.table"
     small = load(Path(run), device=CPU).network.tensors()[name]
-    large = interpolated(small, Grid(4, 4), Grid(6, 6), mode)
+    large = interpolate_pos_embed(small, Grid(4, 4), Grid(6, 6), mode)
     assert torch.equal(origin.network.tensors()[name], large)
-    assert not torch.equal(large, interpolated(small, Grid(4, 4), Grid(6, 6), other(mode)))
+    assert not torch.equal(large, interpolate_pos_embed(small, Grid(4, 4), Grid(6, 6), other(mode)))
     start(recipe, tmp_path / "ft", device=CPU, watch=Watch(), origin=origin)
     again = load(tmp_path / "ft", device=CPU)
     assert (again.recipe.finetune.interpolation, again.recipe.grid) == (mode, Grid(6, 6))

@@ -38,7 +38,10 @@ def test_soft_labels_are_a_hundredth_of_every_level() -> None:
     net, x = cases.busy(RECIPE), cases.images(RECIPE)
     problem = net.prepare(x, generator(0, "problem"))
     chances = net.logits(x, problem.hidden).log_softmax(-1)
-    soft = torch.nn.functional.one_hot(problem.answers, net.codec.levels) * 0.99 + 0.01 / net.codec.levels
+    soft = (
+        torch.nn.functional.one_hot(problem.answers, net.codec.vocab_size) * 0.99
+        + 0.01 / net.codec.vocab_size
+    )
     losses = -(soft * chances).sum(-1)
     expected = torch.stack(
         [each[mask[:, 0]].mean() for each, mask in zip(losses, problem.graded, strict=True)]

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from isopix.core.random import generator
-from isopix.objectives.base import Problem
+from isopix.objectives.base import TrainingBatch
 from isopix.train.optim import Adam
 from isopix.train.tasks import Pretraining
 from isopix.train.train_step import NonFiniteError, Stepper
@@ -18,7 +18,7 @@ def stepper(accumulate: int = 1, *, recipe=RECIPE) -> Stepper:
     return Stepper(learner, Adam(), accumulate=accumulate, precision="fp32", compiled=False)
 
 
-def problem(one: Stepper, step: int = 0, recipe=RECIPE) -> Problem:
+def problem(one: Stepper, step: int = 0, recipe=RECIPE) -> TrainingBatch:
     return one.learner.prepare(cases.images(recipe, 8), None, generator(0, "step", step))
 
 
