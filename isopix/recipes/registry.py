@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from isopix.core.config import to_dict
-from isopix.core.overrides import flatten, override, parse, read_values
+from isopix.core.overrides import flatten, override, parse, read_values, resolve_path
 from isopix.recipes import igpt, isotropic, patchformer, tiny, vit
 from isopix.recipes.recipe import Recipe
 
@@ -90,7 +90,8 @@ def resolve(
     origins: dict[str, str] = {}
     for origin, changes in layers:
         recipe = override(recipe, changes)
-        origins |= dict.fromkeys(changes, origin)
+        values = to_dict(recipe)
+        origins |= {resolve_path(values, path): origin for path in changes}
     left = flatten(to_dict(recipe))
     for path in sorted(origins.keys() - left.keys()):
         if not any(each.startswith(f"{path}.") for each in left):
@@ -100,8 +101,9 @@ def resolve(
 
 def sized(changes: Mapping[str, Any]) -> dict[str, Any]:
     """The changes with rows and columns for a `data.size`, the side of square images; either may differ."""
-    rest = {path: value for path, value in changes.items() if path != SIZE}
-    return rest if SIZE not in changes else dict.fromkeys(SIDES, changes[SIZE]) | rest
+    rest = {path: value for path, value in changes.items() if path not in (SIZE, "size")}
+    side = {**changes}.get(SIZE, changes.get("size"))
+    return rest if side is None else dict.fromkeys(SIDES, side) | rest
 
 
 def settings(resolved: Resolved) -> list[tuple[str, Any, str]]:

@@ -49,7 +49,7 @@ def begin(
     """Fine-tuning of the run folder `source`, or from scratch of the recipe of that name.
 
     Settings of `Classify` may go by their own names (`generative_weight`) or whole paths
-    (`classify.generative_weight`). With another `data.size` positions are interpolated. Raises
+    (`finetune.generative_weight`). With another `data.size` positions are interpolated. Raises
     ValueError for what is neither folder nor recipe, and for wrong settings.
     """
     loaded = load(Path(source), device=torch.device("cpu")) if Path(source).exists() else None
@@ -118,7 +118,7 @@ def _whole(path: str) -> str:
     """The path from the recipe on; a misspelt name of fine-tuning counts as one, so that the error helps."""
     known = path.partition(".")[0] in {each.name for each in fields(Recipe)}
     own = path in OWN or (not known and get_close_matches(path, OWN))
-    return f"classify.{path}" if own else path
+    return f"finetune.{path}" if own else path
 
 
 def _refuse_other_network(recipe: Recipe, own: Recipe) -> None:

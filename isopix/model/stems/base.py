@@ -4,15 +4,16 @@ import abc
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from isopix.codecs.base import Codec
 from isopix.core.types import Codes, Grid, Images, PositionIndices, Tokens
 from isopix.model.init import ModelPart
-from isopix.model.token_dropping import pack_patches
+from isopix.model.token_dropping import PatchRow, pack_patches
 
 Inputs = Images | Codes  # what a stem reads
+VisibleInputs = PatchRow | Int[Tensor, "B M Q"]  # inputs that hold some positions of each image
 Components = list[Tokens]  # a position is their sum; a masking may leave out some of them
 ValueTable = Float[Tensor, "Q K D"]  # the embedding of every value of every code, or of every channel
 
@@ -30,7 +31,7 @@ class Stem(nn.Module, abc.ABC):
     def forward(self, inputs: Inputs) -> Components:
         """Return the components, each [B N D]."""
 
-    def gather(self, inputs: Inputs, positions: PositionIndices, grid: Grid) -> Inputs:
+    def gather(self, inputs: Inputs, positions: PositionIndices, grid: Grid) -> VisibleInputs:
         """Return inputs that hold these positions of each image alone."""
         if self.reads_codes:
             return torch.take_along_dim(inputs, positions[..., None], 1)

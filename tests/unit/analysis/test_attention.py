@@ -13,7 +13,7 @@ from tests.laws import cases
 
 GRIDS = [Grid(3, 5), Grid(4, 4), Grid(1, 6)]
 AR, MASKED = cases.autoregressive()[0], cases.masked()[0]
-GROWN = next(case for case in cases.attentive() if case.class_token)
+GROWN = next(case for case in cases.attentive() if case.model.class_token)
 
 
 def naive(weights: torch.Tensor, grid: Grid, cell: int) -> float:
@@ -130,7 +130,7 @@ def test_distances_by_head_do_not_depend_on_how_images_are_batched(
     whole = attention.distance_by_head(backbone, images, cell=1)
     monkeypatch.setattr(attention, "ENTRIES", 2 * backbone.grid.positions**2)
     parts = attention.distance_by_head(backbone, images, cell=1, done=told.append)
-    assert whole.shape == (case.depth, case.block.heads, 5)
+    assert whole.shape == (case.model.depth, case.model.block.heads, 5)
     assert told == [2, 4, 5]
     torch.testing.assert_close(parts, whole)
     direct = [attention.distance(w, backbone.grid)[3] for w in backbone.attention(images)]
@@ -143,7 +143,7 @@ def test_a_gaze_is_the_rows_of_its_positions(case: cases.Recipe) -> None:
     queries = torch.tensor([3, 11])
     found = attention.gaze(backbone, image, queries)
     layers = [each.detach() for each in backbone.attention(image)]
-    assert found.heads.shape == (2, case.depth, case.block.heads, backbone.grid.positions)
+    assert found.heads.shape == (2, case.model.depth, case.model.block.heads, backbone.grid.positions)
     torch.testing.assert_close(found.heads[1, 0], layers[0][0, :, 11])
     torch.testing.assert_close(found.rollout, attention.rollout(layers)[0, queries])
     later = torch.arange(backbone.grid.positions) > 3
@@ -173,7 +173,7 @@ def test_without_renormalising_distances_by_head_lack_what_the_class_token_takes
 
 
 def test_blocks_that_do_not_attend_are_refused() -> None:
-    blind = next(case for case in cases.CASES if case.block.kind == "convolution")
+    blind = next(case for case in cases.CASES if case.model.block.kind == "convolution")
     network = cases.network(blind)
     with pytest.raises(ValueError, match="do not attend"):
         attention.distance_by_head(network.backbone, cases.images(blind), cell=1)

@@ -20,7 +20,7 @@ from isopix.runs.load import Loaded
 from tests.laws import cases
 from tests.unit.data.refusal import refusal
 
-GPT = [case for case in cases.attentive() if case.data.cols == 7 and case.codec.kind == "palette"]
+GPT = [case for case in cases.attentive() if case.data.cols == 7 and case.model.codec.kind == "palette"]
 CAUSAL = [case for case in GPT if case.objective.causal][-1]
 MASKED = [case for case in GPT if not case.objective.causal][-1]
 RECORDS = {"state": {"step": 7, "codec": "", "data": "these"}}
@@ -102,7 +102,7 @@ def test_logits_of_a_masked_model_hide_what_they_are_told_to(masked: Pretrained)
 
 
 def test_a_regression_has_nats_and_reconstructions_and_no_logits() -> None:
-    means = next(case for case in cases.masked() if case.head.kind == "regression")
+    means = next(case for case in cases.masked() if case.model.head.kind == "regression")
     model_of_means = model(means)
     x = images(model_of_means)
     assert model_of_means.nll(x).shape == (3,)

@@ -210,7 +210,7 @@ def test_with_a_residual_block_every_class_is_still_equally_likely_at_first(reci
         Classifier(cases.network(recipe), recipe.model.width, CLASSES, settings, seed=seed) for seed in (1, 2)
     )
     assert torch.equal(made.head.block.conv1.weight, same.head.block.conv1.weight)
-    assert not torch.equal(made.head.block.conv1.weight, other.head.block.conv1.weight)
+    assert not torch.equal(made.head.block.conv1.weight, other.model.head.block.conv1.weight)
 
 
 @pytest.mark.parametrize("weight", [0.0, 1.0])

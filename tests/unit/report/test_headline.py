@@ -140,7 +140,7 @@ def test_a_bad_line_of_the_log_does_not_hide_the_images_shown(tmp_path: Path) ->
     run.log.write_text("no record\n" + run.log.read_text())
     assert "shown 800 images" in headlines.headline({"run": gather(run)})
     run.log.write_text("no record\n")
-    batch = tiny.digits().batch
+    batch = tiny.digits().train.batch_size
     assert f"shown {100 * batch:,} images" in headlines.headline({"run": gather(run)})
 
 

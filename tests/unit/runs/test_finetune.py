@@ -175,7 +175,7 @@ def test_without_patience_nothing_is_chosen_and_the_last_weights_are_judged(
 def test_from_scratch_is_the_same_recipe_at_the_rate_of_pre_training(pretrained: Path) -> None:
     tuned, scratch = begin(str(pretrained)).recipe, begin("igpt.digits_bert").recipe
     assert begin("igpt.digits_bert").origin is None
-    assert tuned.optimizer.learning_rate == pytest.approx(0.1 * scratch.optimizer.learning_rate)
+    assert tuned.optimizer.lr == pytest.approx(0.1 * scratch.optimizer.lr)
     assert tuned.classify == scratch.classify
     assert tuned.schedule == scratch.schedule == Constant()
 
@@ -185,8 +185,8 @@ def test_a_fine_tuned_run_is_tuned_on_at_its_own_rate_with_all_labels(
 ) -> None:
     finetuned(pretrained, tmp_path / "ft", "data.labels=4", "data.subset=1")
     first, second = begin(str(pretrained)).recipe, begin(str(tmp_path / "ft")).recipe
-    assert first.optimizer.learning_rate == pytest.approx(0.0003)
-    assert second.optimizer.learning_rate == 0.01
+    assert first.optimizer.lr == pytest.approx(0.0003)
+    assert second.optimizer.lr == 0.01
     assert (second.data.labels, second.data.subset) == (None, 0)
 
 
@@ -289,5 +289,5 @@ def test_a_patchformer_is_fine_tuned_at_a_rate_that_the_paper_tries(tmp_path: Pa
     tuned = begin(in_patches("patchformer.tiny", tmp_path / "pf", *small)).recipe.train.optimizer
     assert (tuned.kind, tuned.learning_rate) == ("adamw", 2e-4)
     base = finetune.finetuned(registry.find("patchformer.base"), scratch=False)
-    assert base.optimizer.learning_rate == 2e-4
+    assert base.optimizer.lr == 2e-4
     assert begin(in_patches("vit.tiny", tmp_path / "vit")).recipe.train.optimizer.lr == pytest.approx(1e-4)

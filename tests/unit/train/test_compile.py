@@ -15,7 +15,7 @@ from isopix.train.tasks import Pretraining
 from isopix.train.optim import Adam
 from isopix.train.train_step import Stepper
 
-recipe = next(case for case in cases.CASES if case.objective.kind == sys.argv[1] and case.codec.colours == 32)
+recipe = next(case for case in cases.CASES if case.objective.kind == sys.argv[1] and case.model.codec.colours == 32)
 for compiled in (False, True):
     learner = Pretraining(cases.network(recipe))
     learner.module.codec.prepare()
