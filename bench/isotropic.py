@@ -18,6 +18,7 @@ import torch
 from measure import alternate, compare, print_result
 
 from isopix.core.random import generator
+from isopix.objectives.base import PretrainModel
 from isopix.recipes import registry
 from isopix.recipes.cost import recipe_cost
 from isopix.recipes.isotropic import BLOCKS, ENCODINGS
@@ -66,11 +67,12 @@ def measure(recipe: Recipe, options: argparse.Namespace, device: torch.device) -
     with torch.no_grad():
         head = torch.randn(network.head.project.weight.shape, generator=generator(0, "head"))
         network.head.project.weight.copy_(0.02 * head)
+    model = PretrainModel(network, recipe.objective)
     other = plain_pytorch.convert(network, recipe)
     shape = (options.batch, 3, *recipe.grid)
     images = torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator(0, "bench")).to(device)
     stepper = TrainStep(
-        PretrainTask(network),
+        PretrainTask(model),
         recipe.train.optimizer,
         accumulate=1,
         precision=options.precision,
@@ -80,7 +82,7 @@ def measure(recipe: Recipe, options: argparse.Namespace, device: torch.device) -
     losses: dict[str, float] = {}
 
     def isopix_step() -> None:
-        problem = network.prepare(images, generator(0, "bench"))
+        problem = model.make_batch(images, generator(0, "bench"))
         loss = stepper(problem, step=1, lr_factor=FACTOR)
         if "isopix" not in losses:
             losses["isopix"] = float(loss)

@@ -5,7 +5,7 @@ import transformers
 from torch import nn
 
 from isopix.interop.huggingface import convert as huggingface
-from isopix.objectives.network import Network
+from isopix.model.network import Network
 
 VERSION = transformers.__version__
 

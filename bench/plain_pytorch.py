@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from isopix.objectives.network import Network
+from isopix.model.network import Network
 from isopix.recipes.recipe import Recipe
 
 
@@ -76,17 +76,17 @@ class Encoding(nn.Module):
         super().__init__()
         self.kind, width = recipe.model.stem.kind, recipe.model.width
         frequencies = getattr(recipe.model.stem, "frequencies", 0)
-        if self.kind == "codes":
+        if self.kind == "token_embedding":
             self.tables = nn.ModuleList(nn.Embedding(256, width) for _ in range(3))
         else:
             self.linear = nn.Linear(3 * max(1, 2 * frequencies), width)
         self.register_buffer("frequencies", torch.zeros(3, frequencies))
 
     def forward(self, levels: Tensor) -> Tensor:
-        if self.kind == "codes":
+        if self.kind == "token_embedding":
             return sum(table(levels[..., i]) for i, table in enumerate(self.tables))
         values = (levels - 127.5) / 127.5
-        if self.kind == "fourier":
+        if self.kind == "fourier_pixel_embedding":
             angles = 2 * math.pi * values[..., None] * self.frequencies
             values = torch.stack([angles.sin(), angles.cos()], -1).flatten(2)
         return self.linear(values)

@@ -18,7 +18,8 @@ from measure import alternate, compare, print_result
 
 from isopix.core.random import generator
 from isopix.core.types import Images
-from isopix.model.masking import Drop, MaskToken
+from isopix.model.masking import DropMaskingSpec, MaskTokenMaskingSpec
+from isopix.objectives.base import PretrainModel
 from isopix.objectives.masked import Masked
 from isopix.recipes import registry
 from isopix.recipes.cost import recipe_cost
@@ -26,17 +27,18 @@ from isopix.recipes.recipe import Recipe
 from isopix.train.tasks import PretrainTask
 from isopix.train.train_step import TrainStep
 
-MASKINGS = {"visible patches": Drop(), "all patches": MaskToken()}
+MASKINGS = {"visible patches": DropMaskingSpec(), "all patches": MaskTokenMaskingSpec()}
 
 
 class Training:
     """Training steps of a recipe's network on the same images."""
 
     def __init__(self, recipe: Recipe, images: Images, precision: str):
-        self.network = recipe.build(recipe.model.codec.placeholder(recipe.grid)).to(images.device)
+        network = recipe.build(recipe.model.codec.placeholder(recipe.grid)).to(images.device)
+        self.model = PretrainModel(network, recipe.objective)
         self.images, self.losses = images, list[torch.Tensor]()
         self.stepper = TrainStep(
-            PretrainTask(self.network),
+            PretrainTask(self.model),
             recipe.train.optimizer,
             accumulate=1,
             precision=precision,
@@ -45,7 +47,7 @@ class Training:
 
     def step(self) -> None:
         """Take one step with new masks."""
-        problem = self.network.prepare(self.images, generator(0, "bench", len(self.losses)))
+        problem = self.model.make_batch(self.images, generator(0, "bench", len(self.losses)))
         self.losses.append(self.stepper(problem, step=1, lr_factor=1.0))
 
 

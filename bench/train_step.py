@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from isopix.codecs import kmeans
 from isopix.core import device as devices
 from isopix.core.random import generator
+from isopix.objectives.base import PretrainModel
 from isopix.recipes import registry
 from isopix.recipes.cost import recipe_cost
 from isopix.train.optim import Adam
@@ -47,15 +48,16 @@ def main() -> None:
     other = peer.convert(network)
     if options.compile:
         other = torch.compile(other)
+    model = PretrainModel(network, recipe.objective)
     stepper = TrainStep(
-        PretrainTask(network), Adam(), accumulate=1, precision=options.precision, compiled=options.compile
+        PretrainTask(model), Adam(), accumulate=1, precision=options.precision, compiled=options.compile
     )
     optimizer = Adam().build(other.parameters())
     ids, targets = peer.shift_right(network, images), codec.encode(images)[..., 0]
     losses: dict[str, float] = {}
 
     def isopix_step() -> None:
-        problem = network.prepare(images, generator(0, "bench"))
+        problem = model.make_batch(images, generator(0, "bench"))
         loss = stepper(problem, step=1, lr_factor=1.0)
         losses.setdefault("isopix", float(loss))
 

@@ -14,8 +14,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from isopix.core.types import Grid, Images
-from isopix.model.attention import Weights
-from isopix.model.backbone import Backbone
+from isopix.model.attention import AttentionWeights
+from isopix.model.network import Network
 
 CLASS_TOKEN: Final = "class"  # stands for a query position (row, column) where the query is the class token
 MAX_WEIGHTS = 2**22  # attention weights per head that one batch may hold: 4 images of 1,024 positions
@@ -42,7 +42,9 @@ def position_distances(grid: Grid, patch_size: int = 1) -> PairwiseDistances:
     return patch_size * torch.cdist(centers, centers, compute_mode="donot_use_mm_for_euclid_dist")
 
 
-def drop_prefix_tokens(weights: TokenWeights, num_prefix_tokens: int, *, renormalize: bool = True) -> Weights:
+def drop_prefix_tokens(
+    weights: TokenWeights, num_prefix_tokens: int, *, renormalize: bool = True
+) -> AttentionWeights:
     """Return the attention between positions, without the rows and columns of prefix tokens.
 
     Rows sum to 1 again. Without `renormalize` they do not, as in the code commonly used for the figure of the
@@ -82,7 +84,7 @@ def uniform_attention_distance(grid: Grid, *, patch_size: int = 1, causal: bool 
 
 @torch.no_grad()
 def attention_distance_per_head(
-    backbone: Backbone,
+    network: Network,
     images: Images,
     *,
     patch_size: int,
@@ -94,16 +96,16 @@ def attention_distance_per_head(
     `progress` is called with the number of images done. The weights of one attention of a few images are held
     at a time. Raises ValueError for no images, or blocks without attention.
     """
-    require_attention(backbone)
+    require_attention(network)
     if not len(images):
         raise ValueError("attention distance needs at least one image")
-    grid, parts, count = backbone.grid, [], 0
-    device = next(backbone.parameters()).device
+    grid, parts, count = network.backbone.grid, [], 0
+    device = network.device
     batch_size = max(1, MAX_WEIGHTS // grid.positions**2)
     for batch in torch.split(images, batch_size):
         distances = [
             attention_distance(weights, grid, patch_size=patch_size, renormalize=renormalize)
-            for weights in backbone.attention(batch.to(device))
+            for weights in network.backbone.attention_weights(network.inputs_of(batch.to(device)))
         ]
         parts.append(torch.stack(distances).mT.cpu())
         count += len(batch)
@@ -112,17 +114,18 @@ def attention_distance_per_head(
 
 
 @torch.no_grad()
-def attention_from(backbone: Backbone, image: Images, queries: Int[Tensor, " queries"]) -> AttentionMaps:
+def attention_from(network: Network, image: Images, queries: Int[Tensor, " queries"]) -> AttentionMaps:
     """Return the attention from these query tokens of a batch of one image; prefix tokens are numbered first.
 
     Raises ValueError for blocks without attention.
     """
-    require_attention(backbone)
+    require_attention(network)
     maps: list[Tensor] = []
-    first = backbone.leading
+    backbone = network.backbone
+    first = backbone.num_prefix_tokens
 
-    def recorded() -> Iterable[Weights]:
-        for weights in backbone.attention(image.to(next(backbone.parameters()).device)):
+    def recorded() -> Iterable[AttentionWeights]:
+        for weights in backbone.attention_weights(network.inputs_of(image.to(network.device))):
             maps.append(_normalize_rows(weights[0, :, queries, first:]).cpu())
             yield weights
 
@@ -132,7 +135,7 @@ def attention_from(backbone: Backbone, image: Images, queries: Int[Tensor, " que
     )
 
 
-def attention_rollout(layers: Iterable[Weights]) -> Rollout:
+def attention_rollout(layers: Iterable[AttentionWeights]) -> Rollout:
     """Return the product over layers of (mean over heads + identity) / 2, where the identity stands for the
     residual connection (Abnar and Zuidema 2020, section 3).
 
@@ -149,9 +152,9 @@ def attention_rollout(layers: Iterable[Weights]) -> Rollout:
     return rollout
 
 
-def require_attention(backbone: Backbone) -> None:
+def require_attention(network: Network) -> None:
     """Raise ValueError for blocks without attention weights."""
-    if not backbone.attends:
+    if not network.backbone.has_attention_weights:
         raise ValueError("the blocks of this network have no attention weights")
 
 

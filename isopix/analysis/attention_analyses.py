@@ -14,14 +14,14 @@ from isopix.analysis.attention import (
     uniform_attention_distance,
 )
 from isopix.analysis.base import Analysis, AnalysisInput, Numbers, QueryPosition, rounded
-from isopix.model.attention import Span
+from isopix.model.attention import AttentionAxis
 from isopix.model.backbone import Backbone
-from isopix.objectives.network import Network
+from isopix.model.network import Network
 
 
 class _AttentionAnalysis(Analysis):
     def why_not(self, network: Network) -> str | None:
-        return None if network.backbone.attends else "this network has no attention weights"
+        return None if network.backbone.has_attention_weights else "this network has no attention weights"
 
 
 class AttentionDistanceAnalysis(_AttentionAnalysis):
@@ -33,7 +33,7 @@ class AttentionDistanceAnalysis(_AttentionAnalysis):
         """Return the distances by layer and head, also relative to uniform attention."""
         patch_size = given.codec.patch_size
         distances = attention_distance_per_head(
-            given.backbone,
+            given.network,
             given.images,
             patch_size=patch_size,
             renormalize=given.renormalize,
@@ -42,7 +42,7 @@ class AttentionDistanceAnalysis(_AttentionAnalysis):
         stds = distances.std(-1, correction=min(1, distances.shape[-1] - 1))
         layers = []
         for (layer, span), means, std in zip(
-            given.backbone.spans(), distances.mean(-1).tolist(), stds.tolist(), strict=True
+            given.backbone.attention_axes(), distances.mean(-1).tolist(), stds.tolist(), strict=True
         ):
             uniform = uniform_attention_distance(span.grid, patch_size=patch_size, causal=given.causal)
             heads = [
@@ -68,7 +68,7 @@ class AttentionMapsAnalysis(_AttentionAnalysis):
         """Return a map by query position, layer and head."""
         maps = rearrange(_attention(given).heads, "q l a (h w) -> q l a h w", h=given.backbone.grid.rows)
         return _image(given) | {
-            "layer_names": [_layer_name(layer, span) for layer, span in given.backbone.spans()],
+            "layer_names": [_layer_name(layer, span) for layer, span in given.backbone.attention_axes()],
             "queries": [
                 {"position": position, "heads": rounded(heads)}
                 for position, heads in zip(given.queries, maps, strict=True)
@@ -94,17 +94,17 @@ class AttentionRolloutAnalysis(_AttentionAnalysis):
 
 def _attention(given: AnalysisInput) -> AttentionMaps:
     tokens = torch.tensor([_token_index(given.backbone, position) for position in given.queries])
-    return attention_from(given.backbone, given.images[given.image_index][None], tokens)
+    return attention_from(given.network, given.images[given.image_index][None], tokens)
 
 
 def _token_index(backbone: Backbone, position: QueryPosition) -> int:
     if isinstance(position, str):
         return 0
     row, col = position
-    return backbone.leading + row * backbone.grid.cols + col
+    return backbone.num_prefix_tokens + row * backbone.grid.cols + col
 
 
-def _layer_name(layer: int, span: Span) -> str:
+def _layer_name(layer: int, span: AttentionAxis) -> str:
     """Return `1`, or `1 rows` and `1 columns` for the two attentions of an axial block."""
     return f"{layer} {span.name}".strip()
 
@@ -117,7 +117,7 @@ def _uniform_distances(given: AnalysisInput) -> Numbers:
         return {"all positions": uniform_attention_distance(grid, patch_size=patch_size), "causal": causal}
     return {
         span.name or "all positions": uniform_attention_distance(span.grid, patch_size=patch_size)
-        for _, span in given.backbone.spans()
+        for _, span in given.backbone.attention_axes()
     }
 
 

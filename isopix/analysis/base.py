@@ -11,7 +11,7 @@ from isopix.analysis.attention import CLASS_TOKEN
 from isopix.codecs.base import Codec
 from isopix.core.types import Images
 from isopix.model.backbone import Backbone
-from isopix.objectives.network import Network
+from isopix.model.network import Network
 
 Numbers = dict[str, Any]  # JSON values
 QueryPosition = tuple[int, int] | Literal["class"]  # row and column of a position, or the class token
@@ -30,9 +30,9 @@ class AnalysisInput:
     """A network in evaluation mode and images [B 3 H W] of its size.
 
     Attention maps are computed for image `image_index` from `query_positions`; `renormalize` is described in
-    `attention.drop_prefix_tokens`. `untrained` builds an untrained network as a baseline of position
-    embeddings, which are left without one if it is None. `progress` is called with the number of images done.
-    Raises ValueError for an image or a position that does not exist.
+    `attention.drop_prefix_tokens`. `causal` says whether positions attend only to earlier ones. `untrained`
+    builds an untrained network as a baseline of position embeddings, which are left without one if it is
+    None. `progress` is called with the number of images done. Raises ValueError for an image or a position that does not exist.
     """
 
     network: Network
@@ -40,8 +40,9 @@ class AnalysisInput:
     image_index: int = 0
     query_positions: tuple[QueryPosition, ...] = ()
     renormalize: bool = True
+    causal: bool = False
     seed: int = 0
-    untrained: Callable[[], Backbone] | None = None
+    untrained: Callable[[], Network] | None = None
     progress: Callable[[int], None] = lambda images: None
 
     def __post_init__(self) -> None:
@@ -52,7 +53,7 @@ class AnalysisInput:
         rows, cols = self.backbone.grid
         for position in self.query_positions:
             if isinstance(position, str):
-                if not self.backbone.leading:
+                if not self.backbone.num_prefix_tokens:
                     raise ValueError("position class does not exist; this network has no class token")
             elif not (0 <= position[0] < rows and 0 <= position[1] < cols):
                 raise ValueError(
@@ -69,16 +70,14 @@ class AnalysisInput:
         return self.network.codec
 
     @property
-    def causal(self) -> bool:
-        return self.network.objective.causal
-
-    @property
     def queries(self) -> tuple[QueryPosition, ...]:
         """The query positions. The default is the class token, or without one a position in the lower center,
         from which causal attention reaches most of the image.
         """
         rows, cols = self.backbone.grid
-        default: QueryPosition = CLASS_TOKEN if self.backbone.leading else (3 * rows // 4, cols // 2)
+        default: QueryPosition = (
+            CLASS_TOKEN if self.backbone.num_prefix_tokens else (3 * rows // 4, cols // 2)
+        )
         return self.query_positions or (default,)
 
     def geometry(self) -> Numbers:

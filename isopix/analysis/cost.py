@@ -6,10 +6,12 @@ from typing import NamedTuple
 
 import torch
 
+from isopix.codecs.base import Codec
 from isopix.core.device import Precision, autocast, peak_flops, peak_flops_by_device, synchronize
 from isopix.core.random import generator
-from isopix.model.profiling import kept
-from isopix.objectives.network import Network
+from isopix.model.network import Network
+from isopix.model.profiling import activation_bytes
+from isopix.objectives.base import ObjectiveSpec, PretrainModel
 
 BYTES_PER_PARAMETER = 16  # float32 weight, gradient, and Adam's two moments
 SMALL_BATCH, LARGE_BATCH = 8, 16  # memory per image is the slope between steps of these two sizes
@@ -100,7 +102,9 @@ def num_parameters(network: Network) -> int:
     return sum(parameter.numel() for parameter in network.parameters())
 
 
-def training_memory(network: Network, precision: Precision, *, outputs_per_position: int) -> TrainingMemory:
+def training_memory(
+    model: PretrainModel, precision: Precision, *, outputs_per_position: int
+) -> TrainingMemory:
     """Estimate the memory of training with Adam in float32.
 
     The sum of 16 bytes per parameter, all tensors saved for the backward pass, and the gradient of the head's
@@ -110,19 +114,19 @@ def training_memory(network: Network, precision: Precision, *, outputs_per_posit
     GPU kernels and compiled code save other tensors. Gradients of other layers and allocator overhead come on
     top.
     """
-    small, large = (_saved_bytes(network, precision, size) for size in (SMALL_BATCH, LARGE_BATCH))
+    small, large = (_saved_bytes(model, precision, size) for size in (SMALL_BATCH, LARGE_BATCH))
     per_image = (large - small) // (LARGE_BATCH - SMALL_BATCH)
-    gradient = 4 * outputs_per_position * decoded_positions(network)
+    gradient = 4 * outputs_per_position * decoded_positions(model.objective, model.network.codec)
     return TrainingMemory(
-        BYTES_PER_PARAMETER * num_parameters(network),
+        BYTES_PER_PARAMETER * num_parameters(model.network),
         max(0, small - SMALL_BATCH * per_image),
         per_image + gradient,
     )
 
 
-def _saved_bytes(network: Network, precision: Precision, batch_size: int) -> int:
+def _saved_bytes(model: PretrainModel, precision: Precision, batch_size: int) -> int:
     """Return the bytes that a step over black images saves for the backward pass, without the weights."""
-    codec = network.codec
+    codec = model.network.codec
     black = torch.zeros(
         batch_size,
         3,
@@ -130,15 +134,15 @@ def _saved_bytes(network: Network, precision: Precision, batch_size: int) -> int
         codec.grid.cols * codec.patch_size,
         dtype=torch.uint8,
     )
-    batch = network.prepare(black, generator(0, "memory"))
+    batch = model.make_batch(black, generator(0, "memory"))
     with autocast(black.device, precision):
-        return kept(lambda: network(batch), apart_from=network.tensors().values())
+        return activation_bytes(lambda: model(batch), exclude=model.network.tensors().values())
 
 
-def decoded_positions(network: Network) -> int:
+def decoded_positions(objective: ObjectiveSpec, codec: Codec) -> int:
     """Return the expected number of positions per image with any code in the loss: those the head decodes."""
-    positions = network.codec.grid.positions
-    return round(positions * network.objective.decoded(positions, network.codec.num_codes))
+    positions = codec.grid.positions
+    return round(positions * objective.decoded_fraction(positions, codec.num_codes))
 
 
 def matmul_throughput(device: torch.device, precision: Precision, width: int, seconds: float = 0.4) -> float:

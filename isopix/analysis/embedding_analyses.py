@@ -11,9 +11,7 @@ from isopix.analysis.positions import layout_scores, position_similarity, shuffl
 from isopix.codecs.base import Codec
 from isopix.core.random import generator
 from isopix.core.types import Grid
-from isopix.model.backbone import Backbone
-from isopix.model.stems.base import ByValue
-from isopix.objectives.network import Network
+from isopix.model.network import Network
 
 NUM_TABLE_COMPONENTS = 8
 MAX_BIAS_IMAGES = 32  # each takes seven forward passes
@@ -27,19 +25,19 @@ class PositionEmbeddingsAnalysis(Analysis):
     name, title = "position_embeddings", "Position-embedding similarity"
 
     def why_not(self, network: Network) -> str | None:
-        table = _position_table(network.backbone, network.codec)
+        table = _position_table(network)
         return None if table.any() else "this network has no position embeddings"
 
     def compute(self, given: AnalysisInput) -> Numbers:
         """Return similarity maps and layout scores."""
         grid = given.backbone.grid
-        similarity = position_similarity(_position_table(given.backbone, given.codec))
+        similarity = position_similarity(_position_table(given.network))
         maps = similarity_maps(similarity, grid)
         scores = {}
         if min(grid) > 1:
             scores["trained"] = layout_scores(similarity, grid)._asdict()
             if given.untrained is not None:
-                untrained = position_similarity(_position_table(given.untrained(), given.codec))
+                untrained = position_similarity(_position_table(given.untrained()))
                 scores["untrained"] = layout_scores(untrained, grid)._asdict()
             draw = generator(given.seed, "shuffle")
             scores["shuffled"] = shuffled_scores(similarity, grid, draw)._asdict()
@@ -59,20 +57,20 @@ class EmbeddingPCAAnalysis(Analysis):
 
     def why_not(self, network: Network) -> str | None:
         stem = network.backbone.stem
-        if isinstance(stem, ByValue) or patch_filters(stem, network.codec.patch_size) is not None:
+        if stem.has_value_table or patch_filters(stem, network.codec.patch_size) is not None:
             return None
         return "this stem is not linear in the pixels of a patch: it has no filters"
 
     def compute(self, given: AnalysisInput) -> Numbers:
         """Return components with the variance that they explain."""
         stem, patch_size = given.backbone.stem, given.codec.patch_size
-        if isinstance(stem, ByValue):
+        if stem.has_value_table:
             tables = [
                 {
                     "explained_variance_ratio": rounded(found.explained_variance_ratio),
                     "projections": rounded(found.projections),
                 }
-                for found in table_components(stem.vectors(), NUM_TABLE_COMPONENTS)
+                for found in table_components(stem.value_table(), NUM_TABLE_COMPONENTS)
             ]
             return {**given.geometry(), "weights": "tables", "tables": tables, **_palette(given.codec)}
         filters = patch_filters(stem, patch_size)
@@ -98,7 +96,7 @@ class InductiveBiasesAnalysis(Analysis):
     def compute(self, given: AnalysisInput) -> Numbers:
         """Return the three measurements by layer, on at most 32 images."""
         images = given.images[:MAX_BIAS_IMAGES]
-        biases = measure_inductive_biases(given.backbone, images, generator(given.seed, "biases"))
+        biases = measure_inductive_biases(given.network, images, generator(given.seed, "biases"))
         return {
             **given.geometry(),
             "images": len(images),
@@ -108,14 +106,12 @@ class InductiveBiasesAnalysis(Analysis):
 
 
 @torch.no_grad()
-def _position_table(backbone: Backbone, codec: Codec) -> Float[Tensor, "N D"]:
+def _position_table(network: Network) -> Float[Tensor, "N D"]:
     """Return what the network adds at each position."""
-    grid, device = backbone.grid, next(backbone.parameters()).device
-    black = torch.zeros(
-        1, 3, grid.rows * codec.patch_size, grid.cols * codec.patch_size, dtype=torch.uint8, device=device
-    )
-    width = backbone.enter(black).shape[-1]
-    return backbone.positions(torch.zeros(1, grid.positions, width, device=device))[0]
+    backbone, codec = network.backbone, network.codec
+    codes = torch.zeros(1, codec.grid.positions, codec.num_codes, dtype=torch.long, device=network.device)
+    embedded = backbone.patch_tokens(backbone.embed(network.inputs_of_codes(codes)))
+    return backbone.positions(torch.zeros_like(embedded))[0]
 
 
 def _palette(codec: Codec) -> Numbers:

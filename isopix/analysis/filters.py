@@ -5,10 +5,10 @@ from typing import NamedTuple
 import torch
 from einops import rearrange
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
-from isopix.model.masking import whole
-from isopix.model.stems.base import Vectors
+from isopix.model.masking import sum_components
+from isopix.model.stems.base import Stem, ValueTable
 
 LINEARITY_TOLERANCE = 1e-3  # relative; allows for rounding of the sum of all filters
 NUM_COMPONENTS = 28  # as many as the Vision Transformer paper shows (figure 7, left)
@@ -44,7 +44,7 @@ def principal_components(rows: Float[Tensor, "rows F"], count: int) -> Principal
 
 
 @torch.no_grad()
-def patch_filters(stem: nn.Module, side: int) -> Filters | None:
+def patch_filters(stem: Stem, side: int) -> Filters | None:
     """Return the change of a patch's token as each of its sub-pixels goes from 0 to 255, or None if the stem
     is not linear in the pixels.
 
@@ -55,7 +55,7 @@ def patch_filters(stem: nn.Module, side: int) -> Filters | None:
     pixels = torch.cat([torch.eye(size), torch.zeros(1, size), torch.ones(1, size)]).byte() * 255
     device = next(stem.parameters()).device
     patches = rearrange(pixels, "n (c h w) -> n c h w", c=3, h=side).to(device)
-    tokens = whole(stem(patches))[:, 0].double().cpu()
+    tokens = sum_components(stem(patches))[:, 0].double().cpu()
     black, white = tokens[-2], tokens[-1]
     filters = tokens[:-2] - black
     if (filters.sum(0) - (white - black)).norm() > LINEARITY_TOLERANCE * filters.norm():
@@ -68,7 +68,7 @@ def filter_components(filters: Filters, count: int = NUM_COMPONENTS) -> Principa
     return principal_components(rearrange(filters, "d c h w -> d (c h w)"), count)
 
 
-def table_components(tables: Vectors, count: int) -> list[PrincipalComponents]:
+def table_components(tables: ValueTable, count: int) -> list[PrincipalComponents]:
     """Return the principal components of each code's, or channel's, embedding table."""
     return [principal_components(table, count) for table in tables]
 

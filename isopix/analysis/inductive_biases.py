@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from isopix.core.types import Grid, Images, Tokens
-from isopix.model.backbone import Backbone
+from isopix.model.network import Network
 
 RADIUS_FRACTION = 0.95  # fraction of the change within the radius of a receptive field
 FLIP_HIGH_BIT = 0x80  # moves a level by 128 of 256
@@ -79,19 +79,17 @@ class InductiveBiases(NamedTuple):
         ]
 
 
-def measure_inductive_biases(
-    backbone: Backbone, images: Images, generator: torch.Generator
-) -> InductiveBiases:
+def measure_inductive_biases(network: Network, images: Images, generator: torch.Generator) -> InductiveBiases:
     """Return all three measurements on the same images."""
     return InductiveBiases(
-        translation_error(backbone, images),
-        receptive_field(backbone, images, generator),
-        permutation_error(backbone, images, generator),
+        translation_error(network, images),
+        receptive_field(network, images, generator),
+        permutation_error(network, images, generator),
     )
 
 
 def translation_error(
-    backbone: Backbone,
+    network: Network,
     images: Images,
     *,
     shift: tuple[int, int] | None = None,
@@ -105,7 +103,7 @@ def translation_error(
     border, by default a quarter of the shorter side, are left out: the error of a convolution whose receptive
     field is smaller than the margin is exactly 0. Raises ValueError if no position is left.
     """
-    rows, cols = backbone.grid
+    rows, cols = network.backbone.grid
     down, right = shift or (max(1, rows // 8), max(1, cols // 8))
     margin = min(rows, cols) // 4 if margin is None else margin
     if min(down, right, margin) < 0 or down + 2 * margin >= rows or right + 2 * margin >= cols:
@@ -116,31 +114,33 @@ def translation_error(
     inside = order.new_zeros(rows, cols, dtype=torch.bool)
     inside[margin + down : rows - margin, margin + right : cols - margin] = True
     orders = repeat(order, "h w -> b (h w)", b=len(images))
-    return _equivariance_error(backbone, images, orders, inside.flatten(), batch_size)
+    return _equivariance_error(network, images, orders, inside.flatten(), batch_size)
 
 
 def permutation_error(
-    backbone: Backbone, images: Images, generator: torch.Generator, *, batch_size: int = BATCH_SIZE
+    network: Network, images: Images, generator: torch.Generator, *, batch_size: int = BATCH_SIZE
 ) -> list[float]:
     """Return the `RelativeError` of the features of images with randomly permuted positions and the permuted
     features, per layer: 0 for a permutation-equivariant network.
     """
-    count = backbone.grid.positions
+    count = network.backbone.grid.positions
     orders = torch.stack([torch.randperm(count, generator=generator) for _ in images])
-    return _equivariance_error(backbone, images, orders, torch.ones(count, dtype=torch.bool), batch_size)
+    return _equivariance_error(network, images, orders, torch.ones(count, dtype=torch.bool), batch_size)
 
 
 @torch.no_grad()
 def receptive_field(
-    backbone: Backbone, images: Images, generator: torch.Generator, *, batch_size: int = BATCH_SIZE
+    network: Network, images: Images, generator: torch.Generator, *, batch_size: int = BATCH_SIZE
 ) -> list[ReceptiveField]:
     """Return the spread of a change of one random position per image, whose levels move by 128, per layer.
 
     The change at a position is the norm of the difference of its features. All images have equal weight.
     """
-    grid = backbone.grid
+    grid = network.backbone.grid
     positions = torch.randint(grid.positions, (len(images),), generator=generator)
-    totals = torch.zeros(backbone.depth + 1, 2 * grid.rows - 1, 2 * grid.cols - 1, dtype=torch.float64)
+    totals = torch.zeros(
+        network.backbone.depth + 1, 2 * grid.rows - 1, 2 * grid.cols - 1, dtype=torch.float64
+    )
     index = torch.arange(grid.positions)
     for batch, position in zip(
         torch.split(images, batch_size), torch.split(positions, batch_size), strict=True
@@ -149,7 +149,7 @@ def receptive_field(
         patches[torch.arange(len(batch)), position] ^= FLIP_HIGH_BIT
         down = index // grid.cols - position[:, None] // grid.cols + grid.rows - 1
         right = index % grid.cols - position[:, None] % grid.cols + grid.cols - 1
-        for layer, (a, b) in enumerate(_feature_pairs(backbone, batch, _to_images(patches, grid))):
+        for layer, (a, b) in enumerate(_feature_pairs(network, batch, _to_images(patches, grid))):
             change = (b.double() - a.double()).norm(dim=-1).cpu()
             change /= change.sum(1, keepdim=True).clamp(min=torch.finfo(change.dtype).tiny)
             totals[layer].index_put_((down, right), change, accumulate=True)
@@ -193,24 +193,24 @@ class RelativeError:
 
 @torch.no_grad()
 def _equivariance_error(
-    backbone: Backbone, images: Images, orders: Permutations, inside: Bool[Tensor, " N"], batch_size: int
+    network: Network, images: Images, orders: Permutations, inside: Bool[Tensor, " N"], batch_size: int
 ) -> list[float]:
     """Compare the features of reordered images with the reordered features, per layer, at `inside`."""
-    errors = [RelativeError() for _ in range(backbone.depth + 1)]
+    errors = [RelativeError() for _ in range(network.backbone.depth + 1)]
     for batch, order in zip(torch.split(images, batch_size), torch.split(orders, batch_size), strict=True):
         row = torch.arange(len(batch))[:, None]
-        reordered = _to_images(_to_patches(batch, backbone.grid)[row, order], backbone.grid)
-        for error, (a, b) in zip(errors, _feature_pairs(backbone, batch, reordered), strict=True):
+        reordered = _to_images(_to_patches(batch, network.backbone.grid)[row, order], network.backbone.grid)
+        for error, (a, b) in zip(errors, _feature_pairs(network, batch, reordered), strict=True):
             expected = a.cpu()[row, order]
             error.add(b.cpu()[:, inside].flatten(0, 1), expected[:, inside].flatten(0, 1))
     return [error.value for error in errors]
 
 
-def _feature_pairs(backbone: Backbone, a: Images, b: Images) -> Iterator[tuple[Tokens, Tokens]]:
+def _feature_pairs(network: Network, a: Images, b: Images) -> Iterator[tuple[Tokens, Tokens]]:
     """Yield the features of both at every position, layer by layer."""
-    device = next(backbone.parameters()).device
-    for pair in zip(backbone.features(a.to(device)), backbone.features(b.to(device)), strict=True):
-        yield backbone.placed(pair[0]), backbone.placed(pair[1])
+    device, backbone = network.device, network.backbone
+    for pair in zip(network.features(a.to(device)), network.features(b.to(device)), strict=True):
+        yield backbone.patch_tokens(pair[0]), backbone.patch_tokens(pair[1])
 
 
 def _to_patches(images: Images, grid: Grid) -> Tensor:

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from isopix.core.correlation import pearson_coefficient
-from isopix.model.stems.base import Vectors
+from isopix.model.stems.base import ValueTable
 from isopix.model.stems.pixel_embedding import LEVELS
 
 SIMILARITY_DIGITS = 12  # similarities that differ by rounding errors only share a rank
@@ -67,7 +67,7 @@ def embedding_similarity(table: Float[Tensor, "K D"]) -> LevelSimilarity:
     return LevelSimilarity(similarity, distance_preservation(similarity), effective_rank(table))
 
 
-def stem_similarity(tables: Vectors) -> list[LevelSimilarity]:
+def stem_similarity(tables: ValueTable) -> list[LevelSimilarity]:
     """Return the similarity of each channel's, or code's, embedding table of a stem."""
     return [embedding_similarity(table) for table in tables]
 

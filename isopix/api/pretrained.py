@@ -65,7 +65,7 @@ class Pretrained:
 
         Those of position i answer what stands at i: a causal model has seen the positions before i alone.
         """
-        if hidden is not None and self.network.objective.paints:
+        if hidden is not None and self.network.objective.can_sample:
             raise ValueError("an autoregressive model hides nothing; leave out `hidden`")
         whole("batch", batch)
         given, device, parts = some(self.images(images)), self.network.device, []

@@ -59,14 +59,14 @@ def complete(
     """
     load_plugins(plugin)
     folder, loaded = RunFolder.open(run), load_network(run, device)
-    require_sampling(loaded.network)
+    require_sampling(loaded.model)
     source, chosen = select_split(loaded, data, split, limit)
     images = first_images(source, chosen, count)
     prompt_rows = loaded.recipe.grid.rows // 2 if rows is None else rows
     sampling = SamplingConfig(temperature=temperature, top_k=top_k, top_p=top_p)
     with progress_bar("sampling", loaded.recipe.grid.positions) as done:
         completed = completion.complete(
-            loaded.network,
+            loaded.model,
             images.to(loaded.network.device),
             rows=prompt_rows,
             samples_per_prompt=each,

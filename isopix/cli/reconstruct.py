@@ -35,10 +35,10 @@ def reconstruct(
     """
     load_plugins(plugin)
     folder, loaded = RunFolder.open(run), load_network(run, device)
-    reconstruction.require_masked_inputs(loaded.network)
+    reconstruction.require_masked_inputs(loaded.model)
     source, chosen = select_split(loaded, data, split, limit)
     images = first_images(source, chosen, count).to(loaded.network.device)
-    found = reconstruction.reconstruct(loaded.network, images, generator=generator(seed, "hide"))
+    found = reconstruction.reconstruct(loaded.model, images, generator=generator(seed, "hide"))
     picture = pictures.reconstruction_grid(found.cpu())
     numbers = {"kind": "reconstructions", "step": loaded.step, "seed": seed, "count": count}
     numbers |= {"data": data or loaded.recipe.data.source, "split": chosen, "accuracy": found.accuracy}

@@ -59,7 +59,7 @@ def with_resume_hint(run: Path, resume_command: str) -> Iterator[None]:
 
 def _next_commands(recipe: Recipe, outcome: RunStatus) -> list[str]:
     """Return the commands that apply to a finished run."""
-    generate = "sample" if recipe.objective.paints else "reconstruct"
+    generate = "sample" if recipe.objective.can_sample else "reconstruct"
     applicable = {
         "evaluate": outcome.can_evaluate,
         "probe": outcome.can_probe,

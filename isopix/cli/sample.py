@@ -39,7 +39,7 @@ def sample(
     settings = sampling.SamplingConfig(temperature=temperature, top_k=top_k, top_p=top_p)
     with progress_bar("sampling", loaded.recipe.grid.positions) as done:
         images = sampling.sample(
-            loaded.network, count, sampling=settings, generator=generator(seed, "sample"), progress=done
+            loaded.model, count, sampling=settings, generator=generator(seed, "sample"), progress=done
         )
     numbers = {"kind": "samples", "step": loaded.step, "seed": seed, "count": count}
     numbers |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}

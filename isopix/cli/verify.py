@@ -67,7 +67,7 @@ def verify(
     if not len(test):
         raise ValueError(f"data set '{images.name}' has no test images")
     with progress_bar("test loss", len(test)) as done:
-        task = PretrainTask(loaded.network)
+        task = PretrainTask(loaded.model)
         nats = evaluate_split(task, test, seed=seed, precision=precision, progress=done)["loss_nats"]
     claim = find_claim(TEST_LOSSES, loaded.recipe, loaded.network.codec)
     settings = {"data": images.name, "images": len(test), "precision": precision, "seed": seed}

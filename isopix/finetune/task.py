@@ -5,7 +5,7 @@ import torch
 from isopix.core.types import Images, Labels, Scalar
 from isopix.data.patch_augment import PatchAugmentSpec
 from isopix.finetune.classifier import FineTuneModel, LabeledBatch
-from isopix.train.tasks import NO_PATCH_AUGMENT, augment_inputs
+from isopix.train.tasks import NO_PATCH_AUGMENT, augment_patches
 
 
 class FineTuneTask:
@@ -17,16 +17,13 @@ class FineTuneTask:
         self.module, self.patch_augment = model, patch_augment
 
     def make_batch(self, images: Images, labels: Labels | None, generator: torch.Generator) -> LabeledBatch:
-        labeled = self._make_batch(images, labels, generator)
-        batch = augment_inputs(labeled.batch, self.patch_augment, self.module.network, generator)
-        return labeled._replace(batch=batch)
+        assert labels is not None, "checked by require_labels"
+        augment = augment_patches(self.patch_augment, self.module.network, generator)
+        return self.module.make_batch(images, labels, generator, augment)
 
     def evaluate(
         self, images: Images, labels: Labels | None, generator: torch.Generator
     ) -> dict[str, Scalar]:
-        labeled = self._make_batch(images, labels, generator)
-        return self.module.evaluate(labeled.to(images.device), images)
-
-    def _make_batch(self, images: Images, labels: Labels | None, generator: torch.Generator) -> LabeledBatch:
         assert labels is not None, "checked by require_labels"
-        return self.module.make_batch(images, labels, generator)
+        labeled = self.module.make_batch(images, labels, generator)
+        return self.module.evaluate(labeled.to(images.device), images)

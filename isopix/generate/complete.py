@@ -6,11 +6,11 @@ import torch
 
 from isopix.core.types import Images
 from isopix.generate.sample import SampledImages, SamplingConfig, fill_in
-from isopix.objectives.network import Network
+from isopix.objectives.base import PretrainModel
 
 
 def complete(
-    network: Network,
+    model: PretrainModel,
     images: Images,
     *,
     rows: int,
@@ -24,11 +24,11 @@ def complete(
     Returns [B * samples_per_prompt, 3, H, W]; the completions of one image are adjacent. Raises ValueError if
     `rows` leaves no row to condition on or no row to sample.
     """
-    grid = network.codec.grid
+    grid = model.network.codec.grid
     if not 0 < rows < grid.rows:
         raise ValueError(f"rows must be between 1 and {grid.rows - 1} for this model; got {rows}")
     return fill_in(
-        network,
+        model,
         images,
         start=rows * grid.cols,
         samples_per_prompt=samples_per_prompt,

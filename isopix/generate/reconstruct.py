@@ -9,7 +9,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from isopix.core.types import Images, Mask
-from isopix.objectives.network import Network
+from isopix.objectives.base import PretrainModel
 
 PixelMask = Bool[Tensor, "B H W"]
 
@@ -39,28 +39,29 @@ class Reconstruction(NamedTuple):
 
 
 @torch.inference_mode()
-def reconstruct(network: Network, images: Images, *, generator: torch.Generator) -> Reconstruction:
+def reconstruct(model: PretrainModel, images: Images, *, generator: torch.Generator) -> Reconstruction:
     """Predict the most likely code of every masked position in one pass (BERT; iGPT section 2.1).
 
     Raises ValueError for a network that masks no inputs.
     """
-    require_masked_inputs(network)
-    batch = network.prepare(images, generator)
-    mask, codec = batch.graded, network.codec  # also the positions that training keeps visible or replaces
-    predicted = network.likeliest(images, mask)
-    correct = (predicted == batch.answers)[mask.expand_as(predicted)].float().mean()
-    original: Images = network.backbone.stem.seen(images)
+    require_masked_inputs(model)
+    network, codec = model.network, model.network.codec
+    batch = model.objective.make_batch(images, codec, generator)
+    mask = batch.loss_mask  # also the positions that training keeps visible or replaces
+    predicted = network.predict(network.inputs_of(images), mask)
+    correct = (predicted == batch.targets)[mask.expand_as(predicted)].float().mean()
+    original = network.visible_pixels(images)
     pixels = _pixel_mask(mask, images)[:, None]
     target, prediction = (
         torch.where(pixels, codec.decode(codes), original)
-        for codes in (batch.answers, torch.where(mask, predicted, batch.answers))
+        for codes in (batch.targets, torch.where(mask, predicted, batch.targets))
     )
     return Reconstruction(original, mask, target, prediction, float(correct))
 
 
-def require_masked_inputs(network: Network) -> None:
+def require_masked_inputs(model: PretrainModel) -> None:
     """Raise ValueError for an autoregressive network, which has no masked positions to reconstruct."""
-    if network.objective.paints:
+    if not model.objective.masks_input:
         raise ValueError(
             "this model was trained with the autoregressive objective, which masks no inputs to reconstruct; "
             "it can sample images (isopix sample) and complete them from their first rows (isopix complete)"

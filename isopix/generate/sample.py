@@ -10,7 +10,7 @@ from torch import Tensor
 
 from isopix.core.config import config
 from isopix.core.types import Codes, Grid, Images
-from isopix.objectives.network import Network
+from isopix.objectives.base import PretrainModel
 
 NextLogits = Float[Tensor, "B Q K"]
 NextCodes = Codes  # [B 1 Q]
@@ -71,7 +71,7 @@ class DecodeStep(NamedTuple):
 
 @torch.inference_mode()
 def decode_steps(
-    network: Network,
+    model: PretrainModel,
     prompt: Images,
     *,
     start: int,
@@ -84,26 +84,26 @@ def decode_steps(
     The positions before `start`, quantized by the codec, are computed once and cached for all samples of a
     prompt, which are adjacent in the batch. Raises ValueError if the network cannot sample.
     """
-    require_sampling(network)
-    backbone = network.backbone
-    prompt = network.codec.decode(network.codec.encode(prompt))
-    caches = backbone.caches()
-    tokens = backbone.step(backbone.enter(prompt)[:, : start + 1], caches)[:, -1:]
+    require_sampling(model)
+    network, backbone = model.network, model.network.backbone
+    caches = backbone.new_caches()
+    given = network.inputs_of_codes(network.codec.encode(prompt))
+    tokens = backbone.decode_step(backbone.embed(given)[:, : start + 1], caches)[:, -1:]
     tokens = tokens.repeat_interleave(samples_per_prompt, 0)
     if samples_per_prompt > 1:
         for cache in caches:
-            cache.repeat(samples_per_prompt)
+            cache.repeat_batch(samples_per_prompt)
     for position in range(start, backbone.grid.positions):
         logits = network.head.logits(tokens)[:, 0]
         codes = sampling.sample_codes(logits, generator)
         yield DecodeStep(position, codes, logits)
         if position + 1 < backbone.grid.positions:
-            patches = network.codec.decode(codes, Grid(1, 1))
-            tokens = backbone.step(backbone.follow(patches, position + 1), caches)
+            inputs = network.inputs_of_codes(codes, Grid(1, 1))
+            tokens = backbone.decode_step(backbone.embed_next(inputs, position + 1), caches)
 
 
 def fill_in(
-    network: Network,
+    model: PretrainModel,
     prompt: Images,
     *,
     start: int = 0,
@@ -117,9 +117,10 @@ def fill_in(
     Returns [B * samples_per_prompt, 3, H, W]. `progress` is called with each sampled position. Raises
     ValueError if the network cannot sample.
     """
-    codes = network.codec.encode(prompt).repeat_interleave(samples_per_prompt, 0)
+    codec = model.network.codec
+    codes = codec.encode(prompt).repeat_interleave(samples_per_prompt, 0)
     for step in decode_steps(
-        network,
+        model,
         prompt,
         start=start,
         samples_per_prompt=samples_per_prompt,
@@ -128,11 +129,11 @@ def fill_in(
     ):
         codes[:, step.position] = step.codes[:, 0]
         progress(step.position)
-    return network.codec.decode(codes)
+    return codec.decode(codes)
 
 
 def sample(
-    network: Network,
+    model: PretrainModel,
     count: int,
     *,
     sampling: SamplingConfig,
@@ -140,15 +141,16 @@ def sample(
     progress: Callable[[int], None] = lambda position: None,
 ) -> SampledImages:
     """Sample `count` images unconditionally. Raises ValueError if the network cannot sample."""
+    network = model.network
     grid, cell = network.codec.grid, network.codec.patch_size
     shape = (count, 3, grid.rows * cell, grid.cols * cell)
     blank = torch.zeros(shape, dtype=torch.uint8, device=network.device)
-    return fill_in(network, blank, sampling=sampling, generator=generator, progress=progress)
+    return fill_in(model, blank, sampling=sampling, generator=generator, progress=progress)
 
 
-def require_sampling(network: Network) -> None:
+def require_sampling(model: PretrainModel) -> None:
     """Raise ValueError unless the network predicts every code from the codes before it."""
-    if not network.objective.paints:
+    if not model.objective.can_sample:
         raise ValueError(
             "this model was trained with the masked objective and cannot sample images; "
             "it can reconstruct masked pixels (isopix reconstruct) and be probed (isopix probe)"

@@ -14,8 +14,8 @@ from isopix.core.config import to_dict
 from isopix.core.device import runtime_environment
 from isopix.data.dataset import DataConfig
 from isopix.interop.imported_model import Imported
+from isopix.model.network import Network
 from isopix.model.spec import ModelSpec
-from isopix.objectives.network import Network
 from isopix.recipes.recipe import Recipe
 from isopix.storage import checkpoint
 from isopix.storage.atomic import write_json

@@ -11,7 +11,7 @@ from torch import Tensor
 from isopix.core.types import Grid
 from isopix.interop.mmap_alloc import scratch
 from isopix.interop.name_tables import Account, Row
-from isopix.model.blocks import Transformer
+from isopix.model.blocks import TransformerSpec
 from isopix.objectives.base import ObjectiveSpec
 from isopix.storage.atomic import MAX_JSON, json_bytes
 
@@ -29,7 +29,7 @@ class Imported:
     depth: int
     width: int
     grid: Grid
-    block: Transformer
+    block: TransformerSpec
     objective: ObjectiveSpec
     colours: Float[Tensor, "K 3"]  # levels of 0..255
     step: int  # how long it was trained, 0 where that is not known

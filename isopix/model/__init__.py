@@ -1,1 +1,1 @@
-"""Stem, masking, positions, blocks, head: the network, knowing nothing of data, objectives or optimizers."""
+"""The network: stem, masking, position embeddings, blocks and head; no data sets or objectives."""

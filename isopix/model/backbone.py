@@ -1,105 +1,111 @@
-"""Backbone: stem, masking, positions and blocks; all of a model that outlives pre-training."""
+"""Backbone: stem, masking, position embeddings and blocks; all of a model that outlives pre-training."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from isopix.core.types import Grid, Images, Mask, PositionIndices, SelectedTokens, Tokens
-from isopix.model.attention import Attentive, Span, Weights
-from isopix.model.kv_cache import Cache
-from isopix.model.masking import whole
-from isopix.model.token_dropping import alike, strips
+from isopix.core.types import Grid, Mask, PositionIndices, SelectedTokens, Tokens
+from isopix.model.attention import AttentionAxis, AttentionWeights
+from isopix.model.blocks.base import Block
+from isopix.model.kv_cache import KVCache
+from isopix.model.masking import Masking, sum_components
+from isopix.model.norms import Norm
+from isopix.model.positions import PositionEmbedding
+from isopix.model.stems.base import Inputs, Stem
+from isopix.model.token_dropping import group_by_length
 
-Stream = Literal["n", "h"]
-States = Float[Tensor, "B _ D"]  # of all positions or of some, with a class token before them or without
+FeatureKind = Literal["normed", "residual"]
+HiddenState = Float[Tensor, "B _ D"]  # of all positions or of some, with or without a class token before them
 
 
 class Backbone(nn.Module):
-    """Images to states 0..L: what enters the first block, and what leaves each of the L blocks.
+    """Inputs to hidden states 0..L: the input of the first block, and the outputs of the L blocks.
 
-    `n` of a layer is its state after the *next* block's first norm (the last norm for l = L); the paper
-    probes n. A class token, if there is one, stands before the positions in every state: what attention has
-    pooled of them.
+    `inputs` are codes if `stem.reads_codes`, else images. A class token precedes the positions in every
+    hidden state. The normed features of a layer are its state after the *next* block's first norm, those of
+    the last layer after the final norm (iGPT section 2.4).
     """
 
-    def __init__(
+    if TYPE_CHECKING:
+
+        def __call__(self, inputs: Inputs, mask: Mask | None = None) -> Tokens: ...
+
+    def __init__(  # noqa: PLR0913  its parts
         self,
         grid: Grid,
-        parts: Sequence[nn.Module],
-        blocks: Sequence[nn.Module],
-        norm: nn.Module,
-        token: nn.Parameter | None = None,
-        place_norm: nn.Module | None = None,
+        stem: Stem,
+        masking: Masking,
+        positions: PositionEmbedding,
+        blocks: Sequence[Block],
+        norm: Norm,
+        *,
+        cls_token: nn.Parameter | None = None,
+        pos_norm: Norm | None = None,
     ):
-        """`parts` are stem, masking and positions, in this order; `token` is the class token [D], and
-        `place_norm` what the vectors of places go through that are decoded without ever having been there.
+        """Compose the parts; a block may stand in `blocks` several times. `cls_token` is a vector [D], and
+        `pos_norm` normalizes the position embeddings that are added to dropped positions.
         """
         super().__init__()
         self.grid = grid
-        self.stem: Any = parts[0]  # torch's own type forgets its methods, and those of the others
-        self.masking = parts[1]
-        self.positions: Any = parts[2]
-        self.blocks: Any = nn.ModuleList(blocks)  # of one union
-        self.norm, self.token, self.place_norm = norm, token, place_norm
+        self.stem, self.masking, self.positions = stem, masking, positions
+        own = list(dict.fromkeys(blocks))
+        self.blocks = cast("Sequence[Block]", nn.ModuleList(own))
+        self._order = [own.index(block) for block in blocks]
+        self.norm, self.cls_token, self.pos_norm = norm, cls_token, pos_norm
 
     @property
     def depth(self) -> int:
-        return len(self.blocks)
+        """The number of layers L, tied blocks counted as often as they run."""
+        return len(self._order)
 
     @property
-    def leading(self) -> int:
-        """How many tokens stand before the positions, for none of them."""
-        return int(self.token is not None)
+    def layers(self) -> list[Block]:
+        """The block of each layer 1..L."""
+        return [self.blocks[number] for number in self._order]
 
-    def enter(self, images: Images, hidden: Mask | None = None) -> States:
-        """State 0."""
-        return next(self.states(images, hidden))
+    @property
+    def num_prefix_tokens(self) -> int:
+        """The number of tokens before the positions: 1 with a class token."""
+        return int(self.cls_token is not None)
 
-    def states(self, images: Images, hidden: Mask | None = None) -> Iterator[States]:
-        """The L+1 states, one after another."""
-        if hidden is None or not self.masking.drops:
-            tokens = self.positions(self.masking(self.stem(images), hidden))
-            yield from self._through(self._led(tokens))
+    def forward(self, inputs: Inputs, mask: Mask | None = None) -> Tokens:
+        """Return what the head reads at every position."""
+        for tokens in self.hidden_states(inputs, mask):  # noqa: B007
+            pass
+        return self.decoder_input(self.norm(tokens), mask)
+
+    def embed(self, inputs: Inputs, mask: Mask | None = None) -> HiddenState:
+        """Return hidden state 0."""
+        return next(self.hidden_states(inputs, mask))
+
+    def hidden_states(self, inputs: Inputs, mask: Mask | None = None) -> Iterator[HiddenState]:
+        """Yield the L+1 hidden states."""
+        if mask is None or not self.masking.drops_tokens:
+            tokens = self.positions(self.masking(self.stem(inputs), mask))
+            yield from self._run_blocks(self._with_cls_token(tokens))
             return
-        runs = alike(hidden)
-        order = torch.cat([run.images for run in runs]).argsort()
-        each = [self._without(images[run.images], run.places) for run in runs]
-        for states in zip(*each, strict=True):
+        groups = group_by_length(mask)
+        order = torch.cat([group.images for group in groups]).argsort()
+        parts = [self._run_visible(inputs[group.images], group.positions) for group in groups]
+        for states in zip(*parts, strict=True):
             yield torch.cat(states)[order]
 
     def features(
-        self, images: Images, hidden: Mask | None = None, *, stream: Stream = "n"
-    ) -> Iterator[States]:
-        """Tokens of every layer 0..L as the probes read them: normed (`n`, iGPT section 2.4) or raw (`h`)."""
-        for norm, state in zip(self._norms(), self.states(images, hidden), strict=True):
-            yield norm(state) if stream == "n" else state
+        self, inputs: Inputs, mask: Mask | None = None, *, kind: FeatureKind = "normed"
+    ) -> Iterator[HiddenState]:
+        """Yield the features of every layer 0..L: normed (iGPT section 2.4) or the residual stream."""
+        for norm, state in zip(self._norms(), self.hidden_states(inputs, mask), strict=True):
+            yield norm(state) if kind == "normed" else state
 
-    @property
-    def attends(self) -> bool:
-        """Whether every block has attention weights to look at."""
-        return all(isinstance(block, Attentive) for block in self.blocks)
-
-    def attention(self, images: Images, hidden: Mask | None = None) -> Iterator[Weights]:
-        """The weights of every attention, first to last, one held at a time. Blocks must attend.
-
-        Tokens that stand for no position (a class token) come first: N is then more than the grid's.
-        """
-        for block, state in zip(self.blocks, self.states(images, hidden), strict=False):  # the last: unread
-            yield from block.weights(state)
-
-    def spans(self) -> Iterator[tuple[int, Span]]:
-        """The block, from 1, of every attention, first to last, and among which positions it looks."""
-        for number, block in enumerate(self.blocks, start=1):
-            for span in block.spans(self.grid):
-                yield number, span
-
-    def some(self, layers: Sequence[int], images: Images, hidden: Mask | None = None) -> list[States]:
-        """n of these layers alone; no block behind the last of them is run."""
-        norms, states = self._norms(), self.states(images, hidden)
+    def forward_intermediates(
+        self, layers: Sequence[int], inputs: Inputs, mask: Mask | None = None
+    ) -> list[HiddenState]:
+        """Return the normed features of these layers; no block after the last of them is run."""
+        norms, states = self._norms(), self.hidden_states(inputs, mask)
         found = {
             layer: norms[layer](state)
             for layer, state in enumerate(islice(states, max(layers) + 1))
@@ -107,94 +113,115 @@ class Backbone(nn.Module):
         }
         return [found[layer] for layer in layers]
 
-    def upto(self, layer: int) -> "Backbone":
-        """The network cut behind its first `layer` blocks, sharing them: its last features are this
-        layer's.
+    def truncated(self, layer: int) -> "Backbone":
+        """Return the backbone of the first `layer` blocks, sharing them; its last normed features are those
+        of this layer.
         """
-        parts = [self.stem, self.masking, self.positions]
-        return Backbone(self.grid, parts, list(self.blocks)[:layer], self._norms()[layer], self.token)
+        return self._with(self.masking, self.layers[:layer], self._norms()[layer])
 
-    def forward(self, images: Images, hidden: Mask | None = None) -> Tokens:
-        """What the head reads of every position."""
-        for tokens in self.states(images, hidden):  # noqa: B007
-            pass
-        return self.read(self.norm(tokens), hidden)
+    def with_masking(self, masking: Masking) -> "Backbone":
+        """Return the backbone with another masking, sharing everything else."""
+        return self._with(masking, self.layers, self.norm)
 
     @property
-    def selects(self) -> bool:
-        """Whether its last block can answer at some places without doing so everywhere."""
-        return not self.masking.drops and self.depth > 0 and getattr(self.blocks[-1], "selects", False)
+    def has_attention_weights(self) -> bool:
+        """Whether every block has attention weights."""
+        return all(block.has_attention_weights for block in self.blocks)
 
-    def asked(self, images: Images, hidden: Mask | None, places: PositionIndices) -> SelectedTokens:
-        """What the head reads at these places alone [B M D], of a backbone that `selects`: `forward`'s, at
-        less cost.
+    def attention_weights(self, inputs: Inputs, mask: Mask | None = None) -> Iterator[AttentionWeights]:
+        """Yield the weights of every attention, first to last, one in memory at a time.
+
+        Prefix tokens (a class token) come first: N is then larger than the grid's.
         """
-        before = next(islice(self.states(images, hidden), self.depth - 1, None))
-        return self.norm(self.blocks[-1].asked(before, places + self.leading))
+        states = self.hidden_states(inputs, mask)
+        for block, state in zip(self.layers, states, strict=False):  # the last state enters no block
+            yield from block.attention_weights(state)
 
-    def read(self, tokens: States, hidden: Mask | None) -> Tokens:
-        """What the head reads, of n of the last layer: n itself, but norm(u) + norm'(place) at positions that
-        have been dropped, u being the pooled vector (PatchFormer section 2.1), norm' perhaps the identity.
+    def attention_axes(self) -> Iterator[tuple[int, AttentionAxis]]:
+        """Yield the layer, from 1, of every attention, first to last, and the positions that it covers."""
+        for layer, block in enumerate(self.layers, start=1):
+            for axis in block.attention_axes(self.grid):
+                yield layer, axis
 
-        The stream grows to a hundred times the length of a place's vector, so that behind one norm of their
-        sum the place is lost, and the same is drawn everywhere.
+    @property
+    def supports_forward_at(self) -> bool:
+        """Whether the last block can compute some positions only."""
+        return not self.masking.drops_tokens and self.depth > 0 and self.layers[-1].supports_forward_at
+
+    def forward_at(self, inputs: Inputs, mask: Mask | None, positions: PositionIndices) -> SelectedTokens:
+        """Return the outputs of `forward` at these positions only, [B M D], at less cost."""
+        before = next(islice(self.hidden_states(inputs, mask), self.depth - 1, None))
+        return self.norm(self.layers[-1].forward_at(before, positions + self.num_prefix_tokens))
+
+    def decoder_input(self, tokens: HiddenState, mask: Mask | None) -> Tokens:
+        """Return what the head reads, from the normed features of the last layer: these features; at dropped
+        positions norm(u) + norm'(position embedding) of the pooled vector u (PatchFormer section 2.1), norm'
+        being `pos_norm`.
+
+        The residual stream is up to a hundred times longer than a position embedding: behind one norm of
+        their sum the position is lost, and all positions get the same prediction.
         """
-        tokens = self.placed(tokens)
-        if hidden is None or self.place_norm is None:
+        tokens = self.patch_tokens(tokens)
+        if mask is None or self.pos_norm is None:
             return tokens
-        places = self.place_norm(self.positions(torch.zeros_like(tokens[:1])))
-        return torch.where(hidden.any(-1, keepdim=True), tokens + places, tokens)
+        embedding = self.pos_norm(self.positions(torch.zeros_like(tokens[:1])))
+        return torch.where(mask.any(-1, keepdim=True), tokens + embedding, tokens)
 
-    def placed(self, tokens: States) -> States:
-        """The tokens of positions alone."""
-        return tokens[:, self.leading :]
+    def patch_tokens(self, tokens: HiddenState) -> Tokens:
+        """Return the tokens of positions, without prefix tokens."""
+        return tokens[:, self.num_prefix_tokens :]
 
-    def _led(self, tokens: States) -> States:
-        """The tokens, the class token before them."""
-        if self.token is None:
-            return tokens
-        return torch.cat([self.token.to(tokens.dtype).expand(len(tokens), 1, -1), tokens], 1)
-
-    def _through(self, tokens: States) -> Iterator[States]:
-        yield tokens
+    def new_caches(self) -> list[KVCache]:
+        """Return an empty cache for each layer. Raises ValueError for blocks without `forward_cached`."""
         for block in self.blocks:
+            if not block.supports_cache:
+                raise ValueError(f"{type(block).__name__} has no cache, which sampling needs")
+        return [block.new_cache(self.grid.positions) for block in self.layers]
+
+    def embed_next(self, inputs: Inputs, position: int) -> Tokens:
+        """Return hidden state 0 of a shifted sequence at one position, from the inputs of the position before
+        it.
+        """
+        return self.positions.from_position(sum_components(self.stem(inputs)), position)
+
+    def decode_step(self, tokens: Tokens, caches: Sequence[KVCache]) -> Tokens:
+        """Return the normed features of the last layer at the next positions, from their hidden state 0: a
+        first run of any length, then one position at a time.
+        """
+        for block, cache in zip(self.layers, caches, strict=True):
+            tokens = block.forward_cached(tokens, cache)
+        return self.norm(tokens)
+
+    def _with(self, masking: Masking, blocks: Sequence[Block], norm: Norm) -> "Backbone":
+        return Backbone(self.grid, self.stem, masking, self.positions, blocks, norm, cls_token=self.cls_token)
+
+    def _with_cls_token(self, tokens: Tokens) -> HiddenState:
+        if self.cls_token is None:
+            return tokens
+        return torch.cat([self.cls_token.to(tokens.dtype).expand(len(tokens), 1, -1), tokens], 1)
+
+    def _run_blocks(self, tokens: HiddenState) -> Iterator[HiddenState]:
+        yield tokens
+        for block in self.layers:
             tokens = block(tokens)
             yield tokens
 
-    def _without(self, images: Images, places: PositionIndices) -> Iterator[States]:
-        """The states of images of which these places alone are there, as many of each."""
-        tokens = whole(self.stem(strips(images, places, self.grid)))
-        for state in self._through(self._led(self.positions.at(tokens, places))):
-            yield self._scattered(state, places)
+    def _run_visible(self, inputs: Inputs, positions: PositionIndices) -> Iterator[HiddenState]:
+        """Yield the states of images of which only these positions are visible, as many of each."""
+        tokens = sum_components(self.stem(self.stem.gather(inputs, positions, self.grid)))
+        for state in self._run_blocks(self._with_cls_token(self.positions.at(tokens, positions))):
+            yield self._scatter(state, positions)
 
-    def _scattered(self, state: States, places: PositionIndices) -> States:
-        """Every position again: at the others stands the pooled vector: the class token, or without one the
-        mean.
+    def _scatter(self, state: HiddenState, positions: PositionIndices) -> HiddenState:
+        """Return the state at every position; masked ones get the pooled vector: the class token, or without
+        one the mean.
         """
-        seen = self.placed(state)
-        pooled = seen.sum(1) / max(1, seen.shape[1]) if self.token is None else state[:, 0]
-        everywhere = pooled[:, None].expand(-1, self.grid.positions, -1).to(seen.dtype)
-        full = everywhere.scatter(1, places[..., None].expand_as(seen), seen)
-        return full if self.token is None else torch.cat([state[:, :1], full], 1)
+        visible = self.patch_tokens(state)
+        pooled = visible.sum(1) / max(1, visible.shape[1]) if self.cls_token is None else state[:, 0]
+        everywhere = pooled[:, None].expand(-1, self.grid.positions, -1).to(visible.dtype)
+        full = everywhere.scatter(1, positions[..., None].expand_as(visible), visible)
+        return full if self.cls_token is None else torch.cat([state[:, :1], full], 1)
 
-    def _norms(self) -> list[nn.Module]:
-        """The norm that n of each layer 0..L is behind: the next block's first, the last one's own."""
-        return [*(block.norm1 for block in self.blocks), self.norm]
-
-    def caches(self) -> list[Cache]:
-        """An empty cache for each block."""
-        return [block.cache(self.grid.positions) for block in self.blocks]
-
-    def follow(self, cells: Images, position: int) -> Tokens:
-        """State 0 at one position of a shifted sequence, from the pixels `cells` of the position before
-        it.
-        """
-        return self.positions(whole(self.stem(cells)), start=position)
-
-    def step(self, tokens: Tokens, caches: Sequence[Cache]) -> Tokens:
-        """n of the last layer at the next positions, from their state 0; a first stretch, then one at a
-        time.
-        """
-        for block, cache in zip(self.blocks, caches, strict=True):
-            tokens = block.step(tokens, cache)
-        return self.norm(tokens)
+    def _norms(self) -> list[Norm]:
+        """The norm of the features of each layer 0..L: the next block's first, then the final one."""
+        return [*(block.first_norm for block in self.layers), self.norm]

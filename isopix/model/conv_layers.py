@@ -1,26 +1,29 @@
-"""Convolutions over patches: layers whose answer for one patch depends on no other patch."""
+"""Convolution layers over patches: the output for a patch depends on no other patch."""
 
 import math
+from typing import ClassVar
 
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-Pixels = Float[Tensor, "cells _ _ _"]
-Vectors = Float[Tensor, "cells _"]
+from isopix.model.init import Glorot, InitTable
 
-GROUPS = 32  # of channels that share a norm, at most; and
-LEAST = 4  # channels a group, where there are as many
+Pixels = Float[Tensor, "patches _ _ _"]
+Vectors = Float[Tensor, "patches _"]
+
+MAX_GROUPS = 32
+MIN_CHANNELS_PER_GROUP = 4  # where there are as many
 EPSILON = 1e-10  # of a weight's variance (BiT)
 
 
-class Standardised(nn.Conv2d):
-    """A convolution without bias; the weights of each channel that leaves it have mean 0, and 1 as the sum of
-    their squares (BiT's weight standardisation, scaled to keep variances).
+class StdConv2d(nn.Conv2d):
+    """A convolution without bias whose weights are standardized per output channel: mean 0, sum of squares 1
+    (BiT's weight standardization, scaled to keep variances).
     """
 
-    def __init__(self, inputs: int, outputs: int, side: int, stride: int = 1):
-        super().__init__(inputs, outputs, side, stride, padding=side // 2, bias=False)
+    def __init__(self, in_channels: int, out_channels: int, side: int, stride: int = 1):
+        super().__init__(in_channels, out_channels, side, stride, padding=side // 2, bias=False)
 
     def forward(self, pixels: Pixels) -> Pixels:
         rows = self.weight.flatten(1)
@@ -29,19 +32,50 @@ class Standardised(nn.Conv2d):
         return self._conv_forward(pixels, rows.view_as(self.weight), None)
 
 
-class Rectified(nn.Module):
-    """A ReLU behind a norm over groups of channels: mean and variance of one patch, at all its pixels."""
+class GroupNormReLU(nn.Module):
+    """GroupNorm over the channels and pixels of one patch, then ReLU."""
 
     def __init__(self, channels: int):
         super().__init__()
-        self.norm = nn.GroupNorm(math.gcd(GROUPS, max(1, channels // LEAST)), channels)
+        groups = math.gcd(MAX_GROUPS, max(1, channels // MIN_CHANNELS_PER_GROUP))
+        self.norm = nn.GroupNorm(groups, channels)
 
     def forward(self, pixels: Pixels) -> Pixels:
         return F.relu(self.norm(pixels))
 
 
-class Mean(nn.Module):
-    """The mean over a patch."""
+class GlobalAvgPool(nn.Module):
+    """The mean over the pixels of a patch."""
 
     def forward(self, pixels: Pixels) -> Vectors:
         return pixels.mean((2, 3))
+
+
+EXPANSION = 4  # output channels of a bottleneck over its inner channels
+
+
+class Bottleneck(nn.Module):
+    """x + conv3(f(conv2(f(conv1(f(x)))))), f being GroupNorm and ReLU; conv2 is 3 x 3, the others 1 x 1.
+
+    Where the shape changes, the shortcut is conv0(f(x)), a 1 x 1 convolution (BiT's ResNet v2). `side` is
+    that of conv2: 1 for an input of a single pixel.
+    """
+
+    INIT: ClassVar[InitTable] = {"conv?": Glorot()}
+
+    def __init__(self, in_channels: int, inner: int, stride: int = 1, *, side: int = 3):
+        super().__init__()
+        out_channels = EXPANSION * inner
+        self.first = GroupNormReLU(in_channels)
+        self.second, self.third = GroupNormReLU(inner), GroupNormReLU(inner)
+        self.conv1 = StdConv2d(in_channels, inner, 1)
+        self.conv2 = StdConv2d(inner, inner, side, stride)
+        self.conv3 = StdConv2d(inner, out_channels, 1)
+        project = stride > 1 or in_channels != out_channels
+        self.conv0 = StdConv2d(in_channels, out_channels, 1, stride) if project else None
+
+    def forward(self, pixels: Pixels) -> Pixels:
+        normed = self.first(pixels)
+        inner = self.second(self.conv1(normed))
+        inner = self.third(self.conv2(inner))
+        return (pixels if self.conv0 is None else self.conv0(normed)) + self.conv3(inner)

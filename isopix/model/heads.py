@@ -1,10 +1,11 @@
-"""Heads: tokens to logits, or to means; zero-initialised, so that an untrained model is exactly uniform, or
-expects the middle of all levels.
+"""Heads: tokens to logits or means; zero-initialized, so that an untrained model predicts exactly uniform
+probabilities, or the middle of the range.
 """
 
 import abc
 from itertools import pairwise
 from math import isqrt
+from typing import ClassVar
 
 import torch
 from einops import rearrange, repeat
@@ -13,54 +14,50 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from isopix.codecs.base import Codec
-from isopix.core.registry import Part, register
+from isopix.core.registry import register
 from isopix.core.types import Codes, Logits, Tokens
-from isopix.model.conv_layers import Pixels, Rectified, Standardised
-from isopix.model.likelihood import Categorical, Decoder, Nats, at_least_float32
+from isopix.model.conv_layers import EXPANSION, Bottleneck, GroupNormReLU, Pixels, StdConv2d
+from isopix.model.init import Glorot, InitScheme, InitTable, ModelPart, Zeros
+from isopix.model.likelihood import Categorical, Likelihood, Nats, at_least_float32
 from isopix.model.pool import Pooled
-from isopix.model.profiling import counted
-from isopix.model.stems.resnet import WIDER, Bottleneck
+from isopix.model.profiling import count_flops
 
 ClassLogits = Float[Tensor, "B C"]
-Means = Float[Tensor, "B N Q"]  # levels 0..K-1 scaled to [-1, 1]
+Means = Float[Tensor, "B N Q"]  # codes 0..K-1 scaled to [-1, 1]
 
 
-class HeadSpec(Part, noun="head"):
+class HeadSpec(ModelPart, noun="head"):
     """Settings of a head."""
 
-    @property
-    def categorical(self) -> bool:
-        """Whether each level has a chance, so that codes can be drawn and labels be smoothed."""
-        return True
+    categorical: ClassVar[bool] = True  # whether it gives probabilities of codes
 
     @abc.abstractmethod
-    def build(self, codec: Codec, width: int) -> Decoder:
+    def build(self, codec: Codec, width: int) -> Likelihood:
         """Return the head. Raises ValueError for a codec or width that it cannot have."""
 
     @abc.abstractmethod
-    def flops(self, codec: Codec, width: int) -> int:
-        """Return the FLOPs per position; a multiply-add counts as two."""
+    def flops_per_token(self, codec: Codec, width: int) -> int:
+        """Return the FLOPs of a forward pass per position; a multiply-add counts as two."""
+
+    def init(self, scheme: InitScheme) -> InitTable:
+        return {"project": Zeros()}
 
 
 @register("linear")
-class Linear(HeadSpec):
+class LinearHeadSpec(HeadSpec):
     """One untied matrix without bias (iGPT's `wtet`)."""
 
     def build(self, codec: Codec, width: int) -> "LinearHead":
         return LinearHead(codec, width)
 
-    def flops(self, codec: Codec, width: int) -> int:
-        """Multiply-adds counted as two, of one position."""
+    def flops_per_token(self, codec: Codec, width: int) -> int:
         return 2 * width * codec.num_codes * codec.vocab_size
-
-    def label(self) -> str:
-        return "linear"
 
 
 @register("upsampling")
-class Upsampling(HeadSpec):
+class UpsamplingHeadSpec(HeadSpec):
     """A residual decoder from a vector to a thumbnail: 2 x 2 pixels of `channels` channels, doubled in side
-    and halved in channels until there is one pixel a code (PatchFormer section 2.1, which tells no more).
+    and halved in channels until there is one pixel per code (PatchFormer section 2.1, which gives no details).
     """
 
     channels: int = 256
@@ -69,38 +66,37 @@ class Upsampling(HeadSpec):
         if self.channels < 1:
             raise ValueError(f"channels {self.channels} must be at least 1")
 
+    def label(self) -> str:
+        return f"upsampling residual decoder, {self.channels} channels"
+
     def build(self, codec: Codec, width: int) -> "UpsamplingHead":
         """Raises ValueError unless the codes of a position are a square of 4 x 4, 8 x 8, and so on."""
         return UpsamplingHead(self, codec, width)
 
-    def flops(self, codec: Codec, width: int) -> int:
-        """Multiply-adds counted as two, of one position."""
-        return counted(lambda: self.build(codec, width), (1, 1, width), torch.float32)
+    def flops_per_token(self, codec: Codec, width: int) -> int:
+        return count_flops(lambda: self.build(codec, width), (1, 1, width), torch.float32)
 
-    def label(self) -> str:
-        return f"upsampling residual decoder, {self.channels} channels"
+    def init(self, scheme: InitScheme) -> InitTable:
+        return {**super().init(scheme), "spread": Glorot(), "conv?": Glorot()}
 
 
 @register("regression")
-class Regression(HeadSpec):
-    """A mean for each code, by one matrix without bias, and the squared error of it: "regression on the full
-    patch using L2" (ViT, appendix B.1.2).
+class RegressionHeadSpec(HeadSpec):
+    """A mean for each code, by one matrix without bias, with squared error: "regression on the full patch
+    using L2" (ViT, appendix B.1.2).
     """
 
-    @property
-    def categorical(self) -> bool:
-        return False
-
-    def build(self, codec: Codec, width: int) -> "RegressionHead":
-        """Raises ValueError for codes that are names and not levels, among which no mean can be taken."""
-        return RegressionHead(codec, width)
-
-    def flops(self, codec: Codec, width: int) -> int:
-        """Multiply-adds counted as two, of one position."""
-        return 2 * width * codec.num_codes
+    categorical: ClassVar[bool] = False
 
     def label(self) -> str:
         return "linear regression, squared error"
+
+    def build(self, codec: Codec, width: int) -> "RegressionHead":
+        """Raises ValueError for codes without an order, which have no mean."""
+        return RegressionHead(codec, width)
+
+    def flops_per_token(self, codec: Codec, width: int) -> int:
+        return 2 * width * codec.num_codes
 
 
 class LinearHead(Categorical):
@@ -108,116 +104,119 @@ class LinearHead(Categorical):
 
     def __init__(self, codec: Codec, width: int):
         super().__init__()
-        self.codes = codec.num_codes
+        self.num_codes = codec.num_codes
         self.project = nn.Linear(width, codec.num_codes * codec.vocab_size, bias=False)
 
     def forward(self, tokens: Tokens) -> Logits:
-        return rearrange(at_least_float32(self.project(tokens)), "b n (q k) -> b n q k", q=self.codes)
+        return rearrange(at_least_float32(self.project(tokens)), "b n (q k) -> b n q k", q=self.num_codes)
 
 
-FIRST = 2  # side of the picture that a vector is spread to
+FIRST_SIDE = 2  # of the feature map that a vector is projected to
 
 
 class UpsamplingHead(Categorical):
-    def __init__(self, spec: Upsampling, codec: Codec, width: int):
+    def __init__(self, spec: UpsamplingHeadSpec, codec: Codec, width: int):
         super().__init__()
         side, channels = isqrt(codec.num_codes), spec.channels
-        doublings = (side // FIRST).bit_length() - 1
-        if doublings < 1 or codec.num_codes != (FIRST << doublings) ** 2:
+        doublings = (side // FIRST_SIDE).bit_length() - 1
+        if doublings < 1 or codec.num_codes != (FIRST_SIDE << doublings) ** 2:
             raise ValueError(
-                f"an upsampling head draws 4 x 4, 8 x 8, 16 x 16 .. codes; this codec has {codec.num_codes}"
+                "an upsampling head needs 4 x 4, 8 x 8, 16 x 16 .. codes per position; "
+                f"this codec has {codec.num_codes}"
             )
-        self.spread = nn.Linear(width, channels * FIRST**2)
+        self.spread = nn.Linear(width, channels * FIRST_SIDE**2)
         inputs = [max(1, channels >> step) for step in range(doublings + 1)]
-        steps = [Doubled(*pair) for pair in pairwise(inputs)]
-        self.steps = nn.Sequential(*steps, Rectified(inputs[-1]))
+        steps = [UpsampleBlock(*pair) for pair in pairwise(inputs)]
+        self.steps = nn.Sequential(*steps, GroupNormReLU(inputs[-1]))
         self.project = nn.Linear(inputs[-1], codec.vocab_size, bias=False)
 
     def forward(self, tokens: Tokens) -> Logits:
-        spread = rearrange(self.spread(tokens), "b n (c h w) -> (b n) c h w", h=FIRST, w=FIRST)
+        spread = rearrange(self.spread(tokens), "b n (c h w) -> (b n) c h w", h=FIRST_SIDE, w=FIRST_SIDE)
         pixels = rearrange(self.steps(spread), "(b n) c h w -> b n (h w) c", b=len(tokens))
         return at_least_float32(self.project(pixels))
 
 
-class Doubled(nn.Module):
-    """conv0(u) + conv2(f(conv1(u f(x)))): u doubles the side, f is a norm and a ReLU; conv0 is 1 x 1, the
+class UpsampleBlock(nn.Module):
+    """conv0(u) + conv2(f(conv1(u f(x)))): u doubles the side, f is GroupNorm and ReLU; conv0 is 1 x 1, the
     others 3 x 3.
     """
 
-    def __init__(self, inputs: int, outputs: int):
+    def __init__(self, in_channels: int, out_channels: int):
         super().__init__()
-        self.first, self.second = Rectified(inputs), Rectified(outputs)
-        self.conv0 = Standardised(inputs, outputs, 1)
-        self.conv1 = Standardised(inputs, outputs, 3)
-        self.conv2 = Standardised(outputs, outputs, 3)
+        self.first, self.second = GroupNormReLU(in_channels), GroupNormReLU(out_channels)
+        self.conv0 = StdConv2d(in_channels, out_channels, 1)
+        self.conv1 = StdConv2d(in_channels, out_channels, 3)
+        self.conv2 = StdConv2d(out_channels, out_channels, 3)
 
     def forward(self, pixels: Pixels) -> Pixels:
-        inner = self.second(self.conv1(_doubled(self.first(pixels))))
-        return self.conv0(_doubled(pixels)) + self.conv2(inner)
+        inner = self.second(self.conv1(_upsample(self.first(pixels))))
+        return self.conv0(_upsample(pixels)) + self.conv2(inner)
 
 
-def _doubled(pixels: Pixels) -> Pixels:
+def _upsample(pixels: Pixels) -> Pixels:
     return repeat(pixels, "b c h w -> b c (h two) (w too)", two=2, too=2)
 
 
-class RegressionHead(Decoder):
-    """A matrix [Q D] to the means of Gaussians of unit variance, over levels k as x = 2 k / (K - 1) - 1.
+class RegressionHead(Likelihood):
+    """A matrix [Q D] to the means of Gaussians of unit variance, over codes k as x = 2 k / (K - 1) - 1.
 
-    Nats are those above a perfect answer, (x - mean)^2 / 2: -ln p(x) less its constant, ln(2 pi) / 2. So the
-    mean squared error is twice the nats, and in levels (K - 1)^2 / 2 times the nats: for bytes a loss of 0.02
-    nats is a root mean squared error of 127.5 sqrt(0.04) = 25.5 levels.
+    Nats are those above a perfect prediction, (x - mean)^2 / 2: -ln p(x) without its constant, ln(2 pi) / 2.
+    The mean squared error is twice the nats, and in code values (K - 1)^2 / 2 times the nats: for bytes a
+    loss of 0.02 nats is a root mean squared error of 127.5 sqrt(0.04) = 25.5 levels.
     """
 
     def __init__(self, codec: Codec, width: int):
         super().__init__()
         if not codec.ordinal:
             raise ValueError(
-                f"head regression needs codes that are levels of brightness, not the {codec.vocab_size} "
-                "names of this codec; take codec full_patch, bytes or gray_thumbnail"
+                f"head regression needs codes that are brightness levels; the {codec.vocab_size} codes of "
+                "this codec have no order; use codec full_patch, bytes or gray_thumbnail"
             )
-        self.unit = (codec.vocab_size - 1) / 2  # levels
+        self.half_range = (codec.vocab_size - 1) / 2
         self.project = nn.Linear(width, codec.num_codes, bias=False)
 
     def forward(self, tokens: Tokens) -> Means:
         return at_least_float32(self.project(tokens))
 
-    def grade(self, tokens: Tokens, answers: Codes, smoothing: float = 0.0) -> Nats:
-        """Half the squared error of each code; there is nothing to smooth."""
-        assert not smoothing, "a mean has no soft labels"
+    def nll(self, tokens: Tokens, targets: Codes, label_smoothing: float = 0.0) -> Nats:
+        """Return half the squared error of each code; there are no labels to smooth."""
+        assert not label_smoothing, "a mean has no soft labels"
         means = self(tokens)
-        return (means - (answers.to(means.dtype) / self.unit - 1)).square() / 2
+        return (means - (targets.to(means.dtype) / self.half_range - 1)).square() / 2
 
-    def likeliest(self, tokens: Tokens) -> Codes:
-        """The level nearest to each mean."""
-        levels = (self(tokens) + 1) * self.unit
-        return levels.round().clamp(0, 2 * self.unit).long()
+    def mode(self, tokens: Tokens) -> Codes:
+        """Return the code nearest to each mean."""
+        values = (self(tokens) + 1) * self.half_range
+        return values.round().clamp(0, 2 * self.half_range).long()
 
     def logits(self, tokens: Tokens) -> Logits:
         raise ValueError(
-            "this model's head is a regression: it gives a mean for each code and no logits; "
-            "it can be graded (nll) and fill in what is hidden (reconstruct)"
+            "this model has a regression head, which predicts a mean for each code and no logits; "
+            "its loss (nll) and reconstructions (reconstruct) are available"
         )
 
 
 class ClassHead(nn.Module):
-    """Pooled vectors to classes: one matrix [C D] without bias, zero at first, as the released code of Image
-    GPT has it. With `residual_block` a bottleneck, as ResNet stems have, stands before it (PatchFormer
-    section 2.2).
+    """Pooled features to class logits: one matrix [C D] without bias, zero-initialized, as in the released
+    code of Image GPT. With `residual_block` a bottleneck of ResNet stems precedes it (PatchFormer section
+    2.2).
 
     Raises ValueError for a width that the block cannot have.
     """
 
     def __init__(self, width: int, classes: int, *, residual_block: bool):
         super().__init__()
-        if residual_block and width % WIDER:
+        if residual_block and width % EXPANSION:
             raise ValueError(
-                f"finetune.residual_block needs a width that is a multiple of {WIDER}, not {width}"
+                f"finetune.residual_block needs a width that is a multiple of {EXPANSION}, not {width}"
             )
         self.weight = nn.Parameter(torch.zeros(classes, width))
-        self.block = Bottleneck(width, width // WIDER, side=1) if residual_block else None
+        self.block = Bottleneck(width, width // EXPANSION, side=1) if residual_block else None
 
-    def forward(self, pooled: Pooled, kept: Pooled | None = None) -> ClassLogits:
-        """The logits [B C]; `kept` is what dropout multiplies each feature by."""
+    def forward(self, pooled: Pooled, dropout_mask: Pooled | None = None) -> ClassLogits:
+        """Return the logits [B C]; features are multiplied by `dropout_mask`."""
         if self.block is not None:
             pooled = rearrange(self.block(rearrange(pooled, "b d -> b d 1 1")), "b d 1 1 -> b d")
-        return at_least_float32(F.linear(pooled if kept is None else pooled * kept, self.weight))
+        return at_least_float32(
+            F.linear(pooled if dropout_mask is None else pooled * dropout_mask, self.weight)
+        )

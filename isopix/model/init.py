@@ -1,91 +1,164 @@
-"""The whole initialisation as one table: which tensor starts how."""
+"""Initialization: each part of a network says how its parameters start; one function draws them."""
 
+import abc
+import dataclasses
 import math
-import re
-from collections.abc import Callable
-from itertools import chain
-from typing import Literal, get_args
+from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-Initial = Literal["openai", "keras", "vit"]
-Draw = Callable[[torch.Size, int, int, torch.Generator], Tensor]  # shape, width D, depth L
+from isopix.core.registry import Part
+
+# `openai`: the released code of Image GPT, where only the attention's output is scaled by depth. `keras`: the
+# defaults of Keras, in which the study of inductive biases was written; the paper names no initialization.
+# `vit`: the released code of the Vision Transformer, also for PatchFormer, which names none.
+InitScheme = Literal["openai", "keras", "vit"]
+Scale = float | Callable[[int, int], float]  # a number, or a function of width D and depth L
 
 
-def constant(value: float) -> Draw:
+class Draw(abc.ABC):
+    """How one tensor starts."""
+
+    @abc.abstractmethod
+    def __call__(self, shape: torch.Size, width: int, depth: int, generator: torch.Generator) -> Tensor:
+        """Return the values of a tensor of this shape, in a network of this width and depth."""
+
+
+InitTable = Mapping[str, Draw]
+
+
+@dataclasses.dataclass(frozen=True)
+class Constant(Draw):
     """The same number everywhere."""
-    return lambda shape, width, depth, generator: torch.full(shape, value)
+
+    value: float
+
+    def __call__(self, shape: torch.Size, width: int, depth: int, generator: torch.Generator) -> Tensor:
+        return torch.full(shape, self.value)
 
 
-def normal(deviation: Callable[[int, int], float]) -> Draw:
-    """N(0, deviation(D, L)^2)."""
-    return lambda shape, width, depth, generator: (
-        torch.randn(shape, generator=generator) * deviation(width, depth)
-    )
+class Zeros(Constant):
+    def __init__(self) -> None:
+        super().__init__(0.0)
 
 
-def uniform(limit: Callable[[int], float]) -> Draw:
-    """U(-limit(D), limit(D))."""
-    return lambda shape, width, depth, generator: (
-        (2 * torch.rand(shape, generator=generator) - 1) * limit(width)
-    )
+class Ones(Constant):
+    def __init__(self) -> None:
+        super().__init__(1.0)
 
 
-def glorot(shape: torch.Size, width: int, depth: int, generator: torch.Generator) -> Tensor:
-    """U(-l, l) with l = sqrt(6 / (inputs + outputs)) of a matrix [out in *taps], a tap being an input and an
-    output.
-    """
-    limit = math.sqrt(6 / (shape[0] + shape[1]) / math.prod(shape[2:]))
-    return (2 * torch.rand(shape, generator=generator) - 1) * limit
+@dataclasses.dataclass(frozen=True)
+class Normal(Draw):
+    """N(0, std^2)."""
+
+    std: Scale
+
+    def __call__(self, shape: torch.Size, width: int, depth: int, generator: torch.Generator) -> Tensor:
+        return torch.randn(shape, generator=generator) * _value(self.std, width, depth)
 
 
-zeros, ones = constant(0.0), constant(1.0)
-small, table = normal(lambda width, depth: 0.02), uniform(lambda width: 0.05)
-fans_of_d = uniform(lambda width: math.sqrt(3 / width))  # query, key and value are a matrix each
-normals = normal(lambda width, depth: 1.0)
-# `openai`: the released code of Image GPT, where only the attention's output is scaled by depth; matrices
-# that it does not have are Glorot's. `keras`: what Keras does unless told otherwise; the study of inductive
-# biases names no start and was written in it, so that this one is inferred. `vit`: the released code of the
-# Vision Transformer; PatchFormer names no start and gets it too. The head's zeros are ours in all: an
-# untrained network is exactly uniform, or, of means, grey.
-RULES: tuple[tuple[str, Draw, Draw, Draw], ...] = (
-    # parameter, openai, keras, vit
-    (r"norm\d?\.weight$", ones, ones, ones),
-    (r"(?<!mlp\.up)(?<!mlp\.down)\.bias$", zeros, zeros, zeros),
-    (r"mlp\.(up|down)\.bias$", zeros, zeros, normal(lambda width, depth: 1e-6)),
-    (r"head\.project\.weight$", zeros, zeros, zeros),
-    (r"attention\.qkv\.weight$", normal(lambda width, depth: 1 / math.sqrt(width)), fans_of_d, fans_of_d),
-    (
-        r"attention\.out\.weight$",
-        normal(lambda width, depth: 1 / math.sqrt(width * depth)),
-        glorot,
-        glorot,
-    ),
-    (r"mlp\.(up|down)\.weight$", small, glorot, glorot),
-    (r"conv\d\.weight$", glorot, glorot, glorot),
-    (r"stem\.tables\.\d+\.weight$", small, table, small),
-    (r"stem\.project\.weight$", glorot, glorot, glorot),
-    (r"stem\.features\.\d+\.weight$", glorot, glorot, glorot),
-    (r"stem\.features\.normals$", normals, normals, normals),
-    (r"head\.spread\.weight$", glorot, glorot, glorot),
-    (r"masking\.start$", small, table, small),
-    (r"(masking|backbone)\.token$", small, table, small),
-    (r"positions\.(table|rows|cols)$", normal(lambda width, depth: 0.01), table, small),
-)
-FIXED = r"stem\.features\.normals$"  # drawn once and saved, but not learnt
+@dataclasses.dataclass(frozen=True)
+class Uniform(Draw):
+    """U(-limit, limit)."""
+
+    limit: Scale
+
+    def __call__(self, shape: torch.Size, width: int, depth: int, generator: torch.Generator) -> Tensor:
+        return (2 * torch.rand(shape, generator=generator) - 1) * _value(self.limit, width, depth)
+
+
+class Glorot(Draw):
+    """U(-l, l) with l = sqrt(6 / (fan_in + fan_out)) of a matrix or kernel [out in *taps]."""
+
+    def __call__(self, shape: torch.Size, width: int, depth: int, generator: torch.Generator) -> Tensor:
+        limit = math.sqrt(6 / (shape[0] + shape[1]) / math.prod(shape[2:]))
+        return (2 * torch.rand(shape, generator=generator) - 1) * limit
+
+
+EMBEDDING: dict[InitScheme, Draw] = {"openai": Normal(0.02), "keras": Uniform(0.05), "vit": Normal(0.02)}
+
+
+class ModelPart(Part):
+    """Base of the parts that a network is built of."""
+
+    def init(self, scheme: InitScheme) -> InitTable:
+        """Return how parameters start, by the end of their names.
+
+        A key matches the last components of a name, with or without `.weight`: `up` is `mlp.up.weight`; `*`
+        stands for any part of one component. The key with the most components wins. Parameters without a key
+        start at N(0, 0.02^2) if they are matrices or kernels, gains of norms at 1, other vectors at 0. A
+        buffer with a key is drawn too.
+        """
+        return {}
+
+    def init_table(self, scheme: InitScheme) -> InitTable:
+        """Return `init` of this part and of the parts among its fields, whose modules are named like them."""
+        table: dict[str, Draw] = {}
+        for field in dataclasses.fields(self):
+            part = getattr(self, field.name)
+            if isinstance(part, ModelPart):
+                table |= {f"{field.name}*.{key}": draw for key, draw in part.init_table(scheme).items()}
+        return {**table, **self.init(scheme)}
 
 
 @torch.no_grad()
-def initialise(
-    network: nn.Module, *, width: int, depth: int, generator: torch.Generator, initial: Initial = "openai"
+def initialize(
+    module: nn.Module,
+    tables: Mapping[str, InitTable],
+    *,
+    width: int,
+    depth: int,
+    generator: torch.Generator,
 ) -> None:
-    """Draw every parameter anew, in the order of their names, then what is fixed; raises AssertionError for
-    one without a rule.
+    """Draw every parameter of a module anew, then the buffers that a table names.
+
+    `tables` are those of its submodules by their names, "" for itself; the longest name that a parameter
+    starts with decides. Tables are drawn in the order given, the parameters of each in the order of their
+    names, and parameters that belong to none at last.
     """
-    fixed = [(name, buffer) for name, buffer in network.named_buffers() if re.search(FIXED, name)]
-    for name, tensor in chain(sorted(network.named_parameters()), sorted(fixed)):
-        found = [rules for pattern, *rules in RULES if re.search(pattern, name)]
-        assert len(found) == 1, f"{len(found)} initialisation rules for {name}"
-        draw = found[0][get_args(Initial).index(initial)]
-        tensor.copy_(draw(tensor.shape, width, depth, generator))
+
+    def owner(name: str) -> str:
+        owners = [prefix for prefix in tables if not prefix or name.startswith(f"{prefix}.")]
+        return max(owners, key=len, default="")
+
+    order = {prefix: number for number, prefix in enumerate(tables)}
+
+    def place(item: tuple[str, Tensor]) -> tuple[int, str]:
+        return order.get(owner(item[0]), len(order)), item[0]
+
+    for name, parameter in sorted(module.named_parameters(), key=place):
+        draw = _find(tables.get(owner(name), {}), name) or _default(name, parameter)
+        parameter.copy_(draw(parameter.shape, width, depth, generator))
+    for name, buffer in sorted(module.named_buffers(), key=place):
+        named = _find(tables.get(owner(name), {}), name)
+        if named is not None:
+            buffer.copy_(named(buffer.shape, width, depth, generator))
+
+
+def _find(table: InitTable, name: str) -> Draw | None:
+    """The draw of the key with the most components that matches the end of a name; of several, the last."""
+    found, most = None, 0
+    for key, draw in table.items():
+        size = key.count(".") + 1
+        if size >= most and (_matches(key, name) or _matches(f"{key}.weight", name)):
+            found, most = draw, size
+    return found
+
+
+def _matches(key: str, name: str) -> bool:
+    patterns = key.split(".")
+    ends = name.split(".")[-len(patterns) :]
+    return len(ends) == len(patterns) and all(map(fnmatchcase, ends, patterns))
+
+
+def _default(name: str, parameter: Tensor) -> Draw:
+    if parameter.ndim > 1:
+        return Normal(0.02)
+    return Ones() if name.rpartition(".")[2] == "weight" else Zeros()  # only norms have vectors as weights
+
+
+def _value(scale: Scale, width: int, depth: int) -> float:
+    return scale(width, depth) if callable(scale) else scale

@@ -1,6 +1,7 @@
-"""Decoding: what is made of tokens at the end; a decoder owns the distribution of codes that it gives."""
+"""Likelihood: the distribution of codes that a head predicts from tokens."""
 
 import abc
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float
@@ -12,39 +13,43 @@ from isopix.core.types import Codes, Logits, Tokens
 Nats = Float[Tensor, "B N Q"]
 
 
-class Decoder(nn.Module, abc.ABC):
-    """Grades any codes by tokens, and names the likeliest; `forward` gives the numbers by which it does."""
+class Likelihood(nn.Module, abc.ABC):
+    """Base of all heads: a distribution over codes at each position; `forward` returns its parameters."""
+
+    if TYPE_CHECKING:
+
+        def __call__(self, tokens: Tokens) -> Tensor: ...
 
     @abc.abstractmethod
-    def grade(self, tokens: Tokens, answers: Codes, smoothing: float = 0.0) -> Nats:
-        """-ln p(answer) of each code. With `smoothing` s it is against soft labels: 1 - s for the answer, and
-        s shared by all K levels.
+    def nll(self, tokens: Tokens, targets: Codes, label_smoothing: float = 0.0) -> Nats:
+        """Return -ln p(target) of each code. With `label_smoothing` s it is the cross-entropy with soft
+        labels: 1 - s for the target, and s shared by all K values.
         """
 
     @abc.abstractmethod
-    def likeliest(self, tokens: Tokens) -> Codes:
-        """The likeliest code of each."""
+    def mode(self, tokens: Tokens) -> Codes:
+        """Return the most likely code at each place."""
 
     @abc.abstractmethod
     def logits(self, tokens: Tokens) -> Logits:
-        """Logits of all K levels of each code. Raises ValueError where the distribution is none of levels."""
+        """Return the logits of all K values of each code. Raises ValueError for a distribution without."""
 
 
-class Categorical(Decoder):
-    """Each level has a chance of its own: `forward` gives their logits [B N Q K]."""
+class Categorical(Likelihood):
+    """A softmax over the K values of each code: `forward` returns logits [B N Q K]."""
 
-    def grade(self, tokens: Tokens, answers: Codes, smoothing: float = 0.0) -> Nats:
+    def nll(self, tokens: Tokens, targets: Codes, label_smoothing: float = 0.0) -> Nats:
         logits = self.logits(tokens).flatten(0, 2)
-        losses = F.cross_entropy(logits, answers.flatten(), reduction="none", label_smoothing=smoothing)
-        return losses.reshape(answers.shape)
+        losses = F.cross_entropy(logits, targets.flatten(), reduction="none", label_smoothing=label_smoothing)
+        return losses.reshape(targets.shape)
 
-    def likeliest(self, tokens: Tokens) -> Codes:
+    def mode(self, tokens: Tokens) -> Codes:
         return self.logits(tokens).argmax(-1)
 
     def logits(self, tokens: Tokens) -> Logits:
         return self(tokens)
 
 
-def at_least_float32(numbers: Tensor) -> Tensor:
-    """No loss is taken of rounder numbers; a float64 reference keeps its own."""
-    return numbers.to(torch.promote_types(numbers.dtype, torch.float32))
+def at_least_float32(values: Tensor) -> Tensor:
+    """Convert to float32, in which losses are computed; float64 stays as it is."""
+    return values.to(torch.promote_types(values.dtype, torch.float32))

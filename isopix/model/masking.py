@@ -1,142 +1,160 @@
-"""Masking: what of each position the blocks may see. (parts, hidden) -> tokens; an objective says which."""
+"""Masking: what the blocks see of each position, given the mask; the objective chooses one."""
 
 import abc
 from functools import reduce
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import nn
 
-from isopix.core.registry import Part, register
+from isopix.core.registry import register
 from isopix.core.types import Mask, Tokens
-from isopix.model.norms import NormSpec
-from isopix.model.stems.base import Parts
+from isopix.model.init import EMBEDDING, InitScheme, InitTable, ModelPart
+from isopix.model.norms import Norm, NormSpec
+from isopix.model.stems.base import Components
 
 
-class MaskingSpec(Part, noun="corruption"):
+class Masking(nn.Module, abc.ABC):
+    """The components of each position to one token, without what the mask covers."""
+
+    drops_tokens: ClassVar[bool] = False  # whether the backbone leaves masked positions out of the blocks
+    shifts_right: ClassVar[bool] = False  # whether position i gets the token of position i - 1
+    if TYPE_CHECKING:
+
+        def __call__(self, components: Components, mask: Mask | None) -> Tokens: ...
+
+    @abc.abstractmethod
+    def forward(self, components: Components, mask: Mask | None) -> Tokens:
+        """Return the tokens [B N D]."""
+
+
+class MaskingSpec(ModelPart, noun="corruption"):
     """Settings of what the blocks see in place of a masked position."""
 
     drops_tokens: ClassVar[bool] = False  # whether masked positions are left out of the blocks
     masks_single_codes: ClassVar[bool] = False  # whether single codes of a position can be masked
 
-    def build_pos_norm(self, norm: NormSpec, width: int) -> nn.Module | None:
+    def build_pos_norm(self, norm: NormSpec, width: int) -> Norm | None:
         """Return the norm of position embeddings that are added to decoded positions; None for none."""
         return None
 
     @abc.abstractmethod
-    def build(self, width: int) -> nn.Module:
-        """Return the module (parts, hidden) -> tokens."""
+    def build(self, width: int) -> Masking:
+        """Return the module (components, mask) -> tokens."""
 
 
 @register("shift_right")
-class ShiftRight(MaskingSpec):
-    """Position i receives what stood at i-1, the first a learned start vector: no position sees its own
-    answer, and the last pixel is never an input (OpenAI's graph). `hidden` must be None.
+class ShiftRightMaskingSpec(MaskingSpec):
+    """Position i receives the token of position i - 1, the first a learned start token: no position sees its
+    own target, and the last pixel is never an input (OpenAI's graph). The mask must be None.
     """
-
-    def build(self, width: int) -> "Shift":
-        return Shift(width)
 
     def label(self) -> str:
         return "inputs shifted right, start token"
 
+    def build(self, width: int) -> "ShiftRightMasking":
+        return ShiftRightMasking(width)
 
-@register("zero_out")
-class ZeroOut(MaskingSpec):
-    """What is hidden becomes a zero vector, before positions are added (iGPT section 2.2).
+    def init(self, scheme: InitScheme) -> InitTable:
+        return {"start": EMBEDDING[scheme]}
 
-    That is the whole position, or of a position some of whose codes are hidden, the part of each such code.
+
+@register("zero")
+class ZeroMaskingSpec(MaskingSpec):
+    """Masked positions become zero before position embeddings are added (iGPT section 2.2); of a position
+    with single masked codes, the components of these codes.
     """
 
     masks_single_codes: ClassVar[bool] = True
 
-    def build(self, width: int) -> "Zero":
-        return Zero()
-
     def label(self) -> str:
         return "zero vector"
 
+    def build(self, width: int) -> "ZeroMasking":
+        return ZeroMasking()
+
 
 @register("mask_token")
-class MaskToken(MaskingSpec):
-    """A hidden position becomes a learned vector, before positions are added (ViT, appendix B.1.2)."""
-
-    def build(self, width: int) -> "Token":
-        return Token(width)
+class MaskTokenMaskingSpec(MaskingSpec):
+    """Masked positions become a learned vector before position embeddings are added (ViT, appendix B.1.2)."""
 
     def label(self) -> str:
         return "learned mask token"
 
+    def build(self, width: int) -> "MaskTokenMasking":
+        return MaskTokenMasking(width)
+
+    def init(self, scheme: InitScheme) -> InitTable:
+        return {"token": EMBEDDING[scheme]}
+
 
 @register("drop")
-class Drop(MaskingSpec):
-    """Hidden positions are not there: stem and blocks run over the visible ones alone (PatchFormer section
-    2.1). What answers for a hidden position is norm(u) + norm'(X + Y) of the pooled vector u and the vectors
-    of its row and column; without `norm_positions` it is norm(u) + X + Y, the paper's plain sum of them.
+class DropMaskingSpec(MaskingSpec):
+    """Masked positions are dropped: stem and blocks run over the visible ones alone (PatchFormer section
+    2.1). A masked position is decoded from norm(u) + norm'(X + Y) of the pooled vector u and the embeddings
+    of its row and column; without `norm_positions` from norm(u) + X + Y, the paper's plain sum.
     """
 
     drops_tokens: ClassVar[bool] = True
 
     norm_positions: bool = True
 
-    def build_pos_norm(self, norm: NormSpec, width: int) -> nn.Module:
-        return norm.build(width) if self.norm_positions else nn.Identity()
-
-    def build(self, width: int) -> "Dropped":
-        return Dropped()
-
     def label(self) -> str:
         return "tokens dropped"
 
+    def build_pos_norm(self, norm: NormSpec, width: int) -> Norm:
+        return norm.build(width) if self.norm_positions else nn.Identity()
 
-class Shift(nn.Module):
-    drops: ClassVar = False
+    def build(self, width: int) -> "DropMasking":
+        return DropMasking()
+
+
+class ShiftRightMasking(Masking):
+    shifts_right: ClassVar[bool] = True
 
     def __init__(self, width: int):
         super().__init__()
         self.start = nn.Parameter(torch.zeros(width))
 
-    def forward(self, parts: Parts, hidden: Mask | None) -> Tokens:
-        assert hidden is None, "a shifted sequence hides nothing else"
-        tokens = whole(parts)
+    def forward(self, components: Components, mask: Mask | None) -> Tokens:
+        assert mask is None, "a shifted sequence takes no mask"
+        tokens = sum_components(components)
         start = self.start.to(tokens.dtype).expand(len(tokens), 1, -1)
         return torch.cat([start, tokens[:, :-1]], dim=1)
 
 
-class Zero(nn.Module):
-    drops: ClassVar = False
+class ZeroMasking(Masking):
+    def forward(self, components: Components, mask: Mask | None) -> Tokens:
+        if mask is None:
+            return sum_components(components)
+        if mask.shape[-1] == 1:
+            return sum_components(components).masked_fill(mask, 0.0)
+        masks = mask[..., None].unbind(2)
+        return sum_components(
+            [component.masked_fill(masked, 0.0) for component, masked in zip(components, masks, strict=True)]
+        )
 
-    def forward(self, parts: Parts, hidden: Mask | None) -> Tokens:
-        if hidden is None:
-            return whole(parts)
-        if hidden.shape[-1] == 1:
-            return whole(parts).masked_fill(hidden, 0.0)
-        veils = hidden[..., None].unbind(2)
-        return whole([part.masked_fill(veil, 0.0) for part, veil in zip(parts, veils, strict=True)])
 
-
-class Token(nn.Module):
-    drops: ClassVar = False
-
+class MaskTokenMasking(Masking):
     def __init__(self, width: int):
         super().__init__()
         self.token = nn.Parameter(torch.zeros(width))
 
-    def forward(self, parts: Parts, hidden: Mask | None) -> Tokens:
-        tokens = whole(parts)
-        return tokens if hidden is None else torch.where(hidden, self.token.to(tokens.dtype), tokens)
+    def forward(self, components: Components, mask: Mask | None) -> Tokens:
+        tokens = sum_components(components)
+        return tokens if mask is None else torch.where(mask, self.token.to(tokens.dtype), tokens)
 
 
-class Dropped(nn.Module):
-    """The backbone calls it where nothing is hidden, and leaves out itself what is."""
+class DropMasking(Masking):
+    """Used where no position is masked; masked positions are dropped by the backbone."""
 
-    drops: ClassVar = True
+    drops_tokens: ClassVar[bool] = True
 
-    def forward(self, parts: Parts, hidden: Mask | None) -> Tokens:
-        assert hidden is None, "the backbone has left out what is hidden"
-        return whole(parts)
+    def forward(self, components: Components, mask: Mask | None) -> Tokens:
+        assert mask is None, "the backbone drops masked positions"
+        return sum_components(components)
 
 
-def whole(parts: Parts) -> Tokens:
-    """The sum of what is seen of each position."""
-    return reduce(torch.add, parts)
+def sum_components(components: Components) -> Tokens:
+    """Return the sum of the components of each position."""
+    return reduce(torch.add, components)

@@ -1,13 +1,16 @@
-"""The MLP over the channels of each position alone, and its activations."""
+"""MLPs: what a block computes at each position on its own."""
 
+import abc
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, Protocol, get_args, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from isopix.core.registry import register
 from isopix.core.types import Tokens
+from isopix.model.init import Glorot, InitScheme, InitTable, ModelPart, Normal
 
 Activation = Literal["quick_gelu", "gelu"]
 
@@ -20,14 +23,67 @@ def quick_gelu(x: Tensor) -> Tensor:
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {"quick_gelu": quick_gelu, "gelu": F.gelu}
 
 
-class MLP(nn.Module):
-    """width -> expansion * width -> width, at each position alone."""
+@runtime_checkable
+class MLP(Protocol):
+    """A module from tokens to tokens that treats each position on its own."""
 
-    def __init__(self, width: int, expansion: int, activation: Activation, bias: bool):
+    def __call__(self, tokens: Tokens, /) -> Tokens: ...
+
+
+class MLPSpec(ModelPart, noun="mlp"):
+    """Settings of the MLP of a block."""
+
+    @abc.abstractmethod
+    def build(self, width: int) -> MLP:
+        """Return the MLP, an nn.Module; a block keeps it as `mlp`."""
+
+    @abc.abstractmethod
+    def flops_per_token(self, width: int) -> int:
+        """Return the FLOPs of a forward pass per token; a multiply-add counts as two."""
+
+
+@register("mlp")
+class TwoLayerMLPSpec(MLPSpec):
+    """width -> expansion * width -> width, with an activation in between."""
+
+    expansion: int = 4
+    activation: Activation = "gelu"
+    bias: bool = True
+
+    def __post_init__(self) -> None:
+        if self.expansion < 1:
+            raise ValueError(f"expansion {self.expansion} must be at least 1")
+        if self.activation not in get_args(Activation):
+            known = ", ".join(get_args(Activation))
+            raise ValueError(f"activation '{self.activation}' is unknown; known: {known}")
+
+    def label(self) -> str:
+        activation = {"quick_gelu": "QuickGELU", "gelu": "GELU"}[self.activation]
+        return f"MLP {self.expansion}x, {activation}"
+
+    def build(self, width: int) -> "TwoLayerMLP":
+        return TwoLayerMLP(self, width)
+
+    def flops_per_token(self, width: int) -> int:
+        return 4 * self.expansion * width * width
+
+    def init(self, scheme: InitScheme) -> InitTable:
+        return two_layer_init(scheme)
+
+
+class TwoLayerMLP(nn.Module):
+    def __init__(self, spec: TwoLayerMLPSpec, width: int):
         super().__init__()
-        self.up = nn.Linear(width, expansion * width, bias=bias)
-        self.down = nn.Linear(expansion * width, width, bias=bias)
-        self.activation = ACTIVATIONS[activation]
+        self.up = nn.Linear(width, spec.expansion * width, bias=spec.bias)
+        self.down = nn.Linear(spec.expansion * width, width, bias=spec.bias)
+        self.activation = ACTIVATIONS[spec.activation]
 
     def forward(self, tokens: Tokens) -> Tokens:
         return self.down(self.activation(self.up(tokens)))
+
+
+def two_layer_init(scheme: InitScheme) -> InitTable:
+    """Return how the matrices `up` and `down` of an MLP start, and their biases."""
+    matrix = Normal(0.02) if scheme == "openai" else Glorot()
+    table: InitTable = {"up": matrix, "down": matrix}
+    return {**table, "up.bias": Normal(1e-6), "down.bias": Normal(1e-6)} if scheme == "vit" else table

@@ -2,54 +2,62 @@
 
 import abc
 import math
+from typing import Protocol, runtime_checkable
 
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
-from isopix.core.registry import Part, register
+from isopix.core.registry import register
+from isopix.model.init import ModelPart
 
 
-class NormSpec(Part, noun="norm"):
+@runtime_checkable
+class Norm(Protocol):
+    """A module that normalizes each position on its own."""
+
+    def __call__(self, tokens: Float[Tensor, "B _ D"], /) -> Float[Tensor, "B _ D"]: ...
+
+
+class NormSpec(ModelPart, noun="norm"):
     """Settings of a norm."""
 
     @abc.abstractmethod
-    def build(self, width: int) -> nn.Module:
-        """Return the norm over so many channels."""
+    def build(self, width: int) -> Norm:
+        """Return a norm over this many channels, an nn.Module."""
 
 
-@register("root_mean_square")
-class RootMeanSquare(NormSpec):
-    """x / sqrt(mean(x^2) + epsilon) * gain: no mean is subtracted and there is no bias (OpenAI's released
-    iGPT).
-    """
+@register("rms_norm")
+class RMSNormSpec(NormSpec):
+    """x / sqrt(mean(x^2) + epsilon) * gain, without mean subtraction or bias (OpenAI's released iGPT)."""
 
     epsilon: float = 1e-5
 
     def __post_init__(self) -> None:
-        _check(self.epsilon)
-
-    def build(self, width: int) -> nn.Module:
-        return nn.RMSNorm(width, eps=self.epsilon)
+        _check_epsilon(self.epsilon)
 
     def label(self) -> str:
         return "RMSNorm"
 
+    def build(self, width: int) -> nn.RMSNorm:
+        return nn.RMSNorm(width, eps=self.epsilon)
 
-@register("layer")
-class Layer(NormSpec):
+
+@register("layer_norm")
+class LayerNormSpec(NormSpec):
     """The standard layer norm with gain and bias."""
 
     epsilon: float = 1e-5
 
     def __post_init__(self) -> None:
-        _check(self.epsilon)
-
-    def build(self, width: int) -> nn.Module:
-        return nn.LayerNorm(width, eps=self.epsilon)
+        _check_epsilon(self.epsilon)
 
     def label(self) -> str:
         return "LayerNorm"
 
+    def build(self, width: int) -> nn.LayerNorm:
+        return nn.LayerNorm(width, eps=self.epsilon)
 
-def _check(epsilon: float) -> None:
+
+def _check_epsilon(epsilon: float) -> None:
     if not 0 < epsilon < math.inf:
-        raise ValueError(f"epsilon {epsilon} must be a number greater than 0")
+        raise ValueError(f"epsilon {epsilon} must be a positive finite number")

@@ -1,99 +1,127 @@
-"""Position embeddings: what tells a block where a token stands."""
+"""Position embeddings: vectors added to tokens, by which blocks tell positions apart."""
 
 import abc
+from typing import TYPE_CHECKING
 
 import torch
 from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from isopix.core.registry import Part, register
+from isopix.core.registry import register
 from isopix.core.types import Grid, PositionIndices, Tokens
+from isopix.model.init import Draw, InitScheme, InitTable, ModelPart, Normal, Uniform
 
-Vectors = Float[Tensor, "positions D"]
+PositionTable = Float[Tensor, "positions D"]
+TABLE: dict[InitScheme, Draw] = {"openai": Normal(0.01), "keras": Uniform(0.05), "vit": Normal(0.02)}
 
 
-class PositionsSpec(Part, noun="positions"):
+class PositionEmbedding(nn.Module, abc.ABC):
+    """Adds a vector for each position to tokens."""
+
+    if TYPE_CHECKING:
+
+        def __call__(self, tokens: Tokens) -> Tokens: ...
+
+    def forward(self, tokens: Tokens) -> Tokens:
+        """Add the vectors of the first positions, one per token."""
+        return self.from_position(tokens, 0)
+
+    @abc.abstractmethod
+    def from_position(self, tokens: Tokens, start: int) -> Tokens:
+        """Add the vectors of the positions from `start` on."""
+
+    @abc.abstractmethod
+    def at(self, tokens: Tokens, positions: PositionIndices) -> Tokens:
+        """Add the vectors of these positions."""
+
+
+class PositionEmbeddingSpec(ModelPart, noun="positions"):
     """Settings of position embeddings."""
 
     @abc.abstractmethod
-    def build(self, grid: Grid, width: int) -> nn.Module:
-        """Return the module that adds the vectors of positions to tokens."""
+    def build(self, grid: Grid, width: int) -> PositionEmbedding:
+        """Return the module that adds position embeddings to tokens."""
 
 
 @register("learned")
-class Learned(PositionsSpec):
-    """One free vector for each position, independent of its neighbours' (iGPT section 2.2)."""
-
-    def build(self, grid: Grid, width: int) -> "LearnedPositions":
-        return LearnedPositions(grid, width)
+class LearnedPositionEmbeddingSpec(PositionEmbeddingSpec):
+    """One learned vector for each position, independent of its neighbors (iGPT section 2.2)."""
 
     def label(self) -> str:
         return "learned position embeddings"
 
+    def build(self, grid: Grid, width: int) -> "LearnedPositionEmbedding":
+        return LearnedPositionEmbedding(grid, width)
 
-class LearnedPositions(nn.Module):
-    def __init__(self, grid: Grid, width: int):
-        super().__init__()
-        self.table = nn.Parameter(torch.zeros(grid.positions, width))
-
-    def forward(self, tokens: Tokens, start: int = 0) -> Tokens:
-        """Add the vectors of the positions from `start` on."""
-        return tokens + self.table[start : start + tokens.shape[1]]
-
-    def at(self, tokens: Tokens, places: PositionIndices) -> Tokens:
-        """Add the vectors of these places."""
-        return tokens + self.table[places]
+    def init(self, scheme: InitScheme) -> InitTable:
+        return {"table": TABLE[scheme]}
 
 
-@register("factorised")
-class Factorised(PositionsSpec):
-    """One free vector for each row and one for each column; a position has the sum of its two (PatchFormer
-    section 2.1).
-    """
-
-    def build(self, grid: Grid, width: int) -> "FactorisedPositions":
-        return FactorisedPositions(grid, width)
+@register("factorized")
+class FactorizedPositionEmbeddingSpec(PositionEmbeddingSpec):
+    """One learned vector for each row and one for each column, summed (PatchFormer section 2.1)."""
 
     def label(self) -> str:
         return "learned row and column embeddings"
 
+    def build(self, grid: Grid, width: int) -> "FactorizedPositionEmbedding":
+        return FactorizedPositionEmbedding(grid, width)
 
-class FactorisedPositions(nn.Module):
+    def init(self, scheme: InitScheme) -> InitTable:
+        return {"rows": TABLE[scheme], "cols": TABLE[scheme]}
+
+
+@register("none")
+class NoPositionEmbeddingSpec(PositionEmbeddingSpec):
+    """Nothing is added: blocks that depend on positions do so by themselves."""
+
+    def label(self) -> str:
+        return "no position embeddings"
+
+    def build(self, grid: Grid, width: int) -> "NoPositionEmbedding":
+        return NoPositionEmbedding()
+
+
+class TabledPositionEmbedding(PositionEmbedding):
+    """Adds rows of a table."""
+
+    @abc.abstractmethod
+    def vectors(self) -> PositionTable:
+        """Return the vectors of all positions."""
+
+    def from_position(self, tokens: Tokens, start: int) -> Tokens:
+        return tokens + self.vectors()[start : start + tokens.shape[1]]
+
+    def at(self, tokens: Tokens, positions: PositionIndices) -> Tokens:
+        return tokens + self.vectors()[positions]
+
+
+class LearnedPositionEmbedding(TabledPositionEmbedding):
+    def __init__(self, grid: Grid, width: int):
+        super().__init__()
+        self.table = nn.Parameter(torch.zeros(grid.positions, width))
+
+    def vectors(self) -> PositionTable:
+        return self.table
+
+
+class FactorizedPositionEmbedding(TabledPositionEmbedding):
     def __init__(self, grid: Grid, width: int):
         super().__init__()
         self.rows = nn.Parameter(torch.zeros(grid.rows, width))
         self.cols = nn.Parameter(torch.zeros(grid.cols, width))
 
-    def vectors(self) -> Vectors:
-        """Those of all positions."""
+    def vectors(self) -> PositionTable:
         return rearrange(self.rows[:, None] + self.cols, "h w d -> (h w) d")
-
-    def forward(self, tokens: Tokens, start: int = 0) -> Tokens:
-        """Add the vectors of the positions from `start` on."""
-        return tokens + self.vectors()[start : start + tokens.shape[1]]
-
-    def at(self, tokens: Tokens, places: PositionIndices) -> Tokens:
-        """Add the vectors of these places."""
-        return tokens + self.vectors()[places]
-
-
-@register("none")
-class NoPositions(PositionsSpec):
-    """Nothing is added: what a block knows of places, it knows by itself."""
-
-    def build(self, grid: Grid, width: int) -> "Unplaced":
-        return Unplaced()
 
     def label(self) -> str:
         return "no position embeddings"
 
 
-class Unplaced(nn.Module):
-    def forward(self, tokens: Tokens, start: int = 0) -> Tokens:
-        """The tokens as they are."""
+class NoPositionEmbedding(PositionEmbedding):
+    def from_position(self, tokens: Tokens, start: int) -> Tokens:
         return tokens
 
-    def at(self, tokens: Tokens, places: PositionIndices) -> Tokens:
-        """The tokens as they are."""
+    def at(self, tokens: Tokens, positions: PositionIndices) -> Tokens:
         return tokens

@@ -1,4 +1,4 @@
-"""Counting what has no formula: the FLOPs of a module, and the bytes that a forward pass keeps."""
+"""Profiling of what has no formula: the FLOPs of a module, and the bytes that a forward pass saves."""
 
 from collections.abc import Callable, Iterable
 
@@ -8,25 +8,27 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
 
-def counted(build: Callable[[], nn.Module], shape: tuple[int, ...], dtype: torch.dtype) -> int:
-    """Multiply-adds counted as two, forward, of matrices and convolutions; for one input of this shape."""
+def count_flops(build: Callable[[], nn.Module], shape: tuple[int, ...], dtype: torch.dtype) -> int:
+    """Return the FLOPs of matrices and convolutions in a forward pass over one input of this shape; a
+    multiply-add counts as two.
+    """
     with torch.device("meta"), FlopCounterMode(display=False) as counter:
         build()(torch.zeros(shape, dtype=dtype))
     return int(counter.get_total_flops())
 
 
-def kept(forward: Callable[[], Tensor], *, apart_from: Iterable[Tensor]) -> int:
-    """Bytes that a forward pass keeps for the backward one, but for these tensors'; tensors that share their
-    memory count once.
+def activation_bytes(forward: Callable[[], Tensor], *, exclude: Iterable[Tensor]) -> int:
+    """Return the bytes that a forward pass saves for the backward pass, without those of the tensors in
+    `exclude`; tensors that share memory count once.
     """
-    storages: dict[int, UntypedStorage] = {}  # held, so that no two of them have one id after the other
+    storages: dict[int, UntypedStorage] = {}  # holding them keeps their ids unique
 
-    def keep(tensor: Tensor) -> Tensor:
+    def save(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
         storages[id(storage)] = storage
         return tensor
 
-    with saved_tensors_hooks(keep, lambda tensor: tensor):
+    with saved_tensors_hooks(save, lambda tensor: tensor):
         forward()
-    own = {id(tensor.untyped_storage()) for tensor in apart_from}
-    return sum(storage.nbytes() for place, storage in storages.items() if place not in own)
+    excluded = {id(tensor.untyped_storage()) for tensor in exclude}
+    return sum(storage.nbytes() for key, storage in storages.items() if key not in excluded)

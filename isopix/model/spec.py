@@ -1,37 +1,134 @@
-"""ModelSpec: the parts and sizes of a network, and nothing of how it is trained."""
+"""ModelSpec: the parts and sizes of a network, and the network that they describe."""
 
 from dataclasses import field
+from typing import Protocol, runtime_checkable
+
+import torch
+from torch import nn
 
 from isopix.codecs import PaletteSpec
-from isopix.codecs.base import CodecSpec
+from isopix.codecs.base import Codec, CodecSpec
 from isopix.core.config import config
-from isopix.model.blocks import BlockSpec, Transformer
-from isopix.model.heads import HeadSpec, Linear
-from isopix.model.init import Initial
-from isopix.model.positions import Learned, PositionsSpec
-from isopix.model.stems import Codes, StemSpec
+from isopix.model.backbone import Backbone
+from isopix.model.blocks import BlockSpec, TransformerSpec
+from isopix.model.heads import HeadSpec, LinearHeadSpec
+from isopix.model.init import EMBEDDING, InitScheme, InitTable, initialize
+from isopix.model.masking import MaskingSpec
+from isopix.model.network import Network
+from isopix.model.positions import LearnedPositionEmbeddingSpec, PositionEmbeddingSpec
+from isopix.model.stems import StemSpec, TokenEmbeddingSpec
+
+
+@runtime_checkable
+class ObjectiveFacts(Protocol):
+    """What the network depends on of the objective that it is built for."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def causal(self) -> bool: ...
+    @property
+    def corruption(self) -> MaskingSpec: ...
+    @property
+    def can_sample(self) -> bool: ...
+    @property
+    def masks_single_codes(self) -> bool: ...
+    @property
+    def label_smoothing(self) -> float: ...
 
 
 @config
 class ModelSpec:
     """The network; the defaults are Image GPT's (iGPT section 3).
 
-    With `class_token` a learned vector goes through all blocks before the positions; with `tie_blocks` all
-    blocks share the weights of one (ALBERT). `init` names the scheme of initialization.
+    With `class_token` a learned vector precedes the positions in all blocks; with `tie_blocks` all blocks
+    share the weights of one (ALBERT). `init` names the scheme of initialization.
     """
 
     codec: CodecSpec = field(default_factory=PaletteSpec)
-    stem: StemSpec = field(default_factory=Codes)
-    positions: PositionsSpec = field(default_factory=Learned)
+    stem: StemSpec = field(default_factory=TokenEmbeddingSpec)
+    positions: PositionEmbeddingSpec = field(default_factory=LearnedPositionEmbeddingSpec)
     class_token: bool = False
-    block: BlockSpec = field(default_factory=Transformer)
+    block: BlockSpec = field(default_factory=TransformerSpec)
     depth: int
     width: int
     tie_blocks: bool = False
-    head: HeadSpec = field(default_factory=Linear)
-    init: Initial = "openai"
+    head: HeadSpec = field(default_factory=LinearHeadSpec)
+    init: InitScheme = "openai"
 
     def __post_init__(self) -> None:
-        for name in ("depth", "width"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} {getattr(self, name)} must be at least 1")
+        for name, value in (("depth", self.depth), ("width", self.width)):
+            if value < 1:
+                raise ValueError(f"{name} {value} must be at least 1")
+
+    def build(self, codec: Codec, objective: ObjectiveFacts, generator: torch.Generator) -> Network:
+        """Return the initialized network. Raises ValueError for parts that do not fit together."""
+        network = self.assemble(codec, objective)
+        tables = self._init_tables(objective.corruption)
+        initialize(network, tables, width=self.width, depth=self.depth, generator=generator)
+        return network
+
+    def assemble(self, codec: Codec, objective: ObjectiveFacts) -> Network:
+        """Return the network without initialization; under `torch.device("meta")` it takes no memory.
+
+        Raises ValueError for parts that do not fit together.
+        """
+        self._check_parts(codec, objective)
+        self._check_head(objective)
+        grid, width, corruption = codec.grid, self.width, objective.corruption
+        distinct, times = (1, self.depth) if self.tie_blocks else (self.depth, 1)
+        backbone = Backbone(
+            grid,
+            self.stem.build(codec, width),
+            corruption.build(width),
+            self.positions.build(grid, width),
+            [self.block.build(grid, width, objective.causal) for _ in range(distinct)] * times,
+            self.block.norm.build(width),
+            cls_token=nn.Parameter(torch.zeros(width)) if self.class_token else None,
+            pos_norm=corruption.build_pos_norm(self.block.norm, width),
+        )
+        return Network(codec, backbone, self.head.build(codec, width))
+
+    def _init_tables(self, corruption: MaskingSpec) -> dict[str, InitTable]:
+        """How each part starts, in the order in which they are drawn."""
+        norms = {f"*norm.{key}": draw for key, draw in self.block.norm.init_table(self.init).items()}
+        return {
+            "backbone.blocks": self.block.init_table(self.init),
+            "backbone.masking": corruption.init_table(self.init),
+            "backbone.positions": self.positions.init_table(self.init),
+            "backbone.stem": self.stem.init_table(self.init),
+            "backbone": {**norms, "cls_token": EMBEDDING[self.init]},
+            "head": self.head.init_table(self.init),
+        }
+
+    def _check_parts(self, codec: Codec, objective: ObjectiveFacts) -> None:
+        """Raise ValueError for parts that are valid by themselves but not together."""
+        corruption = objective.corruption
+        if self.class_token and objective.causal:
+            raise ValueError("class_token needs a network that is not causal, in which it sees no position")
+        if (self.class_token or corruption.drops_tokens) and not self.block.accepts_subsets:
+            what = "class_token" if self.class_token else f"objective.corruption={corruption.kind}"
+            raise ValueError(
+                f"{what} is not possible with block {self.block.kind}, which needs the whole grid"
+            )
+        components = self.stem.num_components(codec)
+        if objective.masks_single_codes and codec.num_codes not in (1, components):
+            raise ValueError(
+                f"a mask of single codes needs a stem with a component for each of {codec.num_codes} codes; "
+                f"{self.stem.kind} has {components}"
+            )
+
+    def _check_head(self, objective: ObjectiveFacts) -> None:
+        """Raise ValueError for an objective that needs probabilities, with a head that gives none."""
+        if self.head.categorical:
+            return
+        if objective.can_sample:
+            raise ValueError(
+                f"head {self.head.kind} is not possible with objective {objective.kind}, which needs "
+                "probabilities of codes; use objective=masked"
+            )
+        if objective.label_smoothing:
+            raise ValueError(
+                f"head {self.head.kind} has no labels to smooth; objective.label_smoothing "
+                f"{objective.label_smoothing} must be 0"
+            )

@@ -1,4 +1,4 @@
-"""Dropping: images without their hidden positions, as strips of those that are left."""
+"""Token dropping: the visible positions of images, gathered."""
 
 from typing import NamedTuple
 
@@ -9,39 +9,41 @@ from torch import Tensor
 
 from isopix.core.types import Grid, Images, Mask, PositionIndices
 
-Strips = UInt8[Tensor, "B 3 cell along"]  # cells side by side, which a stem reads as it reads an image
+PatchRow = UInt8[Tensor, "B 3 patch_size _"]  # patches side by side, which a stem reads like an image
 
 
-class Alike(NamedTuple):
-    """Images of a batch with the same number of visible positions, and which these are, in raster order."""
+class LengthGroup(NamedTuple):
+    """Images of a batch with equally many visible positions, and the indices of these in raster order."""
 
     images: Int[Tensor, " B"]
-    places: PositionIndices
+    positions: PositionIndices
 
 
-def alike(hidden: Mask) -> list[Alike]:
-    """The images by how many positions each shows: a mask that always hides as many leaves one such run.
+def group_by_length(mask: Mask) -> list[LengthGroup]:
+    """Group the images by their number of visible positions: one group if a mask always masks as many.
 
-    Of a position of which a single code is hidden nothing is shown.
+    A position with a single masked code is not visible.
     """
-    covered = hidden.any(-1)
-    counts = (~covered).sum(1)
-    runs = []
+    masked = mask.any(-1)
+    counts = (~masked).sum(1)
+    groups = []
     for count in sorted(set(counts.tolist())):
         images = (counts == count).nonzero()[:, 0]
-        order = covered[images].to(torch.uint8).argsort(dim=1, stable=True)
-        runs.append(Alike(images, order[:, :count]))
-    return runs
+        order = masked[images].to(torch.uint8).argsort(dim=1, stable=True)
+        groups.append(LengthGroup(images, order[:, :count]))
+    return groups
 
 
-def strips(images: Images, places: PositionIndices, grid: Grid) -> Strips:
-    """The cells at these places."""
-    return rearrange(cells_at(images, places, grid), "b n c p q -> b c p (n q)")
+def pack_patches(images: Images, positions: PositionIndices, grid: Grid) -> PatchRow:
+    """Return the patches at these positions, side by side."""
+    return rearrange(gather_patches(images, positions, grid), "b n c p q -> b c p (n q)")
 
 
-def cells_at(images: Images, places: PositionIndices, grid: Grid) -> UInt8[Tensor, "B places 3 cell cell"]:
-    """The pixels of each image's positions that are named, in the order in which they are."""
-    cell = images.shape[2] // grid.rows
-    cells = rearrange(images, "b c (h p) (w q) -> b (h w) c p q", p=cell, q=cell)
+def gather_patches(
+    images: Images, positions: PositionIndices, grid: Grid
+) -> UInt8[Tensor, "B M 3 patch_size patch_size"]:
+    """Return the pixels of each image at these positions."""
+    size = images.shape[2] // grid.rows
+    patches = rearrange(images, "b c (h p) (w q) -> b (h w) c p q", p=size, q=size)
     image = torch.arange(len(images), device=images.device)[:, None]
-    return cells[image, places]
+    return patches[image, positions]

@@ -1,1 +1,1 @@
-"""What is hidden, and how the answers are graded."""
+"""Objectives: images to training batches, and the loss of a network on them."""

@@ -1,13 +1,12 @@
-"""Autoregressive objective: name every code from those before it in raster order."""
+"""Autoregressive objective: predict every code from those before it in raster order."""
 
 import torch
 
 from isopix.codecs.base import Codec
 from isopix.core.registry import register
-from isopix.core.types import Images, PositionIndices, Tokens
-from isopix.model.likelihood import Decoder
-from isopix.model.masking import ShiftRight
-from isopix.objectives.base import Loss, ObjectiveSpec, Problem, nll, pose
+from isopix.core.types import Images
+from isopix.model.masking import ShiftRightMaskingSpec
+from isopix.objectives.base import ObjectiveSpec, TrainingBatch
 
 
 @register("autoregressive")
@@ -16,35 +15,22 @@ class Autoregressive(ObjectiveSpec):
     section 2.1).
     """
 
+    def label(self) -> str:
+        return "autoregressive"
+
     @property
     def causal(self) -> bool:
         return True
 
     @property
-    def paints(self) -> bool:
+    def can_sample(self) -> bool:
         return True
 
     @property
-    def corruption(self) -> ShiftRight:
-        return ShiftRight()
+    def corruption(self) -> ShiftRightMaskingSpec:
+        return ShiftRightMaskingSpec()
 
-    def decoded(self, positions: int, codes: int) -> float:
-        return 1.0
-
-    def prepare(self, images: Images, codec: Codec, generator: torch.Generator) -> Problem:
-        """Nothing is drawn: every position of every image is graded."""
-        answers = codec.encode(images)
-        return pose(images, None, answers, torch.ones_like(answers[..., :1], dtype=torch.bool))
-
-    def loss(
-        self, tokens: Tokens, problem: Problem, head: Decoder, places: PositionIndices | None = None
-    ) -> Loss:
-        return nll(tokens, problem, head, places=places)
-
-    def nats(
-        self, tokens: Tokens, problem: Problem, head: Decoder, places: PositionIndices | None = None
-    ) -> Loss:
-        return self.loss(tokens, problem, head, places)
-
-    def label(self) -> str:
-        return "autoregressive"
+    def make_batch(self, images: Images, codec: Codec, generator: torch.Generator) -> TrainingBatch:
+        """Return a batch with every position in the loss; nothing is random."""
+        targets = codec.encode(images)
+        return TrainingBatch.of(images, None, targets, torch.ones_like(targets[..., :1], dtype=torch.bool))

@@ -1,148 +1,226 @@
-"""Objective: poses a problem to the backbone and grades the answer."""
+"""Objective: makes training batches of images, and computes the loss of a network on them."""
 
 import abc
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from einops import rearrange
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from isopix.codecs.base import Codec
 from isopix.core.registry import Part
 from isopix.core.types import Codes, Grid, Images, LossMask, Mask, PositionIndices, Scalar, Tokens
-from isopix.model.likelihood import Decoder
+from isopix.model.likelihood import Likelihood
 from isopix.model.masking import MaskingSpec
+from isopix.model.network import Network
+from isopix.model.stems.base import Inputs
 
-Loss = Scalar  # mean nats per graded code: a mean within each image, then over images
+Loss = Scalar  # mean nats per predicted code: a mean within each image, then over images
+Augment = Callable[[Images], Images]
 
 
-class Problem(NamedTuple):
-    """What the backbone is shown, what it must name, and what counts.
+class TrainingBatch(NamedTuple):
+    """What a network reads, what it predicts, and what is in the loss.
 
-    `images` are what stems read, with whatever has been done to them; `answers` are of the images as they
-    were. `hidden` the backbone may not see, `graded` counts in the loss: neither implies the other.
-    `share` is each image's part of the loss; the shares of a whole batch sum to one, so that the losses of
-    its pieces add up to its loss.
+    `inputs` are what the stem reads, as corrupted; `targets` are the codes of the images as they were. `mask`
+    covers what the network may not see, `loss_mask` what is in the loss: neither implies the other. `weights`
+    are of the images, and sum to one over a batch, so that the losses of its chunks add up to its loss.
     """
 
-    images: Images
-    hidden: Mask | None
-    answers: Codes
-    graded: LossMask
-    share: Float[Tensor, " B"]
+    inputs: Inputs
+    mask: Mask | None
+    targets: Codes
+    loss_mask: LossMask
+    weights: Float[Tensor, " B"]
 
-    def to(self, device: torch.device) -> "Problem":
+    @classmethod
+    def of(cls, inputs: Inputs, mask: Mask | None, targets: Codes, loss_mask: LossMask) -> "TrainingBatch":
+        """Return a batch in which all images with something in the loss have the same weight."""
+        counted = loss_mask.any(2).any(1).float()
+        return cls(inputs, mask, targets, loss_mask, counted / counted.sum().clamp(min=1))
+
+    def to(self, device: torch.device) -> "TrainingBatch":
         moved: list[Any] = [None if item is None else item.to(device, non_blocking=True) for item in self]
-        return Problem(*moved)
+        return TrainingBatch(*moved)
 
-    def chunks(self, count: int) -> Iterator["Problem"]:
-        """The problem in `count` runs of images, as even as can be."""
+    def chunks(self, count: int) -> Iterator["TrainingBatch"]:
+        """Yield the batch in `count` runs of images of nearly equal size."""
         split: list[Any] = [[None] * count if item is None else item.tensor_split(count) for item in self]
-        return (Problem(*items) for items in zip(*split, strict=True))
+        return (TrainingBatch(*items) for items in zip(*split, strict=True))
 
 
 class ObjectiveSpec(Part, noun="objective"):
-    """Settings of an objective: it makes training batches and computes their loss."""
+    """An objective, by its settings."""
 
     @property
     def causal(self) -> bool:
-        """Whether a position may only look at those before it."""
+        """Whether a position may only attend to itself and those before it."""
         return False
 
     @property
-    def smoothing(self) -> float:
-        """How much of each label all levels share in training."""
+    def can_sample(self) -> bool:
+        """Whether every code is predicted from the codes before it, so that the model can sample."""
+        return False
+
+    @property
+    def masks_input(self) -> bool:
+        """Whether some positions of the input are masked, which the model can reconstruct."""
+        return False
+
+    @property
+    def masks_single_codes(self) -> bool:
+        """Whether single codes of a position may be masked."""
+        return False
+
+    @property
+    def label_smoothing(self) -> float:
+        """The probability that is shared by all codes in the soft labels of training."""
         return 0.0
 
     @property
     @abc.abstractmethod
     def corruption(self) -> MaskingSpec:
-        """What of a hidden position the blocks may see."""
+        """What the blocks see in place of a masked position."""
 
-    @property
-    @abc.abstractmethod
-    def paints(self) -> bool:
-        """Whether it names every code from those before it, so that pictures can be drawn."""
+    def check_grid(self, grid: Grid) -> None:
+        """Raise ValueError for a grid on which no batch can be made."""
 
-    @property
-    def single_codes(self) -> bool:
-        """Whether it may hide single codes of a position."""
-        return False
-
-    def require(self, grid: Grid) -> None:
-        """Raises ValueError for a grid on which no problem can be posed."""
+    def decoded_fraction(self, positions: int, num_codes: int) -> float:
+        """Return the expected fraction of positions that the head decodes, having codes in the loss."""
+        return 1.0
 
     @abc.abstractmethod
-    def decoded(self, positions: int, codes: int) -> float:
-        """The share of so many positions with something graded, hence decoded, on average."""
+    def make_batch(self, images: Images, codec: Codec, generator: torch.Generator) -> TrainingBatch:
+        """Return a batch whose `inputs` are images: these themselves, or a corruption of them; `targets` are
+        the codes of these images. All randomness comes from `generator`.
+        """
 
-    @abc.abstractmethod
-    def prepare(self, images: Images, codec: Codec, generator: torch.Generator) -> Problem:
-        """A problem made of a batch; chance comes from `generator` alone."""
-
-    def places(self, problem: Problem) -> PositionIndices | None:
-        """Of each image places with all that is graded among them; None for every position."""
+    def loss_positions(self, batch: TrainingBatch) -> PositionIndices | None:
+        """Return positions of each image, equally many, that include all in the loss; None for all."""
         return None
 
-    @abc.abstractmethod
-    def loss(
-        self, tokens: Tokens, problem: Problem, head: Decoder, places: PositionIndices | None = None
+    def max_loss_positions(self, batch: TrainingBatch) -> int | None:
+        """Return an upper bound on the positions of a batch with codes in the loss; None for all."""
+        return None
+
+    def loss(self, network: Network, batch: TrainingBatch) -> Loss:
+        """Return the training loss in mean nats per predicted code; before training exactly ln K, or of a
+        regression half the mean square of the targets.
+        """
+        tokens, positions = self._decoder_input(network, batch)
+        return self.decoded_loss(network.head, tokens, batch, positions)
+
+    def eval_loss(self, network: Network, batch: TrainingBatch) -> Loss:
+        """Return the loss with hard labels, whatever those of training are."""
+        tokens, positions = self._decoder_input(network, batch)
+        return self.decoded_eval_loss(network.head, tokens, batch, positions)
+
+    def decoded_loss(
+        self, head: Likelihood, tokens: Tokens, batch: TrainingBatch, positions: PositionIndices | None = None
     ) -> Loss:
-        """What training makes small, of the backbone's answer `tokens` everywhere or at these places."""
+        """Return the training loss, given the head's inputs at all positions or at `positions`."""
+        most, smoothing = self.max_loss_positions(batch), self.label_smoothing
+        return nll(head, tokens, batch, most, positions=positions, label_smoothing=smoothing)
 
-    @abc.abstractmethod
-    def nats(
-        self, tokens: Tokens, problem: Problem, head: Decoder, places: PositionIndices | None = None
+    def decoded_eval_loss(
+        self, head: Likelihood, tokens: Tokens, batch: TrainingBatch, positions: PositionIndices | None = None
     ) -> Loss:
-        """-ln p(answer), of the same; most objectives train it as it is."""
+        """Return the loss with hard labels, given the head's inputs at all positions or at `positions`."""
+        return nll(head, tokens, batch, self.max_loss_positions(batch), positions=positions)
+
+    def _decoder_input(self, network: Network, batch: TrainingBatch) -> tuple[Tokens, PositionIndices | None]:
+        """What the head reads, at the positions in the loss if the backbone can compute them only."""
+        backbone = network.backbone
+        positions = self.loss_positions(batch) if backbone.supports_forward_at else None
+        if positions is None:
+            return backbone(batch.inputs, batch.mask), None
+        return backbone.forward_at(batch.inputs, batch.mask, positions), positions
 
 
-def pose(images: Images, hidden: Mask | None, answers: Codes, graded: LossMask) -> Problem:
-    """A problem in which every image that has something graded counts alike."""
-    counted = graded.any(2).any(1).float()
-    return Problem(images, hidden, answers, graded, counted / counted.sum().clamp(min=1))
+class PretrainModel(nn.Module):
+    """A network and its objective: images to a batch to a loss."""
+
+    if TYPE_CHECKING:
+
+        def __call__(self, batch: TrainingBatch) -> Loss: ...
+
+    def __init__(self, network: Network, objective: ObjectiveSpec):
+        super().__init__()
+        self.network, self.objective = network, objective
+
+    def make_batch(
+        self, images: Images, generator: torch.Generator, augment: Augment = lambda images: images
+    ) -> TrainingBatch:
+        """Return the objective's batch, its inputs as the stem reads them."""
+        batch = self.objective.make_batch(images, self.network.codec, generator)
+        return stem_inputs(batch, images, self.network, augment)
+
+    def forward(self, batch: TrainingBatch) -> Loss:
+        """Return the training loss."""
+        return self.objective.loss(self.network, batch)
+
+    def eval_loss(self, batch: TrainingBatch) -> Loss:
+        """Return the loss with hard labels, whatever those of training are."""
+        return self.objective.eval_loss(self.network, batch)
+
+
+def stem_inputs(
+    batch: TrainingBatch,
+    images: Images,
+    network: Network,
+    augment: Augment = lambda images: images,
+) -> TrainingBatch:
+    """Return an objective's batch of these images, its inputs augmented and as the stem reads them.
+
+    A stem that reads codes shares the targets, unless the inputs are no longer the images.
+    """
+    shown = augment(batch.inputs)
+    if shown is images and network.backbone.stem.reads_codes:
+        return batch._replace(inputs=batch.targets)
+    return batch._replace(inputs=network.inputs_of(shown))
 
 
 def nll(
+    head: Likelihood,
     tokens: Tokens,
-    problem: Problem,
-    head: Decoder,
-    most: int | None = None,
+    batch: TrainingBatch,
+    max_positions: int | None = None,
     *,
-    places: PositionIndices | None = None,
-    smoothing: float = 0.0,
+    positions: PositionIndices | None = None,
+    label_smoothing: float = 0.0,
 ) -> Loss:
-    """-ln p(answer) by the problem's shares (iGPT section 2.1), in nats; at most `most` positions are
-    decoded. `tokens` are of all positions, or of these `places`, with all that is graded among them. With
-    `smoothing` it is against soft labels.
+    """Return -ln p(target) in nats, averaged by the weights of the batch (iGPT section 2.1).
 
-    With `most`, the head sees only positions with something graded, gathered over the batch into a block of
-    this fixed size, so that compiled code keeps one shape and hidden pixels alone cost memory.
+    `tokens` are at all positions, or at `positions`, which include all in the loss. With `label_smoothing` it
+    is the cross-entropy with soft labels. With `max_positions` the head reads only positions in the loss,
+    gathered over the batch into a block of this fixed size, so that compiled code keeps one shape and memory
+    is needed for these only.
     """
-    graded = problem.graded.expand_as(problem.answers)
-    weight = graded * (problem.share / graded.sum((1, 2)).clamp(min=1))[:, None, None]
-    touched, answers = problem.graded.any(-1, keepdim=True), problem.answers
-    if places is not None:
-        touched, answers, weight = (
-            torch.take_along_dim(x, places[..., None], 1) for x in (touched, answers, weight)
+    loss_mask = batch.loss_mask.expand_as(batch.targets)
+    weights = loss_mask * (batch.weights / loss_mask.sum((1, 2)).clamp(min=1))[:, None, None]
+    decoded, targets = batch.loss_mask.any(-1, keepdim=True), batch.targets
+    if positions is not None:
+        decoded, targets, weights = (
+            torch.take_along_dim(x, positions[..., None], 1) for x in (decoded, targets, weights)
         )
-    tokens, answers, weight = (rearrange(x, "b n ... -> 1 (b n) ...") for x in (tokens, answers, weight))
-    if most is not None:
-        touched = touched.flatten()
-        rows = torch.nonzero_static(touched, size=most, fill_value=0)[:, 0]
-        real = torch.arange(most, device=rows.device) < touched.sum()
-        tokens, answers, weight = tokens[:, rows], answers[:, rows], weight[:, rows] * real[:, None]
-    return (head.grade(tokens, answers, smoothing) * weight).sum()
+    tokens, targets, weights = (rearrange(x, "b n ... -> 1 (b n) ...") for x in (tokens, targets, weights))
+    if max_positions is not None:
+        decoded = decoded.flatten()
+        rows = torch.nonzero_static(decoded, size=max_positions, fill_value=0)[:, 0]
+        real = torch.arange(max_positions, device=rows.device) < decoded.sum()
+        tokens, targets, weights = tokens[:, rows], targets[:, rows], weights[:, rows] * real[:, None]
+    return (head.nll(tokens, targets, label_smoothing) * weights).sum()
 
 
-def nll_by_image(tokens: Tokens, problem: Problem, head: Decoder) -> Float[Tensor, " B"]:
-    """The mean of -ln p(answer) over each image's own graded codes, in nats; 0 where nothing is graded. Only
-    positions with something graded are decoded.
+def nll_per_image(network: Network, batch: TrainingBatch) -> Float[Tensor, " B"]:
+    """Return the mean of -ln p(target) over the codes in the loss of each image, in nats; 0 for none. Only
+    positions in the loss are decoded. Its mean over images is `eval_loss`.
     """
-    graded = problem.graded.expand_as(problem.answers)
-    image, position = problem.graded.any(-1).nonzero(as_tuple=True)
-    losses = head.grade(tokens[None, image, position], problem.answers[None, image, position])[0]
-    sums = losses.new_zeros(len(graded)).index_add(0, image, (losses * graded[image, position]).sum(-1))
-    return sums / graded.sum((1, 2)).clamp(min=1)
+    tokens = network.backbone(batch.inputs, batch.mask)
+    loss_mask = batch.loss_mask.expand_as(batch.targets)
+    image, position = batch.loss_mask.any(-1).nonzero(as_tuple=True)
+    losses = network.head.nll(tokens[None, image, position], batch.targets[None, image, position])[0]
+    sums = losses.new_zeros(len(loss_mask)).index_add(0, image, (losses * loss_mask[image, position]).sum(-1))
+    return sums / loss_mask.sum((1, 2)).clamp(min=1)

@@ -1,15 +1,20 @@
-"""Masked objective: name the codes of hidden positions from all that is left (BERT)."""
+"""Masked objective: predict the codes of masked positions from the visible ones (BERT)."""
 
 import torch
 
 from isopix.codecs.base import Codec
 from isopix.core.registry import register
-from isopix.core.types import Grid, Images, PositionIndices, Tokens
-from isopix.model.likelihood import Decoder
-from isopix.model.masking import MaskingSpec, ZeroOut
-from isopix.objectives.base import Loss, ObjectiveSpec, Problem, nll, pose
-from isopix.objectives.bert_corruption import Corruption, of_content, spared, stacked, untouched
-from isopix.objectives.masks import Independent, MaskSpec
+from isopix.core.types import Grid, Images, PositionIndices
+from isopix.model.masking import MaskingSpec, ZeroMaskingSpec
+from isopix.objectives.base import ObjectiveSpec, TrainingBatch
+from isopix.objectives.bert_corruption import (
+    Corruption,
+    concat,
+    keep_or_swap,
+    mask_all,
+    per_image_generators,
+)
+from isopix.objectives.masks import BernoulliMask, MaskSpec
 
 
 @register("masked")
@@ -17,90 +22,86 @@ class Masked(ObjectiveSpec):
     """L_BERT = E over masks M of the mean over i in M of -ln p(x_i | x outside M) (iGPT section 2.1).
 
     The paper writes a sum over M; the released code, and we, take the mean within an image, then over images.
-    `corruption` is what of a hidden position is seen. Of the positions in M a share `swapped` shows the
-    pixels of another one, and a share `kept` its own; all are graded. With `static` the mask of an image is a
-    function of its pixels, the same whenever it is seen. `smoothing` shares so much of each label among all
-    levels while training; evaluations are without. With `causal` a position sees those before it and itself
-    alone.
+    `mask` chooses the positions in M, all of which are in the loss; `corruption` is what the blocks see in
+    place of a masked one. Of the chosen positions a fraction `random_rate` shows the pixels of another
+    position, and a fraction `keep_rate` its own. With `deterministic_mask` the mask is a function of the
+    pixels of an image. `label_smoothing` applies to training only. With `causal` a position attends to itself
+    and those before it.
     """
 
-    mask: MaskSpec = Independent()
-    corruption: MaskingSpec = ZeroOut()
-    swapped: float = 0.0
-    kept: float = 0.0
-    static: bool = False
-    smoothing: float = 0.0
+    mask: MaskSpec = BernoulliMask()
+    corruption: MaskingSpec = ZeroMaskingSpec()
+    random_rate: float = 0.0
+    keep_rate: float = 0.0
+    deterministic_mask: bool = False
+    label_smoothing: float = 0.0
     causal: bool = False
 
     def __post_init__(self) -> None:
-        if not (self.swapped >= 0 and self.kept >= 0 and self.swapped + self.kept <= 1):
-            raise ValueError(f"swapped {self.swapped} and kept {self.kept} must be shares of one whole")
-        if not 0 <= self.smoothing < 1:
-            raise ValueError(f"smoothing {self.smoothing} must lie in [0, 1)")
-        if self.mask.single_codes and not self.corruption.masks_single_codes:
+        random, keep = self.random_rate, self.keep_rate
+        if not (random >= 0 and keep >= 0 and random + keep <= 1):
             raise ValueError(
-                f"mask {self.mask.kind} hides single codes, which corruption {self.corruption.kind} cannot; "
-                "take objective.corruption=zero_out"
+                f"random_rate {random} and keep_rate {keep} must be at least 0 and sum to at most 1"
             )
-
-    @property
-    def paints(self) -> bool:
-        return False
-
-    @property
-    def single_codes(self) -> bool:
-        return self.mask.single_codes
-
-    def require(self, grid: Grid) -> None:
-        self.mask.require(grid)
-
-    def decoded(self, positions: int, codes: int) -> float:
-        return self.mask.touched(positions, codes)
-
-    def prepare(self, images: Images, codec: Codec, generator: torch.Generator) -> Problem:
-        """Hide and grade the same codes, but for what is swapped or kept; an image with nothing graded does
-        not count.
-        """
-        drawn = self._drawn(images, codec, generator)
-        shown = drawn.shown(images, codec.grid) if self.swapped else images
-        graded, hidden = drawn.graded.to(images.device), drawn.hidden.to(images.device)
-        return pose(shown, hidden, codec.encode(images), graded)
-
-    def places(self, problem: Problem) -> PositionIndices | None:
-        """As many of each image as any is ever graded at, the graded first; None for every position."""
-        _, positions, codes = problem.answers.shape
-        most = self.mask.most(1, positions, codes)
-        if most == positions:
-            return None
-        return problem.graded.any(-1).to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :most]
-
-    def loss(
-        self, tokens: Tokens, problem: Problem, head: Decoder, places: PositionIndices | None = None
-    ) -> Loss:
-        return nll(tokens, problem, head, self._most(problem), places=places, smoothing=self.smoothing)
-
-    def nats(
-        self, tokens: Tokens, problem: Problem, head: Decoder, places: PositionIndices | None = None
-    ) -> Loss:
-        return nll(tokens, problem, head, self._most(problem), places=places)
-
-    def _most(self, problem: Problem) -> int:
-        """How many positions of a batch are graded, at most; equal images have equal static masks."""
-        images, positions, codes = problem.answers.shape
-        if self.static:
-            return images * self.mask.most(1, positions, codes)
-        return self.mask.most(images, positions, codes)
-
-    def _drawn(self, images: Images, codec: Codec, generator: torch.Generator) -> Corruption:
-        if not self.static:
-            return self._one(len(images), codec, generator)
-        return stacked(self._one(1, codec, each) for each in of_content(images))
-
-    def _one(self, batch: int, codec: Codec, generator: torch.Generator) -> Corruption:
-        chosen = self.mask.draw(batch, codec.grid, codec.num_codes, generator)
-        if not (self.swapped or self.kept):
-            return untouched(chosen)
-        return spared(chosen, swapped=self.swapped, kept=self.kept, draw=generator)
+        if not 0 <= self.label_smoothing < 1:
+            raise ValueError(f"label_smoothing {self.label_smoothing} must lie in [0, 1)")
+        if self.mask.masks_single_codes and not self.corruption.masks_single_codes:
+            raise ValueError(
+                f"mask {self.mask.kind} masks single codes, which corruption {self.corruption.kind} cannot; "
+                "use objective.corruption=zero"
+            )
 
     def label(self) -> str:
         return "masked, causal" if self.causal else "masked"
+
+    @property
+    def masks_input(self) -> bool:
+        return True
+
+    @property
+    def masks_single_codes(self) -> bool:
+        return self.mask.masks_single_codes
+
+    def check_grid(self, grid: Grid) -> None:
+        self.mask.check_grid(grid)
+
+    def decoded_fraction(self, positions: int, num_codes: int) -> float:
+        return self.mask.expected_fraction(positions, num_codes)
+
+    def make_batch(self, images: Images, codec: Codec, generator: torch.Generator) -> TrainingBatch:
+        """Return a batch with the chosen codes in the loss, masked unless they are kept or replaced; images
+        with nothing in the loss have weight 0.
+        """
+        drawn = self._draw(images, codec, generator)
+        shown = drawn.apply(images, codec.grid) if self.random_rate else images
+        mask, loss_mask = drawn.mask.to(images.device), drawn.loss_mask.to(images.device)
+        return TrainingBatch.of(shown, mask, codec.encode(images), loss_mask)
+
+    def loss_positions(self, batch: TrainingBatch) -> PositionIndices | None:
+        """Return as many positions of each image as any image has in the loss, those in the loss first."""
+        _, positions, num_codes = batch.targets.shape
+        most = self.mask.max_positions(1, positions, num_codes)
+        if most == positions:
+            return None
+        order = batch.loss_mask.any(-1).to(torch.uint8).argsort(dim=1, descending=True, stable=True)
+        return order[:, :most]
+
+    def max_loss_positions(self, batch: TrainingBatch) -> int:
+        """Return an upper bound on the positions in the loss; equal images have equal deterministic masks."""
+        images, positions, num_codes = batch.targets.shape
+        if self.deterministic_mask:
+            return images * self.mask.max_positions(1, positions, num_codes)
+        return self.mask.max_positions(images, positions, num_codes)
+
+    def _draw(self, images: Images, codec: Codec, generator: torch.Generator) -> Corruption:
+        if not self.deterministic_mask:
+            return self._corrupt(len(images), codec, generator)
+        return concat(self._corrupt(1, codec, own) for own in per_image_generators(images))
+
+    def _corrupt(self, batch: int, codec: Codec, generator: torch.Generator) -> Corruption:
+        chosen = self.mask.sample(batch, codec.grid, codec.num_codes, generator)
+        if not (self.random_rate or self.keep_rate):
+            return mask_all(chosen)
+        return keep_or_swap(
+            chosen, random_rate=self.random_rate, keep_rate=self.keep_rate, generator=generator
+        )

@@ -1,104 +1,92 @@
-"""Mask policies: what to hide, as a function of (batch, grid, codes a position, generator)."""
+"""Mask policies: which positions or codes are masked, at random."""
 
 import abc
 import math
+from typing import ClassVar
 
 import torch
 from einops import repeat
 
 from isopix.core.registry import Part, register
-from isopix.core.types import Grid
-from isopix.core.types import Mask as MaskTensor
+from isopix.core.types import Grid, Mask
 
 
 class MaskSpec(Part, noun="mask"):
     """Settings of a mask policy."""
 
-    @property
-    def single_codes(self) -> bool:
-        """Whether single codes of a position may be hidden."""
-        return False
+    masks_single_codes: ClassVar[bool] = False  # whether single codes of a position may be masked
 
     @abc.abstractmethod
-    def draw(self, batch: int, grid: Grid, codes: int, generator: torch.Generator) -> MaskTensor:
-        """Return a mask, True where hidden: drawn on the CPU, so that every device hides the same codes."""
+    def sample(self, batch: int, grid: Grid, num_codes: int, generator: torch.Generator) -> Mask:
+        """Return a mask, True where masked, on the CPU, so that every device gets the same one."""
 
-    def require(self, grid: Grid) -> None:
-        """Raises ValueError for a grid on which no mask can be drawn."""
-
-    @abc.abstractmethod
-    def touched(self, positions: int, codes: int) -> float:
-        """Return the share of positions of which something is hidden, on average."""
+    def check_grid(self, grid: Grid) -> None:
+        """Raise ValueError for a grid on which no mask can be drawn."""
 
     @abc.abstractmethod
-    def most(self, images: int, positions: int, codes: int) -> int:
-        """Return of how many positions of so many images something is hidden, at most."""
+    def expected_fraction(self, positions: int, num_codes: int) -> float:
+        """Return the expected fraction of positions with a masked code."""
+
+    @abc.abstractmethod
+    def max_positions(self, images: int, positions: int, num_codes: int) -> int:
+        """Return an upper bound on the positions with a masked code, of this many images in all."""
 
 
-@register("independent")
-class Independent(MaskSpec):
-    """Every position hidden with the same chance, on its own (iGPT section 2.1: 0.15)."""
+@register("bernoulli")
+class BernoulliMask(MaskSpec):
+    """Every position masked independently with probability `ratio` (iGPT section 2.1: 0.15)."""
 
     ratio: float = 0.15
 
     def __post_init__(self) -> None:
-        _check(self.ratio)
-
-    def draw(self, batch: int, grid: Grid, codes: int, generator: torch.Generator) -> MaskTensor:
-        """True where hidden: drawn on the CPU, so that every device hides the same positions."""
-        return torch.rand(batch, grid.positions, 1, generator=generator) < self.ratio
-
-    def touched(self, positions: int, codes: int) -> float:
-        """The share of positions of which something is hidden, on average."""
-        return self.ratio
-
-    def most(self, images: int, positions: int, codes: int) -> int:
-        """Of how many positions of so many images something is hidden, at most."""
-        return _bound(images * positions, self.touched(positions, codes))
+        _check_ratio(self.ratio)
 
     def label(self) -> str:
         return f"{100 * self.ratio:g} % of positions, independent"
 
+    def sample(self, batch: int, grid: Grid, num_codes: int, generator: torch.Generator) -> Mask:
+        return torch.rand(batch, grid.positions, 1, generator=generator) < self.ratio
 
-@register("subpixel")
-class Subpixel(MaskSpec):
-    """Every code hidden with the same chance, on its own: of a pixel in bytes, single channels (the other
-    reading of "input index" in the study of inductive biases, section 3).
+    def expected_fraction(self, positions: int, num_codes: int) -> float:
+        return self.ratio
+
+    def max_positions(self, images: int, positions: int, num_codes: int) -> int:
+        return _binomial_bound(images * positions, self.ratio)
+
+
+@register("per_channel")
+class PerChannelMask(MaskSpec):
+    """Every code masked independently with probability `ratio`: for bytes, single channels of a pixel (the
+    other reading of "input index" in the study of inductive biases, section 3).
     """
+
+    masks_single_codes: ClassVar[bool] = True
 
     ratio: float = 0.15
 
     def __post_init__(self) -> None:
-        _check(self.ratio)
-
-    def draw(self, batch: int, grid: Grid, codes: int, generator: torch.Generator) -> MaskTensor:
-        """True where hidden: drawn on the CPU, so that every device hides the same codes."""
-        return torch.rand(batch, grid.positions, codes, generator=generator) < self.ratio
-
-    @property
-    def single_codes(self) -> bool:
-        """Whether single codes of a position may be hidden."""
-        return True
-
-    def touched(self, positions: int, codes: int) -> float:
-        """The share of positions of which something is hidden, on average."""
-        return 1 - (1 - self.ratio) ** codes
-
-    def most(self, images: int, positions: int, codes: int) -> int:
-        """Of how many positions of so many images something is hidden, at most."""
-        return _bound(images * positions, self.touched(positions, codes))
+        _check_ratio(self.ratio)
 
     def label(self) -> str:
         return f"{100 * self.ratio:g} % of codes, independent"
 
+    def sample(self, batch: int, grid: Grid, num_codes: int, generator: torch.Generator) -> Mask:
+        return torch.rand(batch, grid.positions, num_codes, generator=generator) < self.ratio
 
-@register("blocks")
-class Blocks(MaskSpec):
-    """Squares of `side` x `side` positions hidden whole, as many of them in every image: the mask is drawn on
-    a grid that is so many times coarser, and enlarged (PatchFormer section 2.1).
+    def expected_fraction(self, positions: int, num_codes: int) -> float:
+        return 1 - (1 - self.ratio) ** num_codes
 
-    Of 14 x 14 patches round(0.6 * 7 * 7) = 29 squares are 116, 59.2 %. The paper counts 118 hidden patches,
-    which squares of four cannot make: with `exact_count` 118 as many single ones are hidden, anywhere.
+    def max_positions(self, images: int, positions: int, num_codes: int) -> int:
+        return _binomial_bound(images * positions, self.expected_fraction(positions, num_codes))
+
+
+@register("block")
+class BlockMask(MaskSpec):
+    """Squares of `side` x `side` positions, equally many in every image: the mask is drawn on a grid coarser
+    by this factor, and upsampled (PatchFormer section 2.1).
+
+    Of 14 x 14 patches round(0.6 * 7 * 7) = 29 squares are 116, 59.2 %. The paper counts 118 masked patches,
+    which squares of four cannot make: `exact_count` 118 masks as many single positions, anywhere.
     """
 
     ratio: float = 0.6
@@ -106,18 +94,17 @@ class Blocks(MaskSpec):
     exact_count: int | None = None
 
     def __post_init__(self) -> None:
-        _check(self.ratio)
+        _check_ratio(self.ratio)
         if self.side < 1 or (self.exact_count is not None and self.exact_count < 1):
             raise ValueError(f"side {self.side} and exact_count {self.exact_count} must be at least 1")
 
-    @property
-    def single_codes(self) -> bool:
-        """Whether single codes of a position may be hidden."""
-        return False
+    def label(self) -> str:
+        amount = self.exact_count or f"{100 * self.ratio:g} % of"
+        shape = "" if self.exact_count or self.side == 1 else f", in {self.side} × {self.side} blocks"
+        return f"{amount} positions in every image{shape}"
 
-    def draw(self, batch: int, grid: Grid, codes: int, generator: torch.Generator) -> MaskTensor:
-        """True where hidden: drawn on the CPU, so that every device hides the same positions."""
-        self.require(grid)
+    def sample(self, batch: int, grid: Grid, num_codes: int, generator: torch.Generator) -> Mask:
+        self.check_grid(grid)
         side = 1 if self.exact_count else self.side
         rows, cols = grid.rows // side, grid.cols // side
         count = self._count(grid.positions) // side**2
@@ -125,8 +112,8 @@ class Blocks(MaskSpec):
         coarse = torch.zeros(batch, rows * cols, dtype=torch.bool).scatter(1, order[:, :count], True)
         return repeat(coarse, "b (h w) -> b (h p w q) 1", h=rows, p=side, q=side)
 
-    def require(self, grid: Grid) -> None:
-        """Raises ValueError if the grid cannot be cut into squares, or has too few of them."""
+    def check_grid(self, grid: Grid) -> None:
+        """Raise ValueError if the grid cannot be cut into squares, or has too few of them."""
         side = 1 if self.exact_count else self.side
         if grid.rows % side or grid.cols % side:
             raise ValueError(
@@ -135,52 +122,46 @@ class Blocks(MaskSpec):
             )
         self._count(grid.positions)
 
-    def touched(self, positions: int, codes: int) -> float:
-        """The share of positions of which something is hidden, in every image."""
+    def expected_fraction(self, positions: int, num_codes: int) -> float:
         return self._count(positions) / positions
 
-    def most(self, images: int, positions: int, codes: int) -> int:
-        """Of how many positions of so many images something is hidden: never more, nor less."""
+    def max_positions(self, images: int, positions: int, num_codes: int) -> int:
         return images * self._count(positions)
 
     def _count(self, positions: int) -> int:
-        """How many positions are hidden of so many. Raises ValueError for none, and for all."""
+        """The number of masked positions. Raises ValueError for none or all."""
         square = self.side**2
         count = self.exact_count or round(self.ratio * positions / square) * square
         if not 0 < count < positions:
             setting = "exact_count" if self.exact_count else "ratio or side"
             raise ValueError(
-                f"{count} of {positions} positions would be hidden; some must be, and some be left: "
-                f"choose another objective.mask.{setting}"
+                f"{count} of {positions} positions would be masked; at least one must be masked and one "
+                f"visible: choose another objective.mask.{setting}"
             )
         return count
 
-    def label(self) -> str:
-        amount = self.exact_count or f"{100 * self.ratio:g} % of"
-        shape = "" if self.exact_count or self.side == 1 else f", in {self.side} × {self.side} blocks"
-        return f"{amount} positions in every image{shape}"
 
-
-def scattered(ratio: float, positions: int) -> Blocks:
-    """The mask that hides so large a share of single positions in every image, rounded to whole ones. Raises
-    ValueError if none would be hidden, or all.
+def exact_ratio_mask(ratio: float, positions: int) -> BlockMask:
+    """Return the mask of single positions that masks this fraction of every image, rounded. Raises ValueError
+    if none or all would be masked.
     """
-    if not 0 < round(ratio * positions) < positions:
+    count = round(ratio * positions)
+    if not 0 < count < positions:
         raise ValueError(
-            f"hiding a share of {ratio} would hide {round(ratio * positions)} of {positions} positions; "
-            "some must be, and some be left"
+            f"a mask ratio of {ratio} would mask {count} of {positions} positions; "
+            "at least one must be masked and one visible"
         )
-    return Blocks(ratio=ratio, side=1)
+    return BlockMask(ratio=ratio, side=1)
 
 
-def _bound(total: int, share: float) -> int:
-    """So many of `total` independent positions are never touched if each is with the chance `share`: the mean
-    and eight deviations (passed once in 10^15 draws).
+def _binomial_bound(total: int, probability: float) -> int:
+    """An upper bound on the successes of `total` independent trials: the mean and eight standard deviations
+    (exceeded once in 10^15 draws).
     """
-    mean = total * share
-    return min(total, math.ceil(mean + 8 * math.sqrt(mean * (1 - share))) + 8)
+    mean = total * probability
+    return min(total, math.ceil(mean + 8 * math.sqrt(mean * (1 - probability))) + 8)
 
 
-def _check(ratio: float) -> None:
+def _check_ratio(ratio: float) -> None:
     if not 0 < ratio < 1:
-        raise ValueError(f"mask ratio {ratio} must lie between 0 and 1, both excluded")
+        raise ValueError(f"mask ratio {ratio} must lie strictly between 0 and 1")

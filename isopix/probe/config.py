@@ -7,10 +7,10 @@ from isopix.core.config import config
 from isopix.core.random import generator
 from isopix.core.types import Labels
 from isopix.data.splits import Indices, balanced_subset
+from isopix.model.backbone import FeatureKind
 from isopix.model.pool import Pool
 from isopix.probe import knn, sgd  # noqa: F401  registers them
 from isopix.probe.base import ProbeMethod
-from isopix.probe.features import FeatureKind
 from isopix.probe.linear import LbfgsProbe
 
 # Half decades. Standardized features and a penalty on the mean loss make one grid serve every network and

@@ -35,13 +35,13 @@ class KNNAccuracy(EvaluatorSpec):
         data.require_labels("knn_images")
 
     def start(self, context: EvaluationContext) -> Evaluator:
-        data, backbone = context.data, context.network.backbone
+        data, network = context.data, context.network
 
         def features(split: splits.Split) -> FeatureSplit:
             order = torch.randperm(len(split), generator=generator(context.seed, "neighbours"))
             images = split.select(order[: self.num_images])
             assert images.labels is not None, "checked by check_data"
-            middle = backbone.upto(backbone.depth // 2)
+            middle = network.truncated(network.backbone.depth // 2)
             return FeatureSplit(
                 extract_features(middle, images.images, precision=context.precision)[-1:], images.labels
             )
@@ -80,7 +80,7 @@ class LinearProbe(EvaluatorSpec):
         def features(split: splits.Split) -> FeatureSplit:
             assert split.labels is not None, "checked by check_data"
             return FeatureSplit(
-                extract_features(network.backbone, split.images, precision=context.precision), split.labels
+                extract_features(network, split.images, precision=context.precision), split.labels
             )
 
         def evaluate(step: int) -> Metrics:

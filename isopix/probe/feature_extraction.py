@@ -12,8 +12,8 @@ import torch
 from isopix.core.device import Precision
 from isopix.core.types import Images, Labels, Mask
 from isopix.data.dataset import ImageDataset, content_hash, default_cache
-from isopix.model.backbone import Backbone
-from isopix.objectives.network import Network
+from isopix.model.network import Network
+from isopix.objectives.base import PretrainModel
 from isopix.probe.config import ProbeConfig
 from isopix.probe.feature_cache import cached
 from isopix.probe.feature_splits import Features, FeatureSplit, FeatureSplits
@@ -78,7 +78,7 @@ class NetworkFeatures:
     `settings` are those of the network that its features depend on; they tell cached features apart.
     """
 
-    network: Network
+    model: PretrainModel
     config: ProbeConfig
     precision: Precision
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class NetworkFeatures:
 
     def read(self, view: View) -> Iterator[Features]:
         for features in iter_features(
-            self._backbone(),
+            self._cut(),
             view.images,
             mask=self._masks(view),
             features=self.config.features,
@@ -109,17 +109,17 @@ class NetworkFeatures:
         read = [config.features, config.pool, config.start_token, config.layer, self.precision]
         masks = [config.mask_ensemble, config.seed if config.mask_ensemble else None]
         settings = json.dumps([*read, *masks, dict(self.settings)], sort_keys=True)
-        return hash_bytes(settings.encode(), _hash_weights(self.network))
+        return hash_bytes(settings.encode(), _hash_weights(self.model.network))
 
-    def _backbone(self) -> Backbone:
-        whole = self.network.backbone
-        backbone = whole if self.config.start_token else without_start_token(whole)
-        return backbone if self.config.layer is None else backbone.upto(self.config.layer)
+    def _cut(self) -> Network:
+        whole = self.model.network
+        network = whole if self.config.start_token else without_start_token(whole)
+        return network if self.config.layer is None else network.truncated(self.config.layer)
 
     def _masks(self, view: View) -> Mask | None:
         if view.mask is None:
             return None
-        return draw_masks(self.network, view.images, seed=self.config.seed, purpose=view.mask)
+        return draw_masks(self.model, view.images, seed=self.config.seed, purpose=view.mask)
 
 
 FeatureSource = PixelFeatures | NetworkFeatures

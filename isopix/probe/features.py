@@ -1,7 +1,6 @@
 """The features of images: one vector per layer of a network, or the raw pixels."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Literal
 
 import torch
 from einops import rearrange
@@ -11,24 +10,22 @@ from torch import Tensor
 from isopix.core.device import Precision, autocast
 from isopix.core.random import generator
 from isopix.core.types import Images, Mask
-from isopix.model.backbone import Backbone, Stream
-from isopix.model.masking import Shift, Zero
+from isopix.model.backbone import Backbone, FeatureKind
+from isopix.model.masking import ZeroMasking
+from isopix.model.network import Network
 from isopix.model.pool import POOLS, Pool
-from isopix.objectives.network import Network
+from isopix.objectives.base import PretrainModel
 from isopix.probe.feature_splits import Features
 
 DEVICE_BATCH_SIZE = 128
 CPU_POSITIONS = 8192  # positions per batch that stay in a CPU's caches, which is nearly twice as fast
 MASK_BATCH_SIZE = 64  # images whose masks are drawn at once; no setting, as the draws depend on it
 
-FeatureKind = Literal["normed", "residual"]
-STREAMS: dict[FeatureKind, Stream] = {"normed": "n", "residual": "h"}
-
 Progress = Callable[[int], None]  # called with the number of images done
 
 
 def iter_features(
-    backbone: Backbone,
+    network: Network,
     images: Images,
     *,
     mask: Mask | None = None,
@@ -44,14 +41,14 @@ def iter_features(
     """
     if not len(images):
         raise ValueError("cannot extract features: there are no images")
-    device = next(backbone.parameters()).device
-    size = batch_size or eval_batch_size(backbone)
+    device, prefix = network.device, network.backbone.num_prefix_tokens
+    size = batch_size or eval_batch_size(network.backbone)
     for start in range(0, len(images), size):
         batch = images[start : start + size].to(device)
         masked = None if mask is None else mask[start : start + size].to(device)
         with torch.no_grad(), autocast(device, precision):
-            layers = backbone.features(batch, masked, stream=STREAMS[features])
-            pooled = torch.stack([POOLS[pool](tokens, backbone.leading) for tokens in layers])
+            layers = network.features(batch, masked, kind=features)
+            pooled = torch.stack([POOLS[pool](tokens, prefix) for tokens in layers])
         yield pooled.cpu()
 
 
@@ -77,7 +74,7 @@ def concat_batches(
 
 
 def extract_features(
-    backbone: Backbone,
+    network: Network,
     images: Images,
     *,
     features: FeatureKind = "normed",
@@ -88,12 +85,12 @@ def extract_features(
 ) -> Features:
     """Return the features of `iter_features` for all images at once. Raises what it raises."""
     batches = iter_features(
-        backbone, images, features=features, pool=pool, batch_size=batch_size, precision=precision
+        network, images, features=features, pool=pool, batch_size=batch_size, precision=precision
     )
     return concat_batches(batches, len(images), progress)
 
 
-def without_start_token(backbone: Backbone) -> Backbone:
+def without_start_token(network: Network) -> Network:
     """Return an autoregressive network, sharing all weights, that reads pixel i at position i.
 
     It was trained with pixel i at position i + 1, after the start token, so that every pixel is read with a
@@ -101,21 +98,19 @@ def without_start_token(backbone: Backbone) -> Backbone:
     Hugging Face's ImageGPT; use them only to compare with numbers obtained that way.
     Raises ValueError for a network without a start token.
     """
-    if not isinstance(backbone.masking, Shift):
+    if not network.backbone.masking.shifts_right:
         raise ValueError("this network has no start token to leave out; only an autoregressive one has")
-    return Backbone(
-        backbone.grid, (backbone.stem, Zero(), backbone.positions), [*backbone.blocks], backbone.norm
-    )
+    return Network(network.codec, network.backbone.with_masking(ZeroMasking()), network.head)
 
 
-def draw_masks(network: Network, images: Images, *, seed: int, purpose: str) -> Mask:
+def draw_masks(model: PretrainModel, images: Images, *, seed: int, purpose: str) -> Mask:
     """Draw an independent mask for each image, as the objective does in training: a function of seed, purpose
     and the index of the image. Raises ValueError for an objective that masks nothing.
     """
     masks = []
     for index, start in enumerate(range(0, len(images), MASK_BATCH_SIZE)):
-        batch = images[start : start + MASK_BATCH_SIZE].to(network.device)
-        mask = network.prepare(batch, generator(seed, purpose, index)).hidden
+        batch = images[start : start + MASK_BATCH_SIZE].to(model.network.device)
+        mask = model.make_batch(batch, generator(seed, purpose, index)).mask
         if mask is None:
             raise ValueError("the objective of this network masks nothing; probe it without masks")
         masks.append(mask.cpu())

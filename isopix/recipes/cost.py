@@ -12,7 +12,8 @@ from isopix.analysis.cost import (
     training_memory,
 )
 from isopix.core.types import Grid
-from isopix.objectives.network import Network
+from isopix.model.network import Network
+from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe
 
 
@@ -30,20 +31,22 @@ def recipe_memory(recipe: Recipe) -> TrainingMemory:
     with FakeTensorMode(allow_non_fake_inputs=True):
         network = recipe.assemble(codec)
     outputs = codec.num_codes * (codec.vocab_size if recipe.model.head.categorical else 1)
-    return training_memory(network, recipe.train.precision, outputs_per_position=outputs)
+    return training_memory(
+        PretrainModel(network, recipe.objective), recipe.train.precision, outputs_per_position=outputs
+    )
 
 
 def _forward_flops(recipe: Recipe, network: Network) -> ForwardFlops:
     """The head runs at positions in the loss; with token dropping, stem and blocks at the visible ones."""
     codec, width, grid = network.codec, recipe.model.width, recipe.grid
-    decoded = decoded_positions(network)
-    visible = grid.positions - decoded if network.backbone.masking.drops else grid.positions
+    decoded = decoded_positions(recipe.objective, codec)
+    visible = grid.positions - decoded if recipe.objective.corruption.drops_tokens else grid.positions
     tokens = visible + recipe.model.class_token
     return ForwardFlops(
-        stem=visible * recipe.model.stem.flops(codec, width),
+        stem=visible * recipe.model.stem.flops_per_token(codec, width),
         block=recipe.model.block.flops(
             grid if tokens == grid.positions else Grid(1, tokens), width, recipe.objective.causal
         ),
-        head=decoded * recipe.model.head.flops(codec, width),
+        head=decoded * recipe.model.head.flops_per_token(codec, width),
         depth=recipe.model.depth,
     )

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from isopix.data.augment import ScaleCrop
 from isopix.data.dataset import DataConfig
-from isopix.model.blocks import Transformer
+from isopix.model.blocks import TransformerSpec
 from isopix.model.spec import ModelSpec
 from isopix.objectives.masked import Masked
 from isopix.recipes.recipe import Recipe
@@ -70,7 +70,7 @@ def _igpt(name: str, *, depth: int, width: int, heads: int, learning_rate: float
         model=ModelSpec(
             depth=depth,
             width=width,
-            block=Transformer(heads=heads),
+            block=TransformerSpec(heads=heads),
         ),
         data=DataConfig(source="imagenet-1k", augment=ScaleCrop()),
         train=TrainConfig(

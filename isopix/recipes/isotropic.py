@@ -6,13 +6,13 @@ A cell is a block, an encoding of the three channels and a depth. All have width
 of 15 % of the pixels, hidden whole, and train with Adam, one epoch of warm-up to 0.01 and 50 epochs of
 cosine; batches of 128, where the paper took 32 for four heads, for want of memory. Blocks are un-widened: a
 mixer has as many hidden units as positions, and an MLP's are its width, so that convolution and mixer cost
-the same. `block.units=128` gives a mixer the convolution's parameters, `block.expansion=4` wide MLPs.
+the same. `block.units=128` gives a mixer the convolution's parameters, `mlp.expansion=4` wide MLPs.
 
 What the paper does not say, and we chose: layer norm's epsilon 1e-5; 64 Fourier frequencies a channel;
 Keras's start, and its Adam (0.999, 1e-7), for its code was written in it. It speaks of no position vectors:
 convolutions know places by their borders and mixers by their weights, and get none; a transformer without any
 sees colours alone, so that ours learns them, as Image GPT does. `positions=none` is the literal reading, and
-`objective.mask=subpixel` that of single hidden channels.
+`objective.mask=per_channel` that of single hidden channels.
 """
 
 from dataclasses import replace
@@ -20,11 +20,17 @@ from itertools import product
 
 from isopix.codecs import BytesSpec
 from isopix.data.dataset import DataConfig
-from isopix.model.blocks import BlockSpec, Convolution, Mixer, Transformer
-from isopix.model.norms import Layer
-from isopix.model.positions import Learned, NoPositions
+from isopix.model.blocks import BlockSpec, ConvolutionSpec, MixerSpec, TransformerSpec
+from isopix.model.mlp import TwoLayerMLPSpec
+from isopix.model.norms import LayerNormSpec
+from isopix.model.positions import LearnedPositionEmbeddingSpec, NoPositionEmbeddingSpec
 from isopix.model.spec import ModelSpec
-from isopix.model.stems import Codes, Continuous, Fourier, StemSpec
+from isopix.model.stems import (
+    FourierPixelEmbeddingSpec,
+    LinearPixelEmbeddingSpec,
+    StemSpec,
+    TokenEmbeddingSpec,
+)
 from isopix.objectives.masked import Masked
 from isopix.recipes.recipe import Recipe
 from isopix.train.config import TrainConfig
@@ -33,17 +39,23 @@ from isopix.train.optim import Adam
 EPOCH = 352  # steps: 45,000 of CIFAR-10's training images in batches of 128
 
 
-def _transformer(heads: int) -> Transformer:
-    return Transformer(heads=heads, expansion=1, norm=Layer(), activation="gelu", bias=True)
+def _transformer(heads: int) -> TransformerSpec:
+    return TransformerSpec(
+        heads=heads, attention_bias=True, norm=LayerNormSpec(), mlp=TwoLayerMLPSpec(expansion=1)
+    )
 
 
 BLOCKS: dict[str, BlockSpec] = {
-    "conv": Convolution(),
-    "mixer": Mixer(),
+    "conv": ConvolutionSpec(),
+    "mixer": MixerSpec(),
     "transformer-1": _transformer(1),
     "transformer-4": _transformer(4),
 }
-ENCODINGS: dict[str, StemSpec] = {"pix2vec": Codes(), "fourier": Fourier(), "continuous": Continuous()}
+ENCODINGS: dict[str, StemSpec] = {
+    "pix2vec": TokenEmbeddingSpec(),
+    "fourier": FourierPixelEmbeddingSpec(),
+    "continuous": LinearPixelEmbeddingSpec(),
+}
 DEPTHS = (1, 3, 6, 12)
 CELLS = list(product(BLOCKS, ENCODINGS, DEPTHS))
 
@@ -55,7 +67,9 @@ def paper(block: str, encoding: str, depth: int) -> Recipe:
         model=ModelSpec(
             codec=BytesSpec(),
             stem=ENCODINGS[encoding],
-            positions=Learned() if block.startswith("transformer") else NoPositions(),
+            positions=LearnedPositionEmbeddingSpec()
+            if block.startswith("transformer")
+            else NoPositionEmbeddingSpec(),
             block=BLOCKS[block],
             depth=depth,
             width=128,

@@ -3,23 +3,24 @@
     isopix pretrain patchformer.base --data imagenet-1k --out runs/patchformer
 
 The paper trains 300,000 steps of 128 images, and names no schedule: ours is constant. What else it does not
-say, and we chose, stands at `ResNet`, `Upsampling` and `RandomPatchAugment`; the start is ViT's. Attention pools into
-a class token, u, h' = Transformer(u0, h_1 .. h_n), as in Selfie, whose positions it also has; a hidden patch
+say, and we chose, stands at `ResNetPatchEmbedSpec`, `UpsamplingHeadSpec` and `RandomPatchAugment`; the
+initialization is ViT's. Attention pools into a class token, u, h' = Transformer(u0, h_1 .. h_n), as in Selfie, whose positions it also has; a hidden patch
 is decoded from u + X[row] + Y[column], each behind a norm: norm(u) + norm'(X[row] + Y[column]).
 """
 
 from isopix.codecs import GrayThumbnailSpec
 from isopix.data.dataset import DataConfig
 from isopix.data.patch_augment import RandomPatchAugment
-from isopix.model.blocks import Transformer
-from isopix.model.heads import Upsampling
-from isopix.model.masking import Drop
-from isopix.model.norms import Layer
-from isopix.model.positions import Factorised
+from isopix.model.blocks import TransformerSpec
+from isopix.model.heads import UpsamplingHeadSpec
+from isopix.model.masking import DropMaskingSpec
+from isopix.model.mlp import TwoLayerMLPSpec
+from isopix.model.norms import LayerNormSpec
+from isopix.model.positions import FactorizedPositionEmbeddingSpec
 from isopix.model.spec import ModelSpec
-from isopix.model.stems import ResNet
+from isopix.model.stems import ResNetPatchEmbedSpec
 from isopix.objectives.masked import Masked
-from isopix.objectives.masks import Blocks
+from isopix.objectives.masks import BlockMask
 from isopix.recipes.recipe import Recipe
 from isopix.train.config import TrainConfig
 from isopix.train.optim import AdamW
@@ -34,17 +35,17 @@ def base() -> Recipe:
         name="patchformer.base",
         model=ModelSpec(
             codec=GrayThumbnailSpec(),
-            stem=ResNet(),
-            positions=Factorised(),
+            stem=ResNetPatchEmbedSpec(),
+            positions=FactorizedPositionEmbeddingSpec(),
             class_token=True,
-            block=Transformer(heads=16, norm=Layer(), activation="gelu", bias=True),
+            block=TransformerSpec(heads=16, attention_bias=True, norm=LayerNormSpec(), mlp=TwoLayerMLPSpec()),
             depth=10,
             width=1024,
             init="vit",
-            head=Upsampling(),
+            head=UpsamplingHeadSpec(),
         ),
         data=DataConfig(source="imagenet-1k", rows=224, cols=224, patch_augment=RandomPatchAugment()),
-        objective=Masked(mask=Blocks(), corruption=Drop(), smoothing=0.01),
+        objective=Masked(mask=BlockMask(), corruption=DropMaskingSpec(), label_smoothing=0.01),
         train=TrainConfig(
             steps=300_000,
             batch_size=128,
@@ -61,11 +62,11 @@ def tiny() -> Recipe:
         name="patchformer.tiny",
         data=DataConfig(source="stl10", rows=64, cols=64, patch_augment=RandomPatchAugment()),
         codec=GrayThumbnailSpec(patch_size=8),
-        stem=ResNet(stages=(1, 1), channels=16),
-        block=Transformer(heads=4, norm=Layer(), activation="gelu", bias=True),
+        stem=ResNetPatchEmbedSpec(stages=(1, 1), channels=16),
+        block=TransformerSpec(heads=4, attention_bias=True, norm=LayerNormSpec(), mlp=TwoLayerMLPSpec()),
         depth=4,
         width=128,
-        head=Upsampling(channels=64),
+        head=UpsamplingHeadSpec(channels=64),
         steps=600,
         batch_size=32,
         optimizer=AdamW(lr=1e-3),

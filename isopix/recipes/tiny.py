@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from isopix.codecs import PaletteSpec
 from isopix.data.dataset import DataConfig
-from isopix.model.blocks import Transformer
+from isopix.model.blocks import TransformerSpec
 from isopix.model.spec import ModelSpec
 from isopix.objectives.masked import Masked
 from isopix.recipes.recipe import Recipe
@@ -23,7 +23,7 @@ def tiny() -> Recipe:
         model=ModelSpec(
             depth=4,
             width=128,
-            block=Transformer(heads=2),
+            block=TransformerSpec(heads=2),
         ),
         data=DataConfig(source="cifar10"),
         train=TrainConfig(
@@ -53,7 +53,7 @@ def digits() -> Recipe:
             codec=PaletteSpec(num_colors=17),
             depth=4,
             width=64,
-            block=Transformer(heads=2),
+            block=TransformerSpec(heads=2),
         ),
         data=DataConfig(source="digits", rows=8, cols=8),
         train=TrainConfig(

@@ -13,13 +13,14 @@ cores. What it names as alternatives are settings: `codec=downsampled_color`, `c
 from isopix.codecs import MeanColorSpec
 from isopix.data.augment import ScaleCrop
 from isopix.data.dataset import DataConfig
-from isopix.model.blocks import Axial, Transformer
-from isopix.model.masking import MaskToken
-from isopix.model.norms import Layer
+from isopix.model.blocks import AxialSpec, TransformerSpec
+from isopix.model.masking import MaskTokenMaskingSpec
+from isopix.model.mlp import TwoLayerMLPSpec
+from isopix.model.norms import LayerNormSpec
 from isopix.model.spec import ModelSpec
-from isopix.model.stems import Patches, ResNet
+from isopix.model.stems import PatchEmbedSpec, ResNetPatchEmbedSpec
 from isopix.objectives.masked import Masked
-from isopix.objectives.masks import Independent
+from isopix.objectives.masks import BernoulliMask
 from isopix.recipes.recipe import Recipe
 from isopix.train.config import TrainConfig
 from isopix.train.optim import Adam
@@ -65,7 +66,7 @@ def tiny() -> Recipe:
 
 def tiny_axial() -> Recipe:
     """The same with attention along rows, then columns, and no class token, which has no place there."""
-    block = Axial(heads=4, norm=Layer(epsilon=EPSILON))
+    block = AxialSpec(heads=4, norm=LayerNormSpec(epsilon=EPSILON))
     return tiny().updated(
         name="vit.tiny_axial",
         block=block,
@@ -77,7 +78,7 @@ def tiny_hybrid() -> Recipe:
     """The same with a small ResNet of each patch in the place of one matrix."""
     return tiny().updated(
         name="vit.tiny_hybrid",
-        stem=ResNet(stages=(1, 1), channels=16),
+        stem=ResNetPatchEmbedSpec(stages=(1, 1), channels=16),
     )
 
 
@@ -86,15 +87,19 @@ def _vit(name: str, *, patch: int, depth: int, width: int, heads: int) -> Recipe
         name=name,
         model=ModelSpec(
             codec=MeanColorSpec(patch_size=patch),
-            stem=Patches(),
+            stem=PatchEmbedSpec(),
             class_token=True,
-            block=Transformer(heads=heads, norm=Layer(epsilon=EPSILON), activation="gelu", bias=True),
+            block=TransformerSpec(
+                heads=heads, attention_bias=True, norm=LayerNormSpec(epsilon=EPSILON), mlp=TwoLayerMLPSpec()
+            ),
             depth=depth,
             width=width,
             init="vit",
         ),
         data=DataConfig(source="imagenet-1k", rows=224, cols=224, augment=ScaleCrop(flip=0.5)),
-        objective=Masked(mask=Independent(ratio=0.5), corruption=MaskToken(), swapped=0.1, kept=0.1),
+        objective=Masked(
+            mask=BernoulliMask(ratio=0.5), corruption=MaskTokenMaskingSpec(), random_rate=0.1, keep_rate=0.1
+        ),
         train=TrainConfig(
             steps=1_000_000,
             batch_size=4096,

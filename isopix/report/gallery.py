@@ -43,7 +43,7 @@ def unsupported_note(run: RunRecord) -> str:
     """Return which pictures a model of this objective cannot make."""
     if run.recipe is None:
         return ""
-    if run.recipe.objective.paints:
+    if run.recipe.objective.can_sample:
         return "An autoregressive model masks nothing to reconstruct; it samples and completes images."
     return (
         "A masked model does not predict pixel by pixel, so it cannot sample; it reconstructs masked parts."
@@ -82,7 +82,7 @@ def color_band(colors: Float[Tensor, "K 3"]) -> str:
 
 def _possible(run: RunRecord) -> Iterator[str]:
     if run.recipe is not None and run.predicts_codes:
-        yield from ("samples", "completions") if run.recipe.objective.paints else ("reconstructions",)
+        yield from ("samples", "completions") if run.recipe.objective.can_sample else ("reconstructions",)
 
 
 def _section(kind: str, run: RunRecord) -> Section:

@@ -40,7 +40,7 @@ def loss_unit(run: RunRecord) -> str:
         return "image"
     if run.recipe is None:
         return "predicted code"
-    return f"{'' if run.recipe.objective.paints else 'masked '}{run.recipe.model.codec.unit()}"
+    return f"{'' if run.recipe.objective.can_sample else 'masked '}{run.recipe.model.codec.unit()}"
 
 
 def held_out_loss(run: RunRecord) -> HeldOutLoss | None:

@@ -119,7 +119,7 @@ def _cells(row: BaselineRow) -> list[str]:
 
 
 def _with_transformers(run: RunRecord, recipe: Recipe, name: str) -> list[str]:
-    if not recipe.objective.paints:
+    if not recipe.objective.can_sample:
         raise ValueError(
             "transformers supports autoregressive models only; the objective of this one is "
             f"{recipe.objective.label()}"
@@ -132,7 +132,7 @@ def _with_isopix(run: RunRecord, recipe: Recipe, name: str) -> list[str]:
     code = USAGE.format(name=repr(name), layer=layer, rows=data.rows, cols=data.cols)
     if not run.predicts_codes:
         return [code.replace("nats = model.nll(images)\n", "")]
-    verbs = "`sample` and `complete`" if recipe.objective.paints else "`reconstruct`"
+    verbs = "`sample` and `complete`" if recipe.objective.can_sample else "`reconstruct`"
     return [code, f"`nats` is the mean loss per {loss_unit(run)}. See also {verbs} in `help(model)`."]
 
 

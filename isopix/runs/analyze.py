@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from isopix.analysis.base import AnalysisInput, QueryPosition
 from isopix.core.types import Images
-from isopix.model.backbone import Backbone
+from isopix.model.network import Network
 from isopix.runs.load import Loaded
 
 
@@ -19,9 +19,9 @@ def analysis_input(
 ) -> AnalysisInput:
     """Return the analysis input of a run's network, with its seed, and an untrained network as a baseline."""
 
-    def untrained() -> Backbone:
+    def untrained() -> Network:
         shallow = loaded.recipe.updated(depth=1)  # position embeddings do not depend on the depth
-        return shallow.build(loaded.network.codec).backbone.to(loaded.network.device)
+        return shallow.build(loaded.network.codec).to(loaded.network.device)
 
     return AnalysisInput(
         loaded.network,
@@ -29,6 +29,7 @@ def analysis_input(
         image_index=image_index,
         query_positions=query_positions,
         renormalize=renormalize,
+        causal=loaded.recipe.objective.causal,
         seed=loaded.recipe.train.seed,
         untrained=untrained,
         progress=progress,

@@ -14,6 +14,7 @@ from isopix.data.dataset import ImageDataset
 from isopix.finetune.classifier import FineTuneModel
 from isopix.finetune.metrics import ClassificationMetrics, evaluate_predictions
 from isopix.model.heads import ClassLogits
+from isopix.objectives.base import PretrainModel
 from isopix.probe.features import draw_masks, eval_batch_size
 from isopix.runs.load import Loaded, build_network, checkpoint_to_use, find, recipe_of
 
@@ -45,7 +46,8 @@ def load_finetuned(run: Path, *, device: torch.device) -> FineTunedModel:
     state = found.records["state"]
     classes = tuple(map(str, state["classes"]))
     network = build_network(found).to(device)
-    model = FineTuneModel(network, recipe.model.width, len(classes), recipe.finetune)
+    pretraining = PretrainModel(network, recipe.objective)
+    model = FineTuneModel(pretraining, recipe.model.width, len(classes), recipe.finetune)
     model.head.load_state_dict(found.tensors["classifier"])
     loaded = Loaded(recipe, network, state["step"], damaged, found.records)
     return FineTunedModel(loaded, model.eval(), classes)
@@ -83,8 +85,8 @@ def _masks(finetuned: FineTunedModel, images: Images, masks: int, seed: int) -> 
     if not masks:
         yield None
     for number in range(masks):
-        network = finetuned.model.network
-        yield draw_masks(network, images, seed=seed, purpose=f"evaluate.mask.{number}")
+        model = PretrainModel(finetuned.model.network, finetuned.model.objective)
+        yield draw_masks(model, images, seed=seed, purpose=f"evaluate.mask.{number}")
 
 
 def _add(progress: Progress, before: int, done: int) -> None:
@@ -94,7 +96,7 @@ def _add(progress: Progress, before: int, done: int) -> None:
 def default_masks(finetuned: FineTunedModel) -> int:
     """Return 1 if the run evaluates masked images by its recipe, else 0."""
     settings = finetuned.model.settings
-    masks_input = not finetuned.model.network.objective.paints and settings.mask_ratio != 0
+    masks_input = finetuned.model.objective.masks_input and settings.mask_ratio != 0
     return int(masks_input and settings.mask_at_eval)
 
 
@@ -113,7 +115,8 @@ def predict_logits(
         batch = slice(start, start + size)
         masked = None if mask is None else mask[batch].to(device)
         with torch.no_grad(), autocast(device, precision):
-            logits.append(model.predict(images[batch].to(device), masked).float().cpu())
+            inputs = model.network.inputs_of(images[batch].to(device))
+            logits.append(model.predict(inputs, masked).float().cpu())
         progress(min(start + size, len(images)))
     return torch.cat(logits)
 
@@ -136,5 +139,5 @@ def check_masks(finetuned: FineTunedModel, masks: int) -> None:
     """Raises ValueError for a number of masks that does not go with the network."""
     if masks < 0:
         raise ValueError(f"masks is {masks}; allowed: 0 or more")
-    if masks and finetuned.model.network.objective.paints:
+    if masks and not finetuned.model.objective.masks_input:
         raise ValueError(f"masks is {masks}, but an autoregressive model masks nothing; allowed: 0")

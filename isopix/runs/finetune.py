@@ -15,9 +15,10 @@ from isopix.data.augment import PadCropFlip
 from isopix.data.patch_augment import NoPatchAugment
 from isopix.finetune.classifier import FineTuneModel
 from isopix.finetune.config import FineTuneConfig
+from isopix.model.network import Network
 from isopix.model.pool import Pool
-from isopix.model.pos_embed_resize import at_grid
-from isopix.objectives.network import Network
+from isopix.model.pos_embed_resize import resize_pos_embed
+from isopix.objectives.base import PretrainModel
 from isopix.recipes import registry
 from isopix.recipes.recipe import NETWORK, Recipe
 from isopix.runs.load import Loaded, load
@@ -146,7 +147,7 @@ def _check_parts(recipe: Recipe) -> None:
     with torch.device("meta"):
         network = recipe.assemble(codec)
     if recipe.finetune is not None:
-        FineTuneModel(network, recipe.model.width, 2, recipe.finetune)
+        FineTuneModel(PretrainModel(network, recipe.objective), recipe.model.width, 2, recipe.finetune)
 
 
 def _resized(recipe: Recipe, loaded: Loaded) -> Network:
@@ -157,7 +158,7 @@ def _resized(recipe: Recipe, loaded: Loaded) -> Network:
     if recipe.grid == loaded.recipe.grid:
         return loaded.network
     mode = (recipe.finetune or FineTuneConfig()).interpolation
-    tensors = at_grid(loaded.network.tensors(), loaded.recipe.grid, recipe.grid, mode)
+    tensors = resize_pos_embed(loaded.network.tensors(), loaded.recipe.grid, recipe.grid, mode)
     with torch.device("meta"):
         network = recipe.assemble(recipe.model.codec.from_state(tensors, recipe.grid))
     network.load(tensors)

@@ -9,7 +9,8 @@ import torch
 from isopix.codecs.base import Codec
 from isopix.core.config import from_dict
 from isopix.core.registry import require_plugins
-from isopix.objectives.network import Network
+from isopix.model.network import Network
+from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe
 from isopix.storage import checkpoint
 from isopix.storage.checkpoint import Checkpoint, DamagedCheckpointError
@@ -28,6 +29,11 @@ class Loaded(NamedTuple):
     step: int
     damaged: list[str]
     records: dict[str, dict[str, Any]]
+
+    @property
+    def model(self) -> PretrainModel:
+        """The network with its objective."""
+        return PretrainModel(self.network, self.recipe.objective)
 
 
 def load(path: Path, *, device: torch.device) -> Loaded:
@@ -77,7 +83,7 @@ def newest(path: Path) -> Path:
 def recipe_of(found: Checkpoint) -> Recipe:
     """Return the recipe of a checkpoint.
 
-    Raises DamagedCheckpointError if a record is missing, and ValueError if a plugin of the recipe is not loaded.
+    Raises DamagedCheckpointError if a record is missing, and ValueError if a plugin is not loaded.
     """
     for name in ("recipe", "state"):
         if name not in found.records:

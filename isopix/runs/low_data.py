@@ -13,6 +13,7 @@ from isopix.core.config import to_dict
 from isopix.core.device import Precision
 from isopix.core.overrides import parse, resolve_path
 from isopix.data.dataset import DataConfig, ImageDataset
+from isopix.objectives.base import PretrainModel
 from isopix.probe.config import LowDataProtocol, ProbeConfig
 from isopix.probe.feature_extraction import FeatureSource, NetworkFeatures, PixelFeatures, read_splits
 from isopix.probe.low_data import LowDataResult, probe_subsets
@@ -63,8 +64,8 @@ def probe_low_data(
     network, recipe = loaded.network, loaded.recipe
     untrained = recipe.build(network.codec).to(network.device).eval()
     sources: dict[str, FeatureSource] = {
-        "trained": NetworkFeatures(network, config, precision),
-        "untrained": NetworkFeatures(untrained, config, precision),
+        "trained": NetworkFeatures(PretrainModel(network, recipe.objective), config, precision),
+        "untrained": NetworkFeatures(PretrainModel(untrained, recipe.objective), config, precision),
         "raw pixels": PixelFeatures(),
     }
     results = {}

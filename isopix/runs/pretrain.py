@@ -11,7 +11,7 @@ import torch
 from isopix.core.config import to_dict
 from isopix.core.overrides import flatten
 from isopix.data.dataset import ImageDataset, load_dataset
-from isopix.objectives.network import Network
+from isopix.model.network import Network
 from isopix.recipes.recipe import Recipe
 from isopix.runs.training import RunObserver, RunStatus, TrainingRun, evaluator_specs, plugin_records
 from isopix.storage.atomic import write_json

@@ -8,7 +8,7 @@ from typing import Any
 from isopix.core.config import to_dict
 from isopix.core.device import Precision
 from isopix.data.dataset import ImageDataset
-from isopix.objectives.network import Network
+from isopix.objectives.base import PretrainModel
 from isopix.probe.baselines import probe_with_baselines
 from isopix.probe.config import ProbeConfig
 from isopix.probe.feature_extraction import (
@@ -47,8 +47,8 @@ def probe_run(
     """
     data.require_labels("probe")
     data.require_validation("a layer")
-    network, recipe = loaded.network, loaded.recipe
-    _check(network, config)
+    network, recipe, objective = loaded.network, loaded.recipe, loaded.recipe.objective
+    _check(loaded, config)
     untrained = recipe.build(network.codec).to(network.device).eval()
     settings = feature_settings(recipe)
 
@@ -59,10 +59,12 @@ def probe_run(
         return lambda: read_splits(source, data, done)
 
     return probe_with_baselines(
-        reader(NetworkFeatures(network, config, precision, settings), "trained"),
+        reader(NetworkFeatures(PretrainModel(network, objective), config, precision, settings), "trained"),
         {
             "raw pixels": reader(PixelFeatures(), "raw pixels"),
-            "untrained": reader(NetworkFeatures(untrained, config, precision, settings), "untrained"),
+            "untrained": reader(
+                NetworkFeatures(PretrainModel(untrained, objective), config, precision, settings), "untrained"
+            ),
         },
         config=config,
         device=network.device,
@@ -84,11 +86,11 @@ def save_report(run: RunFolder, step: int, report: ProbeReport, facts: dict[str,
     return path
 
 
-def _check(network: Network, config: ProbeConfig) -> None:
-    if config.mask_ensemble and network.objective.paints:
+def _check(loaded: Loaded, config: ProbeConfig) -> None:
+    if config.mask_ensemble and not loaded.recipe.objective.masks_input:
         raise ValueError(
             f"mask_ensemble is {config.mask_ensemble}, but an autoregressive model masks nothing; allowed: 0"
         )
-    depth = network.backbone.depth
+    depth = loaded.network.backbone.depth
     if config.layer is not None and config.layer > depth:
         raise ValueError(f"layer {config.layer} does not exist; layers are 0 to {depth}")

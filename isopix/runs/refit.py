@@ -71,13 +71,13 @@ def check_selects_step(recipe: Recipe) -> None:
     """Raises ValueError for settings under which validation selects no step, or cannot be trained on."""
     if recipe.data.train_on_validation:
         raise ValueError(
-            "--refit-on-validation selects a step on validation images, and data.train_on_validation=true leaves none; "
-            "give one of the two"
+            "--refit-on-validation selects a step on validation images, and data.train_on_validation=true "
+            "leaves none; give one of the two"
         )
     if recipe.data.labels_per_class is not None:
         raise ValueError(
-            f"--refit-on-validation trains on all labels, and data.labels={recipe.data.labels_per_class} on a subset; "
-            "give one of the two"
+            "--refit-on-validation trains on all labels, and data.labels_per_class="
+            f"{recipe.data.labels_per_class} on a subset; give one of the two"
         )
     if recipe.finetune is None or not recipe.finetune.early_stops:
         raise ValueError(

@@ -15,7 +15,8 @@ from isopix.data.batches import Batches, steps_per_epoch
 from isopix.data.dataset import ImageDataset
 from isopix.finetune.classifier import FineTuneModel
 from isopix.finetune.task import FineTuneTask
-from isopix.objectives.network import Network
+from isopix.model.network import Network
+from isopix.objectives.base import PretrainModel
 from isopix.probe.evaluators import KNNAccuracy, LinearProbe
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import WEIGHTS
@@ -74,13 +75,14 @@ class TrainingRun:
     ):
         self.folder, self.recipe, self.data, self.device = folder, recipe, data, device
         self.network = network.to(device)
+        pretraining = PretrainModel(self.network, recipe.objective)
         self.model: FineTuneModel | None = None
         self.early_stopping: EarlyStopping | None = None
-        self.task: TrainingTask = PretrainTask(self.network, recipe.data.patch_augment)
+        self.task: TrainingTask = PretrainTask(pretraining, recipe.data.patch_augment)
         finetune = recipe.finetune
         if finetune is not None:
             self.model = FineTuneModel(
-                self.network, recipe.model.width, len(data.classes), finetune, seed=recipe.train.seed
+                pretraining, recipe.model.width, len(data.classes), finetune, seed=recipe.train.seed
             )
             self.task = FineTuneTask(self.model, recipe.data.patch_augment)
             if finetune.has_class_loss and finetune.patience is not None:

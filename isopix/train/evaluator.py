@@ -15,7 +15,7 @@ from isopix.core.random import generator
 from isopix.core.registry import Part, register
 from isopix.data.dataset import ImageDataset
 from isopix.data.splits import Split
-from isopix.objectives.network import Network
+from isopix.model.network import Network
 from isopix.train.tasks import EvaluationTask
 
 BATCH_SIZE = 16  # images per batch; not a setting, as the random draws of an evaluation depend on it

@@ -8,8 +8,8 @@ from torch import nn
 
 from isopix.core.types import Images, Labels, Scalar
 from isopix.data.patch_augment import NoPatchAugment, PatchAugmentSpec
-from isopix.objectives.base import Problem
-from isopix.objectives.network import Network
+from isopix.model.network import Network
+from isopix.objectives.base import Augment, PretrainModel, TrainingBatch
 
 NO_PATCH_AUGMENT = NoPatchAugment()
 
@@ -52,23 +52,20 @@ class PretrainTask:
     training, and neither the targets nor evaluations.
     """
 
-    def __init__(self, network: Network, patch_augment: PatchAugmentSpec = NO_PATCH_AUGMENT):
-        self.module, self.patch_augment = network, patch_augment
+    def __init__(self, model: PretrainModel, patch_augment: PatchAugmentSpec = NO_PATCH_AUGMENT):
+        self.module, self.patch_augment = model, patch_augment
 
-    def make_batch(self, images: Images, labels: Labels | None, generator: torch.Generator) -> Problem:
-        return augment_inputs(
-            self.module.prepare(images, generator), self.patch_augment, self.module, generator
-        )
+    def make_batch(self, images: Images, labels: Labels | None, generator: torch.Generator) -> TrainingBatch:
+        augment = augment_patches(self.patch_augment, self.module.network, generator)
+        return self.module.make_batch(images, generator, augment)
 
     def evaluate(
         self, images: Images, labels: Labels | None, generator: torch.Generator
     ) -> dict[str, Scalar]:
-        problem = self.module.prepare(images, generator).to(images.device)
-        return {"loss_nats": self.module.nats(problem)}
+        batch = self.module.make_batch(images, generator).to(images.device)
+        return {"loss_nats": self.module.eval_loss(batch)}
 
 
-def augment_inputs(
-    problem: Problem, augmentation: PatchAugmentSpec, network: Network, generator: torch.Generator
-) -> Problem:
-    """Return the batch with augmented inputs and unchanged targets."""
-    return problem._replace(images=augmentation.apply(problem.images, network.codec.patch_size, generator))
+def augment_patches(patch_augment: PatchAugmentSpec, network: Network, generator: torch.Generator) -> Augment:
+    """Return the augmentation of the inputs of this network, whose randomness comes from `generator`."""
+    return lambda images: patch_augment.apply(images, network.codec.patch_size, generator)

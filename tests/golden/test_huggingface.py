@@ -13,7 +13,7 @@ from torch import nn
 from isopix.core.random import generator
 from isopix.generate.sample import SamplingConfig, decode_steps
 from isopix.interop.huggingface.convert import read, write
-from isopix.objectives.network import Network
+from isopix.model.network import Network
 from isopix.probe.features import extract_features, without_start_token
 from tests.unit.interop import models
 

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from isopix.codecs import PaletteSpec
 from isopix.codecs.palette import Palette
-from isopix.core.types import Hidden, Images
+from isopix.core.types import Images, Mask
 from isopix.data.dataset import DataConfig
 from isopix.interop.imported_model import Imported
 from isopix.interop.openai.convert import read
 from isopix.interop.openai.tf_checkpoint import Bundle
+from isopix.model.network import Network
 from isopix.model.spec import ModelSpec
-from isopix.objectives.network import Network
 from isopix.recipes.recipe import Recipe
 from tests.unit.interop import bundles, variables
 
@@ -96,11 +96,11 @@ def reference(v: Variables, codes: NDArray[np.int64], *, depth: int, keep: Array
 
 def pixels(net: Network) -> tuple[Images, NDArray[np.int64]]:
     draw = torch.Generator().manual_seed(1)
-    codes = torch.randint(0, net.codec.levels, (3, net.codec.grid.positions, 1), generator=draw)
+    codes = torch.randint(0, net.codec.vocab_size, (3, net.codec.grid.positions, 1), generator=draw)
     return net.codec.decode(codes), codes[..., 0].numpy()
 
 
-def check_logits(net: Network, model: Variables, hidden: Hidden | None) -> None:
+def check_logits(net: Network, model: Variables, hidden: Mask | None) -> None:
     images, codes = pixels(net)
     keep = None if hidden is None else 1.0 - hidden[..., 0].double().numpy()
     wanted = reference(model, codes, depth=net.backbone.depth, keep=keep)

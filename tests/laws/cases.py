@@ -26,53 +26,73 @@ from isopix.core.random import generator
 from isopix.core.types import Codes as Answers
 from isopix.core.types import Images, Mask
 from isopix.data.dataset import DataConfig
-from isopix.model.blocks import Axial, Convolution, Mixer, Transformer
-from isopix.model.heads import Linear, Regression, Upsampling
-from isopix.model.masking import Drop, MaskToken
-from isopix.model.norms import Layer, RootMeanSquare
-from isopix.model.positions import Factorised, Learned, NoPositions
+from isopix.model.blocks import AxialSpec, ConvolutionSpec, MixerSpec, TransformerSpec
+from isopix.model.heads import LinearHeadSpec, RegressionHeadSpec, UpsamplingHeadSpec
+from isopix.model.masking import DropMaskingSpec, MaskTokenMaskingSpec
+from isopix.model.network import Network
+from isopix.model.norms import LayerNormSpec, RMSNormSpec
+from isopix.model.positions import (
+    FactorizedPositionEmbeddingSpec,
+    LearnedPositionEmbeddingSpec,
+    NoPositionEmbeddingSpec,
+)
 from isopix.model.spec import ModelSpec
-from isopix.model.stems import Codes, Continuous, ConvolvedPatches, Fourier, Patches, ResNet
+from isopix.model.stems import (
+    Codes,
+    ConvPatchEmbedSpec,
+    FourierPixelEmbeddingSpec,
+    LinearPixelEmbeddingSpec,
+    PatchEmbedSpec,
+    ResNetPatchEmbedSpec,
+)
 from isopix.objectives.autoregressive import Autoregressive
-from isopix.objectives.base import Problem
+from isopix.objectives.base import TrainingBatch
 from isopix.objectives.masked import Masked
-from isopix.objectives.masks import Blocks, Independent, Subpixel
-from isopix.objectives.network import Network
+from isopix.objectives.masks import BernoulliMask, BlockMask, PerChannelMask
 from isopix.recipes.recipe import Recipe
 from isopix.train.config import TrainConfig
 
 DATA = [DataConfig(rows=6, cols=6), DataConfig(rows=4, cols=7)]
 PALETTES = [PaletteSpec(num_colors=2), PaletteSpec(num_colors=32)]
-WIDE = Transformer(heads=1, norm=Layer(), activation="gelu", bias=True, expansion=2)
-TRANSFORMERS = [Transformer(heads=2), WIDE]
-OBJECTIVES = [Autoregressive(), Masked(), Masked(mask=Independent(ratio=0.5))]
+WIDE = TransformerSpec(heads=1, norm=LayerNormSpec(), activation="gelu", bias=True, expansion=2)
+TRANSFORMERS = [TransformerSpec(heads=2), WIDE]
+OBJECTIVES = [Autoregressive(), Masked(), Masked(mask=BernoulliMask(ratio=0.5))]
 CHOICES: dict[str, list[Any]] = {
-    "objective": [Autoregressive(), Masked(mask=Subpixel(ratio=0.3)), Masked(mask=Independent(ratio=0.3))],
-    "block": [Convolution(), Mixer(), Mixer(units=9, expansion=2, norm=RootMeanSquare()), WIDE],
-    "stem": [Codes(), Fourier(frequencies=4), Continuous()],
+    "objective": [
+        Autoregressive(),
+        Masked(mask=PerChannelMask(ratio=0.3)),
+        Masked(mask=BernoulliMask(ratio=0.3)),
+    ],
+    "block": [ConvolutionSpec(), MixerSpec(), MixerSpec(units=9, expansion=2, norm=RMSNormSpec()), WIDE],
+    "stem": [Codes(), FourierPixelEmbeddingSpec(frequencies=4), LinearPixelEmbeddingSpec()],
     "codec": [BytesSpec(), PaletteSpec(num_colors=32)],
-    "positions": [NoPositions(), Learned()],
+    "positions": [NoPositionEmbeddingSpec(), LearnedPositionEmbeddingSpec()],
     "data": DATA,
     "init": ["keras", "openai"],
 }
-HALF = Independent(ratio=0.5)
+HALF = BernoulliMask(ratio=0.5)
 PATCHES: dict[str, list[Any]] = {
     "objective": [
-        Masked(mask=HALF, corruption=MaskToken(), swapped=0.2, kept=0.2),
-        Masked(mask=Blocks(ratio=0.5), corruption=Drop(), smoothing=0.01),
-        Masked(mask=HALF, corruption=Drop(norm_positions=False), static=True),
-        Masked(mask=HALF, corruption=MaskToken(), causal=True),
+        Masked(mask=HALF, corruption=MaskTokenMaskingSpec(), swapped=0.2, kept=0.2),
+        Masked(mask=BlockMask(ratio=0.5), corruption=DropMaskingSpec(), smoothing=0.01),
+        Masked(mask=HALF, corruption=DropMaskingSpec(norm_positions=False), static=True),
+        Masked(mask=HALF, corruption=MaskTokenMaskingSpec(), causal=True),
     ],
-    "block": [WIDE, Axial(heads=2), Convolution()],
-    "stem": [Patches(), ConvolvedPatches(channels=4), ResNet(stages=(1, 1), channels=4), Codes()],
+    "block": [WIDE, AxialSpec(heads=2), ConvolutionSpec()],
+    "stem": [
+        PatchEmbedSpec(),
+        ConvPatchEmbedSpec(channels=4),
+        ResNetPatchEmbedSpec(stages=(1, 1), channels=4),
+        Codes(),
+    ],
     "codec": [
         MeanColorSpec(patch_size=8),
         DownsampledColorSpec(patch_size=8),
         GrayThumbnailSpec(patch_size=8),
         FullPatchSpec(patch_size=8),
     ],
-    "head": [Linear(), Upsampling(channels=8), Regression()],
-    "positions": [Factorised(), Learned()],
+    "head": [LinearHeadSpec(), UpsamplingHeadSpec(channels=8), RegressionHeadSpec()],
+    "positions": [FactorizedPositionEmbeddingSpec(), LearnedPositionEmbeddingSpec()],
     "class_token": [True, False],
     "tie_blocks": [True, False],
     "data": [DataConfig(rows=16, cols=32)],
@@ -81,7 +101,7 @@ PATCHES: dict[str, list[Any]] = {
 PAINTED: dict[str, Any] = {
     "objective": Autoregressive(),
     "block": WIDE,
-    "stem": Patches(),
+    "stem": PatchEmbedSpec(),
     "codec": MeanColorSpec(patch_size=2),
     "data": DataConfig(rows=8, cols=8),
     "tie_blocks": True,
@@ -112,15 +132,15 @@ def covering(choices: dict[str, list[Any]]) -> Iterator[dict[str, Any]]:
 def fits(parts: dict[str, Any]) -> bool:
     """Whether these go together, said in other words than the package's; what does not is refused."""
     objective, codec = parts["objective"], parts["codec"]
-    drops = isinstance(objective.corruption, Drop)
+    drops = isinstance(objective.corruption, DropMaskingSpec)
     grown = parts.get("class_token", False)
     head, smoothed = parts.get("head"), getattr(objective, "smoothing", 0)
     return (
         not (grown and objective.causal)
-        and not ((grown or drops) and not isinstance(parts["block"], Transformer))
-        and not (objective.causal and isinstance(parts["block"], Axial))
-        and not (isinstance(head, Upsampling) and isinstance(codec, MeanColorSpec | FullPatchSpec))
-        and not (isinstance(head, Regression) and (smoothed or isinstance(codec, COLOURS)))
+        and not ((grown or drops) and not isinstance(parts["block"], TransformerSpec))
+        and not (objective.causal and isinstance(parts["block"], AxialSpec))
+        and not (isinstance(head, UpsamplingHeadSpec) and isinstance(codec, MeanColorSpec | FullPatchSpec))
+        and not (isinstance(head, RegressionHeadSpec) and (smoothed or isinstance(codec, COLOURS)))
     )
 
 
@@ -218,9 +238,9 @@ def nats(net: Network, images: Images, hidden: Mask | None, answers: Answers) ->
     return perfect - Normal(given, 1).log_prob(scaled)
 
 
-def start(recipe: Recipe, net: Network, problem: Problem) -> float:
+def start(recipe: Recipe, net: Network, problem: TrainingBatch) -> float:
     """The loss before training: ln K, or half the mean square of levels scaled to [-1, 1]."""
-    if not isinstance(recipe.model.head, Regression):
+    if not isinstance(recipe.model.head, RegressionHeadSpec):
         return log(net.codec.vocab_size)
     squares = torch.linspace(-1, 1, net.codec.vocab_size).square()[problem.answers]
     graded = problem.graded.expand_as(squares)
@@ -229,15 +249,15 @@ def start(recipe: Recipe, net: Network, problem: Problem) -> float:
 
 
 def autoregressive() -> list[Recipe]:
-    return [case for case in CASES if case.objective.paints]
+    return [case for case in CASES if case.objective.can_sample]
 
 
 def masked() -> list[Recipe]:
-    return [case for case in CASES if not case.objective.paints]
+    return [case for case in CASES if not case.objective.can_sample]
 
 
 def attentive() -> list[Recipe]:
-    return [case for case in CASES if isinstance(case.model.block, Transformer)]
+    return [case for case in CASES if isinstance(case.model.block, TransformerSpec)]
 
 
 __all__ = ["CASES", "autoregressive", "busy", "generator", "images", "masked", "network", "replace", "title"]

@@ -9,7 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from isopix.core.random import generator
 from isopix.data.dataset import DataConfig
-from isopix.objectives.network import Network
+from isopix.model.network import Network
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from isopix.core.random import generator
 from isopix.core.types import Mask
-from isopix.model.norms import Layer, NormSpec, RootMeanSquare
+from isopix.model.norms import LayerNormSpec, NormSpec, RMSNormSpec
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases
 
@@ -120,7 +120,7 @@ def test_a_block_of_zeros_is_the_identity(recipe: Recipe) -> None:
 
 
 @pytest.mark.parametrize(
-    ("norm", "moved"), [(RootMeanSquare(), True), (Layer(), False)], ids=["ours", "layer"]
+    ("norm", "moved"), [(RMSNormSpec(), True), (LayerNormSpec(), False)], ids=["ours", "layer"]
 )
 def test_our_norm_alone_does_not_subtract_the_mean(norm: NormSpec, moved: bool) -> None:
     built = norm.build(16)
@@ -132,4 +132,4 @@ def test_our_norm_alone_does_not_subtract_the_mean(norm: NormSpec, moved: bool) 
 def test_our_norm_divides_by_the_root_of_the_mean_square(width: int) -> None:
     x = torch.randn(2, width, generator=torch.Generator().manual_seed(0))
     expected = x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt()
-    torch.testing.assert_close(RootMeanSquare().build(width)(x), expected)
+    torch.testing.assert_close(RMSNormSpec().build(width)(x), expected)

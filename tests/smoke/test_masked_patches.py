@@ -70,7 +70,7 @@ def test_a_patch_run_is_probed(isopix: Run) -> None:
 
 
 def test_higher_resolution_is_one_setting(isopix: Run) -> None:
-    """ViT section 3.2: positions are interpolated, and all else is as it was."""
+    """ViT section 3.2: positions are interpolate_pos_embed, and all else is as it was."""
     assert isopix("pretrain", "vit.tiny", *SMALL, *SHORT, "--out", "run")[0] == 0
     for name, words in {"larger": ["data.size=48"], "longer": ["data.rows=48", "data.cols=40"]}.items():
         code, _, err = isopix("finetune", "run", "--out", name, *words, "steps=2", "batch_size=4", *SHORT)

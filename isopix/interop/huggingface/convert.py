@@ -27,8 +27,8 @@ from isopix.interop.imported_model import Imported, checked, translate
 from isopix.interop.name_tables import HUGGING_FACE, Account, rows
 from isopix.interop.weight_files import Weights, open_weights
 from isopix.model.blocks import ACTIVATIONS
+from isopix.model.network import Network
 from isopix.objectives.autoregressive import Autoregressive
-from isopix.objectives.network import Network
 from isopix.storage import atomic, safetensors_io
 
 
@@ -180,7 +180,7 @@ def _translated(stored: Weights, described: Described) -> tuple[dict[str, Tensor
 
 
 def _refuse_others(network: Network) -> None:
-    if not network.objective.paints:
+    if not network.objective.can_sample:
         raise ValueError(
             "a masked network cannot be an ImageGPT of Hugging Face's, whose attention is causal"
         )

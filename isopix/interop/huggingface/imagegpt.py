@@ -13,8 +13,9 @@ from torch import Tensor
 from isopix.core.types import Grid
 from isopix.interop.imported_model import as_many
 from isopix.interop.weight_files import quoted
-from isopix.model.blocks import Activation, Transformer
-from isopix.model.norms import RootMeanSquare
+from isopix.model.blocks import TransformerSpec
+from isopix.model.mlp import Activation, TwoLayerMLPSpec
+from isopix.model.norms import RMSNormSpec
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -43,7 +44,7 @@ class Described:
     positions: int
     depth: int
     width: int
-    block: Transformer
+    block: TransformerSpec
 
 
 class Parts(NamedTuple):
@@ -78,7 +79,7 @@ def described_by(values: Mapping[str, Any]) -> Described:
     )
 
 
-def _block(values: Mapping[str, Any], width: int) -> Transformer:
+def _block(values: Mapping[str, Any], width: int) -> TransformerSpec:
     inner = EXPANSION * width if values.get("n_inner") is None else values["n_inner"]
     if type(inner) is not int or inner < 1 or inner % width:
         raise ValueError(f"n_inner is {quoted(inner)}; it must be a multiple of n_embd {width}")
@@ -89,8 +90,9 @@ def _block(values: Mapping[str, Any], width: int) -> Transformer:
         raise ValueError(f"activation_function is {quoted(activation)}; known: {known}")
     if type(epsilon) not in (int, float) or not 0 < epsilon < 1:
         raise ValueError(f"layer_norm_epsilon is {quoted(epsilon)}; it must lie between 0 and 1")
-    norm = RootMeanSquare(epsilon=float(epsilon))
-    return Transformer(heads=values["n_head"], expansion=inner // width, norm=norm, activation=activation)
+    norm = RMSNormSpec(epsilon=float(epsilon))
+    mlp = TwoLayerMLPSpec(expansion=inner // width, activation=activation, bias=False)
+    return TransformerSpec(heads=values["n_head"], norm=norm, mlp=mlp)
 
 
 def grid_of(positions: int, size: object, grid: Grid | None) -> Grid:
@@ -183,7 +185,9 @@ def _check_names(names: Mapping[str, str], *, needed: Iterable[str], known: Iter
 
 def shapes_of(described: Described) -> dict[str, tuple[int, ...]]:
     """The shape of each of their weights; a matrix is [in out]."""
-    width, inner = described.width, described.block.expansion * described.width
+    width, mlp = described.width, described.block.mlp
+    assert isinstance(mlp, TwoLayerMLPSpec)
+    inner = mlp.expansion * width
     layer = {
         "ln_1.weight": (width,),
         "attn.c_attn.weight": (width, 3 * width),

@@ -17,7 +17,7 @@ from isopix.core.types import Grid
 from isopix.interop.imported_model import Imported, as_many, check_accounts, translate
 from isopix.interop.name_tables import OPENAI_START, Account, Row, openai, rows
 from isopix.interop.openai.tf_checkpoint import Bundle
-from isopix.model.blocks import Transformer
+from isopix.model.blocks import TransformerSpec
 from isopix.objectives.autoregressive import Autoregressive
 from isopix.objectives.masked import Masked
 
@@ -102,7 +102,7 @@ def _import(bundle: Bundle, colours: Float[Tensor, "K 3"], grid: Grid | None) ->
         depth=sizes.depth,
         width=sizes.width,
         grid=square,
-        block=Transformer(heads=sizes.heads),
+        block=TransformerSpec(heads=sizes.heads),
         objective=Autoregressive() if sizes.start else Masked(),
         colours=colours,
         step=int(step[1]) if step else 0,

@@ -1,26 +1,76 @@
-"""Base class of all blocks: specs that build modules from tokens to tokens of the same shape."""
+"""Base classes of all blocks: modules from tokens to tokens of the same shape, and their settings."""
 
 import abc
+from collections.abc import Iterator
+from dataclasses import field
+from typing import TYPE_CHECKING, ClassVar
 
 from torch import nn
 
-from isopix.core.registry import Part
-from isopix.core.types import Grid
-from isopix.model.norms import NormSpec, RootMeanSquare
+from isopix.core.types import Grid, PositionIndices, SelectedTokens, Tokens
+from isopix.model.attention import AttentionAxis, AttentionWeights
+from isopix.model.init import ModelPart
+from isopix.model.kv_cache import KVCache
+from isopix.model.norms import Norm, NormSpec, RMSNormSpec
 
 
-class BlockSpec(Part, noun="block"):
-    """Settings of a block; its module starts with a norm called `norm1`, which probes read."""
+class Block(nn.Module, abc.ABC):
+    """One block. The capabilities are false unless a block declares them and has their methods."""
 
-    norm: NormSpec = RootMeanSquare()
+    has_attention_weights: ClassVar[bool] = False  # `attention_axes` and `attention_weights`
+    supports_cache: ClassVar[bool] = False  # `new_cache` and `forward_cached`, if it is causal
 
-    @property
-    def anywhere(self) -> bool:
-        """Whether it takes any set of positions, instead of the whole grid in raster order."""
-        return False
+    norm1: Norm  # the first norm
+    if TYPE_CHECKING:
+
+        def __call__(self, tokens: Tokens) -> Tokens: ...
 
     @abc.abstractmethod
-    def build(self, grid: Grid, width: int, causal: bool) -> nn.Module:
+    def forward(self, tokens: Tokens) -> Tokens:
+        """Return the tokens after the block; all of its parts lie on residual paths."""
+
+    @property
+    def first_norm(self) -> Norm:
+        """The norm whose outputs are probed as the features of the layer before."""
+        return self.norm1
+
+    @property
+    def supports_forward_at(self) -> bool:
+        """Whether it has `forward_at`, as it was built."""
+        return False
+
+    def forward_at(self, tokens: Tokens, positions: PositionIndices) -> SelectedTokens:
+        """Return the outputs of `forward` at these positions only, at less cost."""
+        raise NotImplementedError
+
+    def attention_axes(self, grid: Grid) -> list[AttentionAxis]:
+        """Return what each of its attentions covers, in order."""
+        raise NotImplementedError
+
+    def attention_weights(self, tokens: Tokens) -> Iterator[AttentionWeights]:
+        """Yield the weights of each of its attentions, in order, for the tokens that enter the block."""
+        raise NotImplementedError
+
+    def new_cache(self, positions: int) -> KVCache:
+        """Return an empty cache for a sequence of this length."""
+        raise NotImplementedError
+
+    def forward_cached(self, tokens: Tokens, cache: KVCache) -> Tokens:
+        """Return the outputs of `forward` at the next positions; `cache` holds the earlier ones."""
+        raise NotImplementedError
+
+
+class BlockSpec(ModelPart, noun="block"):
+    """Settings of a block."""
+
+    accepts_subsets: ClassVar[bool] = (
+        False  # whether any set of positions, not the whole grid in raster order
+    )
+
+    norm: NormSpec = field(default_factory=RMSNormSpec)
+
+    @abc.abstractmethod
+    def build(self, grid: Grid, width: int, causal: bool) -> Block:
         """Return one block. Raises ValueError for a width or grid that it cannot have."""
 
     @abc.abstractmethod

@@ -1,6 +1,7 @@
 """Mixer block: an MLP over the positions of each channel, then one over the channels of each position."""
 
 from dataclasses import field
+from typing import ClassVar
 
 import torch
 from einops import rearrange
@@ -9,72 +10,72 @@ from torch.nn import functional as F
 
 from isopix.core.registry import register
 from isopix.core.types import Grid, Tokens
-from isopix.model.blocks.base import BlockSpec
-from isopix.model.kv_cache import Pair, Seen
-from isopix.model.mlp import MLP
-from isopix.model.norms import Layer, NormSpec
+from isopix.model.blocks.base import Block, BlockSpec
+from isopix.model.init import InitScheme, InitTable
+from isopix.model.kv_cache import Buffer, KVCache
+from isopix.model.mlp import MLPSpec, TwoLayerMLPSpec, two_layer_init
+from isopix.model.norms import LayerNormSpec, NormSpec
 
 
 @register("mixer")
-class Mixer(BlockSpec):
-    """U = X + W2 GELU(W1 LN(X)); Y = (U' + W4 GELU(W3 LN(U)'))' with X [N D] and ' for transposed
-    (inductive biases of small isotropic nets, equations 2 and 3).
+class MixerSpec(BlockSpec):
+    """U = X + W2 GELU(W1 LN(X)); Y = U + mlp(LN(U)) with X [N D] (inductive biases of small isotropic nets,
+    equations 2 and 3).
 
-    `units` is how many rows W1 has, and None as many as there are positions; `expansion` times the width is
-    how many W3 has. Causally, hidden unit j stands at position floor(j N / units), and W1 and W2 are zero
-    where they would look ahead: triangular if there are as many units as positions.
+    W1 and W2 mix positions: `units` is the number of hidden units, None for one per position. Causally,
+    hidden unit j stands at position floor(j N / units), and W1 and W2 are zero from later to earlier
+    positions: triangular for as many units as positions.
     """
 
     units: int | None = None
-    expansion: int = 1
-    norm: NormSpec = field(default_factory=Layer)
+    norm: NormSpec = field(default_factory=LayerNormSpec)
+    mlp: MLPSpec = field(default_factory=lambda: TwoLayerMLPSpec(expansion=1))
 
     def __post_init__(self) -> None:
-        if self.expansion < 1 or (self.units is not None and self.units < 1):
-            raise ValueError(f"units {self.units} and expansion {self.expansion} must be at least 1")
-
-    @property
-    def anywhere(self) -> bool:
-        """Whether it takes any set of positions, instead of the whole grid in raster order."""
-        return False
-
-    def build(self, grid: Grid, width: int, causal: bool) -> "MixerBlock":
-        """One block."""
-        return MixerBlock(self, grid, width, causal)
-
-    def flops(self, grid: Grid, width: int, causal: bool) -> int:
-        """Multiply-adds counted as two, forward, one image; of causal matrices what looks back."""
-        positions = grid.positions
-        weights = (self.units or positions) * (positions + 1 if causal else 2 * positions)
-        return 2 * width * weights + 4 * positions * self.expansion * width * width
+        if self.units is not None and self.units < 1:
+            raise ValueError(f"units {self.units} must be at least 1")
 
     def label(self) -> str:
         tokens = f"{self.units} hidden units" if self.units else "1x"
-        return f"MLP-Mixer, token MLP {tokens}, channel MLP {self.expansion}x, {self.norm.label()}, GELU"
+        return f"MLP-Mixer, token MLP {tokens}, channel {self.mlp.label()}, {self.norm.label()}"
+
+    def build(self, grid: Grid, width: int, causal: bool) -> "MixerBlock":
+        return MixerBlock(self, grid, width, causal)
+
+    def flops(self, grid: Grid, width: int, causal: bool) -> int:
+        """Return the FLOPs of a forward pass per image; of causal matrices those that are not zero."""
+        positions = grid.positions
+        weights = (self.units or positions) * (positions + 1 if causal else 2 * positions)
+        return 2 * width * weights + positions * self.mlp.flops_per_token(width)
+
+    def init(self, scheme: InitScheme) -> InitTable:
+        return {f"token_mlp.{key}": draw for key, draw in two_layer_init(scheme).items()}
 
 
-class MixerBlock(nn.Module):
-    def __init__(self, spec: Mixer, grid: Grid, width: int, causal: bool):
+class MixerBlock(Block):
+    supports_cache: ClassVar[bool] = True
+
+    def __init__(self, spec: MixerSpec, grid: Grid, width: int, causal: bool):
         super().__init__()
         self.norm1 = spec.norm.build(width)
-        self.position_mlp = PositionMLP(grid.positions, spec.units or grid.positions, causal)
+        self.token_mlp = TokenMLP(grid.positions, spec.units or grid.positions, causal)
         self.norm2 = spec.norm.build(width)
-        self.mlp = MLP(width, spec.expansion, "gelu", bias=True)
+        self.mlp = spec.mlp.build(width)
 
     def forward(self, tokens: Tokens) -> Tokens:
-        tokens = tokens + self.position_mlp(self.norm1(tokens))
+        tokens = tokens + self.token_mlp(self.norm1(tokens))
         return tokens + self.mlp(self.norm2(tokens))
 
-    def cache(self, positions: int) -> Pair:
-        return Pair(Seen(positions), Seen(self.position_mlp.units))
+    def new_cache(self, positions: int) -> KVCache:
+        return KVCache(Buffer(positions), Buffer(self.token_mlp.units))
 
-    def step(self, tokens: Tokens, cache: Pair) -> Tokens:
-        tokens = tokens + self.position_mlp.step(self.norm1(tokens), cache)
+    def forward_cached(self, tokens: Tokens, cache: KVCache) -> Tokens:
+        tokens = tokens + self.token_mlp.forward_cached(self.norm1(tokens), cache)
         return tokens + self.mlp(self.norm2(tokens))
 
 
-class PositionMLP(nn.Module):
-    """positions -> units -> positions, in each channel alone; with biases."""
+class TokenMLP(nn.Module):
+    """positions -> units -> positions, for each channel, with biases."""
 
     def __init__(self, positions: int, units: int, causal: bool):
         super().__init__()
@@ -87,16 +88,18 @@ class PositionMLP(nn.Module):
         hidden = F.gelu(F.linear(rearrange(tokens, "b n d -> b d n"), up, self.up.bias))
         return rearrange(F.linear(hidden, down, self.down.bias), "b d n -> b n d")
 
-    def step(self, tokens: Tokens, cache: Pair) -> Tokens:
-        """The same answers for the next positions only; `cache` keeps tokens, and units that are complete."""
+    def forward_cached(self, tokens: Tokens, cache: KVCache) -> Tokens:
+        """Return the outputs of `forward` at the next positions only; `cache` keeps tokens and hidden units
+        that are complete.
+        """
         up, down = self._matrices()
         begin, done = cache.first.count, cache.second.count
         past = cache.first.extend(tokens)
         end = cache.first.count
-        now = -(-end * self.units // self.positions)  # so many units stand before position `end`
-        hidden = F.gelu(up[done:now, :end] @ past + self.up.bias[done:now, None])
+        complete = -(-end * self.units // self.positions)  # the number of units before position `end`
+        hidden = F.gelu(up[done:complete, :end] @ past + self.up.bias[done:complete, None])
         hidden = cache.second.extend(hidden)
-        return down[begin:end, :now] @ hidden + self.down.bias[begin:end, None]
+        return down[begin:end, :complete] @ hidden + self.down.bias[begin:end, None]
 
     def _matrices(self) -> tuple[Tensor, Tensor]:
         if not self.causal:

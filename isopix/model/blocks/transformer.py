@@ -1,100 +1,101 @@
 """Transformer block: attention over all positions, then an MLP at each."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import field
-from typing import get_args
+from typing import ClassVar
 
 import torch
-from torch import nn
 
 from isopix.core.registry import register
 from isopix.core.types import Grid, PositionIndices, SelectedTokens, Tokens
-from isopix.model.attention import Attention, Span, Weights
-from isopix.model.blocks.base import BlockSpec
-from isopix.model.kv_cache import Pair, Seen
-from isopix.model.mlp import MLP, Activation
-from isopix.model.norms import NormSpec, RootMeanSquare
+from isopix.model.attention import Attention, AttentionAxis, AttentionWeights
+from isopix.model.blocks.base import Block, BlockSpec
+from isopix.model.init import Glorot, InitScheme, InitTable, Normal, Uniform
+from isopix.model.kv_cache import Buffer, KVCache
+from isopix.model.mlp import MLPSpec, TwoLayerMLPSpec
+from isopix.model.norms import NormSpec, RMSNormSpec
 
 
 @register("transformer")
-class Transformer(BlockSpec):
-    """a = h + attention(norm1(h)); h' = a + mlp(norm2(a)) (iGPT section 2.2; OpenAI's norm, activation, no
-    biases).
+class TransformerSpec(BlockSpec):
+    """a = h + attention(norm1(h)); h' = a + mlp(norm2(a)) (iGPT section 2.2). The defaults are those
+    of OpenAI: their norm and activation, no biases.
     """
 
+    accepts_subsets: ClassVar[bool] = True
+
     heads: int = 8
-    expansion: int = 4
-    norm: NormSpec = field(default_factory=RootMeanSquare)
-    activation: Activation = "quick_gelu"
-    bias: bool = False
+    attention_bias: bool = False
+    norm: NormSpec = field(default_factory=RMSNormSpec)
+    mlp: MLPSpec = field(default_factory=lambda: TwoLayerMLPSpec(activation="quick_gelu", bias=False))
 
     def __post_init__(self) -> None:
-        if self.heads < 1 or self.expansion < 1:
-            raise ValueError(f"heads {self.heads} and expansion {self.expansion} must be at least 1")
-        if self.activation not in get_args(Activation):
-            raise ValueError(
-                f"activation '{self.activation}' is unknown; known: {', '.join(get_args(Activation))}"
-            )
+        if self.heads < 1:
+            raise ValueError(f"heads {self.heads} must be at least 1")
 
-    @property
-    def anywhere(self) -> bool:
-        """Whether it takes any set of positions, instead of the whole grid in raster order."""
-        return True
+    def label(self) -> str:
+        heads = f"{self.heads} head{'s' * (self.heads != 1)}"
+        return f"transformer, {heads}, {self.norm.label()}, {self.mlp.label()}"
 
     def build(self, grid: Grid, width: int, causal: bool) -> "TransformerBlock":
-        """One block; attention knows nothing of the grid, so `grid` is not used. Raises ValueError if
-        heads do not divide width.
-        """
+        """Return one block, whatever the grid. Raises ValueError if heads do not divide width."""
         return TransformerBlock(self, width, causal)
 
     def flops(self, grid: Grid, width: int, causal: bool) -> int:
-        """Multiply-adds counted as two, forward, one image; causal attention counts the half that is
-        looked at.
-        """
-        seen = (grid.positions + 1) / 2 if causal else grid.positions
-        matrices = 2 * width * width * (4 + 2 * self.expansion)
-        return int(grid.positions * (matrices + 4 * seen * width))
+        """Return the FLOPs of a forward pass per image; causal attention counts the half that it covers."""
+        keys = (grid.positions + 1) / 2 if causal else grid.positions
+        matrices = 8 * width * width + self.mlp.flops_per_token(width)
+        return int(grid.positions * (matrices + 4 * keys * width))
 
-    def label(self) -> str:
-        activation = {"quick_gelu": "QuickGELU", "gelu": "GELU"}[self.activation]
-        size = f"{self.heads} head{'s' * (self.heads != 1)}, MLP {self.expansion}x"
-        return f"transformer, {size}, {self.norm.label()}, {activation}"
+    def init(self, scheme: InitScheme) -> InitTable:
+        return attention_init(scheme)
 
 
-class TransformerBlock(nn.Module):
-    def __init__(self, spec: Transformer, width: int, causal: bool):
+class TransformerBlock(Block):
+    has_attention_weights: ClassVar[bool] = True
+    supports_cache: ClassVar[bool] = True
+
+    def __init__(self, spec: TransformerSpec, width: int, causal: bool):
         super().__init__()
         self.norm1 = spec.norm.build(width)
-        self.attention = Attention(width, spec.heads, causal, spec.bias)
+        self.attention = Attention(width, spec.heads, causal, spec.attention_bias)
         self.norm2 = spec.norm.build(width)
-        self.mlp = MLP(width, spec.expansion, spec.activation, spec.bias)
+        self.mlp = spec.mlp.build(width)
 
     def forward(self, tokens: Tokens) -> Tokens:
         tokens = tokens + self.attention(self.norm1(tokens))
         return tokens + self.mlp(self.norm2(tokens))
 
     @property
-    def selects(self) -> bool:
-        """Whether it can be `asked`."""
+    def supports_forward_at(self) -> bool:
         return not self.attention.causal
 
-    def asked(self, tokens: Tokens, places: PositionIndices) -> SelectedTokens:
-        """What `forward` answers at these places alone, at less cost."""
-        own = torch.take_along_dim(tokens, places[..., None], 1)
-        own = own + self.attention.asked(self.norm1(tokens), places)
-        return own + self.mlp(self.norm2(own))
+    def forward_at(self, tokens: Tokens, positions: PositionIndices) -> SelectedTokens:
+        selected = torch.take_along_dim(tokens, positions[..., None], 1)
+        selected = selected + self.attention.forward_queries(self.norm1(tokens), positions)
+        return selected + self.mlp(self.norm2(selected))
 
-    def spans(self, grid: Grid) -> list[Span]:
-        """Of its one attention: everywhere."""
-        return [Span(grid)]
+    def attention_axes(self, grid: Grid) -> list[AttentionAxis]:
+        return [AttentionAxis(grid)]
 
-    def weights(self, tokens: Tokens) -> Iterator[Weights]:
-        """Of its one attention."""
+    def attention_weights(self, tokens: Tokens) -> Iterator[AttentionWeights]:
         yield self.attention.weights(self.norm1(tokens))
 
-    def cache(self, positions: int) -> Pair:
-        return Pair(Seen(positions), Seen(positions))
+    def new_cache(self, positions: int) -> KVCache:
+        return KVCache(Buffer(positions), Buffer(positions))
 
-    def step(self, tokens: Tokens, cache: Pair) -> Tokens:
-        tokens = tokens + self.attention.step(self.norm1(tokens), cache)
+    def forward_cached(self, tokens: Tokens, cache: KVCache) -> Tokens:
+        tokens = tokens + self.attention.forward_cached(self.norm1(tokens), cache)
         return tokens + self.mlp(self.norm2(tokens))
+
+
+def attention_init(scheme: InitScheme) -> InitTable:
+    """Return how the matrices of an attention start that its block keeps as `attention`."""
+    if scheme == "openai":
+        qkv = Normal(lambda width, depth: 1 / math.sqrt(width))
+        out = Normal(lambda width, depth: 1 / math.sqrt(width * depth))
+        return {"attention.qkv": qkv, "attention.out": out}
+    # Query, key and value are a matrix each: Glorot's limit is that of [D D].
+    qkv_glorot = Uniform(lambda width, depth: math.sqrt(3 / width))
+    return {"attention.qkv": qkv_glorot, "attention.out": Glorot()}

@@ -1,9 +1,18 @@
-"""Stems: an image to the vectors that make up each position, which sees its own pixels only."""
+"""Stems: images or codes to the vectors of each position, which depend on its own pixels only."""
 
-from isopix.model.stems.base import StemSpec
-from isopix.model.stems.patch_embed import ConvolvedPatches, Patches
-from isopix.model.stems.pixel_embedding import Continuous, Fourier
-from isopix.model.stems.resnet import ResNet
-from isopix.model.stems.token_embedding import Codes
+from isopix.model.stems.base import Stem, StemSpec
+from isopix.model.stems.patch_embed import ConvPatchEmbedSpec, PatchEmbedSpec
+from isopix.model.stems.pixel_embedding import FourierPixelEmbeddingSpec, LinearPixelEmbeddingSpec
+from isopix.model.stems.resnet import ResNetPatchEmbedSpec
+from isopix.model.stems.token_embedding import TokenEmbeddingSpec
 
-__all__ = ["Codes", "Continuous", "ConvolvedPatches", "Fourier", "Patches", "ResNet", "StemSpec"]
+__all__ = [
+    "ConvPatchEmbedSpec",
+    "FourierPixelEmbeddingSpec",
+    "LinearPixelEmbeddingSpec",
+    "PatchEmbedSpec",
+    "ResNetPatchEmbedSpec",
+    "Stem",
+    "StemSpec",
+    "TokenEmbeddingSpec",
+]

@@ -1,55 +1,53 @@
-"""Codes stem: one table of vectors for each code of a position, summed."""
+"""Token embedding: a table of vectors for each code of a position, summed."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import ClassVar, cast
 
 import torch
 from torch import nn
 
 from isopix.codecs.base import Codec
 from isopix.core.registry import register
-from isopix.core.types import Images
-from isopix.model.stems.base import Parts, StemSpec, Vectors
+from isopix.core.types import Codes
+from isopix.model.init import EMBEDDING, InitScheme, InitTable
+from isopix.model.stems.base import Components, Stem, StemSpec, ValueTable
 
 
-@register("codes")
-class Codes(StemSpec):
-    """The codec's own codes are the input: iGPT's palette embedding with one code a position, and with bytes
-    pix2vec, a table of 256 vectors for each channel (inductive biases of small isotropic nets, section 3).
+@register("token_embedding")
+class TokenEmbeddingSpec(StemSpec):
+    """The codec's codes as inputs: iGPT's palette embedding for one code per position; for bytes pix2vec, a
+    table of 256 vectors for each channel (inductive biases of small isotropic nets, section 3).
     """
-
-    def build(self, codec: Codec, width: int) -> "CodeEmbedding":
-        return CodeEmbedding(codec, width)
-
-    def parts(self, codec: Codec) -> int:
-        """How many vectors make up a position."""
-        return codec.num_codes
-
-    def flops(self, codec: Codec, width: int) -> int:
-        """None: looking up is no arithmetic."""
-        return 0
 
     def label(self) -> str:
         return "token embedding"
 
+    def build(self, codec: Codec, width: int) -> "TokenEmbedding":
+        return TokenEmbedding(codec, width)
 
-class CodeEmbedding(nn.Module):
-    """parts_iq = table_q[code_iq]."""
+    def num_components(self, codec: Codec) -> int:
+        return codec.num_codes
+
+    def flops_per_token(self, codec: Codec, width: int) -> int:
+        return 0
+
+    def init(self, scheme: InitScheme) -> InitTable:
+        return {"tables.*": EMBEDDING[scheme]}
+
+
+class TokenEmbedding(Stem):
+    """components_iq = table_q[code_iq]."""
+
+    reads_codes: ClassVar[bool] = True
+    has_value_table: ClassVar[bool] = True
 
     def __init__(self, codec: Codec, width: int):
         super().__init__()
-        self.codec = codec
-        self.tables: Any = nn.ModuleList(
-            nn.Embedding(codec.vocab_size, width) for _ in range(codec.num_codes)
-        )
+        tables = (nn.Embedding(codec.vocab_size, width) for _ in range(codec.num_codes))
+        self.tables = cast("Sequence[nn.Embedding]", nn.ModuleList(tables))
 
-    def vectors(self) -> Vectors:
-        """What every level of every code is embedded as."""
+    def value_table(self) -> ValueTable:
         return torch.stack([table.weight for table in self.tables])
 
-    def seen(self, images: Images) -> Images:
-        """What the codes keep of them."""
-        return self.codec.decode(self.codec.encode(images))
-
-    def forward(self, images: Images) -> Parts:
-        codes = self.codec.encode(images).unbind(-1)
-        return [table(code) for table, code in zip(self.tables, codes, strict=True)]
+    def forward(self, inputs: Codes) -> Components:
+        return [table(codes) for table, codes in zip(self.tables, inputs.unbind(-1), strict=True)]

@@ -92,7 +92,7 @@ def _example(block: str, run: Path) -> BlockExample:
         block,
         loaded,
         reconstruct_masked(loaded.network, pictures[:NUM_PICTURES], seed=0),
-        similarity.of_stem(stem.vectors())[0],
+        similarity.of_stem(stem.value_table())[0],
         inductive_biases.measure(backbone, pictures[:BIAS_IMAGES], generator(0, "biases")),
     )
 

@@ -8,7 +8,7 @@ from isopix.analysis.similarity import stem_similarity
 from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.generate.reconstruct import Reconstruction, reconstruct
-from isopix.objectives.network import Network
+from isopix.model.network import Network
 from isopix.runs.load import Loaded
 
 RECONSTRUCTION_IMAGES = 256  # for the color errors
@@ -24,7 +24,7 @@ def measure(loaded: Loaded, images: Images) -> dict[str, Any]:
     found = reconstruct_masked(network, images[:RECONSTRUCTION_IMAGES], seed)
     error = color_error(found.target, found.mask, found.prediction)
     stem: Any = network.backbone.stem  # torch's own type hides its methods
-    encodings = stem_similarity(stem.vectors())
+    encodings = stem_similarity(stem.value_table())
     bias = measure_inductive_biases(network.backbone, images[:BIAS_IMAGES], generator(seed, "biases"))
     return {
         "color_error": {

@@ -14,9 +14,9 @@ from isopix.core.random import generator
 from isopix.core.types import Grid, Images
 from isopix.data.dataset import DataConfig
 from isopix.model.backbone import Backbone
-from isopix.model.blocks import Convolution, Mixer, Transformer
-from isopix.model.norms import Layer
-from isopix.model.positions import Learned, NoPositions
+from isopix.model.blocks import ConvolutionSpec, MixerSpec, TransformerSpec
+from isopix.model.norms import LayerNormSpec
+from isopix.model.positions import LearnedPositionEmbeddingSpec, NoPositionEmbeddingSpec
 from isopix.model.stems import Codes
 from isopix.objectives.autoregressive import Autoregressive
 from isopix.recipes import registry
@@ -31,9 +31,9 @@ CONV = replace(
     depth=2,
     width=8,
 )
-NO_POSITIONS = replace(CONV, block=BLOCKS["transformer-4"], positions=NoPositions())
-WITH_POSITIONS = replace(NO_POSITIONS, positions=Learned())
-MIXER = replace(CONV, block=Mixer())
+NO_POSITIONS = replace(CONV, block=BLOCKS["transformer-4"], positions=NoPositionEmbeddingSpec())
+WITH_POSITIONS = replace(NO_POSITIONS, positions=LearnedPositionEmbeddingSpec())
+MIXER = replace(CONV, block=MixerSpec())
 IMAGE_GPT = replace(WITH_POSITIONS, codec=PaletteSpec(num_colors=32), stem=Codes())
 
 
@@ -66,7 +66,9 @@ def test_mixers_and_attention_have_a_global_receptive_field_after_one_block(reci
     assert second.mean_distance > 1
 
 
-@pytest.mark.parametrize("block", [Convolution(), Mixer(), Transformer(heads=2, norm=Layer())])
+@pytest.mark.parametrize(
+    "block", [ConvolutionSpec(), MixerSpec(), TransformerSpec(heads=2, norm=LayerNormSpec())]
+)
 def test_causal_networks_do_not_spread_changes_backward(block) -> None:
     causal = replace(CONV, block=block, objective=Autoregressive())
     assert [found.fraction_before for found in fields(causal)] == [0, 0, 0]

@@ -9,13 +9,13 @@ from torch.nn import functional as F
 from isopix.core.random import generator
 from isopix.finetune.classifier import FineTuneModel, LabeledBatch
 from isopix.finetune.config import FineTuneConfig
-from isopix.model.masking import Drop
+from isopix.model.masking import DropMaskingSpec
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases
 
 CLASSES = 4
 AR, BERT = cases.autoregressive()[0], cases.masked()[0]
-DROPS = next(case for case in cases.masked() if case.objective.corruption == Drop())
+DROPS = next(case for case in cases.masked() if case.objective.corruption == DropMaskingSpec())
 SWAPS = next(case for case in cases.masked() if case.objective.swapped)
 both = pytest.mark.parametrize("recipe", [AR, BERT], ids=["ar", "bert"])
 

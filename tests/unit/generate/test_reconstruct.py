@@ -8,15 +8,15 @@ from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.data.dataset import DataConfig
 from isopix.generate.reconstruct import Reconstruction, reconstruct
-from isopix.model.blocks import Transformer
-from isopix.model.heads import HeadSpec, Linear, Regression
-from isopix.model.masking import MaskToken
-from isopix.model.norms import Layer
+from isopix.model.blocks import TransformerSpec
+from isopix.model.heads import HeadSpec, LinearHeadSpec, RegressionHeadSpec
+from isopix.model.masking import MaskTokenMaskingSpec
+from isopix.model.network import Network
+from isopix.model.norms import LayerNormSpec
 from isopix.model.spec import ModelSpec
-from isopix.model.stems import Patches
+from isopix.model.stems import PatchEmbedSpec
 from isopix.objectives.masked import Masked
-from isopix.objectives.masks import Independent
-from isopix.objectives.network import Network
+from isopix.objectives.masks import BernoulliMask
 from isopix.recipes import tiny
 from isopix.recipes.recipe import Recipe
 
@@ -28,15 +28,15 @@ def network(head: HeadSpec, codec: FullPatchSpec | GrayThumbnailSpec) -> Network
         name="reconstruct",
         model=ModelSpec(
             codec=codec,
-            stem=Patches(),
-            block=Transformer(heads=2, norm=Layer(), activation="gelu", bias=True),
+            stem=PatchEmbedSpec(),
+            block=TransformerSpec(heads=2, norm=LayerNormSpec(), activation="gelu", bias=True),
             depth=1,
             width=64,
             head=head,
         ),
         data=DataConfig(rows=SIDE, cols=SIDE),
         init="vit",
-        objective=Masked(mask=Independent(ratio=0.5), corruption=MaskToken()),
+        objective=Masked(mask=BernoulliMask(ratio=0.5), corruption=MaskTokenMaskingSpec()),
     )
     return recipe.build(recipe.model.codec.build(recipe.grid))
 
@@ -68,7 +68,7 @@ def error(found: Reconstruction, images: Images) -> float:
 
 
 def test_a_regression_head_fitted_to_one_image_reconstructs_it() -> None:
-    net = network(Regression(), FullPatchSpec(patch_size=PATCH))
+    net = network(RegressionHeadSpec(), FullPatchSpec(patch_size=PATCH))
     before = reconstruct(net, example_image(), generator=generator(0, "hide"))
     after = reconstruct(overfitted(net), example_image(), generator=generator(0, "hide"))
     assert error(before, example_image()) > 60  # gray everywhere
@@ -78,7 +78,7 @@ def test_a_regression_head_fitted_to_one_image_reconstructs_it() -> None:
     assert not torch.equal(after.prediction, example_image())
 
 
-@pytest.mark.parametrize("head", [Linear(), Regression()], ids=["linear", "regression"])
+@pytest.mark.parametrize("head", [LinearHeadSpec(), RegressionHeadSpec()], ids=["linear", "regression"])
 def test_visible_positions_stay_and_masked_ones_become_the_most_likely_code(head: HeadSpec) -> None:
     net = network(head, GrayThumbnailSpec(patch_size=PATCH))
     torch.nn.init.normal_(net.head.project.weight, generator=generator(0, "weights"))
@@ -93,7 +93,7 @@ def test_visible_positions_stay_and_masked_ones_become_the_most_likely_code(head
 
 
 def test_only_masked_patches_of_the_photograph_are_replaced() -> None:
-    net = network(Linear(), GrayThumbnailSpec(patch_size=PATCH))
+    net = network(LinearHeadSpec(), GrayThumbnailSpec(patch_size=PATCH))
     torch.nn.init.normal_(net.head.project.weight, generator=generator(0, "weights"))
     found = reconstruct(net, example_image(), generator=generator(0, "hide"))
     assert torch.equal(found.original, example_image())
@@ -116,7 +116,7 @@ def test_the_original_of_a_palette_network_is_quantized() -> None:
         width=16,
         depth=1,
     )
-    net = recipe.build(recipe.model.codec.example(recipe.grid))
+    net = recipe.build(recipe.model.codec.placeholder(recipe.grid))
     images = example_image()[..., :8, 4:12]
     found = reconstruct(net, images, generator=generator(0, "hide"))
     quantized = net.codec.decode(net.codec.encode(images))

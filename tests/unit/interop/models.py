@@ -13,7 +13,7 @@ from torch import Tensor
 
 from isopix.interop.huggingface import convert as huggingface
 from isopix.interop.imported_model import Imported
-from isopix.objectives.network import Network
+from isopix.model.network import Network
 from isopix.recipes import registry, tiny
 from isopix.recipes.recipe import Recipe
 from tests.unit.data.refusal import refusal

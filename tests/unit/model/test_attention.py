@@ -6,7 +6,7 @@ import torch
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.model.attention import Attention
-from isopix.model.blocks import Axial
+from isopix.model.blocks import AxialSpec
 from tests.laws import cases
 
 
@@ -51,7 +51,7 @@ def test_weights_of_rounded_tokens_are_not_rounded() -> None:
 @pytest.mark.parametrize("case", cases.CASES[::7], ids=cases.title)
 def test_a_backbone_has_weights_of_every_block_that_attends(case: cases.Recipe) -> None:
     backbone = cases.busy(case).backbone
-    assert backbone.attends == (case.model.block.kind in ("transformer", "axial"))
+    assert backbone.has_attention_weights == (case.model.block.kind in ("transformer", "axial"))
     if case.model.block.kind == "transformer":
         images = cases.images(case)
         found = list(backbone.attention(images))
@@ -62,7 +62,7 @@ def test_a_backbone_has_weights_of_every_block_that_attends(case: cases.Recipe) 
 
 def test_axial_weights_are_those_of_rows_then_of_columns() -> None:
     grid = Grid(3, 4)
-    block = Axial(heads=2).build(grid, 6, causal=False).double()
+    block = AxialSpec(heads=2).build(grid, 6, causal=False).double()
     draw = generator(0, "test.axial")
     with torch.no_grad():
         for parameter in block.parameters():

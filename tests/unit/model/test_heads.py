@@ -12,7 +12,7 @@ from isopix.codecs import DownsampledColorSpec, FullPatchSpec, GrayThumbnailSpec
 from isopix.codecs.base import Codec
 from isopix.core.random import generator
 from isopix.core.types import Grid
-from isopix.model.heads import HeadSpec, Linear, Regression, Upsampling
+from isopix.model.heads import HeadSpec, LinearHeadSpec, RegressionHeadSpec, UpsamplingHeadSpec
 from isopix.model.likelihood import Decoder
 
 GRID = Grid(2, 3)
@@ -38,32 +38,34 @@ def drawn(head: HeadSpec, codec: Codec) -> Decoder:
 
 
 def test_an_upsampling_head_names_every_pixel_of_a_thumbnail() -> None:
-    head = Upsampling(channels=16).build(GREY, 12)
+    head = UpsamplingHeadSpec(channels=16).build(GREY, 12)
     logits = head(torch.randn(2, 5, 12, generator=generator(0, "tokens")))
     assert logits.shape == (2, 5, 64, 4)
     assert [step.conv1.weight.shape[:2] for step in head.steps[:-1]] == [(8, 16), (4, 8)]
 
 
 def test_each_position_is_decoded_alone() -> None:
-    head = Upsampling(channels=16).build(GREY, 12).double()
+    head = UpsamplingHeadSpec(channels=16).build(GREY, 12).double()
     tokens = torch.randn(2, 5, 12, generator=generator(0, "tokens"), dtype=torch.float64)
     torch.testing.assert_close(head(tokens)[1:, 3:4], head(tokens[1:, 3:4]))
 
 
 def test_codes_that_are_no_thumbnail_are_refused() -> None:
     with pytest.raises(ValueError, match=r"an upsampling head draws 4 x 4, 8 x 8, 16 x 16 .. codes"):
-        Upsampling().build(MeanColorSpec(patch_size=8).build(GRID), 12)
+        UpsamplingHeadSpec().build(MeanColorSpec(patch_size=8).build(GRID), 12)
 
 
 def test_flops_are_of_one_position() -> None:
-    assert Linear().flops(GREY, 12) == 2 * 12 * 256
+    assert LinearHeadSpec().flops(GREY, 12) == 2 * 12 * 256
     first = 16 * 4 * 12
     doubled = [16 * (16 * 8 + 9 * (16 * 8 + 8 * 8)), 64 * (8 * 4 + 9 * (8 * 4 + 4 * 4))]
-    assert Upsampling(channels=16).flops(GREY, 12) == 2 * (first + sum(doubled) + 64 * 4 * 4)
-    assert Regression().flops(PATCH, 12) == 2 * 12 * 48
+    assert UpsamplingHeadSpec(channels=16).flops(GREY, 12) == 2 * (first + sum(doubled) + 64 * 4 * 4)
+    assert RegressionHeadSpec().flops(PATCH, 12) == 2 * 12 * 48
 
 
-@pytest.mark.parametrize("head", [Linear(), Upsampling(channels=16)], ids=["linear", "upsampling"])
+@pytest.mark.parametrize(
+    "head", [LinearHeadSpec(), UpsamplingHeadSpec(channels=16)], ids=["linear", "upsampling"]
+)
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_chances_are_graded_by_the_cross_entropy_with_soft_labels(head: HeadSpec, smoothing: float) -> None:
     built, given = drawn(head, GREY), answers(GREY)
@@ -75,7 +77,7 @@ def test_chances_are_graded_by_the_cross_entropy_with_soft_labels(head: HeadSpec
 
 @pytest.mark.parametrize("codec", ORDERED, ids=["bytes", "greys"])
 def test_a_mean_is_graded_by_a_gaussian_of_unit_variance_up_to_its_constant(codec: Codec) -> None:
-    built, given = drawn(Regression(), codec), answers(codec)
+    built, given = drawn(RegressionHeadSpec(), codec), answers(codec)
     scaled = 2 * given.double() / (codec.vocab_size - 1) - 1
     expected = -Normal(built(tokens()), 1.0).log_prob(scaled) - math.log(2 * math.pi) / 2
     torch.testing.assert_close(built.grade(tokens(), given), expected, **EXACT)
@@ -83,7 +85,7 @@ def test_a_mean_is_graded_by_a_gaussian_of_unit_variance_up_to_its_constant(code
 
 @pytest.mark.parametrize("codec", ORDERED, ids=["bytes", "greys"])
 def test_twice_its_nats_are_the_mean_squared_error_and_so_is_its_gradient(codec: Codec) -> None:
-    built, given = drawn(Regression(), codec), answers(codec)
+    built, given = drawn(RegressionHeadSpec(), codec), answers(codec)
     scaled = torch.linspace(-1, 1, codec.vocab_size, dtype=torch.float64)[given]
     error = F.mse_loss(built(tokens()), scaled)
     nats = built.grade(tokens(), given).mean()
@@ -101,7 +103,7 @@ def test_twice_its_nats_are_the_mean_squared_error_and_so_is_its_gradient(codec:
 @pytest.mark.parametrize("codec", ORDERED, ids=["bytes", "greys"])
 def test_the_level_nearest_to_a_mean_is_named_and_none_beyond_the_last(codec: Codec) -> None:
     """No other level has a smaller loss."""
-    built = drawn(Regression(), codec)
+    built = drawn(RegressionHeadSpec(), codec)
     named, means = built.likeliest(tokens()), built(tokens())
     distances = (torch.linspace(-1, 1, codec.vocab_size, dtype=torch.float64) - means[..., None]).abs()
     assert torch.equal(named, distances.argmin(-1))
@@ -110,7 +112,7 @@ def test_the_level_nearest_to_a_mean_is_named_and_none_beyond_the_last(codec: Co
 
 def test_a_mean_gives_no_logits() -> None:
     with pytest.raises(ValueError, match="this model's head is a regression: it gives a mean for each code"):
-        drawn(Regression(), PATCH).logits(tokens())
+        drawn(RegressionHeadSpec(), PATCH).logits(tokens())
 
 
 @pytest.mark.parametrize(
@@ -124,4 +126,4 @@ def test_a_mean_gives_no_logits() -> None:
 )
 def test_names_without_an_order_have_no_mean(codec: Codec) -> None:
     with pytest.raises(ValueError, match="codes that are levels of brightness, not the 512 names"):
-        Regression().build(codec, 12)
+        RegressionHeadSpec().build(codec, 12)

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from isopix.objectives.network import Network
+from isopix.model.network import Network
 from isopix.recipes import registry
 
 WIDTH, DEPTH = 128, 3

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from isopix.core.random import generator
 from isopix.core.types import Grid
-from isopix.model.pos_embed_resize import at_grid, interpolated
+from isopix.model.pos_embed_resize import interpolate_pos_embed, resize_pos_embed
 from isopix.model.positions import FactorisedPositions
 
 
@@ -19,19 +19,19 @@ def test_bilinear_is_what_the_papers_code_does(old: Grid, new: Grid) -> None:
     given = table(old)
     factors = (new.rows / old.rows, new.cols / old.cols, 1)
     expected = zoom(given.view(*old, 3).numpy(), factors, order=1).reshape(-1, 3)
-    torch.testing.assert_close(interpolated(given, old, new), torch.from_numpy(expected))
+    torch.testing.assert_close(interpolate_pos_embed(given, old, new), torch.from_numpy(expected))
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 def test_an_equal_grid_changes_nothing(mode: str) -> None:
     given = table(Grid(3, 5))
-    assert interpolated(given, Grid(3, 5), Grid(3, 5), mode) is given
+    assert interpolate_pos_embed(given, Grid(3, 5), Grid(3, 5), mode) is given
 
 
 def test_bicubic_keeps_the_vectors_in_the_middle_of_their_cells() -> None:
     """Three times as fine, each old position has its centre on a new one's."""
     given = table(Grid(3, 4))
-    finer = interpolated(given, Grid(3, 4), Grid(9, 12), "bicubic").view(9, 12, 3)
+    finer = interpolate_pos_embed(given, Grid(3, 4), Grid(9, 12), "bicubic").view(9, 12, 3)
     torch.testing.assert_close(finer[1::3, 1::3].reshape(12, 3), given)
     assert not torch.allclose(finer[1, 2], finer[1, 1])
 
@@ -42,7 +42,7 @@ def test_a_class_token_and_all_else_stay_untouched() -> None:
         "backbone.token": torch.ones(3),
         "head.project.weight": torch.ones(2, 3),
     }
-    larger = at_grid(tensors, Grid(2, 2), Grid(4, 4))
+    larger = resize_pos_embed(tensors, Grid(2, 2), Grid(4, 4))
     assert larger["backbone.positions.table"].shape == (16, 3)
     assert all(larger[name] is tensors[name] for name in list(tensors)[1:])
 
@@ -55,6 +55,6 @@ def test_factorised_positions_grow_along_each_axis_alone() -> None:
         small.rows.copy_(table(Grid(2, 1)))
         small.cols.copy_(table(Grid(1, 3)))
     named = {f"backbone.positions.{name}": value.detach() for name, value in small.state_dict().items()}
-    grown = at_grid(named, old, new)
+    grown = resize_pos_embed(named, old, new)
     large.load_state_dict({name.rpartition(".")[2]: value for name, value in grown.items()})
-    torch.testing.assert_close(large.vectors(), interpolated(small.vectors(), old, new))
+    torch.testing.assert_close(large.value_table(), interpolate_pos_embed(small.value_table(), old, new))

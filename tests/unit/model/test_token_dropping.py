@@ -9,13 +9,13 @@ from torch import Tensor, nn
 
 from isopix.core.random import generator
 from isopix.core.types import Mask
-from isopix.model.masking import Drop
-from isopix.model.positions import Factorised
+from isopix.model.masking import DropMaskingSpec
+from isopix.model.positions import FactorizedPositionEmbeddingSpec
 from isopix.objectives.masked import Masked
-from isopix.objectives.masks import Blocks, Independent
+from isopix.objectives.masks import BernoulliMask, BlockMask
 from tests.laws import cases
 
-CASES = [each for each in cases.masked() if isinstance(each.objective.corruption, Drop)]
+CASES = [each for each in cases.masked() if isinstance(each.objective.corruption, DropMaskingSpec)]
 
 
 def restricted(block: nn.Module, tokens: Tensor, seen: Tensor) -> Tensor:
@@ -51,7 +51,7 @@ def _mean(tokens: Tensor, seen: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("recipe", CASES, ids=cases.title)
-@pytest.mark.parametrize("mask", [Blocks(ratio=0.5), Independent(ratio=0.4)], ids=["as many", "ragged"])
+@pytest.mark.parametrize("mask", [BlockMask(ratio=0.5), BernoulliMask(ratio=0.4)], ids=["as many", "ragged"])
 def test_dropping_equals_attention_restricted_to_the_visible(recipe, mask) -> None:
     net = cases.busy(recipe).double()
     x = cases.images(recipe, 4)
@@ -61,7 +61,9 @@ def test_dropping_equals_attention_restricted_to_the_visible(recipe, mask) -> No
 
 
 def test_hidden_patches_cost_the_blocks_nothing() -> None:
-    recipe = next(each for each in CASES if isinstance(each.objective.mask, Blocks) and each.class_token)
+    recipe = next(
+        each for each in CASES if isinstance(each.objective.mask, BlockMask) and each.model.class_token
+    )
     assert isinstance(recipe.objective, Masked)
     net, x = cases.network(recipe), cases.images(recipe)
     lengths = []
@@ -71,9 +73,10 @@ def test_hidden_patches_cost_the_blocks_nothing() -> None:
 
 
 def test_the_papers_plain_sum_is_a_case_and_has_a_norm_less() -> None:
-    assert Drop(norm_positions=False) in [each.objective.corruption for each in CASES]
+    assert DropMaskingSpec(norm_positions=False) in [each.objective.corruption for each in CASES]
     objectives = [
-        replace(CASES[0].objective, corruption=Drop(norm_positions=given)) for given in (True, False)
+        replace(CASES[0].objective, corruption=DropMaskingSpec(norm_positions=given))
+        for given in (True, False)
     ]
     networks = [cases.network(replace(CASES[0], objective=each)) for each in objectives]
     normed, plain = ({name for name, _ in each.named_parameters()} for each in networks)
@@ -83,11 +86,13 @@ def test_the_papers_plain_sum_is_a_case_and_has_a_norm_less() -> None:
 
 def test_the_place_is_not_lost_however_long_the_pooled_vector_is() -> None:
     """Behind one norm of the sum, what is decoded would be the same at every place."""
-    normed = (each for each in CASES if each.objective.corruption == Drop())
-    recipe = next(each for each in normed if each.class_token and each.positions == Factorised())
+    normed = (each for each in CASES if each.objective.corruption == DropMaskingSpec())
+    recipe = next(
+        each for each in normed if each.class_token and each.positions == FactorizedPositionEmbeddingSpec()
+    )
     net, x = cases.network(recipe).double(), cases.images(recipe, 1)
     torch.nn.init.normal_(net.backbone.token, std=1000.0, generator=generator(0, "token"))
-    hidden = Blocks(ratio=0.5).draw(1, recipe.grid, 1, generator(1, "mask"))
+    hidden = BlockMask(ratio=0.5).draw(1, recipe.grid, 1, generator(1, "mask"))
     one, other = net.backbone(x, hidden)[hidden.expand(-1, -1, recipe.model.width)].view(
         -1, recipe.model.width
     )[[0, -1]]

@@ -10,11 +10,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from isopix.codecs import BytesSpec
 from isopix.core.random import generator
 from isopix.data.dataset import DataConfig
-from isopix.model.blocks import Convolution
+from isopix.model.blocks import ConvolutionSpec
+from isopix.model.network import Network
 from isopix.model.spec import ModelSpec
 from isopix.objectives.masked import Masked
-from isopix.objectives.masks import Independent, MaskSpec, Subpixel
-from isopix.objectives.network import Network
+from isopix.objectives.masks import BernoulliMask, MaskSpec, PerChannelMask
 from isopix.recipes.recipe import Recipe
 
 IMAGES, SIDE = 16, 16
@@ -40,17 +40,17 @@ def network(mask: MaskSpec) -> Network:
         name="memory",
         model=ModelSpec(
             codec=BytesSpec(),
-            block=Convolution(),
+            block=ConvolutionSpec(),
             depth=1,
             width=8,
         ),
         data=DataConfig(rows=SIDE, cols=SIDE),
         objective=Masked(mask=mask),
     )
-    return recipe.build(recipe.model.codec.example(recipe.grid))
+    return recipe.build(recipe.model.codec.placeholder(recipe.grid))
 
 
-@pytest.mark.parametrize(("mask", "share"), [(Independent(), 0.15), (Subpixel(), 1 - 0.85**3)])
+@pytest.mark.parametrize(("mask", "share"), [(BernoulliMask(), 0.15), (PerChannelMask(), 1 - 0.85**3)])
 def test_no_tensor_is_as_large_as_the_logits_of_all_positions(mask: MaskSpec, share: float) -> None:
     """The largest are the logits of the graded positions, and eight deviations of a spare."""
     net = network(mask)
@@ -66,7 +66,7 @@ def test_no_tensor_is_as_large_as_the_logits_of_all_positions(mask: MaskSpec, sh
     assert largest.elements == problem.graded.any(-1).sum() * 768
 
 
-@pytest.mark.parametrize("mask", [Independent(), Subpixel()])
+@pytest.mark.parametrize("mask", [BernoulliMask(), PerChannelMask()])
 def test_an_untrained_network_needs_ln_256_a_channel_and_three_times_that_a_pixel(mask: MaskSpec) -> None:
     """Our unit is a graded code; the study sums over a pixel's three."""
     net = network(mask)

@@ -8,7 +8,7 @@ from isopix.codecs.palette_file import OPENAI_FINGERPRINT
 from isopix.core.types import Grid
 from isopix.interop.import_run import recipe_of
 from isopix.interop.imported_model import Imported
-from isopix.model.blocks import Transformer
+from isopix.model.blocks import TransformerSpec
 from isopix.objectives.autoregressive import Autoregressive
 from isopix.objectives.masked import Masked
 from isopix.papers.claim import Claim, find_claim
@@ -48,7 +48,7 @@ def find(palette: str = OPENAI_FINGERPRINT, **changes: object) -> Claim | None:
 def test_each_imported_model_size_has_its_published_loss(
     depth: int, width: int, heads: int, nats: float
 ) -> None:
-    size = {"depth": depth, "width": width, "block": Transformer(heads=heads)}
+    size = {"depth": depth, "width": width, "block": TransformerSpec(heads=heads)}
     claim = find(**size)
     assert claim is not None
     assert (claim.value, claim.step) == (nats, 1_000_000)

@@ -12,11 +12,11 @@ from isopix.codecs.base import Codec
 from isopix.core.types import Codes as CodeTensor
 from isopix.core.types import Grid, Images, Labels
 from isopix.model.backbone import Backbone
-from isopix.model.blocks import Transformer
-from isopix.model.init import initialise
-from isopix.model.masking import ZeroOut
-from isopix.model.norms import RootMeanSquare
-from isopix.model.positions import Learned
+from isopix.model.blocks import TransformerSpec
+from isopix.model.init import initialize
+from isopix.model.masking import ZeroMaskingSpec
+from isopix.model.norms import RMSNormSpec
+from isopix.model.positions import LearnedPositionEmbeddingSpec
 from isopix.model.stems.token_embedding import Codes
 from isopix.probe.config import ProbeConfig
 from isopix.probe.feature_splits import FeatureSplit, FeatureSplits
@@ -56,11 +56,15 @@ def digits() -> tuple[Images, Labels]:
 
 def backbone() -> Backbone:
     """An untrained network in which content and place both matter."""
-    codec, block = Greys(), Transformer(heads=2)
-    parts = [Codes().build(codec, WIDTH), ZeroOut().build(WIDTH), Learned().build(codec.grid, WIDTH)]
+    codec, block = Greys(), TransformerSpec(heads=2)
+    parts = [
+        Codes().build(codec, WIDTH),
+        ZeroMaskingSpec().build(WIDTH),
+        LearnedPositionEmbeddingSpec().build(codec.grid, WIDTH),
+    ]
     blocks = [block.build(codec.grid, WIDTH, False) for _ in range(DEPTH)]
-    network = Backbone(codec.grid, parts, blocks, RootMeanSquare().build(WIDTH))
-    initialise(network, width=WIDTH, depth=DEPTH, generator=torch.Generator().manual_seed(0))
+    network = Backbone(codec.grid, parts, blocks, RMSNormSpec().build(WIDTH))
+    initialize(network, width=WIDTH, depth=DEPTH, generator=torch.Generator().manual_seed(0))
     return network
 
 

@@ -40,7 +40,7 @@ def network(recipe, scale: float = 0.3) -> Loaded:
 
 
 def source(config: ProbeConfig, recipe=BERT, scale: float = 0.3) -> NetworkFeatures:
-    return NetworkFeatures(network(recipe, scale).network, config, "fp32", feature_settings(recipe))
+    return NetworkFeatures(network(recipe, scale).model, config, "fp32", feature_settings(recipe))
 
 
 def read(config: ProbeConfig, data: ImageDataset, recipe=BERT) -> FeatureSplits:

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from isopix.model.blocks import Convolution, Mixer, Transformer
-from isopix.model.stems import Codes, Continuous, Fourier
+from isopix.model.blocks import ConvolutionSpec, MixerSpec, TransformerSpec
+from isopix.model.stems import Codes, FourierPixelEmbeddingSpec
 from isopix.recipes import isotropic, registry
 from isopix.recipes.cost import recipe_cost
 from isopix.recipes.recipe import Recipe
@@ -22,8 +22,13 @@ STEMS = {
     "fourier": 3 * 128 * WIDTH + 3 * WIDTH,
     "continuous": 3 * WIDTH + 3 * WIDTH,
 }
-KINDS = {"conv": Convolution, "mixer": Mixer, "transformer-1": Transformer, "transformer-4": Transformer}
-ENCODINGS = {"pix2vec": Codes, "fourier": Fourier, "continuous": Continuous}
+KINDS = {
+    "conv": ConvolutionSpec,
+    "mixer": MixerSpec,
+    "transformer-1": TransformerSpec,
+    "transformer-4": TransformerSpec,
+}
+ENCODINGS = {"pix2vec": TokenEmbeddingSpec, "fourier": FourierPixelEmbeddingSpec, "continuous": LinearPixelEmbeddingSpec}
 paper = pytest.mark.parametrize("cell", CELLS)
 
 

@@ -11,8 +11,8 @@ from PIL import Image
 from isopix.codecs import FullPatchSpec
 from isopix.codecs.nearest_color import FIXED_POINT_SCALE
 from isopix.core.config import to_dict
-from isopix.model.heads import Regression
-from isopix.model.stems import Patches
+from isopix.model.heads import RegressionHeadSpec
+from isopix.model.stems import PatchEmbedSpec
 from isopix.probe.config import ProbeConfig
 from isopix.probe.results import LayerScore, ProbeReport, ProbeResult
 from isopix.recipes import tiny
@@ -79,8 +79,8 @@ def regression() -> Recipe:
     """A network whose untrained prediction is not uniform."""
     return tiny.digits_bert().updated(
         codec=FullPatchSpec(patch_size=2),
-        stem=Patches(),
-        head=Regression(),
+        stem=PatchEmbedSpec(),
+        head=RegressionHeadSpec(),
     )
 
 

@@ -8,7 +8,7 @@ import torch
 
 from isopix.core.types import Grid
 from isopix.finetune.config import FineTuneConfig
-from isopix.model.pos_embed_resize import interpolated
+from isopix.model.pos_embed_resize import interpolate_pos_embed
 from isopix.recipes import registry
 from isopix.runs import finetune
 from isopix.runs.finetune import prepare_finetune
@@ -281,9 +281,9 @@ def test_positions_are_interpolated_as_the_recipe_says_and_it_keeps_saying_so(
     recipe, initial = prepare_finetune(run, assignments=[*words, *UNSEEN[:2]])
     name = "backbone.positions.table"
     small = load(Path(run), device=CPU).network.tensors()[name]
-    large = interpolated(small, Grid(4, 4), Grid(6, 6), mode)
+    large = interpolate_pos_embed(small, Grid(4, 4), Grid(6, 6), mode)
     assert torch.equal(initial.network.tensors()[name], large)
-    assert not torch.equal(large, interpolated(small, Grid(4, 4), Grid(6, 6), other(mode)))
+    assert not torch.equal(large, interpolate_pos_embed(small, Grid(4, 4), Grid(6, 6), other(mode)))
     pretrain(recipe, tmp_path / "ft", device=CPU, observer=RunObserver(), initial=initial)
     again = load(tmp_path / "ft", device=CPU)
     assert (again.recipe.finetune.interpolation, again.recipe.grid) == (mode, Grid(6, 6))

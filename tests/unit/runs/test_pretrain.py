@@ -10,7 +10,7 @@ from isopix.codecs import kmeans, palette_file
 from isopix.core.random import generator
 from isopix.core.types import Images, Labels
 from isopix.data.dataset import load_dataset
-from isopix.objectives.base import Problem
+from isopix.objectives.base import TrainingBatch
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import load
@@ -78,7 +78,9 @@ def test_a_resumed_run_draws_the_masks_of_the_steps_that_are_left(
     recipe, posed = registry.resolve("igpt.digits_bert", assignments=WORDS).recipe, []
     prepare = PretrainTask.prepare
 
-    def spy(self: PretrainTask, images: Images, labels: Labels | None, draw: torch.Generator) -> Problem:
+    def spy(
+        self: PretrainTask, images: Images, labels: Labels | None, draw: torch.Generator
+    ) -> TrainingBatch:
         problem = prepare(self, images, labels, draw)
         if self.module.training:
             posed.append(problem.hidden)

@@ -16,7 +16,7 @@ from isopix.train.optim import Adam
 from isopix.train.train_step import TrainStep
 
 cases = [case for case in law_cases.CASES if case.objective.kind == sys.argv[1]]
-recipe = next(case for case in cases if case.model.codec.num_colors == 32)
+recipe = next(case for case in cases if case.model.model.codec.num_colors == 32)
 for compiled in (False, True):
     task = PretrainTask(law_cases.network(recipe))
     task.module.codec.prepare()

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from isopix.core.random import generator
-from isopix.objectives.base import Problem
+from isopix.objectives.base import TrainingBatch
 from isopix.train.optim import Adam
 from isopix.train.tasks import PretrainTask
 from isopix.train.train_step import NonFiniteError, TrainStep
@@ -18,7 +18,7 @@ def make_step(accumulate: int = 1, *, recipe=RECIPE) -> TrainStep:
     return TrainStep(task, Adam(), accumulate=accumulate, precision="fp32", compiled=False)
 
 
-def batch(one: TrainStep, step: int = 0, recipe=RECIPE) -> Problem:
+def batch(one: TrainStep, step: int = 0, recipe=RECIPE) -> TrainingBatch:
     return one.task.make_batch(cases.images(recipe, 8), None, generator(0, "step", step))
 
 

@@ -3,10 +3,10 @@ import torch
 from einops import rearrange
 
 from isopix.core.types import Grid
-from isopix.model.blocks import Axial
+from isopix.model.blocks import AxialSpec
 from tests.unit.model.blocks import cases
 
-BLOCK = Axial(heads=1, expansion=2)
+BLOCK = AxialSpec(heads=1, expansion=2)
 ROWS, COLS = cases.GRID
 
 
@@ -42,4 +42,4 @@ def test_an_axial_block_has_no_causal_form() -> None:
 def test_flops_are_of_two_transformer_blocks_of_which_each_looks_along_a_line() -> None:
     matrices = 2 * 8 * 8 * (4 + 2 * 4)
     expected = 12 * (matrices + 4 * 4 * 8) + 12 * (matrices + 4 * 3 * 8)
-    assert Axial(heads=2).flops(Grid(3, 4), 8, False) == expected
+    assert AxialSpec(heads=2).flops(Grid(3, 4), 8, False) == expected

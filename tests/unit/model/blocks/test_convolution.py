@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from isopix.core.types import Grid, Tokens
-from isopix.model.blocks import Convolution
+from isopix.model.blocks import ConvolutionSpec
 from tests.unit.model.blocks.cases import GRID, draw, gelu, normed, stretches, tokens
 
 PRECEDING = [(-1, -1), (-1, 0), (-1, 1), (0, -1), (0, 0)]
@@ -25,7 +25,7 @@ def convolved(x: Tokens, conv: nn.Module, causal: bool) -> Tokens:
 
 @both
 def test_a_block_is_the_papers_equations(causal: bool) -> None:
-    block, x = draw(Convolution(), causal=causal), tokens()
+    block, x = draw(ConvolutionSpec(), causal=causal), tokens()
     middle = x + gelu(convolved(normed(x, block.norm1), block.conv1, causal))
     expected = middle + gelu(convolved(normed(middle, block.norm2), block.conv2, causal))
     torch.testing.assert_close(block(x), expected)
@@ -33,14 +33,14 @@ def test_a_block_is_the_papers_equations(causal: bool) -> None:
 
 @pytest.mark.parametrize("lengths", [[1] * 12, [12], [5, 1, 1, 1, 1, 1, 1, 1], [3, 6, 3]], ids=str)
 def test_steps_of_any_length_are_one_look(lengths: list[int]) -> None:
-    block, x = draw(Convolution(), causal=True), tokens()
+    block, x = draw(ConvolutionSpec(), causal=True), tokens()
     torch.testing.assert_close(torch.cat([*stretches(block, x, lengths)], 1), block(x))
 
 
 @both
 def test_parameters_are_the_weights_that_are_used(causal: bool) -> None:
     """Width 128: the paper's 295,680; a causal one has five of the nine taps."""
-    block = Convolution().build(Grid(32, 32), 128, causal)
+    block = ConvolutionSpec().build(Grid(32, 32), 128, causal)
     count = 2 * ((5 if causal else 9) * 128 * 128 + 128) + 2 * 2 * 128
     assert sum(parameter.numel() for parameter in block.parameters()) == count
     assert causal or count == 295_680
@@ -48,14 +48,14 @@ def test_parameters_are_the_weights_that_are_used(causal: bool) -> None:
 
 @both
 def test_flops_are_two_a_weight_and_position(causal: bool) -> None:
-    flops = Convolution().flops(Grid(32, 32), 128, causal)
+    flops = ConvolutionSpec().flops(Grid(32, 32), 128, causal)
     assert flops == 1024 * 2 * 2 * (5 if causal else 9) * 128 * 128
     assert causal or flops == 1024 * 589_824
 
 
 def test_away_from_the_border_a_shifted_image_gives_shifted_answers() -> None:
     grid = Grid(9, 9)
-    block = draw(Convolution(), causal=False, grid=grid)
+    block = draw(ConvolutionSpec(), causal=False, grid=grid)
     pixels = tokens(grid).view(2, 9, 9, -1)
     moved = block(pixels.roll((1, 1), (1, 2)).flatten(1, 2)).view(pixels.shape)
     answers = block(pixels.flatten(1, 2)).view(pixels.shape)

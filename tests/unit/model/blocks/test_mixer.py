@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from isopix.core.types import Grid
-from isopix.model.blocks import Mixer
+from isopix.model.blocks import MixerSpec
 from tests.unit.model.blocks.cases import GRID, WIDTH, draw, gelu, normed, stretches, tokens
 
 N = GRID.positions
@@ -17,7 +17,7 @@ def test_a_block_is_the_papers_equations(causal: bool, units: int | None) -> Non
     """Equations 2 and 3 as printed; causally, unit j looks at position i no later than its own, and is
     looked at from its own on.
     """
-    block, x = draw(Mixer(units=units, expansion=2), causal=causal), tokens()
+    block, x = draw(MixerSpec(units=units, expansion=2), causal=causal), tokens()
     count = units or N
     places = [j * N // count for j in range(count)]
     back = torch.tensor([[float(i <= place) for i in range(N)] for place in places], dtype=torch.float64)
@@ -35,13 +35,13 @@ def test_a_block_is_the_papers_equations(causal: bool, units: int | None) -> Non
 @units
 @pytest.mark.parametrize("lengths", [[1] * 12, [12], [5, 1, 1, 1, 1, 1, 1, 1], [3, 6, 3]], ids=str)
 def test_steps_of_any_length_are_one_look(lengths: list[int], units: int | None) -> None:
-    block, x = draw(Mixer(units=units), causal=True), tokens()
+    block, x = draw(MixerSpec(units=units), causal=True), tokens()
     torch.testing.assert_close(torch.cat([*stretches(block, x, lengths)], 1), block(x))
 
 
 def test_every_earlier_position_counts_and_no_later_one() -> None:
     x = tokens()[:1].requires_grad_()
-    block = draw(Mixer(), causal=True)
+    block = draw(MixerSpec(), causal=True)
     for position in range(N):
         gradient = torch.autograd.grad(block(x)[0, position].sum(), x)[0][0].abs().sum(-1)
         assert (gradient[: position + 1] > 0).all()
@@ -50,22 +50,22 @@ def test_every_earlier_position_counts_and_no_later_one() -> None:
 
 @pytest.mark.parametrize(
     ("block", "parameters"),
-    [(Mixer(), 2_132_736), (Mixer(units=128), 296_832)],
+    [(MixerSpec(), 2_132_736), (MixerSpec(units=128), 296_832)],
     ids=["un-widened", "parameter-matched"],
 )
-def test_parameters_are_the_papers(block: Mixer, parameters: int) -> None:
+def test_parameters_are_the_papers(block: MixerSpec, parameters: int) -> None:
     found = block.build(PAPER, 128, causal=False)
     assert sum(parameter.numel() for parameter in found.parameters()) == parameters
 
 
 def test_an_unwidened_block_costs_what_a_convolution_costs() -> None:
-    assert Mixer().flops(PAPER, 128, causal=False) == 1024 * 589_824
+    assert MixerSpec().flops(PAPER, 128, causal=False) == 1024 * 589_824
 
 
 @units
 def test_flops_are_two_a_weight_that_counts(units: int | None) -> None:
     """Of causal matrices, what the mask leaves."""
-    block = Mixer(units=units, expansion=3)
+    block = MixerSpec(units=units, expansion=3)
     left = sum(int((matrix != 0).sum()) for matrix in draw(block, causal=True).position_mlp._matrices())
     channels = 2 * 2 * N * 3 * WIDTH**2
     assert block.flops(GRID, WIDTH, causal=True) == 2 * WIDTH * left + channels
@@ -75,4 +75,4 @@ def test_flops_are_two_a_weight_that_counts(units: int | None) -> None:
 @pytest.mark.parametrize("wrong", [{"units": 0}, {"expansion": 0}])
 def test_impossible_widths_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="must be at least 1"):
-        Mixer(**wrong)
+        MixerSpec(**wrong)

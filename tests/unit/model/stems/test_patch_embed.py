@@ -9,12 +9,12 @@ from isopix.core.config import from_dict
 from isopix.core.random import generator
 from isopix.core.types import Grid, Images
 from isopix.model.conv_layers import Rectified, Standardised
-from isopix.model.stems import ConvolvedPatches, Patches, ResNet, StemSpec
+from isopix.model.stems import ConvPatchEmbedSpec, PatchEmbedSpec, ResNetPatchEmbedSpec, StemSpec
 
 WIDTH, CELL = 6, 8
 GRID = Grid(2, 3)
 CODEC = MeanColorSpec(patch_size=CELL).build(GRID)
-STEMS = [Patches(), ConvolvedPatches(channels=4), ResNet(stages=(1, 2), channels=4)]
+STEMS = [PatchEmbedSpec(), ConvPatchEmbedSpec(channels=4), ResNetPatchEmbedSpec(stages=(1, 2), channels=4)]
 every = pytest.mark.parametrize("stem", STEMS, ids=lambda stem: stem.kind)
 
 
@@ -45,7 +45,7 @@ def test_a_patch_alone_is_what_it_is_among_others(stem: StemSpec) -> None:
 
 def test_each_stage_of_a_resnet_but_the_first_halves_the_side() -> None:
     """PatchFormer's 16 pixels become 4, and 64 channels 1024."""
-    built = ResNet(channels=4).build(MeanColorSpec(patch_size=16).build(GRID), WIDTH)
+    built = ResNetPatchEmbedSpec(channels=4).build(MeanColorSpec(patch_size=16).build(GRID), WIDTH)
     pixels = torch.randn(2, 3, 16, 16, generator=generator(0, "pixels"))
     shapes = []
     for layer in built.features[:-1]:
@@ -55,7 +55,7 @@ def test_each_stage_of_a_resnet_but_the_first_halves_the_side() -> None:
 
 
 def test_linear_patches_are_one_matrix_over_all_pixels() -> None:
-    built, x = Patches().build(CODEC, WIDTH), images()
+    built, x = PatchEmbedSpec().build(CODEC, WIDTH), images()
     pixels = x[1, :, CELL:, CELL : 2 * CELL].float().flatten() / 127.5 - 1
     expected = built.project.weight @ pixels + built.project.bias
     torch.testing.assert_close(built(x)[0][1, 4], expected)
@@ -64,7 +64,7 @@ def test_linear_patches_are_one_matrix_over_all_pixels() -> None:
 def test_the_papers_resnet_has_forty_one_layers_and_a_last_width_of_1024() -> None:
     """13 bottlenecks of three, the first and the last; shortcuts are not counted, as in ResNet-50."""
     with torch.device("meta"):
-        built = ResNet().build(MeanColorSpec(patch_size=16).build(GRID), 1024)
+        built = ResNetPatchEmbedSpec().build(MeanColorSpec(patch_size=16).build(GRID), 1024)
     layers = [name for name, each in built.named_modules() if isinstance(each, nn.Conv2d | nn.Linear)]
     assert len([name for name in layers if "conv0" not in name]) == 41
     assert (built.project.in_features, built.project.out_features) == (1024, 1024)
@@ -72,14 +72,14 @@ def test_the_papers_resnet_has_forty_one_layers_and_a_last_width_of_1024() -> No
     assert len(shortcuts) == 3  # one where each stage begins
 
 
-@pytest.mark.parametrize(("stem", "flops"), [(Patches(), 2 * 192 * WIDTH)])
+@pytest.mark.parametrize(("stem", "flops"), [(PatchEmbedSpec(), 2 * 192 * WIDTH)])
 def test_flops_of_a_position_are_two_a_multiply_add(stem: StemSpec, flops: int) -> None:
     assert stem.flops(CODEC, WIDTH) == flops
 
 
 def test_flops_of_convolutions_are_counted_at_every_pixel() -> None:
     """8 x 8 to 4 x 4 pixels of 4 channels, then one matrix."""
-    stem = ConvolvedPatches(channels=4)
+    stem = ConvPatchEmbedSpec(channels=4)
     assert stem.flops(CODEC, WIDTH) == 2 * (16 * 4 * 27 + 64 * WIDTH)
 
 
@@ -96,7 +96,11 @@ def test_a_norm_has_four_channels_a_group_or_more() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "values"),
-    [(ResNet, {"stages": []}), (ResNet, {"stages": [3, 0]}), (ConvolvedPatches, {"last": 0})],
+    [
+        (ResNetPatchEmbedSpec, {"stages": []}),
+        (ResNetPatchEmbedSpec, {"stages": [3, 0]}),
+        (ConvPatchEmbedSpec, {"last": 0}),
+    ],
 )
 def test_impossible_stems_are_refused(kind: type, values: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="must be at least 1"):

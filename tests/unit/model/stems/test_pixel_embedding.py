@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from isopix.codecs.bytes import Bytes
 from isopix.core.random import generator
 from isopix.core.types import Grid, Images
-from isopix.model.init import initialise
+from isopix.model.init import initialize
 from isopix.model.masking import whole
-from isopix.model.stems import Continuous, Fourier
+from isopix.model.stems import FourierPixelEmbeddingSpec, LinearPixelEmbeddingSpec
 from isopix.model.stems.pixel_embedding import FourierFeatures, ValueEmbedding
 
 GRID, WIDTH = Grid(3, 4), 5
 MANY = 20_000  # frequencies, at which a mean of cosines strays by less than 0.04 (eight deviations)
 
 
-def build(stem: Fourier | Continuous) -> ValueEmbedding:
+def build(stem: FourierPixelEmbeddingSpec | LinearPixelEmbeddingSpec) -> ValueEmbedding:
     """In float64, every parameter random."""
     built = stem.build(Bytes(GRID), WIDTH).double()
     with torch.no_grad():
@@ -33,7 +33,7 @@ def pixels() -> Images:
 
 
 def test_continuous_is_one_linear_layer_of_scaled_pixels() -> None:
-    stem, images = build(Continuous()), pixels()
+    stem, images = build(LinearPixelEmbeddingSpec()), pixels()
     scaled = (images.double() - 127.5) / 127.5
     expected = scaled.flatten(2).mT @ stem.project.weight.T + stem.bias.sum(0)
     torch.testing.assert_close(whole(stem(images)), expected)
@@ -41,7 +41,7 @@ def test_continuous_is_one_linear_layer_of_scaled_pixels() -> None:
 
 def test_fourier_is_one_linear_layer_of_sines_and_cosines() -> None:
     """Number by number: channel after channel, frequency after frequency, a sine and a cosine."""
-    stem, images = build(Fourier(sigma=0.7, frequencies=3)), pixels()
+    stem, images = build(FourierPixelEmbeddingSpec(sigma=0.7, frequencies=3)), pixels()
     for b, row, col in ((0, 0, 0), (1, 2, 3), (1, 1, 2)):
         features = []
         for channel in range(3):
@@ -56,7 +56,7 @@ def test_fourier_is_one_linear_layer_of_sines_and_cosines() -> None:
 @pytest.fixture(scope="module")
 def similarity() -> torch.Tensor:
     """Of every two values, averaged over many frequencies, for sigma 1; and their squared lengths."""
-    features = FourierFeatures(Fourier(frequencies=MANY)).double()
+    features = FourierFeatures(FourierPixelEmbeddingSpec(frequencies=MANY)).double()
     features.normals.copy_(torch.randn(3, MANY, generator=generator(0, "stem")))
     vectors = features(torch.linspace(-1, 1, 256, dtype=torch.float64))[0]
     return vectors @ vectors.T / MANY
@@ -77,7 +77,7 @@ def test_similarity_tends_to_a_gaussian_of_the_distance(
 @pytest.mark.parametrize(("sigma", "expected"), [(0.0, 1.0), (1.0, 0.8209), (3.0, 0.1693), (50.0, 0.0)])
 def test_sigma_is_how_fast_values_part(sigma: float, expected: float) -> None:
     """At a distance of 0.1 (SPEC: 0.821 for sigma 1)."""
-    features = FourierFeatures(Fourier(sigma=sigma, frequencies=MANY)).double()
+    features = FourierFeatures(FourierPixelEmbeddingSpec(sigma=sigma, frequencies=MANY)).double()
     features.normals.copy_(torch.randn(3, MANY, generator=generator(0, "stem")))
     values = torch.linspace(-1, 1, 256, dtype=torch.float64).clone()
     values[1] = values[0] + 0.1
@@ -89,9 +89,9 @@ def test_sigma_is_how_fast_values_part(sigma: float, expected: float) -> None:
 
 def test_frequencies_are_drawn_from_the_seed_saved_and_not_learnt() -> None:
     def drawn(seed: int) -> ValueEmbedding:
-        stem = Fourier(frequencies=500).build(Bytes(GRID), WIDTH)
+        stem = FourierPixelEmbeddingSpec(frequencies=500).build(Bytes(GRID), WIDTH)
         network = torch.nn.ModuleDict({"stem": stem})
-        initialise(network, width=WIDTH, depth=1, generator=generator(seed, "initialise"))
+        initialize(network, width=WIDTH, depth=1, generator=generator(seed, "initialise"))
         return stem
 
     normals = drawn(0).state_dict()["features.normals"]
@@ -107,11 +107,11 @@ def test_frequencies_are_drawn_from_the_seed_saved_and_not_learnt() -> None:
 )
 def test_impossible_features_are_refused(wrong: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Fourier(**wrong)
+        FourierPixelEmbeddingSpec(**wrong)
 
 
 def test_patches_have_no_one_value() -> None:
     codec = Bytes(GRID)
     codec.patch_size = 2
     with pytest.raises(ValueError, match="a position of 2 x 2 pixels has no single value a channel"):
-        Continuous().build(codec, WIDTH)
+        LinearPixelEmbeddingSpec().build(codec, WIDTH)

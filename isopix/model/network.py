@@ -1,0 +1,85 @@
+"""Network: codec, backbone and head as one module; the tensors of a checkpoint."""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from isopix.codecs.base import Codec
+from isopix.core.types import Codes, Grid, Images, Logits, Mask
+from isopix.model.backbone import Backbone, FeatureKind, HiddenState
+from isopix.model.likelihood import Likelihood
+from isopix.model.stems.base import Inputs
+
+
+class Network(nn.Module):
+    """Inputs to logits. `inputs` are what the stem reads: codes, or images."""
+
+    if TYPE_CHECKING:
+
+        def __call__(self, inputs: Inputs, mask: Mask | None = None) -> Logits: ...
+
+    def __init__(self, codec: Codec, backbone: Backbone, head: Likelihood):
+        super().__init__()
+        self.codec, self.backbone, self.head = codec, backbone, head
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.parameters()).device
+
+    def forward(self, inputs: Inputs, mask: Mask | None = None) -> Logits:
+        """Return the logits [B N Q K] of every position. Raises ValueError for a head without logits."""
+        return self.head.logits(self.backbone(inputs, mask))
+
+    def predict(self, inputs: Inputs, mask: Mask | None = None) -> Codes:
+        """Return the most likely codes of every position."""
+        return self.head.mode(self.backbone(inputs, mask))
+
+    def inputs_of(self, images: Images) -> Inputs:
+        """Return what the stem reads of images."""
+        return self.codec.encode(images) if self.backbone.stem.reads_codes else images
+
+    def inputs_of_codes(self, codes: Codes, grid: Grid | None = None) -> Inputs:
+        """Return what the stem reads of the images that these codes stand for."""
+        return codes if self.backbone.stem.reads_codes else self.codec.decode(codes, grid)
+
+    def visible_pixels(self, images: Images) -> Images:
+        """Return the images as the stem reads them: all pixels, or those that the codes stand for."""
+        if not self.backbone.stem.reads_codes:
+            return images
+        return self.codec.decode(self.codec.encode(images))
+
+    def features(
+        self, images: Images, mask: Mask | None = None, *, kind: FeatureKind = "normed"
+    ) -> Iterator[HiddenState]:
+        """Yield the features of every layer 0..L of images."""
+        return self.backbone.features(self.inputs_of(images), mask, kind=kind)
+
+    def truncated(self, layer: int) -> "Network":
+        """Return the network with the first `layer` blocks of the backbone, sharing all weights."""
+        return Network(self.codec, self.backbone.truncated(layer), self.head)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return weights and saved buffers by name, each tensor once."""
+        return {name: tensor.detach() for name, tensor in self.state_dict(keep_vars=True).items()}
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take over these tensors without copying them.
+
+        The network may be on the meta device (`torch.device("meta")`). Raises ValueError that names the first
+        unexpected, missing or misshapen tensor, or one of another codec.
+        """
+        own = self.tensors()
+        for name in sorted(own.keys() ^ tensors.keys()):
+            where = "missing from the checkpoint" if name in own else "not in this model"
+            raise ValueError(f"tensor '{name}' is {where}")
+        for name, tensor in own.items():
+            if tensor.shape != tensors[name].shape:
+                given, expected = tuple(tensors[name].shape), tuple(tensor.shape)
+                raise ValueError(
+                    f"tensor '{name}' has shape {given} in the checkpoint and {expected} in this model"
+                )
+            if name.startswith("codec.") and not torch.equal(tensor.cpu(), tensors[name].cpu()):
+                raise ValueError(f"tensor '{name}' of this model's codec differs from the checkpoint's")
+        self.load_state_dict(dict(tensors), strict=True, assign=True)
