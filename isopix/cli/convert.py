@@ -16,8 +16,8 @@ from isopix.core.command_line import command
 from isopix.core.types import Grid
 from isopix.interop import hub
 from isopix.interop.huggingface import convert as theirs
-from isopix.interop.import_run import ACCOUNTS, adopt
-from isopix.interop.imported_model import Imported
+from isopix.interop.import_run import TENSOR_REPORT, import_run
+from isopix.interop.imported_model import ImportedModel
 from isopix.interop.openai import convert as released
 from isopix.report.load_run import gather_any
 from isopix.report.model_card import card
@@ -67,11 +67,11 @@ def huggingface(
     """
     colours, grid = None if palette is None else palette_file.read(palette).colours, _grid(rows, cols)
 
-    def read() -> Imported:
-        imported = theirs.read(hub.located(source), colours, grid=grid)
+    def read() -> ImportedModel:
+        imported = theirs.read_imagegpt(hub.resolve_path(source), colours, grid=grid)
         return imported if Path(source).exists() else replace(imported, origin=f"Hugging Face {source}")
 
-    _adopt(read, out, data, json=json)
+    _import(read, out, data, json=json)
 
 
 @app.command
@@ -97,7 +97,7 @@ def openai(
         The colours that its codes stand for: OpenAI's kmeans_centers.npy, or any palette file.
     """
     colours, grid = palette_file.read(palette).colours, _grid(rows, cols)
-    _adopt(lambda: released.read(prefix, colours, grid=grid), out, data, json=json)
+    _import(lambda: released.read_checkpoint(prefix, colours, grid=grid), out, data, json=json)
 
 
 @app.command(name="to-huggingface")
@@ -113,7 +113,7 @@ def to_huggingface(run: Path, out: Out, *, json: Json = False) -> None:
     """
     loaded = network_of(run, "cpu")
     told = card(gather_any(run), name=out.name, library="transformers")
-    theirs.write(out, loaded.network, card=told)
+    theirs.write_imagegpt(out, loaded.network, card=told)
     if json:
         show_json({"folder": str(out), "step": loaded.step})
         return
@@ -129,12 +129,12 @@ def _grid(rows: int | None, cols: int | None) -> Grid | None:
     return Grid(rows, cols)
 
 
-def _adopt(read: Callable[[], Imported], out: Path, data: str | None, *, json: bool) -> None:
-    run, imported = adopt(read, out, data=data, command=["isopix", *sys.argv[1:]])
+def _import(read: Callable[[], ImportedModel], out: Path, data: str | None, *, json: bool) -> None:
+    run, imported = import_run(read, out, data=data, command=["isopix", *sys.argv[1:]])
     parameters = sum(tensor.numel() for tensor in imported.tensors.values())
-    skipped = Counter(account.skipped for account in imported.accounts if account.skipped)
-    taken = sum(not account.skipped for account in imported.accounts)
-    rounded = sum(bool(account.rounded) for account in imported.accounts)
+    skipped = Counter(report.skipped for report in imported.tensor_reports if report.skipped)
+    taken = sum(not report.skipped for report in imported.tensor_reports)
+    rounded = sum(bool(report.rounded) for report in imported.tensor_reports)
     if json:
         rules = dict(skipped)
         counts = {"parameters": parameters, "tensors": taken, "rounded": rounded, "skipped": rules}
@@ -149,5 +149,5 @@ def _adopt(read: Callable[[], Imported], out: Path, data: str | None, *, json: b
         say(f"{number} rounded to float32, in which networks compute here")
     grid = imported.grid
     say(f"wrote {run.path}, which reads images of {grid.rows}×{grid.cols}")
-    say(f"what became of each tensor: {next(run.checkpoints.glob('step-*')) / ACCOUNTS}.json")
+    say(f"what became of each tensor: {next(run.checkpoints.glob('step-*')) / TENSOR_REPORT}.json")
     say(f"next: {command('verify', out)} --data … ; {command('probe', out)} --data …")

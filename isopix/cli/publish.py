@@ -45,11 +45,11 @@ def publish(
         told = card(gathered, name=name, library="isopix")
         address = publish_ours(Pretrained(loaded), name, card=told, private=private)
     else:
-        with TemporaryDirectory() as scratch:
-            folder = Path(scratch) / "model"
+        with TemporaryDirectory() as temporary:
+            folder = Path(temporary) / "model"
             told = card(gathered, name=name, library="transformers")
-            theirs.write(folder, loaded.network, card=told)
-            address = hub.publish(folder, name, private=private)
+            theirs.write_imagegpt(folder, loaded.network, card=told)
+            address = hub.upload(folder, name, private=private)
     if json:
         show_json({"address": address, "step": loaded.step})
     else:

@@ -6,7 +6,7 @@ from isopix.cli.console import Board, Device, Json, say
 from isopix.cli.run_display import Again, conclude, going_on, watching
 from isopix.core import device as devices
 from isopix.core.command_line import command
-from isopix.interop.import_run import ACCOUNTS
+from isopix.interop.import_run import TENSOR_REPORT
 from isopix.runs.load import find, recipe_of
 from isopix.runs.pretrain import resume as go_on
 from isopix.storage.run_folder import RunFolder
@@ -35,7 +35,7 @@ def resume(
     found, _ = find(RunFolder.open(run).path, ())
     recipe, where = recipe_of(found), devices.pick(device)
     step = found.records["state"]["step"]
-    if not json and ACCOUNTS not in found.records:  # an imported model is refused
+    if not json and TENSOR_REPORT not in found.records:  # an imported model is refused
         say(f"{recipe.name} from step {step} of {recipe.steps}, {devices.describe(where)}")
     again = again or command("resume", run)
     with going_on(run, again), watching(recipe, where, tensorboard=tensorboard, json=json) as watch:

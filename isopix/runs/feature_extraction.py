@@ -14,8 +14,8 @@ from isopix.core.device import Precision
 from isopix.core.types import Hidden, Images, Labels
 from isopix.data.dataset import ImageSet, default_cache, digest
 from isopix.data.sources.base import digest_of
-from isopix.interop.huggingface.convert import unshifted
 from isopix.model.backbone import Backbone
+from isopix.model.start_token import without_start_token
 from isopix.objectives.network import Network
 from isopix.probe.feature_cache import stored
 from isopix.probe.feature_splits import Split, Splits
@@ -111,7 +111,7 @@ class States:
 
     def _backbone(self) -> Backbone:
         network = self.network.backbone
-        backbone = unshifted(network) if self.protocol.reading == "huggingface" else network
+        backbone = without_start_token(network) if self.protocol.reading == "huggingface" else network
         return backbone.upto(self.first) if isinstance(self.protocol.layers, int) else backbone
 
     def _hidden(self, part: Part) -> Hidden | None:

@@ -12,7 +12,8 @@ from torch import nn
 
 from isopix.core.random import generator
 from isopix.generate.sample import Sampling, strokes
-from isopix.interop.huggingface.convert import read, unshifted, write
+from isopix.interop.huggingface.convert import read_imagegpt, write_imagegpt
+from isopix.model.start_token import without_start_token
 from isopix.objectives.network import Network
 from isopix.probe.features import extract
 from tests.unit.interop import models
@@ -64,7 +65,7 @@ def saved(theirs: nn.Module, folder: Path, rows: int = 6, cols: int = 8, **how: 
 def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Pair:
     theirs = their_model(**request.param)
     folder = saved(theirs, tmp_path / "theirs")
-    return Pair(theirs, models.revived(read(folder)), folder)
+    return Pair(theirs, models.revived(read_imagegpt(folder)), folder)
 
 
 def pixels(net: Network) -> torch.Tensor:
@@ -105,7 +106,7 @@ def test_leaving_out_the_start_symbol_gives_other_features_and_ours_can_give_the
     net, theirs = pair.ours.double(), pair.theirs.double()
     images = pixels(net)
     naive = their_features(theirs, net.codec.encode(images)[..., 0])
-    own, plain = list(net.backbone.features(images)), list(unshifted(net.backbone).features(images))
+    own, plain = list(net.backbone.features(images)), list(without_start_token(net.backbone).features(images))
     for one, other in zip(plain, naive, strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
     for one, other in zip(plain, own, strict=True):
@@ -133,7 +134,7 @@ def test_their_loss_with_labels_leaves_out_the_last_pixel_or_grades_every_one_by
 @torch.no_grad()
 def test_greedy_samples_are_theirs_for_1024_steps(tmp_path: Path) -> None:
     theirs = their_model(32, 32, n_layer=2, n_head=2).double()
-    net = models.revived(read(saved(theirs.float(), tmp_path / "a", 32, 32))).double()
+    net = models.revived(read_imagegpt(saved(theirs.float(), tmp_path / "a", 32, 32))).double()
     theirs.double()
     blank = torch.zeros(2, 3, 32, 32, dtype=torch.uint8)
     greedy = strokes(net, blank, start=0, sampling=Sampling(top_k=1), generator=generator(0, "golden"))
@@ -160,7 +161,7 @@ def test_every_form_that_they_save_is_the_same_model(pair: Pair, tmp_path: Path,
             assert not (folder / "model.safetensors").exists()
         case "float64":
             saved(pair.theirs.double(), folder)
-    found, reference = read(folder).tensors, read(pair.folder).tensors
+    found, reference = read_imagegpt(folder).tensors, read_imagegpt(pair.folder).tensors
     assert found.keys() == reference.keys()
     assert all(torch.equal(found[name], tensor) for name, tensor in reference.items())
 
@@ -174,11 +175,11 @@ def test_their_models_without_a_head_are_refused_as_what_they_are(tmp_path: Path
     with pytest.raises(
         ValueError, match="a base model without" if kind == "ImageGPTModel" else "a classifier"
     ):
-        read(tmp_path)
+        read_imagegpt(tmp_path)
 
 
 def test_theirs_to_ours_to_theirs_is_the_identity(pair: Pair, tmp_path: Path) -> None:
-    write(tmp_path / "ours", pair.ours, card="")
+    write_imagegpt(tmp_path / "ours", pair.ours, card="")
     again = transformers.ImageGPTForCausalImageModeling.from_pretrained(tmp_path / "ours")
     before, after = pair.theirs.state_dict(), again.state_dict()
     assert before.keys() == after.keys()
@@ -196,7 +197,7 @@ def test_ours_to_theirs_to_ours_is_the_identity(tmp_path: Path) -> None:
     model = transformers.ImageGPTForCausalImageModeling.from_pretrained(source)
     model.save_pretrained(tmp_path / "b")
     transformers.AutoImageProcessor.from_pretrained(source).save_pretrained(tmp_path / "b")
-    again = models.revived(read(tmp_path / "b"))
+    again = models.revived(read_imagegpt(tmp_path / "b"))
     assert again.tensors().keys() == net.tensors().keys()
     assert all(torch.equal(again.tensors()[name], tensor) for name, tensor in net.tensors().items())
 

@@ -45,9 +45,9 @@ def test_ours_to_theirs_to_ours_is_the_same_model(exported: Run) -> None:
 def test_what_was_converted_serves_every_verb(exported: Run) -> None:
     code, out, err = exported("convert", "huggingface", "exported", "again")
     assert (code, err) == (0, "")
-    accounts = Path("again/checkpoints/step-00000000/imported.json")
-    assert f"what became of each tensor: {accounts}" in out
-    taken = json.loads(accounts.read_text())["tensors"]
+    tensor_reports = Path("again/checkpoints/step-00000000/imported.json")
+    assert f"what became of each tensor: {tensor_reports}" in out
+    taken = json.loads(tensor_reports.read_text())["tensors"]
     places = {each["theirs"]: each["ours"] for each in taken}
     assert places["transformer.wpe.weight"] == ["backbone.positions.table"]
     for words in (
@@ -125,8 +125,8 @@ def test_weights_that_are_rounded_are_counted(exported: Run) -> None:
     code, out, err = exported("convert", "huggingface", "exported", "again")
     assert (code, err) == (0, "")
     assert "1 tensor of float64 was rounded to float32, in which networks compute here\n" in out
-    accounts = json.loads(Path("again/checkpoints/step-00000000/imported.json").read_text())["tensors"]
-    assert [each["theirs"] for each in accounts if each["rounded"]] == [HEAD]
+    tensor_reports = json.loads(Path("again/checkpoints/step-00000000/imported.json").read_text())["tensors"]
+    assert [each["theirs"] for each in tensor_reports if each["rounded"]] == [HEAD]
     assert json.loads(exported("convert", "huggingface", "exported", "b", "--json")[1])["rounded"] == 1
 
 
@@ -136,7 +136,7 @@ def test_a_grid_that_no_file_says_is_given_in_words(isopix: Run) -> None:
     np.save("centres.npy", levels)
     assert isopix("palette", "import", "centres.npy", "--range", "-1", "1", "--out", "p.npz")[0] == 0
     words = ["convert", "openai", "model.ckpt-1", "igpt", "--palette", "p.npz"]
-    line = "checkpoint model.ckpt-1: its 32 positions are no square; give --rows and --cols"
+    line = "checkpoint model.ckpt-1: its 32 positions are not a square; give --rows and --cols"
     refused(isopix(*words), line)
     refused(isopix(*words, "--rows", "4"), "--rows and --cols belong together; one of them is missing")
     assert isopix(*words, "--rows", "4", "--cols", "8")[1].count("reads images of 4×8") == 1
@@ -246,4 +246,4 @@ def test_without_its_library_nothing_is_published(exported: Run, monkeypatch: py
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     code, _, err = exported("publish", "run", "me/mine")
     assert code != 0
-    assert "'me/mine': the hub needs pip install 'isopix[hf]'" in err
+    assert "'me/mine': the Hub requires pip install 'isopix[hf]'" in err

@@ -6,8 +6,8 @@ import torch
 from isopix.codecs.palette_file import OPENAI_FINGERPRINT
 from isopix.codecs.pixel import Palette
 from isopix.core.types import Grid
-from isopix.interop.import_run import recipe_of
-from isopix.interop.imported_model import Imported
+from isopix.interop.import_run import imported_recipe
+from isopix.interop.imported_model import ImportedModel
 from isopix.model.blocks import Transformer
 from isopix.objectives.autoregressive import Autoregressive
 from isopix.objectives.masked import Masked
@@ -34,12 +34,14 @@ def claim_about(palette: str = OPENAI_FINGERPRINT, **changes: object) -> Claim |
         "origin": "OpenAI model.ckpt-131000",
         "grid": Grid(32, 32),
         "objective": Autoregressive(),
-        "colours": COLOURS,
+        "colors": COLOURS,
         "step": 131_000,
         "tensors": {},
-        "accounts": (),
+        "tensor_reports": (),
     }
-    return matching(TEST_LOSSES, recipe_of(Imported(**(about | changes)), "digits"), Coded(palette))
+    return matching(
+        TEST_LOSSES, imported_recipe(ImportedModel(**(about | changes)), "digits"), Coded(palette)
+    )
 
 
 @pytest.mark.parametrize(("depth", "width", "heads", "nats"), SIZES.values(), ids=list(SIZES))
