@@ -1,5 +1,6 @@
 """PretrainedModel: a pre-trained network as a torch module, with the same methods for every kind of model."""
 
+import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
@@ -213,7 +214,7 @@ class PretrainedModel(nn.Module):
             result = reconstruct.reconstruct(self.network, inputs, generator=generator(seed, "reconstruct"))
         return result.cpu()
 
-    def save(self, folder: str | Path) -> None:
+    def save(self, folder: str | os.PathLike[str]) -> None:
         """Write a folder that `isopix.load` reads; see `isopix.save`."""
         save(self, folder)
 
@@ -241,7 +242,7 @@ class PretrainedModel(nn.Module):
 
 
 def load(
-    name_or_path: str | Path,
+    name_or_path: str | os.PathLike[str],
     *,
     layer: int = -1,
     pool: Pool = "mean",
@@ -260,7 +261,7 @@ def load(
     return PretrainedModel(loaded, layer=layer, pool=pool, features=features, precision=precision)
 
 
-def save(model: PretrainedModel, folder: str | Path) -> None:
+def save(model: PretrainedModel, folder: str | os.PathLike[str]) -> None:
     """Write weights (safetensors), recipe, palette and a hash of each file to a folder that `load` reads.
 
     Raises ValueError if the folder is not empty, RuntimeError if the disk is full.

@@ -6,8 +6,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from isopix.api.pretrained import Pretrained
-from isopix.api.pretrained import publish as publish_ours
+from isopix.api.pretrained import PretrainedModel
 from isopix.cli.console import Json, say, show_json
 from isopix.cli.loading import network_of
 from isopix.interop import hub
@@ -43,7 +42,7 @@ def publish(
     gathered = gather_any(run)
     if layout == "isopix":
         told = card(gathered, name=name, library="isopix")
-        address = publish_ours(Pretrained(loaded), name, card=told, private=private)
+        address = PretrainedModel(loaded).publish(name, card=told, private=private)
     else:
         with TemporaryDirectory() as temporary:
             folder = Path(temporary) / "model"

@@ -1,5 +1,6 @@
 """Models on the Hugging Face Hub, named `owner/name`, through the optional package `huggingface-hub`."""
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ ALLOW_PATTERNS = ("*.json", "*.safetensors", "README.md")  # no other file is do
 PICKLE_PATTERN = "pytorch_model*.bin"  # downloaded only where there are no safetensors files
 
 
-def resolve_path(name_or_path: str | Path) -> Path:
+def resolve_path(name_or_path: str | os.PathLike[str]) -> Path:
     """Return a local folder as it is, or the local copy of a model on the Hub, in the Hub's own cache.
 
     Raises ValueError if it is neither, RuntimeError if the model cannot be downloaded.

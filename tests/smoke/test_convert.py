@@ -36,7 +36,7 @@ def exported(isopix: Run) -> Run:
 def test_ours_to_theirs_to_ours_is_the_same_model(exported: Run) -> None:
     code, out, err = exported("convert", "huggingface", "exported", "again", "--json")
     assert (code, err) == (0, "")
-    assert json.loads(out)["skipped"] == {"a bias, all of it zero": 4}
+    assert json.loads(out)["skipped"] == {"zero bias": 4}
     one, other = (package.load(name, device="cpu") for name in ("run", "again"))
     for name, tensor in one.network.tensors().items():
         assert torch.equal(tensor, other.network.tensors()[name]), name
@@ -48,7 +48,7 @@ def test_what_was_converted_serves_every_verb(exported: Run) -> None:
     tensor_reports = Path("again/checkpoints/step-00000000/imported.json")
     assert f"what became of each tensor: {tensor_reports}" in out
     taken = json.loads(tensor_reports.read_text())["tensors"]
-    places = {each["theirs"]: each["ours"] for each in taken}
+    places = {each["source"]: each["target"] for each in taken}
     assert places["transformer.wpe.weight"] == ["backbone.positions.table"]
     for words in (
         ["verify", "again", "--data", "digits", "--limit", "8"],
@@ -126,7 +126,7 @@ def test_weights_that_are_rounded_are_counted(exported: Run) -> None:
     assert (code, err) == (0, "")
     assert "1 tensor of float64 was rounded to float32, in which networks compute here\n" in out
     tensor_reports = json.loads(Path("again/checkpoints/step-00000000/imported.json").read_text())["tensors"]
-    assert [each["theirs"] for each in tensor_reports if each["rounded"]] == [HEAD]
+    assert [each["source"] for each in tensor_reports if each["rounded"]] == [HEAD]
     assert json.loads(exported("convert", "huggingface", "exported", "b", "--json")[1])["rounded"] == 1
 
 

@@ -2,8 +2,8 @@
 
 SHIFT = (
     "The model was trained to predict each pixel from those before it: its input is the start token (the "
-    "last id) and all pixels but the last. The classes of `transformers` do not add the start token; without it, "
-    "every pixel is one position early, and the features differ."
+    "last id) and all pixels but the last. The classes of `transformers` do not add the start token; without "
+    "it, every pixel is one position early, and the features differ."
 )
 USE = """```python
 import torch

@@ -27,7 +27,8 @@ def bytes_of(key):
 def adopted(name):
     colors = torch.cartesian_prod(*[torch.tensor([0.0, 255.0])] * 3)[:7]
     out = Path(f"{name}-run")
-    return import_run(lambda: convert.read_checkpoint(Path(name), colors), out, data=None, command=[]).imported
+    read = lambda: convert.read_checkpoint(Path(name), colors)
+    return import_run(read, out, data=None, command=[]).imported
 
 
 adopted(sys.argv[1])  # a small one: what torch loads when it is first used is not the model's
