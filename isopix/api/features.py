@@ -84,13 +84,14 @@ class Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
                 )
             X = pixels.reshape(len(pixels), -1)  # noqa: N806
         values = validate_data(self, X, reset=reset)
-        if values.shape[1] != height * width * 3:
-            raise ValueError(
-                f"X has {values.shape[1]} features, but images of {height} x {width} x 3 have "
-                f"{height * width * 3}"
-            )
         if values.dtype != np.uint8 and not _are_levels(values):
-            raise ValueError("pixels must be integers from 0 to 255. Negative values in data are not allowed")
+            problem = (
+                "Negative values in data" if (values < 0).any() else "Invalid values in data"
+            )
+            raise ValueError(f"{problem}: pixels must be integers from 0 to 255")
+        if values.shape[1] != height * width * 3:
+            given = f"n_samples={values.shape[0]}, n_features={values.shape[1]}"
+            raise ValueError(f"X has {given}; images of {height} x {width} x 3 need {height * width * 3}")
         return rearrange(values.astype(np.uint8), "b (h w c) -> b h w c", h=height, w=width)
 
 

@@ -36,9 +36,9 @@ logger = logging.getLogger("isopix")
 class RunMetrics:
     """Metrics in the log of a run: the latest of each split by name, and all records in order."""
 
-    train: Mapping[str, float]
-    validation: Mapping[str, float]
-    test: Mapping[str, float]
+    train: Mapping[str, int | float]
+    validation: Mapping[str, int | float]
+    test: Mapping[str, int | float]
     history: tuple[Record, ...]
 
 
@@ -73,7 +73,7 @@ class Run:
         evaluations = {
             record["split"]: _numbers(record) for record in history if record["kind"] == "evaluation"
         }
-        empty: dict[str, float] = {}
+        empty: dict[str, int | float] = {}
         return RunMetrics(
             _numbers(train), evaluations.get("validation", empty), evaluations.get("test", empty), history
         )
@@ -214,7 +214,7 @@ def shared_overrides(
     return {"data.source": source, "data.limit": limit, "codec.source": palette_path, "seed": seed}
 
 
-def _numbers(record: Mapping[str, Any]) -> dict[str, float]:
+def _numbers(record: Mapping[str, Any]) -> dict[str, int | float]:
     return {name: value for name, value in record.items() if isinstance(value, int | float)}
 
 

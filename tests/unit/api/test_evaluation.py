@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 import isopix
+from isopix.api import evaluation
+from isopix.cli import low_data
 from isopix.data.dataset import Data
 from isopix.data.dataset import load as load_images
 from tests.unit.api.conftest import LIMIT, Copy, assert_same_files, cli
@@ -79,6 +81,14 @@ def test_evaluate_needs_a_fine_tuned_run(pristine: Path) -> None:
     assert "is not fine-tuned" in refusal(isopix.evaluate, pristine / "ar")
 
 
+@pytest.fixture
+def one_penalty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Probes by one L2 penalty instead of nine."""
+    monkeypatch.setattr(evaluation, "L2_GRID", (0.1,))
+    monkeypatch.setattr(low_data, "STRONGER", (0.1,), raising=False)
+
+
+@pytest.mark.usefixtures("one_penalty")
 def test_low_data(copy_of: Copy) -> None:
     one, other = copy_of("ar", "one"), copy_of("ar", "other")
     cli("lowdata", one, "--labels", 1, 2, "--subsets", 2, "--device", "cpu")
@@ -89,6 +99,7 @@ def test_low_data(copy_of: Copy) -> None:
     assert "needs finetune_steps above 0" in refusal(lambda: isopix.low_data(other, overrides=["steps=1"]))
 
 
+@pytest.mark.usefixtures("one_penalty")
 def test_low_data_with_fine_tuning(copy_of: Copy) -> None:
     steps: list[int] = []
     found = isopix.low_data(

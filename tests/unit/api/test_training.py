@@ -44,8 +44,8 @@ def test_a_recipe_object_can_be_changed_too(pristine: Path, tmp_path: Path) -> N
 
 
 def test_a_wrong_setting_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    call = lambda: isopix.pretrain("igpt.digits", out=tmp_path / "run", overrides=["dept=2"])
-    assert "unknown setting 'dept'; did you mean 'depth'?" in refusal(call)
+    line = refusal(lambda: isopix.pretrain("igpt.digits", out=tmp_path / "run", overrides=["dept=2"]))
+    assert "unknown setting 'dept'; did you mean 'depth'?" in line
     assert list(tmp_path.iterdir()) == []
 
 
@@ -82,10 +82,9 @@ def test_search_lr(tmp_path: Path) -> None:
     assert_same_files(tmp_path / "cli", tmp_path / "python")
     assert found.chosen is not None
     assert seen == {rung.rate for rung in found.rungs}
-    call = lambda: isopix.search_lr(
-        "igpt.digits", out=tmp_path / "x", overrides=["optimiser.learning_rate=1"]
-    )
-    assert "set max_lr and min_lr instead" in refusal(call)
+    fixed = ["optimiser.learning_rate=1"]
+    line = refusal(lambda: isopix.search_lr("igpt.digits", out=tmp_path / "x", overrides=fixed))
+    assert "set max_lr and min_lr instead" in line
 
 
 def test_finetune(copy_of: Copy, tmp_path: Path) -> None:
