@@ -12,9 +12,9 @@ VERSION = transformers.__version__
 
 def convert(network: Network) -> nn.Module:
     """Return the exported model: the same weights, and no dropout (its default is 0.1)."""
-    settings = huggingface.config(network) | {"use_cache": False}
+    settings = huggingface.exported_config(network) | {"use_cache": False}
     model = transformers.ImageGPTForCausalImageModeling(transformers.ImageGPTConfig.from_dict(settings))
-    model.to(network.head.project.weight.dtype).load_state_dict(huggingface.weights(network))
+    model.to(network.head.project.weight.dtype).load_state_dict(huggingface.exported_state_dict(network))
     return model.to(network.device)
 
 

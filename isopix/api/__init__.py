@@ -1,1 +1,1 @@
-"""isopix from Python: one function for each verb, and pre-trained models."""
+"""The Python interface: one function for each command, with the same name and meaning."""

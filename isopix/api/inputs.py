@@ -1,4 +1,4 @@
-"""Given: what a caller hands to a model, checked once; each mistake is one line that says what is taken."""
+"""Check the images, masks and settings that a caller passes to a model; each mistake is one clear line."""
 
 from typing import Any, get_args
 
@@ -11,87 +11,84 @@ from torch import Tensor
 from isopix.codecs.base import Codec
 from isopix.core.types import Codes, Images, Mask
 
-Given = Tensor | NDArray[Any]  # images or codes
+ArrayLike = Tensor | NDArray[Any]
 
 
-def images_of(given: Given, codec: Codec, device: torch.device) -> Images:
-    """Images of the model's resolution, from images or codes of one of the forms that `Pretrained` takes;
-    codes are decoded on `device`, the codec's own.
+def as_images(values: ArrayLike, codec: Codec, device: torch.device) -> Images:
+    """Return uint8 images [B 3 H W] of the model's resolution, from images [B 3 H W] or [B H W 3] or from
+    integer codes [B N] or [B N Q], which are decoded on `device`, the codec's own.
 
-    Raises ValueError for anything else, and for codes that the model does not know.
+    Raises ValueError for anything else, and for codes outside the vocabulary.
     """
-    side = (codec.grid.rows * codec.patch_size, codec.grid.cols * codec.patch_size)
-    values = _tensor(given)
-    if values.dtype == torch.uint8 and values.shape[1:] == (3, *side):
-        return values
-    if values.dtype == torch.uint8 and values.shape[1:] == (*side, 3):
-        return rearrange(values, "b h w c -> b c h w").contiguous()
-    whole = not (values.is_floating_point() or values.is_complex() or values.dtype == torch.bool)
-    if whole and values.shape[1:] in ((codec.grid.positions,), (codec.grid.positions, codec.num_codes)):
-        return codec.decode(_codes(values, codec).to(device))
-    high, wide = side
+    height, width = codec.grid.rows * codec.patch_size, codec.grid.cols * codec.patch_size
+    tensor = _as_tensor(values)
+    if tensor.dtype == torch.uint8 and tensor.shape[1:] == (3, height, width):
+        return tensor
+    if tensor.dtype == torch.uint8 and tensor.shape[1:] == (height, width, 3):
+        return rearrange(tensor, "b h w c -> b c h w").contiguous()
+    is_integer = not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool)
+    if is_integer and tensor.shape[1:] in ((codec.grid.positions,), (codec.grid.positions, codec.num_codes)):
+        return codec.decode(_as_codes(tensor, codec).to(device))
     raise ValueError(
-        f"{values.dtype} of shape {list(values.shape)} is neither images nor codes of this model; "
-        f"it takes uint8 images [B 3 {high} {wide}] or [B {high} {wide} 3], and integer codes "
-        f"[B {codec.grid.positions}] or [B {codec.grid.positions} {codec.num_codes}] below {codec.vocab_size}"
+        f"expected uint8 images [B 3 {height} {width}] or [B {height} {width} 3], or integer codes "
+        f"[B {codec.grid.positions}] or [B {codec.grid.positions} {codec.num_codes}] below {codec.vocab_size}; "
+        f"got {tensor.dtype} of shape {list(tensor.shape)}"
     )
 
 
-def hidden_of(given: Given, images: Images, codec: Codec) -> Mask:
-    """Which positions or codes of these images are hidden. Raises ValueError for anything but bool [B N] or
-    [B N Q].
+def as_mask(values: ArrayLike, images: Images, codec: Codec) -> Mask:
+    """Return a mask of these images as bool [B N #Q], True where masked. Raises ValueError for anything but
+    bool [B N] or [B N Q].
     """
-    values, wanted = _tensor(given), (len(images), codec.grid.positions)
-    if values.dtype != torch.bool or values.shape not in (wanted, (*wanted, 1), (*wanted, codec.num_codes)):
-        codes = (
-            f" or {[*wanted, codec.num_codes]}, True where a code is hidden" if codec.num_codes > 1 else ""
-        )
+    tensor, shape = _as_tensor(values), (len(images), codec.grid.positions)
+    if tensor.dtype != torch.bool or tensor.shape not in (shape, (*shape, 1), (*shape, codec.num_codes)):
+        codes = f" or {[*shape, codec.num_codes]}" if codec.num_codes > 1 else ""
         raise ValueError(
-            f"hidden is {values.dtype} of shape {list(values.shape)}; it takes bool {list(wanted)}, "
-            f"True where a position is hidden{codes}"
+            f"mask must be bool {list(shape)}{codes}, True where masked; "
+            f"got {tensor.dtype} of shape {list(tensor.shape)}"
         )
-    return values[..., None] if values.ndim == 2 else values
+    return tensor[..., None] if tensor.ndim == 2 else tensor
 
 
-def some(images: Images) -> Images:
-    """The images. Raises ValueError if there are none."""
+def require_images(images: Images) -> Images:
+    """Return the images. Raises ValueError if there are none."""
     if not len(images):
-        raise ValueError("there are 0 images; it takes at least 1")
+        raise ValueError("expected at least 1 image, got 0")
     return images
 
 
-def one_of(name: str, value: object, choices: object) -> None:
-    """Raises ValueError for a value that is none of a Literal's."""
+def check_choice(name: str, value: object, choices: object) -> None:
+    """Raise ValueError unless the value is one of a Literal's."""
     allowed = get_args(choices)
     if value not in allowed:
         raise ValueError(f"{name} is {value!r}; allowed: {', '.join(map(str, allowed))}")
 
 
-def is_whole(value: object) -> bool:
-    """Whether it is a whole number, NumPy's included."""
+def is_integer(value: object) -> bool:
+    """Return whether the value is an integer, of Python or of NumPy."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def whole(name: str, value: Any, least: int = 1) -> None:
-    """Raises ValueError for what is no whole number, or one below `least`."""
-    if not is_whole(value) or value < least:
-        raise ValueError(f"{name} is {value!r}; it must be a whole number of at least {least}")
+def check_integer(name: str, value: Any, minimum: int = 1) -> None:
+    """Raise ValueError unless the value is an integer of at least `minimum`."""
+    if not is_integer(value) or value < minimum:
+        raise ValueError(f"{name} is {value!r}; it must be an integer of at least {minimum}")
 
 
-def _tensor(given: Given) -> Tensor:
-    if isinstance(given, Tensor):
-        return given
-    array = np.asarray(given)
+def _as_tensor(values: ArrayLike) -> Tensor:
+    if isinstance(values, Tensor):
+        return values
+    array = np.asarray(values)
     try:
-        # Native and copied: torch knows no other order of bytes, and warns of what cannot be written to.
+        # In native byte order and copied: torch supports no other order, and warns about read-only arrays.
         return torch.from_numpy(array.astype(array.dtype.newbyteorder("=")))
     except TypeError:
-        raise ValueError(f"an array of {array.dtype} is neither images nor codes; both are numbers") from None
+        raise ValueError(f"expected an array of numbers, got dtype {array.dtype}") from None
 
 
-def _codes(values: Tensor, codec: Codec) -> Codes:
-    codes = values.long().view(len(values), codec.grid.positions, codec.num_codes)
+def _as_codes(tensor: Tensor, codec: Codec) -> Codes:
+    codes = tensor.long().view(len(tensor), codec.grid.positions, codec.num_codes)
     low, high = (int(codes.min()), int(codes.max())) if codes.numel() else (0, 0)
     if low < 0 or high >= codec.vocab_size:
-        raise ValueError(f"codes run from {low} to {high}; this model knows 0 to {codec.vocab_size - 1}")
+        raise ValueError(f"codes range from {low} to {high}; this model's are 0 to {codec.vocab_size - 1}")
     return codes

@@ -1,14 +1,23 @@
-"""Pretrained: a network with six verbs, the same for every kind of model, and its folder."""
+"""PretrainedModel: a pre-trained network as a torch module, with the same methods for every kind of model."""
 
+import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
-from isopix.api.inputs import Given, hidden_of, images_of, is_whole, one_of, some, whole
+from isopix.api.inputs import (
+    ArrayLike,
+    as_images,
+    as_mask,
+    check_choice,
+    check_integer,
+    is_integer,
+    require_images,
+)
 from isopix.core import device as devices
 from isopix.core.config import to_dict
 from isopix.core.device import Precision, autocast
@@ -16,201 +25,257 @@ from isopix.core.random import generator
 from isopix.core.types import Images, Logits
 from isopix.generate import complete, reconstruct, sample
 from isopix.generate.reconstruct import Reconstruction
-from isopix.generate.sample import SampledImages, SamplingConfig
+from isopix.generate.sample import Painted, Sampling
 from isopix.interop import hub
-from isopix.model.pool import Pool
-from isopix.probe.features import FeatureKind, extract_features, without_start_token
+from isopix.model.backbone import Backbone, States, Stream
+from isopix.model.pool import POOLS, Pool
+from isopix.model.start_token import without_start_token
+from isopix.probe.features import extract
 from isopix.runs.load import Loaded
 from isopix.runs.load import load as load_network
 from isopix.storage import checkpoint
-from isopix.storage.run_folder import reject_huggingface_model
+from isopix.storage.run_folder import refuse_theirs
 
-BATCH = 16  # images a pass, unless more are asked for
+BATCH_SIZE = 16
+
+FeatureKind = Literal["normed", "residual"]
+STREAMS: dict[FeatureKind, Stream] = {"normed": "n", "residual": "h"}
 
 
-class Pretrained:
-    """A pre-trained network: `logits`, `features`, `nll`, `sample`, `complete`, `reconstruct`.
+class PretrainedModel(nn.Module):
+    """A pre-trained network: `model(images)` returns features, as a timm model with `num_classes=0` does.
 
-    Wherever images are taken they are uint8 [B 3 H W] or [B H W 3], arrays or tensors, of the model's own
-    resolution; integer codes [B N] or [B N Q] may stand for them. Answers are on the CPU; chance is a
-    function of `seed`, and of what is drawn at once. What a kind of model cannot do raises a ValueError that
-    says what it can; so does anything that is not taken.
+    `layer`, 0 to `depth`, and `pool` choose the features of `forward`: those after the next block's first
+    norm (`normed`, iGPT section 2.4), or the residual stream itself (`residual`); negative layers count from
+    the end. The module starts in evaluation mode with gradients enabled; freeze it with `requires_grad_`.
+
+    All methods take uint8 images [B 3 H W] or [B H W 3] of the model's resolution, arrays or tensors, or
+    integer codes [B N] or [B N Q]. All but `forward`, `forward_features` and `forward_head` compute without
+    gradients and return CPU tensors; random draws are a function of `seed` and the batch size. They raise
+    ValueError for wrong arguments and for what this kind of model does not support.
     """
 
-    def __init__(self, loaded: Loaded, *, precision: Precision = "fp32"):
-        one_of("precision", precision, Precision)
+    def __init__(
+        self,
+        loaded: Loaded,
+        *,
+        layer: int = -1,
+        pool: Pool = "mean",
+        features: FeatureKind = "normed",
+        precision: Precision = "fp32",
+    ):
+        super().__init__()
+        check_choice("precision", precision, Precision)
+        check_choice("pool", pool, Pool)
+        check_choice("features", features, FeatureKind)
         self.loaded, self.precision = loaded, precision
-        self.network = loaded.network.eval()
+        self.network = loaded.network
+        self.layer, self.pool, self.feature_kind = self._layer_index(layer), pool, features
+        self.eval()
 
-    def __repr__(self) -> str:
+    def extra_repr(self) -> str:
         recipe, grid = self.loaded.recipe, self.network.codec.grid
-        shape = f"{recipe.model.depth} × {recipe.model.width}, {self.network.codec.vocab_size} levels"
-        kind, step = recipe.objective.kind, self.loaded.step
-        return f"Pretrained({recipe.name}: {shape}, {grid.rows}×{grid.cols}, {kind}, step {step})"
+        shape = f"depth={self.depth}, width={self.num_features}, grid={grid.rows}x{grid.cols}"
+        return f"{recipe.name}, {recipe.objective.kind}, step={self.loaded.step}, {shape}, layer={self.layer}"
 
     @property
     def depth(self) -> int:
-        """L: the layers are 0..L."""
+        """Number of blocks L; layers are 0 to L."""
         return self.network.backbone.depth
 
-    def images(self, given: Given) -> Images:
-        """Images of the model's resolution from what a caller gave. Raises ValueError that says what is
-        taken.
-        """
-        return images_of(given, self.network.codec, self.network.device)
+    @property
+    def num_features(self) -> int:
+        """Width D of the features."""
+        return self.loaded.recipe.model.width
 
-    def logits(self, images: Given, *, hidden: Given | None = None, batch: int = BATCH) -> Logits:
-        """Logits [B N Q K] of every position; of a masked model with positions hidden where `hidden`, bool
-        [B N], or single codes where bool [B N Q], says so.
+    @property
+    def num_prefix_tokens(self) -> int:
+        """Number of tokens before the positions: 1 with a class token, else 0."""
+        return self.network.backbone.num_prefix_tokens
 
-        Those of position i answer what stands at i: a causal model has seen the positions before i alone.
+    def images(self, images: ArrayLike) -> Images:
+        """Return uint8 images [B 3 H W] of the model's resolution. Raises ValueError for anything else."""
+        return as_images(images, self.network.codec, self.network.device)
+
+    def forward_features(self, images: ArrayLike) -> States:
+        """Return the tokens of the chosen layer, [B N D] with any class token first; gradients flow."""
+        device, backbone = self.network.device, self._up_to(self.layer)
+        with autocast(device, self.precision):
+            *_, tokens = backbone.features(self.images(images).to(device), stream=STREAMS[self.feature_kind])
+        return tokens
+
+    def forward_head(self, tokens: States) -> Float[Tensor, "B D"]:
+        """Pool the tokens that `forward_features` returns to one float32 vector per image."""
+        return POOLS[self.pool](tokens, self.num_prefix_tokens)
+
+    def forward(self, images: ArrayLike) -> Float[Tensor, "B D"]:
+        """Return the pooled features of the chosen layer, float32 on the model's device; gradients flow."""
+        return self.forward_head(self.forward_features(images))
+
+    def logits(
+        self, images: ArrayLike, *, mask: ArrayLike | None = None, batch_size: int = BATCH_SIZE
+    ) -> Logits:
+        """Return the logits [B N Q K] of every position; those of an autoregressive model at position i
+        depend on the positions before i only.
+
+        `mask`, bool [B N] or [B N Q] and True where masked, is for masked models.
         """
-        if hidden is not None and self.network.objective.can_sample:
-            raise ValueError("an autoregressive model hides nothing; leave out `hidden`")
-        whole("batch", batch)
-        given, device, parts = some(self.images(images)), self.network.device, []
-        every = None if hidden is None else hidden_of(hidden, given, self.network.codec)
-        for start in range(0, len(given), batch):
-            part = slice(start, start + batch)
-            masks = None if every is None else every[part].to(device)
+        if mask is not None and self.network.objective.can_sample:
+            raise ValueError("an autoregressive model takes no mask")
+        check_integer("batch_size", batch_size)
+        inputs, device, parts = require_images(self.images(images)), self.network.device, []
+        masks = None if mask is None else as_mask(mask, inputs, self.network.codec)
+        for start in range(0, len(inputs), batch_size):
+            part = slice(start, start + batch_size)
+            hidden = None if masks is None else masks[part].to(device)
             with torch.no_grad(), autocast(device, self.precision):
-                parts.append(self.network.logits(given[part].to(device), masks).cpu())
+                parts.append(self.network.logits(inputs[part].to(device), hidden).cpu())
         return torch.cat(parts)
 
     def features(
         self,
-        images: Given,
+        images: ArrayLike,
         layer: int,
         *,
         features: FeatureKind = "normed",
         pool: Pool = "mean",
         start_token: bool = True,
-        batch: int | None = None,
+        batch_size: int | None = None,
     ) -> Float[Tensor, "B D"]:
-        """Return the features of a layer 0..L as probes read them (iGPT section 2.4); negative layers count
-        from the end.
+        """Return the features that a linear probe reads at a layer 0..L (iGPT section 2.4), float32.
 
-        `start_token=False` leaves out the start token, as the feature path of Hugging Face's ImageGPT does.
-        Raises ValueError for a layer that is not there.
+        `start_token=False` omits the start token of an autoregressive model, as the feature path of
+        `transformers` does.
         """
-        one_of("features", features, FeatureKind)
-        one_of("pool", pool, Pool)
-        if not isinstance(start_token, bool):
-            raise ValueError(f"start_token is {start_token!r}; allowed: True, False")
-        if batch is not None:
-            whole("batch", batch)
-        if not is_whole(layer) or not -self.depth - 1 <= layer <= self.depth:
-            raise ValueError(f"layer {layer} is not there; layers are 0 to {self.depth}")
-        whole_backbone = self.network.backbone
-        backbone = whole_backbone if start_token else without_start_token(whole_backbone)
-        cut = backbone.upto(layer % (self.depth + 1))
-        settings: dict[str, Any] = {"features": features, "pool": pool, "batch_size": batch}
-        return extract_features(cut, self.images(images), precision=self.precision, **settings)[-1]
+        check_choice("features", features, FeatureKind)
+        check_choice("pool", pool, Pool)
+        if batch_size is not None:
+            check_integer("batch_size", batch_size)
+        index = self._layer_index(layer)
+        backbone = None if start_token else without_start_token(self.network.backbone)
+        settings: dict[str, Any] = {"stream": STREAMS[features], "pool": pool, "batch": batch_size}
+        inputs = self.images(images)
+        return extract(self._up_to(index, backbone), inputs, precision=self.precision, **settings)[-1]
 
-    def nll(self, images: Given, *, seed: int = 0, batch: int = BATCH) -> Float[Tensor, " B"]:
-        """Mean nats per graded code of each image: all codes of a causal model, those hidden of a masked one.
+    def nll(self, images: ArrayLike, *, seed: int = 0, batch_size: int = BATCH_SIZE) -> Float[Tensor, " B"]:
+        """Return the mean negative log-likelihood per predicted code of each image, in nats.
 
-        A masked model hides positions as in training, by `seed`, so that one image's number is an estimate.
+        An autoregressive model predicts all codes. A masked model predicts the codes masked at random by
+        `seed`, as in training, so that its values are estimates.
         """
-        whole("batch", batch)
-        given = some(self.images(images)).to(self.network.device)
-        problem = self.network.prepare(given, generator(seed, "nll"))
+        check_integer("batch_size", batch_size)
+        inputs = require_images(self.images(images)).to(self.network.device)
+        problem = self.network.prepare(inputs, generator(seed, "nll"))
         with torch.no_grad(), autocast(self.network.device, self.precision):
-            return torch.cat(
-                [self.network.nll(part).cpu() for part in problem.chunks(-(-len(given) // batch))]
-            )
+            chunks = problem.pieces(-(-len(inputs) // batch_size))
+            return torch.cat([self.network.nll(chunk).cpu() for chunk in chunks])
 
     def sample(
-        self, count: int, *, sampling: SamplingConfig | None = None, seed: int = 0, batch: int = 64
-    ) -> SampledImages:
-        """`count` images from nothing, uint8 [count 3 H W], `batch` at a time: another `batch` draws others.
+        self, count: int, *, sampling: Sampling | None = None, seed: int = 0, batch_size: int = 64
+    ) -> Painted:
+        """Sample images, uint8 [count 3 H W]; a function of `seed` and `batch_size`.
 
         Raises ValueError for a masked model.
         """
-        whole("count", count)
-        whole("batch", batch)
-        draw = generator(seed, "sample")
-        parts = [min(batch, count - start) for start in range(0, count, batch)]
-        how = sampling or SamplingConfig()
+        check_integer("count", count)
+        check_integer("batch_size", batch_size)
+        draws, sampling = generator(seed, "sample"), sampling or Sampling()
+        sizes = [min(batch_size, count - start) for start in range(0, count, batch_size)]
         with autocast(self.network.device, self.precision):
-            painted = [sample.sample(self.network, part, sampling=how, generator=draw) for part in parts]
-        return torch.cat([part.cpu() for part in painted])
+            parts = [sample.sample(self.network, size, sampling=sampling, generator=draws) for size in sizes]
+        return torch.cat([part.cpu() for part in parts])
 
     def complete(
-        self,
-        images: Given,
-        rows: int,
-        *,
-        each: int = 1,
-        sampling: SamplingConfig | None = None,
-        seed: int = 0,
-    ) -> SampledImages:
-        """`each` completions of every image from its first `rows` rows, uint8 [B*each 3 H W], those of one
-        image next to one another. Raises ValueError for a masked model, and for rows that leave nothing.
+        self, images: ArrayLike, rows: int, *, each: int = 1, sampling: Sampling | None = None, seed: int = 0
+    ) -> Painted:
+        """Sample `each` completions of every image from its first `rows` rows, uint8 [B*each 3 H W], those of
+        one image in succession. Raises ValueError for a masked model, and for rows that leave nothing.
         """
-        whole("rows", rows)
-        whole("each", each)
-        given = some(self.images(images)).to(self.network.device)
+        check_integer("rows", rows)
+        check_integer("each", each)
+        inputs = require_images(self.images(images)).to(self.network.device)
         with autocast(self.network.device, self.precision):
-            painted = complete.complete(
+            completed = complete.complete(
                 self.network,
-                given,
+                inputs,
                 rows=rows,
-                samples_per_prompt=each,
-                sampling=sampling or SamplingConfig(),
+                each=each,
+                sampling=sampling or Sampling(),
                 generator=generator(seed, "complete"),
             )
-        return painted.cpu().clone()
+        return completed.cpu().clone()
 
-    def reconstruct(self, images: Given, *, seed: int = 0) -> Reconstruction:
-        """Positions hidden as in training, by `seed`, and the likeliest codes drawn in their places. Raises
+    def reconstruct(self, images: ArrayLike, *, seed: int = 0) -> Reconstruction:
+        """Mask positions at random by `seed`, as in training, and predict their most likely codes. Raises
         ValueError for an autoregressive model.
         """
-        given = some(self.images(images)).to(self.network.device)
+        inputs = require_images(self.images(images)).to(self.network.device)
         with autocast(self.network.device, self.precision):
-            found = reconstruct.reconstruct(self.network, given, generator=generator(seed, "reconstruct"))
-        return found.cpu()
+            result = reconstruct.reconstruct(self.network, inputs, generator=generator(seed, "reconstruct"))
+        return result.cpu()
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write a folder that `isopix.load` reads; see `isopix.save`."""
+        save(self, folder)
+
+    def publish(self, name: str, *, card: str = "", private: bool = False) -> str:
+        """Upload what `save` writes, with a model card, to the Hugging Face Hub, and return its URL.
+
+        Raises ValueError for an invalid name, RuntimeError if the upload fails.
+        """
+        with TemporaryDirectory() as temporary:
+            folder = Path(temporary) / "model"
+            save(self, folder)
+            if card:
+                (folder / "README.md").write_text(card, encoding="utf-8")
+            return hub.upload(folder, name, private=private)
+
+    def _layer_index(self, layer: int) -> int:
+        """Return the layer, from 0. Raises ValueError if it does not exist."""
+        depth = self.loaded.network.backbone.depth
+        if not is_integer(layer) or not -depth - 1 <= layer <= depth:
+            raise ValueError(f"layer {layer} does not exist; layers are 0 to {depth}")
+        return layer % (depth + 1)
+
+    def _up_to(self, layer: int, backbone: Backbone | None = None) -> Backbone:
+        return (backbone or self.network.backbone).upto(layer)
 
 
-def load(where: str | Path, *, device: str = "auto", precision: Precision = "fp32") -> Pretrained:
-    """The model in a run folder, in a folder that `save` wrote, or in one of the hub (`owner/name`).
+def load(
+    name_or_path: str | os.PathLike[str],
+    *,
+    layer: int = -1,
+    pool: Pool = "mean",
+    features: FeatureKind = "normed",
+    device: str = "auto",
+    precision: Precision = "fp32",
+) -> PretrainedModel:
+    """Load a model from a run folder, a folder written by `save`, or the Hugging Face Hub (`owner/name`).
 
-    Raises ValueError for what is no such folder or is damaged, RuntimeError if the hub cannot be reached.
+    Raises ValueError if there is no such model or it is damaged, RuntimeError if the Hub cannot be reached.
     """
-    one_of("precision", precision, Precision)
-    folder = hub.located(where)
-    reject_huggingface_model(folder, where)
-    return Pretrained(load_network(folder, device=devices.select_device(device)), precision=precision)
+    check_choice("precision", precision, Precision)
+    folder = hub.resolve_path(name_or_path)
+    refuse_theirs(folder, name_or_path)
+    loaded = load_network(folder, device=devices.select_device(device))
+    return PretrainedModel(loaded, layer=layer, pool=pool, features=features, precision=precision)
 
 
-def save(model: Pretrained, folder: str | Path) -> None:
-    """Write a folder that `load` reads: weights as safetensors, recipe, palette, and a hash of each file.
+def save(model: PretrainedModel, folder: str | os.PathLike[str]) -> None:
+    """Write weights (safetensors), recipe, palette and a hash of each file to a folder that `load` reads.
 
-    Raises ValueError if the folder holds anything, RuntimeError if the disk is full.
+    Raises ValueError if the folder is not empty, RuntimeError if the disk is full.
     """
-    if not isinstance(model, Pretrained):
-        raise ValueError(f"a {type(model).__name__} cannot be saved; save takes what isopix.load returns")
+    if not isinstance(model, PretrainedModel):
+        raise ValueError(f"expected a model from isopix.load, got {type(model).__name__}")
     folder, loaded = Path(folder), model.loaded
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ValueError(f"{folder} is not empty; choose another folder")
     codec = loaded.network.codec.fingerprint()
     records = {
-        "environment": devices.runtime_environment(loaded.network.device),
+        "environment": devices.environment(loaded.network.device),
         **loaded.records,
         "recipe": to_dict(loaded.recipe),
         "state": {**loaded.records["state"], "step": loaded.step, "codec": codec},
     }
     checkpoint.save_checkpoint(folder, {"model": loaded.network.tensors()}, records)
-
-
-def publish(model: Pretrained, name: str, *, card: str = "", private: bool = False) -> str:
-    """Upload what `save` writes, and a model card, to the hub's model `name` (owner/name); its address.
-
-    Raises ValueError for a name that is none, RuntimeError if the hub cannot be reached or refuses.
-    """
-    with TemporaryDirectory() as scratch:
-        folder = Path(scratch) / "model"
-        save(model, folder)
-        if card:
-            (folder / "README.md").write_text(card, encoding="utf-8")
-        return hub.publish(folder, name, private=private)

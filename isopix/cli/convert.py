@@ -16,8 +16,8 @@ from isopix.core.command_line import command_line
 from isopix.core.types import Grid
 from isopix.interop import hub
 from isopix.interop.huggingface import convert as hf
-from isopix.interop.import_run import ACCOUNTS, adopt
-from isopix.interop.imported_model import Imported
+from isopix.interop.import_run import TENSOR_REPORT, import_run
+from isopix.interop.imported_model import ImportedModel
 from isopix.interop.openai import convert as openai_checkpoint
 from isopix.report.load_run import load_run_or_model
 from isopix.report.model_card import model_card
@@ -67,8 +67,8 @@ def huggingface(
     """
     colors, grid = None if palette is None else palette_file.read_palette(palette).colors, _grid(rows, cols)
 
-    def read() -> Imported:
-        imported = hf.read(hub.located(source), colors, grid=grid)
+    def read() -> ImportedModel:
+        imported = hf.read_imagegpt(hub.resolve_path(source), colors, grid=grid)
         return imported if Path(source).exists() else replace(imported, origin=f"Hugging Face {source}")
 
     _import(read, out, data, json=json)
@@ -97,7 +97,7 @@ def openai(
         Palette of the checkpoint: OpenAI's kmeans_centers.npy, or any palette file.
     """
     colors, grid = palette_file.read_palette(palette).colors, _grid(rows, cols)
-    _import(lambda: openai_checkpoint.read(prefix, colors, grid=grid), out, data, json=json)
+    _import(lambda: openai_checkpoint.read_checkpoint(prefix, colors, grid=grid), out, data, json=json)
 
 
 @app.command(name="to-huggingface")
@@ -114,7 +114,7 @@ def to_huggingface(run: Path, out: Out, *, plugin: Plugins = None, json: Json = 
     load_plugins(plugin)
     loaded = load_network(run, "cpu")
     readme = model_card(load_run_or_model(run), name=out.name, library="transformers")
-    hf.write(out, loaded.network, card=readme)
+    hf.write_imagegpt(out, loaded.network, card=readme)
     if json:
         show_json({"folder": str(out), "step": loaded.step})
         return
@@ -130,12 +130,12 @@ def _grid(rows: int | None, cols: int | None) -> Grid | None:
     return Grid(rows, cols)
 
 
-def _import(read: Callable[[], Imported], out: Path, data: str | None, *, json: bool) -> None:
-    run, imported = adopt(read, out, data=data, command=["isopix", *sys.argv[1:]])
+def _import(read: Callable[[], ImportedModel], out: Path, data: str | None, *, json: bool) -> None:
+    run, imported = import_run(read, out, data=data, command=["isopix", *sys.argv[1:]])
     parameters = sum(tensor.numel() for tensor in imported.tensors.values())
-    skipped = Counter(account.skipped for account in imported.accounts if account.skipped)
-    loaded = sum(not account.skipped for account in imported.accounts)
-    rounded = sum(bool(account.rounded) for account in imported.accounts)
+    skipped = Counter(report.skipped for report in imported.tensor_reports if report.skipped)
+    loaded = sum(not report.skipped for report in imported.tensor_reports)
+    rounded = sum(bool(report.rounded) for report in imported.tensor_reports)
     if json:
         rules = dict(skipped)
         counts = {"parameters": parameters, "tensors": loaded, "rounded": rounded, "skipped": rules}
@@ -149,5 +149,5 @@ def _import(read: Callable[[], Imported], out: Path, data: str | None, *, json: 
         say(f"rounded {rounded} float64 tensor{'s' * (rounded > 1)} to float32")
     grid = imported.grid
     say(f"wrote {run.path}, for images of {grid.rows}×{grid.cols} pixels")
-    say(f"tensor report: {next(run.checkpoints.glob('step-*')) / ACCOUNTS}.json")
+    say(f"tensor report: {next(run.checkpoints.glob('step-*')) / TENSOR_REPORT}.json")
     say(f"next: {command_line('verify', out)} --data … ; {command_line('probe', out)} --data …")

@@ -6,7 +6,7 @@ from isopix.cli.console import Device, Json, Plugins, TensorBoard, load_plugins,
 from isopix.cli.run_display import ResumeCommand, print_summary, progress_display, with_resume_hint
 from isopix.core import device as devices
 from isopix.core.command_line import command_line
-from isopix.interop.import_run import ACCOUNTS
+from isopix.interop.import_run import TENSOR_REPORT
 from isopix.runs.load import find, recipe_of
 from isopix.runs.resume import resume as resume_run
 from isopix.storage.run_folder import RunFolder
@@ -37,7 +37,7 @@ def resume(
     found, _ = find(RunFolder.open(run).path, ())
     recipe, where = recipe_of(found), devices.select_device(device)
     step = found.records["state"]["step"]
-    if not json and ACCOUNTS not in found.records:  # imported models cannot be resumed
+    if not json and TENSOR_REPORT not in found.records:  # imported models cannot be resumed
         say(f"{recipe.name}, from step {step} of {recipe.train.steps}, {devices.describe_device(where)}")
     options = plugin_options(plugin)
     again = resume_command or command_line("resume", run, *options)

@@ -1,1 +1,1 @@
-"""Other people's models: their names and files, and ours."""
+"""Import and export models of other libraries."""

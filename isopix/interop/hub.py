@@ -1,66 +1,68 @@
-"""The Hugging Face hub: models by name (`owner/name`), through the optional `huggingface-hub`."""
+"""Models on the Hugging Face Hub, named `owner/name`, through the optional package `huggingface-hub`."""
 
+import os
 import re
 from pathlib import Path
 from typing import Any
 
-NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
-# What a model folder of ours or of theirs consists of; nothing else is fetched.
-PATTERNS = ("*.json", "*.safetensors", "README.md")
-PICKLED = "pytorch_model*.bin"  # fetched only where there are no safetensors
+REPO_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+ALLOW_PATTERNS = ("*.json", "*.safetensors", "README.md")  # no other file is downloaded
+PICKLE_PATTERN = "pytorch_model*.bin"  # downloaded only where there are no safetensors files
 
 
-def located(where: str | Path) -> Path:
-    """The folder itself if it is here, or the hub's model of that name, fetched into the hub's own cache.
+def resolve_path(name_or_path: str | os.PathLike[str]) -> Path:
+    """Return a local folder as it is, or the local copy of a model on the Hub, in the Hub's own cache.
 
-    Raises ValueError for what is neither, RuntimeError if the hub cannot be reached.
+    Raises ValueError if it is neither, RuntimeError if the model cannot be downloaded.
     """
-    path = Path(where)
+    path = Path(name_or_path)
     if path.exists():
         return path
-    if not NAME.fullmatch(str(where)):
-        raise ValueError(f"{where} does not exist, and is no name of the hub (owner/name)")
-    return _fetch(str(where))
+    if not REPO_ID.fullmatch(str(name_or_path)):
+        raise ValueError(f"{name_or_path} does not exist and is not a Hub model name (owner/name)")
+    return _download(str(name_or_path))
 
 
-def publish(folder: Path, name: str, *, private: bool) -> str:
-    """Upload the files of a folder to the hub's model `name`, made if need be; returns its address.
+def upload(folder: Path, name: str, *, private: bool) -> str:
+    """Upload the files of a folder to the Hub model `name`, created if missing, and return its URL.
 
-    Raises ValueError for a name that is none, RuntimeError if the hub cannot be reached or refuses.
+    Raises ValueError for an invalid name, RuntimeError if the upload fails.
     """
-    if not NAME.fullmatch(name):
-        raise ValueError(f"'{name}' is no name of the hub; write owner/name")
-    library = _library(name)
+    if not REPO_ID.fullmatch(name):
+        raise ValueError(f"'{name}' is not a Hub model name; use owner/name")
+    hub = _huggingface_hub(name)
     try:
-        address = library.create_repo(name, private=private, exist_ok=True)
-        library.upload_folder(repo_id=name, folder_path=folder, commit_message="Upload by isopix")
-    except Exception as error:  # connection, log-in and permission errors of three libraries
-        raise RuntimeError(f"'{name}' cannot be published on the hub: {_reason(error)}") from error
-    return str(address)
+        url = hub.create_repo(name, private=private, exist_ok=True)
+        hub.upload_folder(repo_id=name, folder_path=folder, commit_message="Upload by isopix")
+    except Exception as error:  # connection, login and permission errors of three libraries
+        raise RuntimeError(f"cannot upload '{name}' to the Hub: {_reason(error)}") from error
+    return str(url)
 
 
-def _fetch(name: str) -> Path:
-    library = _library(name)
+def _download(name: str) -> Path:
+    hub = _huggingface_hub(name)
 
-    def fetch(*patterns: str) -> Path:
-        # `*` goes over slashes there: folders inside are other forms of the model, and as large.
-        return Path(library.snapshot_download(name, allow_patterns=list(patterns), ignore_patterns=["*/*"]))
+    def download(*patterns: str) -> Path:
+        # `*` also matches slashes: without ignore_patterns, other formats in subfolders would come too.
+        return Path(hub.snapshot_download(name, allow_patterns=list(patterns), ignore_patterns=["*/*"]))
 
     try:
-        folder = fetch(*PATTERNS)
-        return folder if any(folder.glob("*.safetensors")) else fetch(*PATTERNS, PICKLED)
+        folder = download(*ALLOW_PATTERNS)
+        if any(folder.glob("*.safetensors")):
+            return folder
+        return download(*ALLOW_PATTERNS, PICKLE_PATTERN)
     except Exception as error:
         raise RuntimeError(
-            f"'{name}' is no folder here, and cannot be fetched from the hub: no network, no access or no "
-            f"such model ({_reason(error)}); fetch it elsewhere and give the folder"
+            f"'{name}' is not a local folder and cannot be downloaded from the Hub ({_reason(error)}); "
+            "check the name, access and network, or give a local folder"
         ) from error
 
 
-def _library(name: str) -> Any:
+def _huggingface_hub(name: str) -> Any:
     try:
         import huggingface_hub  # noqa: PLC0415  # the optional extra `hf`
     except ImportError:
-        raise RuntimeError(f"'{name}': the hub needs pip install 'isopix[hf]'") from None
+        raise RuntimeError(f"'{name}': the Hub requires pip install 'isopix[hf]'") from None
     return huggingface_hub
 
 

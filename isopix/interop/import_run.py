@@ -1,4 +1,4 @@
-"""Adopting: somebody else's model becomes a run folder, and every verb serves it."""
+"""Write an imported model as a run folder, which every command reads."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ from isopix.codecs.palette_spec import PaletteSpec
 from isopix.core.config import to_dict
 from isopix.core.device import runtime_environment
 from isopix.data.dataset import DataConfig
-from isopix.interop.imported_model import Imported
+from isopix.interop.imported_model import ImportedModel
 from isopix.model.network import Network
 from isopix.model.spec import ModelSpec
 from isopix.recipes.recipe import Recipe
@@ -23,20 +23,22 @@ from isopix.storage.log import RunLog
 from isopix.storage.run_folder import RunFolder
 from isopix.train.config import TrainConfig
 
-ACCOUNTS = "imported"  # the record that says what became of each of their tensors
-UNSTATED = "imagenet-1k"  # what the verbs read where nobody states the images: those of all released models
+TENSOR_REPORT = "imported"  # the record of what became of each source tensor
+DEFAULT_DATA = "imagenet-1k"  # of all released models; read where the data set is not stated
 
 
-class Adopted(NamedTuple):
-    """The run folder, and what was imported into it."""
+class ImportedRun(NamedTuple):
+    """A run folder and the model imported into it."""
 
     run: RunFolder
-    imported: Imported
+    imported: ImportedModel
 
 
-def adopt(read: Callable[[], Imported], out: Path, *, data: str | None, command: list[str]) -> Adopted:
-    """A new run folder with one checkpoint, that of the model that `read` imports; `data` names what it was
-    trained on, if anybody states it.
+def import_run(
+    read: Callable[[], ImportedModel], out: Path, *, data: str | None, command: list[str]
+) -> ImportedRun:
+    """Create a run folder with one checkpoint, the model that `read` returns; `data` names the data set that
+    it was trained on, if known.
 
     Raises ValueError if the folder is not empty, before anything is read, or if a tensor does not fit, and
     what `read` raises; RuntimeError if the disk is full.
@@ -45,23 +47,23 @@ def adopt(read: Callable[[], Imported], out: Path, *, data: str | None, command:
     try:
         with run.lock():
             imported = read()
-            recipe = recipe_of(imported, data or UNSTATED)
-            stated = {"trained_on": data} if data else {}
-            facts = {"imported": imported.origin, **stated, "isopix": __version__, "command": command}
-            _write(run, imported, recipe, facts)
+            recipe = imported_recipe(imported, data or DEFAULT_DATA)
+            trained_on = {"trained_on": data} if data else {}
+            origin = {"imported": imported.origin, **trained_on, "isopix": __version__, "command": command}
+            _write(run, imported, recipe, origin)
     except BaseException:
         run.clear_unless_saved()
         raise
-    return Adopted(run, imported)
+    return ImportedRun(run, imported)
 
 
-def recipe_of(imported: Imported, data: str) -> Recipe:
-    """The settings of an imported model; those of its training that are not known are the defaults."""
+def imported_recipe(imported: ImportedModel, data: str) -> Recipe:
+    """Return the recipe of an imported model; unknown training settings keep their defaults."""
     return Recipe(
         name=f"igpt.{imported.depth}x{imported.width}",
         data=DataConfig(source=data, rows=imported.grid.rows, cols=imported.grid.cols),
         model=ModelSpec(
-            codec=PaletteSpec(num_colors=len(imported.colours)),
+            codec=PaletteSpec(num_colors=len(imported.colors)),
             depth=imported.depth,
             width=imported.width,
             block=imported.block,
@@ -71,29 +73,29 @@ def recipe_of(imported: Imported, data: str) -> Recipe:
     )
 
 
-def network_of(imported: Imported, recipe: Recipe) -> Network:
-    """The network itself; its weights are the imported tensors. Raises ValueError if one does not fit."""
-    codec = Palette(imported.colours, recipe.grid)
+def imported_network(imported: ImportedModel, recipe: Recipe) -> Network:
+    """Return the network with the imported tensors as weights. Raises ValueError if one does not fit."""
+    codec = Palette(imported.colors, recipe.grid)
     with torch.device("meta"):
         network = recipe.assemble(codec)
-    fixed = {f"codec.{name}": tensor for name, tensor in codec.state_dict().items()}
-    network.load({**imported.tensors, **fixed})
+    buffers = {f"codec.{name}": tensor for name, tensor in codec.state_dict().items()}
+    network.load({**imported.tensors, **buffers})
     return network
 
 
-def _write(run: RunFolder, imported: Imported, recipe: Recipe, origin: dict[str, Any]) -> None:
-    network, surroundings = network_of(imported, recipe), runtime_environment(torch.device("cpu"))
+def _write(run: RunFolder, imported: ImportedModel, recipe: Recipe, origin: dict[str, Any]) -> None:
+    network, details = imported_network(imported, recipe), runtime_environment(torch.device("cpu"))
     when = datetime.now(UTC).isoformat(timespec="seconds")
     write_json(run.recipe, to_dict(recipe))
-    write_json(run.environment, {**surroundings, **origin, "started": when})
+    write_json(run.environment, {**details, **origin, "started": when})
     log = RunLog(run.log)
     log.write({"kind": "note", "step": imported.step, "text": f"imported from {imported.origin}"})
     log.close()
     records: dict[str, dict[str, Any]] = {
         "recipe": to_dict(recipe),
         "state": {"step": imported.step, "codec": network.codec.fingerprint(), "data": "not known"},
-        "environment": surroundings,
-        ACCOUNTS: {**origin, "tensors": [account._asdict() for account in imported.accounts]},
+        "environment": details,
+        TENSOR_REPORT: {**origin, "tensors": [report._asdict() for report in imported.tensor_reports]},
     }
     folder = checkpoint.step_folder(run.checkpoints, imported.step)
     checkpoint.save_checkpoint(folder, {"model": network.tensors()}, records)

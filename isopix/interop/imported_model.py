@@ -1,4 +1,4 @@
-"""Imported: what is known of somebody else's model once its files are read."""
+"""ImportedModel: a model of another library, read and converted to the names and layouts of isopix."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from isopix.core.types import Grid
-from isopix.interop.mmap_alloc import scratch
-from isopix.interop.name_tables import Account, Row
+from isopix.interop.mmap_alloc import mmap_alloc
+from isopix.interop.name_tables import TensorReport, WeightMapping
 from isopix.model.blocks import TransformerSpec
 from isopix.objectives.base import ObjectiveSpec
 from isopix.storage.atomic import MAX_JSON, json_bytes
@@ -19,80 +19,83 @@ DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 @dataclass(frozen=True)
-class Imported:
-    """A model in our names and layouts; `accounts` has every tensor of the source, none left out in silence.
+class ImportedModel:
+    """Weights and configuration of an imported model; `tensor_reports` lists every tensor of the source.
 
-    `tensors` are float32 on the CPU, by the names of `Network.tensors()` without the codec's.
+    `tensors` are float32 on the CPU, named as in `Network.tensors()` without those of the codec.
     """
 
-    origin: str  # in words, for records: `Hugging Face openai/imagegpt-small`, `OpenAI model.ckpt-131000`
+    origin: str  # such as `Hugging Face openai/imagegpt-small` or `OpenAI model.ckpt-131000`
     depth: int
     width: int
     grid: Grid
     block: TransformerSpec
     objective: ObjectiveSpec
-    colours: Float[Tensor, "K 3"]  # levels of 0..255
-    step: int  # how long it was trained, 0 where that is not known
+    colors: Float[Tensor, "K 3"]  # palette, levels of 0..255
+    step: int  # training steps, 0 if unknown
     tensors: Mapping[str, Tensor]
-    accounts: tuple[Account, ...]
+    tensor_reports: tuple[TensorReport, ...]
 
 
-def as_many(positions: int, grid: Grid) -> Grid:
-    """The grid, which a user gave. Raises ValueError if it has another number of positions."""
+def check_positions(positions: int, grid: Grid) -> Grid:
+    """Return the grid. Raises ValueError if it does not have that many positions."""
     if grid.positions != positions:
-        raise ValueError(f"it has {positions} positions; {grid.rows} x {grid.cols} are {grid.positions}")
+        raise ValueError(
+            f"the model has {positions} positions; a grid of {grid.rows} x {grid.cols} has {grid.positions}"
+        )
     return grid
 
 
-def check_accounts(accounts: Iterable[Account]) -> None:
-    """Raises ValueError if they are more than a record of them can be, before anything is read for it."""
-    size = len(json_bytes({"tensors": [account._asdict() for account in accounts]}))
-    if size > MAX_JSON // 2:  # the other half is for all else
-        raise ValueError(f"the list of its tensors has {size:,} bytes; at most {MAX_JSON // 2:,} are kept")
+def check_report_size(reports: Iterable[TensorReport]) -> None:
+    """Raise ValueError if the list of tensors is too long to be saved; called before any tensor is read."""
+    size = len(json_bytes({"tensors": [report._asdict() for report in reports]}))
+    if size > MAX_JSON // 2:  # the other half is for the rest of the record
+        raise ValueError(f"the list of tensors has {size:,} bytes; allowed: at most {MAX_JSON // 2:,}")
 
 
-def translate(
-    rows: Iterable[Row], shapes: Mapping[str, tuple[int, ...]], read: Callable[[str], Tensor]
-) -> tuple[dict[str, Tensor], list[Account]]:
-    """Our tensors, made row by row from theirs as `read` gives them: one row's are held twice at a time.
+def convert_tensors(
+    table: Iterable[WeightMapping], shapes: Mapping[str, tuple[int, ...]], read: Callable[[str], Tensor]
+) -> tuple[dict[str, Tensor], list[TensorReport]]:
+    """Return the converted tensors and a report of each source tensor; the tensors of one mapping at a time
+    are held twice.
 
-    `shapes` states what each of their tensors must be. Raises ValueError that names the tensor whose shape is
-    another.
+    `shapes` are the required shapes of the source tensors. Raises ValueError that names a tensor of another
+    shape.
     """
-    ours: dict[str, Tensor] = {}
-    accounts: list[Account] = []
-    for row in rows:
-        given = [checked(name, read(name), shapes[name]) for name in row.theirs]
-        single = tuple(starmap(_float32, zip(row.theirs, given, strict=True)))
-        for name, tensor in zip(row.ours, row.read(single), strict=True):
-            ours[name] = scratch(tensor.shape, torch.float32).copy_(tensor)
-        accounts += [
-            Account(name, row.ours, rounded=_rounded(*pair))
-            for name, *pair in zip(row.theirs, given, single, strict=True)
+    converted: dict[str, Tensor] = {}
+    reports: list[TensorReport] = []
+    for mapping in table:
+        given = [check_tensor(name, read(name), shapes[name]) for name in mapping.source]
+        single = tuple(starmap(_to_float32, zip(mapping.source, given, strict=True)))
+        for name, tensor in zip(mapping.target, mapping.to_target(single), strict=True):
+            converted[name] = mmap_alloc(tensor.shape, torch.float32).copy_(tensor)
+        reports += [
+            TensorReport(name, mapping.target, rounded=_rounded_from(*pair))
+            for name, *pair in zip(mapping.source, given, single, strict=True)
         ]
-    return ours, accounts
+    return converted, reports
 
 
-def checked(name: str, tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """The tensor itself. Raises ValueError if it has another shape, or elements that are no weights."""
+def check_tensor(name: str, tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Return the tensor. Raises ValueError if it has another shape or is not floating point."""
     if tuple(tensor.shape) != shape:
         raise ValueError(f"tensor '{name}' has shape {tuple(tensor.shape)}; this model needs {shape}")
     if tensor.dtype not in DTYPES:
-        raise ValueError(f"tensor '{name}' has elements of {tensor.dtype}; weights are floating point")
+        raise ValueError(f"tensor '{name}' has dtype {tensor.dtype}; weights must be floating point")
     return tensor
 
 
-def _float32(name: str, tensor: Tensor) -> Tensor:
-    """The tensor as our networks hold it. Raises ValueError if it has elements that are not finite then."""
+def _to_float32(name: str, tensor: Tensor) -> Tensor:
+    """Return the tensor in float32. Raises ValueError if an element is not finite in float32."""
     single = tensor
     if tensor.dtype != torch.float32:
-        single = scratch(tensor.shape, torch.float32).copy_(tensor)
+        single = mmap_alloc(tensor.shape, torch.float32).copy_(tensor)
     if not all(bound.isfinite() for bound in single.aminmax()):
         raise ValueError(f"tensor '{name}' has elements that are not finite in float32")
     return single
 
 
-def _rounded(given: Tensor, single: Tensor) -> str:
-    """The type of a tensor whose numbers are others in float32."""
-    kept = given.dtype != torch.float64 or torch.equal(given, single.double())
-    return "" if kept else "float64"
+def _rounded_from(given: Tensor, single: Tensor) -> str:
+    """Return `float64` if conversion to float32 changed the values, else an empty string."""
+    exact = given.dtype != torch.float64 or torch.equal(given, single.double())
+    return "" if exact else "float64"

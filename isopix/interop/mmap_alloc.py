@@ -1,4 +1,4 @@
-"""Scratch: tensors whose memory is theirs alone, and goes back to the system as soon as they do."""
+"""Allocate tensors in memory pages of their own, which return to the system as soon as they are freed."""
 
 import math
 import mmap
@@ -6,17 +6,17 @@ import mmap
 import torch
 from torch import Tensor
 
-OWN_PAGES = 2**16  # bytes from which a tensor gets pages of its own
+MMAP_THRESHOLD = 2**16  # bytes from which a tensor gets its own pages
 
 
-def scratch(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    """An uninitialised tensor on the CPU, for what is read and what stays of it while a model is translated.
+def mmap_alloc(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Return an uninitialized CPU tensor, for what is read and kept while a model is converted.
 
-    The C library keeps what is freed between tensors that stay, in pieces that fit no other: a model took
-    up to 1.7 times its memory when its passing tensors and its staying ones came from there.
+    The C library keeps freed memory between tensors that stay, in pieces too small for others: with its
+    allocator, an import peaked at up to 1.7 times the size of the model.
     """
     size = math.prod(shape) * dtype.itemsize
-    if size < OWN_PAGES:
+    if size < MMAP_THRESHOLD:
         return torch.empty(shape, dtype=dtype)
     pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     return torch.frombuffer(pages, dtype=dtype).view(shape)

@@ -11,10 +11,11 @@ import torch
 from torch import nn
 
 from isopix.core.random import generator
-from isopix.generate.sample import SamplingConfig, decode_steps
-from isopix.interop.huggingface.convert import read, write
+from isopix.generate.sample import Sampling, strokes
+from isopix.interop.huggingface.convert import read_imagegpt, write_imagegpt
 from isopix.model.network import Network
-from isopix.probe.features import extract_features, without_start_token
+from isopix.model.start_token import without_start_token
+from isopix.probe.features import extract
 from tests.unit.interop import models
 
 transformers = pytest.importorskip("transformers", reason="the reference is in isopix[bench]")
@@ -64,7 +65,7 @@ def saved(theirs: nn.Module, folder: Path, rows: int = 6, cols: int = 8, **how: 
 def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Pair:
     theirs = their_model(**request.param)
     folder = saved(theirs, tmp_path / "theirs")
-    return Pair(theirs, models.revived(read(folder)), folder)
+    return Pair(theirs, models.revived(read_imagegpt(folder)), folder)
 
 
 def pixels(net: Network) -> torch.Tensor:
@@ -76,7 +77,7 @@ def pixels(net: Network) -> torch.Tensor:
 def test_logits_are_equal(pair: Pair, dtype: torch.dtype, within: float) -> None:
     net, theirs = pair.ours.to(dtype), pair.theirs.to(dtype)
     images = pixels(net)
-    reference = theirs(input_ids=peer.shift_right(net, images)).logits
+    reference = theirs(input_ids=peer.shifted(net, images)).logits
     assert reference.abs().max() > 1
     torch.testing.assert_close(net.head.project(net.backbone(images)), reference, rtol=0, atol=within)
 
@@ -92,11 +93,11 @@ def their_features(theirs: nn.Module, ids: torch.Tensor) -> list[torch.Tensor]:
 def test_features_are_their_hidden_states_behind_the_next_norm(pair: Pair) -> None:
     net, theirs = pair.ours.double(), pair.theirs.double()
     images = pixels(net)
-    reference = their_features(theirs, peer.shift_right(net, images))
+    reference = their_features(theirs, peer.shifted(net, images))
     for own, other in zip(net.backbone.features(images), reference, strict=True):
         torch.testing.assert_close(own, other, rtol=0, atol=1e-10)
     pooled = torch.stack([state.mean(1) for state in reference]).float()
-    torch.testing.assert_close(extract_features(net.backbone, images), pooled, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(extract(net.backbone, images), pooled, rtol=1e-5, atol=1e-5)
 
 
 @torch.no_grad()
@@ -119,7 +120,7 @@ def test_their_loss_with_labels_leaves_out_the_last_pixel_or_grades_every_one_by
 ) -> None:
     net, theirs = pair.ours.double(), pair.theirs.double()
     images = pixels(net)
-    codes, shifted = net.codec.encode(images)[..., 0], peer.shift_right(net, images)
+    codes, shifted = net.codec.encode(images)[..., 0], peer.shifted(net, images)
     logits = theirs(input_ids=shifted).logits
     right = nn.functional.cross_entropy(logits.mT, codes, reduction="none")
     torch.testing.assert_close(theirs(input_ids=shifted, labels=shifted).loss, right[:, :-1].mean())
@@ -133,13 +134,11 @@ def test_their_loss_with_labels_leaves_out_the_last_pixel_or_grades_every_one_by
 @torch.no_grad()
 def test_greedy_samples_are_theirs_for_1024_steps(tmp_path: Path) -> None:
     theirs = their_model(32, 32, n_layer=2, n_head=2).double()
-    net = models.revived(read(saved(theirs.float(), tmp_path / "a", 32, 32))).double()
+    net = models.revived(read_imagegpt(saved(theirs.float(), tmp_path / "a", 32, 32))).double()
     theirs.double()
     blank = torch.zeros(2, 3, 32, 32, dtype=torch.uint8)
-    greedy = decode_steps(
-        net, blank, start=0, sampling=SamplingConfig(top_k=1), generator=generator(0, "golden")
-    )
-    own = torch.cat([step.codes[..., 0] for step in greedy], 1)
+    greedy = strokes(net, blank, start=0, sampling=Sampling(top_k=1), generator=generator(0, "golden"))
+    own = torch.cat([stroke.codes[..., 0] for stroke in greedy], 1)
     last, past, drawn = torch.full((2, 1), models.COLOURS), None, []
     for _ in range(1024):
         answer = theirs(input_ids=last, past_key_values=past, use_cache=True)
@@ -162,7 +161,7 @@ def test_every_form_that_they_save_is_the_same_model(pair: Pair, tmp_path: Path,
             assert not (folder / "model.safetensors").exists()
         case "float64":
             saved(pair.theirs.double(), folder)
-    found, reference = read(folder).tensors, read(pair.folder).tensors
+    found, reference = read_imagegpt(folder).tensors, read_imagegpt(pair.folder).tensors
     assert found.keys() == reference.keys()
     assert all(torch.equal(found[name], tensor) for name, tensor in reference.items())
 
@@ -176,11 +175,11 @@ def test_their_models_without_a_head_are_refused_as_what_they_are(tmp_path: Path
     with pytest.raises(
         ValueError, match="a base model without" if kind == "ImageGPTModel" else "a classifier"
     ):
-        read(tmp_path)
+        read_imagegpt(tmp_path)
 
 
 def test_theirs_to_ours_to_theirs_is_the_identity(pair: Pair, tmp_path: Path) -> None:
-    write(tmp_path / "ours", pair.ours, card="")
+    write_imagegpt(tmp_path / "ours", pair.ours, card="")
     again = transformers.ImageGPTForCausalImageModeling.from_pretrained(tmp_path / "ours")
     before, after = pair.theirs.state_dict(), again.state_dict()
     assert before.keys() == after.keys()
@@ -198,7 +197,7 @@ def test_ours_to_theirs_to_ours_is_the_identity(tmp_path: Path) -> None:
     model = transformers.ImageGPTForCausalImageModeling.from_pretrained(source)
     model.save_pretrained(tmp_path / "b")
     transformers.AutoImageProcessor.from_pretrained(source).save_pretrained(tmp_path / "b")
-    again = models.revived(read(tmp_path / "b"))
+    again = models.revived(read_imagegpt(tmp_path / "b"))
     assert again.tensors().keys() == net.tensors().keys()
     assert all(torch.equal(again.tensors()[name], tensor) for name, tensor in net.tensors().items())
 

@@ -15,9 +15,9 @@ from isopix.codecs import PaletteSpec
 from isopix.codecs.palette import Palette
 from isopix.core.types import Images, Mask
 from isopix.data.dataset import DataConfig
-from isopix.interop.imported_model import Imported
-from isopix.interop.openai.convert import read
-from isopix.interop.openai.tf_checkpoint import Bundle
+from isopix.interop.imported_model import ImportedModel
+from isopix.interop.openai.convert import read_checkpoint
+from isopix.interop.openai.tf_checkpoint import TFCheckpoint
 from isopix.model.network import Network
 from isopix.model.spec import ModelSpec
 from isopix.recipes.recipe import Recipe
@@ -37,11 +37,11 @@ def palette(colours: int) -> torch.Tensor:
     return torch.stack([step * 8, (step * 37) % 256, 255 - step * 8], 1).float()
 
 
-def network(imported: Imported) -> Network:
+def network(imported: ImportedModel) -> Network:
     recipe = Recipe(
         name="golden",
         model=ModelSpec(
-            codec=PaletteSpec(num_colors=len(imported.colours)),
+            codec=PaletteSpec(num_colors=len(imported.colors)),
             block=imported.block,
             depth=imported.depth,
             width=imported.width,
@@ -49,7 +49,7 @@ def network(imported: Imported) -> Network:
         data=DataConfig(source="digits", rows=imported.grid.rows, cols=imported.grid.cols),
         objective=imported.objective,
     )
-    net = recipe.build(Palette(imported.colours, imported.grid))
+    net = recipe.build(Palette(imported.colors, imported.grid))
     net.load({**imported.tensors, "codec.fixed": net.codec.fixed})
     return net.double().eval()
 
@@ -120,7 +120,7 @@ def test_logits_are_the_graphs(tmp_path: Path, start: bool, shape: tuple[int, in
     bundles.write(
         tmp_path / "model.ckpt-1", {f"model/{name}": array for name, array in model.items()}, shards=2
     )
-    net = network(read(tmp_path / "model.ckpt-1", palette(COLOURS)))
+    net = network(read_checkpoint(tmp_path / "model.ckpt-1", palette(COLOURS)))
     exact = {name: array.astype(np.float64) for name, array in model.items()}
     hidden = None if start else torch.rand(3, 36, 1, generator=torch.Generator().manual_seed(2)) < 0.15
     check_logits(net, exact, hidden)
@@ -137,12 +137,12 @@ def writer() -> ModuleType:
 
 
 def check_checkpoint(folder: Path, script: ModuleType) -> None:
-    bundle = Bundle.open(folder)
+    bundle = TFCheckpoint.open(folder)
     assert bundle.shards == 2
     for name, array in script.values().items():
         np.testing.assert_array_equal(bundle.read(name).numpy(), array, strict=True)
-    imported = read(folder, palette(script.COLOURS))
-    skipped = {account.theirs for account in imported.accounts if account.skipped}
+    imported = read_checkpoint(folder, palette(script.COLOURS))
+    skipped = {report.source for report in imported.tensor_reports if report.skipped}
     assert {"global_step", "beta1_power", "model/clf/w", "model/wte/Adam_1"} <= skipped
     assert skipped | script.values().keys() == bundle.entries.keys()
     assert imported.step == script.STEP

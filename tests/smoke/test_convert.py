@@ -36,7 +36,7 @@ def exported(isopix: Run) -> Run:
 def test_export_and_import_return_the_same_model(exported: Run) -> None:
     code, out, err = exported("convert", "huggingface", "exported", "again", "--json")
     assert (code, err) == (0, "")
-    assert json.loads(out)["skipped"] == {"a bias, all of it zero": 4}
+    assert json.loads(out)["skipped"] == {"zero bias": 4}
     one, other = (package.load(name, device="cpu") for name in ("run", "again"))
     for name, tensor in one.network.tensors().items():
         assert torch.equal(tensor, other.network.tensors()[name]), name
@@ -45,10 +45,10 @@ def test_export_and_import_return_the_same_model(exported: Run) -> None:
 def test_an_imported_model_works_with_every_command(exported: Run) -> None:
     code, out, err = exported("convert", "huggingface", "exported", "again")
     assert (code, err) == (0, "")
-    accounts = Path("again/checkpoints/step-00000000/imported.json")
-    assert f"tensor report: {accounts}" in out
-    taken = json.loads(accounts.read_text())["tensors"]
-    places = {each["theirs"]: each["ours"] for each in taken}
+    tensor_reports = Path("again/checkpoints/step-00000000/imported.json")
+    assert f"tensor report: {tensor_reports}" in out
+    taken = json.loads(tensor_reports.read_text())["tensors"]
+    places = {each["source"]: each["target"] for each in taken}
     assert places["transformer.wpe.weight"] == ["backbone.positions.table"]
     for words in (
         ["verify", "again", "--data", "digits", "--limit", "8"],
@@ -126,8 +126,8 @@ def test_rounded_weights_are_counted(exported: Run) -> None:
     code, out, err = exported("convert", "huggingface", "exported", "again")
     assert (code, err) == (0, "")
     assert "rounded 1 float64 tensor to float32\n" in out
-    accounts = json.loads(Path("again/checkpoints/step-00000000/imported.json").read_text())["tensors"]
-    assert [each["theirs"] for each in accounts if each["rounded"]] == [HEAD]
+    tensor_reports = json.loads(Path("again/checkpoints/step-00000000/imported.json").read_text())["tensors"]
+    assert [each["source"] for each in tensor_reports if each["rounded"]] == [HEAD]
     assert json.loads(exported("convert", "huggingface", "exported", "b", "--json")[1])["rounded"] == 1
 
 
@@ -137,7 +137,7 @@ def test_an_unknown_grid_is_given_as_options(isopix: Run) -> None:
     np.save("centres.npy", levels)
     assert isopix("palette", "import", "centres.npy", "--range", "-1", "1", "--out", "p.npz")[0] == 0
     words = ["convert", "openai", "model.ckpt-1", "igpt", "--palette", "p.npz"]
-    line = "checkpoint model.ckpt-1: its 32 positions are no square; give --rows and --cols"
+    line = "checkpoint model.ckpt-1: its 32 positions are not a square; give --rows and --cols"
     refused(isopix(*words), line)
     refused(isopix(*words, "--rows", "4"), "--rows and --cols must be given together")
     assert isopix(*words, "--rows", "4", "--cols", "8")[1].count("for images of 4×8 pixels") == 1
@@ -245,4 +245,4 @@ def test_publishing_without_huggingface_hub_fails(exported: Run, monkeypatch: py
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     code, _, err = exported("publish", "run", "me/mine")
     assert code != 0
-    assert "'me/mine': the hub needs pip install 'isopix[hf]'" in err
+    assert "'me/mine': the Hub requires pip install 'isopix[hf]'" in err

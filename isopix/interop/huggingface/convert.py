@@ -1,4 +1,4 @@
-"""Hugging Face's ImageGPT: their folder of settings, weights and palette, read as ours, written from ours."""
+"""Import and export ImageGPT models of Hugging Face `transformers`."""
 
 import os
 import shutil
@@ -15,179 +15,181 @@ from isopix.interop.huggingface.imagegpt import (
     EXPANSION,
     FIXED,
     PROCESSOR,
-    Described,
-    biases_of,
-    colours_of,
-    described_by,
-    grid_of,
-    parts_of,
-    require_head,
+    ImageGPTConfig,
+    bias_shapes,
+    check_tensors,
+    infer_grid,
+    palette_from_clusters,
+    parse_config,
+    require_lm_head,
 )
-from isopix.interop.imported_model import Imported, checked, translate
-from isopix.interop.name_tables import HUGGING_FACE, Account, rows
-from isopix.interop.weight_files import Weights, open_weights
+from isopix.interop.imported_model import ImportedModel, check_tensor, convert_tensors
+from isopix.interop.name_tables import HUGGING_FACE, TensorReport, expand_layers
+from isopix.interop.weight_files import WeightFiles, open_weights
 from isopix.model.blocks import ACTIVATIONS
 from isopix.model.network import Network
 from isopix.objectives.autoregressive import Autoregressive
 from isopix.storage import atomic, safetensors_io
 
 
-def read(folder: Path, colours: Float[Tensor, "K 3"] | None = None, *, grid: Grid | None = None) -> Imported:
-    """The model in a folder as `save_pretrained` leaves it, with its own palette unless `colours` are given.
+def read_imagegpt(
+    folder: Path, colors: Float[Tensor, "K 3"] | None = None, *, grid: Grid | None = None
+) -> ImportedModel:
+    """Import an ImageGPT model from a folder that `save_pretrained` wrote.
 
-    `colours` are levels of 0..255. Without `grid` positions stand as the image processor says, or else in a
-    square. Weights are read tensor by tensor, once all of them are known to be there
-    and of the right shape. Raises ValueError, in one line that names the setting, tensor or file, for
-    anything that ours would not compute alike, and for files that are damaged or hostile.
+    `colors`, levels of 0..255, replaces the model's own palette. Without `grid` the image size is that of the
+    image processor, or else square. Tensors are read one at a time, after all names and shapes are checked.
+    Raises ValueError, in one line that names the setting, tensor or file, for a model that would compute
+    something else here, and for damaged or hostile files.
     """
     try:
-        return _read(folder, colours, grid)
+        return _read(folder, colors, grid)
     except ValueError as error:
         raise ValueError(f"{folder}: {error}") from None
 
 
-def write(folder: Path, network: Network, *, card: str) -> None:
-    """A folder that `transformers` loads as model and image processor; `card` becomes its `README.md`.
+def write_imagegpt(folder: Path, network: Network, *, card: str) -> None:
+    """Write a folder that `transformers` loads as model and image processor; `card` becomes its `README.md`.
 
-    It is there whole or not at all. Raises ValueError for a network that their class cannot run, or a folder
-    that is not empty; RuntimeError if the disk is full.
+    The folder is written atomically. Raises ValueError for a network that ImageGPT cannot represent, or if
+    the folder is not empty; RuntimeError if the disk is full.
     """
-    tensors = weights(network)
-    files = {CONFIG: config(network), PROCESSOR: processor(network)}
+    tensors = exported_state_dict(network)
+    files = {CONFIG: exported_config(network), PROCESSOR: processor_config(network)}
     folder = folder.resolve()
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise ValueError(f"{folder} is there already; a model is written to a folder that is new or empty")
+        raise ValueError(f"{folder} exists already; the folder must be new or empty")
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = folder.with_name(f".tmp-{folder.name}-{os.getpid()}")
     with atomic.report_disk_full(f"model {folder}", folder.parent):
         try:
             temporary.mkdir()
-            safetensors_io.write_tensors(temporary / "model.safetensors", tensors, {"format": "pt"})
+            safetensors_io.write(temporary / "model.safetensors", tensors, {"format": "pt"})
             for name, values in files.items():
-                atomic.write_bytes(temporary / name, atomic.json_bytes(values))
-            atomic.write_bytes(temporary / "README.md", card.encode())
-            atomic.fsync_folder(temporary)
+                atomic.write(temporary / name, atomic.json_bytes(values))
+            atomic.write(temporary / "README.md", card.encode())
+            atomic.sync_folder(temporary)
             temporary.rename(folder)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
-        atomic.fsync_folder(folder.parent)
+        atomic.sync_folder(folder.parent)
 
 
-def config(network: Network) -> dict[str, Any]:
-    """The settings of their class for this network; no dropout, which theirs has unless told otherwise.
+def exported_config(network: Network) -> dict[str, Any]:
+    """Return the `transformers` config of this network, without dropout.
 
-    Raises ValueError for a network that is no autoregressive Image GPT.
+    Raises ValueError for a network that is not an autoregressive Image GPT.
     """
-    theirs, block = weights(network), network.backbone.blocks[0]
-    colours, width = theirs["lm_head.weight"].shape
-    inner = theirs["transformer.h.0.mlp.c_fc.weight"].shape[1]
-    named = {function: name for name, function in ACTIVATIONS.items()}
+    tensors, block = exported_state_dict(network), network.backbone.blocks[0]
+    colors, width = tensors["lm_head.weight"].shape
+    inner = tensors["transformer.h.0.mlp.c_fc.weight"].shape[1]
+    activations = {function: name for name, function in ACTIVATIONS.items()}
     return {
         "architectures": ["ImageGPTForCausalImageModeling"],
         "model_type": "imagegpt",
-        "vocab_size": colours + 1,  # the last is the start vector
+        "vocab_size": colors + 1,  # the last is the start token
         "n_positions": network.backbone.grid.positions,
         "n_embd": width,
         "n_layer": network.backbone.depth,
         "n_head": block.attention.heads,
         "n_inner": None if inner == EXPANSION * width else inner,
-        "activation_function": named[block.mlp.activation],
+        "activation_function": activations[block.mlp.activation],
         "layer_norm_epsilon": block.norm1.eps,
         "attn_pdrop": 0.0,
         "embd_pdrop": 0.0,
         "resid_pdrop": 0.0,
         "reorder_and_upcast_attn": False,
         **FIXED,
-        "dtype": str(theirs["lm_head.weight"].dtype).removeprefix("torch."),
+        "dtype": str(tensors["lm_head.weight"].dtype).removeprefix("torch."),
     }
 
 
-def processor(network: Network) -> dict[str, Any]:
-    """The settings of their image processor: this palette, and images of the network's own size."""
+def processor_config(network: Network) -> dict[str, Any]:
+    """Return the config of the image processor: this palette and the network's image size."""
     assert isinstance(network.codec, Palette)
     grid = network.backbone.grid
     return {
         "image_processor_type": "ImageGPTImageProcessor",
-        "clusters": (network.codec.colors.double() / 127.5 - 1).tolist(),
+        "clusters": (network.codec.num_colors.double() / 127.5 - 1).tolist(),
         "size": {"height": grid.rows, "width": grid.cols},
         "do_resize": True,
-        "resample": 2,  # bilinear, as OpenAI's checkpoints have it there
+        "resample": 2,  # bilinear, as in the published checkpoints
         "do_normalize": True,
         "do_color_quantize": True,
     }
 
 
-def weights(network: Network) -> dict[str, Tensor]:
-    """The weights by their names and in their layouts, mostly views of ours, with the biases of theirs at 0.
+def exported_state_dict(network: Network) -> dict[str, Tensor]:
+    """Return the weights in the names and layouts of `transformers`, mostly as views, with biases of zero.
 
-    Raises ValueError for a network that is no autoregressive Image GPT.
+    Raises ValueError for a network that is not an autoregressive Image GPT.
     """
-    _refuse_others(network)
-    ours = {name: tensor.detach() for name, tensor in network.tensors().items()}
-    theirs: dict[str, Tensor] = {}
-    for row in rows(HUGGING_FACE, network.backbone.depth):
-        made = row.write(tuple(ours[name] for name in row.ours))
-        theirs |= zip(row.theirs, made, strict=True)
-    shapes = {name: tuple(tensor.shape) for name, tensor in theirs.items()}
-    zero = theirs["lm_head.weight"].new_zeros
-    return theirs | {name: zero(shape) for name, shape in biases_of(shapes).items()}
+    _require_imagegpt(network)
+    own = {name: tensor.detach() for name, tensor in network.tensors().items()}
+    exported: dict[str, Tensor] = {}
+    for mapping in expand_layers(HUGGING_FACE, network.backbone.depth):
+        converted = mapping.to_source(tuple(own[name] for name in mapping.target))
+        exported |= zip(mapping.source, converted, strict=True)
+    shapes = {name: tuple(tensor.shape) for name, tensor in exported.items()}
+    zero = exported["lm_head.weight"].new_zeros
+    return exported | {name: zero(shape) for name, shape in bias_shapes(shapes).items()}
 
 
-def _read(folder: Path, colours: Float[Tensor, "K 3"] | None, grid: Grid | None) -> Imported:
+def _read(folder: Path, colors: Float[Tensor, "K 3"] | None, grid: Grid | None) -> ImportedModel:
     if not folder.is_dir():
-        raise ValueError("is no folder")
+        raise ValueError("not a folder")
     if not (folder / CONFIG).is_file():
-        raise ValueError(f"{CONFIG} is missing; this is no folder of a Hugging Face model")
-    described = described_by(atomic.read_json(folder / CONFIG))
+        raise ValueError(f"{CONFIG} is missing; this is not a folder of a Hugging Face model")
+    config = parse_config(atomic.read_json(folder / CONFIG))
     images = atomic.read_json(folder / PROCESSOR) if (folder / PROCESSOR).is_file() else {}
     stored = open_weights(folder)
-    require_head(stored.shapes)  # before anything that a user could mend: such a model cannot be read at all
-    grid = grid_of(described.positions, images.get("size"), grid)
-    colours = colours_of(images.get("clusters")) if colours is None else colours
-    if len(colours) != described.levels:
+    require_lm_head(stored.shapes)  # first: a model without it cannot be imported at all
+    grid = infer_grid(config.positions, images.get("size"), grid)
+    colors = palette_from_clusters(images.get("clusters")) if colors is None else colors
+    if len(colors) != config.num_colors:
         raise ValueError(
-            f"the palette has {len(colours)} colours; vocab_size {described.levels + 1} needs "
-            f"{described.levels} and a start symbol"
+            f"the palette has {len(colors)} colors; vocab_size {config.num_colors + 1} means "
+            f"{config.num_colors} colors and a start token"
         )
-    tensors, accounts = _translated(stored, described)
-    return Imported(
+    tensors, reports = _convert(stored, config)
+    return ImportedModel(
         origin=f"Hugging Face {folder.resolve().name}",
-        depth=described.depth,
-        width=described.width,
+        depth=config.depth,
+        width=config.width,
         grid=grid,
-        block=described.block,
+        block=config.block,
         objective=Autoregressive(),
-        colours=colours,
+        colors=colors,
         step=0,
         tensors=tensors,
-        accounts=tuple(accounts),
+        tensor_reports=tuple(reports),
     )
 
 
-def _translated(stored: Weights, described: Described) -> tuple[dict[str, Tensor], list[Account]]:
-    """Our tensors, and what became of each of theirs."""
-    names, shapes, biases, masks = parts_of(stored.shapes, described)
+def _convert(stored: WeightFiles, config: ImageGPTConfig) -> tuple[dict[str, Tensor], list[TensorReport]]:
+    """Return the converted tensors and a report of each source tensor."""
+    names, shapes, biases, masks = check_tensors(stored.shapes, config)
     for name, shape in biases.items():
-        if checked(names[name], stored.read(names[name]), shape).any():
-            raise ValueError(f"tensor '{names[name]}' is a bias that is not zero; our Image GPT has none")
-    table = rows(HUGGING_FACE, described.depth)
-    tensors, accounts = translate(table, shapes, lambda name: stored.read(names[name]))
+        if check_tensor(names[name], stored.read(names[name]), shape).any():
+            raise ValueError(f"tensor '{names[name]}' is a bias that is not zero; Image GPT has no biases")
+    table = expand_layers(HUGGING_FACE, config.depth)
+    tensors, reports = convert_tensors(table, shapes, lambda name: stored.read(names[name]))
     return tensors, [
-        *(account._replace(theirs=names[account.theirs]) for account in accounts),
-        *(Account(names[name], skipped="a bias, all of it zero") for name in biases),
-        *(Account(names[name], skipped="the causal mask, which is no weight") for name in masks),
+        *(report._replace(source=names[report.source]) for report in reports),
+        *(TensorReport(names[name], skipped="zero bias") for name in biases),
+        *(TensorReport(names[name], skipped="causal mask") for name in masks),
     ]
 
 
-def _refuse_others(network: Network) -> None:
+def _require_imagegpt(network: Network) -> None:
+    """Raise ValueError for a network that the ImageGPT class of `transformers` cannot represent."""
     if not network.objective.can_sample:
-        raise ValueError(
-            "a masked network cannot be an ImageGPT of Hugging Face's, whose attention is causal"
-        )
+        raise ValueError("a masked model cannot be exported to ImageGPT, whose attention is causal")
     if not isinstance(network.codec, Palette):
-        raise ValueError("a network without a palette cannot be an ImageGPT of Hugging Face's")
-    placed = {name for row in rows(HUGGING_FACE, network.backbone.depth) for name in row.ours}
+        raise ValueError("a model without a palette cannot be exported to ImageGPT")
+    mappings = expand_layers(HUGGING_FACE, network.backbone.depth)
+    needed = {name for mapping in mappings for name in mapping.target}
     own = {name for name in network.tensors() if not name.startswith("codec.")}
-    for name in sorted(own ^ placed):
-        state = "has no place in" if name in own else "is missing, and is needed by"
-        raise ValueError(f"tensor '{name}' {state} an ImageGPT of Hugging Face's")
+    for name in sorted(own ^ needed):
+        problem = "does not exist in" if name in own else "is missing, but required by"
+        raise ValueError(f"tensor '{name}' {problem} ImageGPT of transformers")

@@ -1,9 +1,9 @@
-"""Snippet: how a model in a folder of Hugging Face's is used with their library, as a card tells it."""
+"""Usage example for the model card of a model exported to `transformers`."""
 
 SHIFT = (
-    "The network was trained to name each pixel from those before it: it reads a start symbol, the last id, "
-    "and then all pixels but the last. The classes of `transformers` add no start symbol by themselves; "
-    "without it every pixel stands one place early, and the features are others."
+    "The model was trained to predict each pixel from those before it: its input is the start token (the "
+    "last id) and all pixels but the last. The classes of `transformers` do not add the start token; without "
+    "it, every pixel is one position early, and the features differ."
 )
 USE = """```python
 import torch
@@ -24,11 +24,11 @@ nats = torch.nn.functional.cross_entropy(output.logits.flatten(0, 1), codes.flat
 features = {features}.mean(1)
 ```"""
 BETWEEN = "model.transformer.h[{layer}].ln_1(output.hidden_states[{layer}])"
-LAST = "output.hidden_states[{layer}]"  # the final norm is in it already
-LABELS = "`nats` is the mean loss of a pixel. Do not pass `labels`: the model would shift once more."
+LAST = "output.hidden_states[{layer}]"  # the final norm is already applied
+LABELS = "`nats` is the mean loss per pixel. Do not pass `labels`: the model would shift them again."
 
 
 def usage(name: str, *, layer: int, depth: int) -> list[str]:
-    """Paragraphs in Markdown; the program in them computes the loss and the features of that layer."""
+    """Return Markdown paragraphs with a program that computes the loss and the features of a layer."""
     features = (LAST if layer == depth else BETWEEN).format(layer=layer)
     return [SHIFT, USE.format(name=repr(name), features=features), LABELS]

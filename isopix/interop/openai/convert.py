@@ -1,7 +1,7 @@
-"""OpenAI's Image GPT checkpoints, autoregressive and masked, read without TensorFlow.
+"""Import OpenAI's Image GPT checkpoints, autoregressive and masked, without TensorFlow.
 
-What a checkpoint does not say in words the shapes of its variables do: depth, width, heads, positions and
-colours. One with a start vector (`sos`) is autoregressive, one without is masked.
+Depth, width, heads, positions and number of colors are inferred from the shapes of the variables. A
+checkpoint with a start token (`sos`) is autoregressive, one without is masked.
 """
 
 import math
@@ -14,49 +14,61 @@ from jaxtyping import Float
 from torch import Tensor
 
 from isopix.core.types import Grid
-from isopix.interop.imported_model import Imported, as_many, check_accounts, translate
-from isopix.interop.name_tables import OPENAI_START, Account, Row, openai, rows
-from isopix.interop.openai.tf_checkpoint import Bundle
-from isopix.model.blocks import TransformerSpec
+from isopix.interop.imported_model import (
+    ImportedModel,
+    check_positions,
+    check_report_size,
+    convert_tensors,
+)
+from isopix.interop.name_tables import (
+    OPENAI_START,
+    TensorReport,
+    WeightMapping,
+    expand_layers,
+    openai_table,
+)
+from isopix.interop.openai.tf_checkpoint import TFCheckpoint
+from isopix.model.blocks import Transformer
 from isopix.objectives.autoregressive import Autoregressive
 from isopix.objectives.masked import Masked
 
 Shape = tuple[int, ...]
 Shapes = Mapping[str, Shape]
 
-# Variables that are no part of the model, known by one part of their name, and what they are.
-RULES = (
+# Variables that are not part of the model: a pattern of one component of the name, and the reason.
+SKIP_RULES = (
     (r"clf", "classifier head"),
-    (r"adam_[mv]|Adam(_\d+)?|AdamWeightDecayOptimizer(_\d+)?|beta[12]_power(_\d+)?", "optimizer's state"),
+    (r"adam_[mv]|Adam(_\d+)?|AdamWeightDecayOptimizer(_\d+)?|beta[12]_power(_\d+)?", "optimizer state"),
     (r"global_step|_step", "step counter"),
 )
 LAYER = re.compile(r"h(0|[1-9]\d{0,3})/")
 STEP = re.compile(r"-(\d{1,12})$")
 
 
-class Sizes(NamedTuple):
-    """What the shapes say of a model."""
+class InferredSizes(NamedTuple):
+    """Model sizes inferred from the shapes of the variables."""
 
-    colours: int
+    colors: int
     width: int
     positions: int
     heads: int
     depth: int
-    start: bool
+    has_start: bool
 
-    def rows(self, scope: str) -> tuple[Row, ...]:
-        """Every row of the table that this model has, their names inside the scope."""
-        table = (*openai(self.heads), *([OPENAI_START] if self.start else []))
+    def mappings(self, scope: str) -> tuple[WeightMapping, ...]:
+        """Return every mapping of this model, with source names inside the scope."""
+        table = (*openai_table(self.heads), *([OPENAI_START] if self.has_start else []))
         return tuple(
-            row._replace(theirs=tuple(scope + name for name in row.theirs)) for row in rows(table, self.depth)
+            mapping._replace(source=tuple(scope + name for name in mapping.source))
+            for mapping in expand_layers(table, self.depth)
         )
 
     def shape(self, name: str) -> Shape:
-        """Of the variable of that name, without the scope (OpenAI's model.py)."""
+        """Return the shape of a variable, given its name without the scope (OpenAI's model.py)."""
         width = self.width
         shapes = {
-            "wte": (self.colours, width),
-            "wtet": (self.colours, width),
+            "wte": (self.colors, width),
+            "wtet": (self.colors, width),
             "wpe": (self.positions, width),
             "mlp/c_fc/w": (width, 4 * width),
             "mlp/c_proj/w": (4 * width, width),
@@ -66,59 +78,68 @@ class Sizes(NamedTuple):
         return shapes.get(LAYER.sub("", name), (width,))
 
 
-def read(prefix: Path, colours: Float[Tensor, "K 3"], *, grid: Grid | None = None) -> Imported:
-    """The model of a checkpoint, given by its prefix, its `.index` file or its folder, with that palette.
+def read_checkpoint(prefix: Path, colors: Float[Tensor, "K 3"], *, grid: Grid | None = None) -> ImportedModel:
+    """Import the model of a checkpoint, given by its prefix, its `.index` file or its folder.
 
-    The tensors are read one after another, in the order of the table, so that memory stays at the model's own
-    and one row of the table. The weights do not say how positions stand in rows: without `grid` they are a
-    square. Raises ValueError that names the file and the variable that is missing, unknown, misshapen or
-    damaged.
+    `colors` is its palette, levels of 0..255. Tensors are read one mapping at a time, so that memory stays
+    close to the size of the model. The checkpoint does not state the image shape: without `grid` it is
+    square. Raises ValueError that names the file, and the variable that is missing, unknown, damaged or
+    of another shape.
     """
-    bundle = Bundle.open(prefix)
+    checkpoint = TFCheckpoint.open(prefix)
     try:
-        return _import(bundle, colours, grid)
+        return _import(checkpoint, colors, grid)
     except ValueError as error:
-        named = str(bundle.prefix) in str(error)  # by the bundle, with the file of it that is meant
-        raise ValueError(str(error) if named else f"checkpoint {bundle.prefix}: {error}") from None
+        named = str(checkpoint.prefix) in str(error)  # by TFCheckpoint, which names the file
+        raise ValueError(str(error) if named else f"checkpoint {checkpoint.prefix}: {error}") from None
 
 
-def _import(bundle: Bundle, colours: Float[Tensor, "K 3"], grid: Grid | None) -> Imported:
-    skipped = {name: rule for name in bundle.entries if (rule := _rule(name))}
-    given = {name: entry.shape for name, entry in bundle.entries.items() if name not in skipped}
+def _import(checkpoint: TFCheckpoint, colors: Float[Tensor, "K 3"], grid: Grid | None) -> ImportedModel:
+    skipped = {name: rule for name in checkpoint.entries if (rule := _skip_reason(name))}
+    given = {name: entry.shape for name, entry in checkpoint.entries.items() if name not in skipped}
     scope = _scope(given)
     sizes = _sizes(given, scope)
-    if sizes.colours != len(colours):
-        raise ValueError(f"it has {sizes.colours} colours; the palette has {len(colours)}")
-    table = sizes.rows(scope)
-    shapes = {name: sizes.shape(name.removeprefix(scope)) for row in table for name in row.theirs}
-    _check(given, shapes)
-    square = _grid(sizes.positions, grid)
-    left_out = tuple(Account(name, skipped=rule) for name, rule in skipped.items())
-    check_accounts([*(Account(name, row.ours) for row in table for name in row.theirs), *left_out])
-    tensors, accounts = translate(table, shapes, lambda name: bundle.read(name).view(shapes[name]))
-    step = STEP.search(bundle.prefix.name)
-    return Imported(
-        origin=f"OpenAI {bundle.prefix.name}",
+    if sizes.colors != len(colors):
+        raise ValueError(f"it has {sizes.colors} colors; the palette has {len(colors)}")
+    table = sizes.mappings(scope)
+    shapes = {name: sizes.shape(name.removeprefix(scope)) for mapping in table for name in mapping.source}
+    _check_shapes(given, shapes)
+    image_grid = _grid(sizes.positions, grid)
+    skipped_reports = tuple(TensorReport(name, skipped=rule) for name, rule in skipped.items())
+    check_report_size(
+        [
+            *(TensorReport(name, mapping.target) for mapping in table for name in mapping.source),
+            *skipped_reports,
+        ]
+    )
+    tensors, tensor_reports = convert_tensors(
+        table, shapes, lambda name: checkpoint.read(name).view(shapes[name])
+    )
+    step = STEP.search(checkpoint.prefix.name)
+    return ImportedModel(
+        origin=f"OpenAI {checkpoint.prefix.name}",
         depth=sizes.depth,
         width=sizes.width,
-        grid=square,
-        block=TransformerSpec(heads=sizes.heads),
-        objective=Autoregressive() if sizes.start else Masked(),
-        colours=colours,
+        grid=image_grid,
+        block=Transformer(heads=sizes.heads),
+        objective=Autoregressive() if sizes.has_start else Masked(),
+        colors=colors,
         step=int(step[1]) if step else 0,
         tensors=tensors,
-        accounts=(*accounts, *left_out),
+        tensor_reports=(*tensor_reports, *skipped_reports),
     )
 
 
-def _rule(name: str) -> str:
-    """The rule by which a variable is left out; empty for one that is not."""
-    found = (rule for pattern, rule in RULES if any(re.fullmatch(pattern, part) for part in name.split("/")))
+def _skip_reason(name: str) -> str:
+    """Return why a variable is skipped; an empty string if it is not."""
+    found = (
+        rule for pattern, rule in SKIP_RULES if any(re.fullmatch(pattern, part) for part in name.split("/"))
+    )
     return next(found, "")
 
 
 def _scope(names: Iterable[str]) -> str:
-    """What stands before every name: `model/` in the released checkpoints."""
+    """Return the prefix of every name: `model/` in the released checkpoints."""
     scopes = [name.removesuffix("wte") for name in names if name.split("/")[-1] == "wte"]
     if len(scopes) != 1:
         found = ", ".join(repr(scope) for scope in scopes[:5]) or "none"
@@ -126,45 +147,45 @@ def _scope(names: Iterable[str]) -> str:
     return scopes[0]
 
 
-def _sizes(given: Shapes, scope: str) -> Sizes:
-    colours, width = _trimmed(given, f"{scope}wte", 2)
-    positions, _ = _trimmed(given, f"{scope}wpe", 2)
-    heads, *_ = _trimmed(given, f"{scope}h0/attn/q_proj", 3)
-    if min(colours, width, positions, heads) < 1:
-        raise ValueError(f"it has {colours} colours, width {width}, {positions} positions and {heads} heads")
+def _sizes(given: Shapes, scope: str) -> InferredSizes:
+    colors, width = _squeezed_shape(given, f"{scope}wte", 2)
+    positions, _ = _squeezed_shape(given, f"{scope}wpe", 2)
+    heads, *_ = _squeezed_shape(given, f"{scope}h0/attn/q_proj", 3)
+    if min(colors, width, positions, heads) < 1:
+        raise ValueError(f"it has {colors} colors, width {width}, {positions} positions and {heads} heads")
     found = (LAYER.match(name.removeprefix(scope)) for name in given)
     layers = {int(layer[1]) for layer in found if layer}
     for layer in range(len(layers)):
         if layer not in layers:
-            raise ValueError(f"layer {layer} is missing; its last is {max(layers)}")
-    return Sizes(colours, width, positions, heads, len(layers), f"{scope}sos" in given)
+            raise ValueError(f"layer {layer} is missing; the last layer is {max(layers)}")
+    return InferredSizes(colors, width, positions, heads, len(layers), f"{scope}sos" in given)
 
 
-def _trimmed(given: Shapes, name: str, dimensions: int) -> Shape:
-    """A shape without the leading dimensions of 1 that are too many."""
+def _squeezed_shape(given: Shapes, name: str, dimensions: int) -> Shape:
+    """Return the shape of a variable without superfluous leading dimensions of 1."""
     if name not in given:
         raise ValueError(f"variable {name!r} is missing")
     shape = given[name]
     while len(shape) > dimensions and shape[0] == 1:
         shape = shape[1:]
     if len(shape) != dimensions:
-        raise ValueError(f"variable {name!r} has shape {given[name]}; wanted: {dimensions} dimensions")
+        raise ValueError(f"variable {name!r} has shape {given[name]}; expected {dimensions} dimensions")
     return shape
 
 
-def _check(given: Shapes, wanted: Shapes) -> None:
-    """Raises ValueError for the first variable that is missing, misshapen or unknown."""
+def _check_shapes(given: Shapes, wanted: Shapes) -> None:
+    """Raise ValueError for the first variable that is missing, unknown or of another shape."""
     for name, shape in wanted.items():
-        if _trimmed(given, name, len(shape)) != shape:
+        if _squeezed_shape(given, name, len(shape)) != shape:
             raise ValueError(f"variable {name!r} has shape {given[name]}; this model needs {shape}")
     for name in sorted(given.keys() - wanted.keys()):
-        raise ValueError(f"variable {name!r} is unknown; no rule says what to do with it")
+        raise ValueError(f"variable {name!r} is unknown")
 
 
 def _grid(positions: int, grid: Grid | None) -> Grid:
     if grid is not None:
-        return as_many(positions, grid)
+        return check_positions(positions, grid)
     side = math.isqrt(positions)
     if side * side != positions:
-        raise ValueError(f"its {positions} positions are no square; give --rows and --cols")
+        raise ValueError(f"its {positions} positions are not a square; give --rows and --cols")
     return Grid(side, side)

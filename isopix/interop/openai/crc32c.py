@@ -1,4 +1,4 @@
-"""CRC-32C: the checksum of TensorFlow's checkpoints, at the speed of memory look-ups instead of Python's."""
+"""CRC-32C, the checksum of TensorFlow checkpoints, vectorized with NumPy."""
 
 from functools import cache
 
@@ -7,18 +7,18 @@ from numpy.typing import NDArray
 
 Words = NDArray[np.uint32]
 
-POLYNOMIAL = 0x82F63B78  # Castagnoli's, lowest bit first (RFC 3720, appendix B.4)
+POLYNOMIAL = 0x82F63B78  # Castagnoli polynomial, lowest bit first (RFC 3720, appendix B.4)
 ONES = 0xFFFFFFFF
 ONE = np.uint32(1)
-COLUMNS = (16384, 128)  # words of a row; a table's 512 KiB and a state of 64 KiB stay in the cache
-WORD = np.dtype("<u4")  # the lowest byte of a register is the next to leave it, on every machine
+COLUMNS = (16384, 128)  # words per row; the tables (512 KiB) and the state (64 KiB) stay in the cache
+WORD = np.dtype("<u4")  # little endian on every machine: the lowest byte is shifted out first
 HALF = np.dtype("<u2")
 
 
-def extend(crc: int, data: bytes | memoryview) -> int:
-    """The CRC-32C of some bytes and then `data`, from the CRC of those bytes; that of no bytes is 0.
+def extend_crc(crc: int, data: bytes | memoryview) -> int:
+    """Return the CRC-32C of earlier bytes followed by `data`; `crc` is that of the earlier bytes, 0 for none.
 
-    The register is linear over GF(2), so a long message folds into a short one of equal remainder.
+    The CRC is linear over GF(2), so a long message folds into a short one with the same remainder.
     """
     register, message = crc ^ ONES, np.frombuffer(data, np.uint8)
     for columns in COLUMNS:
@@ -29,38 +29,38 @@ def extend(crc: int, data: bytes | memoryview) -> int:
     return register ^ ONES
 
 
-def masked(crc: int) -> int:
-    """The form in which TensorFlow stores a CRC, so that a CRC of bytes that hold CRCs is no special one."""
+def mask_crc(crc: int) -> int:
+    """Return the masked form in which TensorFlow stores a CRC."""
     return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & ONES
 
 
 def _fold(register: int, message: NDArray[np.uint8], columns: int) -> tuple[int, NDArray[np.uint8]]:
-    """The same remainder from less than two rows: each column of words is a register of its own.
+    """Fold the message into less than two rows with the same remainder; each column is its own register.
 
-    A register that goes over the zero bytes of one row, and then takes in the word of the next, is the linear
-    operator of `_over` and an exclusive or, for all columns at once.
+    Advancing a register over one row of zero bytes is the linear operator of `_advance`; adding the next
+    word is an exclusive or. Both are applied to all columns at once.
     """
     whole = len(message) // (4 * columns) * columns * 4
     if whole < 8 * columns:
         return register, message
     rows = message[:whole].view(WORD).reshape(-1, columns)
-    low, high = _over(4 * columns)
+    low, high = _advance(4 * columns)
     state = rows[0].copy()
     state[0] ^= register
     halves = state.view(HALF).reshape(columns, 2)
-    ahead, other = np.empty_like(state), np.empty_like(state)
+    low_part, high_part = np.empty_like(state), np.empty_like(state)
     for row in rows[1:]:
-        # `clip` only lets NumPy write straight into `out`: a half word is always inside its table.
-        np.take(low, halves[:, 0], out=ahead, mode="clip")
-        np.take(high, halves[:, 1], out=other, mode="clip")
-        np.bitwise_xor(ahead, other, out=state)
+        # mode="clip" lets NumPy write directly into `out`; indices are always in range.
+        np.take(low, halves[:, 0], out=low_part, mode="clip")
+        np.take(high, halves[:, 1], out=high_part, mode="clip")
+        np.bitwise_xor(low_part, high_part, out=state)
         np.bitwise_xor(state, row, out=state)
     return 0, np.concatenate([state.view(np.uint8), message[whole:]])
 
 
 @cache
 def _bytes() -> Words:
-    """What a register of one byte becomes when that byte has left it."""
+    """Return the CRC table: the register after one byte is shifted out."""
     table = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         table = (table >> ONE) ^ (table & ONE) * np.uint32(POLYNOMIAL)
@@ -68,8 +68,8 @@ def _bytes() -> Words:
 
 
 @cache
-def _over(zeros: int) -> tuple[Words, Words]:
-    """Where that many zero bytes take each low half of a register, and each high half."""
+def _advance(zeros: int) -> tuple[Words, Words]:
+    """Return the registers that each low and each high half word becomes after that many zero bytes."""
     units = ONE << np.arange(32, dtype=np.uint32)
     result, step = units, _bytes()[units & np.uint32(0xFF)] ^ (units >> np.uint32(8))
     while zeros:
@@ -80,7 +80,7 @@ def _over(zeros: int) -> tuple[Words, Words]:
 
 
 def _apply(operator: Words, registers: Words) -> Words:
-    """A linear operator, stated by what it makes of each of the 32 bits."""
+    """Apply a linear operator, given by its image of each of the 32 bits."""
     out = np.zeros_like(registers)
     for bit, image in enumerate(operator):
         out ^= ((registers >> np.uint32(bit)) & ONE) * image

@@ -1,25 +1,25 @@
-"""Sorted table of keys and values in one file, as LevelDB lays it out and TensorFlow's checkpoint index uses.
+"""Read sorted string tables (LevelDB), the format of TensorFlow's checkpoint index.
 
-A file is blocks, then a footer of 48 bytes: data blocks, a meta-index block, an index block that names the
-data blocks. A block's entries share the beginnings of their keys; after it come its compression and a masked
-CRC-32C of both. Here every byte must be accounted for: blocks follow each other without a gap.
+A file consists of data blocks, a meta-index block, an index block that lists the data blocks, and a footer of
+48 bytes. Entries of a block share key prefixes; the block is followed by its compression type and a masked
+CRC-32C of both. Every byte must belong to a block: blocks follow each other without gaps.
 """
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from isopix.interop.openai.crc32c import extend, masked
-from isopix.interop.openai.protobuf import taken, varint
+from isopix.interop.openai.crc32c import extend_crc, mask_crc
+from isopix.interop.openai.protobuf import read_bytes, read_varint
 
 MAGIC = 0xDB4775248B80FB57
 FOOTER = 48
 TRAILER = 5
-LONGEST_KEY, LONGEST_VALUE = 2**10, 2**16  # bytes; what a table unpacks to stays in proportion to its size
+MAX_KEY_BYTES, MAX_VALUE_BYTES = 2**10, 2**16  # limits, so that a small file cannot unpack to a large table
 COMPRESSIONS = {1: "snappy", 2: "zlib", 4: "zstd"}
 
 
-class Handle(NamedTuple):
-    """Where a block's entries lie in the file; its trailer comes after them."""
+class BlockHandle(NamedTuple):
+    """Position of a block in the file, without the trailer that follows it."""
 
     offset: int
     size: int
@@ -29,37 +29,41 @@ class Handle(NamedTuple):
         return self.offset + self.size + TRAILER
 
 
-def items(file: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Keys and values, the keys ascending. Raises ValueError at the first thing that is not as it must be."""
+def iter_entries(file: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield (key, value) in ascending order of keys. Raises ValueError for an invalid file."""
     meta, index = _footer(file)
-    for _ in _entries(_block(file, meta)):
-        raise ValueError("its meta-index is not empty, which no checkpoint's is")
+    for _ in _iter_block(_block(file, meta)):
+        raise ValueError("its meta-index is not empty")
     end, last = 0, None
-    for _, place in _entries(_block(file, index)):
+    for _, place in _iter_block(_block(file, index)):
         handle, _ = _handle(place, 0)
-        _follows(handle, end)
+        _check_adjacent(handle, end)
         end = handle.end
-        for key, value in _entries(_block(file, handle)):
+        for key, value in _iter_block(_block(file, handle)):
             if last is not None and key <= last:
-                word = "twice" if key == last else "after a greater one"
-                raise ValueError(f"key {key!r} comes {word}; the keys of a table ascend")
+                reason = "repeated" if key == last else "out of order"
+                raise ValueError(f"key {key!r} is {reason}; keys must ascend")
             last = key
             yield key, value
-    _follows(meta, end)
-    _follows(index, meta.end)
+    _check_adjacent(meta, end)
+    _check_adjacent(index, meta.end)
     if index.end != len(file) - FOOTER:
-        raise ValueError(f"its blocks end at byte {index.end} and its footer begins at {len(file) - FOOTER}")
+        raise ValueError(
+            f"its blocks end at byte {index.end}, but its footer starts at byte {len(file) - FOOTER}"
+        )
 
 
-def _follows(handle: Handle, end: int) -> None:
+def _check_adjacent(handle: BlockHandle, end: int) -> None:
     if handle.offset != end:
-        raise ValueError(f"a block begins at byte {handle.offset}, and the one before it ends at {end}")
+        raise ValueError(f"a block starts at byte {handle.offset}, but the previous one ends at byte {end}")
 
 
-def _footer(file: bytes) -> tuple[Handle, Handle]:
-    """Handles of the meta-index and of the index."""
+def _footer(file: bytes) -> tuple[BlockHandle, BlockHandle]:
+    """Return the handles of the meta-index and of the index."""
     if len(file) < FOOTER or int.from_bytes(file[-8:], "little") != MAGIC:
-        raise ValueError("it does not end in a table's magic number; it is truncated, or no such file")
+        raise ValueError(
+            "it does not end with the magic number of a table; it is truncated or another kind of file"
+        )
     footer = file[-FOOTER:-8]
     meta, at = _handle(footer, 0)
     index, at = _handle(footer, at)
@@ -68,45 +72,45 @@ def _footer(file: bytes) -> tuple[Handle, Handle]:
     return meta, index
 
 
-def _handle(data: bytes, at: int) -> tuple[Handle, int]:
-    offset, at = varint(data, at)
-    size, at = varint(data, at)
-    return Handle(offset, size), at
+def _handle(data: bytes, at: int) -> tuple[BlockHandle, int]:
+    offset, at = read_varint(data, at)
+    size, at = read_varint(data, at)
+    return BlockHandle(offset, size), at
 
 
-def _block(file: bytes, handle: Handle) -> bytes:
-    """The entries of a block, once its checksum is found right; without the list of restarts."""
+def _block(file: bytes, handle: BlockHandle) -> bytes:
+    """Return the entries of a block without the list of restarts, after checking its checksum."""
     if handle.end > len(file) - FOOTER:
-        raise ValueError(f"a block of {handle.size} bytes at byte {handle.offset} reaches past its end")
+        raise ValueError(f"a block of {handle.size} bytes at byte {handle.offset} exceeds the file")
     stored = file[handle.offset : handle.end]
     contents, compression = stored[:-TRAILER], stored[-TRAILER]
-    if masked(extend(0, stored[:-4])) != int.from_bytes(stored[-4:], "little"):
+    if mask_crc(extend_crc(0, stored[:-4])) != int.from_bytes(stored[-4:], "little"):
         raise ValueError(f"the block at byte {handle.offset} is damaged; its checksum differs")
     if compression:
-        name = COMPRESSIONS.get(compression, f"of unknown kind {compression}")
+        name = COMPRESSIONS.get(compression, f"unknown type {compression}")
         raise ValueError(
-            f"the block at byte {handle.offset} is compressed ({name}); only plain ones are read"
+            f"the block at byte {handle.offset} is compressed ({name}); compression is not supported"
         )
     restarts = 4 * int.from_bytes(contents[-4:], "little") + 4
     if len(contents) < restarts:
-        raise ValueError(f"the block at byte {handle.offset} has no room for its list of restarts")
+        raise ValueError(f"the block at byte {handle.offset} is too short for its list of restarts")
     return contents[:-restarts]
 
 
-def _entries(block: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Each key is so many bytes of the one before it, and its own rest."""
+def _iter_block(block: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the entries; each key is a prefix of the previous key and its own suffix."""
     key, at = b"", 0
     while at < len(block):
-        shared, at = varint(block, at)
-        own, at = varint(block, at)
-        size, at = varint(block, at)
+        shared, at = read_varint(block, at)
+        own, at = read_varint(block, at)
+        size, at = read_varint(block, at)
         if shared > len(key):
-            raise ValueError(f"a key shares {shared} bytes with one of {len(key)}")
-        if shared + own > LONGEST_KEY or size > LONGEST_VALUE:
+            raise ValueError(f"a key shares {shared} bytes with a previous key of {len(key)} bytes")
+        if shared + own > MAX_KEY_BYTES or size > MAX_VALUE_BYTES:
             raise ValueError(
                 f"a key of {shared + own} bytes has a value of {size}; "
-                f"allowed: {LONGEST_KEY} and {LONGEST_VALUE}"
+                f"allowed: {MAX_KEY_BYTES} and {MAX_VALUE_BYTES}"
             )
-        key, at = key[:shared] + taken(block, at, own), at + own
-        value, at = taken(block, at, size), at + size
+        key, at = key[:shared] + read_bytes(block, at, own), at + own
+        value, at = read_bytes(block, at, size), at + size
         yield key, value

@@ -1,8 +1,8 @@
-"""Bundle: TensorFlow's checkpoint of version 2, one index of names and any number of files of bytes.
+"""Read TensorFlow checkpoints of format version 2 without TensorFlow.
 
-`PREFIX.index` is a sorted table: its first key, the empty one, is a header; every other is a tensor's name,
-whose value says where in which `PREFIX.data-XXXXX-of-YYYYY` the tensor lies. What follows from the index is
-checked when it is opened, before a tensor takes memory; a tensor's own bytes are checked when it is read.
+`PREFIX.index` is a sorted string table: the empty key holds a header, every other key is a tensor name whose
+value gives its place in one of the files `PREFIX.data-XXXXX-of-YYYYY`. Index and file sizes are checked on
+opening, before memory is allocated for a tensor; the bytes of a tensor are checked when it is read.
 """
 
 import itertools
@@ -16,20 +16,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isopix.interop.mmap_alloc import scratch
+from isopix.interop.mmap_alloc import mmap_alloc
 from isopix.interop.openai import sstable
-from isopix.interop.openai.crc32c import extend, masked
-from isopix.interop.openai.protobuf import Message, message, messages, number
+from isopix.interop.openai.crc32c import extend_crc, mask_crc
+from isopix.interop.openai.protobuf import Message, get_int, get_messages, parse_message
 
-VERSION = 1  # of the format; what needs more of its reader is refused
-BIGGEST_INDEX = 2**26  # bytes; iGPT-L's with all its optimizer's slots has about 2^18
-MOST_TENSORS = 2**16
-MOST_SHARDS = 10_000
-MOST_DIMENSIONS = 8
-LARGEST_DIMENSION = 2**31
-PIECE = 2**22  # bytes that are read, and then checked, at once
+VERSION = 1  # format version that this reader supports
+MAX_INDEX_BYTES = 2**26  # that of iGPT-L with optimizer state has about 2^18
+MAX_TENSORS = 2**16
+MAX_SHARDS = 10_000
+MAX_DIMENSIONS = 8
+MAX_DIMENSION = 2**31
+CHUNK = 2**22  # bytes read and checked at a time
 
-# TensorFlow's numbers of types; those without a dtype here are listed, and refused when they are read.
+# TensorFlow's type numbers; tensors of UNSUPPORTED types are listed, but cannot be read.
 DTYPES = {
     1: torch.float32,
     2: torch.float64,
@@ -41,16 +41,24 @@ DTYPES = {
     14: torch.bfloat16,
     19: torch.float16,
 }
-OTHERS = {7: "string", 8: "complex64", 10: "bool", 17: "uint16", 18: "complex128", 22: "uint32", 23: "uint64"}
+UNSUPPORTED = {
+    7: "string",
+    8: "complex64",
+    10: "bool",
+    17: "uint16",
+    18: "complex128",
+    22: "uint32",
+    23: "uint64",
+}
 
 
-class Entry(NamedTuple):
-    """What the index says of one tensor."""
+class TensorEntry(NamedTuple):
+    """Index entry of one tensor."""
 
-    dtype: str  # in words: float32
+    dtype: str  # such as float32
     shape: tuple[int, ...]
     shard: int
-    offset: int  # bytes from the beginning of the shard
+    offset: int  # bytes from the start of the shard
     size: int  # bytes
     crc: int  # masked CRC-32C of the bytes
 
@@ -60,25 +68,24 @@ class Entry(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Bundle:
-    """An opened checkpoint: what it holds, and `read`, which takes one tensor from it."""
+class TFCheckpoint:
+    """An open checkpoint: its entries by name, and `read`, which returns one tensor."""
 
     prefix: Path
     shards: int
     big_endian: bool
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, TensorEntry]
 
     @classmethod
-    def open(cls, given: Path) -> "Bundle":
-        """The checkpoint of that prefix, of that `.index` file, or the only one in that folder.
+    def open(cls, given: Path) -> "TFCheckpoint":
+        """Open a checkpoint by its prefix, its `.index` file, or its folder if that holds no other.
 
-        Raises ValueError, naming the file, if there is none, or if its index or the sizes of its shards are
-        not as they must be.
+        Raises ValueError, naming the file, if there is none, or if its index or a shard's size is invalid.
         """
-        prefix = find(given)
-        index = _index(prefix)
+        prefix = find_prefix(given)
+        index = _index_path(prefix)
         try:
-            bundle = cls._of(prefix, sstable.items(_read_index(index)))
+            bundle = cls._of(prefix, sstable.iter_entries(_read_index(index)))
         except ValueError as error:
             raise ValueError(f"checkpoint index {index}: {error}") from None
         placed = sorted(bundle.entries.items(), key=lambda item: item[1][2:5])  # by shard, offset, size
@@ -87,57 +94,57 @@ class Bundle:
         return bundle
 
     @classmethod
-    def _of(cls, prefix: Path, items: Iterator[tuple[bytes, bytes]]) -> "Bundle":
+    def _of(cls, prefix: Path, items: Iterator[tuple[bytes, bytes]]) -> "TFCheckpoint":
         key, value = next(items, (b"", b""))
         if key:
-            raise ValueError(f"it begins with key {key!r} and not with a header")
-        shards, big_endian = _header(message(value))
+            raise ValueError(f"its first key is {key!r}, not the header")
+        shards, big_endian = _header(parse_message(value))
         return cls(prefix, shards, big_endian, _entries(items, shards))
 
     def shard(self, shard: int) -> Path:
-        """The file of that number; named from the prefix and numbers, never from anything in a file."""
+        """Return the path of a shard, built from the prefix and numbers only, never from file contents."""
         return self.prefix.with_name(f"{self.prefix.name}.data-{shard:05d}-of-{self.shards:05d}")
 
     def read(self, name: str) -> Tensor:
-        """That tensor, read from its shard straight into its own memory; little or big endian.
+        """Read a tensor from its shard directly into its own memory, little or big endian.
 
-        Raises KeyError for a name that is not in `entries`, and ValueError if its type is none that is read
-        or if its bytes are not those that were written.
+        Raises KeyError for a name that is not in `entries`, and ValueError for an unsupported type or a wrong
+        checksum.
         """
         entry = self.entries[name]
-        dtypes = {_word(dtype): dtype for dtype in DTYPES.values()}
+        dtypes = {_dtype_name(dtype): dtype for dtype in DTYPES.values()}
         if entry.dtype not in dtypes:
             allowed = ", ".join(dtypes)
-            raise ValueError(f"tensor {name!r} of {self.prefix} has type {entry.dtype}; read are {allowed}")
-        tensor = scratch(entry.shape, dtypes[entry.dtype])
+            raise ValueError(f"tensor {name!r} of {self.prefix} has type {entry.dtype}; supported: {allowed}")
+        tensor = mmap_alloc(entry.shape, dtypes[entry.dtype])
         raw = tensor.view(-1).view(torch.uint8).numpy()
         self._fill(name, entry, raw.data)
         if self.big_endian and tensor.itemsize > 1:
             raw.view(np.dtype(f"u{tensor.itemsize}")).byteswap(inplace=True)
         return tensor
 
-    def _fill(self, name: str, entry: Entry, memory: memoryview) -> None:
+    def _fill(self, name: str, entry: TensorEntry, memory: memoryview) -> None:
         crc, path = 0, self.shard(entry.shard)
         with path.open("rb") as file:
             file.seek(entry.offset)
-            for begin in range(0, entry.size, PIECE):
-                piece = memory[begin : begin + PIECE]
-                if file.readinto(piece) < len(piece):
+            for start in range(0, entry.size, CHUNK):
+                chunk = memory[start : start + CHUNK]
+                if file.readinto(chunk) < len(chunk):
                     raise ValueError(f"checkpoint shard {path} is truncated: it ends inside tensor {name!r}")
-                crc = extend(crc, piece)
-        if masked(crc) != entry.crc:
+                crc = extend_crc(crc, chunk)
+        if mask_crc(crc) != entry.crc:
             raise ValueError(f"checkpoint shard {path}: tensor {name!r} is damaged; its checksum differs")
 
-    def _check_shard(self, shard: int, inside: Iterator[tuple[str, Entry]]) -> None:
-        """Its tensors lie inside the file and apart, so together they take no more than it holds."""
+    def _check_shard(self, shard: int, inside: Iterator[tuple[str, TensorEntry]]) -> None:
+        """Raise ValueError unless its tensors lie inside the file and do not overlap."""
         path = self.shard(shard)
         if not path.is_file():
-            raise ValueError(f"checkpoint shard {path} does not exist; all {self.shards} belong together")
+            raise ValueError(f"checkpoint shard {path} does not exist; all {self.shards} shards are needed")
         size, end, last = path.stat().st_size, 0, ""
         for name, entry in inside:
             if entry.offset < end:
                 raise ValueError(
-                    f"checkpoint index {_index(self.prefix)}: tensors {last!r} and {name!r} overlap"
+                    f"checkpoint index {_index_path(self.prefix)}: tensors {last!r} and {name!r} overlap"
                 )
             end, last = entry.end, name
             if end > size:
@@ -147,14 +154,14 @@ class Bundle:
                 )
 
 
-def find(given: Path) -> Path:
-    """The prefix of the checkpoint that is meant. Raises ValueError if there is none, or more than one."""
+def find_prefix(given: Path) -> Path:
+    """Return the prefix of a checkpoint. Raises ValueError if there is none, or more than one."""
     prefix = given.with_suffix("") if given.suffix == ".index" else given
-    if prefix.name and _index(prefix).is_file():
+    if prefix.name and _index_path(prefix).is_file():
         return prefix
     if not given.is_dir():
         raise ValueError(
-            f"checkpoint index {_index(prefix)} does not exist; give a PREFIX with a PREFIX.index"
+            f"checkpoint index {_index_path(prefix)} does not exist; give the PREFIX of PREFIX.index"
         )
     found = sorted(path for path in given.glob("*.index") if path.is_file())
     if len(found) != 1:
@@ -163,86 +170,84 @@ def find(given: Path) -> Path:
     return found[0].with_suffix("")
 
 
-def _index(prefix: Path) -> Path:
+def _index_path(prefix: Path) -> Path:
     return prefix.parent / f"{prefix.name}.index"
 
 
 def _read_index(path: Path) -> bytes:
-    if path.stat().st_size > BIGGEST_INDEX:
-        raise ValueError(f"it has {path.stat().st_size} bytes; allowed: {BIGGEST_INDEX}")
+    if path.stat().st_size > MAX_INDEX_BYTES:
+        raise ValueError(f"it has {path.stat().st_size} bytes; allowed: {MAX_INDEX_BYTES}")
     return path.read_bytes()
 
 
 def _header(fields: Message) -> tuple[int, bool]:
-    """Number of shards, and whether the numbers in them begin with their highest byte."""
-    shards, endianness = number(fields, 1), number(fields, 2)
-    if not 1 <= shards <= MOST_SHARDS:
-        raise ValueError(f"its header speaks of {shards} shards; allowed: 1 to {MOST_SHARDS}")
+    """Return the number of shards, and whether they are big endian."""
+    shards, endianness = get_int(fields, 1), get_int(fields, 2)
+    if not 1 <= shards <= MAX_SHARDS:
+        raise ValueError(f"its header states {shards} shards; allowed: 1 to {MAX_SHARDS}")
     if endianness not in (0, 1):
-        raise ValueError(f"its header states byte order {endianness}; known: 0 (little), 1 (big)")
-    for version in messages(fields, 3):
-        needed = number(version, 2)
-        if needed > VERSION or number(version, 1) < 0 or 3 in version:  # 3: readers that it shuts out
-            raise ValueError(f"its header asks for a reader of version {needed}; this is one of {VERSION}")
+        raise ValueError(f"its header states byte order {endianness}; allowed: 0 (little), 1 (big)")
+    for version in get_messages(fields, 3):
+        needed = get_int(version, 2)
+        if needed > VERSION or get_int(version, 1) < 0 or 3 in version:  # 3: excluded reader versions
+            raise ValueError(f"it requires a reader of version {needed}; this reader has version {VERSION}")
     return shards, endianness == 1
 
 
-def _entries(items: Iterator[tuple[bytes, bytes]], shards: int) -> dict[str, Entry]:
+def _entries(items: Iterator[tuple[bytes, bytes]], shards: int) -> dict[str, TensorEntry]:
     entries = {}
-    for key, value in itertools.islice(items, MOST_TENSORS):
+    for key, value in itertools.islice(items, MAX_TENSORS):
         name = _name(key)
         try:
-            entries[name] = _entry(message(value), shards)
+            entries[name] = _entry(parse_message(value), shards)
         except ValueError as error:
             raise ValueError(f"tensor {name!r}: {error}") from None
     if next(items, None):
-        raise ValueError(f"it names more than {MOST_TENSORS} tensors")
+        raise ValueError(f"it lists more than {MAX_TENSORS} tensors")
     return entries
 
 
 def _name(key: bytes) -> str:
-    if key[0] == 0:  # what TensorFlow puts before the pieces of a partitioned variable
-        raise ValueError("it holds slices of partitioned variables; only tensors stored whole are read")
+    if key[0] == 0:  # TensorFlow's prefix of slices of a partitioned variable
+        raise ValueError("it holds slices of partitioned variables, which are not supported")
     name = key.decode(errors="replace")
     if not name.isprintable() or "\N{REPLACEMENT CHARACTER}" in name:
-        raise ValueError(f"a tensor is named {key!r}, which is no text")
+        raise ValueError(f"tensor name {key!r} is not printable text")
     if {"", ".", ".."} & set(name.replace("\\", "/").split("/")):
-        raise ValueError(f"a tensor is named {name!r}, which is a path and no name in a graph")
+        raise ValueError(f"tensor name {name!r} is a path, not a variable name")
     return name
 
 
-def _entry(fields: Message, shards: int) -> Entry:
+def _entry(fields: Message, shards: int) -> TensorEntry:
     if 7 in fields:
-        raise ValueError(
-            "it is stored in slices (a partitioned variable); only tensors stored whole are read"
-        )
-    kind, shape = number(fields, 1), _shape(fields)
-    entry = Entry(_type(kind), shape, *(number(fields, field) for field in (3, 4, 5, 6)))
+        raise ValueError("it is stored in slices (a partitioned variable), which is not supported")
+    kind, shape = get_int(fields, 1), _shape(fields)
+    entry = TensorEntry(_type(kind), shape, *(get_int(fields, field) for field in (3, 4, 5, 6)))
     if not 0 <= entry.shard < shards:
-        raise ValueError(f"it lies in shard {entry.shard} of {shards}")
+        raise ValueError(f"it is in shard {entry.shard} of {shards}")
     if entry.offset < 0 or entry.size < 0:
-        raise ValueError(f"it begins at byte {entry.offset} and has {entry.size} bytes")
+        raise ValueError(f"it starts at byte {entry.offset} and has {entry.size} bytes")
     needed = math.prod(shape) * DTYPES[kind].itemsize if kind in DTYPES else entry.size
     if entry.size != needed:
-        raise ValueError(f"it has {entry.size} bytes; shape {shape} of {entry.dtype} has {needed}")
+        raise ValueError(f"it has {entry.size} bytes; shape {shape} of {entry.dtype} needs {needed}")
     return entry
 
 
 def _shape(fields: Message) -> tuple[int, ...]:
-    stated = messages(fields, 2)
-    if any(number(shape, 3) for shape in stated):
-        raise ValueError("its number of dimensions is unknown")
-    shape = tuple(number(size, 1) for part in stated for size in messages(part, 2))
-    if len(shape) > MOST_DIMENSIONS:
-        raise ValueError(f"it has {len(shape)} dimensions; allowed: {MOST_DIMENSIONS}")
-    if any(not 0 <= size < LARGEST_DIMENSION for size in shape):
-        raise ValueError(f"shape {shape} is not possible")
+    stated = get_messages(fields, 2)
+    if any(get_int(shape, 3) for shape in stated):
+        raise ValueError("it has an unknown number of dimensions")
+    shape = tuple(get_int(size, 1) for part in stated for size in get_messages(part, 2))
+    if len(shape) > MAX_DIMENSIONS:
+        raise ValueError(f"it has {len(shape)} dimensions; allowed: at most {MAX_DIMENSIONS}")
+    if any(not 0 <= size < MAX_DIMENSION for size in shape):
+        raise ValueError(f"shape {shape} is invalid")
     return shape
 
 
 def _type(kind: int) -> str:
-    return _word(DTYPES[kind]) if kind in DTYPES else OTHERS.get(kind, f"number {kind}")
+    return _dtype_name(DTYPES[kind]) if kind in DTYPES else UNSUPPORTED.get(kind, f"number {kind}")
 
 
-def _word(dtype: torch.dtype) -> str:
+def _dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")

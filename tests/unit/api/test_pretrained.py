@@ -1,4 +1,4 @@
-"""Six verbs over every kind of model: each equals what it is made of, and takes images in every form."""
+"""PretrainedModel: its methods equal the functions they call, and take images in every form."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,15 +7,14 @@ import numpy as np
 import pytest
 import torch
 from einops import rearrange
-from jaxtyping import config
 
 import isopix
-from isopix.api.inputs import Given
-from isopix.api.pretrained import Pretrained
+from isopix.api.inputs import ArrayLike
+from isopix.api.pretrained import STREAMS, PretrainedModel
 from isopix.core.random import generator
 from isopix.core.types import Images
-from isopix.generate.sample import SamplingConfig
-from isopix.probe.features import extract_features
+from isopix.generate.sample import Sampling
+from isopix.probe.features import extract
 from isopix.runs.load import Loaded
 from tests.laws import cases
 from tests.unit.data.refusal import refusal
@@ -26,38 +25,32 @@ MASKED = [case for case in GPT if not case.objective.causal][-1]
 RECORDS = {"state": {"step": 7, "codec": "", "data": "these"}}
 
 
-def model(recipe: cases.Recipe) -> Pretrained:
-    return Pretrained(Loaded(recipe, cases.busy(recipe), 7, [], RECORDS))
+def model(recipe: cases.Recipe) -> PretrainedModel:
+    return PretrainedModel(Loaded(recipe, cases.busy(recipe), 7, [], RECORDS))
 
 
 @pytest.fixture(params=[CAUSAL, MASKED], ids=["autoregressive", "masked"])
-def pretrained(request: pytest.FixtureRequest) -> Pretrained:
+def pretrained(request: pytest.FixtureRequest) -> PretrainedModel:
     return model(request.param)
 
 
 @pytest.fixture
-def causal() -> Pretrained:
+def causal() -> PretrainedModel:
     return model(CAUSAL)
 
 
 @pytest.fixture
-def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As users have it: without the checker of types, which the tests alone switch on."""
-    monkeypatch.setattr(config, "jaxtyping_disable", True)
-
-
-@pytest.fixture
-def masked() -> Pretrained:
+def masked() -> PretrainedModel:
     return model(MASKED)
 
 
-def images(of: Pretrained, count: int = 3) -> Images:
+def images(of: PretrainedModel, count: int = 3) -> Images:
     """Pixels that the model's codes stand for, so that codes say as much as images."""
     codec = of.network.codec
     return codec.decode(codec.encode(cases.images(of.loaded.recipe, count)))
 
 
-FORMS: dict[str, Callable[[Pretrained, Images], object]] = {
+FORMS: dict[str, Callable[[PretrainedModel, Images], object]] = {
     "tensor [B 3 H W]": lambda of, x: x,
     "array [B 3 H W]": lambda of, x: x.numpy(),
     "array [B H W 3]": lambda of, x: rearrange(x, "b c h w -> b h w c").numpy(),
@@ -68,36 +61,36 @@ FORMS: dict[str, Callable[[Pretrained, Images], object]] = {
     "codes, uint32": lambda of, x: of.network.codec.encode(x).numpy().astype(np.uint32),
     "codes, uint64": lambda of, x: of.network.codec.encode(x).to(torch.uint64),
 }
-VERBS: dict[str, Callable[[Pretrained, object], torch.Tensor]] = {
+VERBS: dict[str, Callable[[PretrainedModel, object], torch.Tensor]] = {
     "logits": lambda of, x: of.logits(x),
     "features": lambda of, x: of.features(x, 1),
     "nll": lambda of, x: of.nll(x),
     "complete": lambda of, x: of.complete(x, 2),
-    "reconstruct": lambda of, x: of.reconstruct(x).prediction,
+    "reconstruct": lambda of, x: of.reconstruct(x).answer,
 }
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_takes_images_in_every_form(verb: str, form: str, pretrained: Pretrained) -> None:
+def test_every_verb_takes_images_in_every_form(verb: str, form: str, pretrained: PretrainedModel) -> None:
     if verb == ("reconstruct" if pretrained.network.objective.causal else "complete"):
         pytest.skip("not what this kind can do")
     x = images(pretrained)
     assert torch.equal(VERBS[verb](pretrained, FORMS[form](pretrained, x)), VERBS[verb](pretrained, x))
 
 
-def test_logits_are_the_networks(pretrained: Pretrained) -> None:
+def test_logits_are_the_networks(pretrained: PretrainedModel) -> None:
     x = images(pretrained)
     torch.testing.assert_close(pretrained.logits(x, batch_size=2), pretrained.network.logits(x))
     assert pretrained.logits(x).shape == (3, 28, 1, 32)
 
 
-def test_logits_of_a_masked_model_hide_what_they_are_told_to(masked: Pretrained) -> None:
+def test_logits_of_a_masked_model_hide_what_they_are_told_to(masked: PretrainedModel) -> None:
     x = images(masked)
     hidden = torch.rand(3, 28, 1, generator=generator(0, "hidden")) < 0.5
     expected = masked.network.logits(x, hidden)
-    torch.testing.assert_close(masked.logits(x, hidden=hidden, batch_size=2), expected)
-    torch.testing.assert_close(masked.logits(x, hidden=hidden[..., 0], batch_size=2), expected)
+    torch.testing.assert_close(masked.logits(x, mask=hidden, batch_size=2), expected)
+    torch.testing.assert_close(masked.logits(x, mask=hidden[..., 0], batch_size=2), expected)
     assert not torch.allclose(expected, masked.logits(x))
 
 
@@ -106,25 +99,25 @@ def test_a_regression_has_nats_and_reconstructions_and_no_logits() -> None:
     model_of_means = model(means)
     x = images(model_of_means)
     assert model_of_means.nll(x).shape == (3,)
-    assert model_of_means.reconstruct(x).prediction.shape == x.shape
+    assert model_of_means.reconstruct(x).answer.shape == x.shape
     assert "a regression: it gives a mean for each code and no logits" in refusal(model_of_means.logits, x)
 
 
 @pytest.mark.parametrize("kind", ["normed", "residual"])
-def test_features_are_the_probes(pretrained: Pretrained, kind: str) -> None:
+def test_features_are_those_of_the_probe(pretrained: PretrainedModel, kind: str) -> None:
     x = images(pretrained)
-    every = extract_features(pretrained.network.backbone, x, features=kind, pool="max")
+    every = extract(pretrained.network.backbone, x, stream=STREAMS[kind], pool="max")
     for layer in (0, 1, 2, -1):
         assert torch.equal(pretrained.features(x, layer, features=kind, pool="max"), every[layer])
 
 
-def test_features_without_the_start_token_differ(causal: Pretrained) -> None:
+def test_features_without_the_start_symbol_are_others(causal: PretrainedModel) -> None:
     x = images(causal)
     naive, ours = causal.features(x, 1, start_token=False), causal.features(x, 1)
     assert (naive - ours).norm() / ours.norm() > 0.01
 
 
-def test_nll_is_the_loss_an_image_at_a_time(pretrained: Pretrained) -> None:
+def test_nll_is_the_loss_an_image_at_a_time(pretrained: PretrainedModel) -> None:
     x = images(pretrained)
     found = pretrained.nll(x, batch_size=2)
     network = pretrained.network
@@ -134,37 +127,37 @@ def test_nll_is_the_loss_an_image_at_a_time(pretrained: Pretrained) -> None:
     assert torch.equal(found, pretrained.nll(x, batch_size=2))
 
 
-def test_samples_depend_on_the_seed_and_the_batch_alone(causal: Pretrained) -> None:
-    one = causal.sample(3, sampling=SamplingConfig(temperature=2.0))
+def test_samples_depend_on_the_seed_and_the_batch_alone(causal: PretrainedModel) -> None:
+    one = causal.sample(3, sampling=Sampling(temperature=2.0))
     assert one.shape == (3, 3, 4, 7)
-    assert torch.equal(one, causal.sample(3, sampling=SamplingConfig(temperature=2.0)))
-    assert not torch.equal(one, causal.sample(3, sampling=SamplingConfig(temperature=2.0), seed=1))
-    assert not torch.equal(one, causal.sample(3, sampling=SamplingConfig(temperature=2.0), batch_size=2))
+    assert torch.equal(one, causal.sample(3, sampling=Sampling(temperature=2.0)))
+    assert not torch.equal(one, causal.sample(3, sampling=Sampling(temperature=2.0), seed=1))
+    assert not torch.equal(one, causal.sample(3, sampling=Sampling(temperature=2.0), batch_size=2))
 
 
-def test_completions_keep_what_was_given(causal: Pretrained) -> None:
+def test_completions_keep_what_was_given(causal: PretrainedModel) -> None:
     x = images(causal)
-    found = causal.complete(x, 2, each=2, sampling=SamplingConfig(temperature=2.0))
+    found = causal.complete(x, 2, each=2, sampling=Sampling(temperature=2.0))
     assert found.shape == (6, 3, 4, 7)
     assert torch.equal(found[:, :, :2], x[:, :, :2].repeat_interleave(2, 0))
 
 
-def test_reconstruction_changes_hidden_positions_alone(masked: Pretrained) -> None:
+def test_reconstruction_changes_hidden_positions_alone(masked: PretrainedModel) -> None:
     found = masked.reconstruct(images(masked))
-    same = rearrange(found.mask, "b (h w) 1 -> b 1 h w", h=4).logical_not()
-    assert torch.equal((found.prediction * same), (found.original * same))
+    same = rearrange(found.hidden, "b (h w) 1 -> b 1 h w", h=4).logical_not()
+    assert torch.equal((found.answer * same), (found.original * same))
 
 
-def test_what_a_kind_cannot_do_says_what_it_can(causal: Pretrained, masked: Pretrained) -> None:
-    with pytest.raises(ValueError, match="cannot sample images; it can reconstruct masked pixels"):
+def test_what_a_kind_cannot_do_says_what_it_can(causal: PretrainedModel, masked: PretrainedModel) -> None:
+    with pytest.raises(ValueError, match="cannot paint pixel by pixel; it can fill in hidden pixels"):
         masked.sample(1)
-    with pytest.raises(ValueError, match="cannot sample images; it can reconstruct masked pixels"):
+    with pytest.raises(ValueError, match="cannot paint pixel by pixel; it can fill in hidden pixels"):
         masked.complete(images(masked), 2)
-    with pytest.raises(ValueError, match="masks no inputs to reconstruct; it can sample images"):
+    with pytest.raises(ValueError, match="hides nothing to reconstruct; it can draw images"):
         causal.reconstruct(images(causal))
-    with pytest.raises(ValueError, match="an autoregressive model hides nothing; leave out `hidden`"):
-        causal.logits(images(causal), hidden=torch.zeros(3, 28, dtype=torch.bool))
-    with pytest.raises(ValueError, match="no start token to leave out; only an autoregressive one has"):
+    with pytest.raises(ValueError, match="an autoregressive model takes no mask"):
+        causal.logits(images(causal), mask=torch.zeros(3, 28, dtype=torch.bool))
+    with pytest.raises(ValueError, match="only an autoregressive model has a start token to omit"):
         masked.features(images(masked), 1, start_token=False)
 
 
@@ -179,67 +172,77 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("given", REFUSED.values(), ids=list(REFUSED))
-def test_anything_else_is_refused_with_what_is_taken(causal: Pretrained, given: Given) -> None:
-    taken = (
-        r"it takes uint8 images \[B 3 4 7\] or \[B 4 7 3\], and integer codes \[B 28\] or \[B 28 1\] below 32"
-    )
+def test_anything_else_is_refused_with_what_is_taken(causal: PretrainedModel, given: ArrayLike) -> None:
+    taken = r"expected uint8 images \[B 3 4 7\] or \[B 4 7 3\], or integer codes \[B 28\] or \[B 28 1\]"
     with pytest.raises(ValueError, match=taken):
         causal.logits(given)
 
 
 @pytest.mark.parametrize("code", [-1, 32])
-def test_codes_that_the_model_does_not_know_are_refused(causal: Pretrained, code: int) -> None:
-    with pytest.raises(ValueError, match=rf"codes run from .*{code}.*; this model knows 0 to 31"):
+def test_codes_that_the_model_does_not_know_are_refused(causal: PretrainedModel, code: int) -> None:
+    with pytest.raises(ValueError, match=rf"codes range from .*{code}.*; this model's are 0 to 31"):
         causal.nll(torch.full((1, 28), code))
 
 
-MISTAKES: dict[str, tuple[Callable[[Pretrained, Images], object], str]] = {
-    "start token": (lambda of, x: of.features(x, 1, start_token="no"), "start_token is 'no'; allowed: True"),
-    "features": (lambda of, x: of.features(x, 1, features="N"), "features is 'N'; allowed: normed, residual"),
+MISTAKES: dict[str, tuple[Callable[[PretrainedModel, Images], object], str]] = {
+    "feature kind": (
+        lambda of, x: PretrainedModel(of.loaded, features="n"),
+        "features is 'n'; allowed",
+    ),
+    "features": (lambda of, x: of.features(x, 1, features="N"), "features is 'N'; allowed: normed, resid"),
     "pool": (lambda of, x: of.features(x, 1, pool="x"), "pool is 'x'; allowed: mean, last, max"),
-    "precision": (lambda of, x: Pretrained(of.loaded, precision="fp8"), "precision is 'fp8'; allowed: fp32"),
-    "no layer": (lambda of, x: of.features(x, None), "layer None is not there; layers are 0 to 2"),
-    "half a layer": (lambda of, x: of.features(x, 1.5), "layer 1.5 is not there"),
-    "batch of features": (lambda of, x: of.features(x, 1, batch=-1), "batch is -1; it must be a whole"),
+    "precision": (
+        lambda of, x: PretrainedModel(of.loaded, precision="fp8"),
+        "precision is 'fp8'; allowed",
+    ),
+    "no layer": (lambda of, x: of.features(x, None), "layer None does not exist; layers are 0 to 2"),
+    "half a layer": (lambda of, x: of.features(x, 1.5), "layer 1.5 does not exist"),
+    "batch of features": (
+        lambda of, x: of.features(x, 1, batch_size=-1),
+        "batch_size is -1; it must be",
+    ),
     "batch of logits": (
         lambda of, x: of.logits(x, batch_size=0),
-        "batch is 0; it must be a whole number of at",
+        "batch_size is 0; it must be an",
     ),
-    "batch of losses": (lambda of, x: of.nll(x, batch_size=0), "batch is 0"),
-    "batch of samples": (lambda of, x: of.sample(2, batch_size=0), "batch is 0"),
-    "no samples": (lambda of, x: of.sample(0), "count is 0; it must be a whole number of at least 1"),
+    "batch of losses": (lambda of, x: of.nll(x, batch_size=0), "batch_size is 0"),
+    "batch of samples": (lambda of, x: of.sample(2, batch_size=0), "batch_size is 0"),
+    "no samples": (lambda of, x: of.sample(0), "count is 0; it must be an integer of at least 1"),
     "samples below none": (lambda of, x: of.sample(-1), "count is -1"),
     "no completions": (lambda of, x: of.complete(x, 2, each=0), "each is 0"),
-    "half a row": (lambda of, x: of.complete(x, 3.5), "rows is 3.5; it must be a whole number"),
-    "nothing to complete": (lambda of, x: of.complete(x[:0], 2), "there are 0 images"),
-    "nothing to grade": (lambda of, x: of.nll(x[:0]), "there are 0 images"),
-    "words": (lambda of, x: of.nll(np.array(["a"])), "an array of <U1 is neither images nor codes"),
-    "another model": (lambda of, x: isopix.save(of.network, "x"), "a Network cannot be saved; save takes"),
+    "half a row": (lambda of, x: of.complete(x, 3.5), "rows is 3.5; it must be an integer"),
+    "nothing to complete": (lambda of, x: of.complete(x[:0], 2), "expected at least 1 image, got 0"),
+    "nothing to grade": (lambda of, x: of.nll(x[:0]), "expected at least 1 image, got 0"),
+    "words": (lambda of, x: of.nll(np.array(["a"])), "expected an array of numbers, got dtype <U1"),
+    "another model": (
+        lambda of, x: isopix.save(of.network, "x"),
+        "expected a model from isopix.load",
+    ),
 }
 
 
 @pytest.mark.parametrize(("mistake", "line"), MISTAKES.values(), ids=list(MISTAKES))
 def test_a_mistake_is_one_line_that_says_what_is_taken(
-    causal: Pretrained, unchecked: None, mistake: Callable[[Pretrained, Images], object], line: str
+    causal: PretrainedModel, unchecked: None, mistake: Callable[[PretrainedModel, Images], object], line: str
 ) -> None:
     assert refusal(mistake, causal, images(causal)).startswith(line)
 
 
-def test_what_hides_is_checked_too(masked: Pretrained, unchecked: None) -> None:
+def test_what_hides_is_checked_too(masked: PretrainedModel, unchecked: None) -> None:
     x, hidden = images(masked), np.zeros((3, 28), bool)
-    assert torch.equal(masked.logits(x, hidden=hidden), masked.logits(x))
-    assert torch.equal(masked.logits(x, hidden=hidden[..., None]), masked.logits(x))
+    assert torch.equal(masked.logits(x, mask=hidden), masked.logits(x))
+    assert torch.equal(masked.logits(x, mask=hidden[..., None]), masked.logits(x))
     for wrong in (hidden[:2], hidden[:, :5], np.stack([hidden, hidden], 2), hidden.astype(int)):
-        assert "it takes bool [3, 28]" in refusal(lambda given: masked.logits(x, hidden=given), wrong)
-    assert "there are 0 images" in refusal(masked.reconstruct, x[:0])
+        assert "mask must be bool [3, 28]" in refusal(lambda given: masked.logits(x, mask=given), wrong)
+    assert "expected at least 1 image, got 0" in refusal(masked.reconstruct, x[:0])
 
 
-def test_a_layer_that_is_not_there_is_refused(causal: Pretrained) -> None:
-    with pytest.raises(ValueError, match="layer 3 is not there; layers are 0 to 2"):
+def test_a_layer_that_is_not_there_is_refused(causal: PretrainedModel) -> None:
+    with pytest.raises(ValueError, match="layer 3 does not exist; layers are 0 to 2"):
         causal.features(images(causal), 3)
 
 
-def test_saved_and_loaded_it_is_the_same_model(pretrained: Pretrained, tmp_path: Path) -> None:
+def test_saved_and_loaded_it_is_the_same_model(pretrained: PretrainedModel, tmp_path: Path) -> None:
     isopix.save(pretrained, tmp_path / "model")
     again = isopix.load(tmp_path / "model", device="cpu")
     x = images(pretrained)
@@ -251,11 +254,11 @@ def test_saved_and_loaded_it_is_the_same_model(pretrained: Pretrained, tmp_path:
     assert all((tmp_path / "model" / n).read_bytes() == (tmp_path / "again" / n).read_bytes() for n in names)
 
 
-def test_saving_over_something_is_refused(causal: Pretrained, tmp_path: Path) -> None:
+def test_saving_over_something_is_refused(causal: PretrainedModel, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(ValueError, match="is not empty; choose another folder"):
         isopix.save(causal, tmp_path)
 
 
-def test_it_says_what_it_is(causal: Pretrained) -> None:
-    assert repr(causal) == "Pretrained(law: 2 × 16, 32 levels, 4×7, autoregressive, step 7)"
+def test_it_says_what_it_is(causal: PretrainedModel) -> None:
+    assert "law, autoregressive, step=7, depth=2, width=16, grid=4x7, layer=2" in repr(causal)

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from isopix.interop.huggingface import convert as huggingface
-from isopix.interop.imported_model import Imported
+from isopix.interop.imported_model import ImportedModel
 from isopix.model.network import Network
 from isopix.recipes import registry, tiny
 from isopix.recipes.recipe import Recipe
@@ -45,11 +45,11 @@ def network(*words: str, name: str = "igpt.digits", deviation: float = 0.3) -> N
 
 def folder(path: Path, net: Network | None = None) -> Path:
     """The network's folder, as we write it."""
-    huggingface.write(path, net or network(), card="# A card\n")
+    huggingface.write_imagegpt(path, net or network(), card="# A card\n")
     return path
 
 
-def revived(imported: Imported) -> Network:
+def revived(imported: ImportedModel) -> Network:
     """The network of an import."""
     digits = tiny.digits()
     recipe: Recipe = replace(
@@ -58,10 +58,10 @@ def revived(imported: Imported) -> Network:
         width=imported.width,
         block=imported.block,
         objective=imported.objective,
-        codec=replace(digits.codec, num_colors=len(imported.colours)),
+        codec=replace(digits.codec, num_colors=len(imported.colors)),
         data=replace(digits.data, rows=imported.grid.rows, cols=imported.grid.cols),
     )
-    net = recipe.build(recipe.model.codec.build(imported.grid, imported.colours))
+    net = recipe.build(recipe.model.codec.build(imported.grid, imported.colors))
     net.load({**imported.tensors, "codec.fixed": net.codec.fixed})
     return net.eval()
 
@@ -88,7 +88,7 @@ def codes(net: Network, images: int = 3) -> Tensor:
 def refused(source: Path, *words: str) -> str:
     """The refusal to read, which comes soon, is one short line, and holds these words."""
     begin = time.monotonic()
-    message = refusal(huggingface.read, source)
+    message = refusal(huggingface.read_imagegpt, source)
     assert time.monotonic() - begin < SOON
     assert len(message) < 500 + len(str(source))
     for word in words:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from isopix.interop.openai.tf_checkpoint import Bundle
+from isopix.interop.openai.tf_checkpoint import TFCheckpoint
 from tests.unit.interop import bundles
 from tests.unit.interop.bundles import NAMES, Layout, refused, tensors
 
@@ -21,10 +21,10 @@ def prefix(tmp_path: Path) -> Path:
 X, Y = NAMES[:2]
 SLICES = bundles.field(7, bundles.field(1, b""))
 LIES: dict[str, tuple[Callable[[Layout], Layout], tuple[str, ...]]] = {
-    "size beside the shape": (lambda it: it.with_place(X, size=4), (X, "4 bytes", "has 8")),
-    "shape beside the size": (lambda it: it.with_place(X, shape=(2, 2)), (X, "has 16")),
-    "dimension below zero": (lambda it: it.with_place(X, shape=(-2, -1)), (X, "(-2, -1) is not possible")),
-    "dimension too large": (lambda it: it.with_place(X, shape=(2**40, 0), size=0), (X, "not possible")),
+    "size beside the shape": (lambda it: it.with_place(X, size=4), (X, "4 bytes", "needs 8")),
+    "shape beside the size": (lambda it: it.with_place(X, shape=(2, 2)), (X, "needs 16")),
+    "dimension below zero": (lambda it: it.with_place(X, shape=(-2, -1)), (X, "(-2, -1) is invalid")),
+    "dimension too large": (lambda it: it.with_place(X, shape=(2**40, 0), size=0), (X, "is invalid")),
     "product too large": (lambda it: it.with_place(X, shape=(2**30,) * 4), (X, "8 bytes")),
     "too many dimensions": (lambda it: it.with_place(X, shape=(1,) * 9 + (2,)), (X, "10 dimensions")),
     "unknown rank": (
@@ -36,7 +36,7 @@ LIES: dict[str, tuple[Callable[[Layout], Layout], tuple[str, ...]]] = {
         lambda it: it.with_place(X, shape=(2**30, 2**4), size=2**36),
         ("would end at", "truncated"),
     ),
-    "offset below zero": (lambda it: it.with_place(X, offset=-8), (X, "begins at byte -8")),
+    "offset below zero": (lambda it: it.with_place(X, offset=-8), (X, "starts at byte -8")),
     "size below zero": (lambda it: it.with_place(X, size=-8), (X, "-8 bytes")),
     "overlap": (lambda it: it.with_place(X, offset=2), (X, Y, "overlap")),
     "shard that is not": (lambda it: it.with_place(X, shard=1), (X, "shard 1 of 1")),
@@ -46,8 +46,14 @@ LIES: dict[str, tuple[Callable[[Layout], Layout], tuple[str, ...]]] = {
     "size as bytes": (lambda it: it.with_place(X, extra=bundles.field(4, b"8")), (X, "field 4")),
     "shape as a number": (lambda it: it.with_place(X, extra=bundles.field(2, 5)), (X, "field 2")),
     "group": (lambda it: it.with_place(X, extra=b"\x0b"), (X, "wire type 3")),
-    "varint without end": (lambda it: it.with_place(X, extra=b"\x40" + b"\x80" * 30), (X, "does not end")),
-    "varint of 70 bits": (lambda it: it.with_place(X, extra=b"\x40" + b"\xff" * 9 + b"\x7f"), (X, "not end")),
+    "varint without end": (
+        lambda it: it.with_place(X, extra=b"\x40" + b"\x80" * 30),
+        (X, "truncated or oversized varint"),
+    ),
+    "varint of 70 bits": (
+        lambda it: it.with_place(X, extra=b"\x40" + b"\xff" * 9 + b"\x7f"),
+        (X, "oversized varint"),
+    ),
     "bytes cut short": (lambda it: it.with_place(X, extra=b"\x42\x20abc"), (X, "32 bytes")),
     "no shards": (lambda it: Layout(it.shards, it.places, bundles.header(0)), ("0 shards",)),
     "absurd shards": (lambda it: Layout(it.shards, it.places, bundles.header(2**31)), ("2147483648 shards",)),
@@ -64,11 +70,14 @@ LIES: dict[str, tuple[Callable[[Layout], Layout], tuple[str, ...]]] = {
         lambda it: Layout(it.shards, it.places, it.head + bundles.field(3, bundles.field(3, 1))),
         ("a reader of version",),
     ),
-    "name of no text": (lambda it: Layout(it.shards, {"a\nb": it.places[X]}, it.head), ("a\\nb", "no text")),
+    "name of no text": (
+        lambda it: Layout(it.shards, {"a\nb": it.places[X]}, it.head),
+        ("a\\nb", "not printable text"),
+    ),
 } | {
     f"name like the path {name}": (
         lambda it, name=name: Layout(it.shards, it.places | {name: it.places[X]}, it.head),
-        (repr(name), "which is a path"),
+        (repr(name), "is a path, not a variable name"),
     )
     for name in ("/etc/passwd", "../clf/w", "model/../clf/w", "model//clf", "model/clf/", "..\\clf", ".")
 }
@@ -79,21 +88,24 @@ def test_an_index_that_lies_is_refused(
     prefix: Path, lie: Callable[[Layout], Layout], words: tuple[str, ...]
 ) -> None:
     lie(bundles.layout(tensors())).write(prefix)
-    refused(lambda: Bundle.open(prefix), str(prefix), *words)
+    refused(lambda: TFCheckpoint.open(prefix), str(prefix), *words)
 
 
 TABLES: dict[str, tuple[Callable[[Layout], bytes], tuple[str, ...]]] = {
     "snappy": (lambda it: bundles.table(it.items(), compression=1)[0], ("compressed (snappy)",)),
-    "unknown compression": (lambda it: bundles.table(it.items(), compression=9)[0], ("unknown kind 9",)),
-    "no header": (lambda it: bundles.table(it.items()[1:])[0], ("not with a header",)),
+    "unknown compression": (lambda it: bundles.table(it.items(), compression=9)[0], ("unknown type 9",)),
+    "no header": (lambda it: bundles.table(it.items()[1:])[0], ("not the header",)),
     "nothing at all": (lambda it: bundles.table([])[0], ("0 shards",)),
-    "unsorted": (lambda it: bundles.table([it.items()[0], *it.items()[:0:-1]])[0], ("after a greater one",)),
-    "duplicate": (lambda it: bundles.table([*it.items(), it.items()[-1]])[0], (NAMES[-1], "twice")),
+    "unsorted": (lambda it: bundles.table([it.items()[0], *it.items()[:0:-1]])[0], ("out of order",)),
+    "duplicate": (lambda it: bundles.table([*it.items(), it.items()[-1]])[0], (NAMES[-1], "repeated")),
     "slice of a partitioned variable": (
         lambda it: bundles.table([it.items()[0], (b"\0\1", b""), *it.items()[1:]])[0],
         ("slices", "partitioned"),
     ),
-    "name of broken text": (lambda it: bundles.table([it.items()[0], (b"\xff\xfe", b"")])[0], ("no text",)),
+    "name of broken text": (
+        lambda it: bundles.table([it.items()[0], (b"\xff\xfe", b"")])[0],
+        ("not printable text",),
+    ),
     "endless name": (lambda it: bundles.table([it.items()[0], (b"x" * 2000, b"")])[0], ("2000 bytes",)),
     "endless value": (lambda it: bundles.table([it.items()[0], (b"x", b"x" * 2**17)])[0], ("131072",)),
     "something before the blocks": (lambda it: b"?" + bundles.table(it.items())[0], ("checksum",)),
@@ -108,17 +120,17 @@ def test_a_table_that_is_none_is_refused(
     written = bundles.layout(tensors())
     written.write(prefix)
     bundles.index_of(prefix).write_bytes(broken(written))
-    refused(lambda: Bundle.open(prefix), f"{prefix}.index: ", *words)
+    refused(lambda: TFCheckpoint.open(prefix), f"{prefix}.index: ", *words)
 
 
 ONE_RESTART = bytes(4) + b"\1\0\0\0"
 BLOCKS = {
-    "nothing to share": (b"\5\1\0x" + ONE_RESTART, "shares 5 bytes with one of 0"),
-    "key cut short": (b"\0\x10\0x" + ONE_RESTART, "16 bytes are announced"),
-    "value cut short": (b"\0\1\x10x" + ONE_RESTART, "16 bytes are announced"),
-    "lengths cut short": (b"\0\x81" + ONE_RESTART, "does not end"),
-    "restarts beyond the block": (bytes(4) + b"\xff\xff\xff\xff", "no room"),
-    "no restarts": (b"", "no room"),
+    "nothing to share": (b"\5\1\0x" + ONE_RESTART, "shares 5 bytes with a previous key of 0 bytes"),
+    "key cut short": (b"\0\x10\0x" + ONE_RESTART, "expected 16 bytes"),
+    "value cut short": (b"\0\1\x10x" + ONE_RESTART, "expected 16 bytes"),
+    "lengths cut short": (b"\0\x81" + ONE_RESTART, "truncated or oversized varint"),
+    "restarts beyond the block": (bytes(4) + b"\xff\xff\xff\xff", "too short for its list of restarts"),
+    "no restarts": (b"", "too short for its list of restarts"),
 }
 
 
@@ -126,7 +138,7 @@ BLOCKS = {
 def test_a_block_that_is_none_is_refused(prefix: Path, contents: bytes, words: str) -> None:
     head = bundles.block([(b"", bundles.header(1))])
     bundles.index_of(prefix).write_bytes(bundles.assembled([(b"", head), (b"x", contents)])[0])
-    refused(lambda: Bundle.open(prefix), f"{prefix}.index: ", words)
+    refused(lambda: TFCheckpoint.open(prefix), f"{prefix}.index: ", words)
 
 
 @pytest.mark.parametrize("gap", ["data", "meta", "index", "footer"])
@@ -135,7 +147,7 @@ def test_bytes_between_the_blocks_are_refused(prefix: Path, gap: str) -> None:
     written = bundles.layout(tensors())
     written.write(prefix)
     bundles.index_of(prefix).write_bytes(bundles.table(written.items(), gap=gap)[0])
-    refused(lambda: Bundle.open(prefix), f"{prefix}.index: ", "begins at")
+    refused(lambda: TFCheckpoint.open(prefix), f"{prefix}.index: ", "starts at")
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -153,7 +165,7 @@ def test_any_change_behind_right_checksums_is_refused_or_fits_into_the_shard(
     broken, _ = bundles.table([(bytes(key), bytes(value)) for key, value in items])
     bundles.index_of(prefix).write_bytes(broken)
     try:
-        bundle = Bundle.open(prefix)
+        bundle = TFCheckpoint.open(prefix)
     except ValueError:
         return
     assert sum(entry.size for entry in bundle.entries.values()) <= len(sound.shards[0])

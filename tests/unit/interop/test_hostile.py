@@ -9,7 +9,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from isopix.interop.huggingface.convert import read
+from isopix.interop.huggingface.convert import read_imagegpt
 from tests.unit.interop.models import (
     change_json,
     change_weights,
@@ -72,7 +72,7 @@ def test_an_index_names_files_beside_it_and_nothing_else(source: Path, name: obj
     (source.parent / "x.safetensors").write_bytes(tensors.read_bytes())
     tensors.rename(source / "x.bin")
     (source / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {HEAD: name}}))
-    refused(source, "model.safetensors.index.json", "which is no .safetensors file beside it")
+    refused(source, "model.safetensors.index.json", "which is not a .safetensors file next to it")
 
 
 @pytest.mark.parametrize("places", [None, [], "model.safetensors", {}])
@@ -144,7 +144,7 @@ def test_a_folder_in_which_something_is_missing_is_refused(source: Path, missing
 
 
 def test_no_folder_is_refused(tmp_path: Path) -> None:
-    refused(tmp_path / "none", "is no folder")
+    refused(tmp_path / "none", "not a folder")
 
 
 FILES = ("config.json", "preprocessor_config.json", "model.safetensors", "pytorch_model.bin")
@@ -166,7 +166,7 @@ def test_damage_is_refused_in_one_line_or_makes_other_weights(
     (source / name).write_bytes(damaged[:place] if data.draw(st.booleans()) else damaged)
     message = ""
     try:
-        read(source)
+        read_imagegpt(source)
     except ValueError as error:
         message = str(error)
     (source / name).write_bytes(whole)

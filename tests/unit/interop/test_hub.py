@@ -15,14 +15,14 @@ def library(monkeypatch: pytest.MonkeyPatch, **parts: object) -> None:
 
 
 def test_a_folder_that_is_here_is_itself(tmp_path: Path) -> None:
-    assert hub.located(str(tmp_path)) == tmp_path
+    assert hub.resolve_path(str(tmp_path)) == tmp_path
 
 
 @pytest.mark.parametrize("name", ["missing", "a/b/c", "../up", "/nowhere/at/all", "own er/name"])
 def test_what_is_neither_folder_nor_name_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     library(monkeypatch)
-    with pytest.raises(ValueError, match=r"does not exist, and is no name of the hub \(owner/name\)"):
-        hub.located(name)
+    with pytest.raises(ValueError, match=r"does not exist and is not a Hub model name \(owner/name\)"):
+        hub.resolve_path(name)
 
 
 @pytest.mark.parametrize("safe", [True, False])
@@ -39,8 +39,8 @@ def test_pickles_are_fetched_only_where_there_is_nothing_safer(
         return str(tmp_path)
 
     library(monkeypatch, snapshot_download=fetch)
-    assert hub.located("owner/name") == tmp_path
-    assert [hub.PICKLED in patterns for patterns in asked] == ([False] if safe else [False, True])
+    assert hub.resolve_path("owner/name") == tmp_path
+    assert [hub.PICKLE_PATTERN in patterns for patterns in asked] == ([False] if safe else [False, True])
 
 
 def test_without_network_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,18 +48,18 @@ def test_without_network_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> No
         raise ConnectionError("no route\nto host")
 
     library(monkeypatch, snapshot_download=fail, create_repo=fail)
-    line = r"^'owner/name' is no folder here, and cannot be fetched .* \(ConnectionError: no route\)"
+    line = r"^'owner/name' is not a local folder and cannot be downloaded .* \(ConnectionError: no route\)"
     with pytest.raises(RuntimeError, match=line):
-        hub.located("owner/name")
-    line = r"^'owner/name' cannot be published on the hub: ConnectionError: no route$"
+        hub.resolve_path("owner/name")
+    line = r"^cannot upload 'owner/name' to the Hub: ConnectionError: no route$"
     with pytest.raises(RuntimeError, match=line):
-        hub.publish(Path("folder"), "owner/name", private=False)
+        hub.upload(Path("folder"), "owner/name", private=False)
 
 
 def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(RuntimeError, match=r"the hub needs pip install 'isopix\[hf\]'"):
-        hub.located("owner/name")
+    with pytest.raises(RuntimeError, match=r"the Hub requires pip install 'isopix\[hf\]'"):
+        hub.resolve_path("owner/name")
 
 
 def test_publishing_makes_the_model_and_uploads_the_folder(
@@ -75,7 +75,7 @@ def test_publishing_makes_the_model_and_uploads_the_folder(
         done.append((repo_id, folder_path, commit_message))
 
     library(monkeypatch, create_repo=create, upload_folder=upload)
-    assert hub.publish(tmp_path, "owner/name", private=True) == "hub/owner/name"
+    assert hub.upload(tmp_path, "owner/name", private=True) == "hub/owner/name"
     assert done == [("owner/name", True, True), ("owner/name", tmp_path, "Upload by isopix")]
-    with pytest.raises(ValueError, match="'name' is no name of the hub; write owner/name"):
-        hub.publish(tmp_path, "name", private=True)
+    with pytest.raises(ValueError, match="'name' is not a Hub model name; use owner/name"):
+        hub.upload(tmp_path, "name", private=True)

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from isopix.interop.huggingface import convert as huggingface
-from isopix.interop.import_run import adopt
-from isopix.interop.imported_model import Imported
+from isopix.interop.import_run import import_run
+from isopix.interop.imported_model import ImportedModel
 from isopix.runs.load import load
 from isopix.storage import checkpoint
 from tests.unit.data.refusal import refusal
@@ -19,45 +19,45 @@ COMMAND = ["isopix", "convert"]
 
 
 @pytest.fixture(scope="module")
-def imported(tmp_path_factory: pytest.TempPathFactory) -> Imported:
-    return huggingface.read(folder(tmp_path_factory.mktemp("theirs") / "a"))
+def imported(tmp_path_factory: pytest.TempPathFactory) -> ImportedModel:
+    return huggingface.read_imagegpt(folder(tmp_path_factory.mktemp("theirs") / "a"))
 
 
 @pytest.mark.parametrize("data", [None, "my photos"])
 def test_the_run_holds_the_model_and_says_what_is_known(
-    imported: Imported, tmp_path: Path, data: str | None
+    imported: ImportedModel, tmp_path: Path, data: str | None
 ) -> None:
-    run, _ = adopt(lambda: imported, tmp_path / "run", data=data, command=COMMAND)
+    run, _ = import_run(lambda: imported, tmp_path / "run", data=data, command=COMMAND)
     found = load(run.path, device=torch.device("cpu"))
     own = network().tensors()
     assert all(torch.equal(tensor, own[name]) for name, tensor in found.network.tensors().items())
     told = json.loads(run.environment.read_text())
     assert (told["imported"], told["command"]) == ("Hugging Face a", COMMAND)
     assert told.get("trained_on") == data
-    accounts = found.records["imported"]["tensors"]
-    assert {each["theirs"] for each in accounts} == {each.theirs for each in imported.accounts}
+    tensor_reports = found.records["imported"]["tensors"]
+    assert {each["source"] for each in tensor_reports} == {each.source for each in imported.tensor_reports}
     assert len(checkpoint.verify_files(checkpoint.latest_folder(run.checkpoints))) == 5
 
 
 @pytest.mark.parametrize("wrong", ["unreadable", "misfit"])
 def test_a_model_that_cannot_be_adopted_leaves_nothing(
-    imported: Imported, tmp_path: Path, wrong: str
+    imported: ImportedModel, tmp_path: Path, wrong: str
 ) -> None:
-    def read() -> Imported:
+    def read() -> ImportedModel:
         if wrong == "unreadable":
             raise ValueError("it is damaged")
         return replace(imported, tensors={})
 
     with pytest.raises(ValueError, match="it is damaged" if wrong == "unreadable" else "is missing"):
-        adopt(read, tmp_path / "run", data=None, command=COMMAND)
+        import_run(read, tmp_path / "run", data=None, command=COMMAND)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_is_not_empty_is_refused_before_anything_is_read(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").touch()
 
-    def read() -> Imported:
+    def read() -> ImportedModel:
         raise AssertionError("it was read")
 
-    line = refusal(lambda: adopt(read, tmp_path, data=None, command=COMMAND))
+    line = refusal(lambda: import_run(read, tmp_path, data=None, command=COMMAND))
     assert line == f"folder {tmp_path} is not empty; choose another --out"

@@ -5,48 +5,52 @@ import torch
 from torch import Tensor
 
 from isopix.core.types import Grid
-from isopix.interop.imported_model import as_many, check_accounts, translate
-from isopix.interop.name_tables import Account, same
+from isopix.interop.imported_model import check_positions, check_report_size, convert_tensors
+from isopix.interop.name_tables import TensorReport, renamed
 from tests.unit.data.refusal import refusal
 
 
-def taken(tensor: Tensor) -> tuple[Tensor, Account]:
-    tensors, accounts = translate([same("theirs", "ours")], {"theirs": tensor.shape}, lambda name: tensor)
-    return tensors["ours"], *accounts
+def converted(tensor: Tensor) -> tuple[Tensor, TensorReport]:
+    tensors, tensor_reports = convert_tensors(
+        [renamed("source", "target")], {"source": tensor.shape}, lambda name: tensor
+    )
+    return tensors["target"], *tensor_reports
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_what_float32_can_hold_is_kept_and_called_nothing_else(dtype: torch.dtype) -> None:
     given = torch.tensor([1.5, -2.0, 0.1]).to(dtype).float().to(dtype)
-    tensor, account = taken(given)
+    tensor, report = converted(given)
     assert tensor.dtype == torch.float32
     assert torch.equal(tensor.to(dtype), given)
-    assert account == Account("theirs", ("ours",))
+    assert report == TensorReport("source", ("target",))
 
 
 def test_what_it_cannot_hold_is_rounded_and_accounted_for() -> None:
     given = torch.tensor([1.5, 0.1], dtype=torch.float64)
-    tensor, account = taken(given)
+    tensor, report = converted(given)
     assert torch.equal(tensor, given.float())
-    assert account.rounded == "float64"
+    assert report.rounded == "float64"
 
 
 @pytest.mark.parametrize("value", [1e300, float("nan"), float("inf")])
 def test_what_is_not_finite_in_float32_is_refused(value: float) -> None:
-    assert "'theirs' has elements that are not finite" in refusal(taken, torch.tensor([value]).double())
+    assert "'source' has elements that are not finite" in refusal(converted, torch.tensor([value]).double())
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.complex64, torch.bool, torch.float8_e5m2])
 def test_other_numbers_are_no_weights(dtype: torch.dtype) -> None:
-    assert f"has elements of {dtype}" in refusal(taken, torch.zeros(2).to(dtype))
+    assert f"has dtype {dtype}" in refusal(converted, torch.zeros(2).to(dtype))
 
 
 def test_what_is_given_must_have_as_many_positions() -> None:
-    assert as_many(12, Grid(3, 4)) == Grid(3, 4)
-    assert refusal(as_many, 12, Grid(3, 5)) == "it has 12 positions; 3 x 5 are 15"
+    assert check_positions(12, Grid(3, 4)) == Grid(3, 4)
+    assert refusal(check_positions, 12, Grid(3, 5)) == "the model has 12 positions; a grid of 3 x 5 has 15"
 
 
 def test_more_tensors_than_a_record_can_list_are_refused() -> None:
-    accounts = [Account(f"model/h{n}/ln_1/g/Adam", skipped="optimizer's state") for n in range(30_000)]
-    check_accounts(accounts[:5000])
-    assert "the list of its tensors has" in refusal(check_accounts, accounts)
+    tensor_reports = [
+        TensorReport(f"model/h{n}/ln_1/g/Adam", skipped="optimizer state") for n in range(30_000)
+    ]
+    check_report_size(tensor_reports[:5000])
+    assert "the list of tensors has" in refusal(check_report_size, tensor_reports)

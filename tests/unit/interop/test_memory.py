@@ -15,8 +15,8 @@ from pathlib import Path
 
 import torch
 
-from isopix.interop import openai
-from isopix.interop.import_run import adopt
+from isopix.interop.openai import convert
+from isopix.interop.import_run import import_run
 
 
 def bytes_of(key):
@@ -25,9 +25,10 @@ def bytes_of(key):
 
 
 def adopted(name):
-    colours = torch.cartesian_prod(*[torch.tensor([0.0, 255.0])] * 3)[:7]
+    colors = torch.cartesian_prod(*[torch.tensor([0.0, 255.0])] * 3)[:7]
     out = Path(f"{name}-run")
-    return adopt(lambda: openai.read(Path(name), colours), out, data=None, command=[]).imported
+    read = lambda: convert.read_checkpoint(Path(name), colors)
+    return import_run(read, out, data=None, command=[]).imported
 
 
 adopted(sys.argv[1])  # a small one: what torch loads when it is first used is not the model's
@@ -42,7 +43,9 @@ print(model, bytes_of("VmHWM") - before)
 def test_a_checkpoint_is_imported_in_a_fifth_more_memory_than_the_model(tmp_path: Path) -> None:
     names = [str(tmp_path / "small.ckpt-1"), str(tmp_path / "model.ckpt-1")]
     for name, sizes in zip(names, ({}, {"depth": 10, "width": 512, "heads": 8}), strict=True):
-        model = bundles.layout(variables.draw(**sizes), shards=3, checksum=lambda raw: crc32c.extend(0, raw))
+        model = bundles.layout(
+            variables.draw(**sizes), shards=3, checksum=lambda raw: crc32c.extend_crc(0, raw)
+        )
         model.write(Path(name))
     done = subprocess.run([sys.executable, "-c", PROGRAM, *names], capture_output=True, text=True, check=True)
     size, taken = map(int, done.stdout.split())

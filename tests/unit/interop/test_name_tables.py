@@ -6,13 +6,13 @@ import torch
 from isopix.interop.name_tables import (
     HUGGING_FACE,
     OPENAI_START,
-    Row,
+    WeightMapping,
+    expand_layers,
     heads_to_columns,
     heads_to_rows,
-    openai,
-    rows,
-    turned,
-    with_start,
+    openai_table,
+    transposed,
+    with_start_token,
 )
 from tests.unit.interop.models import network
 
@@ -21,16 +21,20 @@ def numbers(*shape: int) -> torch.Tensor:
     return torch.arange(torch.Size(shape).numel()).view(shape).float()
 
 
-@pytest.mark.parametrize("table", [HUGGING_FACE, (*openai(2), OPENAI_START)], ids=["hugging face", "openai"])
-def test_each_part_of_a_network_stands_in_one_row(table: tuple[Row, ...]) -> None:
-    named = [name for row in rows(table, 2) for name in row.ours]
+@pytest.mark.parametrize(
+    "table", [HUGGING_FACE, (*openai_table(2), OPENAI_START)], ids=["hugging face", "openai"]
+)
+def test_each_part_of_a_network_stands_in_one_row(table: tuple[WeightMapping, ...]) -> None:
+    named = [name for row in expand_layers(table, 2) for name in row.target]
     assert sorted(named) == sorted(name for name in network().tensors() if not name.startswith("codec."))
-    theirs = [name for row in rows(table, 2) for name in row.theirs]
+    theirs = [name for row in expand_layers(table, 2) for name in row.source]
     assert len(set(theirs)) == len(theirs)
 
 
 def test_a_row_of_a_layer_stands_once_for_each_layer() -> None:
-    assert [row.theirs for row in rows([turned("h.{}.w", "b.{}.w"), turned("x", "y")], 2)] == [
+    assert [
+        row.source for row in expand_layers([transposed("h.{}.w", "b.{}.w"), transposed("x", "y")], 2)
+    ] == [
         ("h.0.w",),
         ("h.1.w",),
         ("x",),
@@ -39,7 +43,7 @@ def test_a_row_of_a_layer_stands_once_for_each_layer() -> None:
 
 def test_matrices_to_heads_lie_below_each_other() -> None:
     query, key = numbers(2, 3, 4), -numbers(2, 3, 4)
-    (ours,) = heads_to_rows(("q", "k"), "qk", 2).read((query, key))
+    (ours,) = heads_to_rows(("q", "k"), "qk", 2).to_target((query, key))
     assert ours.shape == (12, 4)
     for head, unit in ((0, 0), (0, 2), (1, 1)):
         assert torch.equal(ours[3 * head + unit], query[head, unit])
@@ -48,11 +52,11 @@ def test_matrices_to_heads_lie_below_each_other() -> None:
 
 def test_a_matrix_from_heads_lies_in_columns() -> None:
     theirs = numbers(2, 3, 4)
-    (ours,) = heads_to_columns("o", "out", 2).read((theirs,))
+    (ours,) = heads_to_columns("o", "out", 2).to_target((theirs,))
     assert all(ours[d, 3 * h + e] == theirs[h, e, d] for h in range(2) for e in range(3) for d in range(4))
 
 
 def test_the_start_vector_is_the_last_row() -> None:
-    table, start = with_start("wte", "table", "start").read((numbers(5, 2),))
+    table, start = with_start_token("wte", "table", "start").to_target((numbers(5, 2),))
     assert torch.equal(table, numbers(5, 2)[:4])
     assert torch.equal(start, numbers(5, 2)[4])

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from isopix.interop.huggingface.convert import read
+from isopix.interop.huggingface.convert import read_imagegpt
 from tests.unit.data.refusal import refusal
 from tests.unit.interop import models
 from tests.unit.interop.models import change_json, change_weights
@@ -17,7 +17,7 @@ HEAD = "lm_head.weight"
 @pytest.mark.parametrize("kind", ["safetensors", "bin"])
 def test_shards_hold_the_same_model(source: Path, kind: str) -> None:
     tensors, name = models.load_file(source / "model.safetensors"), sharded(source, kind)
-    imported = read(source)
+    imported = read_imagegpt(source)
     assert not (source / name).exists()
     assert torch.equal(imported.tensors["head.project.weight"], tensors[HEAD])
 
@@ -43,12 +43,12 @@ def test_shards_that_are_not_what_the_index_says_are_refused(source: Path) -> No
     other = {"model-00001-of-00002.safetensors": 2, "model-00002-of-00002.safetensors": 1}
     moved = {**places, HEAD: f"model-0000{other[places[HEAD]]}-of-00002.safetensors"}
     change_json(index, weight_map=moved)
-    assert HEAD in refusal(read, source)
+    assert HEAD in refusal(read_imagegpt, source)
     change_json(index, weight_map={name: place for name, place in places.items() if name != HEAD})
-    assert HEAD in refusal(read, source)
+    assert HEAD in refusal(read_imagegpt, source)
     change_json(index, weight_map={**places, HEAD: "model-00003.safetensors"})
-    assert "model-00003.safetensors, which model.safetensors.index.json names, is missing" in refusal(
-        read, source
+    assert "model-00003.safetensors, which model.safetensors.index.json lists, is missing" in refusal(
+        read_imagegpt, source
     )
 
 
@@ -56,12 +56,12 @@ def test_a_pickle_of_tensors_is_read_where_there_is_nothing_safer(source: Path) 
     tensors = models.load_file(source / "model.safetensors")
     torch.save(tensors, source / "pytorch_model.bin")
     change_weights(source, lambda tensors: tensors[HEAD].zero_())
-    assert not read(source).tensors["head.project.weight"].any()
+    assert not read_imagegpt(source).tensors["head.project.weight"].any()
     (source / "model.safetensors").unlink()
-    assert torch.equal(read(source).tensors["head.project.weight"], tensors[HEAD])
+    assert torch.equal(read_imagegpt(source).tensors["head.project.weight"], tensors[HEAD])
 
 
 def test_linked_files_are_read(source: Path, tmp_path: Path) -> None:
     (source / "model.safetensors").rename(tmp_path / "blob")
     (source / "model.safetensors").symlink_to(tmp_path / "blob")
-    assert read(source).depth == 2
+    assert read_imagegpt(source).depth == 2

@@ -6,8 +6,8 @@ import torch
 from isopix.codecs.palette import Palette
 from isopix.codecs.palette_file import OPENAI_FINGERPRINT
 from isopix.core.types import Grid
-from isopix.interop.import_run import recipe_of
-from isopix.interop.imported_model import Imported
+from isopix.interop.import_run import imported_recipe
+from isopix.interop.imported_model import ImportedModel
 from isopix.model.blocks import TransformerSpec
 from isopix.objectives.autoregressive import Autoregressive
 from isopix.objectives.masked import Masked
@@ -34,13 +34,15 @@ def find(palette: str = OPENAI_FINGERPRINT, **changes: object) -> Claim | None:
         "origin": "OpenAI model.ckpt-131000",
         "grid": Grid(32, 32),
         "objective": Autoregressive(),
-        "colours": COLOURS,
+        "colors": COLOURS,
         "step": 131_000,
         "tensors": {},
-        "accounts": (),
+        "tensor_reports": (),
     }
     return find_claim(
-        TEST_LOSSES, recipe_of(Imported(**(settings | changes)), "digits"), PaletteWithFingerprint(palette)
+        TEST_LOSSES,
+        imported_recipe(ImportedModel(**(settings | changes)), "digits"),
+        PaletteWithFingerprint(palette),
     )
 
 

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from isopix.model.blocks import ConvolutionSpec, MixerSpec, TransformerSpec
-from isopix.model.stems import Codes, FourierPixelEmbeddingSpec
+from isopix.model.stems import FourierPixelEmbeddingSpec
 from isopix.recipes import isotropic, registry
 from isopix.recipes.cost import recipe_cost
 from isopix.recipes.recipe import Recipe
@@ -28,7 +28,11 @@ KINDS = {
     "transformer-1": TransformerSpec,
     "transformer-4": TransformerSpec,
 }
-ENCODINGS = {"pix2vec": TokenEmbeddingSpec, "fourier": FourierPixelEmbeddingSpec, "continuous": LinearPixelEmbeddingSpec}
+ENCODINGS = {
+    "pix2vec": TokenEmbeddingSpec,
+    "fourier": FourierPixelEmbeddingSpec,
+    "continuous": LinearPixelEmbeddingSpec,
+}
 paper = pytest.mark.parametrize("cell", CELLS)
 
 

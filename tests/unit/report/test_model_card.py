@@ -171,7 +171,7 @@ def test_the_snippet_gives_the_loss_and_the_features_of_the_best_layer(
             parameter.copy_(torch.randn(parameter.shape, generator=draw) * 0.3)
     folder = tmp_path / "net"
     text = written(tmp_path, load_run(run), name=str(folder))
-    huggingface.write(folder, net, card=text)
+    huggingface.write_imagegpt(folder, net, card=text)
     images = net.codec.decode(torch.randint(0, 17, (1, 64, 1), generator=draw))
     Image.fromarray(images[0].movedim(0, 2).numpy()).save(tmp_path / "picture.png")
     monkeypatch.chdir(tmp_path)

@@ -7,8 +7,10 @@ import pytest
 import torch
 
 from isopix.interop.huggingface import convert as huggingface
-from isopix.interop.huggingface.convert import read, write
-from isopix.interop.name_tables import HUGGING_FACE, rows
+from isopix.interop.huggingface.convert import read_imagegpt, write_imagegpt
+from isopix.interop.name_tables import HUGGING_FACE, expand_layers
+from isopix.model.masking import whole
+from isopix.model.start_token import without_start_token
 from tests.unit.data.refusal import refusal
 from tests.unit.interop import models
 from tests.unit.interop.models import change_json, change_weights, folder, load_file, network, revived
@@ -37,17 +39,17 @@ def files(path: Path) -> dict[str, bytes]:
 )
 def test_ours_to_theirs_to_ours_is_the_identity(tmp_path: Path, words: list[str]) -> None:
     net = network(*words)
-    again = revived(read(folder(tmp_path / "a", net)))
+    again = revived(read_imagegpt(folder(tmp_path / "a", net)))
     assert again.tensors().keys() == net.tensors().keys()
     assert all(torch.equal(again.tensors()[name], tensor) for name, tensor in net.tensors().items())
-    assert huggingface.config(again) == huggingface.config(net)
+    assert huggingface.exported_config(again) == huggingface.exported_config(net)
     assert again.codec.fingerprint() == net.codec.fingerprint()
     assert again.codec.grid == net.codec.grid
 
 
 def test_theirs_to_ours_to_theirs_is_the_same_folder(tmp_path: Path) -> None:
     first = folder(tmp_path / "a")
-    second = folder(tmp_path / "b", revived(read(first)))
+    second = folder(tmp_path / "b", revived(read_imagegpt(first)))
     assert files(first) == files(second)
 
 
@@ -55,10 +57,10 @@ def test_any_palette_is_kept_to_the_step_of_our_colours(tmp_path: Path) -> None:
     clusters = torch.rand(models.COLOURS, 3, generator=torch.Generator().manual_seed(0)) * 2 - 1
     theirs = folder(tmp_path / "a")
     change_json(theirs / "preprocessor_config.json", clusters=clusters.tolist())
-    net = revived(read(theirs))
-    written = torch.tensor(huggingface.processor(net)["clusters"], dtype=torch.float64)
+    net = revived(read_imagegpt(theirs))
+    written = torch.tensor(huggingface.processor_config(net)["clusters"], dtype=torch.float64)
     assert (written - clusters).abs().max() <= 1 / 65536 / 127.5
-    assert revived(read(folder(tmp_path / "b", net))).codec.fingerprint() == net.codec.fingerprint()
+    assert revived(read_imagegpt(folder(tmp_path / "b", net))).codec.fingerprint() == net.codec.fingerprint()
 
 
 def test_every_tensor_is_accounted_for(source: Path) -> None:
@@ -67,47 +69,49 @@ def test_every_tensor_is_accounted_for(source: Path) -> None:
         tensors["transformer.h.1.attn.masked_bias"] = torch.tensor(-1e4)
 
     change_weights(source, add_masks)
-    imported = read(source)
-    accounts = {account.theirs: account for account in imported.accounts}
-    assert accounts.keys() == load_file(source / "model.safetensors").keys()
-    assert all(bool(account.ours) != bool(account.skipped) for account in accounts.values())
-    assert {name for account in accounts.values() for name in account.ours} == imported.tensors.keys()
-    assert "mask" in accounts["transformer.h.1.attn.masked_bias"].skipped
-    assert "bias" in accounts[f"{FC}.bias"].skipped
+    imported = read_imagegpt(source)
+    tensor_reports = {report.source: report for report in imported.tensor_reports}
+    assert tensor_reports.keys() == load_file(source / "model.safetensors").keys()
+    assert all(bool(report.target) != bool(report.skipped) for report in tensor_reports.values())
+    assert {name for report in tensor_reports.values() for name in report.target} == imported.tensors.keys()
+    assert "mask" in tensor_reports["transformer.h.1.attn.masked_bias"].skipped
+    assert "bias" in tensor_reports[f"{FC}.bias"].skipped
 
 
 def test_names_without_the_prefix_are_read_and_accounted_for_as_they_are(source: Path) -> None:
-    plain = read(source)
+    plain = read_imagegpt(source)
 
     def strip(tensors: models.Tensors) -> None:
         for name in list(tensors):
             tensors[name.removeprefix("transformer.")] = tensors.pop(name)
 
     change_weights(source, strip)
-    imported = read(source)
+    imported = read_imagegpt(source)
     assert all(torch.equal(imported.tensors[name], tensor) for name, tensor in plain.tensors.items())
-    assert {account.theirs for account in imported.accounts} == load_file(source / "model.safetensors").keys()
+    assert {report.source for report in imported.tensor_reports} == load_file(
+        source / "model.safetensors"
+    ).keys()
 
 
 def test_a_file_without_biases_is_one_whose_biases_are_zero(source: Path, tmp_path: Path) -> None:
     change_weights(source, lambda tensors: [tensors.pop(name) for name in list(tensors) if "bias" in name])
-    assert read(source).tensors.keys() == read(folder(tmp_path / "b")).tensors.keys()
+    assert read_imagegpt(source).tensors.keys() == read_imagegpt(folder(tmp_path / "b")).tensors.keys()
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 def test_other_floating_point_weights_become_float32(tmp_path: Path, dtype: torch.dtype) -> None:
     source = folder(tmp_path / "a", network().to(dtype))
     stored = load_file(source / "model.safetensors")[HEAD]
-    head = read(source).tensors["head.project.weight"]
+    head = read_imagegpt(source).tensors["head.project.weight"]
     assert stored.dtype == dtype
     assert head.dtype == torch.float32
     assert torch.equal(head, stored.float())
 
 
 OTHERS = {
-    "masked": (["name=igpt.digits_bert"], "masked network"),
-    "layer norms": (["block.norm.kind=layer"], "tensor 'backbone.blocks.0.norm1.bias' has no place"),
-    "biases": (["block.bias=true"], "tensor 'backbone.blocks.0.attention.out.bias' has no place"),
+    "masked": (["name=igpt.digits_bert"], "masked model"),
+    "layer norms": (["block.norm.kind=layer"], "tensor 'backbone.blocks.0.norm1.bias' does not exist"),
+    "biases": (["block.bias=true"], "tensor 'backbone.blocks.0.attention.out.bias' does not exist"),
 }
 
 
@@ -117,7 +121,7 @@ def test_networks_that_theirs_cannot_be_are_refused_by_name(
 ) -> None:
     masked = words[0].startswith("name=")
     net = network(name="igpt.digits_bert") if masked else network(*words)
-    assert message in refusal(lambda: write(tmp_path / "a", net, card=""))
+    assert message in refusal(lambda: write_imagegpt(tmp_path / "a", net, card=""))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -131,8 +135,8 @@ def test_the_folder_is_all_that_is_written(tmp_path: Path) -> None:
 def test_an_empty_folder_is_filled_and_any_other_refused(tmp_path: Path) -> None:
     folder(tmp_path)
     before = files(tmp_path)
-    assert "is there already" in refusal(folder, tmp_path)
-    assert "is there already" in refusal(folder, tmp_path / "README.md")
+    assert "exists already" in refusal(folder, tmp_path)
+    assert "exists already" in refusal(folder, tmp_path / "README.md")
     assert files(tmp_path) == before
 
 
@@ -140,7 +144,7 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def fill_up(path: Path, data: bytes) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(huggingface.disk, "write", fill_up)
+    monkeypatch.setattr(huggingface.atomic, "write", fill_up)
     with pytest.raises(RuntimeError, match="no space left on device"):
         folder(tmp_path / "a")
     assert list(tmp_path.iterdir()) == []
@@ -148,7 +152,24 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_every_row_of_the_table_is_read_and_written_back() -> None:
     net = network()
-    ours, theirs = net.tensors(), huggingface.weights(net)
-    for row in rows(HUGGING_FACE, 2):
-        back = row.read(tuple(theirs[name] for name in row.theirs))
-        assert all(torch.equal(ours[name], tensor) for name, tensor in zip(row.ours, back, strict=True))
+    ours, theirs = net.tensors(), huggingface.exported_state_dict(net)
+    for row in expand_layers(HUGGING_FACE, 2):
+        back = row.to_target(tuple(theirs[name] for name in row.source))
+        assert all(torch.equal(ours[name], tensor) for name, tensor in zip(row.target, back, strict=True))
+
+
+def test_the_unshifted_network_shares_its_weights_and_lacks_the_shift() -> None:
+    net = network()
+    images = net.codec.decode(models.codes(net)[..., None])
+    plain = without_start_token(net.backbone)
+    assert {id(p) for p in plain.parameters()} == {id(p) for p in net.parameters()} - {
+        id(net.backbone.masking.start),
+        id(net.head.project.weight),
+    }
+    assert torch.equal(plain.enter(images), net.backbone.positions(whole(net.backbone.stem(images))))
+
+
+def test_a_masked_network_has_no_shift_to_leave_out() -> None:
+    assert "only an autoregressive model has a start token" in refusal(
+        without_start_token, network(name="igpt.digits_bert").backbone
+    )

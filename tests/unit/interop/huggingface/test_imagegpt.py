@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from isopix.core.types import Grid
-from isopix.interop.huggingface.convert import read
-from isopix.interop.huggingface.imagegpt import described_by, parts_of, shapes_of
+from isopix.interop.huggingface.convert import read_imagegpt
+from isopix.interop.huggingface.imagegpt import check_tensors, expected_shapes, parse_config
 from tests.unit.data.refusal import refusal
 from tests.unit.interop import models
 from tests.unit.interop.models import change_json, change_weights, folder, network
@@ -33,8 +33,8 @@ SETTINGS = {
     "layers": ({"n_layer": 3}, "n_layer is 3; the weights have 2 layers"),
     "width": ({"n_embd": 32}, "has shape"),
     "positions": ({"n_positions": 49}, "tensor 'transformer.wpe.weight' has shape (48, 16)"),
-    "no number": ({"n_layer": "2"}, "n_layer is '2'; it must be a whole number"),
-    "palette": ({"vocab_size": 34}, "the palette has 32 colours; vocab_size 34 needs 33"),
+    "no number": ({"n_layer": "2"}, "n_layer is '2'; it must be an integer"),
+    "palette": ({"vocab_size": 34}, "the palette has 32 colors; vocab_size 34 means 33 colors"),
     "norm": ({"layer_norm_epsilon": 0}, "layer_norm_epsilon is 0"),
 }
 
@@ -44,7 +44,7 @@ def test_settings_that_ours_cannot_have_are_refused_by_name(
     source: Path, values: dict[str, Any], message: str
 ) -> None:
     change_json(source / "config.json", **values)
-    assert message in refusal(read, source)
+    assert message in refusal(read_imagegpt, source)
 
 
 def keep(tensors: models.Tensors, *, but: str, new: dict[str, torch.Tensor] | None = None) -> None:
@@ -68,9 +68,9 @@ WEIGHTS = {
     ),
     "twice": (
         lambda t: t.update({"ln_f.weight": torch.ones(16)}),
-        "tensors 'ln_f.weight' and 'transformer.ln_f.weight' are the same part",
+        "tensors 'ln_f.weight' and 'transformer.ln_f.weight' are the same tensor",
     ),
-    "integers": (lambda t: t.update({HEAD: t[HEAD].long()}), f"tensor '{HEAD}' has elements of torch.int64"),
+    "integers": (lambda t: t.update({HEAD: t[HEAD].long()}), f"tensor '{HEAD}' has dtype torch.int64"),
     "not finite": (
         lambda t: t[HEAD].fill_(float("nan")),
         f"tensor '{HEAD}' has elements that are not finite",
@@ -91,57 +91,57 @@ def test_weights_that_ours_cannot_have_are_refused_by_name(
     source: Path, change: Callable[[models.Tensors], Any], message: str
 ) -> None:
     change_weights(source, change)
-    assert message in refusal(read, source)
+    assert message in refusal(read_imagegpt, source)
 
 
 def test_shapes_are_checked_before_anything_is_read(source: Path) -> None:
-    described = described_by(json.loads((source / "config.json").read_text()))
-    stored = shapes_of(described)
-    assert parts_of(stored, described).shapes == stored
+    config = parse_config(json.loads((source / "config.json").read_text()))
+    stored = expected_shapes(config)
+    assert check_tensors(stored, config).shapes == stored
     for name in stored:
-        assert f"'{name}' has shape (9, 9)" in refusal(parts_of, stored | {name: (9, 9)}, described)
+        assert f"'{name}' has shape (9, 9)" in refusal(check_tensors, stored | {name: (9, 9)}, config)
 
 
 def test_a_size_that_fits_is_the_grid(tmp_path: Path) -> None:
     source = folder(tmp_path / "a", network("data.cols=8"))
     change_json(source / "preprocessor_config.json", size={"height": 4, "width": 16})
-    assert read(source).grid == Grid(4, 16)
+    assert read_imagegpt(source).grid == Grid(4, 16)
 
 
 @pytest.mark.parametrize("size", [{"height": 256, "width": 256}, 32, None])
 def test_a_size_that_does_not_fit_leaves_a_square(tmp_path: Path, size: object) -> None:
     source = folder(tmp_path / "a", network("data.cols=8"))
     change_json(source / "preprocessor_config.json", size=size)
-    assert read(source).grid == Grid(8, 8)
+    assert read_imagegpt(source).grid == Grid(8, 8)
 
 
 def test_positions_that_make_no_known_grid_are_refused(source: Path) -> None:
     change_json(source / "preprocessor_config.json", size=None)
-    assert "n_positions 48 is no square" in refusal(read, source)
+    assert "n_positions 48 is not a square" in refusal(read_imagegpt, source)
 
 
 def test_a_grid_can_be_given(source: Path) -> None:
     change_json(source / "preprocessor_config.json", size=None)
-    assert "n_positions 48 is no square" in (line := refusal(read, source))
+    assert "n_positions 48 is not a square" in (line := refusal(read_imagegpt, source))
     assert line.endswith("give --rows and --cols")
-    assert read(source, grid=Grid(4, 12)).grid == Grid(4, 12)
-    assert "48 positions; 5 x 9 are 45" in refusal(lambda: read(source, grid=Grid(5, 9)))
+    assert read_imagegpt(source, grid=Grid(4, 12)).grid == Grid(4, 12)
+    assert "48 positions; a grid of 5 x 9 has 45" in refusal(lambda: read_imagegpt(source, grid=Grid(5, 9)))
 
 
 def test_a_model_that_cannot_be_read_is_not_first_asked_for_a_palette(source: Path) -> None:
     (source / "preprocessor_config.json").unlink()
     change_weights(source, lambda tensors: tensors.pop(HEAD))
-    assert "this is a base model without lm_head.weight" in refusal(read, source)
+    assert "this is a base model without lm_head.weight" in refusal(read_imagegpt, source)
 
 
 def test_a_palette_can_be_given(tmp_path: Path) -> None:
     source = folder(tmp_path / "a", network("data.cols=8"))
     (source / "preprocessor_config.json").unlink()
-    told = "there is no preprocessor_config.json with clusters; give a palette file (--palette)"
-    assert told in refusal(read, source)
+    told = "preprocessor_config.json with clusters is missing; give a palette file (--palette)"
+    assert told in refusal(read_imagegpt, source)
     given = models.palette().flip(0)
-    assert torch.equal(read(source, given).colours, given)
-    assert "the palette has 31 colours" in refusal(read, source, given[1:])
+    assert torch.equal(read_imagegpt(source, given).colors, given)
+    assert "the palette has 31 colors" in refusal(read_imagegpt, source, given[1:])
 
 
 @pytest.mark.parametrize(
@@ -149,4 +149,4 @@ def test_a_palette_can_be_given(tmp_path: Path) -> None:
 )
 def test_clusters_that_are_no_colours_are_refused(source: Path, clusters: object) -> None:
     change_json(source / "preprocessor_config.json", clusters=clusters)
-    assert "are no list of three numbers of -1 to 1 each" in refusal(read, source)
+    assert "are not a list of colors, three numbers from -1 to 1 each" in refusal(read_imagegpt, source)

@@ -8,9 +8,9 @@ import torch
 
 from isopix.core.types import Grid
 from isopix.interop import imported_model as imports
-from isopix.interop.name_tables import OPENAI_START, Row, openai
-from isopix.interop.openai.convert import read
-from isopix.model.blocks import TransformerSpec
+from isopix.interop.name_tables import OPENAI_START, WeightMapping, openai_table
+from isopix.interop.openai.convert import read_checkpoint
+from isopix.model.blocks import Transformer
 from isopix.objectives.autoregressive import Autoregressive
 from isopix.objectives.masked import Masked
 from tests.unit.interop import bundles, variables
@@ -28,25 +28,25 @@ def prefix(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("start", [True, False])
 def test_sizes_and_kind_are_read_off_the_shapes(prefix: Path, start: bool) -> None:
     bundles.write(prefix, variables.draw(start=start), shards=3)
-    imported = read(prefix, COLOURS)
+    imported = read_checkpoint(prefix, COLOURS)
     assert (imported.depth, imported.width, imported.grid) == (2, 12, Grid(4, 4))
-    assert imported.block == TransformerSpec(heads=3)
+    assert imported.block == Transformer(heads=3)
     assert imported.objective == (Autoregressive() if start else Masked())
-    assert torch.equal(imported.colours, COLOURS)
+    assert torch.equal(imported.colors, COLOURS)
     assert (imported.origin, imported.step) == ("OpenAI model.ckpt-131000", 131_000)
 
 
 EXTRA = {
     "global_step": "step counter",
     "model/_step": "step counter",
-    "beta1_power": "optimizer's state",
-    "beta2_power_1": "optimizer's state",
-    "model/wte/Adam": "optimizer's state",
-    "model/wte/Adam_1": "optimizer's state",
-    "adam_m/model/wpe": "optimizer's state",
-    "model/h0/ln_1/g/adam_v": "optimizer's state",
-    "model/wtet/AdamWeightDecayOptimizer": "optimizer's state",
-    "model/wtet/AdamWeightDecayOptimizer_1": "optimizer's state",
+    "beta1_power": "optimizer state",
+    "beta2_power_1": "optimizer state",
+    "model/wte/Adam": "optimizer state",
+    "model/wte/Adam_1": "optimizer state",
+    "adam_m/model/wpe": "optimizer state",
+    "model/h0/ln_1/g/adam_v": "optimizer state",
+    "model/wtet/AdamWeightDecayOptimizer": "optimizer state",
+    "model/wtet/AdamWeightDecayOptimizer_1": "optimizer state",
     "model/clf/w": "classifier head",
 }
 
@@ -55,10 +55,10 @@ EXTRA = {
 def test_every_variable_is_accounted_for(prefix: Path, start: bool) -> None:
     model = variables.draw(start=start)
     bundles.write(prefix, model | {name: np.ones(3, np.float32) for name in EXTRA})
-    imported = read(prefix, COLOURS)
-    assert sorted(account.theirs for account in imported.accounts) == sorted([*model, *EXTRA])
-    assert {account.theirs: account.skipped for account in imported.accounts if account.skipped} == EXTRA
-    used = {name for account in imported.accounts for name in account.ours}
+    imported = read_checkpoint(prefix, COLOURS)
+    assert sorted(report.source for report in imported.tensor_reports) == sorted([*model, *EXTRA])
+    assert {report.source: report.skipped for report in imported.tensor_reports if report.skipped} == EXTRA
+    used = {name for report in imported.tensor_reports for name in report.target}
     assert used == imported.tensors.keys()
 
 
@@ -68,43 +68,43 @@ def test_more_than_can_be_listed_is_refused_before_anything_is_read(
     monkeypatch.setattr(imports, "MAX_JSON", 2**13)
     slots = {f"model/h{n}/ln_1/g/AdamWeightDecayOptimizer_1": np.zeros(1, np.float32) for n in range(40)}
     bundles.layout(variables.draw() | slots, checksum=lambda raw: 0).write(prefix)
-    refused(lambda: read(prefix, COLOURS), str(prefix), "the list of its tensors has")
+    refused(lambda: read_checkpoint(prefix, COLOURS), str(prefix), "the list of tensors has")
 
 
 def test_what_is_skipped_is_not_read(prefix: Path) -> None:
     """A classifier of integers that are damaged, too, is none of the model's business."""
     written = bundles.layout(variables.draw() | {"model/clf/w": np.ones(3, np.int32)})
     written.with_place("model/clf/w", crc=0).write(prefix)
-    read(prefix, COLOURS)
+    read_checkpoint(prefix, COLOURS)
 
 
 @pytest.mark.parametrize("scope", ["", "model/", "tower_0/model/"])
 def test_any_one_scope_will_do(prefix: Path, scope: str) -> None:
     bundles.write(prefix, variables.draw(scope=scope))
-    assert read(prefix, COLOURS).accounts[0].theirs == f"{scope}wte"
+    assert read_checkpoint(prefix, COLOURS).tensor_reports[0].source == f"{scope}wte"
 
 
 @pytest.mark.parametrize("heads", [1, 3])
 def test_a_leading_dimension_of_one_is_left_out(prefix: Path, heads: int) -> None:
     model = variables.draw(heads=heads)
     bundles.write(prefix, {name: array[None] for name, array in model.items()})
-    wide = read(prefix, COLOURS)
+    wide = read_checkpoint(prefix, COLOURS)
     bundles.write(prefix, model)
-    plain = read(prefix, COLOURS)
-    assert wide.block == plain.block == TransformerSpec(heads=heads)
+    plain = read_checkpoint(prefix, COLOURS)
+    assert wide.block == plain.block == Transformer(heads=heads)
     assert all(torch.equal(wide.tensors[name], plain.tensors[name]) for name in plain.tensors)
 
 
 @pytest.mark.parametrize(("name", "step"), [("model.ckpt-7", 7), ("model.ckpt", 0), ("best-of-3-runs", 0)])
 def test_step_is_in_the_name_or_unknown(tmp_path: Path, name: str, step: int) -> None:
     bundles.write(tmp_path / name, variables.draw())
-    assert read(tmp_path / name, COLOURS).step == step
+    assert read_checkpoint(tmp_path / name, COLOURS).step == step
 
 
 def test_attention_stacks_query_key_and_value_with_heads_inside(prefix: Path) -> None:
     model = variables.draw()
     bundles.write(prefix, model)
-    tensors = read(prefix, COLOURS).tensors
+    tensors = read_checkpoint(prefix, COLOURS).tensors
     for part, name in enumerate("qkv"):
         theirs = model[f"model/h1/attn/{name}_proj"]
         for head, unit, channel in [(0, 0, 0), (1, 3, 5), (2, 1, 11)]:
@@ -114,11 +114,11 @@ def test_attention_stacks_query_key_and_value_with_heads_inside(prefix: Path) ->
     assert float(back) == model["model/h1/attn/c_proj"][2, 3, 5]
 
 
-@pytest.mark.parametrize("row", [*openai(2), OPENAI_START], ids=lambda row: row.theirs[0])
-def test_the_table_leads_there_and_back(row: Row) -> None:
+@pytest.mark.parametrize("row", [*openai_table(2), OPENAI_START], ids=lambda row: row.source[0])
+def test_the_table_leads_there_and_back(row: WeightMapping) -> None:
     model = variables.draw(heads=2, scope="")
-    theirs = tuple(torch.from_numpy(model[name.format(1)]) for name in row.theirs)
-    for one, other in zip(row.write(row.read(theirs)), theirs, strict=True):
+    theirs = tuple(torch.from_numpy(model[name.format(1)]) for name in row.source)
+    for one, other in zip(row.to_source(row.to_target(theirs)), theirs, strict=True):
         assert torch.equal(one, other)
 
 
@@ -126,7 +126,7 @@ def test_the_table_leads_there_and_back(row: Row) -> None:
 def test_other_precisions_become_float32(prefix: Path, kind: type) -> None:
     model = {name: array.astype(kind) for name, array in variables.draw().items()}
     bundles.write(prefix, model)
-    head = read(prefix, COLOURS).tensors["head.project.weight"]
+    head = read_checkpoint(prefix, COLOURS).tensors["head.project.weight"]
     assert torch.equal(head, torch.from_numpy(model["model/wtet"].astype(np.float32)))
 
 
@@ -135,7 +135,7 @@ MODEL = variables.draw(depth=3)
 
 def check_refused(prefix: Path, model: Variables, *words: str, grid: Grid | None = None) -> None:
     bundles.write(prefix, model)
-    refused(lambda: read(prefix, COLOURS, grid=grid), str(prefix), *words)
+    refused(lambda: read_checkpoint(prefix, COLOURS, grid=grid), str(prefix), *words)
 
 
 @pytest.mark.parametrize("name", [name for name in MODEL if name != "model/sos"])
@@ -176,21 +176,23 @@ def test_an_unknown_variable_is_named(prefix: Path, name: str) -> None:
 
 def test_a_hole_between_layers_is_named(prefix: Path) -> None:
     holed = {name: array for name, array in MODEL.items() if "/h1/" not in name}
-    check_refused(prefix, holed, "layer 1 is missing", "last is 2")
+    check_refused(prefix, holed, "layer 1 is missing", "the last layer is 2")
 
 
 def test_a_palette_of_another_size_is_refused(prefix: Path) -> None:
     bundles.write(prefix, MODEL)
-    refused(lambda: read(prefix, COLOURS[:5]), str(prefix), "has 7 colours; the palette has 5")
+    refused(lambda: read_checkpoint(prefix, COLOURS[:5]), str(prefix), "has 7 colors; the palette has 5")
 
 
 def test_positions_that_are_no_square_need_a_grid(prefix: Path) -> None:
-    check_refused(prefix, variables.draw(positions=15), "15 positions are no square; give --rows and --cols")
-    assert read(prefix, COLOURS, grid=Grid(3, 5)).grid == Grid(3, 5)
+    check_refused(
+        prefix, variables.draw(positions=15), "15 positions are not a square; give --rows and --cols"
+    )
+    assert read_checkpoint(prefix, COLOURS, grid=Grid(3, 5)).grid == Grid(3, 5)
 
 
 def test_a_grid_of_other_positions_is_refused(prefix: Path) -> None:
-    check_refused(prefix, MODEL, "16 positions; 3 x 5 are 15", grid=Grid(3, 5))
+    check_refused(prefix, MODEL, "16 positions; a grid of 3 x 5 has 15", grid=Grid(3, 5))
 
 
 def test_two_models_in_one_checkpoint_are_refused(prefix: Path) -> None:
@@ -218,4 +220,4 @@ def test_a_model_without_heads_is_refused(prefix: Path) -> None:
 def test_damage_is_named_once_with_its_shard(prefix: Path) -> None:
     bundles.layout(MODEL).with_place("model/wpe", crc=0).write(prefix)
     with pytest.raises(ValueError, match=r"^checkpoint shard .*00001: tensor 'model/wpe' is damaged"):
-        read(prefix, COLOURS)
+        read_checkpoint(prefix, COLOURS)

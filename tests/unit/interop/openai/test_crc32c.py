@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isopix.interop.openai.crc32c import COLUMNS, extend, masked
+from isopix.interop.openai.crc32c import COLUMNS, extend_crc, mask_crc
 from tests.unit.interop import bundles
 
 PUBLISHED = {  # RFC 3720, appendix B.4; the last is the check value of the Castagnoli polynomial
@@ -22,13 +22,13 @@ PUBLISHED = {  # RFC 3720, appendix B.4; the last is the check value of the Cast
 
 @pytest.mark.parametrize(("data", "crc"), PUBLISHED.values(), ids=list(PUBLISHED))
 def test_published_values(data: bytes, crc: int) -> None:
-    assert extend(0, data) == crc
+    assert extend_crc(0, data) == crc
 
 
 @given(st.integers(0, 2000), st.integers(0, 2**32 - 1))
 def test_equals_the_loop_over_bytes(size: int, seed: int) -> None:
     data = np.random.default_rng(seed).bytes(size)
-    assert extend(0, data) == bundles.crc32c(data)
+    assert extend_crc(0, data) == bundles.crc32c(data)
 
 
 @pytest.mark.parametrize("rows", [2, 3, 5])
@@ -36,7 +36,7 @@ def test_equals_the_loop_over_bytes(size: int, seed: int) -> None:
 @pytest.mark.parametrize("beside", [-1, 0, 1, 515])
 def test_equals_the_loop_over_bytes_around_whole_rows(columns: int, rows: int, beside: int) -> None:
     data = np.random.default_rng(rows).bytes(4 * columns * rows + beside)
-    assert extend(0, data) == bundles.crc32c(data)
+    assert extend_crc(0, data) == bundles.crc32c(data)
 
 
 LONG = np.random.default_rng(0).bytes(4 * COLUMNS[0] * 5 + 77)
@@ -46,20 +46,20 @@ LONG = np.random.default_rng(0).bytes(4 * COLUMNS[0] * 5 + 77)
 def test_pieces_extend_to_the_whole(cuts: list[int]) -> None:
     crc, places = 0, [0, *sorted(cuts), len(LONG)]
     for begin, end in itertools.pairwise(places):
-        crc = extend(crc, memoryview(LONG)[begin:end])
-    assert crc == extend(0, LONG)
+        crc = extend_crc(crc, memoryview(LONG)[begin:end])
+    assert crc == extend_crc(0, LONG)
 
 
 def test_every_single_flipped_bit_of_a_row_is_seen() -> None:
     data = bytearray(LONG)
-    sound = extend(0, bytes(data))
+    sound = extend_crc(0, bytes(data))
     for bit in range(0, 8 * len(data), 40_009):
         data[bit // 8] ^= 1 << bit % 8
-        assert extend(0, bytes(data)) != sound
+        assert extend_crc(0, bytes(data)) != sound
         data[bit // 8] ^= 1 << bit % 8
 
 
 def test_mask_turns_by_fifteen_bits_and_adds() -> None:
-    assert masked(0) == 0xA282EAD8
-    assert masked(1 << 15) == 0xA282EAD9
-    assert masked(0xFFFFFFFF) == 0xA282EAD7
+    assert mask_crc(0) == 0xA282EAD8
+    assert mask_crc(1 << 15) == 0xA282EAD9
+    assert mask_crc(0xFFFFFFFF) == 0xA282EAD7

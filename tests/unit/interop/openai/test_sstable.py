@@ -14,16 +14,19 @@ KEYS = st.dictionaries(st.text("ab/", max_size=6).map(str.encode), st.binary(max
 @given(KEYS, st.integers(1, 5), st.integers(1, 5))
 def test_what_was_written_comes_back(values: dict[bytes, bytes], per_block: int, restart: int) -> None:
     written, _ = bundles.table(sorted(values.items()), per_block=per_block, restart=restart)
-    assert dict(sstable.items(written)) == values
-    assert list(sstable.items(written)) == sorted(values.items())
+    assert dict(sstable.iter_entries(written)) == values
+    assert list(sstable.iter_entries(written)) == sorted(values.items())
 
 
 def test_keys_and_values_out_of_proportion_are_refused() -> None:
-    for key, value in ((b"k" * (sstable.LONGEST_KEY + 1), b""), (b"k", b"v" * (sstable.LONGEST_VALUE + 1))):
+    for key, value in (
+        (b"k" * (sstable.MAX_KEY_BYTES + 1), b""),
+        (b"k", b"v" * (sstable.MAX_VALUE_BYTES + 1)),
+    ):
         written, _ = bundles.table([(key, value)])
-        assert "allowed: 1024 and 65536" in refusal(list, sstable.items(written))
+        assert "allowed: 1024 and 65536" in refusal(list, sstable.iter_entries(written))
 
 
 @pytest.mark.parametrize("size", [0, 47, 48])
 def test_what_has_no_footer_is_no_table(size: int) -> None:
-    assert "magic number" in refusal(list, sstable.items(bytes(size)))
+    assert "magic number" in refusal(list, sstable.iter_entries(bytes(size)))

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from isopix.interop.openai import tf_checkpoint as reader
-from isopix.interop.openai.tf_checkpoint import Bundle
+from isopix.interop.openai.tf_checkpoint import TFCheckpoint
 from tests.unit.interop import bundles
 from tests.unit.interop.bundles import NAMES, Regions, refused, tensors
 
@@ -32,7 +32,7 @@ def test_what_was_written_comes_back(
 ) -> None:
     written = bundles.layout(tensors(), shards=shards, big_endian=big_endian)
     written.write(prefix, per_block=per_block, restart=restart)
-    bundle = Bundle.open(prefix)
+    bundle = TFCheckpoint.open(prefix)
     assert bundle.big_endian is big_endian
     assert set(bundle.entries) == set(NAMES)
     for name, array in tensors().items():
@@ -44,8 +44,8 @@ def test_what_was_written_comes_back(
 def test_every_type_comes_back(prefix: Path, kind: str, big_endian: bool) -> None:
     array = np.arange(6).reshape(1, 2, 3).astype(kind)
     bundles.write(prefix, {"x": array}, big_endian=big_endian)
-    tensor = Bundle.open(prefix).read("x")
-    assert Bundle.open(prefix).entries["x"].dtype == kind
+    tensor = TFCheckpoint.open(prefix).read("x")
+    assert TFCheckpoint.open(prefix).entries["x"].dtype == kind
     np.testing.assert_array_equal(tensor.numpy(), array, strict=True)
 
 
@@ -54,52 +54,54 @@ def test_half_of_a_float32_is_read_as_bfloat16(prefix: Path, big_endian: bool) -
     values = torch.tensor([1.5, -2.0, 0.1], dtype=torch.bfloat16)
     written = bundles.layout({"x": values.view(torch.int16).numpy()}, big_endian=big_endian)
     written.with_place("x", dtype=14).write(prefix)
-    assert torch.equal(Bundle.open(prefix).read("x"), values)
+    assert torch.equal(TFCheckpoint.open(prefix).read("x"), values)
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2)])
 def test_scalars_and_empty_tensors_come_back(prefix: Path, shape: tuple[int, ...]) -> None:
     bundles.write(prefix, {"x": np.ones(shape, np.float32), "y": np.ones(2, np.float32)})
-    assert torch.equal(Bundle.open(prefix).read("x"), torch.ones(shape))
+    assert torch.equal(TFCheckpoint.open(prefix).read("x"), torch.ones(shape))
 
 
 def test_a_tensor_of_several_pieces_comes_back(prefix: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     array = np.random.default_rng(1).normal(size=(999,)).astype(np.float32)
     bundles.write(prefix, {"a": array[:5], "x": array})
-    monkeypatch.setattr(reader, "PIECE", 1000)
-    assert torch.equal(Bundle.open(prefix).read("x"), torch.from_numpy(array))
+    monkeypatch.setattr(reader, "CHUNK", 1000)
+    assert torch.equal(TFCheckpoint.open(prefix).read("x"), torch.from_numpy(array))
 
 
 @pytest.mark.usefixtures("regions")
 @pytest.mark.parametrize("given_as", ["", ".index"])
 def test_prefix_may_be_given_as_the_index_file(prefix: Path, given_as: str) -> None:
-    assert Bundle.open(prefix.with_name(prefix.name + given_as)).prefix == prefix
+    assert TFCheckpoint.open(prefix.with_name(prefix.name + given_as)).prefix == prefix
 
 
 @pytest.mark.usefixtures("regions")
 def test_prefix_may_be_given_as_its_folder(prefix: Path) -> None:
-    assert Bundle.open(prefix.parent).prefix == prefix
+    assert TFCheckpoint.open(prefix.parent).prefix == prefix
 
 
 @pytest.mark.usefixtures("regions")
 def test_a_folder_of_two_checkpoints_is_refused(prefix: Path) -> None:
     bundles.write(prefix.with_name("model.ckpt-8"), tensors())
-    refused(lambda: Bundle.open(prefix.parent), "2 checkpoints", "model.ckpt-7.index, model.ckpt-8.index")
+    refused(
+        lambda: TFCheckpoint.open(prefix.parent), "2 checkpoints", "model.ckpt-7.index, model.ckpt-8.index"
+    )
 
 
 def test_a_folder_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
-    refused(lambda: Bundle.open(tmp_path), "0 checkpoints")
+    refused(lambda: TFCheckpoint.open(tmp_path), "0 checkpoints")
 
 
 def test_a_missing_index_is_named(prefix: Path) -> None:
-    refused(lambda: Bundle.open(prefix), f"{prefix}.index does not exist")
+    refused(lambda: TFCheckpoint.open(prefix), f"{prefix}.index does not exist")
 
 
 @pytest.mark.usefixtures("regions")
 def test_a_missing_shard_is_named(prefix: Path) -> None:
     gone = bundles.shard_of(prefix, 1, 2)
     gone.unlink()
-    refused(lambda: Bundle.open(prefix), f"{gone} does not exist")
+    refused(lambda: TFCheckpoint.open(prefix), f"{gone} does not exist")
 
 
 def test_every_truncation_of_the_index_is_found(prefix: Path, regions: Regions) -> None:
@@ -107,7 +109,7 @@ def test_every_truncation_of_the_index_is_found(prefix: Path, regions: Regions) 
     whole = index.read_bytes()
     for size in range(regions.footer[1]):
         index.write_bytes(whole[:size])
-        refused(lambda: Bundle.open(prefix), f"{index}: ", "truncated")
+        refused(lambda: TFCheckpoint.open(prefix), f"{index}: ", "truncated")
 
 
 def test_every_flipped_byte_of_the_index_is_found(prefix: Path, regions: Regions) -> None:
@@ -117,7 +119,7 @@ def test_every_flipped_byte_of_the_index_is_found(prefix: Path, regions: Regions
     for place in range(regions.footer[1]):
         flipped = whole[place] ^ 1 << place % 8
         index.write_bytes(whole[:place] + bytes([flipped]) + whole[place + 1 :])
-        refused(lambda: Bundle.open(prefix), f"{index}: ")
+        refused(lambda: TFCheckpoint.open(prefix), f"{index}: ")
 
 
 @pytest.mark.parametrize("where", ["first", "last"])
@@ -130,7 +132,7 @@ def test_a_damaged_block_is_named_by_its_place(
     data = bytearray(index.read_bytes())
     data[begin if where == "first" else end - 6] ^= 4
     index.write_bytes(data)
-    refused(lambda: Bundle.open(prefix), f"{index}: the block at byte {begin} is damaged", "checksum")
+    refused(lambda: TFCheckpoint.open(prefix), f"{index}: the block at byte {begin} is damaged", "checksum")
 
 
 def test_every_truncation_of_a_shard_is_found(prefix: Path, regions: Regions) -> None:
@@ -138,17 +140,17 @@ def test_every_truncation_of_a_shard_is_found(prefix: Path, regions: Regions) ->
     whole = shard.read_bytes()
     for size in range(len(whole)):
         shard.write_bytes(whole[:size])
-        refused(lambda: Bundle.open(prefix), f"{shard} has {size} bytes", "truncated")
+        refused(lambda: TFCheckpoint.open(prefix), f"{shard} has {size} bytes", "truncated")
 
 
 def test_a_shard_truncated_after_opening_is_found(prefix: Path, regions: Regions) -> None:
-    bundle, shard = Bundle.open(prefix), bundles.shard_of(prefix, 0, 2)
+    bundle, shard = TFCheckpoint.open(prefix), bundles.shard_of(prefix, 0, 2)
     shard.write_bytes(shard.read_bytes()[:-1])
     refused(lambda: bundle.read(NAMES[-1]), f"{shard} is truncated", NAMES[-1])
 
 
 def test_every_flipped_byte_of_a_shard_is_found_in_its_tensor_alone(prefix: Path, regions: Regions) -> None:
-    bundle, shard = Bundle.open(prefix), bundles.shard_of(prefix, 0, 2)
+    bundle, shard = TFCheckpoint.open(prefix), bundles.shard_of(prefix, 0, 2)
     whole = shard.read_bytes()
     inside = {name: entry for name, entry in bundle.entries.items() if entry.shard == 0}
     for place in range(len(whole)):
@@ -163,7 +165,7 @@ def test_every_flipped_byte_of_a_shard_is_found_in_its_tensor_alone(prefix: Path
 
 def test_a_type_that_is_not_read_is_listed_and_refused_by_name(prefix: Path) -> None:
     bundles.layout(tensors()).with_place(NAMES[0], dtype=7).with_place(NAMES[1], dtype=99).write(prefix)
-    bundle = Bundle.open(prefix)
+    bundle = TFCheckpoint.open(prefix)
     refused(lambda: bundle.read(NAMES[0]), NAMES[0], "type string")
     refused(lambda: bundle.read(NAMES[1]), NAMES[1], "type number 99")
 
@@ -171,13 +173,13 @@ def test_a_type_that_is_not_read_is_listed_and_refused_by_name(prefix: Path) -> 
 @pytest.mark.usefixtures("regions")
 def test_an_index_too_large_is_not_read(prefix: Path) -> None:
     with bundles.index_of(prefix).open("r+b") as file:
-        file.truncate(reader.BIGGEST_INDEX + 1)  # a hole: it takes no disk
-    refused(lambda: Bundle.open(prefix), "67108865 bytes; allowed: 67108864")
+        file.truncate(reader.MAX_INDEX_BYTES + 1)  # a hole: it takes no disk
+    refused(lambda: TFCheckpoint.open(prefix), "67108865 bytes; allowed: 67108864")
 
 
 def test_too_many_tensors_are_refused(prefix: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bundles.write(prefix, tensors())
-    monkeypatch.setattr(reader, "MOST_TENSORS", len(NAMES))
-    assert len(Bundle.open(prefix).entries) == len(NAMES)
-    monkeypatch.setattr(reader, "MOST_TENSORS", len(NAMES) - 1)
-    refused(lambda: Bundle.open(prefix), "more than 8 tensors")
+    monkeypatch.setattr(reader, "MAX_TENSORS", len(NAMES))
+    assert len(TFCheckpoint.open(prefix).entries) == len(NAMES)
+    monkeypatch.setattr(reader, "MAX_TENSORS", len(NAMES) - 1)
+    refused(lambda: TFCheckpoint.open(prefix), "more than 8 tensors")

@@ -1,0 +1,162 @@
+"""Generate images from Python: sample, complete and reconstruct."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from isopix.api.inputs import ArrayLike, as_images, check_integer, require_images
+from isopix.api.results import CompletionOutput, ReconstructionOutput, SampleOutput
+from isopix.api.run import (
+    DataLike,
+    Progress,
+    RunLike,
+    SplitName,
+    counter,
+    first_images,
+    open_source,
+    select_split,
+)
+from isopix.core.random import generator
+from isopix.core.types import Images
+from isopix.data.dataset import ImageDataset
+from isopix.generate import complete as completion
+from isopix.generate import reconstruct as reconstruction
+from isopix.generate import sample as sampling
+from isopix.generate.sample import Sampling
+from isopix.plots import images as pictures
+from isopix.runs.load import Loaded
+from isopix.storage.atomic import write_json
+from isopix.storage.provenance import record, tag
+from isopix.storage.run_folder import RunFolder
+
+
+def sample(
+    run: RunLike,
+    count: int = 16,
+    *,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    progress: Progress | None = None,
+) -> SampleOutput:
+    """Sample images from an autoregressive run, all of them in one batch; saves a PNG grid in its `samples`
+    folder. `temperature` below 1 sharpens the distribution; `top_k` and `top_p` truncate it.
+
+    Raises ValueError for a masked model and for impossible arguments.
+    """
+    check_integer("count", count)
+    folder, loaded = open_source(run, device)
+    images = sampling.sample(
+        loaded.network,
+        count,
+        sampling=Sampling(temperature=temperature, top_k=top_k, top_p=top_p),
+        generator=generator(seed, "sample"),
+        progress=counter(progress, loaded.recipe.grid.positions),
+    ).cpu()
+    numbers = {"kind": "samples", "step": loaded.step, "seed": seed, "count": count}
+    numbers |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+    name = f"samples-{loaded.step:08d}-seed{seed}"
+    return SampleOutput(images, _save_grid(folder, name, pictures.samples(images), numbers))
+
+
+def complete(
+    run: RunLike,
+    images: ArrayLike | None = None,
+    *,
+    data: DataLike | None = None,
+    split: SplitName | None = None,
+    count: int = 8,
+    rows: int | None = None,
+    each: int = 3,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    progress: Progress | None = None,
+) -> CompletionOutput:
+    """Complete images from their first rows, half of them by default, with an autoregressive run; saves a PNG
+    grid in its `samples` folder.
+
+    The images are those given, or the first `count` of a split of `data` or of the run's own data set. Raises
+    ValueError for a masked model and for impossible arguments.
+    """
+    check_integer("each", each)
+    folder, loaded = open_source(run, device)
+    sampling.require_causal(loaded.network)
+    inputs, origin = _inputs(loaded, images, data, split, count, limit)
+    given = loaded.recipe.grid.rows // 2 if rows is None else rows
+    completed = completion.complete(
+        loaded.network,
+        inputs.to(loaded.network.device),
+        rows=given,
+        each=each,
+        sampling=Sampling(temperature=temperature, top_k=top_k, top_p=top_p),
+        generator=generator(seed, "complete"),
+        progress=counter(progress, loaded.recipe.grid.positions),
+    ).cpu()
+    numbers = {"kind": "completions", "step": loaded.step, "seed": seed, "count": len(inputs)}
+    numbers |= {"rows": given, "each": each, **origin}
+    numbers |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+    grid = pictures.completions(inputs, completed, rows=given, each=each)
+    path = _save_grid(folder, f"completions-{loaded.step:08d}-rows{given}-seed{seed}", grid, numbers)
+    return CompletionOutput(completed, inputs, given, each, path)
+
+
+def reconstruct(
+    run: RunLike,
+    images: ArrayLike | None = None,
+    *,
+    data: DataLike | None = None,
+    split: SplitName | None = None,
+    count: int = 8,
+    limit: int | None = None,
+    seed: int = 0,
+    device: str = "auto",
+) -> ReconstructionOutput:
+    """Mask pixels or patches as in training and predict them with a masked run; saves a PNG grid in its
+    `samples` folder.
+
+    The images are chosen as by `complete`. Raises ValueError for an autoregressive model.
+    """
+    folder, loaded = open_source(run, device)
+    reconstruction.require_masked(loaded.network)
+    inputs, origin = _inputs(loaded, images, data, split, count, limit)
+    on_device, draws = inputs.to(loaded.network.device), generator(seed, "hide")
+    result = reconstruction.reconstruct(loaded.network, on_device, generator=draws).cpu()
+    numbers = {"kind": "reconstructions", "step": loaded.step, "seed": seed, "count": len(inputs)}
+    numbers |= {**origin, "accuracy": result.accuracy}
+    name = f"reconstructions-{loaded.step:08d}-seed{seed}"
+    return ReconstructionOutput(result, _save_grid(folder, name, pictures.reconstructions(result), numbers))
+
+
+def _inputs(
+    loaded: Loaded,
+    images: ArrayLike | None,
+    data: DataLike | None,
+    split: SplitName | None,
+    count: int,
+    limit: int | None,
+) -> tuple[Images, dict[str, Any]]:
+    """Return the images to work on, and which they are, for the record."""
+    if images is not None:
+        inputs = require_images(as_images(images, loaded.network.codec, loaded.network.device))
+        return inputs.cpu(), {"data": None, "split": None}
+    found, chosen = select_split(loaded, data, split, limit)
+    source = found.name if isinstance(data, ImageDataset) else data or loaded.recipe.data.source
+    return first_images(found, chosen, count), {"data": os.fspath(source), "split": chosen}
+
+
+def _save_grid(run: RunFolder | None, name: str, picture: Any, numbers: Mapping[str, Any]) -> Path | None:
+    """Save a picture and its numbers as `samples/NAME-TAG.png` and `.json`; nothing without a run."""
+    if run is None:
+        return None
+    path = run.samples / f"{name}-{tag(numbers)}.png"
+    run.samples.mkdir(exist_ok=True)
+    picture.save(path)
+    write_json(path.with_suffix(".json"), record({**numbers, "picture": path.name}))
+    return path

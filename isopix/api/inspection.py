@@ -1,0 +1,149 @@
+"""Inspect models and runs from Python: analyze, report and plan."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from isopix.analysis import cost
+from isopix.analysis.run import DoesNotApplyError, Place, Subject
+from isopix.analysis.run import analyse as run_analyses
+from isopix.api.results import AnalysisOutput, PlanOutput, ReportOutput
+from isopix.api.run import (
+    DataLike,
+    Progress,
+    RunLike,
+    SplitName,
+    counter,
+    open_source,
+    run_folder,
+    select_split,
+)
+from isopix.api.training import PathLike, resolve_recipe
+from isopix.core import device as devices
+from isopix.plots import style
+from isopix.plots.analyses import DRAW
+from isopix.recipes.cost import memory_of, of_recipe
+from isopix.recipes.recipe import Recipe
+from isopix.report import headline, page
+from isopix.report.load_run import Gathered
+from isopix.report.probes import differences, speaking
+from isopix.report.summary import summary
+from isopix.storage.atomic import report_disk_full, write
+from isopix.storage.provenance import record
+from isopix.storage.run_folder import RunFolder
+
+
+def analyze(
+    run: RunLike,
+    *,
+    data: DataLike | None = None,
+    split: SplitName | None = None,
+    limit: int = 128,
+    image: int = 0,
+    positions: Sequence[Place] = (),
+    renormalize: bool = True,
+    device: str = "auto",
+    progress: Progress | None = None,
+) -> AnalysisOutput:
+    """Analyze attention, position embeddings, the embedding and inductive biases; numbers and figures are
+    saved in the run's `analysis` folder.
+
+    `limit` images are averaged over; attention maps are those of number `image`, from `positions`, (row,
+    column) or "class". Without `renormalize`, attention to a class token counts as distance 0. Raises
+    ValueError for an image or a position that does not exist.
+    """
+    folder, loaded = open_source(run, device)
+    source, chosen = select_split(loaded, data, split, limit)
+    images = getattr(source, chosen).images[:limit]
+    done = counter(progress, len(images))
+    subject = Subject(loaded, images, image, tuple(positions), renormalize, done)
+    results: dict[str, Mapping[str, Any]] = {}
+    reasons: dict[str, str] = {}
+    for name, result in run_analyses(subject):
+        if isinstance(result, DoesNotApplyError):
+            reasons[name] = str(result)
+        else:
+            results[name] = record({**result, "data": source.name, "split": chosen})
+    if folder is not None:
+        _save(folder, results)
+    return AnalysisOutput(results, reasons, None if folder is None else folder.analysis)
+
+
+def report(*runs: str | os.PathLike[str], out: PathLike | None = None) -> ReportOutput:
+    """Write a self-contained HTML page about one or several runs, with a summary table.
+
+    By default the page of one run is its own `report.html`, and that of several is next to the first of them.
+    Raises ValueError if a folder is not a run, RuntimeError if the disk is full.
+    """
+    if not runs:
+        raise ValueError("report needs at least one run")
+    folders = [run_folder(run) for run in runs]
+    gathered = page.read(folders)
+    default = folders[0].report if len(folders) == 1 else folders[0].path.parent / "report.html"
+    path = default if out is None else Path(out)
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; a report is one file, as in {path / 'report.html'}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with report_disk_full(f"report {path}", path.parent):
+        write(path, page.render(gathered).encode())
+    return ReportOutput(path, summary(gathered), _notes(gathered))
+
+
+def plan(
+    recipe: str | Recipe,
+    *,
+    overrides: Sequence[str] = (),
+    file: PathLike | None = None,
+    device: str = "auto",
+    device_hours: Sequence[str] = (),
+    price: float | None = None,
+    mfu: float = cost.UTILISATION,
+) -> PlanOutput:
+    """Estimate parameters, FLOPs, memory and time of a recipe on this device, and the hours on others.
+
+    `device_hours` are names of devices, all known ones by default, at `mfu` of their peak FLOP/s and at
+    `price` per hour. Nothing is written. Raises ValueError for wrong settings and unknown devices.
+    """
+    resolved, where = resolve_recipe(recipe, file=file, overrides=overrides), devices.select_device(device)
+    costs, memory = of_recipe(resolved), memory_of(resolved)
+    rate = cost.speed(where, resolved.train.precision, resolved.model.width) / costs.training_flops
+    images = resolved.train.steps * resolved.train.batch_size
+    rents = cost.rents(
+        images * costs.training_flops,
+        resolved.train.precision,
+        devices=device_hours,
+        utilisation=mfu,
+        price=price,
+    )
+    return PlanOutput(
+        recipe=resolved,
+        **costs._asdict(),
+        weight_bytes=memory.weight_bytes,
+        step_bytes=memory.bytes(resolved.train.batch_size // resolved.train.accumulate),
+        free_bytes=devices.memory_free(where),
+        images=images,
+        device=devices.describe_device(where),
+        images_per_second=rate,
+        seconds=images / rate,
+        device_hours=rents,
+    )
+
+
+def _save(folder: RunFolder, results: Mapping[str, Mapping[str, Any]]) -> None:
+    """Save all results with their figures, and remove those of an earlier call."""
+    folder.analysis.mkdir(exist_ok=True)
+    for name, draw in DRAW.items():
+        stem = folder.analysis / name
+        for suffix in (".json", ".png", ".svg"):
+            stem.with_suffix(suffix).unlink(missing_ok=True)
+        if name in results:
+            with report_disk_full(str(stem), folder.analysis):
+                style.save(draw(results[name]), stem, results[name])
+
+
+def _notes(gathered: Mapping[str, Gathered]) -> list[str]:
+    """Return what the table cannot show: why a network is not above its baseline, what not to compare."""
+    notes = [f"{name}: {reason}" for name, run in gathered.items() if (reason := headline.why(run))]
+    different = differences(list(speaking(gathered).values()))
+    return [*notes, headline.headline(gathered)] if different else notes

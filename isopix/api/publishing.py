@@ -1,0 +1,45 @@
+"""Publish models on the Hugging Face Hub from Python."""
+
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal
+
+from isopix.api.inputs import check_choice
+from isopix.api.pretrained import PretrainedModel
+from isopix.api.run import load_network
+from isopix.interop import hub
+from isopix.interop.huggingface.convert import write_imagegpt
+from isopix.report.load_run import gather_any
+from isopix.report.model_card import card
+
+Format = Literal["isopix", "huggingface"]
+
+
+def publish(
+    run: PretrainedModel | str | os.PathLike[str],
+    name: str,
+    *,
+    format: Format = "isopix",
+    private: bool = False,
+) -> str:
+    """Upload the model of a run to the Hub model `name` (owner/name), and return its URL.
+
+    The model card is made from the run folder, or is empty for a model without one. The format `isopix` is
+    read by `isopix.load`, `huggingface` by `transformers`. Log in first (hf auth login).
+
+    Raises ValueError for an invalid name, RuntimeError if the upload fails.
+    """
+    check_choice("format", format, Format)
+    library: Literal["isopix", "transformers"] = "isopix" if format == "isopix" else "transformers"
+    if isinstance(run, PretrainedModel):
+        model, text = run, ""
+    else:
+        model = PretrainedModel(load_network(Path(run), "cpu"))
+        text = card(gather_any(Path(run)), name=name, library=library)
+    if format == "isopix":
+        return model.publish(name, card=text, private=private)
+    with TemporaryDirectory() as temporary:
+        folder = Path(temporary) / "model"
+        write_imagegpt(folder, model.network, card=text)
+        return hub.upload(folder, name, private=private)

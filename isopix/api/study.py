@@ -1,0 +1,94 @@
+"""Studies from Python: inductive_bias compares many networks that differ in one thing at a time."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from isopix.api.results import StudyOutput, StudyProgress
+from isopix.api.run import Interrupted
+from isopix.api.training import PathLike
+from isopix.core import device as devices
+from isopix.core.config import parse
+from isopix.studies.executor import Crew, Place, Processes, Watch, side_by_side
+from isopix.studies.inductive_bias.write_up import write_up
+from isopix.studies.slurm import Slurm
+from isopix.studies.study import Study, cost
+from isopix.studies.study import plan as plan_study
+from isopix.studies.trial import Task, fail, work
+from isopix.train.signals import stop_requested
+
+Scale = Literal["tiny", "small", "paper"]
+
+
+def inductive_bias(
+    *,
+    out: PathLike,
+    data: PathLike | None = None,
+    scale: Scale = "tiny",
+    trials: str = "*",
+    seeds: int | None = None,
+    jobs: int | None = None,
+    device: str = "auto",
+    slurm: Sequence[str] | None = None,
+    overrides: Sequence[str] = (),
+    report_only: bool = False,
+    progress: Callable[[StudyProgress], None] | None = None,
+) -> StudyOutput:
+    """Compare convolutions, mixers and transformers with three encodings, and test the paper's ten claims.
+
+    Runs every trial of the scale that matches the patterns `trials` and is missing or has failed, `jobs` at a
+    time (one per CPU core or GPU by default), or as SLURM jobs with the submitit parameters `slurm`; then
+    writes figures and `report.html` to `out`. A failed trial does not stop the others; called again, the
+    study resumes. With `report_only` nothing is trained. Raises ValueError for wrong arguments and folders,
+    Interrupted if asked to stop.
+    """
+    folder = Path(out)
+    if report_only:
+        study = Study.open(folder)
+    else:
+        source = None if data is None else str(data)
+        planned = plan_study(scale, data=source, pattern=trials, seeds=seeds, settings=overrides)
+        study = Study.of(folder, planned)
+        missing = len(study.missing(planned))
+        crew = _executor(study, missing, jobs=jobs, device=device, slurm=slurm)
+        if missing:
+            study.require_images()
+        with Study.create(folder, planned) as study:
+            stopped = _run(study.missing(planned), crew, progress)
+        if stopped:
+            raise Interrupted(f"stopped and saved: {folder}", study)
+    written = write_up(study)
+    return StudyOutput(written.findings, written.cells, written.page)
+
+
+def _executor(
+    study: Study, count: int, *, jobs: int | None, device: str, slurm: Sequence[str] | None
+) -> Crew[Task]:
+    """Return what runs that many trials. Raises ValueError for impossible arguments."""
+    if jobs is not None and jobs < 1:
+        raise ValueError(f"jobs is {jobs}; allowed: 1 or more")
+    if slurm is not None:
+        return Slurm(work, study.path / "slurm", parse(slurm), size=jobs or max(1, count))
+    available, cores = devices.list_devices(device), devices.cores()
+    size = jobs or (cores if available[0].type == "cpu" else len(available))
+    threads = max(1, cores // size)
+    slots = [Place(str(available[number % len(available)]), threads) for number in range(size)]
+    return Processes(work, slots, modules=["isopix.studies.trial"])
+
+
+def _run(tasks: Sequence[Task], crew: Crew[Task], progress: Callable[[StudyProgress], None] | None) -> bool:
+    """Run the trials, calling `progress` after each; return whether it was asked to stop."""
+    costs = {task.name: cost(task) for task in tasks}
+    left = dict(costs)
+
+    def ended(task: Task, reason: str) -> None:
+        if reason or task.read().state == "not yet":
+            fail(task, reason or "ended without an outcome")
+        del left[task.name]
+        if progress is not None:
+            fraction = 1 - sum(left.values()) / sum(costs.values())
+            progress(StudyProgress(task.name, task.read(), len(costs) - len(left), len(costs), fraction))
+
+    with stop_requested() as request:
+        side_by_side(tasks, crew, Watch(ended=ended, stop=lambda: request.signal is not None))
+        return request.signal is not None

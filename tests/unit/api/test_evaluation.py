@@ -1,0 +1,129 @@
+"""Measurements from Python are those of the command line, in the same files."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import isopix
+from isopix.api import evaluation
+from isopix.cli import low_data
+from isopix.data.dataset import DataConfig, load_dataset
+from tests.unit.api.conftest import LIMIT, Copy, assert_same_files, cli
+from tests.unit.data.refusal import refusal
+
+CPU: dict[str, Any] = {"device": "cpu"}
+FEW = ["steps=2", "evaluate_every=1", "batch_size=8", "num_test_images=16", "evaluate_images=16"]
+QUICK: dict[str, Any] = {"method": "ridge", **CPU}
+
+
+@pytest.mark.parametrize("name", ["ar", "bert"])
+def test_probe(copy_of: Copy, name: str) -> None:
+    one, other = copy_of(name, "one"), copy_of(name, "other")
+    cli("probe", one, "--method", "ridge", "--device", "cpu", "--seed", 3)
+    done: list[tuple[int, int]] = []
+    found = isopix.probe(isopix.Run(other), seed=3, progress=lambda *counts: done.append(counts), **QUICK)
+    assert_same_files(one / "probes", other / "probes")
+    assert found.path.parent == other / "probes"
+    assert found.accuracy == found.report.network.score.test
+    assert found.baselines.keys() == {"raw pixels", "untrained", "shuffled labels", "majority class"}
+    assert done[-1][0] == done[-1][1]
+
+
+def test_a_model_is_probed_without_leaving_a_file(copy_of: Copy) -> None:
+    folder = copy_of("ar", "run")
+    data = load_dataset(DataConfig(source="digits", rows=8, cols=8, limit=40))
+    model = isopix.load(folder, device="cpu")
+    by_model = isopix.probe(model, data=data, **QUICK)
+    by_run = isopix.probe(folder, data="digits", limit=40, **QUICK)
+    assert by_model.path is None
+    assert by_model.report == by_run.report
+
+
+MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
+    "method": ({"method": "svm"}, "method is 'svm'; allowed: lbfgs, sgd, ridge, knn"),
+    "iterations": ({"iterations": 5, "method": "knn"}, "only sgd has"),
+    "concat": ({"concat": 4}, "concat is 4; allowed: 0, 5"),
+    "both": ({"concat": 5, "layer": 1}, "give one of the two"),
+    "grid": ({"l2_grid": [0.0]}, "must be one or more positive numbers"),
+    "masks": ({"mask_ensemble": 2}, "autoregressive"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "line"), MISTAKES.values(), ids=list(MISTAKES))
+def test_impossible_probes_are_refused(
+    pristine: Path, arguments: dict[str, Any], line: str, unchecked: None
+) -> None:
+    assert line in refusal(lambda: isopix.probe(pristine / "ar", device="cpu", **arguments))
+
+
+@pytest.fixture(scope="session")
+def classes(pristine: Path) -> Path:
+    """A fine-tuned run."""
+    out = pristine / "classes"
+    isopix.finetune(pristine / "bert", out=out, overrides=[*FEW, "hide=0.5"], limit=LIMIT, **CPU)
+    return out
+
+
+@pytest.mark.parametrize("masks", [0, 3])
+def test_evaluate(classes: Path, copy_of: Copy, masks: int) -> None:
+    one, other = copy_of("classes", "one"), copy_of("classes", "other")
+    cli("evaluate", one, "--masks", masks, "--device", "cpu")
+    found = isopix.evaluate(other, mask_ensemble=masks, **CPU)
+    assert_same_files(one / "evaluations", other / "evaluations")
+    assert found.mask_ensemble == masks
+    assert found.classes == tuple(map(str, range(10)))
+    assert found.metrics.images == LIMIT
+
+
+def test_evaluate_needs_a_fine_tuned_run(pristine: Path) -> None:
+    assert "is not fine-tuned" in refusal(isopix.evaluate, pristine / "ar")
+
+
+@pytest.fixture
+def one_penalty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Probes by one L2 penalty instead of nine."""
+    monkeypatch.setattr(evaluation, "L2_GRID", (0.1,))
+    monkeypatch.setattr(low_data, "STRONGER", (0.1,), raising=False)
+
+
+@pytest.mark.usefixtures("one_penalty")
+def test_low_data(copy_of: Copy) -> None:
+    one, other = copy_of("ar", "one"), copy_of("ar", "other")
+    cli("lowdata", one, "--labels", 1, 2, "--subsets", 2, "--device", "cpu")
+    found = isopix.low_data(other, labels=(1, 2), subsets=2, **CPU)
+    assert_same_files(one / "lowdata", other / "lowdata")
+    assert found.results.keys() == {"trained", "untrained", "raw pixels"}
+    assert [len(each.errors) for each in found.results["trained"]] == [2, 2]
+    assert "needs finetune_steps above 0" in refusal(lambda: isopix.low_data(other, overrides=["steps=1"]))
+
+
+@pytest.mark.usefixtures("one_penalty")
+def test_low_data_with_fine_tuning(copy_of: Copy) -> None:
+    steps: list[int] = []
+    found = isopix.low_data(
+        copy_of("ar", "run"),
+        labels=(2,),
+        subsets=1,
+        finetune_steps=1,
+        overrides=FEW[1:],
+        training_progress=lambda recipe, record: steps.append(record["step"]),
+        **CPU,
+    )
+    assert [each.labels for each in found.results["fine-tuned"]] == [2]
+    assert 1 in steps
+
+
+def test_verify(copy_of: Copy) -> None:
+    one, other = copy_of("ar", "one"), copy_of("ar", "other")
+    for path in (one, other):
+        for probe in (path / "probes").iterdir():
+            probe.unlink()
+    cli("verify", one, "--device", "cpu")
+    found = isopix.verify(other, **CPU)
+    (saved,), (ours,) = (list((path / "probes").iterdir()) for path in (one, other))
+    assert saved.name == ours.name
+    assert f'"loss_nats": {found.loss_nats}' in saved.read_text()
+    assert found.published is None
+    assert found.checkpoint == other / "checkpoints/step-00000004"
+    assert isopix.verify(found.checkpoint, **CPU).path is None

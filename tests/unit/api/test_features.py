@@ -1,0 +1,130 @@
+"""Features is a transformer as scikit-learn expects one, and gives the features of the model."""
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from einops import rearrange
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import isopix
+from isopix.api.pretrained import PretrainedModel
+from isopix.core.config import change
+from isopix.recipes import tiny
+from isopix.runs.load import Loaded
+from tests.laws import cases
+from tests.unit.data.refusal import refusal
+
+
+def one_pixel() -> PretrainedModel:
+    """A model of images of one pixel: flattened they have 3 columns, as most of scikit-learn's data."""
+    recipe = change(tiny.digits(), {"data.rows": 1, "data.cols": 1, "depth": 1, "width": 8})
+    return PretrainedModel(Loaded(recipe, cases.busy(recipe), 0, [], {}))
+
+
+class OnIntegers(isopix.Features):
+    """Tells scikit-learn to make its data of non-negative integers, as pixels are."""
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:  # noqa: N803
+        return "Features"
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        return tags
+
+
+# Checks that feed so many columns; an image of height x width pixels has 3 x height x width.
+COLUMNS = {
+    "check_estimators_overwrite_params": 2,
+    "check_estimators_fit_returns_self": 2,
+    "check_readonly_memmap_input": 2,
+    "check_fit_idempotent": 2,
+    "check_fit_check_is_fitted": 2,
+    "check_n_features_in": 2,
+    "check_n_features_in_after_fitting": 4,
+    "check_estimators_dtypes": 5,
+    "check_dtype_object": 10,
+}
+REASONS = {
+    check: f"it feeds {columns} columns, which no image has: their number is a multiple of 3"
+    for check, columns in COLUMNS.items()
+}
+
+
+@pytest.mark.usefixtures("unchecked")
+@parametrize_with_checks(
+    [OnIntegers(one_pixel(), device="cpu")], expected_failed_checks=lambda estimator: REASONS
+)
+def test_it_passes_the_checks_of_scikit_learn(estimator: Any, check: Callable[[Any], None]) -> None:
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def digits() -> dict[str, np.ndarray]:
+    """Images of 8 x 8 pixels in every accepted form."""
+    images = np.random.default_rng(0).integers(0, 256, (6, 8, 8, 3), dtype=np.uint8)
+    flat = images.reshape(6, -1)
+    return {
+        "[B H W 3]": images,
+        "[B 3 H W]": rearrange(images, "b h w c -> b c h w"),
+        "flattened": flat,
+        "float64": flat.astype(np.float64),
+    }
+
+
+@pytest.mark.parametrize("form", ["[B H W 3]", "[B 3 H W]", "flattened", "float64"])
+@pytest.mark.parametrize("settings", [{}, {"layer": 0, "pool": "max", "features": "residual"}])
+def test_it_gives_the_features_of_the_model(
+    pristine: Path, digits: dict[str, np.ndarray], form: str, settings: dict[str, Any]
+) -> None:
+    found = isopix.Features(pristine / "ar", device="cpu", **settings).fit_transform(digits[form])
+    model = isopix.load(pristine / "ar", device="cpu")
+    options = {"layer": -1, **settings}
+    expected = model.features(digits["[B H W 3]"], options.pop("layer"), **options)
+    assert found.dtype == np.float32
+    assert np.array_equal(found, expected.numpy())
+
+
+def test_it_is_a_step_of_a_pipeline(pristine: Path, digits: dict[str, np.ndarray]) -> None:
+    labels = [0, 1] * 3
+    pipeline = make_pipeline(isopix.Features(str(pristine / "ar"), device="cpu"), LogisticRegression())
+    fitted = clone(pipeline).fit(digits["flattened"], labels)
+    again = pickle.loads(pickle.dumps(fitted))
+    assert np.array_equal(again.predict(digits["flattened"]), fitted.predict(digits["flattened"]))
+    names = fitted[0].get_feature_names_out()
+    assert list(names[:2]) == ["features0", "features1"]
+    assert len(names) == isopix.load(pristine / "ar", device="cpu").num_features
+
+
+def test_the_output_can_be_a_table(pristine: Path, digits: dict[str, np.ndarray]) -> None:
+    pandas = pytest.importorskip("pandas")
+    table = isopix.Features(pristine / "ar", device="cpu").set_output(transform="pandas")
+    found = table.fit_transform(digits["flattened"])
+    assert isinstance(found, pandas.DataFrame)
+    assert found.columns[0] == "features0"
+
+
+REFUSED: dict[str, tuple[Any, str]] = {
+    "another size": (np.zeros((2, 9, 9, 3), np.uint8), "expected images [B 3 8 8] or [B 8 8 3]"),
+    "too few columns": (np.zeros((2, 9), np.uint8), "images of 8 x 8 x 3 need 192"),
+    "fractions": (np.full((2, 192), 0.5), "pixels must be integers from 0 to 255"),
+    "too bright": (np.full((2, 192), 256), "pixels must be integers from 0 to 255"),
+    "negative": (np.full((2, 192), -1), "Negative values in data"),
+}
+
+
+@pytest.mark.parametrize(("images", "line"), REFUSED.values(), ids=list(REFUSED))
+def test_what_are_no_images_of_the_model_is_refused(pristine: Path, images: Any, line: str) -> None:
+    assert line in refusal(isopix.Features(pristine / "ar", device="cpu").fit, images)
+
+
+def test_a_layer_that_does_not_exist_is_refused_by_fit(pristine: Path, digits: dict[str, np.ndarray]) -> None:
+    features = isopix.Features(pristine / "ar", layer=9, device="cpu")
+    assert "layer 9 does not exist" in refusal(features.fit, digits["flattened"])

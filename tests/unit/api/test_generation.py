@@ -1,0 +1,64 @@
+"""Images from Python are those of the command line, in the same files."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import isopix
+from tests.unit.api.conftest import Copy, assert_same_files, cli
+from tests.unit.data.refusal import refusal
+
+CPU: dict[str, Any] = {"device": "cpu"}
+
+
+def test_sample(copy_of: Copy) -> None:
+    one, other = copy_of("ar", "one"), copy_of("ar", "other")
+    cli("sample", one, "-n", 3, "--temperature", 0.9, "--top-k", 5, "--seed", 2, "--device", "cpu")
+    positions: list[int] = []
+    found = isopix.sample(
+        other, 3, temperature=0.9, top_k=5, seed=2, progress=lambda at, of: positions.append(at), **CPU
+    )
+    assert_same_files(one / "samples", other / "samples")
+    assert found.images.shape == (3, 3, 8, 8)
+    assert found.path.is_file()
+    assert positions == list(range(64))
+
+
+@pytest.mark.parametrize("data", [None, "digits"])
+def test_complete(copy_of: Copy, data: str | None) -> None:
+    one, other = copy_of("ar", "one"), copy_of("ar", "other")
+    options = [] if data is None else ["--data", data]
+    cli("complete", one, "-n", 2, "--rows", 3, "--each", 2, "--device", "cpu", *options)
+    found = isopix.complete(other, count=2, rows=3, each=2, data=data, **CPU)
+    assert_same_files(one / "samples", other / "samples")
+    assert torch.equal(found.images[:, :, :3], found.inputs[:, :, :3].repeat_interleave(2, 0))
+
+
+def test_reconstruct(copy_of: Copy) -> None:
+    one, other = copy_of("bert", "one"), copy_of("bert", "other")
+    cli("reconstruct", one, "-n", 2, "--split", "train", "--device", "cpu")
+    found = isopix.reconstruct(other, count=2, split="train", **CPU)
+    assert_same_files(one / "samples", other / "samples")
+    assert found.accuracy == found.reconstruction.accuracy
+
+
+def test_images_can_be_given_and_a_model_leaves_no_file(pristine: Path, copy_of: Copy) -> None:
+    run = copy_of("ar", "run")
+    model = isopix.load(run, device="cpu")
+    whole = isopix.complete(model, count=2, rows=4, each=1)
+    assert whole.path is None
+    assert torch.equal(isopix.complete(model, whole.inputs.numpy(), rows=4, each=1).images, whole.images)
+    assert isopix.complete(run, whole.inputs, rows=4, each=1, **CPU).path.is_file()
+    assert isopix.sample(model, 2).path is None
+    masked = isopix.load(pristine / "bert", device="cpu")
+    assert isopix.reconstruct(masked, whole.inputs).reconstruction.original.shape == (2, 3, 8, 8)
+
+
+def test_what_a_model_cannot_do_is_refused(pristine: Path) -> None:
+    assert "masked" in refusal(lambda: isopix.sample(pristine / "bert", **CPU))
+    assert "masked" in refusal(lambda: isopix.complete(pristine / "bert", **CPU))
+    assert "autoregressive" in refusal(lambda: isopix.reconstruct(pristine / "ar", **CPU))
+    assert "count is 0; it must be an integer" in refusal(lambda: isopix.sample(pristine / "ar", 0))
+    assert "count is 999; digits has" in refusal(lambda: isopix.complete(pristine / "ar", count=999, **CPU))

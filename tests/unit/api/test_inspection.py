@@ -1,0 +1,54 @@
+"""Analyses, reports and plans from Python are those of the command line."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import isopix
+from tests.unit.api.conftest import TINY, Copy, assert_same_files, cli
+from tests.unit.data.refusal import refusal
+
+CPU: dict[str, Any] = {"device": "cpu"}
+
+
+def test_analyze(copy_of: Copy) -> None:
+    one, other = copy_of("ar", "one"), copy_of("ar", "other")
+    cli("analyse", one, "--limit", 4, "--position", "2,3", "--device", "cpu")
+    found = isopix.analyze(other, limit=4, positions=[(2, 3)], **CPU)
+    assert_same_files(one / "analysis", other / "analysis")
+    assert found.results["attention-distance"]["images"] == 4
+    assert found.not_applicable == {}
+    assert isopix.analyze(isopix.load(other, device="cpu"), limit=4).path is None
+    assert "position 9,9 is not there" in refusal(lambda: isopix.analyze(other, positions=[(9, 9)], **CPU))
+
+
+def test_report(copy_of: Copy, tmp_path: Path) -> None:
+    runs = [copy_of("ar", "ar"), copy_of("bert", "bert")]
+    told = json.loads(cli("report", *runs, "--json"))
+    found = isopix.report(*map(isopix.Run, runs))
+    assert found.path == tmp_path / "report.html"
+    assert [row._asdict() for row in found.summary] == told["summary"]
+    assert isopix.report(runs[0]).path == runs[0] / "report.html"
+    assert isopix.report(runs[0], out=tmp_path / "new" / "page.html").path.is_file()
+    assert "is a folder" in refusal(lambda: isopix.report(runs[0], out=tmp_path))
+    assert refusal(isopix.report) == "report needs at least one run"
+
+
+def test_plan() -> None:
+    told = json.loads(cli("plan", "igpt.digits", *TINY, "--price", 2, "--device", "cpu", "--json"))
+    found = isopix.plan("igpt.digits", overrides=TINY, price=2.0, **CPU)
+    names = (
+        "parameters",
+        "forward_flops",
+        "training_flops",
+        "weight_bytes",
+        "step_bytes",
+        "images",
+        "device",
+    )
+    assert {name: getattr(found, name) for name in names} == {name: told[name] for name in names}
+    assert [rent._asdict() for rent in found.device_hours] == told["device_hours"]
+    assert found.seconds == pytest.approx(found.images / found.images_per_second)
+    assert found.recipe.model.depth == 1

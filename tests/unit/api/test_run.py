@@ -1,0 +1,44 @@
+"""A run folder in Python: its metrics, its model, and warnings about what was skipped."""
+
+import logging
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+import isopix
+from tests.unit.api.conftest import Copy
+from tests.unit.data.refusal import refusal
+
+
+def test_metrics_are_the_latest_of_each_split(pristine: Path) -> None:
+    run = isopix.Run(pristine / "ar")
+    assert run.metrics.train["step"] == 4
+    assert run.metrics.validation["step"] == 4
+    assert run.metrics.test["loss_nats"] > 0
+    assert [record["step"] for record in run.metrics.history if record["kind"] == "train"] == [1, 2, 3, 4]
+    assert (run.recipe.train.steps, run.status, os.fspath(run)) == (4, None, str(pristine / "ar"))
+
+
+def test_its_model_is_loaded_once(pristine: Path) -> None:
+    run = isopix.Run(pristine / "ar", device="cpu")
+    assert run.model is run.model
+    assert torch.equal(run.model.sample(2), isopix.load(run, device="cpu").sample(2))
+
+
+def test_another_folder_is_refused(tmp_path: Path) -> None:
+    assert "holds no recipe.json" in refusal(isopix.Run, tmp_path)
+
+
+def test_damaged_checkpoints_are_skipped_with_a_warning(
+    copy_of: Copy, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = copy_of("ar", "run")
+    older = max((run / "checkpoints").glob("step-*"))
+    damaged = shutil.copytree(older, run / "checkpoints/step-00000005")
+    (damaged / "model.safetensors").write_bytes(b"damaged")
+    with caplog.at_level(logging.WARNING, "isopix"):
+        isopix.sample(run, 1, device="cpu")
+    assert "skipped damaged checkpoint" in caplog.text

@@ -1,0 +1,109 @@
+"""Training from Python writes what the command line writes, for the same seed."""
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import isopix
+from isopix.api.training import resolve_recipe
+from isopix.recipes import registry
+from tests.unit.api.conftest import LIMIT, TINY, Copy, assert_same_files, cli
+from tests.unit.data.refusal import refusal
+
+CPU: dict[str, Any] = {"device": "cpu"}
+FEW = ["steps=2", "evaluate_every=1", "batch_size=8", "num_test_images=16", "evaluate_images=16"]
+
+
+def test_pretrain(pristine: Path, tmp_path: Path) -> None:
+    records: list[dict[str, Any]] = []
+    run = isopix.pretrain(
+        "igpt.digits",
+        data="digits",
+        out=tmp_path / "run",
+        overrides=TINY,
+        limit=LIMIT,
+        progress=lambda recipe, record: records.append(record),
+        **CPU,
+    )
+    assert_same_files(pristine / "ar", run.folder)
+    assert (run.status.step, run.status.finished) == (4, True)
+    assert records[0]["text"].startswith("igpt.digits on digits, 4 steps of 8, cpu")
+    assert [record["kind"] for record in records].count("train") == 4
+
+
+def test_a_recipe_object_can_be_changed_too(pristine: Path, tmp_path: Path) -> None:
+    recipe = registry.resolve("igpt.digits", assignments=TINY).recipe
+    assert isopix.pretrain(recipe, out=tmp_path / "run", limit=LIMIT, **CPU).recipe.data.limit == LIMIT
+    assert_same_files(pristine / "ar", tmp_path / "run")
+    file = tmp_path / "settings.toml"
+    file.write_text("width = 32\ndepth = 3\n")
+    changed = resolve_recipe(recipe, file=file, options={"seed": 7}, overrides=["width=48"])
+    assert (changed.depth, changed.width, changed.seed) == (3, 48, 7)
+
+
+def test_a_wrong_setting_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    line = refusal(lambda: isopix.pretrain("igpt.digits", out=tmp_path / "run", overrides=["dept=2"]))
+    assert "unknown setting 'dept'; did you mean 'depth'?" in line
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_resume_after_being_asked_to_stop(pristine: Path, tmp_path: Path) -> None:
+    def stop(recipe: object, record: dict[str, Any]) -> None:
+        if record["kind"] == "train" and record["step"] == 2:
+            signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(isopix.Interrupted, match="stopped at step 2 and saved") as caught:
+        isopix.pretrain(
+            "igpt.digits", out=tmp_path / "run", overrides=TINY, limit=LIMIT, progress=stop, **CPU
+        )
+    assert not caught.value.result.status.finished
+    run = isopix.resume(caught.value.result, **CPU)
+    assert run.status.finished
+    ours, whole = (
+        each / "checkpoints/step-00000004/model.safetensors" for each in (run.folder, pristine / "ar")
+    )
+    assert ours.read_bytes() == whole.read_bytes()
+
+
+def test_search_lr(tmp_path: Path) -> None:
+    words = ["--out", tmp_path / "cli", "--limit", LIMIT, "--device", "cpu"]
+    cli("search-lr", "igpt.digits", *TINY, *words)
+    seen: set[float] = set()
+    found = isopix.search_lr(
+        "igpt.digits",
+        out=tmp_path / "python",
+        overrides=TINY,
+        limit=LIMIT,
+        progress=lambda recipe, record: seen.add(recipe.train.optimizer.lr),
+        **CPU,
+    )
+    assert_same_files(tmp_path / "cli", tmp_path / "python")
+    assert found.chosen is not None
+    assert seen == {rung.rate for rung in found.rungs}
+    fixed = ["lr=1"]
+    line = refusal(lambda: isopix.search_lr("igpt.digits", out=tmp_path / "x", overrides=fixed))
+    assert "set max_lr and min_lr instead" in line
+
+
+def test_finetune(copy_of: Copy, tmp_path: Path) -> None:
+    source = copy_of("ar", "ar")
+    cli("finetune", source, *FEW, "--out", tmp_path / "cli", "--limit", LIMIT, "--device", "cpu")
+    run = isopix.finetune(isopix.Run(source), out=tmp_path / "python", overrides=FEW, limit=LIMIT, **CPU)
+    assert_same_files(tmp_path / "cli", run.folder)
+    assert 0 <= run.metrics.test["accuracy"] <= 1
+
+
+def test_finetune_and_refit_on_validation(copy_of: Copy, tmp_path: Path) -> None:
+    words = [*FEW, "generative_weight=0.5", "lr=0.01"]
+    run = isopix.finetune(
+        copy_of("ar", "ar"),
+        out=tmp_path / "run",
+        overrides=words,
+        limit=LIMIT,
+        refit_on_validation=True,
+        **CPU,
+    )
+    assert run.recipe.data.fold_back
+    assert (run.folder / "choice" / "log.jsonl").is_file()

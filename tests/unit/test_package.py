@@ -1,0 +1,40 @@
+"""The package offers the functions by their names, and imports them on first use."""
+
+import importlib
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import isopix
+
+PROGRAM = """
+import sys, time
+before = time.perf_counter()
+import isopix
+took = time.perf_counter() - before
+assert took < 0.3, took
+assert "torch" not in sys.modules and "numpy" not in sys.modules
+assert set(isopix.__all__) <= set(dir(isopix))
+"""
+
+
+def test_importing_it_imports_no_torch_and_is_quick() -> None:
+    subprocess.run([sys.executable, "-c", PROGRAM], check=True)
+
+
+@pytest.mark.parametrize("name", isopix.__all__)
+def test_every_name_is_there_and_documented(name: str) -> None:
+    assert getattr(isopix, name).__doc__
+
+
+def test_functions_named_like_subpackages_stay_functions() -> None:
+    for module in ("isopix.probe.results", "isopix.report.page", "isopix.finetune.metrics"):
+        assert importlib.import_module(module).__name__ == module
+    assert all(inspect.isfunction(each) for each in (isopix.probe, isopix.report, isopix.finetune))
+
+
+def test_another_name_is_no_attribute() -> None:
+    with pytest.raises(AttributeError, match="module 'isopix' has no attribute 'train_all'"):
+        isopix.train_all  # noqa: B018
