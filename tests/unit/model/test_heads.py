@@ -13,7 +13,7 @@ from isopix.codecs.base import Codec
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.model.heads import HeadSpec, LinearHeadSpec, RegressionHeadSpec, UpsamplingHeadSpec
-from isopix.model.likelihood import Decoder
+from isopix.model.likelihood import Likelihood
 
 GRID = Grid(2, 3)
 GREY = GrayThumbnailSpec(patch_size=8).build(GRID)
@@ -30,7 +30,7 @@ def answers(codec: Codec, count: int = 5) -> Tensor:
     return torch.randint(codec.vocab_size, (2, count, codec.num_codes), generator=generator(0, "answers"))
 
 
-def drawn(head: HeadSpec, codec: Codec) -> Decoder:
+def drawn(head: HeadSpec, codec: Codec) -> Likelihood:
     """With matrices that are not zero."""
     built = head.build(codec, 12).double()
     torch.nn.init.normal_(built.project.weight, generator=generator(0, "weights"))

@@ -6,7 +6,7 @@ from torch import Tensor
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.model.pos_embed_resize import interpolate_pos_embed, resize_pos_embed
-from isopix.model.positions import FactorisedPositions
+from isopix.model.positions import FactorizedPositionEmbedding
 
 
 def table(grid: Grid, width: int = 3) -> Tensor:
@@ -50,7 +50,7 @@ def test_a_class_token_and_all_else_stay_untouched() -> None:
 def test_factorised_positions_grow_along_each_axis_alone() -> None:
     """Interpolating rows and columns is interpolating their sums."""
     old, new = Grid(2, 3), Grid(5, 4)
-    small, large = FactorisedPositions(old, 3), FactorisedPositions(new, 3)
+    small, large = FactorizedPositionEmbedding(old, 3), FactorizedPositionEmbedding(new, 3)
     with torch.no_grad():
         small.rows.copy_(table(Grid(2, 1)))
         small.cols.copy_(table(Grid(1, 3)))

@@ -7,7 +7,7 @@ from isopix.codecs import MeanColorSpec
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.model.masking import DropMaskingSpec, MaskTokenMaskingSpec
-from isopix.objectives.bert_corruption import spared
+from isopix.objectives.bert_corruption import keep_or_swap
 from isopix.objectives.masked import Masked
 from isopix.objectives.masks import BernoulliMask, BlockMask, PerChannelMask
 
@@ -22,7 +22,7 @@ def images(count: int = 16) -> torch.Tensor:
 
 def test_of_the_chosen_eight_tenths_are_hidden_one_is_swapped_and_one_kept() -> None:
     chosen = BernoulliMask(ratio=0.5).draw(200, GRID, 1, generator(0, "mask"))
-    found = spared(chosen, swapped=0.1, kept=0.1, draw=generator(1, "mask"))
+    found = keep_or_swap(chosen, swapped=0.1, kept=0.1, draw=generator(1, "mask"))
     assert torch.equal(found.graded, chosen)
     assert not (found.hidden & ~chosen).any()
     moved = found.source != torch.arange(196)
@@ -35,14 +35,14 @@ def test_of_the_chosen_eight_tenths_are_hidden_one_is_swapped_and_one_kept() -> 
 def test_what_is_shown_elsewhere_was_not_chosen() -> None:
     """Else a hidden patch would be given away at another place."""
     chosen = BernoulliMask(ratio=0.9).draw(50, Grid(2, 3), 1, generator(0, "mask"))
-    found = spared(chosen, swapped=0.9, kept=0.0, draw=generator(1, "mask"))
+    found = keep_or_swap(chosen, swapped=0.9, kept=0.0, draw=generator(1, "mask"))
     moved = found.source != torch.arange(6)
     taken = chosen[..., 0].gather(1, found.source)
     assert moved.any()
     assert not taken[moved].any()
     everything = torch.ones(3, 6, 1, dtype=torch.bool)
     assert torch.equal(
-        spared(everything, swapped=1.0, kept=0.0, draw=generator(0, "mask")).source,
+        keep_or_swap(everything, swapped=1.0, kept=0.0, draw=generator(0, "mask")).source,
         torch.arange(6).expand(3, 6),
     )
 
@@ -50,7 +50,7 @@ def test_what_is_shown_elsewhere_was_not_chosen() -> None:
 def test_any_patch_that_was_not_chosen_is_shown_as_often() -> None:
     """Whichever lot a swapped position has drawn: early and late ones among those that are free."""
     chosen = BernoulliMask(ratio=0.5).draw(400, GRID, 1, generator(0, "mask"))
-    found = spared(chosen, swapped=0.1, kept=0.1, draw=generator(1, "mask"))
+    found = keep_or_swap(chosen, swapped=0.1, kept=0.1, draw=generator(1, "mask"))
     moved = found.source != torch.arange(196)
     free = ~chosen[..., 0]
     rank = (free.cumsum(1) - 1) / free.sum(1, keepdim=True)  # of each free one, in [0, 1)

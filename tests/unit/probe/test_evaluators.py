@@ -12,7 +12,7 @@ import torch
 from isopix.data.dataset import load_dataset
 from isopix.probe import evaluators
 from isopix.probe.evaluators import KNNAccuracy, LinearProbe
-from isopix.probe.features import extract
+from isopix.probe.features import extract_features
 from isopix.probe.probe import Split, Splits
 from isopix.probe.probe import probe as fit
 from isopix.recipes import registry
@@ -128,7 +128,10 @@ def test_the_accuracy_is_that_of_the_networks_features_on_the_images_that_it_say
         "test": (data.validation.images[45:90], data.validation.labels[45:90]),
     }
     splits = Splits(
-        **{name: Split(extract(network.backbone, images), labels) for name, (images, labels) in parts.items()}
+        **{
+            name: Split(extract_features(network.backbone, images), labels)
+            for name, (images, labels) in parts.items()
+        }
     )
     found = fit(splits, evaluators.PROBE_CONFIG, device=CPU)
     last = validations(probed)[-1]
@@ -143,7 +146,7 @@ def test_the_test_images_are_not_used(probed: RunFolder, monkeypatch: pytest.Mon
 
     def spy(backbone, images, **settings):
         seen.append(images)
-        return extract(backbone, images, **settings)
+        return extract_features(backbone, images, **settings)
 
     monkeypatch.setattr(evaluators, "extract", spy)
     given = context(probed)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from isopix.data.dataset import DataConfig, ImageDataset, load
+from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.probe.config import ProbeConfig
 from isopix.probe.feature_extraction import NetworkFeatures, PixelFeatures, read_cached_splits, read_splits
 from isopix.probe.feature_splits import FeatureSplits
@@ -26,7 +26,7 @@ SGD = replace(QUICK, method=SgdProbe(iterations=3, batch_size=16, lr_grid=(1.0, 
 
 @pytest.fixture(scope="module")
 def data() -> ImageDataset:
-    return load(DataConfig(source="digits", rows=8, cols=8, limit=60))
+    return load_dataset(DataConfig(source="digits", rows=8, cols=8, limit=60))
 
 
 def network(recipe, scale: float = 0.3) -> Loaded:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from isopix.model import pool
-from isopix.model.masking import whole
+from isopix.model.masking import sum_components
 from isopix.probe.features import extract_features, raw_pixels, without_start_token
 from tests.unit.data.refusal import refusal
 from tests.unit.interop import models
@@ -59,7 +59,7 @@ def test_a_network_without_start_token_shares_all_other_weights_and_is_not_shift
         id(net.backbone.masking.start),
         id(net.head.project.weight),
     }
-    assert torch.equal(plain.enter(images), net.backbone.positions(whole(net.backbone.stem(images))))
+    assert torch.equal(plain.enter(images), net.backbone.positions(sum_components(net.backbone.stem(images))))
 
 
 def test_a_masked_network_has_no_start_token_to_leave_out():

@@ -12,8 +12,13 @@ from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.probe.features import draw_masks
 from isopix.probe.results import EnsembleAccuracy
 from isopix.recipes import registry
-from isopix.runs import evaluate as evaluating
-from isopix.runs.evaluate import Tuned, answers, default_masks, evaluate, load_finetuned
+from isopix.runs import evaluate_finetuned as evaluating
+from isopix.runs.evaluate import (
+    default_masks,
+    evaluate_finetuned,
+    load_finetuned,
+    predict_logits,
+)
 from isopix.runs.finetune import prepare_finetune
 from isopix.runs.pretrain import pretrain
 from isopix.runs.training import RunObserver
@@ -46,7 +51,7 @@ def data() -> ImageDataset:
 
 
 def verdict(run: Path, data: ImageDataset, masks: int, seed: int = 0) -> evaluating.ClassificationMetrics:
-    return evaluate(load_finetuned(run, device=CPU), data, masks=masks, seed=seed, precision="fp32")
+    return evaluate_finetuned(load_finetuned(run, device=CPU), data, masks=masks, seed=seed, precision="fp32")
 
 
 def test_an_autoregressive_run_is_judged_as_its_own_log_has_it(causal: Path, data: ImageDataset) -> None:
@@ -77,7 +82,7 @@ def seen_masks(
 
     def spy(classifier, images, hidden, **rest):
         seen.append(hidden)
-        return answers(classifier, images, hidden, **rest)
+        return predict_logits(classifier, images, hidden, **rest)
 
     with monkeypatch.context() as patch:
         patch.setattr(evaluating, "answers", spy)
@@ -101,7 +106,7 @@ def test_several_masks_are_the_vote_of_each_alone(masked: Path, data: ImageDatas
     alone = []
     for number in range(4):
         hidden = draw_masks(made.classifier.network, images, seed=0, purpose=f"evaluate.mask.{number}")
-        logits = answers(made.classifier, images, hidden, precision="fp32")
+        logits = predict_logits(made.classifier, images, hidden, precision="fp32")
         alone.append((logits.argmax(-1) == data.test.labels).double().mean().item())
     assert found.ensemble.single_mask == pytest.approx(sum(alone) / 4)
     assert found == verdict(masked, data, 4)
@@ -136,10 +141,10 @@ def test_the_answers_do_not_depend_on_how_many_are_read_at_once(
 ) -> None:
     made = load_finetuned(masked, device=CPU).classifier
     hidden = torch.rand(150, 64, 1, generator=generator(0, "test")) < 0.15
-    whole = answers(made, data.test.images, hidden, precision="fp32")
+    whole = predict_logits(made, data.test.images, hidden, precision="fp32")
     monkeypatch.setattr(evaluating, "eval_batch_size", lambda backbone: 7)
     counts: list[int] = []
-    parts = answers(made, data.test.images, hidden, precision="fp32", progress=counts.append)
+    parts = predict_logits(made, data.test.images, hidden, precision="fp32", progress=counts.append)
     torch.testing.assert_close(parts, whole)
     assert (counts[0], counts[-1]) == (7, 150)
 
@@ -172,7 +177,7 @@ def test_other_classes_are_refused_by_name(
 ) -> None:
     made: Tuned = load_finetuned(causal, device=CPU)
     with pytest.raises(ValueError, match=f"data set 'digits' has other classes than the run: {difference}"):
-        evaluate(made, replace(data, classes=classes), masks=0, seed=0, precision="fp32")
+        evaluate_finetuned(made, replace(data, classes=classes), masks=0, seed=0, precision="fp32")
 
 
 def test_other_images_of_the_same_classes_are_judged(causal: Path, tmp_path: Path) -> None:

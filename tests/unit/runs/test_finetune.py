@@ -298,7 +298,7 @@ def test_a_patchformer_is_fine_tuned_at_a_rate_that_the_paper_tries(tmp_path: Pa
     small = ["head.channels=8", "stem.channels=4"]
     tuned = prepare_finetune(in_patches("patchformer.tiny", tmp_path / "pf", *small)).recipe.train.optimizer
     assert (tuned.kind, tuned.learning_rate) == ("adamw", 2e-4)
-    base = finetune.finetuned(registry.find("patchformer.base"), scratch=False)
+    base = finetune.finetune_recipe(registry.find("patchformer.base"), scratch=False)
     assert base.optimizer.lr == 2e-4
     assert prepare_finetune(
         in_patches("vit.tiny", tmp_path / "vit")

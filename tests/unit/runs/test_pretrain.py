@@ -18,7 +18,7 @@ from isopix.runs.pretrain import pretrain
 from isopix.runs.resume import resume
 from isopix.runs.training import RunObserver
 from isopix.storage import log
-from isopix.train.evaluator import held_out
+from isopix.train.evaluator import evaluate_split
 from isopix.train.tasks import PretrainTask
 
 CPU = torch.device("cpu")
@@ -49,9 +49,9 @@ def test_each_loss_is_of_the_split_that_it_names(run: tuple[Recipe, Path], split
         PretrainTask(load(out, device=CPU).network),
     )
     losses = {
-        name: held_out(learner, getattr(data, name).first(count), seed=recipe.train.seed, precision="fp32")[
-            "loss_nats"
-        ]
+        name: evaluate_split(
+            learner, getattr(data, name).first(count), seed=recipe.train.seed, precision="fp32"
+        )["loss_nats"]
         for name in ("train", "validation", "test")
     }
     last = [each for each in log.read_log(out / "log.jsonl") if each.get("split") == split][-1]
@@ -100,7 +100,7 @@ def test_a_resumed_run_draws_the_masks_of_the_steps_that_are_left(
 def test_a_run_with_a_palette_file_says_where_its_colours_come_from(tmp_path: Path) -> None:
     file = tmp_path / "greys.npz"
     colours = torch.linspace(0, 255, 17).round()[:, None].expand(17, 3).contiguous()
-    palette_file.write(file, palette_file.StoredPalette(colours, "seventeen greys"))
+    palette_file.write_palette(file, palette_file.PaletteFile(colours, "seventeen greys"))
     recipe = registry.resolve("igpt.digits", assignments=[*WORDS, f"codec.source={file}", "steps=1"]).recipe
     pretrain(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
     told = json.loads((tmp_path / "run" / "environment.json").read_text())
@@ -124,7 +124,7 @@ def test_the_palette_is_fitted_to_training_images_with_the_recipes_seed(
 ) -> None:
     recipe = registry.resolve("igpt.digits", assignments=["codec.num_colors=9", "seed=4", "depth=1"]).recipe
     data = load_dataset(recipe.data, seed=recipe.train.seed)
-    calls, real = [], kmeans.fit
+    calls, real = [], kmeans.fit_palette
 
     def fit(images, colours, *, seed):
         calls.append((images, colours, seed))

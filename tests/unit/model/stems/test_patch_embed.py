@@ -8,7 +8,7 @@ from isopix.codecs import MeanColorSpec
 from isopix.core.config import from_dict
 from isopix.core.random import generator
 from isopix.core.types import Grid, Images
-from isopix.model.conv_layers import Rectified, Standardised
+from isopix.model.conv_layers import Rectified, StdConv2d
 from isopix.model.stems import ConvPatchEmbedSpec, PatchEmbedSpec, ResNetPatchEmbedSpec, StemSpec
 
 WIDTH, CELL = 6, 8
@@ -84,7 +84,7 @@ def test_flops_of_convolutions_are_counted_at_every_pixel() -> None:
 
 
 def test_weights_are_standardised_and_keep_variances() -> None:
-    conv = Standardised(64, 64, 3)
+    conv = StdConv2d(64, 64, 3)
     pixels = torch.randn(16, 64, 12, 12, generator=generator(0, "pixels"))
     conv.weight.data.mul_(7).add_(3)
     assert float(conv(pixels).detach()[:, :, 1:-1, 1:-1].var()) == pytest.approx(1, abs=0.1)

@@ -11,15 +11,15 @@ from isopix.codecs.bytes import Bytes
 from isopix.core.random import generator
 from isopix.core.types import Grid, Images
 from isopix.model.init import initialize
-from isopix.model.masking import whole
+from isopix.model.masking import sum_components
 from isopix.model.stems import FourierPixelEmbeddingSpec, LinearPixelEmbeddingSpec
-from isopix.model.stems.pixel_embedding import FourierFeatures, ValueEmbedding
+from isopix.model.stems.pixel_embedding import FourierFeatures, PixelEmbedding
 
 GRID, WIDTH = Grid(3, 4), 5
 MANY = 20_000  # frequencies, at which a mean of cosines strays by less than 0.04 (eight deviations)
 
 
-def build(stem: FourierPixelEmbeddingSpec | LinearPixelEmbeddingSpec) -> ValueEmbedding:
+def build(stem: FourierPixelEmbeddingSpec | LinearPixelEmbeddingSpec) -> PixelEmbedding:
     """In float64, every parameter random."""
     built = stem.build(Bytes(GRID), WIDTH).double()
     with torch.no_grad():
@@ -36,7 +36,7 @@ def test_continuous_is_one_linear_layer_of_scaled_pixels() -> None:
     stem, images = build(LinearPixelEmbeddingSpec()), pixels()
     scaled = (images.double() - 127.5) / 127.5
     expected = scaled.flatten(2).mT @ stem.project.weight.T + stem.bias.sum(0)
-    torch.testing.assert_close(whole(stem(images)), expected)
+    torch.testing.assert_close(sum_components(stem(images)), expected)
 
 
 def test_fourier_is_one_linear_layer_of_sines_and_cosines() -> None:
@@ -50,7 +50,7 @@ def test_fourier_is_one_linear_layer_of_sines_and_cosines() -> None:
                 turn = 2 * math.pi * 0.7 * normal * p
                 features += [math.sin(turn), math.cos(turn)]
         expected = stem.project.weight @ torch.tensor(features, dtype=torch.float64) + stem.bias.sum(0)
-        torch.testing.assert_close(whole(stem(images))[b, row * GRID.cols + col], expected)
+        torch.testing.assert_close(sum_components(stem(images))[b, row * GRID.cols + col], expected)
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def test_sigma_is_how_fast_values_part(sigma: float, expected: float) -> None:
 
 
 def test_frequencies_are_drawn_from_the_seed_saved_and_not_learnt() -> None:
-    def drawn(seed: int) -> ValueEmbedding:
+    def drawn(seed: int) -> PixelEmbedding:
         stem = FourierPixelEmbeddingSpec(frequencies=500).build(Bytes(GRID), WIDTH)
         network = torch.nn.ModuleDict({"stem": stem})
         initialize(network, width=WIDTH, depth=1, generator=generator(seed, "initialise"))

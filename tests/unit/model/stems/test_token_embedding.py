@@ -5,7 +5,7 @@ import torch
 from isopix.codecs.bytes import Bytes
 from isopix.core.random import generator
 from isopix.core.types import Grid
-from isopix.model.masking import Zero, whole
+from isopix.model.masking import ZeroMasking, sum_components
 from isopix.model.stems import Codes
 
 GRID = Grid(3, 4)
@@ -17,7 +17,7 @@ def test_pix2vec_sums_a_table_for_each_channel() -> None:
     assert [tuple(table.weight.shape) for table in stem.tables] == [(256, 5)] * 3
     red, green, blue = images[1, :, 2, 1].tolist()
     expected = stem.tables[0].weight[red] + stem.tables[1].weight[green] + stem.tables[2].weight[blue]
-    torch.testing.assert_close(whole(stem(images))[1, 9], expected)
+    torch.testing.assert_close(sum_components(stem(images))[1, 9], expected)
 
 
 def test_a_hidden_channel_leaves_the_vectors_of_the_others() -> None:
@@ -25,7 +25,7 @@ def test_a_hidden_channel_leaves_the_vectors_of_the_others() -> None:
     images = torch.randint(256, (1, 3, *GRID), dtype=torch.uint8, generator=generator(0, "images"))
     hidden = torch.zeros(1, 12, 3, dtype=torch.bool)
     hidden[0, 9, 1] = hidden[0, 4] = True
-    tokens, parts = Zero()(stem(images), hidden), stem(images)
+    tokens, parts = ZeroMasking()(stem(images), hidden), stem(images)
     torch.testing.assert_close(tokens[0, 9], parts[0][0, 9] + parts[2][0, 9])
     assert not tokens[0, 4].any()
-    torch.testing.assert_close(tokens[0, 5], whole(parts)[0, 5])
+    torch.testing.assert_close(tokens[0, 5], sum_components(parts)[0, 5])
