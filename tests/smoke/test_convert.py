@@ -91,7 +91,8 @@ def test_the_training_of_an_imported_model_cannot_go_on(exported: Run) -> None:
 
 
 def test_a_folder_of_theirs_is_no_run_and_what_makes_one_is_said(exported: Run) -> None:
-    line = "exported is a Hugging Face model; isopix convert huggingface exported OUT converts it to a run folder"
+    line = "exported is a Hugging Face model; isopix convert huggingface exported OUT converts it to a run"
+    line += " folder"
     for verb in ("verify", "probe", "sample", "report"):
         refused(exported(verb, "exported"), line)
     with pytest.raises(ValueError, match=f"^{line}$"):
