@@ -122,7 +122,7 @@ def test_one_class_where_labels_are_needed(isopix: Run, workplace: Path) -> None
 
 def test_image_side_that_does_not_fit(isopix: Run) -> None:
     answer = isopix("pretrain", "igpt.digits", "--out", "r", "data.rows=0")
-    refused(answer, "data: image side 0 is impossible; allowed: whole numbers from 1 to 1024")
+    refused(answer, "data: image side is 0; allowed: whole numbers from 1 to 1024")
 
 
 def test_palette_of_another_size(isopix: Run) -> None:

@@ -53,7 +53,7 @@ class Run:
     def __init__(self, recipe: Recipe, stop: Callable[[], bool] = lambda: False):
         self.recipe, self.data = recipe, images(recipe)
         self.learner = Spy(recipe)
-        self.batches = Batches(self.data.train, size=recipe.batch, seed=recipe.seed)
+        self.batches = Batches(self.data.train, batch_size=recipe.batch, seed=recipe.seed)
         self.records, self.saved, self.rates = [], [], []
         hooks = Hooks(self.records.append, self.save, stop)
         self.reached = train(
