@@ -56,7 +56,7 @@ def main() -> None:
     palette = real_palette(images)
     with threadpool_limits(options.threads):
         start = time.perf_counter()
-        palette.prepare()
+        palette.build_table()
         build = time.perf_counter() - start
         measured = [measure(searches(palette, images), batch, options.repeats) for batch in BATCHES]
         measured.append(measure_dataset(palette, test))

@@ -35,6 +35,10 @@ class _Resolver(VersionedResolver):
     def versioned_resolver(self) -> dict[str, list[tuple[str, re.Pattern[str]]]]:
         return RESOLVERS
 
+    @property
+    def processing_version(self) -> tuple[int, int]:
+        return 1, 2
+
 
 def parse_yaml(text: str) -> Any:
     """Return the value of a YAML document; nothing in it is executed.

@@ -120,7 +120,7 @@ def test_a_mean_gives_no_logits() -> None:
     [
         MeanColorSpec(patch_size=8).build(GRID),
         DownsampledColorSpec().build(GRID),
-        PaletteSpec().example(GRID),
+        PaletteSpec().placeholder(GRID),
     ],
     ids=["mean colour", "colours", "palette"],
 )

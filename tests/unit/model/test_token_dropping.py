@@ -55,7 +55,7 @@ def _mean(tokens: Tensor, seen: Tensor) -> Tensor:
 def test_dropping_equals_attention_restricted_to_the_visible(recipe, mask) -> None:
     net = cases.busy(recipe).double()
     x = cases.images(recipe, 4)
-    hidden = mask.draw(4, recipe.grid, recipe.model.codec.build(recipe.grid).codes, generator(1, "mask"))
+    hidden = mask.draw(4, recipe.grid, recipe.model.codec.build(recipe.grid).num_codes, generator(1, "mask"))
     expected = reference(net, x, hidden, norm_positions=recipe.objective.corruption.norm_positions)
     torch.testing.assert_close(cases.numbers(net, x, hidden), expected, rtol=1e-8, atol=1e-8)
 

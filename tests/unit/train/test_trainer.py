@@ -70,7 +70,7 @@ class Run:
         self.recipe, self.data = recipe, images(recipe)
         config = recipe.train
         self.task = task or Spy(recipe)
-        self.batches = Batches(self.data.train, size=config.batch_size, seed=config.seed)
+        self.batches = Batches(self.data.train, batch_size=config.batch_size, seed=config.seed)
         self.records, self.saved, self.lrs = [], [], []
         self.trainer = Trainer(
             self.task,
