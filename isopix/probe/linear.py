@@ -1,9 +1,10 @@
 """L2-penalized linear probes: logistic regression and ridge regression; validation selects the penalty."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import torch
 from jaxtyping import Float, Int
@@ -18,8 +19,16 @@ from isopix.probe.logistic import LinearFits
 MAX_BYTES = 2**31  # memory of the layers that are fitted together
 
 
-class _L2Penalized:
+class _L2Penalized(ABC):
     """What both methods share: features in memory, and a grid of L2 penalties."""
+
+    @abstractmethod
+    def fit(self, features: Features, targets: Tensor, l2: Tensor, *, num_classes: int) -> LinearFits:
+        """Fit every layer at every penalty."""
+
+    @abstractmethod
+    def probabilities(self, logits: Float[Tensor, "F S B K"]) -> Float[Tensor, "F S B K"]:
+        """Return the probabilities of the classes."""
 
     @property
     def streams(self) -> bool:
@@ -28,6 +37,14 @@ class _L2Penalized:
     def grid(self, l2_grid: tuple[float, ...]) -> tuple[str, tuple[float, ...]]:
         return "l2", l2_grid
 
+    def fix(self, setting: int | float) -> Self:
+        return self  # the config's l2_grid is fixed instead
+
+    def fit_layers(self, problem: ProbeProblem) -> Iterator[FittedProbe]:
+        count = len(problem.splits.train.features)
+        for start, stop in pairwise([*range(0, count, _layers_at_once(problem)), count]):
+            yield _LayerGroup(self, problem, start, stop).fit()
+
 
 @spec
 class LbfgsProbe(_L2Penalized):
@@ -35,17 +52,11 @@ class LbfgsProbe(_L2Penalized):
 
     kind: Literal["lbfgs"] = "lbfgs"
 
-    def fix(self, setting: int | float) -> "LbfgsProbe":
-        return self  # the config's l2_grid is fixed instead
-
     def fit(self, features: Features, targets: Tensor, l2: Tensor, *, num_classes: int) -> LinearFits:
         return logistic.fit(features, targets, l2, num_classes=num_classes)
 
     def probabilities(self, logits: Float[Tensor, "F S B K"]) -> Float[Tensor, "F S B K"]:
         return logits.softmax(-1)
-
-    def fit_layers(self, problem: ProbeProblem) -> Iterator[FittedProbe]:
-        return _fit_layers(self, problem)
 
 
 @spec
@@ -56,23 +67,11 @@ class RidgeProbe(_L2Penalized):
 
     kind: Literal["ridge"] = "ridge"
 
-    def fix(self, setting: int | float) -> "RidgeProbe":
-        return self
-
     def fit(self, features: Features, targets: Tensor, l2: Tensor, *, num_classes: int) -> LinearFits:
         return ridge.fit(features, targets, l2, num_classes=num_classes)
 
     def probabilities(self, logits: Float[Tensor, "F S B K"]) -> Float[Tensor, "F S B K"]:
         return logits
-
-    def fit_layers(self, problem: ProbeProblem) -> Iterator[FittedProbe]:
-        return _fit_layers(self, problem)
-
-
-def _fit_layers(method: LbfgsProbe | RidgeProbe, problem: ProbeProblem) -> Iterator[FittedProbe]:
-    count = len(problem.splits.train.features)
-    for start, stop in pairwise([*range(0, count, _layers_at_once(problem)), count]):
-        yield _LayerGroup(method, problem, start, stop).fit()
 
 
 def _layers_at_once(problem: ProbeProblem) -> int:
@@ -85,7 +84,7 @@ def _layers_at_once(problem: ProbeProblem) -> int:
 class _LayerGroup:
     """The layers from `start` up to `stop`, fitted together."""
 
-    def __init__(self, method: LbfgsProbe | RidgeProbe, problem: ProbeProblem, start: int, stop: int):
+    def __init__(self, method: _L2Penalized, problem: ProbeProblem, start: int, stop: int):
         self.method, self.problem = method, problem
         self.splits = problem.splits.select_layers(start, stop)
 
