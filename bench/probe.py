@@ -1,6 +1,6 @@
-"""How long does a probe's sweep take, all layers and penalties, beside scikit-learn's on the same features?
+"""How long does a probe's sweep take, all layers and strengths, beside scikit-learn's on the same features?
 
-    python bench/probe.py --images 5000 --width 128 --layers 5 --penalties 6 --repeats 3
+    python bench/probe.py --images 5000 --width 128 --layers 5 --strengths 6 --repeats 3
 
 Features are drawn with a power-law spectrum and overlapping classes, as networks' are, and standardised; both
 sides get the same. `worst_excess` is how far an objective lies above ours, relatively: it tells what was
@@ -26,7 +26,7 @@ from isopix.probe import logistic
 
 CLASSES = 10
 DECAY = 1.0  # the k-th direction's variance is k^-DECAY
-SIGNAL = 0.2  # standard deviation of the class centers, in standard deviations within a class
+SIGNAL = 0.2  # deviation of the classes' centres, in deviations of a class
 SOLVERS = ("lbfgs", "newton-cholesky")
 TOLERANCE, LIMIT = 1e-6, 5000  # of scikit-learn's fits
 
@@ -37,18 +37,18 @@ def main() -> None:
     options = parse()
     device = pick(options.device)
     features, labels = draw(options.layers, options.images, options.width)
-    penalties = torch.logspace(-5, 0, options.penalties, dtype=torch.float64).expand(options.layers, -1)
+    strengths = torch.logspace(-5, 0, options.strengths, dtype=torch.float64).expand(options.layers, -1)
     rounds = {
         "isopix": timed(
-            lambda: fit_ours(features.to(device), labels.to(device), penalties, device), options.repeats
+            lambda: fit_ours(features.to(device), labels.to(device), strengths, device), options.repeats
         )
     }
     for solver in SOLVERS:
         rounds[solver] = timed(
-            lambda name=solver: fit_theirs(features, labels, penalties, name), options.repeats
+            lambda name=solver: fit_theirs(features, labels, strengths, name), options.repeats
         )
     size = f"{options.images} x {options.width} features"
-    what = f"probe sweep of {options.layers} layers x {options.penalties} penalties, {size}"
+    what = f"probe sweep of {options.layers} layers x {options.strengths} strengths, {size}"
     (ours, objectives), peer = rounds["isopix"], f"scikit-learn {sklearn.__version__}"
     answer(
         "a probe's sweep on the same features",
@@ -65,7 +65,7 @@ def main() -> None:
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    for name, default in {"images": 5000, "width": 128, "layers": 5, "penalties": 6, "repeats": 3}.items():
+    for name, default in {"images": 5000, "width": 128, "layers": 5, "strengths": 6, "repeats": 3}.items():
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--device", default="auto")
     return parser.parse_args()
@@ -76,8 +76,8 @@ def draw(layers: int, images: int, width: int) -> tuple[Float[Tensor, "F B D"], 
     random = torch.Generator().manual_seed(0)
     labels = torch.randint(CLASSES, (images,), generator=random)
     scale = torch.arange(1, width + 1) ** (-DECAY / 2)
-    centers = SIGNAL * torch.randn(layers, CLASSES, width, generator=random)
-    points = (centers[:, labels] + torch.randn(layers, images, width, generator=random)) * scale
+    centres = SIGNAL * torch.randn(layers, CLASSES, width, generator=random)
+    points = (centres[:, labels] + torch.randn(layers, images, width, generator=random)) * scale
     mixed = points @ torch.randn(layers, width, width, generator=random)
     return (mixed - mixed.mean(1, keepdim=True)) / mixed.std(1, keepdim=True), labels
 
@@ -89,27 +89,29 @@ def timed(fit: Callable[[], Float[Tensor, "F S"]], repeats: int) -> Rounds:
 
 
 def fit_ours(
-    features: Float[Tensor, "F B D"], labels: Labels, penalties: Float[Tensor, "F S"], device: torch.device
+    features: Float[Tensor, "F B D"], labels: Labels, strengths: Float[Tensor, "F S"], device: torch.device
 ) -> Float[Tensor, "F S"]:
-    fits = logistic.fit(features, labels, penalties, num_classes=CLASSES)
+    fits = logistic.fit(features, labels, strengths, num_classes=CLASSES)
     synchronise(device)
     assert fits.converged.all()
     return fits.objectives.cpu()
 
 
 def fit_theirs(
-    features: Float[Tensor, "F B D"], labels: Labels, penalties: Float[Tensor, "F S"], solver: str
+    features: Float[Tensor, "F B D"], labels: Labels, strengths: Float[Tensor, "F S"], solver: str
 ) -> Float[Tensor, "F S"]:
     """One fit after another, as scikit-learn has it; its own solvers use all the threads they want."""
-    objectives = torch.zeros_like(penalties)
-    for layer, column in torch.cartesian_prod(*map(torch.arange, penalties.shape)).tolist():
-        x, l2 = features[layer].double(), float(penalties[layer, column])
-        model = LogisticRegression(C=1 / (l2 * len(labels)), solver=solver, tol=TOLERANCE, max_iter=LIMIT)
+    objectives = torch.zeros_like(strengths)
+    for layer, column in torch.cartesian_prod(*map(torch.arange, strengths.shape)).tolist():
+        x, strength = features[layer].double(), float(strengths[layer, column])
+        model = LogisticRegression(
+            C=1 / (strength * len(labels)), solver=solver, tol=TOLERANCE, max_iter=LIMIT
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(x.numpy(), labels.numpy())
         logs = torch.from_numpy(model.predict_log_proba(x.numpy()))
-        penalty = l2 / 2 * torch.from_numpy(model.coef_).square().sum()
+        penalty = strength / 2 * torch.from_numpy(model.coef_).square().sum()
         objectives[layer, column] = penalty - logs.gather(1, labels[:, None]).mean()
     return objectives
 

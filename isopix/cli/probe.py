@@ -24,7 +24,7 @@ from isopix.core.device import Precision
 from isopix.data.dataset import ImageSet, digest
 from isopix.model.backbone import Stream
 from isopix.model.pool import Pool
-from isopix.probe.config import METHOD_LABELS, Method, ProbeConfig
+from isopix.probe.config import Method, ProbeConfig
 from isopix.probe.features import FeatureKind
 from isopix.probe.knn import KnnProbe
 from isopix.probe.linear import LbfgsProbe, RidgeProbe
@@ -42,16 +42,16 @@ How = Annotated[
 ]
 
 FEATURES: dict[Stream, FeatureKind] = {"n": "normed", "h": "residual"}
-MethodName = Annotated[
-    Literal["lbfgs", "sgd", "ridge", "knn"],
-    Parameter(help=", ".join(METHOD_LABELS.values())),
-]
 METHODS: dict[str, Method] = {
     "lbfgs": LbfgsProbe(),
     "sgd": SgdProbe(),
     "ridge": RidgeProbe(),
     "knn": KnnProbe(),
 }
+MethodName = Annotated[
+    Literal["lbfgs", "sgd", "ridge", "knn"],
+    Parameter(help=", ".join(method.label() for method in METHODS.values())),
+]
 
 
 def probe(
@@ -189,7 +189,7 @@ def show(found: ProbeReport) -> None:
 
 def _how(config: ProbeConfig) -> str:
     """The method, and the vote if there is one: `Ridge regression, majority vote over 5 masks`."""
-    title = METHOD_LABELS[config.method.kind]
+    title = config.method.label()
     masks = (
         f"majority vote over {config.mask_ensemble} masks"
         if config.mask_ensemble > 1

@@ -20,12 +20,6 @@ L2_GRID = tuple(float(f"{10 ** (power / 2):.3g}") for power in range(-10, 3))
 L2_EXTRA = tuple(float(f"{10 ** (power / 2):.3g}") for power in range(-16, -10))
 
 Method = LbfgsProbe | SgdProbe | RidgeProbe | KnnProbe
-METHOD_LABELS = {
-    "lbfgs": "logistic regression (L-BFGS)",
-    "sgd": "logistic regression (SGD)",
-    "ridge": "ridge regression",
-    "knn": "k-nearest neighbors",
-}
 
 
 @spec

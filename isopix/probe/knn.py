@@ -34,6 +34,9 @@ class KnnProbe:
         if not 0 < self.temperature < float("inf"):
             raise ValueError(f"temperature {self.temperature} must be positive")
 
+    def label(self) -> str:
+        return "k-nearest neighbors"
+
     @property
     def streams(self) -> bool:
         return False

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Literal, Self
+from typing import Any, Literal, TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -15,6 +15,8 @@ from isopix.probe import lbfgs, logistic, ridge
 from isopix.probe.base import FittedProbe, Probabilities, ProbeProblem
 from isopix.probe.feature_splits import Features, FeatureSplit, Standardizer
 from isopix.probe.logistic import LinearFits
+
+P = TypeVar("P", bound="_L2Penalized")
 
 MAX_BYTES = 2**31  # memory of the layers that are fitted together
 
@@ -37,7 +39,7 @@ class _L2Penalized(ABC):
     def grid(self, l2_grid: tuple[float, ...]) -> tuple[str, tuple[float, ...]]:
         return "l2", l2_grid
 
-    def fix(self, setting: int | float) -> Self:
+    def fix(self: P, setting: int | float) -> P:
         return self  # the config's l2_grid is fixed instead
 
     def fit_layers(self, problem: ProbeProblem) -> Iterator[FittedProbe]:
@@ -51,6 +53,9 @@ class LbfgsProbe(_L2Penalized):
     """Multinomial logistic regression by L-BFGS (iGPT section 3.4, CIFAR and STL-10)."""
 
     kind: Literal["lbfgs"] = "lbfgs"
+
+    def label(self) -> str:
+        return "logistic regression (L-BFGS)"
 
     def fit(self, features: Features, targets: Tensor, l2: Tensor, *, num_classes: int) -> LinearFits:
         return logistic.fit(features, targets, l2, num_classes=num_classes)
@@ -66,6 +71,9 @@ class RidgeProbe(_L2Penalized):
     """
 
     kind: Literal["ridge"] = "ridge"
+
+    def label(self) -> str:
+        return "ridge regression"
 
     def fit(self, features: Features, targets: Tensor, l2: Tensor, *, num_classes: int) -> LinearFits:
         return ridge.fit(features, targets, l2, num_classes=num_classes)

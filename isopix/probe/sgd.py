@@ -54,6 +54,9 @@ class SgdProbe:
                 f"lr_grid {self.lr_grid} must be one or more positive numbers in descending order"
             )
 
+    def label(self) -> str:
+        return "logistic regression (SGD)"
+
     @property
     def streams(self) -> bool:
         return True

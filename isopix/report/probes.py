@@ -4,7 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from isopix.probe.config import METHOD_LABELS
+from isopix.core.config import from_dict
+from isopix.probe.config import ProbeConfig
 from isopix.probe.results import SELECTED_LABELS
 from isopix.report.load_run import PAPER, Gathered
 
@@ -48,8 +49,7 @@ def how(probe: Values) -> str:
 
 def method(probe: Values) -> str:
     """What tells the classes: `ridge regression`."""
-    kind = probe["config"]["method"]["kind"]
-    return METHOD_LABELS.get(kind, kind)
+    return from_dict(ProbeConfig, {"method": probe["config"]["method"]}).method.label()
 
 
 def masks(probe: Values) -> str:
