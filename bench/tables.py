@@ -216,7 +216,7 @@ ACCURACIES: dict[str, Callable[[dict[str, Any]], float]] = {
     "untrained, its best layer": lambda run: run["baselines"]["untrained"],
     "pre-trained, last layer": lambda run: run["last"],
     "pre-trained, best layer": lambda run: run["best"],
-    "the five layers around it": lambda run: run["concat"]["test_accuracy"],
+    "the five layers around it": lambda run: run["concat"]["accuracy"],
     "fine-tuned": lambda run: run["tuned"]["accuracy"],
     "the same from scratch": lambda run: run["scratch"]["accuracy"],
 }

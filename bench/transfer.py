@@ -87,7 +87,7 @@ def numbers(run: Path) -> dict[str, Any]:
         "best_layer": layers[network["best_index"]]["layer"],
         "best": layers[network["best_index"]]["test_accuracy"],
         "last": layers[-1]["test_accuracy"],
-        "concat": {"layers": concat["layers"], "test_accuracy": concat["score"]["test_accuracy"]},
+        "concat": {"layers": concat["layers"], "accuracy": concat["score"]["test_accuracy"]},
         "baselines": {key: score["test_accuracy"] for key, score in best.items()},
         **{end: tuned(run.with_name(f"{run.name}-{end}")) for end in ("tuned", "scratch")},
     }
