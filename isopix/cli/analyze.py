@@ -7,14 +7,13 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from isopix.analysis.attention import CLASS_TOKEN
-from isopix.analysis.base import NotApplicable, QueryPosition
+from isopix.analysis.base import AnalysisInput, NotApplicable, QueryPosition
 from isopix.analysis.run import run_analyses
 from isopix.cli.console import Device, Json, OtherImages, say, show_json, show_table
 from isopix.cli.loading import Positive, Split, network_of, split_to_draw
 from isopix.cli.progress import counting
 from isopix.plots import style
 from isopix.plots.analyses import ANALYSIS_FIGURES
-from isopix.runs.analyze import analysis_input
 from isopix.storage.atomic import room_for
 from isopix.storage.provenance import record
 from isopix.storage.run_folder import RunFolder
@@ -76,12 +75,14 @@ def analyse(
     found: dict[str, Numbers] = {}
     reasons: dict[str, str] = {}
     with counting("attention", len(images)) as done:
-        given = analysis_input(
-            loaded,
+        given = AnalysisInput(
+            loaded.network,
             images,
             image_index=image,
             query_positions=places,
             renormalize=renormalise,
+            seed=loaded.recipe.seed,
+            untrained=loaded.untrained,
             progress=done,
         )
         for name, answer in run_analyses(given):

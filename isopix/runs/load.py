@@ -1,6 +1,7 @@
 """A run folder, or one of its checkpoints, becomes a network again."""
 
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -8,6 +9,7 @@ import torch
 
 from isopix.codecs.base import Codec
 from isopix.core.config import from_dict
+from isopix.model.backbone import Backbone
 from isopix.objectives.network import Network
 from isopix.recipes.recipe import Recipe
 from isopix.storage import checkpoint
@@ -27,6 +29,10 @@ class Loaded(NamedTuple):
     step: int
     passed_over: list[str]
     records: dict[str, dict[str, Any]]
+
+    def untrained(self) -> Backbone:
+        """Return an untrained backbone of depth 1; position embeddings do not depend on the depth."""
+        return replace(self.recipe, depth=1).build(self.network.codec).backbone.to(self.network.device)
 
 
 def load(path: Path, *, device: torch.device) -> Loaded:
