@@ -45,7 +45,7 @@ def raising(error: BaseException):
 
 
 def test_ctrl_c_is_told_wherever_it_comes(isopix: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recipe.catalogue, "resolve", raising(KeyboardInterrupt()))
+    monkeypatch.setattr(recipe.registry, "resolve", raising(KeyboardInterrupt()))
     refused(isopix("recipe", "show", "igpt.tiny"), "interrupted", code=130)
 
 
@@ -75,7 +75,7 @@ def test_a_second_ctrl_c_says_how_to_go_on(isopix: Run, monkeypatch: pytest.Monk
 def test_errors_of_others_are_one_line(
     isopix: Run, monkeypatch: pytest.MonkeyPatch, error: Exception, message: str
 ) -> None:
-    monkeypatch.setattr(recipe.catalogue, "resolve", raising(error))
+    monkeypatch.setattr(recipe.registry, "resolve", raising(error))
     refused(isopix("recipe", "show", "igpt.tiny"), message, code=1)
 
 
