@@ -7,14 +7,13 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from isopix.analysis.attention import CLASS_TOKEN
-from isopix.analysis.base import NotApplicable, QueryPosition
+from isopix.analysis.base import AnalysisInput, NotApplicable, QueryPosition
 from isopix.analysis.run import run_analyses
 from isopix.cli.console import Device, Json, OtherImages, Plugins, load_plugins, say, show_json, show_table
 from isopix.cli.loading import Positive, Split, load_network, select_split
 from isopix.cli.progress import progress_bar
 from isopix.plots import style
 from isopix.plots.analyses import ANALYSIS_FIGURES
-from isopix.runs.analyze import analysis_input
 from isopix.storage.atomic import report_disk_full
 from isopix.storage.provenance import with_provenance
 from isopix.storage.run_folder import RunFolder
@@ -82,12 +81,14 @@ def analyze(
     found: dict[str, Numbers] = {}
     reasons: dict[str, str] = {}
     with progress_bar("analysis", len(images)) as done:
-        given = analysis_input(
-            loaded,
+        given = AnalysisInput(
+            loaded.network,
             images,
             image_index=image,
             query_positions=positions,
             renormalize=renormalize,
+            seed=loaded.recipe.seed,
+            untrained=loaded.untrained,
             progress=done,
         )
         for name, result in run_analyses(given):

@@ -122,7 +122,7 @@ def test_complete_keeps_the_given_rows_and_samples_the_others(
     values = saved_record("samples", trained, "complete", "-n", "2", "--each", "2", *words)
     [(originals, completed, options)] = drawn
     assert values["rows"] == options["rows"] == rows
-    assert values["each"] == options["each"] == 2
+    assert values["each"] == options["samples_per_prompt"] == 2
     codec = load(Path("run"), device=torch.device("cpu")).network.codec
     given = codec.decode(codec.encode(originals)).repeat_interleave(2, 0)
     differs = (completed != given).flatten(0, 1).any(0).any(-1)

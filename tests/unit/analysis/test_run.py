@@ -14,7 +14,6 @@ from isopix.model.blocks import Convolution
 from isopix.model.positions import NoPositions
 from isopix.model.stems import Patches
 from isopix.plots.analyses import ANALYSIS_FIGURES
-from isopix.runs.analyze import analysis_input
 from isopix.runs.load import Loaded
 from tests.laws import cases
 
@@ -25,7 +24,8 @@ AXIAL = replace(next(case for case in cases.masked() if case.model.block.kind ==
 
 def given(recipe: cases.Recipe, count: int = 4, **settings: object) -> AnalysisInput:
     loaded = Loaded(recipe, cases.busy(recipe).eval(), 7, [], {})
-    return analysis_input(loaded, cases.images(recipe, count), **settings)
+    images, seed = cases.images(recipe, count), recipe.seed
+    return AnalysisInput(loaded.network, images, seed=seed, untrained=loaded.untrained, **settings)
 
 
 def compute(name: str, *arguments: object, **settings: object) -> dict:
