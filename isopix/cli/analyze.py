@@ -89,6 +89,7 @@ def analyze(
             renormalize=renormalize,
             seed=loaded.recipe.seed,
             untrained=loaded.untrained,
+            causal=loaded.recipe.objective.causal,
             progress=done,
         )
         for name, result in run_analyses(given):

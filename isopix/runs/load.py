@@ -35,6 +35,10 @@ class Loaded(NamedTuple):
         """The network with its objective."""
         return PretrainModel(self.network, self.recipe.objective)
 
+    def untrained(self) -> Network:
+        """Return an untrained network of depth 1; position embeddings do not depend on the depth."""
+        return self.recipe.updated(depth=1).build(self.network.codec).to(self.network.device)
+
 
 def load(path: Path, *, device: torch.device) -> Loaded:
     """Return the network of a checkpoint folder or of a run folder: its best checkpoint if one was selected,
