@@ -1,1 +1,1 @@
-"""What the papers, and the code and blogs of their authors, claim: published numbers with their protocol."""
+"""Published numbers with their protocols."""
