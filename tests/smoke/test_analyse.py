@@ -28,7 +28,7 @@ def test_analyses_are_kept_printed_and_reported(isopix: Run, run: Path) -> None:
     assert (kept["image_number"], kept["data"], kept["split"]) == (2, "digits", "test")
     assert isopix("report", "run")[0] == 0
     page = (run / "report.html").read_text()
-    assert "How far heads look" in page
+    assert "Attention distance" in page
     assert "isopix analyse run --limit 6" in page
 
 

@@ -79,7 +79,7 @@ def test_validation_is_folded_back_into_a_record_of_its_own(isopix: Run) -> None
     assert code == 0
     assert "folded back" in out
     assert isopix("report", "run")[0] == 0
-    assert "With validation folded back, layer" in Path("run/report.html").read_text()
+    assert "Refit on train + validation (layer " in Path("run/report.html").read_text()
 
 
 def test_masks_of_probe_vote(isopix: Run) -> None:
@@ -87,7 +87,7 @@ def test_masks_of_probe_vote(isopix: Run) -> None:
     values = kept("probes", isopix, "probe", "--masks", "3", "--method", "ridge")
     assert values["protocol"]["masks"] == 3
     assert all(layer["ensemble"]["single"] > 0 for layer in values["network"]["layers"])
-    assert "modal vote of 3 masks" in isopix("report", "run")[1] + Path("run/report.html").read_text()
+    assert "majority vote of 3 masks" in isopix("report", "run")[1] + Path("run/report.html").read_text()
 
 
 def test_options_of_sample_are_recorded_and_change_the_picture(trained: Run) -> None:
