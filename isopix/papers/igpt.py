@@ -11,7 +11,7 @@ from isopix.recipes.recipe import Recipe
 def _test_loss(recipe: Recipe, nats: float) -> Claim:
     return Claim(
         recipe=recipe,
-        protocol="ImageNet's validation images, shorter side 224, centre crop, then 32×32; all positions",
+        protocol="ImageNet's validation images, shorter side 224, center crop, then 32×32; all positions",
         value=nats,
         unit="nats per pixel",
         source="the README of OpenAI's image-gpt",
@@ -25,7 +25,7 @@ TEST_LOSSES = (_test_loss(igpt.s(), 2.0895), _test_loss(igpt.m(), 2.0614), _test
 
 
 class PublishedLowData(NamedTuple):
-    """Error on CIFAR-10's test images in per cent, by number of labels; mean and deviation of five."""
+    """Test error on CIFAR-10 in per cent by number of labels: mean and standard deviation of five subsets."""
 
     method: str
     errors: dict[int, tuple[float, float]]

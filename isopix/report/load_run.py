@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from jaxtyping import Float
-from matplotlib.figure import Figure
 from PIL import Image
 from torch import Tensor
 
@@ -48,7 +47,7 @@ class SavedAnalysis:
 
     name: str
     numbers: Values
-    figure: Figure
+    figure: Any
     caption: str
 
 

@@ -16,7 +16,7 @@ UNCOMPARED = {
     "layers",
 }  # they move a score within its interval, or not at all
 FEATURES = tuple(name for name in DECIDING if name not in ("method", "masks"))
-CHOSEN = ("strength", "rate", "neighbours")  # of a score: what validation chooses beside the layer
+CHOSEN = ("strength", "rate", "neighbours")  # hyperparameters that are chosen on validation images
 COLUMNS = (("layer", ""), *((name, NUMBER) for name in ("test", "95 %", "validation", "untrained")))
 
 

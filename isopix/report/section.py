@@ -43,7 +43,7 @@ class Settings(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """Charts beside the rest; `notes` are lines of text above or below a table."""
+    """Charts, and then notes (lines of text), tables, settings and code."""
 
     charts: Sequence[Chart] = ()
     tables: Sequence[Table] = ()
@@ -53,7 +53,7 @@ class Panel(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A titled part of a page; `layout` places the charts of a panel beside its tables, or in a grid."""
+    """A titled part of a page; `layout` `pair` places the charts of a panel to the left of the rest."""
 
     title: str
     panels: Sequence[Panel]

@@ -1,4 +1,4 @@
-"""Render the templates of pages, which lie beside this file and beside those of the studies."""
+"""Render the templates of pages, which are in this folder and in those of the studies."""
 
 from pathlib import Path
 from typing import Any

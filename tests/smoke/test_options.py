@@ -79,7 +79,7 @@ def test_a_refit_on_validation_is_recorded(isopix: Run) -> None:
     assert code == 0
     assert "refit on train + val" in out
     assert isopix("report", "run")[0] == 0
-    assert "With validation folded back, layer" in Path("run/report.html").read_text()
+    assert "Refit on train + validation (layer " in Path("run/report.html").read_text()
 
 
 def test_a_mask_ensemble_of_probes(isopix: Run) -> None:
@@ -87,7 +87,7 @@ def test_a_mask_ensemble_of_probes(isopix: Run) -> None:
     values = saved_record("probes", isopix, "probe", "--mask-ensemble", "3", "--method", "ridge")
     assert values["protocol"]["masks"] == 3
     assert all(layer["ensemble"]["single"] > 0 for layer in values["network"]["layers"])
-    assert "modal vote of 3 masks" in isopix("report", "run")[1] + Path("run/report.html").read_text()
+    assert "majority vote of 3 masks" in isopix("report", "run")[1] + Path("run/report.html").read_text()
 
 
 def test_options_of_sample_are_recorded_and_change_the_samples(trained: Run) -> None:

@@ -46,7 +46,7 @@ def _blocks(evidence: StudyEvidence) -> Iterable[Contrast]:
 def _correlation(evidence: StudyEvidence) -> Iterable[Contrast]:
     found = [loss_and_accuracy(each) for each in _by_seed(evidence)]
     rho = tuple(-each.spearman.rho for each in found if each is not None)
-    yield Contrast(f"negative rank correlation with the loss minus {STRONG:g}", "", rho, STRONG)
+    yield Contrast(f"negative rank correlation with the loss (threshold {STRONG:g})", "", rho, STRONG)
 
 
 def _equal_loss(evidence: StudyEvidence) -> Iterable[Contrast]:

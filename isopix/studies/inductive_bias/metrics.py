@@ -1,4 +1,4 @@
-"""Metrics of a trained network beside loss and probe accuracy: color errors, encodings, inductive biases."""
+"""Metrics of a trained network: color errors, encodings and inductive biases."""
 
 from typing import Any
 

@@ -16,11 +16,12 @@ TITLE = "Inductive biases of small isotropic networks"
 MISSING = "–"
 COUNTS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 CLAIMS_NOTE = (
-    "Each claim is split into contrasts that are positive (right of the vertical line) if it is true. A "
-    "contrast is computed for each seed; the mark is its mean, the bar the 95 % interval by Student’s t, "
-    "which is wide for few seeds; the numbers are mean and standard deviation over seeds. A contrast is "
-    "decided if its bar does not touch the line. A claim holds if all its contrasts do, and does not hold if "
-    "one does not. Words such as “by far” are not tested. Points are percentage points of test accuracy."
+    "Each claim is split into contrasts that exceed a threshold (vertical line; 0 unless stated) if it is "
+    "true. A contrast is computed for each seed; the mark is its mean, the bar the 95 % interval by "
+    "Student’s t, which is wide for few seeds; the numbers are mean and standard deviation over seeds. A "
+    "contrast is decided if its bar does not touch the line. A claim holds if all its contrasts do, and does "
+    "not hold if one does not. Words such as “by far” are not tested. Points are percentage points of test "
+    "accuracy."
 )
 TRIALS_NOTE = (
     "Mean ± standard deviation over seeds. Loss: validation images at the end of training. Accuracy: test "

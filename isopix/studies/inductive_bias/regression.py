@@ -37,13 +37,6 @@ class Agreement(NamedTuple):
     spearman: Correlation
 
 
-class Difference(NamedTuple):
-    """The difference of two means over seeds, with its standard error; None if either has one seed."""
-
-    value: float
-    error: float | None
-
-
 def loss_and_accuracy(groups: Sequence[TrialGroup]) -> Agreement | None:
     """Return the correlation of loss and best-layer accuracy; None for fewer than five architectures or a "
     "constant."""
@@ -84,24 +77,6 @@ def of_doubling(groups: Sequence[TrialGroup], value: Callable[[TrialGroup], floa
     weights = np.zeros(design.shape[1])
     weights[-1] = 1
     return combination(design, _values(groups, value), weights)
-
-
-def by_layer(first: TrialGroup, second: TrialGroup) -> list[Difference]:
-    """Return the accuracy of `first` minus that of `second` by layer. Raises ValueError for unequal "
-    "depths."""
-    if len(first.layers) != len(second.layers):
-        raise ValueError(f"depths {first.depth} and {second.depth} have no layers to compare")
-    found = []
-    for one, other in zip(first.layers, second.layers, strict=True):
-        squares = one.std**2 / one.seeds + other.std**2 / other.seeds
-        error = float(np.sqrt(squares)) if min(one.seeds, other.seeds) > 1 else None
-        found.append(Difference(one.mean - other.mean, error))
-    return found
-
-
-def peak(group: TrialGroup) -> int:
-    """Return the layer with the highest mean test accuracy, for display only."""
-    return int(np.argmax([layer.mean for layer in group.layers]))
 
 
 def combination(design: Matrix, values: Vector, weights: Weights) -> Estimate | None:

@@ -91,20 +91,3 @@ def test_loss_and_accuracy_agree_where_one_follows_the_other() -> None:
     assert found.spearman.rho == pytest.approx(-1)
     assert -1 < found.pearson.rho < -0.9
     assert regression.loss_and_accuracy(study(0)[:4]) is None
-
-
-def test_layers_are_compared_one_by_one() -> None:
-    one, other = (
-        group("mixer", name, 1, 3.0, 0.4)._replace(layers=(Spread(a, 0.03, seeds), Spread(b, 0.04, seeds)))
-        for name, a, b, seeds in (("fourier", 0.3, 0.5, 4), ("continuous", 0.4, 0.2, 4))
-    )
-    found = regression.by_layer(one, other)
-    assert [each.value for each in found] == pytest.approx([-0.1, 0.3])
-    assert [each.error for each in found] == pytest.approx(
-        [(2 * 0.03**2 / 4) ** 0.5, (2 * 0.04**2 / 4) ** 0.5]
-    )
-    alone = other._replace(layers=tuple(each._replace(seeds=1) for each in other.layers))
-    assert [each.error for each in regression.by_layer(one, alone)] == [None, None]
-    assert (regression.peak(one), regression.peak(other)) == (1, 0)
-    with pytest.raises(ValueError, match="no layers to compare"):
-        regression.by_layer(one, other._replace(layers=()))
