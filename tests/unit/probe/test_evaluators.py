@@ -156,7 +156,7 @@ def test_a_fit_that_fails_is_a_failed_evaluation(probed: RunFolder, monkeypatch:
         raise RuntimeError("it did not converge\nand more")
 
     monkeypatch.setattr(evaluators, "probe", fail)
-    with pytest.raises(EvaluationError, match="^it did not converge$"):
+    with pytest.raises(EvaluationError, match=r"^it did not converge$"):
         LinearProbe().start(context(probed))(3)
 
 

@@ -96,7 +96,7 @@ def test_runs_of_other_settings_or_of_another_step_are_not_taken_for_these(
     by_finetuning(how, one, RunObserver())
     for other in (
         tuned(run, loaded, tmp_path, "batch_size=4"),
-        how._replace(origin=how.origin._replace(facts={"pretrained": {"run": str(run), "step": 1}})),
+        how._replace(initial=how.initial._replace(provenance={"pretrained": {"run": str(run), "step": 1}})),
     ):
         before = set(tmp_path.iterdir())
         by_finetuning(other, one, RunObserver())
@@ -114,8 +114,8 @@ def test_every_subset_starts_from_the_weights_of_the_run(run: Path, loaded: Load
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("evaluate_images=0", "is chosen by validation images; it needs evaluate_images above 0"),
-        ("layer=2", "classify.layer 2 does not exist"),
+        ("evaluate_images=0", "is selected on validation images; set evaluate_images above 0"),
+        ("layer=2", "finetune.layer 2 does not exist"),
     ],
 )
 def test_settings_that_cannot_be_are_refused_before_anything_is_read(
