@@ -1,1 +1,1 @@
-"""Complete settings of runs, as plain functions."""
+"""Recipes: the complete settings of runs, as functions without arguments."""

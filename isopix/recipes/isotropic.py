@@ -1,18 +1,23 @@
-"""Inductive biases in small isotropic networks (Cazenavette and Lucey 2021): every cell of the study's grid.
+"""Small isotropic networks (Cazenavette and Lucey 2021): the study of inductive biases.
 
-    isopix pretrain isotropic.conv-pix2vec-3 --data cifar10 --out runs/conv-pix2vec-3
+Command:  isopix study inductive-bias --data cifar10 --out studies/bias   (all of a scale)
+          isopix pretrain isotropic.conv-pix2vec-3 --data cifar10 --out runs/conv-pix2vec-3
+Cost:     paper: 51 epochs of CIFAR-10 per network; small: an hour of a GPU for the study; tiny: 15 minutes on
+          two CPU cores
+Expected: the paper has no numeric table; its ten claims are tested on the finished study
 
-A cell is a block, an encoding of the three channels and a depth. All have width 128, name the 3 x 256 levels
-of 15 % of the pixels, hidden whole, and train with Adam, one epoch of warm-up to 0.01 and 50 epochs of
-cosine; batches of 128, where the paper took 32 for four heads, for want of memory. Blocks are un-widened: a
-mixer has as many hidden units as positions, and an MLP's are its width, so that convolution and mixer cost
-the same. `block.units=128` gives a mixer the convolution's parameters, `mlp.expansion=4` wide MLPs.
+A recipe is a block, an encoding of the three channels and a depth, in a grid of all combinations. All have
+width 128, predict the 3 x 256 levels of 15 % of the pixels, and train with Adam: one epoch of warmup to lr
+0.01, then 50 epochs of cosine decay, in batches of 128 (the paper: 32 for four heads, for memory). Hidden
+layers are not widened: a mixer has as many hidden units as positions, and an MLP as its width, so that
+convolution and mixer cost the same. `block.units=128` gives a mixer the convolution's parameters,
+`mlp.expansion=4` wide MLPs.
 
-What the paper does not say, and we chose: layer norm's epsilon 1e-5; 64 Fourier frequencies a channel;
-Keras's start, and its Adam (0.999, 1e-7), for its code was written in it. It speaks of no position vectors:
-convolutions know places by their borders and mixers by their weights, and get none; a transformer without any
-sees colours alone, so that ours learns them, as Image GPT does. `positions=none` is the literal reading, and
-`objective.mask=per_channel` that of single hidden channels.
+Not in the paper, and our choice: layer norm's epsilon 1e-5; 64 Fourier frequencies per channel; Keras's
+initialization and Adam (0.999, 1e-7), as its code is in Keras. The paper mentions no position embeddings:
+convolutions and mixers have none here, as their borders and weights encode positions; the transformer, which
+would see a set of colors without any, learns them as Image GPT does. `positions=none` is the literal reading,
+and `objective.mask=per_channel` masks single channels.
 """
 
 from dataclasses import replace
@@ -61,7 +66,7 @@ CELLS = list(product(BLOCKS, ENCODINGS, DEPTHS))
 
 
 def paper(block: str, encoding: str, depth: int) -> Recipe:
-    """The same cell at full size: 32x32, width 128, 51 epochs of CIFAR-10."""
+    """Full size: 32x32, width 128, 51 epochs of CIFAR-10; BLOCK, ENCODING and DEPTH as in tiny."""
     return Recipe(
         name=f"isotropic.{block}-{encoding}-{depth}",
         model=ModelSpec(
@@ -88,7 +93,7 @@ def paper(block: str, encoding: str, depth: int) -> Recipe:
 
 
 def small(block: str, encoding: str, depth: int) -> Recipe:
-    """The same cell at 16x16 and width 64, 6 epochs of CIFAR-10: for a GPU, or a laptop with an evening."""
+    """16x16, width 64, 6 epochs of CIFAR-10, for a GPU; BLOCK, ENCODING and DEPTH as in tiny."""
     recipe = paper(block, encoding, depth)
     return recipe.updated(
         name=f"isotropic.small-{block}-{encoding}-{depth}",
@@ -102,9 +107,8 @@ def small(block: str, encoding: str, depth: int) -> Recipe:
 
 
 def tiny(block: str, encoding: str, depth: int) -> Recipe:
-    """A cell of the study of inductive biases, for two CPU cores: 16x16, width 32, a part of CIFAR-10. BLOCK
-    is conv, mixer, transformer-1 or transformer-4 (heads); ENCODING is pix2vec, fourier or continuous; DEPTH
-    is 1, 3, 6 or 12.
+    """16x16, width 32, a part of CIFAR-10, for two CPU cores. BLOCK is conv, mixer, transformer-1 or
+    transformer-4 (heads); ENCODING is pix2vec, fourier or continuous; DEPTH is 1, 3, 6 or 12.
     """
     recipe = small(block, encoding, depth)
     return recipe.updated(

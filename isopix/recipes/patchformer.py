@@ -1,11 +1,14 @@
-"""PatchFormer (ICLR 2020 submission): name the greys of hidden patches from the patches that are left.
+"""PatchFormer (ICLR 2020 submission): predict the gray levels of masked patches from the visible patches.
 
-    isopix pretrain patchformer.base --data imagenet-1k --out runs/patchformer
+Command:  isopix pretrain patchformer.base --data imagenet-1k --out runs/patchformer
+          isopix finetune runs/patchformer --data imagenet-1k --out runs/classes --labels 10%
+Cost:     300,000 steps of 128 images at 224x224 (the paper: a TPU v3-32); isopix plan patchformer.base
+Expected: top-1 accuracy on ImageNet with 1, 10 and 20 % of the labels: 30.3, 65.5 and 70.2 %
 
-The paper trains 300,000 steps of 128 images, and names no schedule: ours is constant. What else it does not
-say, and we chose, stands at `ResNetPatchEmbedSpec`, `UpsamplingHeadSpec` and `RandomPatchAugment`; the
-initialization is ViT's. Attention pools into a class token, u, h' = Transformer(u0, h_1 .. h_n), as in Selfie, whose positions it also has; a hidden patch
-is decoded from u + X[row] + Y[column], each behind a norm: norm(u) + norm'(X[row] + Y[column]).
+Not in the paper, and our choice: a constant learning rate, ViT's initialization, and what the docstrings of
+`ResNetPatchEmbedSpec`, `UpsamplingHeadSpec` and `RandomPatchAugment` say. Attention pools into a class token, u, h' = Transformer(u0, h_1
+.. h_n), as in Selfie, whose position embeddings it has too; a masked patch is decoded from u + X[row] +
+Y[column], each after a norm: norm(u) + norm'(X[row] + Y[column]).
 """
 
 from isopix.codecs import GrayThumbnailSpec
@@ -28,8 +31,8 @@ from isopix.train.schedule import Constant
 
 
 def base() -> Recipe:
-    """PatchFormer, 224x224: a ResNet-41 of each visible 16x16 patch, 10 blocks of width 1024, and 8x8 greys
-    of 2 bits for the 116 of 196 that are hidden.
+    """PatchFormer, 224x224: a ResNet-41 for each visible 16x16 patch and 10 blocks of width 1024; predicts
+    8x8 gray levels of 2 bits for 116 of 196 patches.
     """
     return Recipe(
         name="patchformer.base",
@@ -57,7 +60,7 @@ def base() -> Recipe:
 
 
 def tiny() -> Recipe:
-    """PatchFormer, 64x64 in patches of 8x8, for two CPU cores: 4 blocks of width 128, and a small ResNet."""
+    """PatchFormer, 64x64 with 8x8 patches, for two CPU cores: 4 blocks of width 128 and a small ResNet."""
     return base().updated(
         name="patchformer.tiny",
         data=DataConfig(source="stl10", rows=64, cols=64, patch_augment=RandomPatchAugment()),

@@ -1,5 +1,9 @@
-"""Small Image GPTs that learn something on two CPU cores: for a first look, for tests and for the
-documentation.
+"""Small Image GPTs for two CPU cores: a first look, tests and the documentation.
+
+Command:  isopix pretrain igpt.digits --out runs/digits
+          isopix pretrain igpt.tiny --data cifar10 --out runs/tiny
+Cost:     digits: a minute on two cores; tiny: ten minutes
+Expected: digits: about 1.4 nats per pixel on the test set
 """
 
 from dataclasses import replace
@@ -15,9 +19,7 @@ from isopix.train.optim import Adam
 
 
 def tiny() -> Recipe:
-    """Autoregressive, 32x32: 4 blocks of width 128 over 512 colours; ten minutes on two cores show what it
-    can learn.
-    """
+    """Autoregressive, 32x32: 4 blocks of width 128, 512 colors; ten minutes on two cores."""
     return Recipe(
         name="igpt.tiny",
         model=ModelSpec(
@@ -39,12 +41,12 @@ def tiny() -> Recipe:
 
 
 def tiny_bert() -> Recipe:
-    """The same network under the masked objective."""
+    """igpt.tiny with the masked objective."""
     return replace(tiny(), name="igpt.tiny_bert", objective=Masked())
 
 
 def digits() -> Recipe:
-    """Autoregressive, 8x8: 4 blocks of width 64 over the 17 greys of the bundled digits; a minute on two
+    """Autoregressive, 8x8: 4 blocks of width 64, the 17 gray levels of the bundled digits; a minute on two
     cores.
     """
     return Recipe(
@@ -69,5 +71,5 @@ def digits() -> Recipe:
 
 
 def digits_bert() -> Recipe:
-    """The digits' network under the masked objective."""
+    """igpt.digits with the masked objective."""
     return replace(digits(), name="igpt.digits_bert", objective=Masked())

@@ -1,13 +1,15 @@
-"""Vision Transformers trained by masked patch prediction (Dosovitskiy et al. 2021, appendix B.1.2).
+"""Vision Transformers pre-trained by masked patch prediction (Dosovitskiy et al. 2021, appendix B.1.2).
 
-    isopix pretrain vit.b16 --data imagenet-1k --out runs/vit-b16
+Command:  isopix pretrain vit.b16 --data imagenet-1k --out runs/vit-b16
+Cost:     1 M steps of 4096 images at 224x224 (the paper: 14 epochs of JFT); isopix plan vit.b16
+Expected: B/16 fine-tuned on ImageNet: 79.9 % top-1 accuracy, 2 points above training from scratch
 
-Half of the patches are corrupted, 80 % to a mask token, 10 % to another patch of the image and 10 % not at
-all, and the mean colour of each is named in 3 bits a channel. The paper trains B/16 so: Adam at 2e-4, 10,000
-steps of warm-up of a million, batches of 4096 of JFT, random flips, and Inception's crops, in whose place
-ours are Image GPT's. L/16 and H/14 are its sizes under the same objective; `tiny` and its kin are for two CPU
-cores. What it names as alternatives are settings: `codec=downsampled_color`, `codec=full_patch` with
-`head=regression`, `class_token=false`, `stem=resnet`, `block=axial`.
+Half of the patches are corrupted, 80 % of them to a mask token, 10 % to another patch of the image and 10 %
+not at all; the target is the mean color of each, 3 bits per channel. The paper trains B/16 with Adam at 2e-4,
+10,000 steps of warmup, on JFT with random flips and Inception crops; ours are Image GPT's crops. L/16 and
+H/14 are its sizes with the same objective; `tiny` and its variants are for two CPU cores. Alternatives of the
+paper are settings: `codec=downsampled_color`, `codec=full_patch` with `head=regression`,
+`class_token=false`, `stem=resnet`, `block=axial`.
 """
 
 from isopix.codecs import MeanColorSpec
@@ -26,10 +28,8 @@ from isopix.train.config import TrainConfig
 from isopix.train.optim import Adam
 from isopix.train.schedule import WarmupCosine
 
-EPSILON = 1e-6  # of the layer norms of the released code
-WARMUP = WarmupCosine(
-    warmup_epochs=1000.0, max_warmup_fraction=0.01
-)  # 1 % of the steps, however long an epoch is
+EPSILON = 1e-6  # of the layer norms in the released code
+WARMUP = WarmupCosine(warmup_epochs=1000.0, max_warmup_fraction=0.01)  # 1 % of the steps
 
 
 def b16() -> Recipe:
@@ -48,9 +48,9 @@ def h14() -> Recipe:
 
 
 def tiny() -> Recipe:
-    """A ViT, 64x64 in patches of 8x8, for two CPU cores: 4 blocks of width 128 and a class token."""
-    whole = _vit("vit.tiny", patch=8, depth=4, width=128, heads=4)
-    return whole.updated(
+    """ViT, 64x64 with 8x8 patches, for two CPU cores: 4 blocks of width 128 and a class token."""
+    recipe = _vit("vit.tiny", patch=8, depth=4, width=128, heads=4)
+    return recipe.updated(
         data=DataConfig(source="stl10", rows=64, cols=64),
         steps=1000,
         batch_size=32,
@@ -65,7 +65,7 @@ def tiny() -> Recipe:
 
 
 def tiny_axial() -> Recipe:
-    """The same with attention along rows, then columns, and no class token, which has no place there."""
+    """vit.tiny with attention along rows, then columns, and without a class token."""
     block = AxialSpec(heads=4, norm=LayerNormSpec(epsilon=EPSILON))
     return tiny().updated(
         name="vit.tiny_axial",
@@ -75,7 +75,7 @@ def tiny_axial() -> Recipe:
 
 
 def tiny_hybrid() -> Recipe:
-    """The same with a small ResNet of each patch in the place of one matrix."""
+    """vit.tiny with a small ResNet for each patch instead of a linear patch embedding."""
     return tiny().updated(
         name="vit.tiny_hybrid",
         stem=ResNetPatchEmbedSpec(stages=(1, 1), channels=16),

@@ -59,8 +59,8 @@ class EvaluatorSpec(Part, noun="evaluator"):
     def start(self, context: EvaluationContext) -> Evaluator:
         """Return the function that evaluates the model as it is when called.
 
-        The model is in evaluation mode then. The function may not draw from PyTorch's global generator, and
-        raises EvaluationError where this one evaluation failed.
+        The model is then in evaluation mode, without gradients. The function may not draw from PyTorch's
+        global generator, and raises EvaluationError if this one evaluation failed.
         """
 
 
@@ -82,7 +82,6 @@ class HeldOutLoss(EvaluatorSpec):
         return evaluate
 
 
-@torch.no_grad()
 def evaluate_split(
     task: EvaluationTask,
     split: Split,
@@ -112,10 +111,11 @@ def evaluate_split(
 
 @contextmanager
 def evaluation_mode(module: nn.Module) -> Iterator[None]:
-    """Switch a module to evaluation mode, and back to the mode that it was in."""
+    """Disable gradients and switch a module to evaluation mode, and back to the mode that it was in."""
     training = module.training
     module.eval()
     try:
-        yield
+        with torch.no_grad():
+            yield
     finally:
         module.train(training)

@@ -1,4 +1,4 @@
-"""Judging a fine-tuned run: its best weights, its own classes, and masks that are known by their number."""
+"""Evaluation of a fine-tuned run: its best weights, its own classes, and masks by number."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from isopix.probe.results import EnsembleAccuracy
 from isopix.recipes import registry
 from isopix.runs import evaluate_finetuned as evaluating
 from isopix.runs.evaluate import (
+    FineTunedModel,
     default_masks,
     evaluate_finetuned,
     load_finetuned,
@@ -29,7 +30,7 @@ WORDS = ["depth=1", "width=16", "batch_size=16", "steps=60", "evaluate_every=20"
 WORDS += ["data.limit=150", "lr=0.03", "generative_weight=0.1"]
 
 
-def tuned(folder: Path, name: str, *words: str) -> Path:
+def finetuned(folder: Path, name: str, *words: str) -> Path:
     recipe = prepare_finetune(name, assignments=[*WORDS, *words]).recipe
     pretrain(recipe, folder, device=CPU, observer=RunObserver())
     return folder
@@ -37,12 +38,12 @@ def tuned(folder: Path, name: str, *words: str) -> Path:
 
 @pytest.fixture(scope="module")
 def causal(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tuned(tmp_path_factory.mktemp("ar") / "ft", "igpt.digits")
+    return finetuned(tmp_path_factory.mktemp("ar") / "ft", "igpt.digits")
 
 
 @pytest.fixture(scope="module")
 def masked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tuned(tmp_path_factory.mktemp("bert") / "ft", "igpt.digits_bert")
+    return finetuned(tmp_path_factory.mktemp("bert") / "ft", "igpt.digits_bert")
 
 
 @pytest.fixture(scope="module")
@@ -50,13 +51,13 @@ def data() -> ImageDataset:
     return load_dataset(DataConfig(source="digits", rows=8, cols=8, limit=150))
 
 
-def verdict(run: Path, data: ImageDataset, masks: int, seed: int = 0) -> evaluating.ClassificationMetrics:
+def metrics_of(run: Path, data: ImageDataset, masks: int, seed: int = 0) -> evaluating.ClassificationMetrics:
     return evaluate_finetuned(load_finetuned(run, device=CPU), data, masks=masks, seed=seed, precision="fp32")
 
 
-def test_an_autoregressive_run_is_judged_as_its_own_log_has_it(causal: Path, data: ImageDataset) -> None:
+def test_an_autoregressive_run_has_the_test_metrics_of_its_log(causal: Path, data: ImageDataset) -> None:
     [tested] = [each for each in log.read_log(causal / "log.jsonl") if each.get("split") == "test"]
-    found = verdict(causal, data, 0)
+    found = metrics_of(causal, data, 0)
     assert load_finetuned(causal, device=CPU).loaded.step == tested["best_step"]
     assert found.num_images == tested["images"]
     assert found.accuracy == pytest.approx(tested["accuracy"])
@@ -66,10 +67,10 @@ def test_an_autoregressive_run_is_judged_as_its_own_log_has_it(causal: Path, dat
 
 def test_one_mask_is_the_single_prediction(masked: Path, data: ImageDataset) -> None:
     made = load_finetuned(masked, device=CPU)
-    found, images = verdict(masked, data, 1), data.test.images
-    hidden = draw_masks(made.classifier.network, images, seed=0, purpose="evaluate.mask.0")
+    found, images = metrics_of(masked, data, 1), data.test.images
+    hidden = draw_masks(made.model.network, images, seed=0, purpose="evaluate.mask.0")
     with torch.no_grad():
-        right = made.classifier.answer(images, hidden).argmax(-1) == data.test.labels
+        right = made.model.predict(images, hidden).argmax(-1) == data.test.labels
     assert found.accuracy == right.double().mean().item()
     assert found.ensemble == EnsembleAccuracy(found.accuracy, found.accuracy)
 
@@ -77,16 +78,16 @@ def test_one_mask_is_the_single_prediction(masked: Path, data: ImageDataset) -> 
 def seen_masks(
     run: Path, data: ImageDataset, monkeypatch: pytest.MonkeyPatch, masks: int, seed: int = 0
 ) -> list:
-    """What was hidden at each reading."""
+    """Return the masks of each prediction."""
     seen = []
 
-    def spy(classifier, images, hidden, **rest):
-        seen.append(hidden)
-        return predict_logits(classifier, images, hidden, **rest)
+    def spy(model, images, mask, **rest):
+        seen.append(mask)
+        return predict_logits(model, images, mask, **rest)
 
     with monkeypatch.context() as patch:
-        patch.setattr(evaluating, "answers", spy)
-        verdict(run, data, masks, seed)
+        patch.setattr(evaluating, "predict_logits", spy)
+        metrics_of(run, data, masks, seed)
     return seen
 
 
@@ -101,45 +102,43 @@ def test_masks_are_a_function_of_the_seed_and_their_number(
 
 
 def test_several_masks_are_the_vote_of_each_alone(masked: Path, data: ImageDataset) -> None:
-    found = verdict(masked, data, 4)
+    found = metrics_of(masked, data, 4)
     made, images = load_finetuned(masked, device=CPU), data.test.images
     alone = []
     for number in range(4):
-        hidden = draw_masks(made.classifier.network, images, seed=0, purpose=f"evaluate.mask.{number}")
-        logits = predict_logits(made.classifier, images, hidden, precision="fp32")
+        hidden = draw_masks(made.model.network, images, seed=0, purpose=f"evaluate.mask.{number}")
+        logits = predict_logits(made.model, images, hidden, precision="fp32")
         alone.append((logits.argmax(-1) == data.test.labels).double().mean().item())
     assert found.ensemble.single_mask == pytest.approx(sum(alone) / 4)
-    assert found == verdict(masked, data, 4)
+    assert found == metrics_of(masked, data, 4)
 
 
 @pytest.mark.parametrize(
-    ("settings", "usual"),
+    ("settings", "default"),
     [
-        (["masked=true"], 1),
-        (["masked=false"], 0),
-        (["masked=true", "generative_weight=0", "hide=0"], 0),
-        (["masked=true", "objective.causal=true"], 1),
+        (["mask_at_eval=true"], 1),
+        (["mask_at_eval=false"], 0),
+        (["mask_at_eval=true", "generative_weight=0", "mask_ratio=0"], 0),
+        (["mask_at_eval=true", "objective.causal=true"], 1),
     ],
 )
-def test_without_a_number_the_run_says_whether_it_is_judged_under_masks(
-    tmp_path: Path, settings: list[str], usual: int
-) -> None:
-    run = tuned(tmp_path / "ft", "igpt.digits_bert", *settings, "steps=1", "evaluate_every=1")
-    assert default_masks(load_finetuned(run, device=CPU)) == usual
+def test_by_default_the_recipe_decides_about_masks(tmp_path: Path, settings: list[str], default: int) -> None:
+    run = finetuned(tmp_path / "ft", "igpt.digits_bert", *settings, "steps=1", "evaluate_every=1")
+    assert default_masks(load_finetuned(run, device=CPU)) == default
 
 
 def test_an_autoregressive_run_has_no_masks(causal: Path, data: ImageDataset) -> None:
     assert default_masks(load_finetuned(causal, device=CPU)) == 0
-    with pytest.raises(ValueError, match="masks is 2, but an autoregressive model hides nothing; allowed: 0"):
-        verdict(causal, data, 2)
+    with pytest.raises(ValueError, match="masks is 2, but an autoregressive model masks nothing; allowed: 0"):
+        metrics_of(causal, data, 2)
     with pytest.raises(ValueError, match="masks is -1; allowed: 0 or more"):
-        verdict(causal, data, -1)
+        metrics_of(causal, data, -1)
 
 
-def test_the_answers_do_not_depend_on_how_many_are_read_at_once(
+def test_predictions_do_not_depend_on_the_batch_size(
     masked: Path, data: ImageDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = load_finetuned(masked, device=CPU).classifier
+    made = load_finetuned(masked, device=CPU).model
     hidden = torch.rand(150, 64, 1, generator=generator(0, "test")) < 0.15
     whole = predict_logits(made, data.test.images, hidden, precision="fp32")
     monkeypatch.setattr(evaluating, "eval_batch_size", lambda backbone: 7)
@@ -153,13 +152,15 @@ def test_a_run_that_is_not_fine_tuned_is_refused(tmp_path: Path) -> None:
     words = ["depth=1", "width=16", "steps=1", "data.limit=20"]
     recipe = registry.resolve("igpt.digits", assignments=words).recipe
     pretrain(recipe, tmp_path / "pre", device=CPU, observer=RunObserver())
-    with pytest.raises(ValueError, match=r"no classifier.*isopix finetune \S+/pre --out OUT makes"):
+    with pytest.raises(
+        ValueError, match=r"is not fine-tuned and has no class head.*isopix finetune \S+/pre --out OUT"
+    ):
         load_finetuned(tmp_path / "pre", device=CPU)
 
 
-def test_a_run_that_has_learnt_codes_alone_is_refused(tmp_path: Path) -> None:
-    run = tuned(tmp_path / "ft", "igpt.digits", "generative_weight=inf", "steps=1")
-    with pytest.raises(ValueError, match=r"learnt codes alone .* and knows no classes"):
+def test_a_run_trained_on_codes_alone_is_refused(tmp_path: Path) -> None:
+    run = finetuned(tmp_path / "ft", "igpt.digits", "generative_weight=inf", "steps=1")
+    with pytest.raises(ValueError, match=r"trained on codes alone .* and has no class head"):
         load_finetuned(run, device=CPU)
 
 
@@ -169,22 +170,22 @@ def test_a_run_that_has_learnt_codes_alone_is_refused(tmp_path: Path) -> None:
         (tuple("012345678"), "it lacks 9$"),
         (tuple("0123456789abcdefg"), "the run does not know a, b, c, d, e ...$"),
         (tuple("012345678x"), "it lacks 9 and the run does not know x$"),
-        (tuple("1023456789"), "they come in another order, 1, 0, 2, 3, 4 ...$"),
+        (tuple("1023456789"), "their order differs, 1, 0, 2, 3, 4 ...$"),
     ],
 )
 def test_other_classes_are_refused_by_name(
     causal: Path, data: ImageDataset, classes: tuple[str, ...], difference: str
 ) -> None:
-    made: Tuned = load_finetuned(causal, device=CPU)
+    made: FineTunedModel = load_finetuned(causal, device=CPU)
     with pytest.raises(ValueError, match=f"data set 'digits' has other classes than the run: {difference}"):
         evaluate_finetuned(made, replace(data, classes=classes), masks=0, seed=0, precision="fp32")
 
 
-def test_other_images_of_the_same_classes_are_judged(causal: Path, tmp_path: Path) -> None:
+def test_other_images_of_the_same_classes_are_evaluated(causal: Path, tmp_path: Path) -> None:
     labels, draw = np.arange(40) % 10, np.random.default_rng(0)
     pixels = draw.integers(0, 255, (40, 12, 12, 3)).astype(np.uint8)
     np.savez(tmp_path / "set.npz", x_train=pixels, y_train=labels, x_test=pixels[:30], y_test=labels[:30])
     other = load_dataset(DataConfig(source=str(tmp_path / "set.npz"), rows=8, cols=8))
-    assert verdict(causal, other, 0).num_images == 30
-    with pytest.raises(ValueError, match="data set 'set' has no test images to be judged on"):
-        verdict(causal, replace(other, test=other.test.first(0)), 0)
+    assert metrics_of(causal, other, 0).num_images == 30
+    with pytest.raises(ValueError, match="data set 'set' has no test images to evaluate on"):
+        metrics_of(causal, replace(other, test=other.test.first(0)), 0)

@@ -1,4 +1,4 @@
-"""Fine-tuning: where it starts, when it stops, and which weights are judged."""
+"""Fine-tuning: where it starts, when it stops, and which weights are tested."""
 
 import json
 from pathlib import Path
@@ -57,9 +57,7 @@ def test_it_starts_from_the_weights_of_the_run(pretrained: Path, tmp_path: Path)
     assert not first["classifier"]["weight"].any()
 
 
-def test_the_best_weights_are_kept_and_the_test_images_judged_by_them_once(
-    pretrained: Path, tmp_path: Path
-) -> None:
+def test_the_best_weights_are_saved_and_tested_once(pretrained: Path, tmp_path: Path) -> None:
     records = finetuned(pretrained, tmp_path / "ft")
     seen = accuracies(records, "validation")
     step = max(seen, key=lambda each: (seen[each], -each))
@@ -70,21 +68,21 @@ def test_the_best_weights_are_kept_and_the_test_images_judged_by_them_once(
 
 
 def test_patience_ends_the_run_at_the_evaluation_that_exhausts_it(pretrained: Path, tmp_path: Path) -> None:
-    """Without a rate nothing gets better than the first evaluation."""
+    """With a learning rate near zero nothing is better than the first evaluation."""
     records = finetuned(pretrained, tmp_path / "ft", "patience=2", "lr=1e-30")
     assert sorted(accuracies(records, "validation")) == [0, 2, 4]
     assert max(each["step"] for each in records) == 4
-    assert [each["step"] for each in records if "nothing learnt yet" in str(each.get("text"))] == [4]
+    assert [each["step"] for each in records if "not above chance level" in str(each.get("text"))] == [4]
 
 
-def test_a_run_that_learns_nothing_says_so(pretrained: Path, tmp_path: Path) -> None:
+def test_a_run_at_chance_level_is_warned_of(pretrained: Path, tmp_path: Path) -> None:
     records = finetuned(pretrained, tmp_path / "ft", "lr=1e-30", "generative_weight=0")
     notes = [(each["step"], each["text"]) for each in records if each["kind"] == "note"]
-    assert [step for step, text in notes if text.startswith("nothing learnt yet")] == [12]
+    assert [step for step, text in notes if "not above chance level" in text] == [12]
 
 
 @pytest.mark.parametrize(("weight", "layer"), [("0", "null"), ("0", "1"), ("1", "null")])
-def test_where_codes_are_left_behind_no_loss_of_them_is_told_and_what_is_trained_is_counted(
+def test_without_a_generative_loss_none_is_logged_and_trained_parameters_are_counted(
     pretrained: Path, tmp_path: Path, weight: str, layer: str
 ) -> None:
     words = (f"generative_weight={weight}", f"layer={layer}", "steps=3", "checkpoint_every=3")
@@ -100,18 +98,18 @@ def test_where_codes_are_left_behind_no_loss_of_them_is_told_and_what_is_trained
         for name, tensor in after[group].items()
         if not torch.equal(tensor, before[group][name])
     )
-    told = json.loads((tmp_path / "ft/environment.json").read_text())
-    assert told["trained_parameters"] == moved
+    environment = json.loads((tmp_path / "ft/environment.json").read_text())
+    assert environment["trained_parameters"] == moved
 
 
-def test_it_says_so_once_an_epoch_is_over_and_not_again(pretrained: Path, tmp_path: Path) -> None:
+def test_the_warning_comes_once_after_the_first_epoch(pretrained: Path, tmp_path: Path) -> None:
     """161 images in batches of 16 are 11 steps; evaluations are at 8, 16 and 20."""
     words = ("lr=1e-30", "steps=20", "evaluate_every=8", "data.limit=161")
     records = finetuned(pretrained, tmp_path / "ft", *words)
-    assert [each["step"] for each in records if "nothing learnt yet" in str(each.get("text"))] == [16]
+    assert [each["step"] for each in records if "not above chance level" in str(each.get("text"))] == [16]
 
 
-def test_codes_alone_are_learnt_to_the_last_step_and_judged_by_it(pretrained: Path, tmp_path: Path) -> None:
+def test_with_codes_alone_the_last_weights_are_tested(pretrained: Path, tmp_path: Path) -> None:
     words = ("generative_weight=inf", "patience=1")
     records = finetuned(pretrained, tmp_path / "ft", *words)
     assert sorted(accuracies(records, "validation")) == [0, 2, 4, 6, 8, 10, 12]
@@ -139,7 +137,7 @@ def test_from_scratch_it_learns(tmp_path: Path) -> None:
     records = list(log.read_log(tmp_path / "ft/log.jsonl"))
     assert accuracies(records, "test")[150] > 0.5
     text = [each["text"] for each in records if each["kind"] == "note"]
-    assert not any("nothing learnt" in each for each in text)
+    assert not any("chance level" in each for each in text)
 
 
 def test_a_run_out_of_patience_is_finished_and_stays_so(pretrained: Path, tmp_path: Path) -> None:
@@ -156,20 +154,20 @@ def test_a_run_out_of_patience_is_finished_and_stays_so(pretrained: Path, tmp_pa
     [
         ("data.train_on_validation=true", "it needs data.holdout above 0 and data.train_on_validation=false"),
         ("data.holdout=0", "it needs data.holdout above 0 and data.train_on_validation=false"),
-        ("evaluate_images=0", "it needs evaluate_images above 0"),
+        ("evaluate_images=0", "set evaluate_images above 0"),
     ],
 )
-def test_the_step_is_never_chosen_without_validation_images(
+def test_a_step_is_never_selected_without_validation_images(
     pretrained: Path, tmp_path: Path, word: str, needed: str
 ) -> None:
-    with pytest.raises(ValueError, match=f"^the step .* is chosen by validation images.*{needed}"):
+    with pytest.raises(
+        ValueError, match=f"^the step .* is (chosen by|selected on) validation images.*{needed}"
+    ):
         finetuned(pretrained, tmp_path / "ft", word)
     assert not (tmp_path / "ft").exists()
 
 
-def test_without_patience_nothing_is_chosen_and_the_last_weights_are_judged(
-    pretrained: Path, tmp_path: Path
-) -> None:
+def test_without_patience_the_last_weights_are_tested(pretrained: Path, tmp_path: Path) -> None:
     records = finetuned(pretrained, tmp_path / "ft", "patience=null", "lr=1e-30")
     assert sorted(accuracies(records, "validation")) == [0, 2, 4, 6, 8, 10, 12]
     [tested] = [each for each in records if each.get("split") == "test"]
@@ -177,50 +175,46 @@ def test_without_patience_nothing_is_chosen_and_the_last_weights_are_judged(
     assert not (tmp_path / "ft/best").exists()
 
 
-def test_from_scratch_is_the_same_recipe_at_the_rate_of_pre_training(pretrained: Path) -> None:
+def test_from_scratch_is_the_same_recipe_at_the_learning_rate_of_pre_training(pretrained: Path) -> None:
     tuned, scratch = prepare_finetune(str(pretrained)).recipe, prepare_finetune("igpt.digits_bert").recipe
-    assert prepare_finetune("igpt.digits_bert").origin is None
-    assert tuned.optimizer.lr == pytest.approx(0.1 * scratch.optimizer.lr)
-    assert tuned.classify == scratch.classify
-    assert tuned.schedule == scratch.schedule == Constant()
+    assert prepare_finetune("igpt.digits_bert").initial is None
+    assert tuned.train.optimizer.lr == pytest.approx(0.1 * scratch.train.optimizer.lr)
+    assert tuned.finetune == scratch.finetune
+    assert tuned.train.schedule == scratch.train.schedule == Constant()
 
 
-def test_a_fine_tuned_run_is_tuned_on_at_its_own_rate_with_all_labels(
+def test_a_fine_tuned_run_is_fine_tuned_again_at_its_own_learning_rate_with_all_labels(
     pretrained: Path, tmp_path: Path
 ) -> None:
     finetuned(pretrained, tmp_path / "ft", "data.labels_per_class=4", "data.subset=1")
     first, second = prepare_finetune(str(pretrained)).recipe, prepare_finetune(str(tmp_path / "ft")).recipe
-    assert first.optimizer.lr == pytest.approx(0.0003)
-    assert second.optimizer.lr == 0.01
+    assert first.train.optimizer.lr == pytest.approx(0.0003)
+    assert second.train.optimizer.lr == 0.01
     assert (second.data.labels_per_class, second.data.subset) == (None, 0)
 
 
 @pytest.mark.parametrize(
     ("word", "text"),
     [
-        ("generative_weight=1", "no accuracy will be told: data set 'digits' has no validation and no test"),
+        ("generative_weight=1", "there will be no validation or test accuracy: data set 'digits' has no"),
         ("generative_weight=inf", ""),
     ],
 )
-def test_without_images_to_judge_by_a_run_says_what_is_missing(
-    pretrained: Path, tmp_path: Path, word: str, text: str
-) -> None:
+def test_without_test_images_a_note_says_so(pretrained: Path, tmp_path: Path, word: str, text: str) -> None:
     words = ("data.holdout=0", "patience=null", "steps=1", word)
     notes = [each["text"] for each in finetuned(pretrained, tmp_path / "ft", *words) if "text" in each]
     assert len(notes) == bool(text)
     assert all(text in note for note in notes)
 
 
-def test_where_codes_alone_are_learnt_nothing_is_chosen_and_nothing_is_needed_for_it(
-    pretrained: Path, tmp_path: Path
-) -> None:
+def test_with_codes_alone_no_validation_images_are_needed(pretrained: Path, tmp_path: Path) -> None:
     finetuned(pretrained, tmp_path / "ft", "generative_weight=inf", "evaluate_images=0", "steps=1")
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["layer=3"], "classify.layer 3 does not exist; allowed: 0 to 2"),
+        (["layer=3"], "finetune.layer 3 does not exist; allowed: 0 to 2"),
         (["width=32"], "width cannot be changed: the pre-trained network has 16; "),
         (["objective=autoregressive"], "objective cannot be changed"),
         (["class_token=true"], "class_token cannot be changed: the pre-trained network has false; fine"),
@@ -229,7 +223,7 @@ def test_where_codes_alone_are_learnt_nothing_is_chosen_and_nothing_is_needed_fo
             "codec.num_colors cannot be changed: the pre-trained network has 17; fine-tune a",
         ),
         (["block=axial"], 'block cannot be changed: the pre-trained network has "transformer"; fine-tune a'),
-        (["generative_wieght=1"], "did you mean 'classify.generative_weight'"),
+        (["generative_wieght=1"], "did you mean 'finetune.generative_weight'"),
     ],
 )
 def test_the_network_is_that_of_the_run(pretrained: Path, words: list[str], message: str) -> None:
@@ -244,16 +238,16 @@ def test_names_of_fine_tuning_go_with_or_without_their_path() -> None:
     assert one == other
 
 
-def test_a_network_that_drops_what_is_hidden_leaves_its_decoder_behind() -> None:
-    """PatchFormer section 2.2; it is judged with nothing hidden."""
-    taken = prepare_finetune("patchformer.tiny").recipe.finetune
-    assert (taken.generative_weight, taken.pool, taken.residual_block) == (0.0, "first", True)
-    assert (taken.hide, taken.smoothing, taken.masked) == (0.1, 0.01, False)
+def test_a_network_that_drops_tokens_is_fine_tuned_without_its_decoder() -> None:
+    """PatchFormer section 2.2; it is evaluated on whole images."""
+    config = prepare_finetune("patchformer.tiny").recipe.finetune
+    assert (config.generative_weight, config.pool, config.residual_block) == (0.0, "first", True)
+    assert (config.mask_ratio, config.label_smoothing, config.mask_at_eval) == (0.1, 0.01, False)
 
 
-def test_of_a_vision_transformer_nothing_is_hidden_in_fine_tuning() -> None:
-    """ViT section 3.2; its decoder is left behind, and its images are judged whole."""
-    expected = FineTuneConfig(generative_weight=0.0, pool="first", hide=0.0, masked=False)
+def test_a_vision_transformer_is_fine_tuned_on_whole_images() -> None:
+    """ViT section 3.2; without its decoder."""
+    expected = FineTuneConfig(generative_weight=0.0, pool="first", mask_ratio=0.0, mask_at_eval=False)
     assert prepare_finetune("vit.tiny").recipe.finetune == expected
 
 
@@ -273,9 +267,7 @@ def in_patches(name: str, out: Path, *words: str) -> str:
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
-def test_positions_are_interpolated_as_the_recipe_says_and_it_keeps_saying_so(
-    mode: str, tmp_path: Path
-) -> None:
+def test_positions_are_interpolated_as_the_saved_recipe_says(mode: str, tmp_path: Path) -> None:
     run = in_patches("vit.tiny", tmp_path / "pre")
     words = ["data.size=48", f"interpolation={mode}", "data.limit=60", "steps=1", "batch_size=8"]
     recipe, initial = prepare_finetune(run, assignments=[*words, *UNSEEN[:2]])
@@ -293,13 +285,13 @@ def other(mode: str) -> str:
     return "bicubic" if mode == "bilinear" else "bilinear"
 
 
-def test_a_patchformer_is_fine_tuned_at_a_rate_that_the_paper_tries(tmp_path: Path) -> None:
+def test_a_patchformer_is_fine_tuned_at_a_learning_rate_of_the_paper(tmp_path: Path) -> None:
     """Section 2.2: 3e-5, 2e-4, 4e-4, 1e-3; a ViT's is a tenth of pre-training's."""
     small = ["head.channels=8", "stem.channels=4"]
     tuned = prepare_finetune(in_patches("patchformer.tiny", tmp_path / "pf", *small)).recipe.train.optimizer
-    assert (tuned.kind, tuned.learning_rate) == ("adamw", 2e-4)
-    base = finetune.finetune_recipe(registry.find("patchformer.base"), scratch=False)
-    assert base.optimizer.lr == 2e-4
+    assert (tuned.kind, tuned.lr) == ("adamw", 2e-4)
+    base = finetune.finetune_recipe(registry.find("patchformer.base"), from_scratch=False)
+    assert base.train.optimizer.lr == 2e-4
     assert prepare_finetune(
         in_patches("vit.tiny", tmp_path / "vit")
     ).recipe.train.optimizer.lr == pytest.approx(1e-4)

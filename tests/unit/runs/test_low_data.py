@@ -98,7 +98,7 @@ def test_runs_of_other_settings_or_of_another_step_are_not_taken_for_these(
     finetune_low_data(job, one, RunObserver())
     for other in (
         job_of(run, loaded, tmp_path, "batch_size=4"),
-        job._replace(origin=job.origin._replace(facts={"pretrained": {"run": str(run), "step": 1}})),
+        job._replace(initial=job.initial._replace(provenance={"pretrained": {"run": str(run), "step": 1}})),
     ):
         before = set(tmp_path.iterdir())
         finetune_low_data(other, one, RunObserver())
@@ -116,8 +116,8 @@ def test_every_subset_starts_from_the_weights_of_the_run(run: Path, loaded: Load
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("evaluate_images=0", "is chosen by validation images; it needs evaluate_images above 0"),
-        ("layer=2", "classify.layer 2 does not exist"),
+        ("evaluate_images=0", "is selected on validation images; set evaluate_images above 0"),
+        ("layer=2", "finetune.layer 2 does not exist"),
     ],
 )
 def test_invalid_settings_are_refused_before_anything_is_read(

@@ -1,4 +1,4 @@
-"""A run grades the images that it says it grades, and its masks and rates are those of each step."""
+"""A run evaluates the images that it records, with the masks and learning rates of each step."""
 
 import json
 from pathlib import Path
@@ -42,15 +42,15 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recipe, Path]:
 
 
 @pytest.mark.parametrize(("split", "count"), [("validation", 40), ("test", 50)])
-def test_each_loss_is_of_the_split_that_it_names(run: tuple[Recipe, Path], split: str, count: int) -> None:
+def test_each_loss_is_that_of_the_split_it_names(run: tuple[Recipe, Path], split: str, count: int) -> None:
     recipe, out = run
-    data, learner = (
+    data, task = (
         load_dataset(recipe.data, seed=recipe.train.seed),
         PretrainTask(load(out, device=CPU).network),
     )
     losses = {
         name: evaluate_split(
-            learner, getattr(data, name).first(count), seed=recipe.train.seed, precision="fp32"
+            task, getattr(data, name).first(count), seed=recipe.train.seed, precision="fp32"
         )["loss_nats"]
         for name in ("train", "validation", "test")
     }
@@ -60,7 +60,7 @@ def test_each_loss_is_of_the_split_that_it_names(run: tuple[Recipe, Path], split
     assert len({round(loss, 5) for loss in losses.values()}) == 3
 
 
-def test_the_rate_of_each_step_is_the_schedules(run: tuple[Recipe, Path]) -> None:
+def test_the_learning_rate_of_each_step_is_the_schedules(run: tuple[Recipe, Path]) -> None:
     recipe, out = run
     epoch = -(-len(load_dataset(recipe.data, seed=recipe.train.seed).train) // recipe.train.batch_size)
     rates = [each["learning_rate"] for each in log.read_log(out / "log.jsonl") if each["kind"] == "train"]
@@ -74,40 +74,39 @@ def test_the_rate_of_each_step_is_the_schedules(run: tuple[Recipe, Path]) -> Non
 def test_a_resumed_run_draws_the_masks_of_the_steps_that_are_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In their order: those of another step, or of another order, would be other problems."""
-    recipe, posed = registry.resolve("igpt.digits_bert", assignments=WORDS).recipe, []
-    prepare = PretrainTask.prepare
+    """In their order."""
+    recipe, masks = registry.resolve("igpt.digits_bert", assignments=WORDS).recipe, []
+    make_batch = PretrainTask.make_batch
 
     def spy(
         self: PretrainTask, images: Images, labels: Labels | None, draw: torch.Generator
     ) -> TrainingBatch:
-        problem = prepare(self, images, labels, draw)
-        if self.module.training:
-            posed.append(problem.hidden)
-        return problem
+        batch = make_batch(self, images, labels, draw)
+        masks.append(batch.hidden)
+        return batch
 
-    monkeypatch.setattr(PretrainTask, "prepare", spy)
+    monkeypatch.setattr(PretrainTask, "make_batch", spy)
     asked = iter([False, False, True])
     pretrain(recipe, tmp_path / "run", device=CPU, observer=RunObserver(stop=lambda: next(asked)))
     resume(tmp_path / "run", device=CPU, observer=RunObserver())
     drawn = [
         recipe.objective.mask.draw(16, recipe.grid, 1, generator(0, "problem", step)) for step in range(8)
     ]
-    assert len(posed) == len(drawn)
-    assert all(torch.equal(mask, each) for mask, each in zip(posed, drawn, strict=True))
+    assert len(masks) == len(drawn)
+    assert all(torch.equal(mask, each) for mask, each in zip(masks, drawn, strict=True))
 
 
-def test_a_run_with_a_palette_file_says_where_its_colours_come_from(tmp_path: Path) -> None:
+def test_a_run_with_a_palette_file_records_where_its_colors_come_from(tmp_path: Path) -> None:
     file = tmp_path / "greys.npz"
     colours = torch.linspace(0, 255, 17).round()[:, None].expand(17, 3).contiguous()
     palette_file.write_palette(file, palette_file.PaletteFile(colours, "seventeen greys"))
     recipe = registry.resolve("igpt.digits", assignments=[*WORDS, f"codec.source={file}", "steps=1"]).recipe
     pretrain(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
-    told = json.loads((tmp_path / "run" / "environment.json").read_text())
-    assert told["palette"] == {"file": str(file), "source": "seventeen greys"}
+    environment = json.loads((tmp_path / "run" / "environment.json").read_text())
+    assert environment["palette"] == {"file": str(file), "source": "seventeen greys"}
 
 
-def test_seconds_go_on_after_a_stop(tmp_path: Path) -> None:
+def test_seconds_continue_after_a_stop(tmp_path: Path) -> None:
     recipe = registry.resolve("igpt.digits", assignments=WORDS).recipe
     calls = iter([False, False, True])
     pretrain(recipe, tmp_path / "run", device=CPU, observer=RunObserver(stop=lambda: next(calls)))

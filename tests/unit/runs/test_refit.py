@@ -1,4 +1,4 @@
-"""Folding back: the step is chosen without the test images, and the run itself goes as far with all."""
+"""Refitting: the step is selected without test images, and the run trains as long on all others."""
 
 import json
 import shutil
@@ -17,7 +17,7 @@ from isopix.runs import pretrain as running
 from isopix.runs.finetune import prepare_finetune
 from isopix.runs.load import load
 from isopix.runs.pretrain import pretrain
-from isopix.runs.refit import fold_back
+from isopix.runs.refit import finetune_and_refit
 from isopix.runs.resume import resume
 from isopix.runs.training import RunObserver, RunStatus
 from isopix.storage import checkpoint, log
@@ -39,13 +39,13 @@ def pretrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def fold(source: object, out: Path, *words: str, watch: RunObserver = SILENT) -> RunStatus:
+def refit(source: object, out: Path, *words: str, observer: RunObserver = SILENT) -> RunStatus:
     @contextmanager
-    def watching(recipe: Recipe) -> Iterator[RunObserver]:
-        yield watch
+    def observer_for(recipe: Recipe) -> Iterator[RunObserver]:
+        yield observer
 
-    beginning = partial(prepare_finetune, str(source), assignments=[*WORDS, *words])
-    return fold_back(beginning, out, device=CPU, watching=watching)
+    prepare = partial(prepare_finetune, str(source), assignments=[*WORDS, *words])
+    return finetune_and_refit(prepare, out, device=CPU, observer_for=observer_for)
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
@@ -65,30 +65,30 @@ def of_test(folder: Path) -> list[dict[str, object]]:
 
 @pytest.fixture(scope="module")
 def whole(pretrained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("fold") / "ft"
-    assert fold(pretrained, out).finished
+    out = tmp_path_factory.mktemp("refit") / "ft"
+    assert refit(pretrained, out).finished
     return out
 
 
-def test_the_best_step_on_validation_is_how_long_the_run_itself_learns(whole: Path) -> None:
+def test_the_run_itself_trains_for_the_best_step_on_validation(whole: Path) -> None:
     seen = {
         each["step"]: each["accuracy"]
         for each in log.read_log(whole / "selection/log.jsonl")
         if each.get("split") == "validation"
     }
     step = max(seen, key=lambda each: (seen[each], -each))
-    told = json.loads((whole / "environment.json").read_text())
+    environment = json.loads((whole / "environment.json").read_text())
     run = str(whole.resolve() / "selection")
     assert 0 < step < 12
-    assert told["chosen"] == {"step": step, "validation_accuracy": seen[step], "run": run}
-    assert told["images"] == {"train": 200, "validation": 0, "test": 100}
+    assert environment["selected"] == {"step": step, "validation_accuracy": seen[step], "run": run}
+    assert environment["images"] == {"train": 200, "validation": 0, "test": 100}
     records = log.read_log(whole / "log.jsonl")
     assert max(each["step"] for each in records) == step
     notes = [each["text"] for each in records if each["kind"] == "note"]
-    assert any(note.startswith(f"validation chose step {step}, with an accuracy of") for note in notes)
+    assert any(note.startswith(f"step {step} selected on validation, accuracy ") for note in notes)
 
 
-def test_the_test_images_are_judged_once_and_not_by_the_choice(whole: Path) -> None:
+def test_the_test_images_are_evaluated_once_and_not_by_the_selection(whole: Path) -> None:
     assert of_test(whole / "selection") == []
     assert "majority" not in json.loads((whole / "selection/environment.json").read_text())
     assert [each["images"] for each in of_test(whole)] == [60]
@@ -97,9 +97,11 @@ def test_the_test_images_are_judged_once_and_not_by_the_choice(whole: Path) -> N
     assert (whole / "log.jsonl").read_bytes() == before
 
 
-def test_it_is_the_run_of_so_many_steps_on_all_images(pretrained: Path, whole: Path, tmp_path: Path) -> None:
-    """From the same weights, with the same settings, and nothing chosen."""
-    step = json.loads((whole / "environment.json").read_text())["chosen"]["step"]
+def test_it_is_the_run_of_that_many_steps_on_train_and_validation(
+    pretrained: Path, whole: Path, tmp_path: Path
+) -> None:
+    """From the same weights, with the same settings, and nothing selected."""
+    step = json.loads((whole / "environment.json").read_text())["selected"]["step"]
     words = [*WORDS, "data.train_on_validation=true", f"steps={step}", "patience=null"]
     recipe, initial = prepare_finetune(str(pretrained), assignments=words)
     pretrain(recipe, tmp_path / "plain", device=CPU, observer=RunObserver(), initial=initial)
@@ -118,11 +120,11 @@ class After:
         return self.left < 0
 
 
-def test_stopped_at_any_step_the_same_call_goes_on_to_the_same_weights(
+def test_stopped_at_any_step_the_same_call_continues_to_the_same_weights(
     pretrained: Path, whole: Path, tmp_path: Path
 ) -> None:
     out, calls = tmp_path / "ft", 1
-    while not fold(pretrained, out, observer=RunObserver(stop=After(4))).finished:
+    while not refit(pretrained, out, observer=RunObserver(stop=After(4))).finished:
         calls += 1
     assert calls > 3
     assert same(out, whole)
@@ -142,12 +144,12 @@ def moments(pretrained: Path, out: Path, kept: Path, monkeypatch: pytest.MonkeyP
         keep()
 
     monkeypatch.setattr(running, "write_json", written)
-    assert fold(pretrained, out, observer=RunObserver(record=keep)).finished
+    assert refit(pretrained, out, observer=RunObserver(record=keep)).finished
     monkeypatch.undo()
     return found
 
 
-def test_killed_at_any_moment_the_same_call_goes_on_to_the_same_weights(
+def test_killed_at_any_moment_the_same_call_continues_to_the_same_weights(
     pretrained: Path, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "ft"
@@ -160,7 +162,7 @@ def test_killed_at_any_moment_the_same_call_goes_on_to_the_same_weights(
     for left in (bare[0], found[len(found) // 2], unsaved[0], own[-1]):
         shutil.rmtree(out)
         shutil.copytree(left, out)
-        assert fold(pretrained, out).finished
+        assert refit(pretrained, out).finished
         assert same(out, whole)
         assert same(out / "selection", whole / "selection")
         assert of_test(out) == of_test(whole)
@@ -170,30 +172,30 @@ def test_before_the_run_itself_exists_every_verb_names_the_command(
     pretrained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.argv", ["isopix", "finetune", "pre", "--out", "my run", "--refit-on-validation"])
-    fold(pretrained, tmp_path / "ft", observer=RunObserver(stop=lambda: True))
+    refit(pretrained, tmp_path / "ft", observer=RunObserver(stop=lambda: True))
     message = r"no run of its own yet.* finetune pre --out 'my run' --refit-on-validation$"
     with pytest.raises(ValueError, match=message):
         resume(tmp_path / "ft", device=CPU, observer=RunObserver())
 
 
-def test_from_scratch_the_palette_of_the_choice_is_kept(tmp_path: Path) -> None:
+def test_from_scratch_the_palette_of_the_selection_is_used(tmp_path: Path) -> None:
     """It is part of the weights that both start from, and had been fitted without validation images."""
     draw, labels = np.random.default_rng(0), np.arange(60) % 2
     pixels = draw.integers(0, 128, (60, 8, 8, 3)) + 127 * labels[:, None, None, None]
     np.savez(tmp_path / "set.npz", x_train=pixels.astype(np.uint8), y_train=labels)
     words = [*SMALL, "steps=20", "evaluate_every=5", f"data.source={tmp_path / 'set.npz'}", "batch_size=16"]
     words += ["codec.num_colors=8", "data.rows=8", "data.cols=8", "lr=0.01"]
-    assert fold("igpt.tiny", tmp_path / "ft", *words).finished
+    assert refit("igpt.tiny", tmp_path / "ft", *words).finished
     codecs = [load(tmp_path / "ft" / name, device=CPU).network.codec for name in ("", "selection")]
     assert codecs[0].fingerprint() == codecs[1].fingerprint()
 
 
-def test_a_chosen_step_of_none_at_all_is_refused_and_test_stays_unseen(
+def test_without_a_step_better_than_step_0_nothing_is_refit_or_tested(
     pretrained: Path, tmp_path: Path
 ) -> None:
-    for _ in range(2):  # nor is the choice made again
-        with pytest.raises(RuntimeError, match=r"no step was better on validation than none at all \("):
-            fold(
+    for _ in range(2):  # nor is the selection repeated
+        with pytest.raises(RuntimeError, match=r"no step has a better validation accuracy than step 0 \("):
+            refit(
                 pretrained,
                 tmp_path / "ft",
                 "generative_weight=0",
@@ -209,30 +211,30 @@ def test_a_chosen_step_of_none_at_all_is_refused_and_test_stays_unseen(
     [
         (
             "data.train_on_validation=true",
-            "data.train_on_validation=true leaves none to choose by; give one of the two",
+            "data.train_on_validation=true leaves none; give one of the two",
         ),
-        ("patience=null", "patience=null or generative_weight=inf choose none"),
-        ("generative_weight=inf", "patience=null or generative_weight=inf choose none"),
-        ("data.labels_per_class=4", "data.labels_per_class=4 from few"),
+        ("patience=null", "patience=null and generative_weight=inf select none"),
+        ("generative_weight=inf", "patience=null and generative_weight=inf select none"),
+        ("data.labels_per_class=4", "data.labels_per_class=4 on a subset"),
         ("data.holdout=0", "chosen by validation images, and dataset 'digits' has none"),
-        ("evaluate_images=0", "chosen by validation images; it needs evaluate_images above 0"),
+        ("evaluate_images=0", "selected on validation images; set evaluate_images above 0"),
     ],
 )
-def test_what_leaves_nothing_to_choose_is_refused(
+def test_settings_without_a_selection_are_refused(
     pretrained: Path, tmp_path: Path, word: str, message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
-        fold(pretrained, tmp_path / "ft", word)
+        refit(pretrained, tmp_path / "ft", word)
     assert not (tmp_path / "ft").exists()
 
 
-def test_another_command_does_not_go_on_with_it(pretrained: Path, whole: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"has batch_size=16, and 8 is asked for; choose another --out"):
-        fold(pretrained, whole, "batch_size=8")
+def test_another_command_does_not_continue_it(pretrained: Path, whole: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"has train.batch_size=16, not 8; choose another --out"):
+        refit(pretrained, whole, "batch_size=8")
     with pytest.raises(ValueError, match=r"has pretrained\.run="):
-        fold(whole, whole, "lr=0.03")
+        refit(whole, whole, "lr=0.03")
     (tmp_path / "mine").write_text("mine")
     for taken in (tmp_path, pretrained):
         with pytest.raises(ValueError, match="is not empty"):
-            fold(pretrained, taken)
+            refit(pretrained, taken)
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]

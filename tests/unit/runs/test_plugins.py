@@ -1,0 +1,129 @@
+"""Plugins: evaluators and recipes of a user's file, recorded with the runs that they are part of."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from isopix.core import registry as parts
+from isopix.core.registry import load_plugin
+from isopix.recipes import registry
+from isopix.recipes.recipe import Recipe
+from isopix.runs.load import load
+from isopix.runs.pretrain import pretrain
+from isopix.runs.resume import resume
+from isopix.runs.training import RunObserver
+from isopix.storage import checkpoint, log
+
+CPU = torch.device("cpu")
+EVALUATOR = '''
+from isopix.core.registry import register
+from isopix.train.evaluator import EvaluatorSpec
+
+
+@register("weight_norm")
+class WeightNorm(EvaluatorSpec):
+    """The length of all weights, times `scale`."""
+
+    scale: float = 1.0
+
+    def start(self, context):
+        def evaluate(step):
+            weights = context.task.module.parameters()
+            return {"weight_norm": self.scale * sum(float(w.square().sum()) for w in weights) ** 0.5}
+
+        return evaluate
+'''
+RECIPE = '''
+from isopix.recipes import tiny
+from isopix.recipes.registry import recipe
+
+
+@recipe("my.digits")
+def digits():
+    """Digits, in a smaller network."""
+    return tiny.digits().updated(name="my.digits", depth=1, width=16)
+'''
+WORDS = [
+    *("depth=1", "width=16", "steps=4", "batch_size=8", "log_every=2", "evaluate_every=3"),
+    *("evaluate_images=20", "num_test_images=8", "checkpoint_every=2"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _registries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test registers is gone after it."""
+    for name in ("_KINDS", "_PLUGINS", "_NAMES"):
+        found = getattr(parts, name)
+        copy = {key: dict(value) if name == "_KINDS" else value for key, value in found.items()}
+        monkeypatch.setattr(parts, name, copy)
+    for name in ("RECIPES", "SINGLE"):
+        monkeypatch.setattr(registry, name, dict(getattr(registry, name)))
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def my_recipe(tmp_path: Path) -> Recipe:
+    load_plugin(write(tmp_path / "norms.py", EVALUATOR))
+    listed = "train.evaluators=[{kind: weight_norm, every: 2, scale: 2.0}]"
+    return registry.resolve("igpt.digits", assignments=[*WORDS, listed]).recipe
+
+
+def test_an_evaluator_of_a_plugin_is_configured_by_the_recipe_and_logged(tmp_path: Path) -> None:
+    pretrain(my_recipe(tmp_path), tmp_path / "run", device=CPU, observer=RunObserver())
+    found = {
+        record["step"]: record["weight_norm"]
+        for record in log.read(tmp_path / "run" / "log.jsonl")
+        if "weight_norm" in record
+    }
+    assert list(found) == [0, 2, 4]
+    weights = load(tmp_path / "run", device=CPU).network.parameters()
+    assert found[4] == pytest.approx(2 * sum(float(w.detach().square().sum()) for w in weights) ** 0.5)
+
+
+def test_a_run_and_its_checkpoints_record_the_plugins(tmp_path: Path) -> None:
+    recipe = my_recipe(tmp_path)
+    pretrain(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
+    [recorded] = json.loads((tmp_path / "run" / "environment.json").read_text())["plugins"]
+    assert recorded["path"] == str(tmp_path / "norms.py")
+    assert recorded["parts"] == ["evaluator weight_norm"]
+    newest = checkpoint.newest(tmp_path / "run" / "checkpoints").checkpoint
+    assert newest is not None
+    assert newest.records["environment"]["plugins"] == [recorded]
+
+
+def test_without_its_plugin_a_run_is_neither_loaded_nor_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = iter([False] * 3 + [True])
+    stop = RunObserver(stop=lambda: next(asked, True))
+    pretrain(my_recipe(tmp_path), tmp_path / "run", device=CPU, observer=stop)
+    monkeypatch.setattr(parts, "_PLUGINS", {})
+    message = r"this run uses evaluator weight_norm of plugin .*norms.py \(SHA-256 "
+    with pytest.raises(ValueError, match=message):
+        load(tmp_path / "run", device=CPU)
+    with pytest.raises(ValueError, match=message):
+        resume(tmp_path / "run", device=CPU, observer=RunObserver())
+
+
+def test_a_recipe_of_a_plugin_is_listed_and_its_runs_are_loaded_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin = load_plugin(write(tmp_path / "mine.py", RECIPE))
+    assert plugin.parts == ("recipe my.digits",)
+    assert registry.listing()["my.digits"] == "Digits, in a smaller network."
+    recipe = registry.resolve("my.digits", assignments=WORDS).recipe
+    pretrain(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
+    monkeypatch.setattr(parts, "_PLUGINS", {})
+    assert load(tmp_path / "run", device=CPU).recipe == recipe
+
+
+def test_a_recipe_of_another_name_is_not_replaced(tmp_path: Path) -> None:
+    text = RECIPE.replace('"my.digits")\n', '"igpt.digits")\n', 1)
+    with pytest.raises(ValueError, match=r"recipe 'igpt.digits' is already registered"):
+        load_plugin(write(tmp_path / "mine.py", text))
+    assert registry.find("igpt.digits").model.depth == 4
