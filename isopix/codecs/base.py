@@ -21,7 +21,7 @@ class Codec(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def encode(self, images: Images) -> Codes:
-        """The codes of images of any size whose sides are multiples of `patch_size`, positions in raster order."""
+        """The codes of images whose sides are multiples of `patch_size`, positions in raster order."""
 
     @abc.abstractmethod
     def decode(self, codes: Codes, grid: Grid | None = None) -> Images:

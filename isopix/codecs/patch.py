@@ -144,7 +144,8 @@ class ColourThumbnail(Codec):
 
     def fingerprint(self) -> str:
         """SHA-256 of what the codes mean."""
-        told = f"mean colours of {self.side} x {self.side} parts of {self.patch_size} x {self.patch_size}, {self.bits} bits"
+        told = f"mean colours of {self.side} x {self.side} parts of {self.patch_size} x {self.patch_size}, "
+            f"{self.bits} bits"
         return hashlib.sha256(told.encode()).hexdigest()
 
 

@@ -57,8 +57,8 @@ EXPANSION = 4  # output channels of a bottleneck over its inner channels
 class Bottleneck(nn.Module):
     """x + conv3(f(conv2(f(conv1(f(x)))))), f being GroupNorm and ReLU; conv2 is 3 x 3, the others 1 x 1.
 
-    Where the shape changes, the shortcut is conv0(f(x)), a 1 x 1 convolution (BiT's ResNet v2). `side` is that
-    of conv2: 1 for an input of a single pixel.
+    Where the shape changes, the shortcut is conv0(f(x)), a 1 x 1 convolution (BiT's ResNet v2). `side` is
+    that of conv2: 1 for an input of a single pixel.
     """
 
     INIT: ClassVar[InitTable] = {"conv?": Glorot()}

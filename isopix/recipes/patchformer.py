@@ -3,8 +3,8 @@
     isopix pretrain patchformer.base --data imagenet-1k --out runs/patchformer
 
 The paper trains 300,000 steps of 128 images, and names no schedule: ours is constant. What else it does not
-say, and we chose, stands at `ResNetPatchEmbedSpec`, `UpsamplingHeadSpec` and `PatchNoise`; the start is ViT's. Attention pools into
-a class token, u, h' = Transformer(u0, h_1 .. h_n), as in Selfie, whose positions it also has; a hidden patch
+say, and we chose, stands at `ResNetPatchEmbedSpec`, `UpsamplingHeadSpec` and `PatchNoise`; the start is
+ViT's. Attention pools into a class token, u, h' = Transformer(u0, h_1 .. h_n), as in Selfie, whose positions it also has; a hidden patch
 is decoded from u + X[row] + Y[column], each behind a norm: norm(u) + norm'(X[row] + Y[column]).
 """
 

@@ -17,8 +17,8 @@ SAYINGS: dict[str, dict[str | bool | None, str]] = {
     },
     "stem": {
         "token_embedding": "a learned vector for {content}",
-        "fourier_pixel_embedding": "{stem.frequencies:,} random Fourier frequencies (σ {stem.sigma:g}) of each of its"
-        " channels, through a learned matrix,",
+        "fourier_pixel_embedding": "{stem.frequencies:,} random Fourier frequencies (σ {stem.sigma:g}) of each "
+        "of its channels, through a learned matrix,",
         "linear_pixel_embedding": "its three channels as numbers, through a learned matrix,",
         "patch_embed": "its pixels, through a learned matrix,",
         "conv_patch_embed": "its pixels, through convolutions of its own,",

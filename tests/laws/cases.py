@@ -14,7 +14,6 @@ from torch import Tensor
 from torch.distributions import Normal
 
 from isopix.codecs import (
-    ByteChannels,
     CodecSpec,
     DownsampledColour,
     GreyThumbnail,
@@ -174,7 +173,7 @@ def fits(parts: dict[str, Any]) -> bool:
             head is not None and not head.categorical and (objective.label_smoothing or unordered(codec))
         )
         and not (
-            objective.masks_single_codes and not components(parts["stem"], codec) in (1, num_codes(codec))
+            objective.masks_single_codes and components(parts["stem"], codec) not in (1, num_codes(codec))
         )
     )
 

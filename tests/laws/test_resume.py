@@ -53,8 +53,8 @@ class StopAt:
 
 def recipe(name: str, changes: list[str]):
     given = registry.find(name)
-    if any(change.startswith("classify.") for change in changes):
-        given = replace(given, classify=Classify())
+    if any(change.startswith("finetune.") for change in changes):
+        given = replace(given, finetune=Classify())
     return override(given, parse([*SMALL, *changes]))
 
 

@@ -17,7 +17,9 @@ from tests.laws import cases
 
 AR, MASKED = cases.autoregressive()[0], cases.masked()[0]
 GROWN = next(case for case in cases.attentive() if case.model.class_token)
-AXIAL = replace(next(case for case in cases.masked() if case.model.block.kind == "axial"), stem=PatchEmbedSpec())
+AXIAL = replace(
+    next(case for case in cases.masked() if case.model.block.kind == "axial"), stem=PatchEmbedSpec()
+)
 
 
 def subject(recipe: cases.Recipe, count: int = 4, **settings: object) -> Subject:
