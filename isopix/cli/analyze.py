@@ -87,7 +87,7 @@ def analyze(
             image_index=image,
             query_positions=positions,
             renormalize=renormalize,
-            seed=loaded.recipe.seed,
+            seed=loaded.recipe.train.seed,
             untrained=loaded.untrained,
             causal=loaded.recipe.objective.causal,
             progress=done,

@@ -34,7 +34,7 @@ class Backbone(nn.Module):
 
         def __call__(self, inputs: Inputs, mask: Mask | None = None) -> Tokens: ...
 
-    def __init__(  # noqa: PLR0913  its parts
+    def __init__(  # noqa: PLR0913  every part of the network
         self,
         grid: Grid,
         stem: Stem,

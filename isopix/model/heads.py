@@ -57,7 +57,7 @@ class LinearHeadSpec(HeadSpec):
 @register("upsampling")
 class UpsamplingHeadSpec(HeadSpec):
     """A residual decoder from a vector to a thumbnail: 2 x 2 pixels of `channels` channels, doubled in side
-    and halved in channels until there is one pixel per code (PatchFormer section 2.1, which gives no details).
+    and halved in channels until there is one pixel per code (PatchFormer section 2.1, without details).
     """
 
     channels: int = 256

@@ -1,12 +1,12 @@
-"""Legal combinations of parts, small enough to try them: all of Image GPT's, and of all parts so many that
-every two of different kinds meet.
+"""Small recipes over the registered parts: all combinations of Image GPT's, and of all parts so many that
+every two of different nouns meet. Parts that a plugin registers join with their default settings.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
+from functools import cache
 from itertools import combinations, product
 from math import isqrt, log
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from einops import repeat
@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.distributions import Normal
 
 from isopix.codecs import (
-    BytesSpec,
+    CodecSpec,
     DownsampledColorSpec,
     FullPatchSpec,
     GrayThumbnailSpec,
@@ -22,85 +22,112 @@ from isopix.codecs import (
     PaletteSpec,
 )
 from isopix.codecs.base import Codec
-from isopix.core.random import generator
-from isopix.core.types import Codes as Answers
-from isopix.core.types import Images, Mask
+from isopix.core.registry import Part, kinds_of
+from isopix.core.types import Codes, Grid, Images, Mask
 from isopix.data.dataset import DataConfig
-from isopix.model.blocks import AxialSpec, ConvolutionSpec, MixerSpec, TransformerSpec
-from isopix.model.heads import LinearHeadSpec, RegressionHeadSpec, UpsamplingHeadSpec
+from isopix.model.blocks import AxialSpec, BlockSpec, MixerSpec, TransformerSpec
+from isopix.model.heads import HeadSpec, UpsamplingHeadSpec
 from isopix.model.masking import DropMaskingSpec, MaskTokenMaskingSpec
+from isopix.model.mlp import MLPSpec, TwoLayerMLPSpec
 from isopix.model.network import Network
 from isopix.model.norms import LayerNormSpec, RMSNormSpec
-from isopix.model.positions import (
-    FactorizedPositionEmbeddingSpec,
-    LearnedPositionEmbeddingSpec,
-    NoPositionEmbeddingSpec,
-)
+from isopix.model.positions import NoPositionEmbeddingSpec, PositionEmbeddingSpec
 from isopix.model.spec import ModelSpec
 from isopix.model.stems import (
-    Codes,
     ConvPatchEmbedSpec,
     FourierPixelEmbeddingSpec,
-    LinearPixelEmbeddingSpec,
     PatchEmbedSpec,
     ResNetPatchEmbedSpec,
+    StemSpec,
 )
+from isopix.model.stems.patch_embed import PatchStemSpec
+from isopix.model.stems.pixel_embedding import PixelStemSpec
 from isopix.objectives.autoregressive import Autoregressive
-from isopix.objectives.base import TrainingBatch
+from isopix.objectives.base import ObjectiveSpec, PretrainModel, TrainingBatch
 from isopix.objectives.masked import Masked
 from isopix.objectives.masks import BernoulliMask, BlockMask, PerChannelMask
 from isopix.recipes.recipe import Recipe
 from isopix.train.config import TrainConfig
 
-DATA = [DataConfig(rows=6, cols=6), DataConfig(rows=4, cols=7)]
-PALETTES = [PaletteSpec(num_colors=2), PaletteSpec(num_colors=32)]
-WIDE = TransformerSpec(heads=1, norm=LayerNormSpec(), activation="gelu", bias=True, expansion=2)
-TRANSFORMERS = [TransformerSpec(heads=2), WIDE]
-OBJECTIVES = [Autoregressive(), Masked(), Masked(mask=BernoulliMask(ratio=0.5))]
-CHOICES: dict[str, list[Any]] = {
-    "objective": [
-        Autoregressive(),
-        Masked(mask=PerChannelMask(ratio=0.3)),
-        Masked(mask=BernoulliMask(ratio=0.3)),
-    ],
-    "block": [ConvolutionSpec(), MixerSpec(), MixerSpec(units=9, expansion=2, norm=RMSNormSpec()), WIDE],
-    "stem": [Codes(), FourierPixelEmbeddingSpec(frequencies=4), LinearPixelEmbeddingSpec()],
-    "codec": [BytesSpec(), PaletteSpec(num_colors=32)],
-    "positions": [NoPositionEmbeddingSpec(), LearnedPositionEmbeddingSpec()],
-    "data": DATA,
-    "init": ["keras", "openai"],
+P = TypeVar("P", bound=Part)
+
+TINY_MLP = TwoLayerMLPSpec(expansion=2)
+TINY_TRANSFORMER = TransformerSpec(heads=1, attention_bias=True, norm=LayerNormSpec(), mlp=TINY_MLP)
+THIRD, HALF = BernoulliMask(ratio=0.3), BernoulliMask(ratio=0.5)
+# Settings to test a part with, where they are not its defaults.
+VARIANTS: dict[type[Part], list[Part]] = {
+    PaletteSpec: [PaletteSpec(num_colors=32)],
+    DownsampledColorSpec: [DownsampledColorSpec(patch_size=8)],
+    GrayThumbnailSpec: [GrayThumbnailSpec(patch_size=8)],
+    MeanColorSpec: [MeanColorSpec(patch_size=8)],
+    FullPatchSpec: [FullPatchSpec(patch_size=8)],
+    FourierPixelEmbeddingSpec: [FourierPixelEmbeddingSpec(frequencies=4)],
+    ConvPatchEmbedSpec: [ConvPatchEmbedSpec(channels=4)],
+    ResNetPatchEmbedSpec: [ResNetPatchEmbedSpec(stages=(1, 1), channels=4)],
+    TransformerSpec: [TINY_TRANSFORMER],
+    AxialSpec: [AxialSpec(heads=2)],
+    MixerSpec: [MixerSpec(), MixerSpec(units=9, mlp=TINY_MLP, norm=RMSNormSpec())],
+    UpsamplingHeadSpec: [UpsamplingHeadSpec(channels=8)],
 }
-HALF = BernoulliMask(ratio=0.5)
-PATCHES: dict[str, list[Any]] = {
-    "objective": [
-        Masked(mask=HALF, corruption=MaskTokenMaskingSpec(), swapped=0.2, kept=0.2),
-        Masked(mask=BlockMask(ratio=0.5), corruption=DropMaskingSpec(), smoothing=0.01),
-        Masked(mask=HALF, corruption=DropMaskingSpec(norm_positions=False), static=True),
-        Masked(mask=HALF, corruption=MaskTokenMaskingSpec(), causal=True),
-    ],
-    "block": [WIDE, AxialSpec(heads=2), ConvolutionSpec()],
-    "stem": [
-        PatchEmbedSpec(),
-        ConvPatchEmbedSpec(channels=4),
-        ResNetPatchEmbedSpec(stages=(1, 1), channels=4),
-        Codes(),
-    ],
-    "codec": [
-        MeanColorSpec(patch_size=8),
-        DownsampledColorSpec(patch_size=8),
-        GrayThumbnailSpec(patch_size=8),
-        FullPatchSpec(patch_size=8),
-    ],
-    "head": [LinearHeadSpec(), UpsamplingHeadSpec(channels=8), RegressionHeadSpec()],
-    "positions": [FactorizedPositionEmbeddingSpec(), LearnedPositionEmbeddingSpec()],
-    "class_token": [True, False],
-    "tie_blocks": [True, False],
-    "data": [DataConfig(rows=16, cols=32)],
-    "init": ["vit"],
-}
-PAINTED: dict[str, Any] = {
+
+
+def variants(base: type[P], *without: type[Part]) -> list[P]:
+    """All registered parts of a noun, in the settings that are tested."""
+    classes = [cls for cls in kinds_of(base).values() if not issubclass(cls, without)]
+    return [part for cls in classes for part in VARIANTS.get(cls, [cls()])]
+
+
+def others(base: type[P], *known: type[Part]) -> list[P]:
+    """The registered parts of a noun but for these classes."""
+    return [cls() for cls in kinds_of(base).values() if cls not in known]
+
+
+def codecs(*, patches: bool) -> list[CodecSpec]:
+    return [codec for codec in variants(CodecSpec) if (codec.patch_size > 1) == patches]
+
+
+def pixel_choices() -> dict[str, list[Any]]:
+    mlps = [TransformerSpec(heads=2, mlp=mlp) for mlp in others(MLPSpec, TwoLayerMLPSpec)]
+    return {
+        "objective": [
+            Autoregressive(),
+            Masked(mask=PerChannelMask(ratio=0.3)),
+            Masked(mask=THIRD),
+            *others(ObjectiveSpec, Autoregressive, Masked),
+        ],
+        "block": [*variants(BlockSpec, AxialSpec), *mlps],
+        "stem": variants(StemSpec, PatchStemSpec),
+        "codec": codecs(patches=False),
+        "positions": variants(PositionEmbeddingSpec),
+        "data": [DataConfig(rows=6, cols=6), DataConfig(rows=4, cols=7)],
+        "init": ["keras", "openai"],
+    }
+
+
+def patch_choices() -> dict[str, list[Any]]:
+    return {
+        "objective": [
+            Masked(mask=HALF, corruption=MaskTokenMaskingSpec(), random_rate=0.2, keep_rate=0.2),
+            Masked(mask=BlockMask(ratio=0.5), corruption=DropMaskingSpec(), label_smoothing=0.01),
+            Masked(mask=HALF, corruption=DropMaskingSpec(norm_positions=False), deterministic_mask=True),
+            Masked(mask=HALF, corruption=MaskTokenMaskingSpec(), causal=True),
+            *others(ObjectiveSpec, Autoregressive, Masked),
+        ],
+        "block": variants(BlockSpec, MixerSpec),
+        "stem": variants(StemSpec, PixelStemSpec),
+        "codec": codecs(patches=True),
+        "head": variants(HeadSpec),
+        "positions": variants(PositionEmbeddingSpec, NoPositionEmbeddingSpec),
+        "class_token": [True, False],
+        "tie_blocks": [True, False],
+        "data": [DataConfig(rows=16, cols=32)],
+        "init": ["vit"],
+    }
+
+
+SAMPLED_PATCHES: dict[str, Any] = {
     "objective": Autoregressive(),
-    "block": WIDE,
+    "block": TINY_TRANSFORMER,
     "stem": PatchEmbedSpec(),
     "codec": MeanColorSpec(patch_size=2),
     "data": DataConfig(rows=8, cols=8),
@@ -109,14 +136,17 @@ PAINTED: dict[str, Any] = {
 
 
 def image_gpt() -> Iterator[dict[str, Any]]:
-    """Each combination of its parts."""
-    for data, codec, block, objective in product(DATA, PALETTES, TRANSFORMERS, OBJECTIVES):
-        yield {"data": data, "codec": codec, "block": block, "objective": objective}
+    """Each combination of Image GPT's parts."""
+    data = [DataConfig(rows=6, cols=6), DataConfig(rows=4, cols=7)]
+    palettes = [PaletteSpec(num_colors=2), PaletteSpec(num_colors=32)]
+    blocks = [TransformerSpec(heads=2), TINY_TRANSFORMER]
+    for each in product(data, palettes, blocks, [Autoregressive(), Masked(), Masked(mask=HALF)]):
+        yield dict(zip(("data", "codec", "block", "objective"), each, strict=True))
 
 
 def covering(choices: dict[str, list[Any]]) -> Iterator[dict[str, Any]]:
-    """Combinations in which each two choices of different kinds meet, if they may: each time that with most
-    new pairs.
+    """Legal combinations in which each two choices of different nouns meet if they may: greedily, that with
+    most new pairs.
     """
     legal = [
         parts for each in product(*choices.values()) if fits(parts := dict(zip(choices, each, strict=True)))
@@ -130,21 +160,36 @@ def covering(choices: dict[str, list[Any]]) -> Iterator[dict[str, Any]]:
 
 
 def fits(parts: dict[str, Any]) -> bool:
-    """Whether these go together, said in other words than the package's; what does not is refused."""
-    objective, codec = parts["objective"], parts["codec"]
-    drops = isinstance(objective.corruption, DropMaskingSpec)
-    grown = parts.get("class_token", False)
-    head, smoothed = parts.get("head"), getattr(objective, "smoothing", 0)
+    """Whether these parts go together, in other words than the package's; all others are refused."""
+    objective, block, codec, head = (parts.get(name) for name in ("objective", "block", "codec", "head"))
+    prefixed = parts.get("class_token", False)
+    subsets = prefixed or objective.corruption.drops_tokens
     return (
-        not (grown and objective.causal)
-        and not ((grown or drops) and not isinstance(parts["block"], TransformerSpec))
-        and not (objective.causal and isinstance(parts["block"], AxialSpec))
+        not (prefixed and objective.causal)
+        and not (subsets and not block.accepts_subsets)
+        and not (objective.causal and isinstance(block, AxialSpec))
         and not (isinstance(head, UpsamplingHeadSpec) and isinstance(codec, MeanColorSpec | FullPatchSpec))
-        and not (isinstance(head, RegressionHeadSpec) and (smoothed or isinstance(codec, COLOURS)))
+        and not (
+            head is not None and not head.categorical and (objective.label_smoothing or unordered(codec))
+        )
+        and not (
+            objective.masks_single_codes and components(parts["stem"], codec) not in (1, num_codes(codec))
+        )
     )
 
 
-COLOURS = MeanColorSpec | DownsampledColorSpec  # their codes are names, without an order
+def unordered(codec: CodecSpec) -> bool:
+    return isinstance(codec, MeanColorSpec | DownsampledColorSpec | PaletteSpec)
+
+
+@cache
+def num_codes(codec: CodecSpec) -> int:
+    return codec.placeholder(Grid(1, 1)).num_codes
+
+
+@cache
+def components(stem: StemSpec, codec: CodecSpec) -> int:
+    return stem.num_components(codec.placeholder(Grid(1, 1)))
 
 
 def pairs(parts: dict[str, Any]) -> set[str]:
@@ -152,37 +197,34 @@ def pairs(parts: dict[str, Any]) -> set[str]:
     return {f"{one} {other}" for one, other in combinations(parts.items(), 2)}
 
 
-COMBINATIONS = (*image_gpt(), *covering(CHOICES), *covering(PATCHES), PAINTED)
 LAW = Recipe(name="law", model=ModelSpec(depth=2, width=16), train=TrainConfig(precision="fp32"))
-CASES = [LAW.updated(**parts) for parts in COMBINATIONS]
+
+
+def recipes() -> list[Recipe]:
+    """All cases, of what is registered now."""
+    chosen = [*image_gpt(), *covering(pixel_choices()), *covering(patch_choices()), SAMPLED_PATCHES]
+    return [LAW.updated(**parts) for parts in chosen]
+
+
+CASES = recipes()
 
 
 def title(recipe: Recipe) -> str:
     """What stands in the name of a test."""
-    objective = recipe.objective
+    objective, model = recipe.objective, recipe.model
     mask = getattr(objective, "mask", None)
-    what = f"{mask.kind}{mask.ratio}" if mask else "ar"
-    block = f"{recipe.model.block.kind}-{recipe.model.block.norm.kind}"
-    names = [recipe.model.codec.kind, recipe.model.stem.kind, recipe.model.positions.kind, block, what]
-    if recipe.model.codec.patch_size > 1:
-        more = {
-            "token": recipe.model.class_token,
-            "shared": recipe.model.tie_blocks,
-            "causal": objective.causal,
-        }
-        more["sum"] = not getattr(objective.corruption, "norm_positions", True)
-        names += [
-            objective.corruption.kind,
-            recipe.model.head.kind,
-            *(name for name, given in more.items() if given),
-        ]
-    return (
-        f"{recipe.data.rows}x{recipe.data.cols}-{getattr(recipe.model.codec, 'colours', '')}{'-'.join(names)}"
-    )
+    what = f"{mask.kind}{mask.ratio}" if mask else objective.kind
+    block = f"{model.block.kind}-{model.block.norm.kind}"
+    names = [model.codec.kind, model.stem.kind, model.positions.kind, block, what]
+    if model.codec.patch_size > 1:
+        flags = {"token": model.class_token, "tied": model.tie_blocks, "causal": objective.causal}
+        flags["sum"] = not getattr(objective.corruption, "norm_positions", True)
+        names += [objective.corruption.kind, model.head.kind, *(name for name, set_ in flags.items() if set_)]
+    return f"{recipe.data.rows}x{recipe.data.cols}-{getattr(model.codec, 'colours', '')}{'-'.join(names)}"
 
 
 def codec(recipe: Recipe) -> Codec:
-    """Well separated colours: corners, edges and middles of a coarse lattice; or what needs no colours."""
+    """A codec with well separated colors: corners, edges and middles of a coarse lattice; or one without."""
     if not isinstance(recipe.model.codec, PaletteSpec):
         return recipe.model.codec.placeholder(recipe.grid)
     count = recipe.model.codec.num_colors
@@ -193,12 +235,12 @@ def codec(recipe: Recipe) -> Codec:
 
 
 def network(recipe: Recipe) -> Network:
-    """As built: the head is zero."""
+    """The network as built: its head is zero."""
     return recipe.build(codec(recipe))
 
 
 def busy(recipe: Recipe) -> Network:
-    """A network in which everything matters: the head and every small weight are drawn large."""
+    """A network in which everything matters: all parameters but those of norms are drawn large."""
     net = network(recipe)
     draw = torch.Generator().manual_seed(3)
     with torch.no_grad():
@@ -208,43 +250,53 @@ def busy(recipe: Recipe) -> Network:
     return net
 
 
+def model(recipe: Recipe) -> PretrainModel:
+    """The network as built, with its objective."""
+    return PretrainModel(network(recipe), recipe.objective)
+
+
+def busy_model(recipe: Recipe) -> PretrainModel:
+    """The network in which everything matters, with its objective."""
+    return PretrainModel(busy(recipe), recipe.objective)
+
+
 def images(recipe: Recipe, count: int = 3) -> Images:
     """Random pixels."""
     shape = (count, 3, recipe.data.rows, recipe.data.cols)
     return torch.randint(0, 256, shape, dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
 
 
-def flipped(images: Images, hidden: Mask) -> Images:
-    """The images with every bit of what is hidden turned, and nothing else."""
-    cell = isqrt(images[0, 0].numel() // hidden.shape[1])
-    channels = hidden.expand(*hidden.shape[:2], 3)
-    rows = images.shape[2] // cell
-    where = repeat(channels, "b (h w) c -> b c (h p) (w q)", h=rows, p=cell, q=cell)
+def flipped(images: Images, mask: Mask) -> Images:
+    """The images with every bit of what is masked inverted, and nothing else."""
+    size = isqrt(images[0, 0].numel() // mask.shape[1])
+    channels = mask.expand(*mask.shape[:2], 3)
+    rows = images.shape[2] // size
+    where = repeat(channels, "b (h w) c -> b c (h p) (w q)", h=rows, p=size, q=size)
     return torch.where(where, images ^ 0xFF, images)
 
 
-def numbers(net: Network, images: Images, hidden: Mask | None = None) -> Tensor:
-    """What the head gives: logits, or means."""
-    return net.head(net.backbone(images, hidden))
+def head_output(net: Network, images: Images, mask: Mask | None = None) -> Tensor:
+    """What the head gives for images: logits, or means."""
+    return net.head(net.backbone(net.inputs_of(images), mask))
 
 
-def nats(net: Network, images: Images, hidden: Mask | None, answers: Answers) -> Tensor:
-    """-ln p of each code, less what a regression's perfect answer has."""
-    given = numbers(net, images, hidden)
-    if given.shape != answers.shape:
-        return -given.log_softmax(-1).gather(-1, answers[..., None])[..., 0]
-    scaled = torch.linspace(-1, 1, net.codec.vocab_size)[answers]
+def losses(net: Network, images: Images, mask: Mask | None, targets: Codes) -> Tensor:
+    """-ln p of each target, of a regression less that of a perfect prediction."""
+    given = head_output(net, images, mask)
+    if given.shape != targets.shape:
+        return -given.log_softmax(-1).gather(-1, targets[..., None])[..., 0]
+    scaled = torch.linspace(-1, 1, net.codec.vocab_size)[targets]
     perfect = Normal(scaled, 1).log_prob(scaled)
     return perfect - Normal(given, 1).log_prob(scaled)
 
 
-def start(recipe: Recipe, net: Network, problem: TrainingBatch) -> float:
-    """The loss before training: ln K, or half the mean square of levels scaled to [-1, 1]."""
-    if not isinstance(recipe.model.head, RegressionHeadSpec):
+def initial_loss(recipe: Recipe, net: Network, batch: TrainingBatch) -> float:
+    """The loss before training: ln K, or half the mean square of targets scaled to [-1, 1]."""
+    if recipe.model.head.categorical:
         return log(net.codec.vocab_size)
-    squares = torch.linspace(-1, 1, net.codec.vocab_size).square()[problem.answers]
-    graded = problem.graded.expand_as(squares)
-    means = [own[counted].mean() for own, counted in zip(squares, graded, strict=True)]
+    squares = torch.linspace(-1, 1, net.codec.vocab_size).square()[batch.targets]
+    loss_mask = batch.loss_mask.expand_as(squares)
+    means = [own[counted].mean() for own, counted in zip(squares, loss_mask, strict=True)]
     return float(torch.stack(means).mean()) / 2
 
 
@@ -253,11 +305,8 @@ def autoregressive() -> list[Recipe]:
 
 
 def masked() -> list[Recipe]:
-    return [case for case in CASES if not case.objective.can_sample]
+    return [case for case in CASES if case.objective.masks_input]
 
 
-def attentive() -> list[Recipe]:
+def transformers() -> list[Recipe]:
     return [case for case in CASES if isinstance(case.model.block, TransformerSpec)]
-
-
-__all__ = ["CASES", "autoregressive", "busy", "generator", "images", "masked", "network", "replace", "title"]

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from isopix.core.random import generator
+from isopix.objectives.base import nll_per_image
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases
 
@@ -11,71 +12,83 @@ every = pytest.mark.parametrize("recipe", cases.CASES, ids=cases.title)
 
 
 @every
-def test_untrained_loss_is_that_of_every_level_alike_or_of_the_middle_one(recipe: Recipe) -> None:
-    net = cases.network(recipe)
-    problem = net.prepare(cases.images(recipe), generator(0, "law"))
-    assert net(problem).item() == pytest.approx(cases.start(recipe, net, problem), rel=1e-6)
+def test_untrained_loss_is_that_of_uniform_codes_or_of_the_middle_of_the_range(recipe: Recipe) -> None:
+    model = cases.model(recipe)
+    batch = model.make_batch(cases.images(recipe), generator(0, "law"))
+    assert model(batch).item() == pytest.approx(cases.initial_loss(recipe, model.network, batch), rel=1e-6)
 
 
 @every
 def test_learns_one_batch_and_every_parameter_gets_a_gradient(recipe: Recipe) -> None:
-    net = cases.network(recipe)
-    problem = net.prepare(cases.images(recipe), generator(0, "law"))
-    optimizer = torch.optim.Adam(net.parameters(), 1e-2)
+    model = cases.model(recipe)
+    batch = model.make_batch(cases.images(recipe), generator(0, "law"))
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
     for _ in range(30):
         optimizer.zero_grad()
-        loss = net(problem)
+        loss = model(batch)
         loss.backward()
         optimizer.step()
-    assert loss.item() < 0.9 * cases.start(recipe, net, problem)
-    still = [name for name, p in net.named_parameters() if p.grad is None or not p.grad.any()]
-    # The vector of the last position of a shifted sequence still answers; nothing is left out.
-    assert still == []
+    assert loss.item() < 0.9 * cases.initial_loss(recipe, model.network, batch)
+    # The embedding of the last position of a shifted sequence is used too: nothing is left out.
+    assert [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()] == []
 
 
 @every
-def test_pieces_of_a_batch_add_up_to_its_loss_and_gradient(recipe: Recipe) -> None:
-    net = cases.busy(recipe).double()
-    problem = net.prepare(cases.images(recipe, 5), generator(0, "law"))
-    whole = torch.autograd.grad(net(problem), list(net.parameters()))
-    parts = [torch.autograd.grad(net(piece), list(net.parameters())) for piece in problem.chunks(3)]
-    for full, *shares in zip(whole, *parts, strict=True):
-        torch.testing.assert_close(sum(shares), full, rtol=1e-6, atol=1e-8)
+def test_losses_and_gradients_of_chunks_add_up_to_those_of_the_batch(recipe: Recipe) -> None:
+    model = cases.busy_model(recipe).double()
+    batch, parameters = model.make_batch(cases.images(recipe, 5), generator(0, "law")), [*model.parameters()]
+    whole = torch.autograd.grad(model(batch), parameters)
+    parts = [torch.autograd.grad(model(chunk), parameters) for chunk in batch.chunks(3)]
+    for full, *chunks in zip(whole, *parts, strict=True):
+        torch.testing.assert_close(sum(chunks), full, rtol=1e-6, atol=1e-8)
 
 
 @every
-def test_permuting_the_batch_permutes_the_answers(recipe: Recipe) -> None:
-    net = cases.busy(recipe)
+def test_permuting_the_batch_permutes_the_outputs(recipe: Recipe) -> None:
+    model = cases.busy_model(recipe)
     x = cases.images(recipe, 4)
-    hidden = net.prepare(x, generator(0, "law")).hidden
+    mask = model.make_batch(x, generator(0, "law")).mask
     order = torch.tensor([2, 0, 3, 1])
-    moved = cases.numbers(net, x[order], None if hidden is None else hidden[order])
-    torch.testing.assert_close(moved, cases.numbers(net, x, hidden)[order], rtol=1e-5, atol=1e-5)
+    permuted = cases.head_output(model.network, x[order], None if mask is None else mask[order])
+    expected = cases.head_output(model.network, x, mask)[order]
+    torch.testing.assert_close(permuted, expected, rtol=1e-5, atol=1e-5)
+
+
+@every
+def test_unchanged_images_are_encoded_once(recipe: Recipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, calls = cases.model(recipe), list[int]()
+    encode = model.network.codec.encode
+    monkeypatch.setattr(model.network.codec, "encode", lambda x: calls.append(len(x)) or encode(x))
+    model(model.make_batch(cases.images(recipe), generator(0, "law")))
+    replaced = getattr(recipe.objective, "random_rate", 0) > 0
+    assert len(calls) == (2 if replaced and model.network.backbone.stem.reads_codes else 1)
 
 
 @pytest.mark.parametrize("recipe", cases.masked(), ids=cases.title)
 def test_masked_loss_is_the_mean_within_images_then_over_images(recipe: Recipe) -> None:
-    """Against a loop over images that shares no code; one image with nothing hidden does not count."""
-    net = cases.busy(recipe)
-    x = cases.images(recipe, 3)
-    problem = net.prepare(x, generator(0, "law"))
-    hidden = problem.hidden.clone()
-    hidden[1] = False
-    answers = net.codec.encode(x)
-    losses = cases.nats(net, problem.images, hidden, answers)
-    counted = hidden.expand_as(answers)
+    """Against a loop over images that shares no code; an image without a mask does not count."""
+    model = cases.busy_model(recipe)
+    net, x = model.network, cases.images(recipe, 3)
+    batch = recipe.objective.make_batch(x, net.codec, generator(0, "law"))
+    shown = batch.inputs
+    mask = batch.mask.clone()
+    mask[1] = False
+    targets = net.codec.encode(x)
+    losses = cases.losses(net, shown, mask, targets)
+    counted = mask.expand_as(targets)
     means = [losses[b][counted[b]].mean() for b in (0, 2)]
-    share = torch.tensor([0.5, 0.0, 0.5])
-    problem = problem._replace(hidden=hidden, graded=hidden, share=share)
-    torch.testing.assert_close(net.nats(problem), sum(means) / 2, rtol=1e-5, atol=1e-6)
-    torch.testing.assert_close(net.nll(problem)[[0, 2]], torch.stack(means), rtol=1e-5, atol=1e-6)
-    assert net.nll(problem)[1] == 0
+    weights = torch.tensor([0.5, 0.0, 0.5])
+    batch = batch._replace(inputs=net.inputs_of(shown), mask=mask, loss_mask=mask, weights=weights)
+    torch.testing.assert_close(model.eval_loss(batch), sum(means) / 2, rtol=1e-5, atol=1e-6)
+    own = nll_per_image(net, batch)
+    torch.testing.assert_close(own[[0, 2]], torch.stack(means), rtol=1e-5, atol=1e-6)
+    assert own[1] == 0
 
 
 @pytest.mark.parametrize("recipe", cases.autoregressive(), ids=cases.title)
 def test_autoregressive_loss_is_the_mean_over_all_positions(recipe: Recipe) -> None:
-    net = cases.busy(recipe)
+    model = cases.busy_model(recipe)
     x = cases.images(recipe, 3)
-    chances = net.logits(x).log_softmax(-1)
-    expected = -chances.gather(-1, net.codec.encode(x)[..., None]).mean()
-    torch.testing.assert_close(net(net.prepare(x, generator(0, "law"))), expected, rtol=1e-5, atol=1e-6)
+    expected = cases.losses(model.network, x, None, model.network.codec.encode(x)).mean()
+    loss = model(model.make_batch(x, generator(0, "law")))
+    torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-6)

@@ -24,7 +24,7 @@ AXIAL = replace(next(case for case in cases.masked() if case.model.block.kind ==
 
 def given(recipe: cases.Recipe, count: int = 4, **settings: object) -> AnalysisInput:
     loaded = Loaded(recipe, cases.busy(recipe).eval(), 7, [], {})
-    images, seed = cases.images(recipe, count), recipe.seed
+    images, seed = cases.images(recipe, count), recipe.train.seed
     facts = {"seed": seed, "untrained": loaded.untrained, "causal": loaded.recipe.objective.causal}
     return AnalysisInput(loaded.network, images, **facts, **settings)
 

@@ -1,4 +1,4 @@
-"""The weights that are shown are those that the fast path multiplies the values by."""
+"""The attention weights are those that the fast path multiplies the values by."""
 
 import pytest
 import torch
@@ -20,23 +20,23 @@ def drawn(causal: bool) -> tuple[Attention, torch.Tensor]:
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_weights_times_values_are_the_answer(causal: bool) -> None:
+def test_weights_times_values_are_the_output(causal: bool) -> None:
     """By a loop over images, heads and positions that knows nothing of the module but its matrices."""
     attention, tokens = drawn(causal)
     weights, size = attention.weights(tokens), 12 // 3
     values = (tokens @ attention.qkv.weight[24:].T + attention.qkv.bias[24:]).unflatten(-1, (3, size))
-    answer = torch.zeros(2, 7, 12, dtype=torch.float64)
+    output = torch.zeros(2, 7, 12, dtype=torch.float64)
     for b in range(2):
         for h in range(3):
             for i in range(7):
                 for j in range(7):
-                    answer[b, i, h * size : (h + 1) * size] += weights[b, h, i, j] * values[b, j, h]
-    expected = answer @ attention.out.weight.T + attention.out.bias
+                    output[b, i, h * size : (h + 1) * size] += weights[b, h, i, j] * values[b, j, h]
+    expected = output @ attention.out.weight.T + attention.out.bias
     torch.testing.assert_close(attention(tokens), expected)
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_rows_sum_to_one_and_nothing_later_is_looked_at_causally(causal: bool) -> None:
+def test_rows_sum_to_one_and_causal_weights_of_later_keys_are_zero(causal: bool) -> None:
     attention, tokens = drawn(causal)
     weights = attention.weights(tokens)
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 3, 7, dtype=torch.float64))
@@ -49,14 +49,16 @@ def test_weights_of_rounded_tokens_are_not_rounded() -> None:
 
 
 @pytest.mark.parametrize("case", cases.CASES[::7], ids=cases.title)
-def test_a_backbone_has_weights_of_every_block_that_attends(case: cases.Recipe) -> None:
-    backbone = cases.busy(case).backbone
-    assert backbone.has_attention_weights == (case.model.block.kind in ("transformer", "axial"))
-    if case.model.block.kind == "transformer":
-        images = cases.images(case)
-        found = list(backbone.attention(images))
+def test_a_backbone_has_the_weights_of_every_block_with_attention(case: cases.Recipe) -> None:
+    net = cases.busy(case)
+    backbone, kind = net.backbone, case.model.block.kind
+    assert backbone.has_attention_weights == (kind in ("transformer", "axial"))
+    if kind == "transformer":
+        inputs = net.inputs_of(cases.images(case))
+        found = list(backbone.attention_weights(inputs))
         assert len(found) == case.model.depth
-        for block, state, weights in zip(backbone.blocks, backbone.states(images), found, strict=False):
+        states = backbone.hidden_states(inputs)
+        for block, state, weights in zip(backbone.layers, states, found, strict=False):
             torch.testing.assert_close(weights, block.attention.weights(block.norm1(state)))
 
 
@@ -68,17 +70,17 @@ def test_axial_weights_are_those_of_rows_then_of_columns() -> None:
         for parameter in block.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=draw))
     tokens = torch.randn(2, 12, 6, generator=draw, dtype=torch.float64)
-    rows, cols = block.weights(tokens)
+    rows, cols = block.attention_weights(tokens)
     place = torch.arange(12)
     same_row = place[:, None] // 4 == place // 4
     same_col = place[:, None] % 4 == place % 4
     assert (rows[..., ~same_row] == 0).all()
     assert (cols[..., ~same_col] == 0).all()
-    assert block.spans(grid) == [(Grid(1, 4), "rows"), (Grid(3, 1), "columns")]
+    assert block.attention_axes(grid) == [(Grid(1, 4), "rows"), (Grid(3, 1), "columns")]
     for weights in (rows, cols):
         torch.testing.assert_close(weights.sum(-1), torch.ones(2, 2, 12, dtype=torch.float64))
-    [second] = block.rows.weights(tokens[:, 4:8])
+    [second] = block.rows.attention_weights(tokens[:, 4:8])
     torch.testing.assert_close(rows[:, :, 4:8, 4:8], second)
     halfway = torch.cat([block.rows(row) for row in tokens.split(4, 1)], 1)
-    [third] = block.cols.weights(halfway[:, 2::4])
+    [third] = block.cols.attention_weights(halfway[:, 2::4])
     torch.testing.assert_close(cols[:, :, 2::4, 2::4], third)

@@ -1,4 +1,4 @@
-"""What heads give, what their losses are, and what they name."""
+"""Outputs of heads, their losses, and their most likely codes."""
 
 import math
 
@@ -26,7 +26,7 @@ def tokens(count: int = 5) -> Tensor:
     return torch.randn(2, count, 12, generator=generator(0, "tokens"), dtype=torch.float64)
 
 
-def answers(codec: Codec, count: int = 5) -> Tensor:
+def targets(codec: Codec, count: int = 5) -> Tensor:
     return torch.randint(codec.vocab_size, (2, count, codec.num_codes), generator=generator(0, "answers"))
 
 
@@ -37,58 +37,63 @@ def drawn(head: HeadSpec, codec: Codec) -> Likelihood:
     return built
 
 
-def test_an_upsampling_head_names_every_pixel_of_a_thumbnail() -> None:
+def test_an_upsampling_head_predicts_every_pixel_of_a_thumbnail() -> None:
     head = UpsamplingHeadSpec(channels=16).build(GREY, 12)
     logits = head(torch.randn(2, 5, 12, generator=generator(0, "tokens")))
     assert logits.shape == (2, 5, 64, 4)
     assert [step.conv1.weight.shape[:2] for step in head.steps[:-1]] == [(8, 16), (4, 8)]
 
 
-def test_each_position_is_decoded_alone() -> None:
+def test_each_position_is_decoded_independently() -> None:
     head = UpsamplingHeadSpec(channels=16).build(GREY, 12).double()
     tokens = torch.randn(2, 5, 12, generator=generator(0, "tokens"), dtype=torch.float64)
     torch.testing.assert_close(head(tokens)[1:, 3:4], head(tokens[1:, 3:4]))
 
 
-def test_codes_that_are_no_thumbnail_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"an upsampling head draws 4 x 4, 8 x 8, 16 x 16 .. codes"):
+def test_codes_that_form_no_thumbnail_are_refused() -> None:
+    with pytest.raises(
+        ValueError,
+        match=r"needs 4 x 4, 8 x 8, 16 x 16 .. codes per position; this codec has 1",
+    ):
         UpsamplingHeadSpec().build(MeanColorSpec(patch_size=8).build(GRID), 12)
 
 
 def test_flops_are_of_one_position() -> None:
-    assert LinearHeadSpec().flops(GREY, 12) == 2 * 12 * 256
+    assert LinearHeadSpec().flops_per_token(GREY, 12) == 2 * 12 * 256
     first = 16 * 4 * 12
     doubled = [16 * (16 * 8 + 9 * (16 * 8 + 8 * 8)), 64 * (8 * 4 + 9 * (8 * 4 + 4 * 4))]
-    assert UpsamplingHeadSpec(channels=16).flops(GREY, 12) == 2 * (first + sum(doubled) + 64 * 4 * 4)
-    assert RegressionHeadSpec().flops(PATCH, 12) == 2 * 12 * 48
+    assert UpsamplingHeadSpec(channels=16).flops_per_token(GREY, 12) == 2 * (
+        first + sum(doubled) + 64 * 4 * 4
+    )
+    assert RegressionHeadSpec().flops_per_token(PATCH, 12) == 2 * 12 * 48
 
 
 @pytest.mark.parametrize(
     "head", [LinearHeadSpec(), UpsamplingHeadSpec(channels=16)], ids=["linear", "upsampling"]
 )
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_chances_are_graded_by_the_cross_entropy_with_soft_labels(head: HeadSpec, smoothing: float) -> None:
-    built, given = drawn(head, GREY), answers(GREY)
+def test_a_categorical_loss_is_the_cross_entropy_with_soft_labels(head: HeadSpec, smoothing: float) -> None:
+    built, given = drawn(head, GREY), targets(GREY)
     soft = F.one_hot(given, 4).double() * (1 - smoothing) + smoothing / 4
-    chances = built(tokens()).log_softmax(-1)
-    torch.testing.assert_close(built.grade(tokens(), given, smoothing), -(soft * chances).sum(-1), **EXACT)
-    assert torch.equal(built.likeliest(tokens()), built(tokens()).max(-1).indices)
+    log_probs = built(tokens()).log_softmax(-1)
+    torch.testing.assert_close(built.nll(tokens(), given, smoothing), -(soft * log_probs).sum(-1), **EXACT)
+    assert torch.equal(built.mode(tokens()), built(tokens()).max(-1).indices)
 
 
 @pytest.mark.parametrize("codec", ORDERED, ids=["bytes", "greys"])
-def test_a_mean_is_graded_by_a_gaussian_of_unit_variance_up_to_its_constant(codec: Codec) -> None:
-    built, given = drawn(RegressionHeadSpec(), codec), answers(codec)
+def test_a_regression_loss_is_that_of_a_gaussian_of_unit_variance_up_to_its_constant(codec: Codec) -> None:
+    built, given = drawn(RegressionHeadSpec(), codec), targets(codec)
     scaled = 2 * given.double() / (codec.vocab_size - 1) - 1
     expected = -Normal(built(tokens()), 1.0).log_prob(scaled) - math.log(2 * math.pi) / 2
-    torch.testing.assert_close(built.grade(tokens(), given), expected, **EXACT)
+    torch.testing.assert_close(built.nll(tokens(), given), expected, **EXACT)
 
 
 @pytest.mark.parametrize("codec", ORDERED, ids=["bytes", "greys"])
 def test_twice_its_nats_are_the_mean_squared_error_and_so_is_its_gradient(codec: Codec) -> None:
-    built, given = drawn(RegressionHeadSpec(), codec), answers(codec)
+    built, given = drawn(RegressionHeadSpec(), codec), targets(codec)
     scaled = torch.linspace(-1, 1, codec.vocab_size, dtype=torch.float64)[given]
     error = F.mse_loss(built(tokens()), scaled)
-    nats = built.grade(tokens(), given).mean()
+    nats = built.nll(tokens(), given).mean()
     torch.testing.assert_close(2 * nats, error, **EXACT)
     weights = list(built.parameters())
     for ours, theirs in zip(
@@ -101,17 +106,17 @@ def test_twice_its_nats_are_the_mean_squared_error_and_so_is_its_gradient(codec:
 
 
 @pytest.mark.parametrize("codec", ORDERED, ids=["bytes", "greys"])
-def test_the_level_nearest_to_a_mean_is_named_and_none_beyond_the_last(codec: Codec) -> None:
-    """No other level has a smaller loss."""
+def test_the_mode_of_a_regression_is_the_code_nearest_to_the_mean_within_the_range(codec: Codec) -> None:
+    """No other code has a smaller loss."""
     built = drawn(RegressionHeadSpec(), codec)
-    named, means = built.likeliest(tokens()), built(tokens())
+    mode, means = built.mode(tokens()), built(tokens())
     distances = (torch.linspace(-1, 1, codec.vocab_size, dtype=torch.float64) - means[..., None]).abs()
-    assert torch.equal(named, distances.argmin(-1))
-    assert {0, codec.vocab_size - 1} <= set(named.flatten().tolist())
+    assert torch.equal(mode, distances.argmin(-1))
+    assert {0, codec.vocab_size - 1} <= set(mode.flatten().tolist())
 
 
-def test_a_mean_gives_no_logits() -> None:
-    with pytest.raises(ValueError, match="this model's head is a regression: it gives a mean for each code"):
+def test_a_regression_has_no_logits() -> None:
+    with pytest.raises(ValueError, match="a regression head, which predicts a mean for each code"):
         drawn(RegressionHeadSpec(), PATCH).logits(tokens())
 
 
@@ -124,6 +129,6 @@ def test_a_mean_gives_no_logits() -> None:
     ],
     ids=["mean colour", "colours", "palette"],
 )
-def test_names_without_an_order_have_no_mean(codec: Codec) -> None:
-    with pytest.raises(ValueError, match="codes that are levels of brightness, not the 512 names"):
+def test_codes_without_an_order_are_refused_by_a_regression(codec: Codec) -> None:
+    with pytest.raises(ValueError, match="the 512 codes of this codec have no order"):
         RegressionHeadSpec().build(codec, 12)

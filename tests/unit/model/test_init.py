@@ -2,13 +2,18 @@ import math
 
 import pytest
 import torch
+from torch import nn
 
+from isopix.core.random import generator
+from isopix.model.blocks import TransformerSpec
+from isopix.model.init import InitTable, Ones, Zeros, initialize
+from isopix.model.mlp import TwoLayerMLPSpec
 from isopix.model.network import Network
 from isopix.recipes import registry
 
 WIDTH, DEPTH = 128, 3
 # The released code: attention's inputs 1/sqrt(D), its output 1/sqrt(D L), the rest as stated.
-DEVIATIONS = {
+STDS = {
     "backbone.blocks.1.attention.qkv.weight": 1 / math.sqrt(WIDTH),
     "backbone.blocks.1.attention.out.weight": 1 / math.sqrt(WIDTH * DEPTH),
     "backbone.blocks.1.mlp.up.weight": 0.02,
@@ -27,12 +32,12 @@ def network() -> Network:
     return recipe.build(recipe.model.codec.build(recipe.grid, grey))
 
 
-@pytest.mark.parametrize("name", DEVIATIONS)
+@pytest.mark.parametrize("name", STDS)
 def test_weights_start_as_in_the_released_code(network: Network, name: str) -> None:
     values = network.tensors()[name]
-    wide = 5 / math.sqrt(2 * values.numel())  # five deviations of an estimated deviation
-    assert float(values.std()) == pytest.approx(DEVIATIONS[name], rel=wide)
-    assert abs(float(values.mean())) < 5 * DEVIATIONS[name] / math.sqrt(values.numel())
+    wide = 5 / math.sqrt(2 * values.numel())  # five standard deviations of an estimated one
+    assert float(values.std()) == pytest.approx(STDS[name], rel=wide)
+    assert abs(float(values.mean())) < 5 * STDS[name] / math.sqrt(values.numel())
 
 
 def test_the_head_starts_at_zero_and_gains_at_one(network: Network) -> None:
@@ -64,7 +69,7 @@ LIMITS = {
     ("transformer", "backbone.blocks.1.attention.qkv.weight"): fans(WIDTH, WIDTH),
     ("transformer", "backbone.blocks.1.attention.out.weight"): fans(WIDTH, WIDTH),
     ("transformer", "backbone.blocks.1.mlp.up.weight"): fans(WIDTH, 4 * WIDTH),
-    ("mixer", "backbone.blocks.1.position_mlp.up.weight"): fans(256, 256),
+    ("mixer", "backbone.blocks.1.token_mlp.up.weight"): fans(256, 256),
     ("mixer", "backbone.blocks.1.mlp.down.weight"): fans(WIDTH, WIDTH),
     ("convolution", "backbone.blocks.1.conv2.weight"): fans(5 * WIDTH, 5 * WIDTH),
     ("convolution", "backbone.stem.tables.0.weight"): 0.05,
@@ -74,8 +79,8 @@ LIMITS = {
 
 
 @pytest.mark.parametrize(("block", "name"), LIMITS)
-def test_weights_can_start_as_keras_has_them(block: str, name: str) -> None:
-    """Uniform: no value beyond the limit, some near it, and the deviation is limit / sqrt(3)."""
+def test_weights_start_as_in_keras(block: str, name: str) -> None:
+    """Uniform: no value beyond the limit, some near it, and the standard deviation is limit / sqrt(3)."""
     values, limit = keras(block).tensors()[name], LIMITS[block, name]
     wide = 5 / math.sqrt(2 * values.numel())
     assert float(values.std()) == pytest.approx(limit / math.sqrt(3), rel=wide)
@@ -83,8 +88,53 @@ def test_weights_can_start_as_keras_has_them(block: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("block", ["transformer", "mixer", "convolution"])
-def test_every_start_has_a_head_and_biases_of_zero(block: str) -> None:
+def test_head_and_biases_start_at_zero(block: str) -> None:
     network = keras(block)
     zero = [name for name, value in network.named_parameters() if not value.any()]
     biases = [name for name, _ in network.named_parameters() if name.endswith("bias")]
     assert zero == [*biases, "head.project.weight"]
+
+
+class Gated(nn.Module):
+    """A module that no table knows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(WIDTH)
+        self.gate = nn.Linear(WIDTH, WIDTH)
+        self.scale = nn.Parameter(torch.full((WIDTH,), torch.nan))
+        self.register_buffer("steps", torch.zeros(3))
+
+
+def start(tables: dict[str, InitTable]) -> Gated:
+    module = Gated()
+    initialize(module, tables, width=WIDTH, depth=DEPTH, generator=generator(0, "initialise"))
+    return module
+
+
+def test_parameters_without_a_rule_start_as_they_usually_do() -> None:
+    module = start({})
+    assert float(module.gate.weight.detach().std()) == pytest.approx(0.02, rel=5 / math.sqrt(2 * WIDTH**2))
+    assert (module.norm.weight == 1).all()
+    assert not any(vector.any() for vector in (module.norm.bias, module.gate.bias, module.scale))
+
+
+def test_the_rule_with_most_components_wins_and_names_buffers_too() -> None:
+    rules = {"weight": Zeros(), "gate.weight": Ones(), "g*.bias": Ones(), "steps": Ones()}
+    module = start({"": rules})
+    assert not module.norm.weight.any()
+    assert (module.gate.weight == 1).all()
+    assert (module.gate.bias == 1).all()
+    assert (module.steps == 1).all()
+
+
+def test_a_submodule_with_a_table_of_its_own_is_drawn_by_that_alone() -> None:
+    module = start({"gate": {"bias": Ones()}, "": {"bias": Zeros(), "gate": Zeros()}})
+    assert (module.gate.bias == 1).all()
+    assert module.gate.weight.any()
+    assert not module.norm.bias.any()
+
+
+def test_a_part_inside_another_brings_its_rules_under_the_name_of_its_field() -> None:
+    block = TransformerSpec(mlp=TwoLayerMLPSpec())
+    assert block.init_table("vit").keys() >= {"attention.qkv", "mlp*.up", "mlp*.down.bias"}

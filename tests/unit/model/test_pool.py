@@ -1,4 +1,4 @@
-"""A pool is of positions alone, whatever stands before them; only the first token may stand for none."""
+"""Pools are over positions, without prefix tokens; only the first token may be one."""
 
 import pytest
 import torch
@@ -8,35 +8,35 @@ from isopix.model.pool import POOLS, Pool
 from isopix.probe.features import extract_features
 from tests.laws import cases
 
-LED = next(case for case in cases.masked() if case.model.class_token)
-BARE = next(case for case in cases.masked() if not case.model.class_token)
+WITH_TOKEN = next(case for case in cases.masked() if case.model.class_token)
+WITHOUT = next(case for case in cases.masked() if not case.model.class_token)
 TOKENS = torch.randn(3, 6, 4, generator=generator(0, "tokens"))
 
 
-def by_hand(name: Pool, image: list[list[float]], leading: int) -> list[float]:
+def by_hand(name: Pool, image: list[list[float]], num_prefix: int) -> list[float]:
     """The pool of the tokens of one image, channel by channel."""
     if name in ("first", "last"):
         return image[0] if name == "first" else image[-1]
-    channels = zip(*image[leading:], strict=True)
+    channels = zip(*image[num_prefix:], strict=True)
     return [max(each) if name == "max" else sum(each) / len(each) for each in channels]
 
 
-@pytest.mark.parametrize("leading", [0, 1])
+@pytest.mark.parametrize("num_prefix", [0, 1])
 @pytest.mark.parametrize("name", POOLS)
-def test_a_pool_is_what_its_name_says(name: Pool, leading: int) -> None:
-    expected = [by_hand(name, image, leading) for image in TOKENS.double().tolist()]
-    torch.testing.assert_close(POOLS[name](TOKENS, leading), torch.tensor(expected))
+def test_a_pool_is_what_its_name_says(name: Pool, num_prefix: int) -> None:
+    expected = [by_hand(name, image, num_prefix) for image in TOKENS.double().tolist()]
+    torch.testing.assert_close(POOLS[name](TOKENS, num_prefix), torch.tensor(expected))
 
 
 @pytest.mark.parametrize("name", POOLS)
-@pytest.mark.parametrize("recipe", [LED, BARE], ids=["class token", "without"])
+@pytest.mark.parametrize("recipe", [WITH_TOKEN, WITHOUT], ids=["class token", "without"])
 def test_features_leave_the_class_token_to_the_first_pool(recipe: cases.Recipe, name: Pool) -> None:
     network, images = cases.busy(recipe), cases.images(recipe)
     with torch.no_grad():
-        layers = list(network.backbone.features(images))
+        layers = list(network.features(images))
     assert layers[0].shape[1] == recipe.grid.positions + recipe.model.class_token
     expected = [
         [by_hand(name, image, int(recipe.model.class_token)) for image in layer.double().tolist()]
         for layer in layers
     ]
-    torch.testing.assert_close(extract_features(network.backbone, images, pool=name), torch.tensor(expected))
+    torch.testing.assert_close(extract_features(network, images, pool=name), torch.tensor(expected))

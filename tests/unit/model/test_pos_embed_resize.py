@@ -28,8 +28,8 @@ def test_an_equal_grid_changes_nothing(mode: str) -> None:
     assert interpolate_pos_embed(given, Grid(3, 5), Grid(3, 5), mode) is given
 
 
-def test_bicubic_keeps_the_vectors_in_the_middle_of_their_cells() -> None:
-    """Three times as fine, each old position has its centre on a new one's."""
+def test_bicubic_aligns_the_borders_of_the_outer_positions() -> None:
+    """Three times as fine, each old position has its center on a new one's."""
     given = table(Grid(3, 4))
     finer = interpolate_pos_embed(given, Grid(3, 4), Grid(9, 12), "bicubic").view(9, 12, 3)
     torch.testing.assert_close(finer[1::3, 1::3].reshape(12, 3), given)
@@ -39,7 +39,7 @@ def test_bicubic_keeps_the_vectors_in_the_middle_of_their_cells() -> None:
 def test_a_class_token_and_all_else_stay_untouched() -> None:
     tensors = {
         "backbone.positions.table": table(Grid(2, 2)),
-        "backbone.token": torch.ones(3),
+        "backbone.cls_token": torch.ones(3),
         "head.project.weight": torch.ones(2, 3),
     }
     larger = resize_pos_embed(tensors, Grid(2, 2), Grid(4, 4))
@@ -47,7 +47,7 @@ def test_a_class_token_and_all_else_stay_untouched() -> None:
     assert all(larger[name] is tensors[name] for name in list(tensors)[1:])
 
 
-def test_factorised_positions_grow_along_each_axis_alone() -> None:
+def test_factorized_positions_grow_along_each_axis_alone() -> None:
     """Interpolating rows and columns is interpolating their sums."""
     old, new = Grid(2, 3), Grid(5, 4)
     small, large = FactorizedPositionEmbedding(old, 3), FactorizedPositionEmbedding(new, 3)

@@ -1,4 +1,4 @@
-"""Bytes that are activation_bytes, against sums by hand."""
+"""Bytes that are saved for the backward pass, against sums by hand."""
 
 import torch
 from torch import Tensor, nn
@@ -6,20 +6,20 @@ from torch import Tensor, nn
 from isopix.model.profiling import activation_bytes
 
 
-def test_a_linear_layer_keeps_its_input_and_a_sigmoid_its_output() -> None:
+def test_a_linear_layer_saves_its_input_and_a_sigmoid_its_output() -> None:
     net = nn.Sequential(nn.Linear(6, 5), nn.Sigmoid(), nn.Linear(5, 3))
-    assert activation_bytes(lambda: net(torch.ones(7, 6)), apart_from=net.parameters()) == 4 * 7 * (6 + 5)
+    assert activation_bytes(lambda: net(torch.ones(7, 6)), exclude=net.parameters()) == 4 * 7 * (6 + 5)
 
 
-def test_weights_count_unless_they_are_left_out() -> None:
+def test_weights_count_unless_they_are_excluded() -> None:
     net = nn.Sequential(nn.Linear(6, 5), nn.Linear(5, 3))
-    more = activation_bytes(lambda: net(torch.ones(7, 6)), apart_from=()) - activation_bytes(
-        lambda: net(torch.ones(7, 6)), apart_from=net.parameters()
+    more = activation_bytes(lambda: net(torch.ones(7, 6)), exclude=()) - activation_bytes(
+        lambda: net(torch.ones(7, 6)), exclude=net.parameters()
     )
-    assert more == 4 * 5 * 3  # the second matrix alone, for nobody asks the gradient of the first one's input
+    assert more == 4 * 5 * 3  # the second matrix: the first one's input needs no gradient
 
 
-def test_what_shares_memory_counts_once_and_whole() -> None:
+def test_tensors_that_share_memory_count_once() -> None:
     given = torch.ones(8, 4, requires_grad=True)
 
     def forward() -> Tensor:
@@ -27,9 +27,9 @@ def test_what_shares_memory_counts_once_and_whole() -> None:
         one, other = copy.chunk(2)
         return one * other + copy[:4].square()
 
-    assert activation_bytes(forward, apart_from=()) == 4 * 8 * 4
+    assert activation_bytes(forward, exclude=()) == 4 * 8 * 4
 
 
-def test_without_gradients_nothing_is_kept() -> None:
+def test_without_gradients_nothing_is_activation_bytes() -> None:
     with torch.no_grad():
-        assert activation_bytes(lambda: nn.Linear(6, 5)(torch.ones(7, 6)), apart_from=()) == 0
+        assert activation_bytes(lambda: nn.Linear(6, 5)(torch.ones(7, 6)), exclude=()) == 0

@@ -1,4 +1,4 @@
-"""The loss decodes graded positions alone, and takes no more memory than they need."""
+"""The loss decodes only positions in the loss, and takes no more memory than they need."""
 
 import math
 from typing import Any
@@ -11,8 +11,8 @@ from isopix.codecs import BytesSpec
 from isopix.core.random import generator
 from isopix.data.dataset import DataConfig
 from isopix.model.blocks import ConvolutionSpec
-from isopix.model.network import Network
 from isopix.model.spec import ModelSpec
+from isopix.objectives.base import PretrainModel, nll_per_image
 from isopix.objectives.masked import Masked
 from isopix.objectives.masks import BernoulliMask, MaskSpec, PerChannelMask
 from isopix.recipes.recipe import Recipe
@@ -35,7 +35,7 @@ class Largest(TorchDispatchMode):
         return answer
 
 
-def network(mask: MaskSpec) -> Network:
+def build(mask: MaskSpec) -> PretrainModel:
     recipe = Recipe(
         name="memory",
         model=ModelSpec(
@@ -47,33 +47,35 @@ def network(mask: MaskSpec) -> Network:
         data=DataConfig(rows=SIDE, cols=SIDE),
         objective=Masked(mask=mask),
     )
-    return recipe.build(recipe.model.codec.placeholder(recipe.grid))
+    network = recipe.build(recipe.model.codec.placeholder(recipe.grid))
+    return PretrainModel(network, recipe.objective)
 
 
-@pytest.mark.parametrize(("mask", "share"), [(BernoulliMask(), 0.15), (PerChannelMask(), 1 - 0.85**3)])
-def test_no_tensor_is_as_large_as_the_logits_of_all_positions(mask: MaskSpec, share: float) -> None:
-    """The largest are the logits of the graded positions, and eight deviations of a spare."""
-    net = network(mask)
+@pytest.mark.parametrize(("mask", "fraction"), [(BernoulliMask(), 0.15), (PerChannelMask(), 1 - 0.85**3)])
+def test_no_tensor_is_as_large_as_the_logits_of_all_positions(mask: MaskSpec, fraction: float) -> None:
+    """The largest are the logits of the positions in the loss, with eight standard deviations to spare."""
+    model = build(mask)
     images = torch.randint(256, (IMAGES, 3, SIDE, SIDE), dtype=torch.uint8, generator=generator(0, "images"))
-    problem = net.prepare(images, generator(0, "mask"))
+    batch = model.make_batch(images, generator(0, "mask"))
     with Largest() as largest:
-        net(problem).backward()
+        model(batch).backward()
     positions = IMAGES * SIDE * SIDE
-    most = share * positions + 8 * math.sqrt(positions * share * (1 - share)) + 9
-    assert 0.9 * share * positions * 768 < largest.elements <= most * 768
+    most = fraction * positions + 8 * math.sqrt(positions * fraction * (1 - fraction)) + 9
+    assert 0.9 * fraction * positions * 768 < largest.elements <= most * 768
     with Largest() as largest, torch.no_grad():
-        net.nll(problem)
-    assert largest.elements == problem.graded.any(-1).sum() * 768
+        nll_per_image(model.network, batch)
+    assert largest.elements == batch.loss_mask.any(-1).sum() * 768
 
 
 @pytest.mark.parametrize("mask", [BernoulliMask(), PerChannelMask()])
-def test_an_untrained_network_needs_ln_256_a_channel_and_three_times_that_a_pixel(mask: MaskSpec) -> None:
-    """Our unit is a graded code; the study sums over a pixel's three."""
-    net = network(mask)
+def test_the_untrained_loss_is_ln_256_per_channel_and_three_times_that_per_pixel(mask: MaskSpec) -> None:
+    """Our unit is a predicted code; the study sums over the three of a pixel."""
+    model = build(mask)
     images = torch.randint(256, (2, 3, SIDE, SIDE), dtype=torch.uint8, generator=generator(0, "images"))
-    problem = net.prepare(images, generator(0, "mask"))
-    assert net(problem).item() == pytest.approx(math.log(256), rel=1e-6)
-    assert net(problem).item() == pytest.approx(5.545177, rel=1e-6)
-    chances = net.logits(images, problem.hidden).log_softmax(-1)
-    pixels = -chances.gather(-1, problem.answers[..., None]).sum((2, 3))
+    batch = model.make_batch(images, generator(0, "mask"))
+    assert model(batch).item() == pytest.approx(math.log(256), rel=1e-6)
+    assert model(batch).item() == pytest.approx(5.545177, rel=1e-6)
+    network = model.network
+    log_probs = network(network.inputs_of(images), batch.mask).log_softmax(-1)
+    pixels = -log_probs.gather(-1, batch.targets[..., None]).sum((2, 3))
     assert torch.allclose(pixels, torch.tensor(16.635532), rtol=1e-6)

@@ -18,8 +18,8 @@ def test_every_recipe_has_its_settings_by_group(tmp_path: Path, name: str) -> No
         group: dict(items) for group, items in settings(load_run(bare(tmp_path / "run", recipe))).items()
     }
     assert list(found) == ["model", "objective", "data", "train"]
-    assert found["model"]["block"] == recipe.block.label()
-    assert found["train"]["optimiser"] == recipe.optimiser.label()
+    assert found["model"]["block"] == recipe.model.block.label()
+    assert found["train"]["optimiser"] == recipe.train.optimizer.label()
     assert found["objective"]["objective"] == recipe.objective.label()
 
 

@@ -77,7 +77,7 @@ def test_an_evaluator_of_a_plugin_is_configured_by_the_recipe_and_logged(tmp_pat
     pretrain(my_recipe(tmp_path), tmp_path / "run", device=CPU, observer=RunObserver())
     found = {
         record["step"]: record["weight_norm"]
-        for record in log.read(tmp_path / "run" / "log.jsonl")
+        for record in log.read_log(tmp_path / "run" / "log.jsonl")
         if "weight_norm" in record
     }
     assert list(found) == [0, 2, 4]
@@ -91,7 +91,7 @@ def test_a_run_and_its_checkpoints_record_the_plugins(tmp_path: Path) -> None:
     [recorded] = json.loads((tmp_path / "run" / "environment.json").read_text())["plugins"]
     assert recorded["path"] == str(tmp_path / "norms.py")
     assert recorded["parts"] == ["evaluator weight_norm"]
-    newest = checkpoint.newest(tmp_path / "run" / "checkpoints").checkpoint
+    newest = checkpoint.load_latest(tmp_path / "run" / "checkpoints").checkpoint
     assert newest is not None
     assert newest.records["environment"]["plugins"] == [recorded]
 

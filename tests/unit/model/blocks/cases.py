@@ -1,4 +1,4 @@
-"""What the tests of blocks share: a grid that is not square, random tokens, and a block drawn large."""
+"""Shared by the tests of blocks: a grid that is not square, random tokens, and random weights."""
 
 from collections.abc import Iterator
 
@@ -6,13 +6,13 @@ import torch
 from torch import nn
 
 from isopix.core.types import Grid, Tokens
-from isopix.model.blocks import BlockSpec
+from isopix.model.blocks import Block, BlockSpec
 
 GRID = Grid(3, 4)
 WIDTH = 5
 
 
-def draw(block: BlockSpec, *, causal: bool, grid: Grid = GRID) -> nn.Module:
+def draw(block: BlockSpec, *, causal: bool, grid: Grid = GRID) -> Block:
     """A block in float64 of which every parameter is random, the norms' gains and biases too."""
     built = block.build(grid, WIDTH, causal).double()
     generator = torch.Generator().manual_seed(0)
@@ -28,18 +28,18 @@ def tokens(grid: Grid = GRID) -> Tokens:
     return torch.randn(2, grid.positions, WIDTH, generator=generator, dtype=torch.float64)
 
 
-def stretches(block: nn.Module, given: Tokens, lengths: list[int]) -> Iterator[Tokens]:
-    """The answers of `step` to so many positions at a time."""
-    cache = block.cache(given.shape[1])
+def decoded(block: Block, given: Tokens, lengths: list[int]) -> Iterator[Tokens]:
+    """The outputs of `forward_cached` for so many positions at a time."""
+    cache = block.new_cache(given.shape[1])
     for part in given.split(lengths, 1):
-        yield block.step(part, cache)
+        yield block.forward_cached(part, cache)
 
 
 def normed(x: Tokens, norm: nn.Module) -> Tokens:
     """Layer norm by its definition."""
-    centred = x - x.mean(-1, keepdim=True)
-    scale = (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt()
-    return centred / scale * norm.weight + norm.bias
+    centered = x - x.mean(-1, keepdim=True)
+    scale = (centered.square().mean(-1, keepdim=True) + 1e-5).sqrt()
+    return centered / scale * norm.weight + norm.bias
 
 
 def gelu(x: torch.Tensor) -> torch.Tensor:

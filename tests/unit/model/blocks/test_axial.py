@@ -4,9 +4,10 @@ from einops import rearrange
 
 from isopix.core.types import Grid
 from isopix.model.blocks import AxialSpec
+from isopix.model.mlp import TwoLayerMLPSpec
 from tests.unit.model.blocks import cases
 
-BLOCK = AxialSpec(heads=1, expansion=2)
+BLOCK = AxialSpec(heads=1, mlp=TwoLayerMLPSpec(expansion=2))
 ROWS, COLS = cases.GRID
 
 
@@ -35,11 +36,11 @@ def test_the_second_half_runs_along_columns() -> None:
 
 
 def test_an_axial_block_has_no_causal_form() -> None:
-    with pytest.raises(ValueError, match="an axial block has no causal form; take block=transformer"):
+    with pytest.raises(ValueError, match="an axial block has no causal form; use block=transformer"):
         BLOCK.build(cases.GRID, cases.WIDTH, True)
 
 
-def test_flops_are_of_two_transformer_blocks_of_which_each_looks_along_a_line() -> None:
+def test_flops_are_those_of_two_transformer_blocks_along_rows_and_columns() -> None:
     matrices = 2 * 8 * 8 * (4 + 2 * 4)
     expected = 12 * (matrices + 4 * 4 * 8) + 12 * (matrices + 4 * 3 * 8)
     assert AxialSpec(heads=2).flops(Grid(3, 4), 8, False) == expected

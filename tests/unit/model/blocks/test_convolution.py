@@ -4,7 +4,7 @@ from torch import nn
 
 from isopix.core.types import Grid, Tokens
 from isopix.model.blocks import ConvolutionSpec
-from tests.unit.model.blocks.cases import GRID, draw, gelu, normed, stretches, tokens
+from tests.unit.model.blocks.cases import GRID, decoded, draw, gelu, normed, tokens
 
 PRECEDING = [(-1, -1), (-1, 0), (-1, 1), (0, -1), (0, 0)]
 FOLLOWING = [(0, 1), (1, -1), (1, 0), (1, 1)]
@@ -13,14 +13,14 @@ both = pytest.mark.parametrize("causal", [False, True])
 
 def convolved(x: Tokens, conv: nn.Module, causal: bool) -> Tokens:
     """Position by position and tap by tap."""
-    answer = conv.bias.expand(x.shape).clone()
+    output = conv.bias.expand(x.shape).clone()
     for row in range(GRID.rows):
         for col in range(GRID.cols):
             for tap, (down, right) in enumerate(PRECEDING if causal else PRECEDING + FOLLOWING):
                 if 0 <= row + down < GRID.rows and 0 <= col + right < GRID.cols:
                     there = x[:, (row + down) * GRID.cols + col + right]
-                    answer[:, row * GRID.cols + col] += there @ conv.weight[..., tap].T
-    return answer
+                    output[:, row * GRID.cols + col] += there @ conv.weight[..., tap].T
+    return output
 
 
 @both
@@ -32,13 +32,13 @@ def test_a_block_is_the_papers_equations(causal: bool) -> None:
 
 
 @pytest.mark.parametrize("lengths", [[1] * 12, [12], [5, 1, 1, 1, 1, 1, 1, 1], [3, 6, 3]], ids=str)
-def test_steps_of_any_length_are_one_look(lengths: list[int]) -> None:
+def test_cached_runs_of_any_length_equal_one_forward_pass(lengths: list[int]) -> None:
     block, x = draw(ConvolutionSpec(), causal=True), tokens()
-    torch.testing.assert_close(torch.cat([*stretches(block, x, lengths)], 1), block(x))
+    torch.testing.assert_close(torch.cat([*decoded(block, x, lengths)], 1), block(x))
 
 
 @both
-def test_parameters_are_the_weights_that_are_used(causal: bool) -> None:
+def test_a_causal_block_has_no_unused_parameters(causal: bool) -> None:
     """Width 128: the paper's 295,680; a causal one has five of the nine taps."""
     block = ConvolutionSpec().build(Grid(32, 32), 128, causal)
     count = 2 * ((5 if causal else 9) * 128 * 128 + 128) + 2 * 2 * 128
@@ -47,16 +47,16 @@ def test_parameters_are_the_weights_that_are_used(causal: bool) -> None:
 
 
 @both
-def test_flops_are_two_a_weight_and_position(causal: bool) -> None:
+def test_flops_are_two_per_weight_and_position(causal: bool) -> None:
     flops = ConvolutionSpec().flops(Grid(32, 32), 128, causal)
     assert flops == 1024 * 2 * 2 * (5 if causal else 9) * 128 * 128
     assert causal or flops == 1024 * 589_824
 
 
-def test_away_from_the_border_a_shifted_image_gives_shifted_answers() -> None:
+def test_away_from_the_border_a_shifted_image_gives_shifted_outputs() -> None:
     grid = Grid(9, 9)
     block = draw(ConvolutionSpec(), causal=False, grid=grid)
     pixels = tokens(grid).view(2, 9, 9, -1)
     moved = block(pixels.roll((1, 1), (1, 2)).flatten(1, 2)).view(pixels.shape)
-    answers = block(pixels.flatten(1, 2)).view(pixels.shape)
-    torch.testing.assert_close(moved[:, 3:-2, 3:-2], answers[:, 2:-3, 2:-3])
+    outputs = block(pixels.flatten(1, 2)).view(pixels.shape)
+    torch.testing.assert_close(moved[:, 3:-2, 3:-2], outputs[:, 2:-3, 2:-3])

@@ -3,7 +3,8 @@ import torch
 
 from isopix.core.types import Grid
 from isopix.model.blocks import MixerSpec
-from tests.unit.model.blocks.cases import GRID, WIDTH, draw, gelu, normed, stretches, tokens
+from isopix.model.mlp import TwoLayerMLPSpec
+from tests.unit.model.blocks.cases import GRID, WIDTH, decoded, draw, gelu, normed, tokens
 
 N = GRID.positions
 PAPER = Grid(32, 32)
@@ -14,16 +15,16 @@ units = pytest.mark.parametrize("units", [None, 1, 5, 24, 31], ids=str)
 @both
 @units
 def test_a_block_is_the_papers_equations(causal: bool, units: int | None) -> None:
-    """Equations 2 and 3 as printed; causally, unit j looks at position i no later than its own, and is
-    looked at from its own on.
+    """Equations 2 and 3 as printed; causally, unit j reads positions up to its own, and is read from its own
+    on.
     """
-    block, x = draw(MixerSpec(units=units, expansion=2), causal=causal), tokens()
+    block, x = draw(MixerSpec(units=units, mlp=TwoLayerMLPSpec(expansion=2)), causal=causal), tokens()
     count = units or N
     places = [j * N // count for j in range(count)]
     back = torch.tensor([[float(i <= place) for i in range(N)] for place in places], dtype=torch.float64)
     on = torch.tensor([[float(i >= place) for i in range(N)] for place in places], dtype=torch.float64)
     everything = torch.ones_like(back)
-    mlp, given = block.position_mlp, normed(x, block.norm1)
+    mlp, given = block.token_mlp, normed(x, block.norm1)
     hidden = gelu((mlp.up.weight * (back if causal else everything)) @ given + mlp.up.bias[:, None])
     middle = x + (mlp.down.weight * (on if causal else everything).T) @ hidden + mlp.down.bias[:, None]
     turned = normed(middle, block.norm2).mT
@@ -34,12 +35,12 @@ def test_a_block_is_the_papers_equations(causal: bool, units: int | None) -> Non
 
 @units
 @pytest.mark.parametrize("lengths", [[1] * 12, [12], [5, 1, 1, 1, 1, 1, 1, 1], [3, 6, 3]], ids=str)
-def test_steps_of_any_length_are_one_look(lengths: list[int], units: int | None) -> None:
+def test_cached_runs_of_any_length_equal_one_forward_pass(lengths: list[int], units: int | None) -> None:
     block, x = draw(MixerSpec(units=units), causal=True), tokens()
-    torch.testing.assert_close(torch.cat([*stretches(block, x, lengths)], 1), block(x))
+    torch.testing.assert_close(torch.cat([*decoded(block, x, lengths)], 1), block(x))
 
 
-def test_every_earlier_position_counts_and_no_later_one() -> None:
+def test_every_output_depends_on_all_earlier_positions_and_no_later_one() -> None:
     x = tokens()[:1].requires_grad_()
     block = draw(MixerSpec(), causal=True)
     for position in range(N):
@@ -63,16 +64,16 @@ def test_an_unwidened_block_costs_what_a_convolution_costs() -> None:
 
 
 @units
-def test_flops_are_two_a_weight_that_counts(units: int | None) -> None:
-    """Of causal matrices, what the mask leaves."""
-    block = MixerSpec(units=units, expansion=3)
-    left = sum(int((matrix != 0).sum()) for matrix in draw(block, causal=True).position_mlp._matrices())
+def test_flops_are_two_per_weight_that_is_not_zero(units: int | None) -> None:
+    """Of causal matrices, those that are not masked."""
+    block = MixerSpec(units=units, mlp=TwoLayerMLPSpec(expansion=3))
+    left = sum(int((matrix != 0).sum()) for matrix in draw(block, causal=True).token_mlp._matrices())
     channels = 2 * 2 * N * 3 * WIDTH**2
     assert block.flops(GRID, WIDTH, causal=True) == 2 * WIDTH * left + channels
     assert block.flops(GRID, WIDTH, causal=False) == 2 * WIDTH * 2 * (units or N) * N + channels
 
 
-@pytest.mark.parametrize("wrong", [{"units": 0}, {"expansion": 0}])
-def test_impossible_widths_are_refused(wrong: dict[str, int]) -> None:
+@pytest.mark.parametrize("wrong", [0, -1])
+def test_impossible_numbers_of_units_are_refused(wrong: int) -> None:
     with pytest.raises(ValueError, match="must be at least 1"):
-        MixerSpec(**wrong)
+        MixerSpec(units=wrong)

@@ -1,4 +1,4 @@
-"""Patch stems against their sizes in the papers, and against a patch alone."""
+"""Patch stems: their sizes in the papers, and the independence of patches."""
 
 import pytest
 import torch
@@ -8,38 +8,38 @@ from isopix.codecs import MeanColorSpec
 from isopix.core.config import from_dict
 from isopix.core.random import generator
 from isopix.core.types import Grid, Images
-from isopix.model.conv_layers import Rectified, StdConv2d
+from isopix.model.conv_layers import GroupNormReLU, StdConv2d
 from isopix.model.stems import ConvPatchEmbedSpec, PatchEmbedSpec, ResNetPatchEmbedSpec, StemSpec
 
-WIDTH, CELL = 6, 8
+WIDTH, PATCH_SIZE = 6, 8
 GRID = Grid(2, 3)
-CODEC = MeanColorSpec(patch_size=CELL).build(GRID)
+CODEC = MeanColorSpec(patch_size=PATCH_SIZE).build(GRID)
 STEMS = [PatchEmbedSpec(), ConvPatchEmbedSpec(channels=4), ResNetPatchEmbedSpec(stages=(1, 2), channels=4)]
 every = pytest.mark.parametrize("stem", STEMS, ids=lambda stem: stem.kind)
 
 
 def images(count: int = 2) -> Images:
-    shape = (count, 3, GRID.rows * CELL, GRID.cols * CELL)
+    shape = (count, 3, GRID.rows * PATCH_SIZE, GRID.cols * PATCH_SIZE)
     return torch.randint(256, shape, dtype=torch.uint8, generator=generator(0, "images"))
 
 
 @every
-def test_a_position_sees_its_own_pixels_alone(stem: StemSpec) -> None:
-    """Bit by bit, in training too: no norm mixes patches or images."""
+def test_a_position_depends_on_its_own_pixels_alone(stem: StemSpec) -> None:
+    """Exactly, in training too: no norm mixes patches or images."""
     built = stem.build(CODEC, WIDTH).train()
     x = images()
     [before] = built(x)
-    x[0, :, :CELL, CELL : 2 * CELL] ^= 0xFF
+    x[0, :, :PATCH_SIZE, PATCH_SIZE : 2 * PATCH_SIZE] ^= 0xFF
     [after] = built(x)
     moved = (before != after).any(-1)
     assert moved.nonzero().tolist() == [[0, 1]]
 
 
 @every
-def test_a_patch_alone_is_what_it_is_among_others(stem: StemSpec) -> None:
+def test_a_patch_has_the_same_embedding_alone_and_among_others(stem: StemSpec) -> None:
     built, x = stem.build(CODEC, WIDTH).double(), images()
     [whole] = built(x)
-    [alone] = built(x[1:, :, CELL:, 2 * CELL :])
+    [alone] = built(x[1:, :, PATCH_SIZE:, 2 * PATCH_SIZE :])
     torch.testing.assert_close(alone[0, 0], whole[1, 5])
 
 
@@ -56,7 +56,7 @@ def test_each_stage_of_a_resnet_but_the_first_halves_the_side() -> None:
 
 def test_linear_patches_are_one_matrix_over_all_pixels() -> None:
     built, x = PatchEmbedSpec().build(CODEC, WIDTH), images()
-    pixels = x[1, :, CELL:, CELL : 2 * CELL].float().flatten() / 127.5 - 1
+    pixels = x[1, :, PATCH_SIZE:, PATCH_SIZE : 2 * PATCH_SIZE].float().flatten() / 127.5 - 1
     expected = built.project.weight @ pixels + built.project.bias
     torch.testing.assert_close(built(x)[0][1, 4], expected)
 
@@ -73,25 +73,25 @@ def test_the_papers_resnet_has_forty_one_layers_and_a_last_width_of_1024() -> No
 
 
 @pytest.mark.parametrize(("stem", "flops"), [(PatchEmbedSpec(), 2 * 192 * WIDTH)])
-def test_flops_of_a_position_are_two_a_multiply_add(stem: StemSpec, flops: int) -> None:
-    assert stem.flops(CODEC, WIDTH) == flops
+def test_flops_per_token_count_a_multiply_add_as_two(stem: StemSpec, flops: int) -> None:
+    assert stem.flops_per_token(CODEC, WIDTH) == flops
 
 
 def test_flops_of_convolutions_are_counted_at_every_pixel() -> None:
     """8 x 8 to 4 x 4 pixels of 4 channels, then one matrix."""
     stem = ConvPatchEmbedSpec(channels=4)
-    assert stem.flops(CODEC, WIDTH) == 2 * (16 * 4 * 27 + 64 * WIDTH)
+    assert stem.flops_per_token(CODEC, WIDTH) == 2 * (16 * 4 * 27 + 64 * WIDTH)
 
 
-def test_weights_are_standardised_and_keep_variances() -> None:
+def test_weights_are_standardized_and_keep_variances() -> None:
     conv = StdConv2d(64, 64, 3)
     pixels = torch.randn(16, 64, 12, 12, generator=generator(0, "pixels"))
     conv.weight.data.mul_(7).add_(3)
     assert float(conv(pixels).detach()[:, :, 1:-1, 1:-1].var()) == pytest.approx(1, abs=0.1)
 
 
-def test_a_norm_has_four_channels_a_group_or_more() -> None:
-    assert [Rectified(channels).norm.num_groups for channels in (2, 12, 64, 1024)] == [1, 1, 16, 32]
+def test_a_norm_has_at_least_four_channels_per_group() -> None:
+    assert [GroupNormReLU(channels).norm.num_groups for channels in (2, 12, 64, 1024)] == [1, 1, 16, 32]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Stems that read a channel as a number: what they compute, and how alike two values come out."""
+"""Pixel embeddings: what they compute, and the similarity of two values."""
 
 import math
 
@@ -16,7 +16,7 @@ from isopix.model.stems import FourierPixelEmbeddingSpec, LinearPixelEmbeddingSp
 from isopix.model.stems.pixel_embedding import FourierFeatures, PixelEmbedding
 
 GRID, WIDTH = Grid(3, 4), 5
-MANY = 20_000  # frequencies, at which a mean of cosines strays by less than 0.04 (eight deviations)
+MANY = 20_000  # frequencies, at which a mean of cosines strays by less than 0.04 (eight standard deviations)
 
 
 def build(stem: FourierPixelEmbeddingSpec | LinearPixelEmbeddingSpec) -> PixelEmbedding:
@@ -32,7 +32,7 @@ def pixels() -> Images:
     return torch.randint(256, (2, 3, *GRID), dtype=torch.uint8, generator=generator(0, "images"))
 
 
-def test_continuous_is_one_linear_layer_of_scaled_pixels() -> None:
+def test_linear_is_one_linear_layer_of_scaled_pixels() -> None:
     stem, images = build(LinearPixelEmbeddingSpec()), pixels()
     scaled = (images.double() - 127.5) / 127.5
     expected = scaled.flatten(2).mT @ stem.project.weight.T + stem.bias.sum(0)
@@ -75,7 +75,7 @@ def test_similarity_tends_to_a_gaussian_of_the_distance(
 
 
 @pytest.mark.parametrize(("sigma", "expected"), [(0.0, 1.0), (1.0, 0.8209), (3.0, 0.1693), (50.0, 0.0)])
-def test_sigma_is_how_fast_values_part(sigma: float, expected: float) -> None:
+def test_similarity_falls_faster_with_sigma(sigma: float, expected: float) -> None:
     """At a distance of 0.1 (SPEC: 0.821 for sigma 1)."""
     features = FourierFeatures(FourierPixelEmbeddingSpec(sigma=sigma, frequencies=MANY)).double()
     features.normals.copy_(torch.randn(3, MANY, generator=generator(0, "stem")))
@@ -87,11 +87,12 @@ def test_sigma_is_how_fast_values_part(sigma: float, expected: float) -> None:
         assert alike == pytest.approx(expected, abs=0.04)
 
 
-def test_frequencies_are_drawn_from_the_seed_saved_and_not_learnt() -> None:
+def test_frequencies_are_drawn_from_the_seed_saved_and_not_learned() -> None:
     def drawn(seed: int) -> PixelEmbedding:
         stem = FourierPixelEmbeddingSpec(frequencies=500).build(Bytes(GRID), WIDTH)
         network = torch.nn.ModuleDict({"stem": stem})
-        initialize(network, width=WIDTH, depth=1, generator=generator(seed, "initialise"))
+        table = {"stem": FourierPixelEmbeddingSpec().init("keras")}
+        initialize(network, table, width=WIDTH, depth=1, generator=generator(seed, "initialise"))
         return stem
 
     normals = drawn(0).state_dict()["features.normals"]
@@ -103,15 +104,18 @@ def test_frequencies_are_drawn_from_the_seed_saved_and_not_learnt() -> None:
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
-    [({"sigma": -1.0}, "sigma -1.0 must be a number of at least 0"), ({"frequencies": 0}, "at least 1")],
+    [
+        ({"sigma": -1.0}, "sigma -1.0 must be a finite number"),
+        ({"frequencies": 0}, "at least 1"),
+    ],
 )
 def test_impossible_features_are_refused(wrong: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         FourierPixelEmbeddingSpec(**wrong)
 
 
-def test_patches_have_no_one_value() -> None:
+def test_patches_are_refused() -> None:
     codec = Bytes(GRID)
     codec.patch_size = 2
-    with pytest.raises(ValueError, match="a position of 2 x 2 pixels has no single value a channel"):
+    with pytest.raises(ValueError, match="positions of one pixel; this codec's are 2 x 2 pixels"):
         LinearPixelEmbeddingSpec().build(codec, WIDTH)
