@@ -32,7 +32,8 @@ class AnalysisInput:
     Attention maps are computed for image `image_index` from `query_positions`; `renormalize` is described in
     `attention.drop_prefix_tokens`. `causal` says whether positions attend only to earlier ones. `untrained`
     builds an untrained network as a baseline of position embeddings, which are left without one if it is
-    None. `progress` is called with the number of images done. Raises ValueError for an image or a position that does not exist.
+    None. `progress` is called with the number of images done. Raises ValueError for an image or a position
+    that does not exist.
     """
 
     network: Network

@@ -54,9 +54,6 @@ class FittedProbe:
 class ProbeMethod(Part, noun="probe"):
     """A way to classify images by their features; its settings are its fields."""
 
-    def label(self) -> str:
-        """Return its name for people."""
-
     @property
     def streams(self) -> bool:
         """Whether it reads features a batch at a time, so that they may lie on disk in 16 bits."""

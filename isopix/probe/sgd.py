@@ -56,9 +56,6 @@ class SgdProbe(ProbeMethod):
                 f"lr_grid {self.lr_grid} must be one or more positive numbers in descending order"
             )
 
-    def label(self) -> str:
-        return "logistic regression (SGD)"
-
     @property
     def streams(self) -> bool:
         return True

@@ -6,8 +6,8 @@ Cost:     300,000 steps of 128 images at 224x224 (the paper: a TPU v3-32); isopi
 Expected: top-1 accuracy on ImageNet with 1, 10 and 20 % of the labels: 30.3, 65.5 and 70.2 %
 
 Not in the paper, and our choice: a constant learning rate, ViT's initialization, and what the docstrings of
-`ResNetPatchEmbedSpec`, `UpsamplingHeadSpec` and `RandomPatchAugment` say. Attention pools into a class token, u, h' = Transformer(u0, h_1
-.. h_n), as in Selfie, whose position embeddings it has too; a masked patch is decoded from u + X[row] +
+`ResNetPatchEmbedSpec`, `UpsamplingHeadSpec` and `RandomPatchAugment` say. Attention pools into a class
+token, u, h' = Transformer(u0, h_1 .. h_n), as in Selfie, whose position embeddings it has too; a masked patch is decoded from u + X[row] +
 Y[column], each after a norm: norm(u) + norm'(X[row] + Y[column]).
 """
 

@@ -94,8 +94,7 @@ def test_an_imported_model_cannot_be_resumed(exported: Run) -> None:
 def test_a_hugging_face_folder_is_not_a_run_and_the_error_names_the_command(exported: Run) -> None:
     line = (
         "exported is a Hugging Face model; "
-        "isopix convert huggingface exported OUT converts it to a run"
-    line += " folder"
+        "isopix convert huggingface exported OUT converts it to a run folder"
     )
     for verb in ("verify", "probe", "sample", "report"):
         refused(exported(verb, "exported"), line)

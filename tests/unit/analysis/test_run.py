@@ -10,16 +10,18 @@ from isopix.analysis import attention
 from isopix.analysis.base import AnalysisInput, NotApplicable
 from isopix.analysis.embedding_analyses import MAX_BIAS_IMAGES
 from isopix.analysis.run import ANALYSES, run_analyses
-from isopix.model.blocks import Convolution
-from isopix.model.positions import NoPositions
-from isopix.model.stems import Patches
+from isopix.model.blocks import ConvolutionSpec
+from isopix.model.positions import NoPositionEmbeddingSpec
+from isopix.model.stems import PatchEmbedSpec
 from isopix.plots.analyses import ANALYSIS_FIGURES
 from isopix.runs.load import Loaded
 from tests.laws import cases
 
 AR, MASKED = cases.autoregressive()[0], cases.masked()[0]
 WITH_CLASS_TOKEN = next(case for case in cases.attentive() if case.model.class_token)
-AXIAL = replace(next(case for case in cases.masked() if case.model.block.kind == "axial"), stem=Patches())
+AXIAL = replace(
+    next(case for case in cases.masked() if case.model.block.kind == "axial"), stem=PatchEmbedSpec()
+)
 
 
 def given(recipe: cases.Recipe, count: int = 4, **settings: object) -> AnalysisInput:
@@ -55,7 +57,9 @@ def test_attention_distance_has_mean_and_standard_deviation_over_images(recipe: 
 
 
 def test_a_convolution_without_positions_has_the_other_analyses() -> None:
-    results = dict(run_analyses(given(replace(MASKED, block=Convolution(), positions=NoPositions()))))
+    results = dict(
+        run_analyses(given(replace(MASKED, block=ConvolutionSpec(), positions=NoPositionEmbeddingSpec())))
+    )
     reasons = {name: found.reason for name, found in results.items() if isinstance(found, NotApplicable)}
     attentions = ("attention_distance", "attention_maps", "attention_rollout")
     assert reasons == {

@@ -11,7 +11,7 @@ from isopix.analysis import similarity
 from isopix.codecs.bytes import Bytes
 from isopix.core.random import generator
 from isopix.core.types import Grid
-from isopix.model.stems import Codes, FourierPixelEmbeddingSpec, LinearPixelEmbeddingSpec
+from isopix.model.stems import FourierPixelEmbeddingSpec, LinearPixelEmbeddingSpec, TokenEmbeddingSpec
 
 
 def random(count: int) -> torch.Tensor:
@@ -71,7 +71,9 @@ def test_effective_rank_counts_dimensions() -> None:
 
 
 @pytest.mark.parametrize(
-    "stem", [Codes(), FourierPixelEmbeddingSpec(), LinearPixelEmbeddingSpec()], ids=lambda spec: spec.kind
+    "stem",
+    [TokenEmbeddingSpec(), FourierPixelEmbeddingSpec(), LinearPixelEmbeddingSpec()],
+    ids=lambda spec: spec.kind,
 )
 def test_every_stem_has_an_embedding_table_per_channel(stem) -> None:
     module = stem.build(Bytes(Grid(1, 256)), 8)

@@ -12,12 +12,12 @@ import torch
 from isopix.data.dataset import load_dataset
 from isopix.probe import evaluators
 from isopix.probe.evaluators import KNNAccuracy, LinearProbe
+from isopix.probe.feature_splits import FeatureSplit, FeatureSplits
 from isopix.probe.features import extract_features
-from isopix.probe.probe import Split, Splits
 from isopix.probe.probe import probe as fit
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
-from isopix.report.load_run import gather
+from isopix.report.load_run import load_run
 from isopix.runs.load import load
 from isopix.runs.pretrain import pretrain
 from isopix.runs.resume import resume
@@ -127,9 +127,9 @@ def test_the_accuracy_is_that_of_the_networks_features_on_the_images_that_it_say
         "validation": (data.validation.images[:45], data.validation.labels[:45]),
         "test": (data.validation.images[45:90], data.validation.labels[45:90]),
     }
-    splits = Splits(
+    splits = FeatureSplits(
         **{
-            name: Split(extract_features(network.backbone, images), labels)
+            name: FeatureSplit(extract_features(network.backbone, images), labels)
             for name, (images, labels) in parts.items()
         }
     )
@@ -164,7 +164,7 @@ def test_a_fit_that_fails_is_a_failed_evaluation(probed: RunFolder, monkeypatch:
 
 
 def test_the_report_does_not_take_them_for_probes_of_the_run(probed: RunFolder) -> None:
-    found = gather(probed)
+    found = load_run(probed)
     assert found.probes == []
     assert found.probe is None
     assert found.unreadable == []

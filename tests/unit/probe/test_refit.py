@@ -8,8 +8,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from isopix.probe import logistic
+from isopix.probe.base import ProbeMethod
 from isopix.probe.baselines import probe_with_baselines
-from isopix.probe.config import Method, ProbeConfig
+from isopix.probe.config import ProbeConfig
 from isopix.probe.feature_splits import FeatureSplits, standardize
 from isopix.probe.knn import KnnProbe
 from isopix.probe.linear import LbfgsProbe, RidgeProbe
@@ -70,14 +71,14 @@ def test_neighbors_are_found_among_both_sets_on_their_common_scale():
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.kind)
-def test_what_was_selected_stays_and_the_fit_changes(method: Method):
+def test_what_was_selected_stays_and_the_fit_changes(method: ProbeMethod):
     before, after = best_and_refit(stacked(easy(), easy()), replace(QUICK, method=method))
     assert [getattr(after, name) for name in SELECTED] == [getattr(before, name) for name in SELECTED]
     assert after != before
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.kind)
-def test_test_labels_select_nothing(method: Method):
+def test_test_labels_select_nothing(method: ProbeMethod):
     splits, config = easy(), replace(QUICK, method=method)
     other = replace(splits, test=replace(splits.test, labels=splits.test.labels.flip(0)))
     (_, one), (_, two) = best_and_refit(splits, config), best_and_refit(other, config)
@@ -86,7 +87,7 @@ def test_test_labels_select_nothing(method: Method):
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.kind)
-def test_the_rest_of_the_report_does_not_change(method: Method):
+def test_the_rest_of_the_report_does_not_change(method: ProbeMethod):
     lost = easy().map(lambda split: replace(split, features=noise(split)))
     splits, config = stacked(lost, easy()), replace(QUICK, method=method)
     plain = probe_with_baselines(lambda: splits, {}, config=config, device=CPU)

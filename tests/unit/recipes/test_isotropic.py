@@ -5,7 +5,7 @@ import math
 import pytest
 
 from isopix.model.blocks import ConvolutionSpec, MixerSpec, TransformerSpec
-from isopix.model.stems import FourierPixelEmbeddingSpec
+from isopix.model.stems import FourierPixelEmbeddingSpec, LinearPixelEmbeddingSpec, TokenEmbeddingSpec
 from isopix.recipes import isotropic, registry
 from isopix.recipes.cost import recipe_cost
 from isopix.recipes.recipe import Recipe
