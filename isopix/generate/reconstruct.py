@@ -62,9 +62,10 @@ def reconstruct(model: PretrainModel, images: Images, *, generator: torch.Genera
 def require_masked_inputs(model: PretrainModel) -> None:
     """Raise ValueError for an autoregressive network, which has no masked positions to reconstruct."""
     if not model.objective.masks_input:
+        samples = "sample images (isopix sample), complete them (isopix complete) and "
         raise ValueError(
-            "this model was trained with the autoregressive objective, which masks no inputs to reconstruct; "
-            "it can sample images (isopix sample) and complete them from their first rows (isopix complete)"
+            f"this model was trained with the {model.objective.label()} objective, which masks no inputs to "
+            f"reconstruct; it can {samples if model.objective.can_sample else ''}be probed (isopix probe)"
         )
 
 

@@ -151,7 +151,8 @@ def sample(
 def require_sampling(model: PretrainModel) -> None:
     """Raise ValueError unless the network predicts every code from the codes before it."""
     if not model.objective.can_sample:
+        other = "reconstruct masked pixels (isopix reconstruct) and " if model.objective.masks_input else ""
         raise ValueError(
-            "this model was trained with the masked objective and cannot sample images; "
-            "it can reconstruct masked pixels (isopix reconstruct) and be probed (isopix probe)"
+            f"this model was trained with the {model.objective.label()} objective and cannot sample images; "
+            f"it can {other}be probed (isopix probe)"
         )

@@ -75,14 +75,14 @@ class TrainingRun:
     ):
         self.folder, self.recipe, self.data, self.device = folder, recipe, data, device
         self.network = network.to(device)
-        pretraining = PretrainModel(self.network, recipe.objective)
+        self.pretrain_model = PretrainModel(self.network, recipe.objective)
         self.model: FineTuneModel | None = None
         self.early_stopping: EarlyStopping | None = None
-        self.task: TrainingTask = PretrainTask(pretraining, recipe.data.patch_augment)
+        self.task: TrainingTask = PretrainTask(self.pretrain_model, recipe.data.patch_augment)
         finetune = recipe.finetune
         if finetune is not None:
             self.model = FineTuneModel(
-                pretraining, recipe.model.width, len(data.classes), finetune, seed=recipe.train.seed
+                self.pretrain_model, recipe.model.width, len(data.classes), finetune, seed=recipe.train.seed
             )
             self.task = FineTuneTask(self.model, recipe.data.patch_augment)
             if finetune.has_class_loss and finetune.patience is not None:
@@ -154,7 +154,7 @@ class TrainingRun:
             ),
             evaluators=evaluator_specs(config),
             context=EvaluationContext(
-                self.task, self.network, data, config.seed, config.precision, self.folder.history
+                self.task, self.pretrain_model, data, config.seed, config.precision, self.folder.history
             ),
             callbacks=Callbacks(self.record, self.save, self.should_stop),
         )

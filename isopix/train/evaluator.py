@@ -16,6 +16,7 @@ from isopix.core.registry import Part, register
 from isopix.data.dataset import ImageDataset
 from isopix.data.splits import Split
 from isopix.model.network import Network
+from isopix.objectives.base import PretrainModel
 from isopix.train.tasks import EvaluationTask
 
 BATCH_SIZE = 16  # images per batch; not a setting, as the random draws of an evaluation depend on it
@@ -29,14 +30,18 @@ class EvaluationError(RuntimeError):
 
 
 class EvaluationContext(NamedTuple):
-    """What an evaluator has access to: the model in training as a task and as a network, and the images."""
+    """What an evaluator has access to: the model in training, with its own task, and the images."""
 
     task: EvaluationTask
-    network: Network
+    model: PretrainModel
     data: ImageDataset
     seed: int
     precision: Precision
     history: Path | None = None  # a folder where it may write a file per step, `step-00000100.json`
+
+    @property
+    def network(self) -> Network:
+        return self.model.network
 
 
 class EvaluatorSpec(Part, noun="evaluator"):

@@ -62,8 +62,8 @@ def files(folder: RunFolder) -> dict[str, str]:
 
 
 def context(folder: RunFolder, recipe: Recipe = RECIPE, history: Path | None = None) -> EvaluationContext:
-    data, network = load_dataset(recipe.data, seed=recipe.train.seed), load(folder.path, device=CPU).network
-    return EvaluationContext(PretrainTask(network), network, data, recipe.train.seed, "fp32", history)
+    data, model = load_dataset(recipe.data, seed=recipe.train.seed), load(folder.path, device=CPU).model
+    return EvaluationContext(PretrainTask(model), model, data, recipe.train.seed, "fp32", history)
 
 
 @pytest.fixture(scope="module", autouse=True)

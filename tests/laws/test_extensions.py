@@ -1,0 +1,119 @@
+"""The laws over the parts of `examples/extend`, which are registered from outside the package."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from isopix.codecs import PaletteSpec
+from isopix.core import registry
+from isopix.model.blocks import TransformerSpec
+from isopix.objectives.autoregressive import Autoregressive
+from isopix.objectives.masked import Masked
+from isopix.objectives.masks import MaskSpec
+from isopix.recipes.recipe import Recipe
+from tests.laws import cases, test_generation, test_learning, test_visibility
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "extend").glob("*.py"))
+
+
+@contextmanager
+def plugins() -> Iterator[None]:
+    """Register the examples, and forget them again, so that other tests see the package alone."""
+    kinds, loaded = {noun: dict(found) for noun, found in registry._KINDS.items()}, dict(registry._PLUGINS)
+    try:
+        for path in EXAMPLES:
+            registry.load_plugin(path)
+        yield
+    finally:
+        for noun, found in registry._KINDS.items():
+            found.clear()
+            found.update(kinds.get(noun, {}))
+        registry._PLUGINS.clear()
+        registry._PLUGINS.update(loaded)
+
+
+def extensions() -> list[Recipe]:
+    """A case for each example that changes the network or the objective, with every objective that fits."""
+    block = TransformerSpec(heads=2, mlp=registry.kinds("mlp")["gated"]())
+    codec, stem = registry.kinds("codec")["gray4"](), registry.kinds("stem")["two_convs"](channels=8)
+    palette = PaletteSpec(num_colors=32)
+    center = registry.kinds("mask")["center"]()
+    assert isinstance(center, MaskSpec)
+    objectives = [Autoregressive(), Masked(mask=cases.THIRD), Masked(mask=center)]
+    objectives += [registry.kinds("objective")["denoising"]()]
+    return [
+        cases.LAW.updated(objective=objective, **changes)
+        for objective in objectives
+        for changes in (
+            {"block": block, "codec": palette},
+            {"codec": codec},
+            {"stem": stem, "codec": palette},
+        )
+    ]
+
+
+with plugins():
+    CASES = [case.updated(data=cases.CASES[0].data) for case in extensions()]
+
+
+def title(recipe: Recipe) -> str:
+    """The kinds of a case."""
+    model, objective = recipe.model, recipe.objective
+    mask = getattr(objective, "mask", objective)
+    return f"{model.codec.kind}-{model.stem.kind}-{model.block.kind}-{objective.kind}-{mask.kind}"
+
+
+SAMPLING = [case for case in CASES if case.objective.can_sample]
+MASKED = [case for case in CASES if case.objective.masks_input]
+every = pytest.mark.parametrize("recipe", CASES, ids=title)
+sampling = pytest.mark.parametrize("recipe", SAMPLING, ids=title)
+masked = pytest.mark.parametrize("recipe", MASKED, ids=title)
+Law = Callable[[Recipe], None]
+
+
+@every
+def test_untrained_loss_is_ln_k(recipe: Recipe) -> None:
+    test_learning.test_untrained_loss_is_that_of_uniform_codes_or_of_the_middle_of_the_range(recipe)
+
+
+@every
+def test_learns_one_batch_and_every_parameter_gets_a_gradient(recipe: Recipe) -> None:
+    test_learning.test_learns_one_batch_and_every_parameter_gets_a_gradient(recipe)
+
+
+@every
+def test_losses_of_chunks_add_up(recipe: Recipe) -> None:
+    test_learning.test_losses_and_gradients_of_chunks_add_up_to_those_of_the_batch(recipe)
+
+
+@every
+def test_permuting_the_batch_permutes_the_outputs(recipe: Recipe) -> None:
+    test_learning.test_permuting_the_batch_permutes_the_outputs(recipe)
+
+
+@every
+def test_a_block_of_zeros_is_the_identity(recipe: Recipe) -> None:
+    test_visibility.test_a_block_of_zeros_is_the_identity(recipe)
+
+
+@pytest.mark.parametrize("recipe", [*SAMPLING, *MASKED], ids=title)
+def test_no_position_sees_its_own_target(recipe: Recipe) -> None:
+    test_visibility.test_no_position_sees_its_own_target(recipe)
+
+
+@masked
+def test_reconstruction_changes_masked_pixels_only(recipe: Recipe) -> None:
+    test_generation.test_reconstruction_changes_masked_pixels_only(recipe)
+
+
+@sampling
+def test_cached_logits_equal_one_full_forward_pass(recipe: Recipe) -> None:
+    test_generation.test_cached_logits_equal_one_full_forward_pass(recipe, 0, 1)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_the_documentation_shows_the_examples_as_they_are(path: Path) -> None:
+    page = (EXAMPLES[0].parents[2] / "docs" / "extend.md").read_text()
+    assert f"<!-- example: {path.name} -->\n```python\n{path.read_text().rstrip()}\n```\n<!-- end -->" in page
