@@ -114,7 +114,7 @@ def test_what_python_saved_is_verified_converted_and_published_but_no_run(
     for verb in ("probe", "sample", "report"):
         code, _, err = exported(verb, "saved")
         assert code == 2
-        assert "convert to-huggingface read it, and isopix.load in Python" in err
+        assert "use isopix verify, publish or convert to-huggingface" in err
 
 
 def test_weights_that_are_rounded_are_counted(exported: Run) -> None:

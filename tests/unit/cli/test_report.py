@@ -56,5 +56,5 @@ def test_a_folder_as_out_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"holds no recipe\.json"):
+    with pytest.raises(ValueError, match=r"has no recipe\.json"):
         report(tmp_path)

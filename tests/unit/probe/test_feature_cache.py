@@ -62,7 +62,7 @@ def test_what_the_first_images_show_constant_is_kept(tmp_path, monkeypatch):
     torch.testing.assert_close(whole, features[:, :200], atol=1e-3, rtol=0)
 
 
-@pytest.mark.parametrize("damage", ["features-test.npy", "centre.npy", "record.json"])
+@pytest.mark.parametrize("damage", ["features-test.npy", "centre.npy", "manifest.json"])
 def test_a_damaged_folder_is_read_anew(tmp_path, features, damage):
     reading = readers(features)
     before = {name: each.clone() for name, each in stored(reading, tmp_path / "key").features.items()}

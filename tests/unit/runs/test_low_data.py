@@ -144,7 +144,7 @@ def test_the_images_are_those_that_are_probed(run: Path, loaded: Loaded, tmp_pat
         (Question((), 2), "allowed: numbers from 1 on"),
         (Question((4,), 0), "allowed: numbers from 1 on"),
         (Question((4, 4), 1), "allowed: each number once"),
-        (Question((100,), 1), "100 images of each class asked for; class 0 has"),
+        (Question((100,), 1), "100 images per class requested; class 0 has"),
     ],
 )
 def test_impossible_questions_are_refused(loaded: Loaded, question: Question, message: str) -> None:

@@ -169,7 +169,7 @@ def test_before_the_run_itself_exists_every_verb_names_the_command(
 ) -> None:
     monkeypatch.setattr("sys.argv", ["isopix", "finetune", "pre", "--out", "my run", "--fold-back"])
     fold(pretrained, tmp_path / "ft", watch=Watch(stop=lambda: True))
-    with pytest.raises(ValueError, match=r"no run of its own yet.* finetune pre --out 'my run' --fold-back$"):
+    with pytest.raises(ValueError, match=r"has no checkpoints yet.* finetune pre --out 'my run' --fold-back$"):
         resume(tmp_path / "ft", device=CPU, watch=Watch())
 
 
