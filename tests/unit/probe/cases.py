@@ -34,7 +34,7 @@ STEP = 15  # between two of the scans' 17 grey levels, in an image of 0..255
 class Greys(Codec):
     """The 17 grey levels of scikit-learn's digits."""
 
-    grid, codes, levels, cell = Grid(8, 8), 1, 17, 1
+    grid, num_codes, vocab_size, patch_size = Grid(8, 8), 1, 17, 1
 
     def encode(self, images: Images) -> CodeTensor:
         return (images[:, :1].long() // STEP).flatten(2).mT
