@@ -251,12 +251,8 @@ def test_the_page_names_method_masks_and_concatenated_layers(tmp_path: Path) -> 
 def test_the_page_says_which_of_several_probes_is_in_the_headline(tmp_path: Path) -> None:
     run = whole(tmp_path / "run")
     assert "the one of the headline" not in words(page.build([run]))
-    probe(
-        run,
-        replace(evidence(trained=(0.9, 0.1)), config=ProbeConfig(features="residual")),
-        name="later",
-        written="9",
-    )
+    other = replace(evidence(trained=(0.9, 0.1)), config=ProbeConfig(features="residual"))
+    probe(run, other, name="later", written="9")
     text = words(page.build([run]))
     assert text.count("the one of the headline") == 1
     first, second = text.index("Read: features normed"), text.index("Read: features residual")
