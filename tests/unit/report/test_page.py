@@ -204,15 +204,11 @@ def test_a_comment_of_the_commands_stays_one_line(tmp_path: Path) -> None:
 def test_the_page_says_how_a_probe_was_made(tmp_path: Path) -> None:
     run = whole(tmp_path / "run")
     refit = replace(score(1, 0.61), lr=3.0, l2=None)
-    probe(
-        run,
-        replace(evidence(), config=ProbeConfig(features="residual", refit_on_validation=True), refit=refit),
-        limit=400,
-    )
+    config = ProbeConfig(features="residual", refit_on_validation=True)
+    probe(run, replace(evidence(), config=config, refit=refit), limit=400)
     text = words(page.build([run]))
     assert "1,437 train, 180 validation, 180 test images, the first 400 of each split" in text
-    how = "logistic regression (L-BFGS), fitted to training images"
-    assert f"Read: features residual, pool mean, start token; {how}" in text
+    assert "Read: features residual, pool mean, start token; logistic regression (L-BFGS), fitted" in text
     assert (
         "Refit on all 1,617 training and validation images at the learning rate 3, layer 1 has a test "
         "accuracy of 61.0 % (59.0 to 63.0 %)."
@@ -236,14 +232,10 @@ def test_reports_without_concatenation_and_refit_are_read(tmp_path: Path) -> Non
 def test_the_page_names_method_masks_and_concatenated_layers(tmp_path: Path) -> None:
     run, found = whole(tmp_path / "run"), evidence()
     concat = ConcatResult((0, 1, 2), replace(found.network.best, test_accuracy=0.77))
-    network = replace(found.network, concat=concat)
-    probe(
-        run,
-        replace(found, network=network, config=ProbeConfig(method=RidgeProbe(), mask_ensemble=5, concat=5)),
-    )
+    config = ProbeConfig(method=RidgeProbe(), mask_ensemble=5, concat=5)
+    probe(run, replace(found, network=replace(found.network, concat=concat), config=config))
     text = words(page.build([run]))
-    how = "start token, majority vote over 5 masks; ridge regression, fitted to training images"
-    assert how in text
+    assert "start token, majority vote over 5 masks; ridge regression, fitted to training images" in text
     assert "layers 0–2 concatenated77.0 %" in text
     assert text.count("(ridge regression, majority vote over 5 masks)") >= 2  # the headline and the table
 
