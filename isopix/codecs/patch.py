@@ -144,8 +144,8 @@ class ColourThumbnail(Codec):
 
     def fingerprint(self) -> str:
         """SHA-256 of what the codes mean."""
-        told = f"mean colours of {self.side} x {self.side} parts of {self.patch_size} x {self.patch_size}, "
-            f"{self.bits} bits"
+        parts = f"{self.side} x {self.side} parts of {self.patch_size} x {self.patch_size}"
+        told = f"mean colours of {parts}, {self.bits} bits"
         return hashlib.sha256(told.encode()).hexdigest()
 
 

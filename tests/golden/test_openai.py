@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from isopix.codecs.palette import Palette
 from isopix.codecs.pixel import PaletteColours
-from isopix.core.types import Mask, Images
+from isopix.core.types import Images, Mask
 from isopix.data.dataset import Data
 from isopix.interop.imported_model import Imported
 from isopix.interop.openai.convert import read

@@ -60,7 +60,9 @@ def test_memory_is_what_a_real_step_keeps(name: str) -> None:
         * 4
         * codec.num_codes
         * codec.vocab_size
-        * round(recipe.grid.positions * recipe.objective.decoded(recipe.grid.positions, codec.num_codes))
+        * round(
+            recipe.grid.positions * recipe.objective.decoded_fraction(recipe.grid.positions, codec.num_codes)
+        )
     )
     assert estimated - gradient == pytest.approx(real, rel=0.02)
 
@@ -69,7 +71,7 @@ def test_a_patchformers_memory_is_mostly_its_stems() -> None:
     """588 MiB were counted over one real image in 32 bits, what is kept of weights alone among them."""
     whole, bare = (
         memory_of(registry.resolve("patchformer.base", assignments=["precision=fp32", *words]).recipe)
-        for words in ([], ["stem=patches"])
+        for words in ([], ["stem=patch_embed"])
     )
     assert (whole.copy_bytes + whole.activation_bytes) / 2**20 == pytest.approx(588, rel=0.03)
     assert bare.activation_bytes < 0.3 * whole.activation_bytes

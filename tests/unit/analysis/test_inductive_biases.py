@@ -17,7 +17,7 @@ from isopix.model.backbone import Backbone
 from isopix.model.blocks import ConvolutionSpec, MixerSpec, TransformerSpec
 from isopix.model.norms import LayerNormSpec
 from isopix.model.positions import LearnedPositionEmbeddingSpec, NoPositionEmbeddingSpec
-from isopix.model.stems import Codes
+from isopix.model.stems import TokenEmbeddingSpec
 from isopix.objectives.autoregressive import Autoregressive
 from isopix.recipes import registry
 from isopix.recipes.isotropic import BLOCKS
@@ -34,7 +34,7 @@ CONV = replace(
 PLACELESS = replace(CONV, block=BLOCKS["transformer-4"], positions=NoPositionEmbeddingSpec())
 PLACED = replace(PLACELESS, positions=LearnedPositionEmbeddingSpec())
 MIXER = replace(CONV, block=MixerSpec())
-IMAGE_GPT = replace(PLACED, codec=PaletteColours(colours=32), stem=Codes())
+IMAGE_GPT = replace(PLACED, codec=PaletteColours(colours=32), stem=TokenEmbeddingSpec())
 
 
 def backbone(recipe: Recipe) -> Backbone:

@@ -11,7 +11,7 @@ from isopix.analysis import similarity
 from isopix.codecs.pixel import Bytes
 from isopix.core.random import generator
 from isopix.core.types import Grid
-from isopix.model.stems import Codes, FourierPixelEmbeddingSpec, LinearPixelEmbeddingSpec
+from isopix.model.stems import FourierPixelEmbeddingSpec, LinearPixelEmbeddingSpec, TokenEmbeddingSpec
 
 
 def drawn(count: int) -> torch.Tensor:
@@ -67,16 +67,18 @@ def test_effective_rank_counts_directions() -> None:
 
 
 @pytest.mark.parametrize(
-    "stem", [Codes(), FourierPixelEmbeddingSpec(), LinearPixelEmbeddingSpec()], ids=lambda spec: spec.kind
+    "stem",
+    [TokenEmbeddingSpec(), FourierPixelEmbeddingSpec(), LinearPixelEmbeddingSpec()],
+    ids=lambda spec: spec.kind,
 )
 def test_every_stem_shows_what_it_embeds_the_levels_of_each_channel_as(stem) -> None:
     module = stem.build(Bytes(Grid(1, 256)), 8)
     for place, weight in enumerate(module.parameters()):
         torch.nn.init.normal_(weight, generator=generator(place, "weights"))
     ramp = torch.arange(256, dtype=torch.uint8).expand(1, 3, 1, 256)
-    assert torch.equal(torch.cat(module(ramp)), module.vectors())
-    first = similarity.of_stem(module.vectors())
+    assert torch.equal(torch.cat(module(ramp)), module.value_table())
+    first = similarity.of_stem(module.value_table())
     assert len(first) == 3
-    one, other = module.vectors()[1, 7].tolist(), module.vectors()[1, 200].tolist()
+    one, other = module.value_table()[1, 7].tolist(), module.value_table()[1, 200].tolist()
     cosine = np.dot(one, other) / np.linalg.norm(one) / np.linalg.norm(other)
     assert first[1].similarity[7, 200] == pytest.approx(cosine, abs=1e-6)

@@ -1,7 +1,6 @@
 """Joint fine-tuning is the sum of its two losses, each with its gradient."""
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
@@ -16,13 +15,13 @@ from tests.laws import cases
 CLASSES = 4
 AR, BERT = cases.autoregressive()[0], cases.masked()[0]
 DROPS = next(case for case in cases.masked() if case.objective.corruption == DropMaskingSpec())
-SWAPS = next(case for case in cases.masked() if case.objective.swapped)
+SWAPS = next(case for case in cases.masked() if case.objective.random_rate)
 both = pytest.mark.parametrize("recipe", [AR, BERT], ids=["ar", "bert"])
 
 
 def classifier(recipe: Recipe, **settings: object) -> Classifier:
     """A network in which everything matters, and a head that is no longer zero."""
-    made = Classifier(cases.busy(recipe), recipe.model.width, CLASSES, Classify(**settings))
+    made = Classifier(cases.busy_model(recipe), recipe.model.width, CLASSES, Classify(**settings))
     torch.nn.init.normal_(made.head.weight, generator=generator(0, "head"))
     return made
 
@@ -35,13 +34,13 @@ def lesson(made: Classifier, recipe: Recipe, count: int = 6) -> Lesson:
 def expected_class_loss(made: Classifier, posed: Lesson, layer: int) -> torch.Tensor:
     """From the features that probes read; shares nothing with the classifier but its head."""
     problem = posed.problem
-    tokens = list(made.network.backbone.features(problem.images, problem.hidden))[layer]
+    tokens = list(made.network.backbone.features(problem.inputs, problem.mask))[layer]
     return F.cross_entropy(tokens.mean(1) @ made.head.weight.T, posed.labels)
 
 
 @both
 def test_before_training_every_class_is_equally_likely(recipe: Recipe) -> None:
-    made = Classifier(cases.network(recipe), recipe.model.width, CLASSES, Classify(generative_weight=0.0))
+    made = Classifier(cases.model(recipe), recipe.model.width, CLASSES, Classify(generative_weight=0.0))
     assert made(lesson(made, recipe)).item() == pytest.approx(math.log(CLASSES), rel=1e-6)
 
 
@@ -55,7 +54,7 @@ def test_the_joint_loss_and_gradient_are_the_sums_of_both(
     posed = lesson(made, recipe)
     made.requires_grad_(True)
     parameters = dict(made.named_parameters())
-    generative = made.network(posed.problem)
+    generative = made.objective.loss(made.network, posed.problem)
     chosen = expected_class_loss(made, posed, recipe.model.depth if layer is None else layer)
     of_codes = torch.autograd.grad(generative, list(parameters.values()), allow_unused=True)
     of_classes = torch.autograd.grad(chosen, list(parameters.values()), allow_unused=True)
@@ -85,7 +84,7 @@ def test_what_is_trained_is_what_the_loss_depends_on(
 def test_pieces_of_a_lesson_add_up_to_its_loss(recipe: Recipe) -> None:
     made = classifier(recipe, dropout=0.5)
     posed = lesson(made, recipe, 5)
-    torch.testing.assert_close(sum(made(piece) for piece in posed.pieces(3)), made(posed))
+    torch.testing.assert_close(sum(made(piece) for piece in posed.chunks(3)), made(posed))
 
 
 def test_dropout_is_drawn_with_the_lesson_and_keeps_the_mean() -> None:
@@ -96,7 +95,7 @@ def test_dropout_is_drawn_with_the_lesson_and_keeps_the_mean() -> None:
     assert one.mean().item() == pytest.approx(1, abs=0.02)
     posed = lesson(made, AR)
     assert made(posed) != without(lesson(without, AR))
-    images = posed.problem.images
+    images = cases.images(AR, 6)
     assert made.grade(posed, images) == without.grade(posed, images), "held out, all features are there"
 
 
@@ -104,12 +103,12 @@ def test_dropout_is_drawn_with_the_lesson_and_keeps_the_mean() -> None:
 def test_a_masked_network_is_judged_with_its_masks_or_without(masked: bool) -> None:
     made = classifier(BERT, masked=masked)
     posed = lesson(made, BERT)
-    hidden = posed.problem.hidden if masked else None
-    logits = made.answer(posed.problem.images, hidden)
-    grades = made.grade(posed, posed.problem.images)
+    hidden = posed.problem.mask if masked else None
+    logits = made.answer(posed.problem.inputs, hidden)
+    grades = made.grade(posed, cases.images(BERT, 6))
     torch.testing.assert_close(grades["class_nats"], F.cross_entropy(logits, posed.labels))
     assert grades["accuracy"] == (logits.argmax(1) == posed.labels).float().mean()
-    torch.testing.assert_close(grades["loss_nats"], made.network(posed.problem))
+    torch.testing.assert_close(grades["loss_nats"], made.objective.loss(made.network, posed.problem))
 
 
 @pytest.mark.parametrize("masked", [True, False])
@@ -128,7 +127,7 @@ def test_without_masks_the_images_are_judged_as_they_are() -> None:
     """Where patches have been swapped, the problem shows others."""
     made = classifier(SWAPS, masked=False)
     images, posed = cases.images(SWAPS, 6), lesson(made, SWAPS)
-    assert not torch.equal(posed.problem.images, images)
+    assert not torch.equal(posed.problem.inputs, images)
     found = made.grade(posed, images)["class_nats"]
     torch.testing.assert_close(found, F.cross_entropy(made.answer(images), posed.labels))
 
@@ -137,10 +136,10 @@ def test_soft_labels_are_trained_and_hard_ones_graded() -> None:
     """Of C classes the answer has 1 - s + s / C, and each other one s / C."""
     made = classifier(AR, generative_weight=0.0, smoothing=0.2)
     posed = lesson(made, AR)
-    logs = made.answer(posed.problem.images).double().log_softmax(1)
+    logs = made.answer(posed.problem.inputs).double().log_softmax(1)
     answered = logs[torch.arange(6), posed.labels].mean()
     torch.testing.assert_close(made(posed).double(), -0.8 * answered - 0.2 * logs.mean())
-    torch.testing.assert_close(made.grade(posed, posed.problem.images)["class_nats"].double(), -answered)
+    torch.testing.assert_close(made.grade(posed, cases.images(AR, 6))["class_nats"].double(), -answered)
 
 
 @pytest.mark.parametrize("recipe", [BERT, DROPS, SWAPS], ids=["zero", "drop", "token"])
@@ -148,9 +147,9 @@ def test_a_share_of_single_positions_is_hidden_in_place_of_the_objective_s_mask(
     plain, made = classifier(recipe), classifier(recipe, hide=0.25)
     images, positions = cases.images(recipe, 4), recipe.grid.positions
     posed = made.prepare(images, torch.zeros(4, dtype=torch.long), generator(0, "lesson")).problem
-    assert posed.graded.sum((1, 2)).tolist() == [round(0.25 * positions)] * 4
-    assert made.network.objective.corruption == recipe.objective.corruption
-    assert plain.network.objective == recipe.objective
+    assert posed.loss_mask.sum((1, 2)).tolist() == [round(0.25 * positions)] * 4
+    assert made.objective.corruption == recipe.objective.corruption
+    assert plain.objective == recipe.objective
     assert set(dict(made.named_parameters())) == set(dict(plain.named_parameters()))
 
 
@@ -158,9 +157,10 @@ def test_classes_are_learnt_from_what_is_not_hidden_and_judged_from_all() -> Non
     made = classifier(DROPS, generative_weight=0.0, hide=0.25, masked=False)
     images = cases.images(DROPS, 6)
     posed = made.prepare(images, torch.arange(6) % CLASSES, generator(0, "lesson"))
-    veiled = posed.problem._replace(images=cases.flipped(images, posed.problem.hidden))
+    other = made.network.inputs_of(cases.flipped(images, posed.problem.mask))
+    veiled = posed.problem._replace(inputs=other)
     assert torch.equal(made(posed._replace(problem=veiled)), made(posed))
-    expected = F.cross_entropy(made.answer(images), posed.labels)
+    expected = F.cross_entropy(made.answer(made.network.inputs_of(images)), posed.labels)
     torch.testing.assert_close(made.grade(posed, images)["class_nats"], expected)
 
 
@@ -169,9 +169,9 @@ def test_with_nothing_hidden_classes_are_learnt_and_judged_from_whole_images() -
     made = classifier(SWAPS, generative_weight=0.0, hide=0.0)
     images = cases.images(SWAPS, 6)
     posed = made.prepare(images, torch.arange(6) % CLASSES, generator(0, "lesson"))
-    assert posed.problem.hidden is None
-    assert torch.equal(posed.problem.images, images)
-    expected = F.cross_entropy(made.answer(images), posed.labels)
+    assert posed.problem.mask is None
+    assert torch.equal(posed.problem.inputs, made.network.inputs_of(images))
+    expected = F.cross_entropy(made.answer(made.network.inputs_of(images)), posed.labels)
     torch.testing.assert_close(made(posed), expected)
     torch.testing.assert_close(made.grade(posed, images)["class_nats"], expected)
     made(posed).backward()
@@ -183,7 +183,7 @@ def test_with_nothing_hidden_classes_are_learnt_and_judged_from_whole_images() -
 def test_the_residual_block_is_a_bottleneck_of_each_vector_alone() -> None:
     """x + W3 f(W2 f(W1 f(x))), f a ReLU behind a norm over groups, W of standardised rows; in float64."""
     made = classifier(AR, generative_weight=0.0, residual_block=True).double()
-    pooled = torch.randn(5, AR.width, generator=generator(0, "pooled"), dtype=torch.float64)
+    pooled = torch.randn(5, AR.model.width, generator=generator(0, "pooled"), dtype=torch.float64)
     block = made.head.block
 
     def rectified(x: torch.Tensor, groups: int) -> torch.Tensor:
@@ -204,13 +204,13 @@ def test_the_residual_block_is_a_bottleneck_of_each_vector_alone() -> None:
 @both
 def test_with_a_residual_block_every_class_is_still_equally_likely_at_first(recipe: Recipe) -> None:
     settings = Classify(generative_weight=0.0, residual_block=True, smoothing=0.1)
-    made = Classifier(cases.network(recipe), recipe.model.width, CLASSES, settings, seed=1)
+    made = Classifier(cases.model(recipe), recipe.model.width, CLASSES, settings, seed=1)
     assert made(lesson(made, recipe)).item() == pytest.approx(math.log(CLASSES), rel=1e-6)
     same, other = (
-        Classifier(cases.network(recipe), recipe.model.width, CLASSES, settings, seed=seed) for seed in (1, 2)
+        Classifier(cases.model(recipe), recipe.model.width, CLASSES, settings, seed=seed) for seed in (1, 2)
     )
     assert torch.equal(made.head.block.conv1.weight, same.head.block.conv1.weight)
-    assert not torch.equal(made.head.block.conv1.weight, other.model.head.block.conv1.weight)
+    assert not torch.equal(made.head.block.conv1.weight, other.head.block.conv1.weight)
 
 
 @pytest.mark.parametrize("weight", [0.0, 1.0])
@@ -229,10 +229,10 @@ def test_where_patches_are_dropped_too_what_is_trained_is_what_the_loss_depends_
         (
             DROPS,
             {"hide": 0.01},
-            r"a share of 0.01 would hide 0 of 8 positions; some must be",
+            r"a mask ratio of 0.01 would mask 0 of 8 positions; at least one must be",
         ),
         (AR, {"hide": 0.0, "generative_weight": 0.0}, r"classify.hide 0.0 does not go with objective auto"),
-        (replace(AR, width=18), {"residual_block": True}, r"a width that is a multiple of 4, not 18"),
+        (AR.updated(width=18), {"residual_block": True}, r"a width that is a multiple of 4, not 18"),
     ],
 )
 def test_what_does_not_go_with_the_network_is_refused(

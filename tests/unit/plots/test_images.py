@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from isopix.core.random import generator
-from isopix.core.types import Mask, Images
+from isopix.core.types import Images, Mask
 from isopix.generate.reconstruct import Reconstruction
 from isopix.plots import images
 

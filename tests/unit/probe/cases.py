@@ -17,7 +17,7 @@ from isopix.model.init import initialize
 from isopix.model.masking import ZeroMaskingSpec
 from isopix.model.norms import RMSNormSpec
 from isopix.model.positions import LearnedPositionEmbeddingSpec
-from isopix.model.stems.token_embedding import Codes
+from isopix.model.stems.token_embedding import TokenEmbeddingSpec
 from isopix.probe.probe import Split, Splits
 from isopix.probe.results import Protocol
 from isopix.recipes import registry
@@ -57,7 +57,7 @@ def backbone() -> Backbone:
     """An untrained network in which content and place both matter."""
     codec, block = Greys(), TransformerSpec(heads=2)
     parts = [
-        Codes().build(codec, WIDTH),
+        TokenEmbeddingSpec().build(codec, WIDTH),
         ZeroMaskingSpec().build(WIDTH),
         LearnedPositionEmbeddingSpec().build(codec.grid, WIDTH),
     ]

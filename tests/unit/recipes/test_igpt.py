@@ -49,7 +49,7 @@ def test_what_all_sizes_share(name: str) -> None:
     recipe = registry.find(name)
     assert (recipe.train.optimizer.beta1, recipe.train.optimizer.beta2) == (0.9, 0.95)
     assert (recipe.train.schedule.kind, recipe.train.schedule.warmup_epochs) == ("warmup_cosine", 1.0)
-    assert (recipe.model.codec.colours, recipe.model.block.expansion, recipe.model.block.bias) == (
+    assert (recipe.model.codec.colours, recipe.model.block.mlp.expansion, recipe.model.block.bias) == (
         512,
         4,
         False,

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from isopix.model.blocks import ConvolutionSpec, MixerSpec, TransformerSpec
-from isopix.model.stems import Codes, FourierPixelEmbeddingSpec
+from isopix.model.stems import FourierPixelEmbeddingSpec, TokenEmbeddingSpec
 from isopix.recipes import isotropic, registry
 from isopix.recipes.cost import of_recipe
 from isopix.recipes.recipe import Recipe
@@ -26,9 +26,13 @@ KINDS = {
     "conv": ConvolutionSpec,
     "mixer": MixerSpec,
     "transformer-1": TransformerSpec,
-    "transformer-4": Transformer,
+    "transformer-4": TransformerSpec,
 }
-ENCODINGS = {"pix2vec": Codes, "fourier": FourierPixelEmbeddingSpec, "continuous": Continuous}
+ENCODINGS = {
+    "pix2vec": TokenEmbeddingSpec,
+    "fourier": FourierPixelEmbeddingSpec,
+    "continuous": LinearPixelEmbeddingSpec,
+}
 paper = pytest.mark.parametrize("cell", CELLS)
 
 
@@ -88,7 +92,7 @@ def test_training_is_the_papers(cell: str) -> None:
     ("word", "cell", "parameters"),
     [
         ("block.units=128", "mixer-pix2vec-1", 296_832),
-        ("block.expansion=4", "transformer-1-pix2vec-1", 198_272),
+        ("mlp.expansion=4", "transformer-1-pix2vec-1", 198_272),
     ],
 )
 def test_other_widths_are_settings(word: str, cell: str, parameters: int) -> None:

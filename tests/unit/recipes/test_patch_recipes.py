@@ -58,7 +58,7 @@ def test_patchformers_training_is_the_papers() -> None:
         10,
         1024,
     )
-    assert (recipe.model.block.heads, recipe.model.block.expansion, recipe.objective.smoothing) == (
+    assert (recipe.model.block.heads, recipe.model.block.mlp.expansion, recipe.objective.label_smoothing) == (
         16,
         4,
         0.01,
@@ -76,7 +76,7 @@ def test_vits_hide_eight_tenths_of_a_half_swap_one_and_keep_one(name: str) -> No
         0.5,
         "mask_token",
     )
-    assert (objective.swapped, objective.kept) == (0.1, 0.1)
+    assert (objective.random_rate, objective.keep_rate) == (0.1, 0.1)
 
 
 @pytest.mark.parametrize("name", ["vit.b16", "vit.l16", "vit.h14"])
@@ -120,28 +120,28 @@ def test_shared_blocks_are_counted_once_and_run_every_time() -> None:
             ["compile=true", "objective.corruption=drop"],
             "compile=true does not go with objective.corruption=drop",
         ),
-        (["objective.swapped=2"], "objective: swapped 2.0 and kept 0.1 must be shares of one whole"),
+        (["objective.random_rate=2"], "objective: swapped 2.0 and kept 0.1 must be shares of one whole"),
         (
-            ["objective.mask=subpixel"],
+            ["objective.mask=per_channel"],
             "objective: mask subpixel hides single codes, which masking mask_token",
         ),
         (["data.rows=60"], "images of 60 x 64 pixels cannot be cut into patches of 8 x 8"),
-        (["stem=fourier"], "a position of 8 x 8 pixels has no single value a channel"),
-        (["objective.mask=blocks", "data.rows=56"], "7 x 8 positions cannot be cut into squares of 2 x 2"),
+        (["stem=fourier_pixel_embedding"], "a position of 8 x 8 pixels has no single value a channel"),
+        (["objective.mask=block", "data.rows=56"], "7 x 8 positions cannot be cut into squares of 2 x 2"),
         (
             [
                 "codec=downsampled_colour",
                 "codec.patch=8",
-                "objective.mask=subpixel",
-                "objective.corruption=zero_out",
+                "objective.mask=per_channel",
+                "objective.corruption=zero",
             ],
             "a mask of single codes needs a stem with one part for each of 16 codes; patches has 1",
         ),
         (["class_token=false", "block=axial", "objective.causal=true"], "an axial block has no causal form"),
         (["head=regression"], "head regression needs codes that are levels of brightness, not the 512 names"),
         (
-            [*WHOLE, "objective.smoothing=0.01"],
-            "head regression has no labels to smooth; objective.smoothing 0.01 must be 0",
+            [*WHOLE, "objective.label_smoothing=0.01"],
+            "head regression has no labels to smooth; objective.label_smoothing 0.01 must be 0",
         ),
         (
             [*WHOLE, "class_token=false", "objective=autoregressive"],
@@ -161,13 +161,13 @@ def test_parts_that_do_not_go_together_are_refused(words: list[str], message: st
         ["class_token=false"],
         ["tie_blocks=true"],
         ["class_token=false", "objective.causal=true"],
-        ["objective.static=true"],
+        ["objective.deterministic_mask=true"],
         ["codec=downsampled_colour", "codec.patch=8"],
         WHOLE,
         [*WHOLE, "head=linear"],
         ["codec.patch=16"],
-        ["stem=convolved_patches"],
-        ["positions=factorised", "objective.mask=blocks", "objective.corruption=drop"],
+        ["stem=conv_patch_embed"],
+        ["positions=factorized", "objective.mask=block", "objective.corruption=drop"],
     ],
     ids=" ".join,
 )

@@ -99,8 +99,8 @@ def test_a_mapping_on_the_command_line_merges_as_a_file_does(tmp_path) -> None:
     [
         (["steps=010"], "steps", 10),
         (["lr=1e-3"], "optimizer.learning_rate", 0.001),
-        (["block.norm=layer"], "block.norm.kind", "layer"),
-        (["block.norm.epsilon=0.5", "block.norm=layer"], "block.norm.epsilon", 0.5),
+        (["block.norm=layer_norm"], "block.norm.kind", "layer"),
+        (["block.norm.epsilon=0.5", "block.norm=layer_norm"], "block.norm.epsilon", 0.5),
         (["objective.mask.ratio=0.5", "objective=masked"], "objective.mask.ratio", 0.5),
         (["data.holdout=null"], "data.holdout", None),
     ],

@@ -55,7 +55,11 @@ def test_the_sentences_hold_the_settings() -> None:
     [
         ("vit.tiny", [], "With the positions goes one learned vector more, the class token."),
         ("vit.tiny", ["tie_blocks=true"], "All blocks are one and the same, run 4 times over."),
-        ("vit.tiny", ["objective.static=true"], "Of an image as it is shown the same is hidden every time."),
+        (
+            "vit.tiny",
+            ["objective.deterministic_mask=true"],
+            "Of an image as it is shown the same is hidden every time.",
+        ),
         (
             "vit.tiny",
             ["class_token=false", "objective.causal=true"],
@@ -70,7 +74,7 @@ def test_the_sentences_hold_the_settings() -> None:
             ["objective.mask.exact_count=118"],
             "118 of 196 positions (60.2 %) are hidden, single ones, anywhere.",
         ),
-        ("igpt.digits_bert", ["objective.mask=blocks"], "40 of 64 positions (62.5 %) are hidden, in squares"),
+        ("igpt.digits_bert", ["objective.mask=block"], "40 of 64 positions (62.5 %) are hidden, in squares"),
     ],
 )
 def test_what_few_recipes_have_is_told_where_they_have_it(name: str, settings: list[str], said: str) -> None:

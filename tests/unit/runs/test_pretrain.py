@@ -79,7 +79,7 @@ def test_a_resumed_run_draws_the_masks_of_the_steps_that_are_left(
     def spy(self: Pretraining, images: Images, labels: Labels | None, draw: torch.Generator) -> TrainingBatch:
         problem = prepare(self, images, labels, draw)
         if self.module.training:
-            posed.append(problem.hidden)
+            posed.append(problem.mask)
         return problem
 
     monkeypatch.setattr(Pretraining, "prepare", spy)

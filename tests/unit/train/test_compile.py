@@ -17,8 +17,8 @@ from isopix.train.train_step import Stepper
 
 recipe = next(case for case in cases.CASES if case.objective.kind == sys.argv[1] and case.model.codec.colours == 32)
 for compiled in (False, True):
-    learner = Pretraining(cases.network(recipe))
-    learner.module.codec.prepare()
+    learner = Pretraining(cases.model(recipe))
+    learner.module.network.codec.prepare()
     one = Stepper(learner, Adam(), accumulate=1, precision="fp32", compiled=compiled)
     for step in range(1, 4):
         problem = learner.prepare(cases.images(recipe, 8), None, generator(0, "step", step))

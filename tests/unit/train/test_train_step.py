@@ -14,7 +14,7 @@ RECIPE = cases.CASES[0]
 
 
 def stepper(accumulate: int = 1, *, recipe=RECIPE) -> Stepper:
-    learner = Pretraining(cases.network(recipe))
+    learner = Pretraining(cases.model(recipe))
     return Stepper(learner, Adam(), accumulate=accumulate, precision="fp32", compiled=False)
 
 
@@ -36,10 +36,10 @@ def test_no_weight_changes_from_a_non_finite_step_on(poison: float, where: str) 
     one.check()
     bad = problem(one, 3)
     if where == "share":
-        bad = bad._replace(share=bad.share * poison)
+        bad = bad._replace(weights=bad.weights * poison)
     else:
         with torch.no_grad():
-            one.learner.module.backbone.norm.weight[0] = poison
+            one.learner.module.network.backbone.norm.weight[0] = poison
     before = weights(one)
     for step, each in ((3, bad), (4, problem(one, 4))):
         one.advance(each, step=step, factor=1.0)
@@ -52,7 +52,7 @@ def test_no_weight_changes_from_a_non_finite_step_on(poison: float, where: str) 
 def test_an_infinite_gradient_of_a_finite_loss_is_withheld() -> None:
     one = stepper()
     one.advance(problem(one), step=1, factor=1.0)
-    one.learner.module.backbone.positions.table.register_hook(lambda gradient: gradient * math.inf)
+    one.learner.module.network.backbone.positions.table.register_hook(lambda gradient: gradient * math.inf)
     before = weights(one)
     loss = one.advance(problem(one), step=2, factor=1.0)
     assert torch.isfinite(loss)
@@ -72,7 +72,7 @@ def test_accumulation_changes_nothing_but_rounding(recipe) -> None:
 def test_the_optimizer_is_the_papers_adam() -> None:
     """Against the update written out: beta 0.9 and 0.95, no decay, corrected for the start."""
     one = stepper()
-    head = one.learner.module.head.project.weight
+    head = one.learner.module.network.head.project.weight
     first, second, value = torch.zeros_like(head), torch.zeros_like(head), head.detach().clone()
     for step in (1, 2, 3):
         one.advance(problem(one, step), step=step, factor=0.5)

@@ -1,5 +1,4 @@
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 import torch
@@ -15,8 +14,7 @@ from isopix.train.tasks import Pretraining
 from isopix.train.trainer import Hooks, train
 from tests.laws import cases
 
-RECIPE = replace(
-    cases.CASES[0],
+RECIPE = cases.CASES[0].updated(
     data=Data(source="digits", rows=8, cols=8, limit=40),
     objective=Masked(),
     schedule=WarmupCosine(warmup_most=0.5),  # so that the warm-up of 5 steps is the epoch's
@@ -34,7 +32,7 @@ class Spy(Pretraining):
     """Keeps the problems of training, and the images of the evaluations."""
 
     def __init__(self, recipe: Recipe):
-        super().__init__(cases.network(recipe))
+        super().__init__(cases.model(recipe))
         self.problems, self.graded = [], []
 
     def prepare(self, images, labels, generator):
@@ -83,10 +81,10 @@ def test_every_step_has_masks_of_its_own() -> None:
     )
     for step, problem in enumerate(run.learner.problems):
         batch, _ = run.batches.batch(step)
-        expected = run.learner.module.prepare(batch, generator(RECIPE.train.seed, "problem", step))
-        assert torch.equal(problem.images, batch)
-        assert torch.equal(problem.hidden, expected.hidden)
-    hidden = [problem.hidden for problem in run.learner.problems]
+        expected = run.learner.module.make_batch(batch, generator(RECIPE.train.seed, "problem", step))
+        assert torch.equal(problem.inputs, batch)
+        assert torch.equal(problem.mask, expected.mask)
+    hidden = [problem.mask for problem in run.learner.problems]
     assert not any(torch.equal(one, other) for i, one in enumerate(hidden) for other in hidden[i + 1 :])
 
 
@@ -164,4 +162,5 @@ def test_bf16_reaches_training_and_evaluation_and_loss_stays_float32() -> None:
     }
     assert rounded.numbers("evaluation", "loss_nats")[-1] == losses["bf16"] != losses["fp32"]
     with torch.autocast("cpu", torch.bfloat16):
-        assert rounded.learner.module.logits(first.images).dtype == torch.float32
+        network = rounded.learner.module.network
+        assert network(network.inputs_of(first.images)).dtype == torch.float32

@@ -9,7 +9,7 @@ import torch
 from isopix.interop.huggingface import convert as huggingface
 from isopix.interop.huggingface.convert import read, unshifted, write
 from isopix.interop.name_tables import HUGGING_FACE, rows
-from isopix.model.masking import whole
+from isopix.model.masking import sum_components
 from tests.unit.data.refusal import refusal
 from tests.unit.interop import models
 from tests.unit.interop.models import change_json, change_weights, folder, load_file, network, revived
@@ -28,8 +28,8 @@ def files(path: Path) -> dict[str, bytes]:
         [
             "block.heads=4",
             "width=24",
-            "block.expansion=2",
-            "block.activation=gelu",
+            "mlp.expansion=2",
+            "mlp.activation=gelu",
             "block.norm.epsilon=1e-6",
         ],
         ["depth=1", "data.rows=4", "data.cols=9", "codec.colours=5"],
@@ -108,7 +108,7 @@ def test_other_floating_point_weights_become_float32(tmp_path: Path, dtype: torc
 OTHERS = {
     "masked": (["name=igpt.digits_bert"], "masked network"),
     "layer norms": (["block.norm.kind=layer"], "tensor 'backbone.blocks.0.norm1.bias' has no place"),
-    "biases": (["block.bias=true"], "tensor 'backbone.blocks.0.attention.out.bias' has no place"),
+    "biases": (["block.attention_bias=true"], "tensor 'backbone.blocks.0.attention.out.bias' has no place"),
 }
 
 
@@ -163,7 +163,7 @@ def test_the_unshifted_network_shares_its_weights_and_lacks_the_shift() -> None:
         id(net.backbone.masking.start),
         id(net.head.project.weight),
     }
-    assert torch.equal(plain.enter(images), net.backbone.positions(whole(net.backbone.stem(images))))
+    assert torch.equal(plain.enter(images), net.backbone.positions(sum_components(net.backbone.stem(images))))
 
 
 def test_a_masked_network_has_no_shift_to_leave_out() -> None:
