@@ -7,10 +7,10 @@ from typing import NamedTuple
 import torch
 from einops import rearrange
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from isopix.model.masking import sum_components
-from isopix.model.stems.base import Stem, ValueTable
+from isopix.model.stems.base import ValueTable
 
 LINEAR = 1e-3  # of the whole, by which a sum of parts may miss it for rounding's sake
 Filters = Float[Tensor, "D 3 side side"]  # what every channel of a token weighs the pixels of its patch by
@@ -44,7 +44,7 @@ def components(rows: Float[Tensor, "rows F"], count: int) -> Components:
 
 
 @torch.no_grad()
-def filters(stem: Stem, side: int) -> Filters | None:
+def filters(stem: nn.Module, side: int) -> Filters | None:
     """What each pixel of a patch of that side adds to its token, from black to white; None for a stem that is
     not linear in its pixels, for which there is no such thing.
 

@@ -14,6 +14,8 @@ from isopix.core.random import generator
 from isopix.generate.sample import Sampling, strokes
 from isopix.interop.huggingface.convert import read, unshifted, write
 from isopix.model.network import Network
+from isopix.objectives.autoregressive import Autoregressive
+from isopix.objectives.base import PretrainModel, nll_per_image
 from isopix.probe.features import extract
 from tests.unit.interop import models
 
@@ -78,7 +80,9 @@ def test_logits_are_equal(pair: Pair, dtype: torch.dtype, within: float) -> None
     images = pixels(net)
     reference = theirs(input_ids=peer.shifted(net, images)).logits
     assert reference.abs().max() > 1
-    torch.testing.assert_close(net.head.project(net.backbone(images)), reference, rtol=0, atol=within)
+    torch.testing.assert_close(
+        net.head.project(net.backbone(net.inputs_of(images))), reference, rtol=0, atol=within
+    )
 
 
 def their_features(theirs: nn.Module, ids: torch.Tensor) -> list[torch.Tensor]:
@@ -93,10 +97,10 @@ def test_features_are_their_hidden_states_behind_the_next_norm(pair: Pair) -> No
     net, theirs = pair.ours.double(), pair.theirs.double()
     images = pixels(net)
     reference = their_features(theirs, peer.shifted(net, images))
-    for own, other in zip(net.backbone.features(images), reference, strict=True):
+    for own, other in zip(net.features(images), reference, strict=True):
         torch.testing.assert_close(own, other, rtol=0, atol=1e-10)
     pooled = torch.stack([state.mean(1) for state in reference]).float()
-    torch.testing.assert_close(extract(net.backbone, images), pooled, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(extract(net, images), pooled, rtol=1e-5, atol=1e-5)
 
 
 @torch.no_grad()
@@ -105,7 +109,7 @@ def test_leaving_out_the_start_symbol_gives_other_features_and_ours_can_give_the
     net, theirs = pair.ours.double(), pair.theirs.double()
     images = pixels(net)
     naive = their_features(theirs, net.codec.encode(images)[..., 0])
-    own, plain = list(net.backbone.features(images)), list(unshifted(net.backbone).features(images))
+    own, plain = list(net.features(images)), list(unshifted(net).features(images))
     for one, other in zip(plain, naive, strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
     for one, other in zip(plain, own, strict=True):
@@ -126,7 +130,8 @@ def test_their_loss_with_labels_leaves_out_the_last_pixel_or_grades_every_one_by
     wrong = nn.functional.cross_entropy(logits[:, :-1].mT, codes[:, 1:], reduction="none")
     torch.testing.assert_close(theirs(input_ids=shifted, labels=codes).loss, wrong.mean())
     assert (right[:, :-1] - wrong).abs().mean() > 0.1
-    own = net.nll(net.prepare(images, generator(0, "golden")))
+    model = PretrainModel(net, Autoregressive())
+    own = nll_per_image(net, model.make_batch(images, generator(0, "golden")))
     torch.testing.assert_close(own, right.mean(1), rtol=0, atol=1e-5)  # our logits are float32
 
 
@@ -136,7 +141,13 @@ def test_greedy_samples_are_theirs_for_1024_steps(tmp_path: Path) -> None:
     net = models.revived(read(saved(theirs.float(), tmp_path / "a", 32, 32))).double()
     theirs.double()
     blank = torch.zeros(2, 3, 32, 32, dtype=torch.uint8)
-    greedy = strokes(net, blank, start=0, sampling=Sampling(top_k=1), generator=generator(0, "golden"))
+    greedy = strokes(
+        PretrainModel(net, Autoregressive()),
+        blank,
+        start=0,
+        sampling=Sampling(top_k=1),
+        generator=generator(0, "golden"),
+    )
     own = torch.cat([stroke.codes[..., 0] for stroke in greedy], 1)
     last, past, drawn = torch.full((2, 1), models.COLOURS), None, []
     for _ in range(1024):

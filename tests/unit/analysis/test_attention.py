@@ -13,7 +13,7 @@ from tests.laws import cases
 
 GRIDS = [Grid(3, 5), Grid(4, 4), Grid(1, 6)]
 AR, MASKED = cases.autoregressive()[0], cases.masked()[0]
-GROWN = next(case for case in cases.attentive() if case.model.class_token)
+GROWN = next(case for case in cases.transformers() if case.model.class_token)
 
 
 def naive(weights: torch.Tensor, grid: Grid, cell: int) -> float:
@@ -126,23 +126,27 @@ def test_rollout_of_nothing_is_refused() -> None:
 def test_distances_by_head_do_not_depend_on_how_images_are_batched(
     case: cases.Recipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    backbone, images, told = cases.busy(case).backbone, cases.images(case, 5), []
-    whole = attention.distance_by_head(backbone, images, cell=1)
+    net, images, told = cases.busy(case), cases.images(case, 5), []
+    backbone = net.backbone
+    whole = attention.distance_by_head(net, images, cell=1)
     monkeypatch.setattr(attention, "ENTRIES", 2 * backbone.grid.positions**2)
-    parts = attention.distance_by_head(backbone, images, cell=1, done=told.append)
+    parts = attention.distance_by_head(net, images, cell=1, done=told.append)
     assert whole.shape == (case.model.depth, case.model.block.heads, 5)
     assert told == [2, 4, 5]
     torch.testing.assert_close(parts, whole)
-    direct = [attention.distance(w, backbone.grid)[3] for w in backbone.attention(images)]
+    direct = [
+        attention.distance(w, backbone.grid)[3] for w in backbone.attention_weights(net.inputs_of(images))
+    ]
     torch.testing.assert_close(whole[..., 3], torch.stack(direct).detach())
 
 
 @pytest.mark.parametrize("case", [AR, MASKED], ids=cases.title)
 def test_a_gaze_is_the_rows_of_its_positions(case: cases.Recipe) -> None:
-    backbone, image = cases.busy(case).backbone, cases.images(case, 1)
+    net, image = cases.busy(case), cases.images(case, 1)
+    backbone = net.backbone
     queries = torch.tensor([3, 11])
-    found = attention.gaze(backbone, image, queries)
-    layers = [each.detach() for each in backbone.attention(image)]
+    found = attention.gaze(net, image, queries)
+    layers = [each.detach() for each in backbone.attention_weights(net.inputs_of(image))]
     assert found.heads.shape == (2, case.model.depth, case.model.block.heads, backbone.grid.positions)
     torch.testing.assert_close(found.heads[1, 0], layers[0][0, :, 11])
     torch.testing.assert_close(found.rollout, attention.rollout(layers)[0, queries])
@@ -151,9 +155,10 @@ def test_a_gaze_is_the_rows_of_its_positions(case: cases.Recipe) -> None:
 
 
 def test_a_gaze_may_start_at_the_class_token() -> None:
-    backbone, image = cases.busy(GROWN).backbone, cases.images(GROWN, 1)
-    found = attention.gaze(backbone, image, torch.tensor([0, 4]))
-    layers = [each.detach() for each in backbone.attention(image)]
+    net, image = cases.busy(GROWN), cases.images(GROWN, 1)
+    backbone = net.backbone
+    found = attention.gaze(net, image, torch.tensor([0, 4]))
+    layers = [each.detach() for each in backbone.attention_weights(net.inputs_of(image))]
     assert layers[0].shape[-1] == 1 + backbone.grid.positions
     for query, token in enumerate((0, 4)):
         rows = torch.stack([each[0, :, token, 1:] for each in layers])
@@ -163,17 +168,18 @@ def test_a_gaze_may_start_at_the_class_token() -> None:
 
 
 def test_without_renormalising_distances_by_head_lack_what_the_class_token_takes() -> None:
-    backbone, images = cases.busy(GROWN).backbone, cases.images(GROWN, 2)
-    short = attention.distance_by_head(backbone, images, cell=8, renormalise=False)
-    for found, weights in zip(short, backbone.attention(images), strict=True):
+    net, images = cases.busy(GROWN), cases.images(GROWN, 2)
+    backbone = net.backbone
+    short = attention.distance_by_head(net, images, cell=8, renormalise=False)
+    for found, weights in zip(short, backbone.attention_weights(net.inputs_of(images)), strict=True):
         among = weights.detach()[..., 1:, 1:]
         expected = [[naive(among[b, h], backbone.grid, 8) for b in range(2)] for h in range(among.shape[1])]
         torch.testing.assert_close(found, torch.tensor(expected))
-    assert (short < attention.distance_by_head(backbone, images, cell=8)).all()
+    assert (short < attention.distance_by_head(net, images, cell=8)).all()
 
 
 def test_blocks_that_do_not_attend_are_refused() -> None:
     blind = next(case for case in cases.CASES if case.model.block.kind == "convolution")
     network = cases.network(blind)
     with pytest.raises(ValueError, match="do not attend"):
-        attention.distance_by_head(network.backbone, cases.images(blind), cell=1)
+        attention.distance_by_head(network, cases.images(blind), cell=1)

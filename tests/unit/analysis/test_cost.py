@@ -5,6 +5,7 @@ from torch import Tensor
 from isopix.analysis import cost
 from isopix.core import device
 from isopix.core.random import generator
+from isopix.objectives.base import PretrainModel
 from isopix.recipes import registry
 from isopix.recipes.cost import memory_of, of_recipe
 from tests.laws import cases
@@ -38,7 +39,8 @@ def test_memory_is_what_a_real_step_keeps(name: str) -> None:
     assert found.weight_bytes == 16 * of_recipe(recipe).parameters
     codec = recipe.model.codec.placeholder(recipe.grid)
     net, images = recipe.build(codec), 24
-    problem = net.prepare(cases.images(recipe, images), generator(3, "mask"))
+    model = PretrainModel(net, recipe.objective)
+    problem = model.make_batch(cases.images(recipe, images), generator(3, "mask"))
     held: dict[int, int] = {}
     keeping = []  # or their places would be taken again
 
@@ -51,7 +53,7 @@ def test_memory_is_what_a_real_step_keeps(name: str) -> None:
         torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
         device.autocast(CPU, recipe.train.precision),
     ):
-        net(problem)
+        model(problem)
     own = {each.untyped_storage().data_ptr() for each in net.tensors().values()}
     real = sum(size for place, size in held.items() if place not in own)
     estimated = found.bytes(images) - found.weight_bytes

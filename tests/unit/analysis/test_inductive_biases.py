@@ -2,8 +2,6 @@
 networks reach forwards alone.
 """
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -13,8 +11,8 @@ from isopix.codecs.pixel import PaletteColours
 from isopix.core.random import generator
 from isopix.core.types import Grid, Images
 from isopix.data.dataset import Data
-from isopix.model.backbone import Backbone
 from isopix.model.blocks import ConvolutionSpec, MixerSpec, TransformerSpec
+from isopix.model.network import Network
 from isopix.model.norms import LayerNormSpec
 from isopix.model.positions import LearnedPositionEmbeddingSpec, NoPositionEmbeddingSpec
 from isopix.model.stems import TokenEmbeddingSpec
@@ -25,20 +23,19 @@ from isopix.recipes.recipe import Recipe
 from tests.laws.cases import busy
 
 GRID = Grid(11, 12)
-CONV = replace(
-    registry.find("isotropic.tiny-conv-fourier-3"),
+CONV = registry.find("isotropic.tiny-conv-fourier-3").updated(
     data=Data(rows=GRID.rows, cols=GRID.cols),
     depth=2,
     width=8,
 )
-PLACELESS = replace(CONV, block=BLOCKS["transformer-4"], positions=NoPositionEmbeddingSpec())
-PLACED = replace(PLACELESS, positions=LearnedPositionEmbeddingSpec())
-MIXER = replace(CONV, block=MixerSpec())
-IMAGE_GPT = replace(PLACED, codec=PaletteColours(colours=32), stem=TokenEmbeddingSpec())
+PLACELESS = CONV.updated(block=BLOCKS["transformer-4"], positions=NoPositionEmbeddingSpec())
+PLACED = PLACELESS.updated(positions=LearnedPositionEmbeddingSpec())
+MIXER = CONV.updated(block=MixerSpec())
+IMAGE_GPT = PLACED.updated(codec=PaletteColours(colours=32), stem=TokenEmbeddingSpec())
 
 
-def backbone(recipe: Recipe) -> Backbone:
-    return busy(recipe).double().backbone
+def network(recipe: Recipe) -> Network:
+    return busy(recipe).double()
 
 
 def images(count: int = 5) -> Images:
@@ -47,7 +44,7 @@ def images(count: int = 5) -> Images:
 
 
 def reach(recipe: Recipe) -> list[inductive_biases.Reach]:
-    return inductive_biases.locality(backbone(recipe), images(), generator(0, "places"), batch_size=2)
+    return inductive_biases.locality(network(recipe), images(), generator(0, "places"), batch_size=2)
 
 
 def test_a_convolution_reaches_two_pixels_a_block_and_no_further() -> None:
@@ -70,14 +67,14 @@ def test_mixers_and_attention_reach_everywhere_in_one_block(recipe: Recipe) -> N
     "block", [ConvolutionSpec(), MixerSpec(), TransformerSpec(heads=2, norm=LayerNormSpec())]
 )
 def test_causal_networks_never_reach_backwards(block) -> None:
-    causal = replace(CONV, block=block, objective=Autoregressive())
+    causal = CONV.updated(block=block, objective=Autoregressive())
     assert [found.before for found in reach(causal)] == [0, 0, 0]
     assert reach(causal)[0].shares[GRID.rows - 1, GRID.cols - 1] == 0  # not at the changed pixel either
-    assert reach(replace(CONV, block=block))[2].before > 0.1
+    assert reach(CONV.updated(block=block))[2].before > 0.1
 
 
 def test_a_reach_is_what_a_loop_finds() -> None:
-    net, one = backbone(MIXER), images(1)
+    net, one = network(MIXER), images(1)
     place = int(torch.randint(GRID.positions, (1,), generator=generator(0, "places")))
     row, col = divmod(place, GRID.cols)
     changed = one.clone()
@@ -108,7 +105,7 @@ def test_an_even_reach_is_that_of_all_pairs_of_places() -> None:
 
 
 def test_features_of_convolutions_move_with_the_image_away_from_borders() -> None:
-    net = backbone(CONV)
+    net = network(CONV)
     assert inductive_biases.translation_error(net, images(), shift=(2, 1), margin=4, batch_size=2) == [
         0,
         0,
@@ -121,8 +118,8 @@ def test_features_of_convolutions_move_with_the_image_away_from_borders() -> Non
 
 def test_a_network_without_places_does_not_know_that_pixels_moved() -> None:
     for measured in (
-        inductive_biases.translation_error(backbone(PLACELESS), images()),
-        inductive_biases.order_error(backbone(PLACELESS), images(), generator(0, "orders")),
+        inductive_biases.translation_error(network(PLACELESS), images()),
+        inductive_biases.order_error(network(PLACELESS), images(), generator(0, "orders")),
     ):
         assert measured == pytest.approx([0, 0, 0], abs=1e-12)
 
@@ -130,8 +127,8 @@ def test_a_network_without_places_does_not_know_that_pixels_moved() -> None:
 @pytest.mark.parametrize("recipe", [PLACED, IMAGE_GPT, MIXER], ids=["learned", "image-gpt", "mixer"])
 def test_a_network_that_knows_places_does(recipe: Recipe) -> None:
     translation, order = (
-        inductive_biases.translation_error(backbone(recipe), images()),
-        inductive_biases.order_error(backbone(recipe), images(), generator(0, "orders")),
+        inductive_biases.translation_error(network(recipe), images()),
+        inductive_biases.order_error(network(recipe), images(), generator(0, "orders")),
     )
     assert translation[2] > 0.05
     assert order[2] > 0.05
@@ -151,11 +148,11 @@ def test_a_mismatch_is_measured_against_all_other_pairs() -> None:
 
 def test_a_margin_that_leaves_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="leave nothing of 11 x 12"):
-        inductive_biases.translation_error(backbone(CONV), images(), shift=(2, 2), margin=5)
+        inductive_biases.translation_error(network(CONV), images(), shift=(2, 2), margin=5)
 
 
 def test_all_three_come_together() -> None:
-    net = backbone(MIXER)
+    net = network(MIXER)
     found = inductive_biases.measure(net, images(2), generator(0, "biases"))
     assert [len(each) for each in found] == [3, 3, 3]
     again = inductive_biases.measure(net, images(2), generator(0, "biases"))

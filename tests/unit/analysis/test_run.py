@@ -16,9 +16,9 @@ from isopix.runs.load import Loaded
 from tests.laws import cases
 
 AR, MASKED = cases.autoregressive()[0], cases.masked()[0]
-GROWN = next(case for case in cases.attentive() if case.model.class_token)
-AXIAL = replace(
-    next(case for case in cases.masked() if case.model.block.kind == "axial"), stem=PatchEmbedSpec()
+GROWN = next(case for case in cases.transformers() if case.model.class_token)
+AXIAL = next(case for case in cases.masked() if case.model.block.kind == "axial").updated(
+    stem=PatchEmbedSpec()
 )
 
 
@@ -40,7 +40,7 @@ def test_all_analyses_of_an_attending_network_can_be_kept_and_drawn(recipe: case
 def test_distances_are_means_and_deviations_over_images(recipe: cases.Recipe) -> None:
     given = subject(recipe)
     found = dict(analyse(given))["attention-distance"]
-    expected = attention.distance_by_head(given.backbone, given.images, cell=1)
+    expected = attention.distance_by_head(given.loaded.network, given.images, cell=1)
     head = found["layers"][1]["heads"][0]
     assert head["pixels"] == pytest.approx(expected[1, 0].mean().item())
     assert head["deviation"] == pytest.approx(expected[1, 0].std().item())
@@ -49,7 +49,7 @@ def test_distances_are_means_and_deviations_over_images(recipe: cases.Recipe) ->
 
 
 def test_a_convolution_does_not_attend_and_all_else_is_told() -> None:
-    bare = cases.replace(MASKED, block=ConvolutionSpec(), positions=NoPositionEmbeddingSpec())
+    bare = MASKED.updated(block=ConvolutionSpec(), positions=NoPositionEmbeddingSpec())
     found = dict(analyse(subject(bare)))
     said = {name: str(why) for name, why in found.items() if isinstance(why, DoesNotApplyError)}
     assert list(said) == ["attention-distance", "attention-maps", "rollout", "positions"]
@@ -67,7 +67,7 @@ def test_maps_are_of_the_image_and_the_positions_that_were_asked_for() -> None:
     given = subject(MASKED, image=2, places=((1, 3), (5, 0)))
     found = dict(analyse(given))["attention-maps"]
     assert [query["position"] for query in found["queries"]] == [(1, 3), (5, 0)]
-    gazed = attention.gaze(given.backbone, given.images[2:3], torch.tensor([9, 30]))
+    gazed = attention.gaze(given.loaded.network, given.images[2:3], torch.tensor([9, 30]))
     shown = torch.tensor(found["queries"][1]["heads"])
     torch.testing.assert_close(shown.flatten(2), gazed.heads[1], rtol=1e-3, atol=1e-6)
 
@@ -76,7 +76,7 @@ def test_positions_are_told_by_row_and_column_behind_the_class_token() -> None:
     given = subject(GROWN, places=((1, 2), "class"))
     assert given.backbone.grid == (2, 4)
     found = dict(analyse(given))
-    gazed = attention.gaze(given.backbone, given.images[:1], torch.tensor([1 + 4 + 2, 0]))
+    gazed = attention.gaze(given.loaded.network, given.images[:1], torch.tensor([1 + 4 + 2, 0]))
     for number, place in enumerate([(1, 2), "class"]):
         kept = [found[name]["queries"][number] for name in ("attention-maps", "rollout")]
         assert [each["position"] for each in kept] == [place] * 2
@@ -94,7 +94,7 @@ def test_rows_may_be_left_short_of_what_the_class_token_takes() -> None:
     given = subject(GROWN, renormalise=False)
     found = dict(analyse(given))["attention-distance"]
     cell = given.codec.patch_size
-    short = attention.distance_by_head(given.backbone, given.images, cell=cell, renormalise=False)
+    short = attention.distance_by_head(given.loaded.network, given.images, cell=cell, renormalise=False)
     assert not found["renormalised"]
     assert found["layers"][0]["heads"][0]["pixels"] == pytest.approx(short[0, 0].mean().item())
 
@@ -113,7 +113,7 @@ def test_the_halves_of_an_axial_block_are_named_and_compared_with_what_each_can_
 
 
 def test_a_head_with_nowhere_else_to_look_is_even() -> None:
-    single = replace(AXIAL, data=replace(AXIAL.data, rows=8))
+    single = AXIAL.updated(data=replace(AXIAL.data, rows=8))
     *_, columns = dict(analyse(subject(single)))["attention-distance"]["layers"]
     assert {(head["pixels"], head["of_even"]) for head in columns["heads"]} == {(0.0, 1.0)}
 

@@ -20,7 +20,7 @@ from isopix.runs.load import Loaded
 from tests.laws import cases
 from tests.unit.data.refusal import refusal
 
-GPT = [case for case in cases.attentive() if case.data.cols == 7 and case.model.codec.kind == "palette"]
+GPT = [case for case in cases.transformers() if case.data.cols == 7 and case.model.codec.kind == "palette"]
 CAUSAL = [case for case in GPT if case.objective.causal][-1]
 MASKED = [case for case in GPT if not case.objective.causal][-1]
 RECORDS = {"state": {"step": 7, "codec": "", "data": "these"}}

@@ -11,10 +11,10 @@ from isopix.generate.reconstruct import Reconstruction, reconstruct
 from isopix.model.blocks import TransformerSpec
 from isopix.model.heads import HeadSpec, LinearHeadSpec, RegressionHeadSpec
 from isopix.model.masking import MaskTokenMaskingSpec
-from isopix.model.network import Network
 from isopix.model.norms import LayerNormSpec
 from isopix.model.spec import ModelSpec
 from isopix.model.stems import PatchEmbedSpec
+from isopix.objectives.base import PretrainModel
 from isopix.objectives.masked import Masked
 from isopix.objectives.masks import BernoulliMask
 from isopix.recipes import tiny
@@ -23,22 +23,22 @@ from isopix.recipes.recipe import Recipe
 PATCH, SIDE = 8, 32
 
 
-def network(head: HeadSpec, codec: WholePatch | GreyThumbnail) -> Network:
+def network(head: HeadSpec, codec: WholePatch | GreyThumbnail) -> PretrainModel:
     recipe = Recipe(
         name="reconstruct",
         model=ModelSpec(
             codec=codec,
             stem=PatchEmbedSpec(),
-            block=TransformerSpec(heads=2, norm=LayerNormSpec(), activation="gelu", bias=True),
+            block=TransformerSpec(heads=2, norm=LayerNormSpec()),
             depth=1,
             width=64,
             head=head,
+            init="vit",
         ),
         data=Data(rows=SIDE, cols=SIDE),
-        init="vit",
         objective=Masked(mask=BernoulliMask(ratio=0.5), corruption=MaskTokenMaskingSpec()),
     )
-    return recipe.build(recipe.model.codec.build(recipe.grid))
+    return PretrainModel(recipe.build(recipe.model.codec.build(recipe.grid)), recipe.objective)
 
 
 def picture() -> Images:
@@ -51,11 +51,11 @@ def picture() -> Images:
     return image.round().to(torch.uint8)[None]
 
 
-def overfitted(net: Network, steps: int = 250) -> Network:
+def overfitted(net: PretrainModel, steps: int = 250) -> PretrainModel:
     optimizer = torch.optim.Adam(net.parameters(), 3e-3)
     for step in range(steps):
         optimizer.zero_grad()
-        net(net.prepare(picture().expand(8, -1, -1, -1), generator(0, "mask", step))).backward()
+        net(net.make_batch(picture().expand(8, -1, -1, -1), generator(0, "mask", step))).backward()
         optimizer.step()
     return net
 
@@ -81,25 +81,26 @@ def test_a_regression_that_has_learnt_one_image_gives_it_back() -> None:
 @pytest.mark.parametrize("head", [LinearHeadSpec(), RegressionHeadSpec()], ids=["linear", "regression"])
 def test_what_is_not_hidden_stays_and_what_is_becomes_the_likeliest_code(head: HeadSpec) -> None:
     net = network(head, GreyThumbnail(patch=PATCH))
-    torch.nn.init.normal_(net.head.project.weight, generator=generator(0, "weights"))
+    torch.nn.init.normal_(net.network.head.project.weight, generator=generator(0, "weights"))
     found = reconstruct(net, picture(), generator=generator(0, "hide"))
     hidden = found.hidden.clone()
-    named = net.likeliest(picture(), hidden)
+    named = net.network.predict(picture(), hidden)
     assert torch.equal(
-        net.codec.encode(found.answer), torch.where(hidden, named, net.codec.encode(picture()))
+        net.network.codec.encode(found.answer),
+        torch.where(hidden, named, net.network.codec.encode(picture())),
     )
-    right = (named == net.codec.encode(picture()))[hidden.expand_as(named)]
+    right = (named == net.network.codec.encode(picture()))[hidden.expand_as(named)]
     assert found.accuracy == pytest.approx(right.double().mean().item())
 
 
 def test_hidden_patches_alone_are_drawn_into_the_photograph_as_they_were_named_and_as_they_are() -> None:
     net = network(LinearHeadSpec(), GreyThumbnail(patch=PATCH))
-    torch.nn.init.normal_(net.head.project.weight, generator=generator(0, "weights"))
+    torch.nn.init.normal_(net.network.head.project.weight, generator=generator(0, "weights"))
     found = reconstruct(net, picture(), generator=generator(0, "hide"))
     assert torch.equal(found.original, picture())
     drawn = {
-        "answer": net.codec.decode(net.likeliest(picture(), found.hidden.clone())),
-        "target": net.codec.decode(net.codec.encode(picture())),
+        "answer": net.network.codec.decode(net.network.predict(picture(), found.hidden.clone())),
+        "target": net.network.codec.decode(net.network.codec.encode(picture())),
     }
     for name, greys in drawn.items():
         for place in range((SIDE // PATCH) ** 2):
@@ -116,10 +117,10 @@ def test_a_network_over_a_palette_is_shown_its_colours_and_no_others() -> None:
         width=16,
         depth=1,
     )
-    net = recipe.build(recipe.model.codec.placeholder(recipe.grid))
+    net = PretrainModel(recipe.build(recipe.model.codec.placeholder(recipe.grid)), recipe.objective)
     images = picture()[..., :8, 4:12]
     found = reconstruct(net, images, generator=generator(0, "hide"))
-    quantised = net.codec.decode(net.codec.encode(images))
+    quantised = net.network.codec.decode(net.network.codec.encode(images))
     assert not torch.equal(quantised, images)
     assert torch.equal(found.original, quantised)
     assert torch.equal(found.target, quantised)

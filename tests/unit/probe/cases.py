@@ -13,8 +13,10 @@ from isopix.core.types import Codes as CodeTensor
 from isopix.core.types import Grid, Images, Labels
 from isopix.model.backbone import Backbone
 from isopix.model.blocks import TransformerSpec
+from isopix.model.heads import LinearHeadSpec
 from isopix.model.init import initialize
 from isopix.model.masking import ZeroMaskingSpec
+from isopix.model.network import Network
 from isopix.model.norms import RMSNormSpec
 from isopix.model.positions import LearnedPositionEmbeddingSpec
 from isopix.model.stems.token_embedding import TokenEmbeddingSpec
@@ -33,7 +35,7 @@ STEP = 15  # between two of the scans' 17 grey levels, in an image of 0..255
 class Greys(Codec):
     """The 17 grey levels of scikit-learn's digits."""
 
-    grid, codes, levels, cell = Grid(8, 8), 1, 17, 1
+    grid, num_codes, vocab_size, patch_size = Grid(8, 8), 1, 17, 1
 
     def encode(self, images: Images) -> CodeTensor:
         return (images[:, :1].long() // STEP).flatten(2).mT
@@ -53,27 +55,32 @@ def digits() -> tuple[Images, Labels]:
     return grey[:, None].expand(-1, 3, -1, -1).contiguous(), torch.from_numpy(data.target)
 
 
-def backbone() -> Backbone:
+def network() -> Network:
     """An untrained network in which content and place both matter."""
     codec, block = Greys(), TransformerSpec(heads=2)
-    parts = [
-        TokenEmbeddingSpec().build(codec, WIDTH),
+    stem, positions = TokenEmbeddingSpec(), LearnedPositionEmbeddingSpec()
+    backbone = Backbone(
+        codec.grid,
+        stem.build(codec, WIDTH),
         ZeroMaskingSpec().build(WIDTH),
-        LearnedPositionEmbeddingSpec().build(codec.grid, WIDTH),
-    ]
-    blocks = [block.build(codec.grid, WIDTH, False) for _ in range(DEPTH)]
-    network = Backbone(codec.grid, parts, blocks, RMSNormSpec().build(WIDTH))
-    initialize(network, width=WIDTH, depth=DEPTH, generator=torch.Generator().manual_seed(0))
-    return network
+        positions.build(codec.grid, WIDTH),
+        [block.build(codec.grid, WIDTH, False) for _ in range(DEPTH)],
+        RMSNormSpec().build(WIDTH),
+    )
+    parts = {"blocks": block, "positions": positions, "stem": stem}
+    tables = {name: part.init_table("openai") for name, part in parts.items()}
+    draw = torch.Generator().manual_seed(0)
+    initialize(backbone, tables, width=WIDTH, depth=DEPTH, generator=draw)
+    return Network(codec, backbone, LinearHeadSpec().build(codec, WIDTH))
 
 
-def trained(run: Path) -> Backbone:
+def trained(run: Path) -> Network:
     """A network of as many layers after some steps on digits, its run folder at `run`."""
     settings = [f"depth={DEPTH}", f"width={WIDTH}", "block.heads=2", "steps=60", "batch_size=16"]
     settings += ["evaluate_images=1", "num_test_images=1", "checkpoint_every=60"]
     recipe = registry.resolve("igpt.digits", assignments=settings).recipe
     start(recipe, run, device=CPU, watch=Watch())
-    return load(run, device=CPU).network.backbone.eval()
+    return load(run, device=CPU).network.eval()
 
 
 def clusters(

@@ -14,7 +14,7 @@ from isopix.probe.baselines import PERMUTATIONS, chance, examine, shuffled
 from isopix.probe.features import extract, raw_pixels
 from isopix.probe.probe import Splits, probe
 from isopix.probe.results import Evidence
-from tests.unit.probe.cases import CPU, DEPTH, QUICK, backbone, cut, digits, easy
+from tests.unit.probe.cases import CPU, DEPTH, QUICK, cut, digits, easy, network
 
 SEEDS = 8
 
@@ -39,7 +39,7 @@ def test_every_permutation_is_another():
 def by_chance() -> list[baselines.LayerScore]:
     """The control of a layer that tells digits well, for some seeds."""
     images, labels = digits()
-    splits = cut(extract(backbone(), images)[1:2], labels, 900, 300)
+    splits = cut(extract(network(), images)[1:2], labels, 900, 300)
     return [chance(splits, replace(QUICK, seed=seed), device=CPU).score for seed in range(SEEDS)]
 
 
@@ -66,9 +66,9 @@ def test_the_interval_of_shuffled_labels_spans_permutations_and_resamples():
 
 def test_digits_are_read_far_above_chance_and_shuffled_labels_are_not():
     images, labels = digits()
-    network = cut(extract(backbone(), images), labels, 900, 300)
+    trained = cut(extract(network(), images), labels, 900, 300)
     pixels = cut(raw_pixels(images), labels, 900, 300)
-    evidence = examine(lambda: network, {"raw pixels": lambda: pixels}, protocol=QUICK, device=CPU)
+    evidence = examine(lambda: trained, {"raw pixels": lambda: pixels}, protocol=QUICK, device=CPU)
     assert len(evidence.network.layers) == DEPTH + 1
     assert evidence.network.score.test > 0.4
     assert evidence.controls["raw pixels"].score.test > 0.9

@@ -4,43 +4,41 @@ import pytest
 import torch
 
 from isopix.model import pool
-from isopix.probe.features import extract, raw_pixels
-from tests.unit.probe.cases import DEPTH, WIDTH, backbone, digits
+from isopix.probe.features import KINDS, extract, raw_pixels
+from tests.unit.probe.cases import DEPTH, WIDTH, digits, network
 
 
 @pytest.mark.parametrize("stream", ["n", "h"])
 @pytest.mark.parametrize("name", ["mean", "last", "max"])
 def test_every_layer_is_the_pool_of_its_tokens(stream, name):
-    network, images = backbone(), digits()[0][:5]
+    net, images = network(), digits()[0][:5]
     with torch.no_grad():
-        tokens = list(network.features(images, stream=stream))
+        tokens = list(net.features(images, kind=KINDS[stream]))
     expected = torch.stack([pool.POOLS[name](layer, 0) for layer in tokens])
-    assert torch.equal(extract(network, images, stream=stream, pool=name), expected)
+    assert torch.equal(extract(net, images, stream=stream, pool=name), expected)
 
 
 def test_features_are_plain_float32_on_the_cpu():
-    features = extract(backbone(), digits()[0][:5], precision="bf16")
+    features = extract(network(), digits()[0][:5], precision="bf16")
     assert features.shape == (DEPTH + 1, 5, WIDTH)
     assert (features.dtype, features.device.type) == (torch.float32, "cpu")
     assert not features.is_inference()
 
 
 def test_the_batch_size_does_not_matter():
-    network, images = backbone(), digits()[0][:10]
-    torch.testing.assert_close(
-        extract(network, images, batch_size=3), extract(network, images, batch_size=10)
-    )
+    net, images = network(), digits()[0][:10]
+    torch.testing.assert_close(extract(net, images, batch_size=3), extract(net, images, batch_size=10))
 
 
 def test_progress_counts_images():
     seen = []
-    extract(backbone(), digits()[0][:10], batch_size=4, progress=seen.append)
+    extract(network(), digits()[0][:10], batch_size=4, progress=seen.append)
     assert seen == [4, 8, 10]
 
 
 def test_no_images_are_refused():
     with pytest.raises(ValueError, match=r"^there are no images to read features of$"):
-        extract(backbone(), digits()[0][:0])
+        extract(network(), digits()[0][:0])
 
 
 def test_raw_pixels_span_minus_one_to_one():

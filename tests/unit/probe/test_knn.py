@@ -13,7 +13,7 @@ from isopix.probe.features import extract, raw_pixels
 from isopix.probe.knn import Knn, neighbours, shares
 from isopix.probe.probe import probe
 from isopix.probe.results import Protocol
-from tests.unit.probe.cases import CPU, backbone, clusters, cut, digits
+from tests.unit.probe.cases import CPU, clusters, cut, digits, network
 
 QUICK = Protocol(method=Knn(), resamples=200)
 
@@ -26,7 +26,7 @@ def theirs(points, labels, count):
 @pytest.mark.parametrize("count", [1, 5, 200])
 def test_shares_and_answers_are_scikit_learns(count):
     images, labels = digits()
-    layers = standardised(cut(extract(backbone(), images), labels, 900, 300))
+    layers = standardised(cut(extract(network(), images), labels, 900, 300))
     for learnt, asked in zip(layers.train.features.double(), layers.test.features.double(), strict=True):
         own = shares(asked, learnt, layers.train.labels, counts=[200, count], classes=10)[1]
         reference = theirs(learnt, layers.train.labels, count)

@@ -9,7 +9,7 @@ import torch
 from isopix.probe import linear, logistic, probe
 from isopix.probe.features import extract
 from isopix.probe.probe import Split, standardised
-from tests.unit.probe.cases import CPU, QUICK, backbone, clusters, cut, digits, easy, noise, stacked
+from tests.unit.probe.cases import CPU, QUICK, clusters, cut, digits, easy, network, noise, stacked
 
 
 def run(splits, protocol=QUICK):
@@ -38,7 +38,7 @@ def test_the_strength_is_chosen_on_validation():
 
 def test_a_layer_does_not_depend_on_its_companions(monkeypatch):
     images, labels = digits()
-    splits = cut(extract(backbone(), images[:500]), labels[:500], 300, 100)
+    splits = cut(extract(network(), images[:500]), labels[:500], 300, 100)
     together = run(splits)
     monkeypatch.setattr(linear, "BUDGET", 1)
     apart = run(splits)

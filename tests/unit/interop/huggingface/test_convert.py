@@ -107,7 +107,7 @@ def test_other_floating_point_weights_become_float32(tmp_path: Path, dtype: torc
 
 OTHERS = {
     "masked": (["name=igpt.digits_bert"], "masked network"),
-    "layer norms": (["block.norm.kind=layer"], "tensor 'backbone.blocks.0.norm1.bias' has no place"),
+    "layer norms": (["block.norm.kind=layer_norm"], "tensor 'backbone.blocks.0.norm1.bias' has no place"),
     "biases": (["block.attention_bias=true"], "tensor 'backbone.blocks.0.attention.out.bias' has no place"),
 }
 
@@ -158,13 +158,15 @@ def test_every_row_of_the_table_is_read_and_written_back() -> None:
 def test_the_unshifted_network_shares_its_weights_and_lacks_the_shift() -> None:
     net = network()
     images = net.codec.decode(models.codes(net)[..., None])
-    plain = unshifted(net.backbone)
+    inputs = net.inputs_of(images)
+    plain = unshifted(net)
     assert {id(p) for p in plain.parameters()} == {id(p) for p in net.parameters()} - {
-        id(net.backbone.masking.start),
-        id(net.head.project.weight),
+        id(net.backbone.masking.start)
     }
-    assert torch.equal(plain.enter(images), net.backbone.positions(sum_components(net.backbone.stem(images))))
+    assert torch.equal(
+        plain.backbone.embed(inputs), net.backbone.positions(sum_components(net.backbone.stem(inputs)))
+    )
 
 
 def test_a_masked_network_has_no_shift_to_leave_out() -> None:
-    assert "not shifted" in refusal(unshifted, network(name="igpt.digits_bert").backbone)
+    assert "not shifted" in refusal(unshifted, network(name="igpt.digits_bert"))
