@@ -70,7 +70,7 @@ def search_lr(
     out
         The folder of the search; new, empty, or that of the same search.
     """
-    if RATE in parse(settings):
+    if {"lr", "optimizer.lr", RATE} & parse(settings).keys():
         raise ValueError(f"{RATE} is what search-lr looks for; give --first and --smallest instead")
     options = changes(data=data, limit=limit, seed=seed, palette=palette)
     settled = registry.resolve(recipe, file=file, options=options, assignments=settings).recipe

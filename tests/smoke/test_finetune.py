@@ -55,7 +55,7 @@ def test_validation_is_folded_back_and_the_run_serves_every_verb(trained: Run) -
     words = ["finetune", "run", "--limit", "100", "--out", "ft", "--fold-back", *words]
     code, out, err = trained(*words)
     assert (code, err) == (0, "")
-    assert "validation chose step" in out
+    assert "selected on validation" in out
     assert out.count("test loss") == 1
     log = Path("ft/log.jsonl").read_text()
     for again in (
@@ -107,7 +107,7 @@ def test_what_a_fine_tuned_run_answers_is_judged(isopix: Run) -> None:
 
 def test_a_run_without_a_classifier_is_not_evaluated(trained: Run) -> None:
     message = (
-        "run run has no classifier, as it is not fine-tuned; isopix finetune run --out OUT makes one of it"
+        "run run is not fine-tuned and has no class head; to fine-tune it: isopix finetune run --out OUT"
     )
     refused(trained("evaluate", "run"), message)
 

@@ -69,7 +69,7 @@ def test_where_a_rate_diverges_the_next_one_is_taken_and_both_are_told(make: Cal
     task = make("diverging")._replace(rates=(1e30, 0.01))
     work(task, "cpu", 1)
     found = task.read()
-    assert [(rung.rate, rung.fate) for rung in found.rungs] == [(1e30, "non-finite"), (0.01, "final")]
+    assert [(rung.lr, rung.status) for rung in found.rungs] == [(1e30, "non-finite"), (0.01, "completed")]
     assert (found.state, found.run) == ("done", f"{task.folder.name}-lr-0.01")
 
 
