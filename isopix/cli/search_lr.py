@@ -75,7 +75,7 @@ def search_lr(
         Folder of the search: new, empty, or that of the same search to resume.
     """
     load_plugins(plugin)
-    if RATE in parse(settings):
+    if {"lr", "optimizer.lr", RATE} & parse(settings).keys():
         raise ValueError(f"{RATE} is what search-lr searches for; use --max-lr and --min-lr instead")
     changes = overrides(data=data, limit=limit, seed=seed, palette=palette)
     resolved = registry.resolve(recipe, file=file, options=changes, assignments=settings).recipe

@@ -60,8 +60,8 @@ def test_unknown_field(isopix: Run) -> None:
     [
         ("pretrain", "class_token=true", "class_token does not go with a causal network, in which it would"),
         ("finetune", "class_token=true", "class_token does not go with a causal network, in which it would"),
-        ("finetune", "hide=0.1", "classify.hide 0.1 does not go with objective autoregressive, which hides"),
-        ("finetune", "layer=9", "classify.layer 9 does not exist; allowed: 0 to 4"),
+        ("finetune", "mask_ratio=0.1", "finetune.mask_ratio 0.1 does not go with objective autoregressive, which"),
+        ("finetune", "layer=9", "finetune.layer 9 does not exist; allowed: 0 to 4"),
     ],
 )
 def test_incompatible_settings_are_rejected_before_any_output(
@@ -228,7 +228,7 @@ def test_a_non_finite_loss(isopix: Run) -> None:
     assert code == 1
     assert err == (
         "isopix: the loss or its gradient is not finite at step 2; the weights are as before that step; "
-        "the last good checkpoint is r/checkpoints/step-00000000; try a lower optimizer.learning_rate\n"
+        "the last good checkpoint is r/checkpoints/step-00000000; try a lower optimizer.lr\n"
     )
     assert [path.name for path in Path("r/checkpoints").iterdir()] == ["step-00000000"]
 

@@ -84,7 +84,7 @@ def test_an_imported_model_cannot_be_resumed(exported: Run) -> None:
     assert exported("convert", "huggingface", "exported", "again")[0] == 0
     message = (
         "again holds a model without the state of its optimizer, as an imported one has none; "
-        "it can be probed, sampled and reported, but its training cannot go on"
+        "it can be probed, sampled and reported, but its training cannot be resumed"
     )
     answer = exported("resume", "again")
     refused(answer, message)

@@ -55,7 +55,7 @@ def test_a_run_refitted_on_validation_works_with_every_command(trained: Run) -> 
     words = ["finetune", "run", "--limit", "100", "--out", "ft", "--refit-on-validation", *words]
     code, out, err = trained(*words)
     assert (code, err) == (0, "")
-    assert "validation chose step" in out
+    assert "selected on validation" in out
     assert out.count("test loss") == 1
     log = Path("ft/log.jsonl").read_text()
     for again in (
@@ -108,7 +108,7 @@ def test_a_fine_tuned_run_is_evaluated(isopix: Run) -> None:
 
 def test_a_run_without_a_classifier_cannot_be_evaluated(trained: Run) -> None:
     message = (
-        "run run has no classifier, as it is not fine-tuned; isopix finetune run --out OUT makes one of it"
+        "run run is not fine-tuned and has no class head; to fine-tune it: isopix finetune run --out OUT"
     )
     refused(trained("evaluate", "run"), message)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from isopix.runs import pretrain as runs
+from isopix.runs import resume as runs
 from isopix.storage import log
 from tests.smoke.conftest import QUICK, Run
 

@@ -69,7 +69,7 @@ def test_after_a_rate_that_diverges_the_next_one_is_tried(make: Callable[..., Tr
     spec = make("diverging")._replace(learning_rates=(1e30, 0.01))
     run_trial(spec, "cpu", 1)
     found = spec.read()
-    assert [(rung.rate, rung.fate) for rung in found.rungs] == [(1e30, "non-finite"), (0.01, "final")]
+    assert [(rung.lr, rung.status) for rung in found.rungs] == [(1e30, "non-finite"), (0.01, "completed")]
     assert (found.state, found.run) == ("done", f"{spec.folder.name}-lr-0.01")
 
 
