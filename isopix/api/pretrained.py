@@ -24,7 +24,7 @@ from isopix.model.pool import Pool
 from isopix.probe.features import extract
 from isopix.probe.results import Reading
 from isopix.runs.load import Loaded
-from isopix.runs.load import load as load_network
+from isopix.runs.load import load_run as load_network
 from isopix.storage import checkpoint
 from isopix.storage.run_folder import refuse_theirs
 

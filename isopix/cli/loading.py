@@ -14,7 +14,7 @@ from isopix.core import device as devices
 from isopix.core.types import Images
 from isopix.data.dataset import Data, ImageSet
 from isopix.data.dataset import load as load_image_set
-from isopix.runs.load import Loaded, load
+from isopix.runs.load import Loaded, load_run
 from isopix.storage.atomic import write_json
 from isopix.storage.provenance import record, tag
 from isopix.storage.run_folder import RunFolder
@@ -32,7 +32,7 @@ Split = Annotated[
 
 def network_of(run: Path, device: str) -> Loaded:
     """The newest intact network of a run; damaged checkpoints that were passed over are named."""
-    loaded = load(run, device=devices.pick(device))
+    loaded = load_run(run, device=devices.pick(device))
     for reason in loaded.damaged:
         warn(f"passed over: {reason}")
     loaded.network.eval()

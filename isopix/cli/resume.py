@@ -7,7 +7,7 @@ from isopix.cli.run_display import Again, conclude, going_on, watching
 from isopix.core import device as devices
 from isopix.core.command_line import command
 from isopix.interop.import_run import ACCOUNTS
-from isopix.runs.load import find, recipe_of
+from isopix.runs.load import find_checkpoint, recipe_of
 from isopix.runs.resume import resume as resume_run
 from isopix.storage.run_folder import RunFolder
 
@@ -32,7 +32,7 @@ def resume(
     run
         The run folder.
     """
-    found, _ = find(RunFolder.open(run).path, ())
+    found, _ = find_checkpoint(RunFolder.open(run).path, ())
     recipe, where = recipe_of(found), devices.pick(device)
     step = found.records["state"]["step"]
     if not json and ACCOUNTS not in found.records:  # an imported model is refused

@@ -11,7 +11,7 @@ from isopix.codecs.palette_file import OPENAI_FINGERPRINT
 from isopix.core.device import Precision
 from isopix.papers.claim import Claim, matching
 from isopix.papers.igpt import TEST_LOSSES
-from isopix.runs.load import Loaded, newest
+from isopix.runs.load import Loaded, newest_checkpoint
 from isopix.storage import checkpoint
 from isopix.storage.atomic import write_json
 from isopix.storage.provenance import record, tag
@@ -47,7 +47,7 @@ def verify(
     precision
         Of the network's arithmetic.
     """
-    folder = newest(run)
+    folder = newest_checkpoint(run)
     files = checkpoint.check(folder)
     loaded = network_of(folder, device)
     images = images_for(loaded, data, limit)

@@ -15,7 +15,7 @@ from isopix.finetune.classifier import FineTuneModel
 from isopix.finetune.metrics import Verdict, judge
 from isopix.model.heads import ClassLogits
 from isopix.probe.features import draw_masks, images_a_pass
-from isopix.runs.load import Loaded, build_network, checkpoint_to_use, find, recipe_of
+from isopix.runs.load import Loaded, build_network, checkpoint_to_use, find_checkpoint, recipe_of
 
 Progress = Callable[[int], None]  # called with the number of images done, each counted once per mask
 
@@ -31,9 +31,9 @@ class FineTunedModel(NamedTuple):
 def load_finetuned(run: Path, *, device: torch.device) -> FineTunedModel:
     """Return the best weights of a fine-tuned run, or the newest if none were selected, in evaluation mode.
 
-    Raises ValueError for a run that was not fine-tuned on classes, and what `find` raises.
+    Raises ValueError for a run that was not fine-tuned on classes, and what `find_checkpoint` raises.
     """
-    found, damaged = find(checkpoint_to_use(run))
+    found, damaged = find_checkpoint(checkpoint_to_use(run))
     recipe = recipe_of(found)
     if recipe.finetune is None:
         finetune = command("finetune", run, "--out", "OUT")

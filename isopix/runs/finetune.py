@@ -20,7 +20,7 @@ from isopix.model.pos_embed_resize import at_grid
 from isopix.objectives.network import Network
 from isopix.recipes import registry
 from isopix.recipes.recipe import NETWORK, Recipe
-from isopix.runs.load import Loaded, load
+from isopix.runs.load import Loaded, load_run
 from isopix.runs.pretrain import InitialWeights
 from isopix.train.optim import Adam, OptimizerSpec
 from isopix.train.schedule import Constant
@@ -52,7 +52,7 @@ def prepare_finetune(
     such a setting. With another `data.size` position embeddings are interpolated. Raises ValueError if
     `source` is neither a folder nor a recipe, and for wrong settings.
     """
-    loaded = load(Path(source), device=torch.device("cpu")) if Path(source).exists() else None
+    loaded = load_run(Path(source), device=torch.device("cpu")) if Path(source).exists() else None
     base = loaded.recipe if loaded else registry.find(source)
     recipe = finetune_recipe(base, from_scratch=loaded is None)
     given = {path: value for path, value in (options or {}).items() if value is not None}

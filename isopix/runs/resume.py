@@ -6,7 +6,7 @@ import torch
 
 from isopix.core.device import environment
 from isopix.data.dataset import load as load_images
-from isopix.runs.load import build_network, find, recipe_of
+from isopix.runs.load import build_network, find_checkpoint, recipe_of
 from isopix.runs.training import RunObserver, RunStatus, TrainingRun
 from isopix.storage.checkpoint import Checkpoint
 from isopix.storage.run_folder import RunFolder
@@ -22,7 +22,7 @@ def resume(out: Path, *, device: torch.device, observer: RunObserver) -> RunStat
     """
     folder = RunFolder.open(out)
     with folder.lock():
-        found, damaged = find(out)
+        found, damaged = find_checkpoint(out)
         recipe = recipe_of(found)
         if recipe.train.compile:
             check_compiler()

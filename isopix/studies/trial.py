@@ -16,7 +16,7 @@ from isopix.data.dataset import ImageSet, digest
 from isopix.data.dataset import load as load_images
 from isopix.probe.results import Evidence, Protocol
 from isopix.recipes.recipe import Recipe
-from isopix.runs.load import Loaded, load
+from isopix.runs.load import Loaded, load_run
 from isopix.runs.lr_search import pretrain_runner, train_at_lr
 from isopix.runs.probe import evidence, keep
 from isopix.runs.training import RunObserver
@@ -133,7 +133,7 @@ def _made(task: Task, device: torch.device) -> Outcome | None:
         return None
     began = time.monotonic()
     folder = task.run(rung.lr)
-    loaded = load(folder, device=device)
+    loaded = load_run(folder, device=device)
     loaded.network.eval()
     data = _fewer(load_images(loaded.recipe.data, seed=loaded.recipe.train.seed), task.probed)
     found = evidence(loaded, data, precision=loaded.recipe.train.precision, protocol=task.protocol)

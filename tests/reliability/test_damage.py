@@ -58,9 +58,9 @@ def swap_with_previous(path, chance):
     shutil.copy(path.parent.with_name("step-00000001") / path.name, path)
 
 
-def swap_with_neighbour(path, chance):
-    neighbour = path.with_name(chance.choice([name for name in PARTS if name != path.name]))
-    shutil.copy(neighbour, path)
+def swap_with_neighbor(path, chance):
+    neighbor = path.with_name(chance.choice([name for name in PARTS if name != path.name]))
+    shutil.copy(neighbor, path)
 
 
 def remove(path, chance):
@@ -86,7 +86,7 @@ MUTATIONS = [
     flip_a_bit,
     append,
     swap_with_previous,
-    swap_with_neighbour,
+    swap_with_neighbor,
     remove,
     write_other_json,
     make_a_folder_of_it,

@@ -15,7 +15,7 @@ import torch
 import isopix as package
 from isopix.cli import verify
 from isopix.papers.claim import Claim
-from isopix.runs.load import load
+from isopix.runs.load import load_run
 from tests.smoke.conftest import QUICK, Run
 from tests.smoke.test_bad_input import refused
 from tests.unit.interop import bundles, models, variables
@@ -194,7 +194,7 @@ def test_verify_names_a_file_of_the_newest_checkpoint_that_was_changed(exported:
 def test_a_published_loss_stands_beside_the_one_of_such_a_network(
     exported: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loaded = load(Path("run"), device=torch.device("cpu"))
+    loaded = load_run(Path("run"), device=torch.device("cpu"))
     about = {"recipe": loaded.recipe, "protocol": "p", "source": "s", "unit": "nats"}
     claim = Claim(**about, value=2.5, palette=loaded.network.codec.fingerprint(), step=2)
     monkeypatch.setattr(verify, "TEST_LOSSES", (claim,))

@@ -17,7 +17,7 @@ from isopix.model.stems import Fourier
 from isopix.plots import encodings, images, study, style, svg
 from isopix.plots import inductive_biases as bias_plots
 from isopix.report.gallery import embed
-from isopix.runs.load import Loaded, load
+from isopix.runs.load import Loaded, load_run
 from isopix.storage.atomic import write_json
 from isopix.studies.inductive_bias.metrics import BIASED, reconstructed
 from isopix.studies.inductive_bias.page import Shown
@@ -78,7 +78,7 @@ def _networks(cells: Mapping[Path, Cell]) -> Iterator[Network]:
 
 
 def _network(block: str, run: Path) -> Network:
-    loaded = load(run, device=torch.device("cpu"))
+    loaded = load_run(run, device=torch.device("cpu"))
     loaded.network.eval()
     recipe, backbone = loaded.recipe, loaded.network.backbone
     pictures = load_images(recipe.data, seed=recipe.train.seed).test.images

@@ -186,7 +186,7 @@ def test_with_mask_ratio_0_classes_are_learned_and_evaluated_on_whole_images() -
 
 
 def test_the_residual_block_is_a_bottleneck_of_each_vector_alone() -> None:
-    """x + W3 f(W2 f(W1 f(x))), f a ReLU behind a norm over groups, W of standardised rows; in float64."""
+    """x + W3 f(W2 f(W1 f(x))), f a ReLU behind a norm over groups, W of standardized rows; in float64."""
     made = finetune_model(AR, generative_weight=0.0, residual_block=True).double()
     pooled = torch.randn(5, AR.model.width, generator=generator(0, "pooled"), dtype=torch.float64)
     block = made.head.block

@@ -21,7 +21,7 @@ from isopix.model.stems.token_embedding import Codes
 from isopix.probe.probe import Split, Splits
 from isopix.probe.results import Protocol
 from isopix.recipes import registry
-from isopix.runs.load import load
+from isopix.runs.load import load_run
 from isopix.runs.pretrain import pretrain
 from isopix.runs.training import RunObserver
 
@@ -70,7 +70,7 @@ def trained(run: Path) -> Backbone:
     settings += ["evaluate_images=1", "num_test_images=1", "checkpoint_every=60"]
     recipe = registry.resolve("igpt.digits", assignments=settings).recipe
     pretrain(recipe, run, device=CPU, observer=RunObserver())
-    return load(run, device=CPU).network.backbone.eval()
+    return load_run(run, device=CPU).network.backbone.eval()
 
 
 def clusters(

@@ -18,7 +18,7 @@ from isopix.probe.probe import probe as fit
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.report.load_run import gather
-from isopix.runs.load import load
+from isopix.runs.load import load_run
 from isopix.runs.pretrain import pretrain
 from isopix.runs.resume import resume
 from isopix.runs.training import RunObserver
@@ -62,7 +62,10 @@ def files(folder: RunFolder) -> dict[str, str]:
 
 
 def context(folder: RunFolder, recipe: Recipe = RECIPE, history: Path | None = None) -> EvaluationContext:
-    data, network = load_images(recipe.data, seed=recipe.train.seed), load(folder.path, device=CPU).network
+    data, network = (
+        load_images(recipe.data, seed=recipe.train.seed),
+        load_run(folder.path, device=CPU).network,
+    )
     return EvaluationContext(PretrainTask(network), network, data, recipe.train.seed, "fp32", history)
 
 
@@ -121,7 +124,10 @@ def test_a_run_that_was_stopped_ends_with_the_same_probes(
 
 
 def test_the_accuracy_is_that_of_the_networks_features_on_the_images_that_it_says(probed: RunFolder) -> None:
-    data, network = load_images(RECIPE.data, seed=RECIPE.train.seed), load(probed.path, device=CPU).network
+    data, network = (
+        load_images(RECIPE.data, seed=RECIPE.train.seed),
+        load_run(probed.path, device=CPU).network,
+    )
     parts = {
         "train": (data.train.images, data.train.labels),
         "validation": (data.validation.images[:45], data.validation.labels[:45]),
@@ -213,7 +219,7 @@ def test_every_evaluation_has_knn_accuracy_and_the_weights_are_the_same_bits(tmp
     assert len(found) == 3
     assert all(0.1 < each <= 1 for each in found)
     assert not any("knn_accuracy" in each for each in validations(without))
-    ours, theirs = (load(each.path, device=CPU).network.tensors() for each in (with_knn, without))
+    ours, theirs = (load_run(each.path, device=CPU).network.tensors() for each in (with_knn, without))
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
@@ -222,7 +228,7 @@ def test_shorthand_settings_and_listed_evaluators_are_the_same(tmp_path: Path) -
     ours = knn_run(tmp_path / "a", "knn_images=100", "probe_every=3")
     theirs = knn_run(tmp_path / "b", listed)
     assert validations(ours) == validations(theirs)
-    assert load(theirs.path, device=CPU).recipe.train.evaluators == (
+    assert load_run(theirs.path, device=CPU).recipe.train.evaluators == (
         KNNAccuracy(num_images=100),
         LinearProbe(every=3),
     )

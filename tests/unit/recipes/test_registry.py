@@ -41,8 +41,8 @@ def test_recipe_to_file_to_recipe_is_the_identity(name: str) -> None:
 
 def test_training_flops_of_s_are_the_known_count() -> None:
     """3 * (2 * 12 L d^2 + 2 V d + 2 L (n + 1) d) * n."""
-    n, d, depth, colours = 1024, 512, 24, 512
-    expected = 3 * (24 * depth * d * d + 2 * colours * d + 2 * depth * (n + 1) * d) * n
+    n, d, depth, colors = 1024, 512, 24, 512
+    expected = 3 * (24 * depth * d * d + 2 * colors * d + 2 * depth * (n + 1) * d) * n
     assert of_recipe(registry.find("igpt.s")).training_flops == expected
 
 
@@ -165,8 +165,8 @@ def test_heads_that_do_not_divide_the_width_are_refused() -> None:
 def test_every_weight_is_a_function_of_the_seed() -> None:
     def first(seed: int) -> torch.Tensor:
         recipe = registry.resolve("igpt.digits", assignments=[f"seed={seed}"]).recipe
-        colours = torch.arange(17).float()[:, None].expand(17, 3) * 15
-        return recipe.build(recipe.model.codec.build(recipe.grid, colours)).backbone.blocks[0].mlp.up.weight
+        colors = torch.arange(17).float()[:, None].expand(17, 3) * 15
+        return recipe.build(recipe.model.codec.build(recipe.grid, colors)).backbone.blocks[0].mlp.up.weight
 
     torch.manual_seed(1)
     one = first(0)

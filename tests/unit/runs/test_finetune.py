@@ -12,7 +12,7 @@ from isopix.model.pos_embed_resize import interpolated
 from isopix.recipes import registry
 from isopix.runs import finetune
 from isopix.runs.finetune import prepare_finetune
-from isopix.runs.load import load
+from isopix.runs.load import load_run
 from isopix.runs.pretrain import pretrain
 from isopix.runs.resume import resume
 from isopix.runs.training import RunObserver
@@ -52,7 +52,7 @@ def accuracies(records: list[dict[str, object]], split: str) -> dict[int, float]
 def test_it_starts_from_the_weights_of_the_run(pretrained: Path, tmp_path: Path) -> None:
     finetuned(pretrained, tmp_path / "ft", "steps=1", "checkpoint_every=1")
     first = checkpoint.load(tmp_path / "ft/checkpoints/step-00000000").tensors
-    weights = load(pretrained, device=CPU).network.tensors()
+    weights = load_run(pretrained, device=CPU).network.tensors()
     assert all(torch.equal(first["model"][name], tensor) for name, tensor in weights.items())
     assert not first["classifier"]["weight"].any()
 
@@ -62,7 +62,7 @@ def test_the_best_weights_are_saved_and_tested_once(pretrained: Path, tmp_path: 
     seen = accuracies(records, "validation")
     step = max(seen, key=lambda each: (seen[each], -each))
     assert checkpoint.load(tmp_path / "ft/best").records["state"]["step"] == step
-    assert load(tmp_path / "ft", device=CPU).step == step
+    assert load_run(tmp_path / "ft", device=CPU).step == step
     tested = [each for each in records if each.get("split") == "test"]
     assert [each["best_step"] for each in tested] == [step]
 
@@ -113,7 +113,7 @@ def test_with_codes_alone_the_last_weights_are_tested(pretrained: Path, tmp_path
     words = ("generative_weight=inf", "patience=1")
     records = finetuned(pretrained, tmp_path / "ft", *words)
     assert sorted(accuracies(records, "validation")) == [0, 2, 4, 6, 8, 10, 12]
-    assert load(tmp_path / "ft", device=CPU).step == 12
+    assert load_run(tmp_path / "ft", device=CPU).step == 12
     [test] = [each for each in records if each.get("split") == "test"]
     assert "best_step" not in test
     assert not [each for each in records if each["kind"] == "note"]
@@ -269,12 +269,12 @@ def test_positions_are_interpolated_as_the_saved_recipe_says(mode: str, tmp_path
     words = ["data.size=48", f"interpolation={mode}", "data.limit=60", "steps=1", "batch_size=8"]
     recipe, initial = prepare_finetune(run, assignments=[*words, *UNSEEN[:2]])
     name = "backbone.positions.table"
-    small = load(Path(run), device=CPU).network.tensors()[name]
+    small = load_run(Path(run), device=CPU).network.tensors()[name]
     large = interpolated(small, Grid(4, 4), Grid(6, 6), mode)
     assert torch.equal(initial.network.tensors()[name], large)
     assert not torch.equal(large, interpolated(small, Grid(4, 4), Grid(6, 6), other(mode)))
     pretrain(recipe, tmp_path / "ft", device=CPU, observer=RunObserver(), initial=initial)
-    again = load(tmp_path / "ft", device=CPU)
+    again = load_run(tmp_path / "ft", device=CPU)
     assert (again.recipe.finetune.interpolation, again.recipe.grid) == (mode, Grid(6, 6))
 
 

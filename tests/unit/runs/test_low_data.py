@@ -9,7 +9,7 @@ import torch
 from isopix.data.dataset import load as load_images
 from isopix.probe.results import Protocol
 from isopix.recipes import registry
-from isopix.runs.load import Loaded, load
+from isopix.runs.load import Loaded, load_run
 from isopix.runs.low_data import Question, Tuning, by_features, by_finetuning, tuning
 from isopix.runs.pretrain import pretrain
 from isopix.runs.training import RunObserver
@@ -42,7 +42,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def loaded(run: Path) -> Loaded:
-    found = load(run, device=CPU)
+    found = load_run(run, device=CPU)
     found.network.eval()
     return found
 
@@ -78,7 +78,7 @@ def test_fine_tuning_learns_from_the_same_subsets(run: Path, loaded: Loaded, tmp
     assert one.tested == len(data.test) == 180
     for count, drawn in draws.items():
         for number, index in enumerate(drawn):
-            recipe = load(folder_of(tmp_path, count, number), device=CPU).recipe
+            recipe = load_run(folder_of(tmp_path, count, number), device=CPU).recipe
             subset = load_images(recipe.data, seed=recipe.train.seed).train
             assert torch.equal(subset.images, data.train.images[index])
     tested = len(records)

@@ -10,7 +10,7 @@ from isopix.core import registry as parts
 from isopix.core.registry import load_plugin
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
-from isopix.runs.load import load
+from isopix.runs.load import load_run
 from isopix.runs.pretrain import pretrain
 from isopix.runs.resume import resume
 from isopix.runs.training import RunObserver
@@ -81,7 +81,7 @@ def test_an_evaluator_of_a_plugin_is_configured_by_the_recipe_and_logged(tmp_pat
         if "weight_norm" in record
     }
     assert list(found) == [0, 2, 4]
-    weights = load(tmp_path / "run", device=CPU).network.parameters()
+    weights = load_run(tmp_path / "run", device=CPU).network.parameters()
     assert found[4] == pytest.approx(2 * sum(float(w.detach().square().sum()) for w in weights) ** 0.5)
 
 
@@ -105,7 +105,7 @@ def test_without_its_plugin_a_run_is_neither_loaded_nor_resumed(
     monkeypatch.setattr(parts, "_PLUGINS", {})
     message = r"this run uses evaluator weight_norm of plugin .*norms.py \(SHA-256 "
     with pytest.raises(ValueError, match=message):
-        load(tmp_path / "run", device=CPU)
+        load_run(tmp_path / "run", device=CPU)
     with pytest.raises(ValueError, match=message):
         resume(tmp_path / "run", device=CPU, observer=RunObserver())
 
@@ -119,7 +119,7 @@ def test_a_recipe_of_a_plugin_is_listed_and_its_runs_are_loaded_without_it(
     recipe = registry.resolve("my.digits", assignments=WORDS).recipe
     pretrain(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
     monkeypatch.setattr(parts, "_PLUGINS", {})
-    assert load(tmp_path / "run", device=CPU).recipe == recipe
+    assert load_run(tmp_path / "run", device=CPU).recipe == recipe
 
 
 def test_a_recipe_of_another_name_is_not_replaced(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from isopix.data.dataset import load as load_images
 from isopix.objectives.base import Problem
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
-from isopix.runs.load import load
+from isopix.runs.load import load_run
 from isopix.runs.pretrain import pretrain
 from isopix.runs.resume import resume
 from isopix.runs.training import RunObserver
@@ -46,7 +46,7 @@ def test_each_loss_is_that_of_the_split_it_names(run: tuple[Recipe, Path], split
     recipe, out = run
     data, task = (
         load_images(recipe.data, seed=recipe.train.seed),
-        PretrainTask(load(out, device=CPU).network),
+        PretrainTask(load_run(out, device=CPU).network),
     )
     losses = {
         name: evaluate_split(
@@ -95,13 +95,13 @@ def test_a_resumed_run_draws_the_masks_of_the_steps_that_are_left(
 
 
 def test_a_run_with_a_palette_file_records_where_its_colors_come_from(tmp_path: Path) -> None:
-    file = tmp_path / "greys.npz"
-    colours = torch.linspace(0, 255, 17).round()[:, None].expand(17, 3).contiguous()
-    palette_file.write(file, palette_file.StoredPalette(colours, "seventeen greys"))
+    file = tmp_path / "grays.npz"
+    colors = torch.linspace(0, 255, 17).round()[:, None].expand(17, 3).contiguous()
+    palette_file.write(file, palette_file.StoredPalette(colors, "seventeen grays"))
     recipe = registry.resolve("igpt.digits", assignments=[*WORDS, f"codec.source={file}", "steps=1"]).recipe
     pretrain(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
     environment = json.loads((tmp_path / "run" / "environment.json").read_text())
-    assert environment["palette"] == {"file": str(file), "source": "seventeen greys"}
+    assert environment["palette"] == {"file": str(file), "source": "seventeen grays"}
 
 
 def test_seconds_continue_after_a_stop(tmp_path: Path) -> None:
@@ -123,12 +123,12 @@ def test_the_palette_is_fitted_to_training_images_with_the_recipes_seed(
     data = load_images(recipe.data, seed=recipe.train.seed)
     calls, real = [], kmeans.fit
 
-    def fit(images, colours, *, seed):
-        calls.append((images, colours, seed))
-        return real(images, colours, seed=seed)
+    def fit(images, colors, *, seed):
+        calls.append((images, colors, seed))
+        return real(images, colors, seed=seed)
 
     monkeypatch.setattr(kmeans, "fit", fit)
     pretrain(recipe, tmp_path / "run", device=torch.device("cpu"), observer=RunObserver(stop=lambda: True))
-    [(images, colours, seed)] = calls
+    [(images, colors, seed)] = calls
     assert torch.equal(images, data.train.images)
-    assert (colours, seed) == (9, 4)
+    assert (colors, seed) == (9, 4)

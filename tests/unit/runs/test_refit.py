@@ -15,7 +15,7 @@ from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs import pretrain as running
 from isopix.runs.finetune import prepare_finetune
-from isopix.runs.load import load
+from isopix.runs.load import load_run
 from isopix.runs.pretrain import pretrain
 from isopix.runs.refit import finetune_and_refit
 from isopix.runs.resume import resume
@@ -187,7 +187,7 @@ def test_from_scratch_the_palette_of_the_selection_is_used(tmp_path: Path) -> No
     words = [*SMALL, "steps=20", "evaluate_every=5", f"data.source={tmp_path / 'set.npz'}", "batch_size=16"]
     words += ["codec.colours=8", "data.rows=8", "data.cols=8", "lr=0.01"]
     assert refit("igpt.tiny", tmp_path / "ft", *words).finished
-    codecs = [load(tmp_path / "ft" / name, device=CPU).network.codec for name in ("", "selection")]
+    codecs = [load_run(tmp_path / "ft" / name, device=CPU).network.codec for name in ("", "selection")]
     assert codecs[0].fingerprint() == codecs[1].fingerprint()
 
 
