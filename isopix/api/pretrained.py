@@ -29,8 +29,7 @@ from isopix.generate.sample import Painted, Sampling
 from isopix.interop import hub
 from isopix.model.backbone import Backbone, States, Stream
 from isopix.model.pool import POOLS, Pool
-from isopix.probe.features import without_start_token
-from isopix.probe.features import extract
+from isopix.probe.features import extract, without_start_token
 from isopix.runs.load import Loaded
 from isopix.runs.load import load as load_network
 from isopix.storage import checkpoint

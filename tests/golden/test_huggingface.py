@@ -14,8 +14,7 @@ from isopix.core.random import generator
 from isopix.generate.sample import SamplingConfig, decode_steps
 from isopix.interop.huggingface.convert import read_imagegpt, write_imagegpt
 from isopix.model.network import Network
-from isopix.probe.features import without_start_token
-from isopix.probe.features import extract_features
+from isopix.probe.features import extract_features, without_start_token
 from tests.unit.interop import models
 
 transformers = pytest.importorskip("transformers", reason="the reference is in isopix[bench]")

@@ -60,7 +60,11 @@ def test_unknown_field(isopix: Run) -> None:
     [
         ("pretrain", "class_token=true", "class_token does not go with a causal network, in which it would"),
         ("finetune", "class_token=true", "class_token does not go with a causal network, in which it would"),
-        ("finetune", "mask_ratio=0.1", "finetune.mask_ratio 0.1 does not go with objective autoregressive, which"),
+        (
+            "finetune",
+            "mask_ratio=0.1",
+            "finetune.mask_ratio 0.1 does not go with objective autoregressive, which",
+        ),
         ("finetune", "layer=9", "finetune.layer 9 does not exist; allowed: 0 to 4"),
     ],
 )
