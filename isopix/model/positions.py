@@ -91,10 +91,10 @@ class TabledPositionEmbedding(PositionEmbedding):
         """Return the vectors of all positions."""
 
     def from_position(self, tokens: Tokens, start: int) -> Tokens:
-        return tokens + self.value_table()[start : start + tokens.shape[1]]
+        return tokens + self.vectors()[start : start + tokens.shape[1]]
 
     def at(self, tokens: Tokens, positions: PositionIndices) -> Tokens:
-        return tokens + self.value_table()[positions]
+        return tokens + self.vectors()[positions]
 
 
 class LearnedPositionEmbedding(TabledPositionEmbedding):
@@ -114,9 +114,6 @@ class FactorizedPositionEmbedding(TabledPositionEmbedding):
 
     def vectors(self) -> PositionTable:
         return rearrange(self.rows[:, None] + self.cols, "h w d -> (h w) d")
-
-    def label(self) -> str:
-        return "no position embeddings"
 
 
 class NoPositionEmbedding(PositionEmbedding):
