@@ -8,6 +8,7 @@ from isopix.analysis.attention import CLASS_TOKEN
 
 Numbers = Mapping[str, Any]
 
+
 def caption(name: str, numbers: Numbers) -> str:
     """Return a caption. Raises KeyError, TypeError or ValueError for numbers of another kind."""
     return f"{CAPTIONS[name](numbers)} Step {numbers['step']:,}."
@@ -71,7 +72,8 @@ def _biases(numbers: Numbers) -> str:
         f"Relative error of features under translation (left) and permuted positions (middle): 0 is"
         f" equivariant, 1 is no better than chance. Right: mean distance at which a change of one"
         f" position shows; dashed: uniform. Last layer: {last['translation_error']:.2f},"
-        f" {last['permutation_error']:.2f}, {last['receptive_field_mean']:.1f}; {numbers['images']:,} images{_source(numbers)}."
+        f" {last['permutation_error']:.2f}, {last['receptive_field_mean']:.1f};"
+        f" {numbers['images']:,} images{_source(numbers)}."
     )
 
 

@@ -34,9 +34,7 @@ def finetuning_section(run: RunRecord, name: str, path: str) -> Section | None:
         return None
     best = best_evaluation(seen) if run.recipe.finetune.early_stops else None
     drawn = finetuning.plot_finetuning_accuracy(seen, run.environment.get("majority"), best=best)
-    reached = (
-        f" Best validation accuracy {best['accuracy']:.1%} at step {best['step']}." if best else ""
-    )
+    reached = f" Best validation accuracy {best['accuracy']:.1%} at step {best['step']}." if best else ""
     chart = Chart(svg.svg_markup(drawn, name, f"Accuracy by step.{reached}"), _caption(run, best))
     first = _metrics(run, path)
     if not run.evaluations:
@@ -53,7 +51,9 @@ def _metrics(run: RunRecord, path: str) -> Panel:
     found = finetune_accuracy(run)
     if found is None:
         if run.recipe.train.num_test_images == 0:
-            return Panel(notes=["Not evaluated on test images: this run selects the number of steps of another."])
+            return Panel(
+                notes=["Not evaluated on test images: this run selects the number of steps of another."]
+            )
         return Panel(notes=[missing("Not evaluated on test images yet; to resume:", f"isopix resume {path}")])
     rows = [
         Row(["test accuracy", percent(found.accuracy)], "run"),
@@ -76,7 +76,10 @@ def _weights(run: RunRecord) -> list[tuple[str, str]]:
             ("validation accuracy of that step", accuracy),
         ]
     return [
-        ("weights", "best validation step" if run.recipe.finetune.early_stops else "last step, no early stopping")
+        (
+            "weights",
+            "best validation step" if run.recipe.finetune.early_stops else "last step, no early stopping",
+        )
     ]
 
 

@@ -71,7 +71,9 @@ def _probed(runs: Mapping[str, RunRecord], probes: Mapping[str, SavedProbe]) -> 
     if len(runs) == 1:
         (score,) = scores.values()
         return f"{start}: {percent(score.test_accuracy)} at layer {score.layer}."
-    return f"{start}: {', '.join(f'{percent(score.test_accuracy)} ({name})' for name, score in scores.items())}."
+    return (
+        f"{start}: {', '.join(f'{percent(score.test_accuracy)} ({name})' for name, score in scores.items())}."
+    )
 
 
 def _baselines(probes: Mapping[str, SavedProbe]) -> str:

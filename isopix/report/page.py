@@ -77,7 +77,7 @@ def _summary(runs: Mapping[str, RunRecord]) -> list[Section]:
     probes = primary_probes(runs)
     if len(probes) > 1 and not differences(list(probes.values())):
         caption = (
-            "Test accuracy by layer; bands: 95\u00a0% intervals; rings: layers chosen on validation images."
+            "Test accuracy by layer; bands: 95\u00a0% intervals; rings: best layers on validation images."
         )
         charts.append(accuracy_chart(probes, "together", caption))
     if curve := probe_curve(runs, "along"):

@@ -42,7 +42,9 @@ def nondefault_settings(probe: SavedProbe) -> str:
 def settings(config: ProbeConfig) -> str:
     """Return the features and the classifier."""
     read = [_setting(config, name) for name in FEATURES]
-    return f"{', '.join([*read, *([masks(config)] if config.mask_ensemble else [])])}; {config.method.label()}"
+    return (
+        f"{', '.join([*read, *([masks(config)] if config.mask_ensemble else [])])}; {config.method.label()}"
+    )
 
 
 def masks(config: ProbeConfig) -> str:

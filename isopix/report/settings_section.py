@@ -93,11 +93,7 @@ def _text(value: object) -> str:
 def anonymous(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the same settings with file paths cut to their last part."""
     return {
-        key: anonymous(value)
-        if isinstance(value, Mapping)
-        else last_part(value)
-        if key in PATHS
-        else value
+        key: anonymous(value) if isinstance(value, Mapping) else last_part(value) if key in PATHS else value
         for key, value in settings.items()
     }
 

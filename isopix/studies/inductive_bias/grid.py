@@ -40,9 +40,7 @@ class Scale(NamedTuple):
 
 
 # Closed form; the L2 penalties are those among which validation chose for the tiny trials.
-_RIDGE = ProbeConfig(
-    method=RidgeProbe(), l2_grid=(1e-4, 1e-3, 1e-2, 1e-1), l2_extra=(), num_resamples=200
-)
+_RIDGE = ProbeConfig(method=RidgeProbe(), l2_grid=(1e-4, 1e-3, 1e-2, 1e-1), l2_extra=(), num_resamples=200)
 _ALL_IMAGES = {"train": 50_000, "validation": 50_000, "test": 50_000}
 SCALES = {
     "tiny": Scale(
@@ -125,7 +123,9 @@ class Study:
         if (path / FILE).is_file():
             joined = cls.open(path).plan.joined(planned)
         else:
-            if path.exists() and (not path.is_dir() or any(each.name != LOCK_FILE for each in path.iterdir())):
+            if path.exists() and (
+                not path.is_dir() or any(each.name != LOCK_FILE for each in path.iterdir())
+            ):
                 raise ValueError(f"{path} is not a study, and not empty; choose another --out")
             joined = planned
         study = cls(path.resolve(), joined)
