@@ -48,9 +48,10 @@ def _positions(numbers: Numbers) -> str:
         return shown
     own, untrained, shuffled = (numbers[key] for key in ("trained", "untrained", "shuffled"))
     return (
-        f"{shown} Partial rank correlation with 2-D distance, raster order controlled: {own['partial_2d']:.2f}"
-        f" (untrained {untrained['partial_2d']:.2f}, shuffled positions {shuffled['mean']:.2f} ±"
-        f" {shuffled['std']:.2f}). With raster order, 2-D distance controlled: {own['partial_raster']:.2f}."
+        f"{shown} Partial rank correlation with 2-D distance, raster order controlled:"
+        f" {own['partial_2d']:.2f} (untrained {untrained['partial_2d']:.2f}, shuffled positions"
+        f" {shuffled['mean']:.2f} ± {shuffled['std']:.2f}). With raster order, 2-D distance controlled:"
+        f" {own['partial_raster']:.2f}."
     )
 
 
@@ -58,8 +59,8 @@ def _embedding(numbers: Numbers) -> str:
     if numbers["weights"] == "filters":
         ratios = numbers["explained_variance_ratio"]
         return (
-            f"Leading {len(ratios)} principal components of the patch-embedding filters, each with its explained"
-            f" variance; in total {sum(ratios):.0%}. Gray is zero."
+            f"Leading {len(ratios)} principal components of the patch-embedding filters, each with its"
+            f" explained variance; in total {sum(ratios):.0%}. Gray is zero."
         )
     points = "palette colors" if "colors" in numbers else "levels of each channel"
     explained = ", ".join(f"{sum(table['explained_variance_ratio'][:3]):.0%}" for table in numbers["tables"])

@@ -86,7 +86,7 @@ def _alt(name: str, line: list[ProbePoint]) -> str:
 
 def _caption(runs: list[RunRecord], lines: Mapping[str, list[ProbePoint]]) -> str:
     steps = [point.step for line in lines.values() for point in _trained(line)]
-    images = sorted({each["images"] for run in runs for each in run.log if each["kind"] == "probe"})
+    images = sorted({each["probe_images"] for run in runs for each in run.log if "probe_images" in each})
     rho = "; ρ: Spearman’s rank correlation" if any(map(loss_accuracy_correlation, lines.values())) else ""
     return (
         f"Linear-probe accuracy of the best layer at steps {min(steps):,} to {max(steps):,}, on"

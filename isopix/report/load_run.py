@@ -4,7 +4,6 @@ import io
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -71,9 +70,8 @@ class SavedProbe:
         same = all(getattr(config, name) == getattr(DEFAULTS, name) for name in DECIDING)
         return same and config.layer is None
 
-    @cached_property
-    def values(self) -> Values:
-        """All of it as plain values."""
+    def to_dict(self) -> Values:
+        """Return all of it as plain values."""
         facts = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "report"}
         return {**facts, **self.report.to_dict()}
 

@@ -54,5 +54,5 @@ def test_a_folder_as_out_is_rejected(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_a_run_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"holds no recipe\.json"):
+    with pytest.raises(ValueError, match=r"has no recipe\.json"):
         report(tmp_path)

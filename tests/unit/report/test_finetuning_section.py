@@ -76,7 +76,7 @@ def test_for_classes_alone_the_page_shows_no_loss_of_codes(tmp_path: Path) -> No
     text = page.build([run])
     assert "Test loss: 1.250 nats per image (1.803 bits), 64 test images." in text
     assert "Uniform prediction of 3 values: ln 3 = 1.099 nats per image (dotted line)." in text
-    for said in ("nats a image", ">training</text>", "<dt>trained parameters</dt><dd>12,345</dd>"):
+    for said in ("nats per image", ">training</text>", "<dt>trained parameters</dt><dd>12,345</dd>"):
         assert said in text
     assert "<dt>objective</dt><dd>L_CLF</dd>" in text
     for absent in ("1.800", "1.80 nats", "per pixel", "isopix sample", "isopix complete", "ln 17"):

@@ -96,7 +96,7 @@ def test_a_study_in_use_stays_as_it_was_planned(tmp_path: Path) -> None:
     ("data", "words", "told"),
     [
         ("nowhere", (), "unknown dataset 'nowhere'"),
-        ("digits", ("data.holdout=0",), "a layer is selected on validation images"),
+        ("digits", ("data.holdout=0",), "a layer is chosen by validation images"),
         ("digits", ("evaluate_images=0",), "set evaluate_images above 0"),
     ],
 )
