@@ -65,7 +65,7 @@ def numbers(run: Path) -> dict[str, Any]:
         "untrained_loss_nats": losses[0]["loss_nats"],
         "test_loss_nats": next(record["loss_nats"] for record in losses if record["split"] == "test"),
         "test_images": next(record["images"] for record in losses if record["split"] == "test"),
-        "probe": None if probe is None else probe.values | {"command": None, "folder": None},
+        "probe": None if probe is None else probe.to_dict() | {"command": None, "folder": None},
     }
 
 

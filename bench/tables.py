@@ -50,18 +50,18 @@ def evidence() -> str:
         run = runs[title] = read(f"cifar10-tiny-{name}.json")
         probe = run["probe"]
         rows.append(f"| **{title}** | {run['test_loss_nats']:.3f} | {score(probe['network'])} |")
-        untrained = probe["controls"]["untrained"]
+        untrained = probe["baselines"]["untrained"]
         rows.append(f"| &nbsp;&nbsp;untrained | {run['untrained_loss_nats']:.3f} | {score(untrained)} |")
-        shuffled = probe["controls"]["shuffled labels"]
+        shuffled = probe["baselines"]["shuffled labels"]
         rows.append(f"| &nbsp;&nbsp;shuffled labels | | {score(shuffled)} |")
-    rows.append(f"| raw pixels | | {score(probe['controls']['raw pixels'])} |")
+    rows.append(f"| raw pixels | | {score(probe['baselines']['raw pixels'])} |")
     return "\n".join(rows) + f"\n\n{setup(runs)}\n"
 
 
 def setup(runs: dict[str, Any]) -> str:
     """Return training time, probe images and probe warnings of the runs."""
     seen, probe = (next(iter(runs.values()))[key] for key in ("images_seen", "probe"))
-    counts = ", ".join(f"{count:,} {name}" for name, count in probe["network"]["images"].items())
+    counts = ", ".join(f"{count:,} {name}" for name, count in probe["network"]["num_images"].items())
     times = ", ".join(
         f"{title} {each['training_seconds'] / 60:.0f} minutes on {threads(each)} of {each['device']}"
         for title, each in runs.items()
@@ -79,9 +79,9 @@ def setup(runs: dict[str, Any]) -> str:
 
 def score(record: dict[str, Any]) -> str:
     """Return two cells: the layer chosen on validation, and its test accuracy."""
-    best = record["layers"][record["best"]]
-    layer = best["layer"] if len(record["layers"]) > 1 else ""
-    return f"{layer} | {best['test']:.1%} ({best['low']:.1%} to {best['high']:.1%})"
+    best = record["layers"][record["best_index"]]
+    layer, (low, high) = best["layer"] if len(record["layers"]) > 1 else "", best["interval"]
+    return f"{layer} | {best['test_accuracy']:.1%} ({low:.1%} to {high:.1%})"
 
 
 def threads(found: dict[str, Any]) -> str:
@@ -166,7 +166,7 @@ def study() -> str:
         losses = [trial["loss"] for trial in seeds]
         untrained = [trial["untrained"][trial["untrained_best_layer"]] for trial in seeds]
         loss = f"{statistics.mean(losses):.3f} ± {statistics.stdev(losses):.3f}"
-        accuracy = mean_std([trial["accuracy"] for trial in seeds])
+        accuracy = mean_std([trial["test_accuracy"] for trial in seeds])
         trials.append(f"| {name} | {loss} | {accuracy} | {mean_std(untrained)} |")
     pixels = statistics.mean(trial["raw_pixels"] for trial in found["trials"])
     images = ", ".join(f"{count:,} {split}" for split, count in found["trials"][0]["images"].items())

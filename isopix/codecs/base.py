@@ -46,6 +46,10 @@ class CodecSpec(Part, noun="codec"):
     def patch_size(self) -> int:
         """Side of a position in pixels."""
 
+    def unit(self) -> str:
+        """Return what one code stands for, as in "nats per pixel"."""
+        return "patch" if self.patch_size > 1 else "pixel"
+
     @property
     def fit_message(self) -> str:
         """What `fit` spends time on; empty for nothing."""

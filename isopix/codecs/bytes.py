@@ -46,7 +46,6 @@ class BytesSpec(StatelessCodecSpec):
         return "RGB bytes"
 
     def unit(self) -> str:
-        """Return what one code stands for, as in "nats per sub-pixel"."""
         return "sub-pixel"
 
     @property

@@ -31,10 +31,6 @@ class PaletteSpec(CodecSpec):
     def label(self) -> str:
         return f"{self.num_colors}-color palette"
 
-    def unit(self) -> str:
-        """Return what one code stands for, as in "nats per pixel"."""
-        return "pixel"
-
     @property
     def patch_size(self) -> int:
         """Side of a position in pixels."""

@@ -44,10 +44,6 @@ class MeanColorSpec(StatelessCodecSpec):
     def label(self) -> str:
         return f"mean color of each {self.patch_size} × {self.patch_size} patch, {self.bits} bits per channel"
 
-    def unit(self) -> str:
-        """Return what one code stands for, as in "nats per patch"."""
-        return "patch"
-
 
 @register("downsampled_color")
 class DownsampledColorSpec(StatelessCodecSpec):
@@ -75,7 +71,6 @@ class DownsampledColorSpec(StatelessCodecSpec):
         return f"{colors}, {self.bits} bits per channel"
 
     def unit(self) -> str:
-        """Return what one code stands for, as in "nats per patch color"."""
         return "patch color"
 
 
@@ -112,7 +107,6 @@ class GrayThumbnailSpec(StatelessCodecSpec):
         return f"8 × 8 gray levels of each {self.patch_size} × {self.patch_size} patch, {self.bits} bits"
 
     def unit(self) -> str:
-        """Return what one code stands for, as in "nats per gray pixel"."""
         return "gray pixel"
 
 
@@ -133,7 +127,6 @@ class FullPatchSpec(StatelessCodecSpec):
         return f"RGB bytes of each {self.patch_size} × {self.patch_size} patch"
 
     def unit(self) -> str:
-        """Return what one code stands for, as in "nats per sub-pixel"."""
         return "sub-pixel"
 
 

@@ -30,9 +30,6 @@ class AugmentationSpec(Part, noun="augmentation"):
     def sample(self, split: Split, indices: Indices, generator: torch.Generator) -> Images:
         """Return augmented images with these indices."""
 
-    def label(self) -> str:
-        return "none"
-
 
 @register("none")
 class NoAugmentation(AugmentationSpec):

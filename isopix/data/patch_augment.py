@@ -38,9 +38,6 @@ class NoPatchAugment(PatchAugmentSpec):
         """Return the images."""
         return images
 
-    def label(self) -> str:
-        return "none"
-
 
 @register("random")
 class RandomPatchAugment(PatchAugmentSpec):

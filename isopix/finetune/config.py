@@ -49,6 +49,13 @@ class FineTuneConfig:
         if self.patience is not None and self.patience < 1:
             raise ValueError(f"patience {self.patience} must be at least 1")
 
+    def label(self) -> str:
+        """Return the loss, as iGPT section 2.4 writes it."""
+        if not (self.has_generative_loss and self.has_class_loss):
+            return "L_GEN" if self.has_generative_loss else "L_CLF"
+        weight = float(self.generative_weight)
+        return "L_GEN + L_CLF" if weight == 1 else f"{weight:g} · L_GEN + L_CLF"
+
     def layer_index(self, depth: int) -> int:
         """Return the layer that the class head reads, of a network of `depth` blocks.
 

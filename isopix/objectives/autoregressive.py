@@ -15,9 +15,6 @@ class Autoregressive(ObjectiveSpec):
     section 2.1).
     """
 
-    def label(self) -> str:
-        return "autoregressive"
-
     @property
     def causal(self) -> bool:
         return True

@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from isopix.plots import style
+from isopix.probe.results import ProbeReport, ProbeResult
 
 LogRecord = Mapping[str, Any]  # a line of a run's log
-ProbeRecord = Mapping[str, Any]  # a probe's report, as a run folder holds it
 
 WIDTH, HEIGHT = 5.6, 3.7  # inches: half a page on a screen, a column in print
 SMOOTHING = 0.04  # window of the running mean, as a fraction of all points
@@ -85,7 +85,7 @@ def _untrained_loss(axes: Axes, vocab_size: int) -> None:
 
 
 @style.figure_style()
-def plot_probe_accuracy(probes: Mapping[str, ProbeRecord]) -> Figure:
+def plot_probe_accuracy(probes: Mapping[str, ProbeReport]) -> Figure:
     """Plot test accuracy with 95 % intervals by layer, for each run by name; the best layer is ringed.
 
     Baselines: the untrained network, raw pixels and the majority class.
@@ -94,9 +94,9 @@ def plot_probe_accuracy(probes: Mapping[str, ProbeRecord]) -> Figure:
     axes = figure.add_subplot()
     labels: list[CurveLabel] = []
     for (name, probe), color in zip(probes.items(), cycle(style.COLORS), strict=False):
-        labels.append(_network_curve(axes, probe["network"], name, color))
+        labels.append(_network_curve(axes, probe.network, name, color))
         prefix = (f"{name}, ", color) if len(probes) > 1 else ("", style.MUTED_COLOR)
-        labels += _baseline_curves(axes, probe["controls"], *prefix)
+        labels += _baseline_curves(axes, probe.baselines, *prefix)
     labels += _baseline_levels(axes, probes)
     axes.set(xlabel="Layer (0 = embedding)", ylabel="Probe test accuracy")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -164,39 +164,37 @@ def _points(
     return np.array(points, dtype=float).reshape(-1, 2)
 
 
-def _network_curve(axes: Axes, record: ProbeRecord, name: str, color: str) -> CurveLabel:
-    layers = record["layers"]
-    layer, test, low, high = ([score[key] for score in layers] for key in ("layer", "test", "low", "high"))
+def _network_curve(axes: Axes, result: ProbeResult, name: str, color: str) -> CurveLabel:
+    layer, test = zip(*((score.layer, score.test_accuracy) for score in result.layers), strict=True)
+    low, high = zip(*(score.interval for score in result.layers), strict=True)
     axes.fill_between(layer, low, high, color=color, alpha=0.16, linewidth=0)
     axes.plot(layer, test, color=color, marker="o")
-    best = layers[record["best"]]
-    axes.plot(best["layer"], best["test"], "o", color=color, markersize=11, markerfacecolor="none")
-    return CurveLabel(test[-1], f"{name} {100 * best['test']:.1f} %", color)
+    best = result.best
+    axes.plot(best.layer, best.test_accuracy, "o", color=color, markersize=11, markerfacecolor="none")
+    return CurveLabel(test[-1], f"{name} {100 * best.test_accuracy:.1f} %", color)
 
 
 def _baseline_curves(
-    axes: Axes, baselines: Mapping[str, ProbeRecord], prefix: str, color: str
+    axes: Axes, baselines: Mapping[str, ProbeResult], prefix: str, color: str
 ) -> list[CurveLabel]:
     """Plot the baselines that have layers."""
     labels = []
-    for name, record in baselines.items():
-        layers = record["layers"]
-        if len(layers) > 1:
-            layer, test = ([score[key] for score in layers] for key in ("layer", "test"))
+    for name, result in baselines.items():
+        if len(result.layers) > 1:
+            layer, test = zip(*((score.layer, score.test_accuracy) for score in result.layers), strict=True)
             axes.plot(layer, test, "o--", color=color, linewidth=1, markersize=3)
             labels.append(CurveLabel(test[-1], f"{prefix}{name}", color))
     return labels
 
 
-def _baseline_levels(axes: Axes, probes: Mapping[str, ProbeRecord]) -> list[CurveLabel]:
+def _baseline_levels(axes: Axes, probes: Mapping[str, ProbeReport]) -> list[CurveLabel]:
     """Plot raw pixels and the majority class as horizontal lines, once if several runs share them."""
     labels: dict[CurveLabel, str] = {}
     for probe in probes.values():
-        if RAW_PIXELS in probe["controls"]:
-            pixels = probe["controls"][RAW_PIXELS]
-            test = pixels["layers"][pixels["best"]]["test"]
+        if RAW_PIXELS in probe.baselines:
+            test = probe.baselines[RAW_PIXELS].best.test_accuracy
             labels[CurveLabel(test, f"{RAW_PIXELS} {100 * test:.1f} %", style.TEXT_COLOR)] = "-."
-        majority = probe["network"]["majority"]
+        majority = probe.network.majority_accuracy
         labels[CurveLabel(majority, f"majority class {100 * majority:.1f} %", style.MUTED_COLOR)] = ":"
     for label, linestyle in labels.items():
         axes.axhline(label.y, color=label.color, linewidth=1, linestyle=linestyle)

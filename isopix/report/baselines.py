@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from isopix.probe.results import Record
+from isopix.probe.results import ProbeResult
 from isopix.report.load_run import RunRecord, SavedProbe
 from isopix.report.metrics import finetune_accuracy, held_out_loss, loss_unit, uniform_classes
 from isopix.report.probe_section import differences, nondefault_settings, primary_probes
@@ -68,7 +68,7 @@ def baselines_section(runs: Mapping[str, RunRecord]) -> Section:
 
 def _run(name: str, run: RunRecord) -> Iterator[BaselineRow]:
     loss, classes = held_out_loss(run) if run.predicts_codes else None, uniform_classes(run)
-    probe, baselines = run.probe, run.probe.report.controls if run.probe else {}
+    probe, baselines = run.probe, run.probe.report.baselines if run.probe else {}
     what = run.recipe.objective.label() if run.recipe and run.predicts_codes else ""
     if run.recipe and run.recipe.finetune:
         what = run.recipe.finetune.label()
@@ -91,17 +91,17 @@ def _run(name: str, run: RunRecord) -> Iterator[BaselineRow]:
 
 def _shared(probe: SavedProbe) -> Iterator[BaselineRow]:
     """Yield the baselines that depend on the images alone."""
-    images, baselines = f", {probe.data}" if probe.data else "", probe.report.controls
+    images, baselines = f", {probe.data}" if probe.data else "", probe.report.baselines
     if "raw pixels" in baselines:
         yield _scored(BaselineRow("raw pixels", "shared", f"no network{images}"), baselines["raw pixels"])
-    majority = probe.report.network.majority
+    majority = probe.report.network.majority_accuracy
     yield BaselineRow("majority class", "shared", f"constant{images}", accuracy=majority)
 
 
-def _scored(row: BaselineRow, record: Record) -> BaselineRow:
-    score = record.score
+def _scored(row: BaselineRow, record: ProbeResult) -> BaselineRow:
+    score, (low, high) = record.best, record.best.interval
     layer = score.layer if len(record.layers) > 1 else None
-    return row._replace(layer=layer, accuracy=score.test, low=score.low, high=score.high)
+    return row._replace(layer=layer, accuracy=score.test_accuracy, low=low, high=high)
 
 
 def _cells(row: BaselineRow) -> TableRow:

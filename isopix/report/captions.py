@@ -1,21 +1,12 @@
-"""Titles and captions of the figures of `isopix analyse`, with their main numbers."""
+"""Captions of the figures of `isopix analyze`, with their main numbers."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from isopix.analysis.attention import CLASS
+from isopix.analysis.attention import CLASS_TOKEN
 
 Numbers = Mapping[str, Any]
-
-TITLES = {
-    "attention-distance": "Attention distance",
-    "attention-maps": "Attention maps",
-    "rollout": "Attention rollout",
-    "positions": "Position-embedding similarity",
-    "embedding": "Embedding PCA",
-    "biases": "Inductive biases",
-}
 
 
 def caption(name: str, numbers: Numbers) -> str:
@@ -24,11 +15,11 @@ def caption(name: str, numbers: Numbers) -> str:
 
 
 def _distance(numbers: Numbers) -> str:
-    ratios = [head["of_even"] for layer in numbers["layers"] for head in layer["heads"]]
+    ratios = [head["relative_to_uniform"] for layer in numbers["layers"] for head in layer["heads"]]
     where = ", causal" if numbers["causal"] else ""
     if any(" " in str(layer["layer"]) for layer in numbers["layers"]):
         where = " along the row or column"
-    prefix = "" if numbers["renormalised"] else " Attention to prefix tokens counts as distance 0."
+    prefix = "" if numbers["renormalized"] else " Attention to prefix tokens counts as distance 0."
     return (
         f"Mean attention distance in pixels; a dot is a head, bars are one standard deviation over"
         f" {numbers['images']:,} images{_source(numbers)}. Dashed: uniform attention{where}; heads reach"
@@ -53,25 +44,26 @@ def _rollout(numbers: Numbers) -> str:
 
 def _positions(numbers: Numbers) -> str:
     shown = "Cosine similarity of each position embedding (small map, at its position) with all others."
-    if "plane" not in numbers:
+    if "trained" not in numbers:
         return shown
-    own, untrained, shuffled = (numbers[key] for key in ("plane", "untrained", "shuffled"))
+    own, untrained, shuffled = (numbers[key] for key in ("trained", "untrained", "shuffled"))
     return (
-        f"{shown} Partial rank correlation with 2-D distance, raster order controlled: {own['planar']:.2f}"
-        f" (untrained {untrained['planar']:.2f}, shuffled positions {shuffled['mean']:.2f} ±"
-        f" {shuffled['deviation']:.2f}). With raster order, 2-D distance controlled: {own['raster']:.2f}."
+        f"{shown} Partial rank correlation with 2-D distance, raster order controlled:"
+        f" {own['partial_2d']:.2f} (untrained {untrained['partial_2d']:.2f}, shuffled positions"
+        f" {shuffled['mean']:.2f} ± {shuffled['std']:.2f}). With raster order, 2-D distance controlled:"
+        f" {own['partial_raster']:.2f}."
     )
 
 
 def _embedding(numbers: Numbers) -> str:
-    if numbers["of"] == "filters":
-        count, total = len(numbers["explained"]), sum(numbers["explained"])
+    if numbers["weights"] == "filters":
+        ratios = numbers["explained_variance_ratio"]
         return (
-            f"Leading {count} principal components of the patch-embedding filters, each with its explained"
-            f" variance; in total {total:.0%}. Gray is zero."
+            f"Leading {len(ratios)} principal components of the patch-embedding filters, each with its"
+            f" explained variance; in total {sum(ratios):.0%}. Gray is zero."
         )
-    points = "palette colors" if "colours" in numbers else "levels of each channel"
-    explained = ", ".join(f"{sum(table['explained'][:3]):.0%}" for table in numbers["tables"])
+    points = "palette colors" if "colors" in numbers else "levels of each channel"
+    explained = ", ".join(f"{sum(table['explained_variance_ratio'][:3]):.0%}" for table in numbers["tables"])
     return f"Embeddings of the {points} on their principal components; the first three explain {explained}."
 
 
@@ -80,23 +72,24 @@ def _biases(numbers: Numbers) -> str:
     return (
         f"Relative error of features under translation (left) and permuted positions (middle): 0 is"
         f" equivariant, 1 is no better than chance. Right: mean distance at which a change of one"
-        f" position shows; dashed: uniform. Last layer: {last['translation']:.2f}, {last['order']:.2f},"
-        f" {last['reach']:.1f}; {numbers['images']:,} images{_source(numbers)}."
+        f" position shows; dashed: uniform. Last layer: {last['translation_error']:.2f},"
+        f" {last['permutation_error']:.2f}, {last['receptive_field_mean']:.1f};"
+        f" {numbers['images']:,} images{_source(numbers)}."
     )
 
 
 CAPTIONS: dict[str, Callable[[Numbers], str]] = {
-    "attention-distance": _distance,
-    "attention-maps": _maps,
-    "rollout": _rollout,
-    "positions": _positions,
-    "embedding": _embedding,
-    "biases": _biases,
+    "attention_distance": _distance,
+    "attention_maps": _maps,
+    "attention_rollout": _rollout,
+    "position_embeddings": _positions,
+    "embedding_pca": _embedding,
+    "inductive_biases": _biases,
 }
 
 
 def _queries(numbers: Numbers) -> str:
-    marked = [query for query in numbers["queries"] if query["position"] != CLASS]
+    marked = [query for query in numbers["queries"] if query["position"] != CLASS_TOKEN]
     names = ["the class token (framed)"] if len(marked) < len(numbers["queries"]) else []
     if marked:
         names.append(f"the marked position{'s' * (len(marked) > 1)}")

@@ -4,9 +4,9 @@ import json
 import math
 from collections.abc import Mapping
 
-from markupsafe import Markup
+from matplotlib.figure import Figure
 
-from isopix.analysis.representation import Point, correlation, points
+from isopix.analysis.representation import ProbePoint, loss_accuracy_correlation, probe_points
 from isopix.plots import curves, representation, svg
 from isopix.report.load_run import RunRecord
 from isopix.report.metrics import held_out_loss, loss_unit, uniform_classes
@@ -36,18 +36,20 @@ def loss_section(run: RunRecord, name: str, path: str) -> Section:
             f"Uniform prediction of {classes:,} values: ln {classes:,} = {math.log(classes):.3f} nats per"
             f" {unit}{dotted}."
         )
-    alt = " ".join(["Loss by step.", *notes[:1]])
-    charts = [Chart(_loss_curve(run, name, alt))] if logged else []
+    charts = (
+        [Chart(svg.svg_markup(_drawn(run, classes, unit), name, " ".join(["Loss by step.", *notes[:1]])))]
+        if logged
+        else []
+    )
     return Section("Loss", [Panel(charts, notes=notes)], "pair")
 
 
-def _loss_curve(run: RunRecord, name: str, alt: str) -> Markup:
+def _drawn(run: RunRecord, classes: int | None, unit: str) -> Figure:
     # The training loss of joint fine-tuning is a sum of two losses, and not comparable with either.
     joint = run.predicts_codes and run.recipe is not None and run.recipe.finetune is not None
     records = [each for each in run.log if each["kind"] != "train" or not joint]
-    graded = "loss_nats" if run.predicts_codes else "class_nats"
-    return svg.markup(
-        curves.loss(records, uniform_classes(run), code=loss_unit(run), graded=graded), name, alt
+    return curves.plot_loss(
+        records, classes, unit=unit, loss_key="loss_nats" if run.predicts_codes else "class_nats"
     )
 
 
@@ -56,17 +58,17 @@ def probe_curve(runs: Mapping[str, RunRecord], name: str) -> Chart | None:
 
     None where fewer than two of several runs were probed at two steps or more, or where their images differ.
     """
-    probed = {run: points(record.log) for run, record in runs.items()}
+    probed = {run: probe_points(record.log) for run, record in runs.items()}
     lines = {run: line for run, line in probed.items() if len(_trained(line)) > 1}
     if len(lines) < min(2, len(runs)) or len({_images(runs[run]) for run in lines}) > 1:
         return None
     unit = " or ".join(dict.fromkeys(loss_unit(runs[run]) for run in lines))
     alt = f"Probe accuracy against validation loss. {'; '.join(_alt(*each) for each in lines.items())}."
-    drawn = representation.against_loss(lines, code=unit)
-    return Chart(svg.markup(drawn, name, alt), _caption([runs[run] for run in lines], lines))
+    drawn = representation.plot_accuracy_vs_loss(lines, unit=unit)
+    return Chart(svg.svg_markup(drawn, name, alt), _caption([runs[run] for run in lines], lines))
 
 
-def _trained(line: list[Point]) -> list[Point]:
+def _trained(line: list[ProbePoint]) -> list[ProbePoint]:
     return [point for point in line if point.step > 0]
 
 
@@ -76,16 +78,16 @@ def _images(run: RunRecord) -> str:
     return json.dumps([data.get(key) for key in ("source", "holdout", "limit")])
 
 
-def _alt(name: str, line: list[Point]) -> str:
-    found = correlation(line)
-    rho = f", {representation.told(found)}" if found else ""
+def _alt(name: str, line: list[ProbePoint]) -> str:
+    found = loss_accuracy_correlation(line)
+    rho = f", {representation.format_correlation(found)}" if found else ""
     return f"{name}: {percent(line[-1].accuracy)} at {line[-1].loss:.3f} nats{rho}"
 
 
-def _caption(runs: list[RunRecord], lines: Mapping[str, list[Point]]) -> str:
+def _caption(runs: list[RunRecord], lines: Mapping[str, list[ProbePoint]]) -> str:
     steps = [point.step for line in lines.values() for point in _trained(line)]
-    images = sorted({each["images"] for run in runs for each in run.log if each["kind"] == "probe"})
-    rho = "; ρ: Spearman’s rank correlation" if any(map(correlation, lines.values())) else ""
+    images = sorted({each["probe_images"] for run in runs for each in run.log if "probe_images" in each})
+    rho = "; ρ: Spearman’s rank correlation" if any(map(loss_accuracy_correlation, lines.values())) else ""
     return (
         f"Linear-probe accuracy of the best layer at steps {min(steps):,} to {max(steps):,}, on"
         f" {join_words([f'{count:,}' for count in images])} validation images other than those that chose the"

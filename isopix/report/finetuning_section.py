@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from isopix.plots import finetuning, svg
-from isopix.report.load_run import RunRecord
+from isopix.report.load_run import RunRecord, SavedEvaluation
 from isopix.report.metrics import finetune_accuracy
 from isopix.report.section import NUMBER, Chart, Panel, Row, Section, Table, Text, interval, missing, percent
-from isopix.train.early_stopping import best
+from isopix.train.early_stopping import best_evaluation
 
 Values = Mapping[str, Any]
 
@@ -32,12 +32,10 @@ def finetuning_section(run: RunRecord, name: str, path: str) -> Section | None:
     seen = [each for each in run.log if each["kind"] == "evaluation" and "accuracy" in each]
     if run.recipe is None or run.recipe.finetune is None or not seen:
         return None
-    chosen = best(seen) if run.recipe.finetune.chooses else None
-    drawn = finetuning.accuracy_by_step(seen, run.environment.get("majority"), chosen=chosen)
-    reached = (
-        f" Best validation accuracy {chosen['accuracy']:.1%} at step {chosen['step']}." if chosen else ""
-    )
-    chart = Chart(svg.markup(drawn, name, f"Accuracy by step.{reached}"), _caption(run, chosen))
+    best = best_evaluation(seen) if run.recipe.finetune.early_stops else None
+    drawn = finetuning.plot_finetuning_accuracy(seen, run.environment.get("majority"), best=best)
+    reached = f" Best validation accuracy {best['accuracy']:.1%} at step {best['step']}." if best else ""
+    chart = Chart(svg.svg_markup(drawn, name, f"Accuracy by step.{reached}"), _caption(run, best))
     first = _metrics(run, path)
     if not run.evaluations:
         return Section("Fine-tuning", [first._replace(charts=[chart])], "pair")
@@ -53,7 +51,9 @@ def _metrics(run: RunRecord, path: str) -> Panel:
     found = finetune_accuracy(run)
     if found is None:
         if run.recipe.train.num_test_images == 0:
-            return Panel(notes=["Not evaluated on test images: this run chooses the steps of another."])
+            return Panel(
+                notes=["Not evaluated on test images: this run selects the number of steps of another."]
+            )
         return Panel(notes=[missing("Not evaluated on test images yet; to resume:", f"isopix resume {path}")])
     rows = [
         Row(["test accuracy", percent(found.accuracy)], "run"),
@@ -68,35 +68,38 @@ def _weights(run: RunRecord) -> list[tuple[str, str]]:
     """Return which weights were evaluated."""
     assert run.recipe is not None
     assert run.recipe.finetune is not None
-    choice = run.environment.get("chosen")
-    if choice:
-        accuracy = f"{100 * choice['validation_accuracy']:.1f}\u00a0%"
+    selected = run.environment.get("selected")
+    if selected:
+        accuracy = f"{100 * selected['validation_accuracy']:.1f}\u00a0%"
         return [
-            ("weights", f"refit on train + validation for {choice['step']:,} steps"),
+            ("weights", f"refit on train + validation for {selected['step']:,} steps"),
             ("validation accuracy of that step", accuracy),
         ]
     return [
-        ("weights", "best validation step" if run.recipe.finetune.chooses else "last step, no early stopping")
+        (
+            "weights",
+            "best validation step" if run.recipe.finetune.early_stops else "last step, no early stopping",
+        )
     ]
 
 
-def _evaluation(each: Values) -> Row:
-    several = each["masks"] > 1
+def _evaluation(each: SavedEvaluation) -> Row:
+    metrics, several = each.metrics, each.masks > 1
     cells: list[Text] = [
-        each["data"],
-        f"{each['images']:,}",
-        str(each["masks"] or "none"),
-        percent(each["accuracy"]),
-        interval(each["low"], each["high"]),
-        percent(each["ensemble"]["single"]) if several else "",
-        percent(each["ensemble"]["mean_probability"]) if several else "",
-        "" if each["top5"] is None else percent(each["top5"]),
-        f"{each['class_nats']:.3f}",
+        each.data,
+        f"{metrics.num_images:,}",
+        str(each.masks or "none"),
+        percent(metrics.accuracy),
+        interval(*metrics.interval),
+        percent(metrics.ensemble.single_mask) if several else "",
+        percent(metrics.ensemble.mean_probability) if several else "",
+        "" if metrics.top5_accuracy is None else percent(metrics.top5_accuracy),
+        f"{metrics.cross_entropy:.3f}",
     ]
     return Row(cells)
 
 
-def _caption(run: RunRecord, chosen: Values | None) -> str:
+def _caption(run: RunRecord, best: Values | None) -> str:
     assert run.recipe is not None
     assert run.recipe.finetune is not None
     settings, origin = run.recipe.finetune, run.environment.get("pretrained")
@@ -104,5 +107,5 @@ def _caption(run: RunRecord, chosen: Values | None) -> str:
         f"Fine-tuned from step {origin['step']:,} of {origin['run']}" if origin else "Trained from scratch"
     )
     layer = "the last layer" if settings.layer is None else f"layer {settings.layer}"
-    ring = f" Ring: step chosen on validation images, {chosen['step']:,}." if chosen else ""
+    ring = f" Ring: best step on validation images, {best['step']:,}." if best else ""
     return f"{start}; loss {settings.label()}; class head on {layer}.{ring}"

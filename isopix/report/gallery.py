@@ -12,8 +12,8 @@ from markupsafe import Markup
 from PIL import Image
 from torch import Tensor
 
-from isopix.core.config import flatten
-from isopix.plots.palette import arrange, oklab
+from isopix.core.overrides import flatten
+from isopix.plots.palette import arrange_colors, oklab
 from isopix.report.load_run import RunRecord, SavedImage
 from isopix.report.section import Chart, Panel, Section, Text, missing, percent
 
@@ -65,12 +65,12 @@ def image_tag(png: bytes, alt: str, *, scale: float = 0.5) -> Markup:
 def palette_section(run: RunRecord, path: str) -> Section | None:
     """Return the colors of a run's palette; None for a codec without one."""
     if run.weights is None or run.weights.colors is None:
-        expected = any(name.endswith("codec.source") for name in flatten(run.settings))
+        expected = any(name.endswith("codec.palette_file") for name in flatten(run.settings))
         note = missing("No checkpoint with a palette yet; to resume:", f"isopix resume {path}")
         return Section("Palette", [Panel(notes=[note])]) if expected else None
     colors = run.weights.colors
     count = f"{len(colors):,} colors"
-    tag = image_tag(_png(arrange(colors, oklab(colors)).byte()), f"The palette: {count}", scale=1.0)
+    tag = image_tag(_png(arrange_colors(colors, oklab(colors)).byte()), f"The palette: {count}", scale=1.0)
     chart = Chart(tag, f"All {count} of the palette by hue and lightness.", "pixels palette")
     return Section("Palette", [Panel([chart])])
 

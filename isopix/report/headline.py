@@ -46,9 +46,9 @@ def diagnosis(run: RunRecord) -> str:
     Each reason is a number of the run itself.
     """
     probe = run.probe
-    if probe is None or "untrained" not in probe.report.controls:
+    if probe is None or "untrained" not in probe.report.baselines:
         return ""
-    if significantly_better(probe.report.network.score, probe.report.controls["untrained"].score):
+    if significantly_better(probe.report.network.best, probe.report.baselines["untrained"].best):
         return ""
     reasons = [reason for reason in (_training(run), _separable(probe), _few_images(probe)) if reason]
     start = "No layer is significantly better than the untrained network"
@@ -60,17 +60,20 @@ def significantly_better(one: LayerScore, other: LayerScore) -> bool:
 
     This is a test at 95 % for independent scores, and a stricter one for scores of the same images, as here.
     """
-    return one.test - other.test > math.hypot(one.test - one.low, other.high - other.test)
+    half_widths = one.test_accuracy - one.interval[0], other.interval[1] - other.test_accuracy
+    return one.test_accuracy - other.test_accuracy > math.hypot(*half_widths)
 
 
 def _probed(runs: Mapping[str, RunRecord], probes: Mapping[str, SavedProbe]) -> str:
-    first, scores = next(iter(probes.values())), {n: p.report.network.score for n, p in probes.items()}
-    kind = "Linear-probe" if first.report.protocol.method == DEFAULTS.method else "Probe"
+    first, scores = next(iter(probes.values())), {n: p.report.network.best for n, p in probes.items()}
+    kind = "Linear-probe" if first.report.config.method == DEFAULTS.method else "Probe"
     start = f"{kind} test accuracy{nondefault_settings(first)}"
     if len(runs) == 1:
         (score,) = scores.values()
-        return f"{start}: {percent(score.test)} at layer {score.layer}."
-    return f"{start}: {', '.join(f'{percent(score.test)} ({name})' for name, score in scores.items())}."
+        return f"{start}: {percent(score.test_accuracy)} at layer {score.layer}."
+    return (
+        f"{start}: {', '.join(f'{percent(score.test_accuracy)} ({name})' for name, score in scores.items())}."
+    )
 
 
 def _baselines(probes: Mapping[str, SavedProbe]) -> str:
@@ -81,9 +84,9 @@ def _baselines(probes: Mapping[str, SavedProbe]) -> str:
 
 def _baseline(baseline: str, probes: Mapping[str, SavedProbe]) -> str:
     pairs = {
-        name: (probe.report.network.score, probe.report.controls[baseline].score)
+        name: (probe.report.network.best, probe.report.baselines[baseline].best)
         for name, probe in probes.items()
-        if baseline in probe.report.controls
+        if baseline in probe.report.baselines
     }
     better = [name for name, (own, other) in pairs.items() if significantly_better(other, own)]
     worse = [name for name, (own, other) in pairs.items() if significantly_better(own, other)]
@@ -96,7 +99,7 @@ def _baseline(baseline: str, probes: Mapping[str, SavedProbe]) -> str:
         marks.append(
             f"not significantly different{'' if every and not better else f' from {join_words(equal)}'}"
         )
-    numbers = ", ".join(dict.fromkeys(percent(other.test) for _, other in pairs.values()))
+    numbers = ", ".join(dict.fromkeys(percent(other.test_accuracy) for _, other in pairs.values()))
     note = f" ({', '.join(marks)})" if marks else ""
     return f"{baseline} {numbers}{note}" if pairs else ""
 
@@ -134,15 +137,15 @@ def _training(run: RunRecord) -> str:
 
 
 def _separable(probe: SavedProbe) -> str:
-    pixels = probe.report.controls.get("raw pixels")
+    pixels = probe.report.baselines.get("raw pixels")
     return (
-        f"raw pixels alone reach {percent(pixels.score.test)}"
-        if pixels and pixels.score.test > SEPARABLE
+        f"raw pixels alone reach {percent(pixels.best.test_accuracy)}"
+        if pixels and pixels.best.test_accuracy > SEPARABLE
         else ""
     )
 
 
 def _few_images(probe: SavedProbe) -> str:
-    score, count = probe.report.network.score, probe.report.network.images.get("test")
-    half = (score.high - score.low) / 2
+    score, count = probe.report.network.best, probe.report.network.num_images.get("test")
+    half = (score.interval[1] - score.interval[0]) / 2
     return "" if count is None or half < WIDE else f"{count:,} test images: ±{100 * half:.1f} points"

@@ -2,10 +2,8 @@
 
 import io
 import json
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,11 +11,12 @@ from jaxtyping import Float
 from PIL import Image
 from torch import Tensor
 
-from isopix.codecs.nearest_color import ONE
-from isopix.core.config import from_dict, to_dict
-from isopix.model.init import FIXED
-from isopix.plots.analyses import DRAW
-from isopix.probe.results import Evidence, Protocol
+from isopix.codecs.nearest_color import FIXED_POINT_SCALE
+from isopix.core.config import from_dict
+from isopix.finetune.metrics import ClassificationMetrics
+from isopix.plots.analyses import ANALYSIS_FIGURES
+from isopix.probe.config import ProbeConfig
+from isopix.probe.results import ProbeReport
 from isopix.recipes.recipe import Recipe
 from isopix.report.captions import caption
 from isopix.storage import checkpoint, log
@@ -26,10 +25,9 @@ from isopix.storage.run_folder import RunFolder
 
 T = TypeVar("T")
 Values = dict[str, Any]
-DEFAULTS = Protocol()  # how iGPT probes (sections 2.4 and 3.4)
-DECIDING = ("method", "stream", "pool", "reading", "masks")  # of a protocol: what makes it iGPT's
-ALL_LAYERS = ("all", "best5")
-EVALUATION = {"data", "images", "masks", "accuracy", "low", "high", "class_nats", "top5", "ensemble"}
+DEFAULTS = ProbeConfig()  # how iGPT probes (sections 2.4 and 3.4)
+DECIDING = ("method", "features", "pool", "start_token", "mask_ensemble")  # what makes a probe iGPT's
+FIXED_TENSORS = (".normals",)  # ends of the names of tensors that are drawn once and not trained
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ class SavedImage:
 
 @dataclass(frozen=True)
 class SavedAnalysis:
-    """The numbers of one `isopix analyse`, their figure and its caption."""
+    """The numbers of one `isopix analyze`, their figure and its caption."""
 
     name: str
     numbers: Values
@@ -55,7 +53,7 @@ class SavedAnalysis:
 class SavedProbe:
     """A probe file: its report, and the images and command that it was made with."""
 
-    report: Evidence
+    report: ProbeReport
     step: int = 0
     data: str = ""
     limit: int | None = None
@@ -67,15 +65,27 @@ class SavedProbe:
     @property
     def as_paper(self) -> bool:
         """Whether it probed all layers with iGPT's features and classifier."""
-        protocol = self.report.protocol
-        same = all(getattr(protocol, name) == getattr(DEFAULTS, name) for name in DECIDING)
-        return same and protocol.layers in ALL_LAYERS
+        config = self.report.config
+        same = all(getattr(config, name) == getattr(DEFAULTS, name) for name in DECIDING)
+        return same and config.layer is None
 
-    @cached_property
-    def values(self) -> Values:
-        """All of it as plain values."""
+    def to_dict(self) -> Values:
+        """Return all of it as plain values."""
         facts = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "report"}
         return {**facts, **self.report.to_dict()}
+
+
+@dataclass(frozen=True)
+class SavedEvaluation:
+    """The metrics of one `isopix evaluate`, and the images, masks and command that it was made with."""
+
+    metrics: ClassificationMetrics
+    data: str
+    masks: int
+    step: int = 0
+    written: str = ""
+    command: list[str] = field(default_factory=list)
+    folder: str | None = None
 
 
 @dataclass(frozen=True)
@@ -105,7 +115,7 @@ class RunRecord:
     images: list[SavedImage] = field(default_factory=list)
     probes: list[SavedProbe] = field(default_factory=list)
     verifications: list[Values] = field(default_factory=list)
-    evaluations: list[Values] = field(default_factory=list)
+    evaluations: list[SavedEvaluation] = field(default_factory=list)
     analyses: list[SavedAnalysis] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
@@ -116,7 +126,7 @@ class RunRecord:
 
     @property
     def probe(self) -> SavedProbe | None:
-        """The run's primary probe: the newest with iGPT's protocol, or else the newest."""
+        """The run's primary probe: the newest with iGPT's settings, or else the newest."""
         return next(reversed([probe for probe in self.probes if probe.as_paper] or self.probes), None)
 
     @property
@@ -130,6 +140,7 @@ def load_run(run: RunFolder) -> RunRecord:
     reader = _Reader()
     settings = _json(run.recipe)
     verified = sorted(run.probes.glob("verify-*.json"))
+    evaluated = sorted(run.evaluations.glob("*.json"))
     probed = sorted(set(run.probes.glob("*.json")) - set(verified))
     return RunRecord(
         path=run.path,
@@ -141,8 +152,8 @@ def load_run(run: RunFolder) -> RunRecord:
         images=sorted(reader.each(sorted(run.samples.glob("*.json")), _image), key=lambda x: _age(x.facts)),
         probes=sorted(reader.each(probed, _probe), key=lambda probe: (probe.step, probe.written)),
         verifications=sorted(reader.each(verified, _verification), key=_age),
-        evaluations=sorted(reader.each(sorted(run.evaluations.glob("*.json")), _evaluation), key=_age),
-        analyses=reader.each([run.analysis / f"{name}.json" for name in DRAW], _analysis),
+        evaluations=sorted(reader.each(evaluated, _evaluation), key=lambda x: (x.step, x.written)),
+        analyses=reader.each([run.analysis / f"{name}.json" for name in ANALYSIS_FIGURES], _analysis),
         problems=reader.problems,
     )
 
@@ -151,7 +162,7 @@ def load_run_or_model(path: Path) -> RunRecord:
     """Read a run folder or a saved model. Raises ValueError for what is neither or is damaged."""
     if not (path / checkpoint.MANIFEST).is_file():
         return load_run(RunFolder.open(path))
-    found = checkpoint.load(path, ("model",))
+    found = checkpoint.load_checkpoint(path, ("model",))
     imported = {key: each for key, each in found.records.get("imported", {}).items() if key != "tensors"}
     return RunRecord(
         path=path,
@@ -186,7 +197,7 @@ class _Reader:
 
     def records(self, path: Path) -> list[Values]:
         """Return the lines of a log that can be read."""
-        records, bad = self.read(path, log.readable) or ([], [])
+        records, bad = self.read(path, log.read_valid_records) or ([], [])
         if bad:
             lines = f"line {bad[0]} is" if len(bad) == 1 else f"{len(bad)} lines, the first is {bad[0]}, are"
             self.problems.append(f"{path.name}: {lines} not a record")
@@ -220,15 +231,11 @@ def _image(path: Path) -> SavedImage:
 
 def _probe(path: Path) -> SavedProbe:
     values = _json(path)
-    protocol = from_dict(
-        Protocol, values.get("protocol", {})
-    )  # defaults for what older versions did not have
-    parts = {name: values[name] for name in ("network", "controls")}
-    report = from_dict(Evidence, {**parts, "protocol": to_dict(protocol), "folded": values.get("folded")})
-    for record in (report.network, *report.controls.values()):
-        record.layers[record.best]
-    names = {each.name for each in fields(SavedProbe)} - {"report"}
-    return SavedProbe(report, **{name: values[name] for name in names if values.get(name) is not None})
+    own = {each.name for each in fields(ProbeReport)}
+    report = ProbeReport.from_dict({name: each for name, each in values.items() if name in own})
+    for result in (report.network, *report.baselines.values()):
+        _ = result.best  # raises IndexError here and not later
+    return SavedProbe(report, **_facts(SavedProbe, values, "report"))
 
 
 def _verification(path: Path) -> Values:
@@ -238,22 +245,26 @@ def _verification(path: Path) -> Values:
     return values | facts | {"data": str(values["data"])}
 
 
-def _evaluation(path: Path) -> Values:
-    """Return the metrics of `isopix evaluate`."""
+def _evaluation(path: Path) -> SavedEvaluation:
     values = _json(path)
-    ensemble = {"single", "mean_probability"} - values.get("ensemble", {}).keys()
-    if absent := (EVALUATION - values.keys()) | ensemble:
-        raise KeyError(min(absent))
-    return values
+    own = {each.name: values[each.name] for each in fields(ClassificationMetrics)}
+    metrics = from_dict(ClassificationMetrics, own)
+    return SavedEvaluation(metrics, **_facts(SavedEvaluation, values, "metrics"))
+
+
+def _facts(cls: type[SavedProbe | SavedEvaluation], values: Values, numbers: str) -> Values:
+    """Return the fields of a class but for its numbers; null is the same as absent."""
+    names = {each.name for each in fields(cls)} - {numbers}
+    return {name: values[name] for name in names if values.get(name) is not None}
 
 
 def _analysis(path: Path) -> SavedAnalysis:
     values = _json(path)
-    return SavedAnalysis(path.stem, values, DRAW[path.stem](values), caption(path.stem, values))
+    return SavedAnalysis(path.stem, values, ANALYSIS_FIGURES[path.stem](values), caption(path.stem, values))
 
 
 def _weights(checkpoints: Path) -> Weights | None:
-    found = checkpoint.newest(checkpoints, groups=("model",)).checkpoint
+    found = checkpoint.load_latest(checkpoints, ("model",)).checkpoint
     return None if found is None else _weights_of(found)
 
 
@@ -261,11 +272,13 @@ def _weights_of(found: Checkpoint) -> Weights:
     tensors = found.tensors["model"]
     palette = [tensor for name, tensor in tensors.items() if name.endswith("codec.fixed")]
     trained = [
-        each for name, each in tensors.items() if each.is_floating_point() and not re.search(FIXED, name)
+        each
+        for name, each in tensors.items()
+        if each.is_floating_point() and not name.endswith(FIXED_TENSORS)
     ]
     return Weights(
         step=int(found.records["state"]["step"]),
         parameters=sum(tensor.numel() for tensor in trained),
-        colors=palette[0] / ONE if palette else None,
+        colors=palette[0] / FIXED_POINT_SCALE if palette else None,
         classes=len(found.records["state"].get("classes", ())),
     )

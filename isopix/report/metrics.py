@@ -3,7 +3,7 @@
 import math
 from typing import NamedTuple
 
-from isopix.core.bootstrap import REACH
+from isopix.core.bootstrap import Z_95
 from isopix.report.load_run import RunRecord
 
 
@@ -61,7 +61,7 @@ def held_out_loss(run: RunRecord) -> HeldOutLoss | None:
 
 def vocab_size(run: RunRecord) -> int | None:
     """Return K, the number of values of a code; None where it is not known."""
-    return None if run.recipe is None else run.recipe.model.codec.placeholder(run.recipe.grid).levels
+    return None if run.recipe is None else run.recipe.model.codec.placeholder(run.recipe.grid).vocab_size
 
 
 def uniform_classes(run: RunRecord) -> int | None:
@@ -105,7 +105,7 @@ def finetune_accuracy(run: RunRecord) -> FineTuneAccuracy | None:
 
 def wilson(fraction: float, count: int) -> tuple[float, float]:
     """Return the 95 % interval of a fraction of `count` independent images (Wilson's score)."""
-    square = REACH**2 / count
+    square = Z_95**2 / count
     center = (fraction + square / 2) / (1 + square)
     half = math.sqrt(fraction * (1 - fraction) * square + square**2 / 4) / (1 + square)
     return max(0.0, center - half), min(1.0, center + half)

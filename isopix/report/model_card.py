@@ -11,7 +11,7 @@ from typing import Literal
 from isopix.codecs import PaletteSpec
 from isopix.core.config import from_dict
 from isopix.interop.huggingface import snippet
-from isopix.model.blocks import Transformer
+from isopix.model.blocks import TransformerSpec
 from isopix.recipes.recipe import Recipe
 from isopix.report.baselines import BaselineRow, baseline_rows
 from isopix.report.load_run import RunRecord
@@ -71,7 +71,7 @@ def model_card(run: RunRecord, *, name: str, library: Library) -> str:
 
 def _tags(recipe: Recipe) -> str:
     """Return Image GPT's tags for a model of its kind: a palette and transformer blocks."""
-    same = isinstance(recipe.model.codec, PaletteSpec) and isinstance(recipe.model.block, Transformer)
+    same = isinstance(recipe.model.codec, PaletteSpec) and isinstance(recipe.model.block, TransformerSpec)
     return "- image-gpt\n- imagegpt\n" if same else ""
 
 
@@ -96,18 +96,18 @@ def _results(run: RunRecord, name: str) -> Iterator[str]:
             f"({loss.bits:.3f} bits), {_escape(loss.where)}.{uniform}"
         )
     if run.probe is not None:
-        network, protocol = run.probe.report.network, run.probe.report.protocol
+        network, config = run.probe.report.network, run.probe.report.config
         data = _escape(run.probe.data) or "the run's own images"
         yield (
-            f"Probe on {data} ({_escape(probe_settings(protocol))}): test accuracy of the layer chosen on "
+            f"Probe on {data} ({_escape(probe_settings(config))}): test accuracy of the layer chosen on "
             "validation images, its 95 % interval, and baselines:"
         )
         scored = [row for row in baseline_rows({PurePath(name).name: run}) if row.accuracy is not None]
         yield _table(["features", "layer", "test accuracy", "95 % interval"], map(_cells, scored))
         yield "By layer (0 is the embedding):"
-        rows = [[str(score.layer), percent(score.test)] for score in network.layers]
-        if network.joined:
-            rows.append([concatenated(network), percent(network.joined.score.test)])
+        rows = [[str(score.layer), percent(score.test_accuracy)] for score in network.layers]
+        if network.concat:
+            rows.append([concatenated(network.concat), percent(network.concat.score.test_accuracy)])
         yield _table(["layer", "test accuracy"], rows)
 
 
@@ -144,7 +144,7 @@ _USAGES: dict[Library, Callable[[RunRecord, Recipe, str], list[str]]] = {
 
 def _layer(run: RunRecord, recipe: Recipe) -> int:
     """Return the best layer of the primary probe, or else the middle one."""
-    return recipe.model.depth // 2 if run.probe is None else run.probe.report.network.score.layer
+    return recipe.model.depth // 2 if run.probe is None else run.probe.report.network.best.layer
 
 
 def _limitations(run: RunRecord, recipe: Recipe) -> Iterator[str]:

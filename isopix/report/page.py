@@ -5,14 +5,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from isopix.analysis.run import ANALYSES
 from isopix.plots import svg
 from isopix.report import headline, template
 from isopix.report.baselines import baselines_section
-from isopix.report.captions import TITLES
 from isopix.report.curve_sections import loss_section, probe_curve
 from isopix.report.finetuning_section import finetuning_section
 from isopix.report.gallery import color_band, gallery_sections, palette_section
-from isopix.report.load_run import RunRecord, load_run
+from isopix.report.load_run import RunRecord, SavedEvaluation, SavedProbe, load_run
 from isopix.report.metrics import images_seen, num_steps
 from isopix.report.probe_section import accuracy_chart, differences, primary_probes, probe_section
 from isopix.report.section import Chart, Panel, Section, Settings, Text, join_words
@@ -77,7 +77,7 @@ def _summary(runs: Mapping[str, RunRecord]) -> list[Section]:
     probes = primary_probes(runs)
     if len(probes) > 1 and not differences(list(probes.values())):
         caption = (
-            "Test accuracy by layer; bands: 95\u00a0% intervals; rings: layers chosen on validation images."
+            "Test accuracy by layer; bands: 95\u00a0% intervals; rings: best layers on validation images."
         )
         charts.append(accuracy_chart(probes, "together", caption))
     if curve := probe_curve(runs, "along"):
@@ -133,14 +133,11 @@ def _facts(run: RunRecord) -> list[tuple[str, str]]:
 
 
 def _analyses(run: RunRecord, name: str) -> Section | None:
-    charts = [
-        Chart(
-            svg.markup(each.figure, f"{name}-{i}", f"{TITLES[each.name]}. {each.caption}"),
-            each.caption,
-            title=TITLES[each.name],
-        )
-        for i, each in enumerate(run.analyses)
-    ]
+    charts = []
+    for i, each in enumerate(run.analyses):
+        title = ANALYSES[each.name].title
+        drawing = svg.svg_markup(each.figure, f"{name}-{i}", f"{title}. {each.caption}")
+        charts.append(Chart(drawing, each.caption, title=title))
     return Section("Analysis", [Panel([chart]) for chart in charts], "grid") if charts else None
 
 
@@ -161,7 +158,9 @@ def _environment(run: RunRecord) -> Section:
 def _commands(run: RunRecord) -> list[str]:
     """Return the commands of all that is shown, each once and under its working directory."""
     shown = [*(image.facts for image in run.images), *(each.numbers for each in run.analyses)]
-    made = [run.environment, *(probe.values for probe in run.probes), *run.evaluations, *shown]
+    saved: list[SavedProbe | SavedEvaluation] = [*run.probes, *run.evaluations]
+    evaluated = [{"command": each.command, "folder": each.folder} for each in saved]
+    made: list[Values] = [run.environment, *evaluated, *shown]
     lines, here = _requirements(run.environment), None
     for command, folder in dict.fromkeys(
         (_text(each["command"]), each.get("folder")) for each in made if each.get("command")

@@ -3,39 +3,23 @@
 import dataclasses
 from collections.abc import Iterator, Mapping
 from pathlib import PurePath
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
-from isopix.core.config import flatten
+from isopix.core.overrides import flatten
+from isopix.core.registry import Part
 from isopix.recipes.recipe import Recipe
 from isopix.report.load_run import RunRecord
 from isopix.report.metrics import epochs, format_epochs, images_seen, num_steps
 from isopix.report.section import Panel, Section, Settings
 
-GROUPS = {
-    "model": (
-        *("codec", "stem", "positions", "class_token", "block", "depth", "width"),
-        *("share_blocks", "head", "initial"),
-    ),
-    "objective": ("objective",),
-    "data": ("data",),
-    "train": (
-        *("steps", "batch", "accumulate", "optimiser", "schedule", "precision", "compile", "seed"),
-        *("log_every", "evaluate_every", "evaluate_images", "test_images", "neighbours"),
-        *("checkpoint_every", "probe_every"),
-    ),
-    "finetune": ("classify",),
-}
+GROUPS = ("model", "objective", "data", "train", "finetune")
 # What the files of an imported model state; the rest of its recipe is filled in by us.
-IMPORTED = ("data.rows", "data.cols", "codec.num_colors", "block.", "depth", "width", "objective.kind")
+IMPORTED = (
+    *("data.rows", "data.cols", "model.codec.num_colors", "model.block.", "model.depth", "model.width"),
+    "objective.kind",
+)
 STATED = ("codec", "block", "depth", "width", "objective", "rows", "cols")
-
-
-@runtime_checkable
-class HasLabel(Protocol):
-    """A part of a recipe."""
-
-    def label(self) -> str:
-        """Return a short name with the settings."""
+PATHS = ("source", "palette_file")  # settings that may be the path of a file
 
 
 def settings_section(run: RunRecord) -> Section:
@@ -55,7 +39,7 @@ def settings(run: RunRecord) -> dict[str, list[tuple[str, str]]]:
     """Return (setting, value) pairs by group; of an imported model those that its files state."""
     if run.recipe is None:
         return {}
-    groups = {name: list(_group(run.recipe, names)) for name, names in GROUPS.items()}
+    groups = {name: list(_group(run.recipe, name)) for name in GROUPS}
     if run.imported_from:
         step, data = run.weights.step if run.weights else 0, run.environment.get("trained_on")
         groups = {group: [each for each in found if each[0] in STATED] for group, found in groups.items()}
@@ -79,45 +63,37 @@ def _progress(run: RunRecord) -> Iterator[tuple[str, str]]:
         yield "images seen", f"{images_seen(run):,}{passes}"
 
 
-def _group(recipe: Recipe, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    for name in names:
-        part = getattr(recipe, name)
-        if isinstance(part, HasLabel):
-            yield ("loss" if name == "classify" else name), part.label()
-        elif not dataclasses.is_dataclass(part):
-            yield from _value(name, part)
-        if name in ("objective", "data", "classify") and part is not None:
-            yield from _fields(recipe, part)
-
-
-def _fields(recipe: Recipe, part: Any) -> Iterator[tuple[str, str]]:
-    total = recipe.grid.positions
-    for each in dataclasses.fields(part):
-        value = getattr(part, each.name)
+def _group(recipe: Recipe, name: str) -> Iterator[tuple[str, str]]:
+    group = getattr(recipe, name)
+    if group is None:
+        return
+    if name in ("objective", "finetune"):
+        yield ("loss" if name == "finetune" else name), group.label()
+    total, codec = recipe.grid.positions, recipe.model.codec.placeholder(recipe.grid)
+    for each in dataclasses.fields(group):
+        value = getattr(group, each.name)
         if each.name == "mask":  # on average, if the number is random
-            count = value.touched(total, recipe.model.codec.placeholder(recipe.grid).codes) * total
+            count = value.expected_fraction(total, codec.num_codes) * total
             yield each.name, f"{value.label()} ({count:,.4g} of {total:,} positions)"
-        elif each.name == "hide" and value:
+        elif each.name == "mask_ratio" and value:
             yield each.name, f"{value:g} ({round(value * total):,} of {total:,} positions)"
-        elif isinstance(value, HasLabel):
-            yield each.name, value.label()
-        elif each.name != "kind":
-            yield from _value(each.name, value)
+        elif value is not None and value != ():
+            yield each.name, _text(value)
 
 
-def _value(name: str, value: object) -> Iterator[tuple[str, str]]:
-    if value is not None:
-        yield name, f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+def _text(value: object) -> str:
+    """Return a part by its label, and a number with thousands separated."""
+    if isinstance(value, Part):
+        return value.label()
+    if isinstance(value, tuple):
+        return "; ".join(map(_text, value))
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
 def anonymous(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the same settings with file paths cut to their last part."""
     return {
-        key: anonymous(value)
-        if isinstance(value, Mapping)
-        else last_part(value)
-        if key == "source"
-        else value
+        key: anonymous(value) if isinstance(value, Mapping) else last_part(value) if key in PATHS else value
         for key, value in settings.items()
     }
 

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 from scipy.stats import t as student
 
-from isopix.core.bootstrap import CONFIDENCE
+from isopix.core.bootstrap import CONFIDENCE_LEVEL
 from isopix.studies.inductive_bias.trials import Architecture, Trial, spread
 
 Conclusion = Literal["holds", "does not hold", "not decided"]
@@ -36,7 +36,7 @@ class Contrast(NamedTuple):
         if self.std is None:
             return None
         count = len(self.values)
-        return float(student.ppf((1 + CONFIDENCE) / 2, count - 1)) * self.std / math.sqrt(count)
+        return float(student.ppf((1 + CONFIDENCE_LEVEL) / 2, count - 1)) * self.std / math.sqrt(count)
 
     @property
     def conclusion(self) -> Conclusion:
@@ -89,8 +89,7 @@ class StudyEvidence(NamedTuple):
 
     @property
     def complete_seeds(self) -> list[int]:
-        """The seeds for which every architecture has finished: a maximum or a fit over fewer is not "
-        "comparable."""
+        """The seeds for which every architecture has finished; numbers over fewer are not comparable."""
         every = {trial.architecture for trial in self.trials}
         return [seed for seed in self.seeds if self.of(seed).keys() == every]
 

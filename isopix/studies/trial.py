@@ -17,15 +17,15 @@ from isopix.probe.config import ProbeConfig
 from isopix.probe.results import ProbeReport
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import Loaded, load
-from isopix.runs.lr_search import climb, pretraining
-from isopix.runs.pretrain import Watch
+from isopix.runs.lr_search import pretrain_runner, train_at_lr
 from isopix.runs.probe import probe_run, save_report
+from isopix.runs.training import RunObserver
 from isopix.storage.atomic import read_json, write_json
 from isopix.storage.lock import exclusive_lock
 from isopix.storage.run_folder import RunFolder
 from isopix.studies.inductive_bias.metrics import measure
 from isopix.studies.inductive_bias.trials import Architecture, Trial
-from isopix.train.lr_search import Rung
+from isopix.train.lr_search import LRTrial
 
 State = Literal["not yet", "done", "failed"]
 
@@ -40,7 +40,7 @@ class TrialResult:
     reason: str = ""  # of a failure
     traceback: str = ""
     run: str = ""
-    rungs: tuple[Rung, ...] = ()
+    lr_trials: tuple[LRTrial, ...] = ()
     training_seconds: float = 0.0
     probing_seconds: float = 0.0
     metrics: dict[str, Any] = field(default_factory=dict)  # of `_metrics`
@@ -58,14 +58,14 @@ class TrialResult:
 class TrialSpec(NamedTuple):
     """What a process needs to run a trial; it can be pickled.
 
-    The run folder is `folder`, with -lr-RATE appended for any but the first learning rate. A probe reads at
+    The run folder is `folder`, with -lr-LR appended for any but the first of `lrs`. A probe reads at
     most `probe_images` of each split.
     """
 
     name: str
     architecture: Architecture
     recipe: Recipe
-    learning_rates: tuple[float, ...]
+    lrs: tuple[float, ...]
     probe: ProbeConfig
     probe_images: Mapping[str, int]
     folder: Path
@@ -90,10 +90,9 @@ class TrialSpec(NamedTuple):
         """Write the state of the trial."""
         write_json(self.result, {"kind": "trial result", **asdict(result)})
 
-    def run(self, learning_rate: float) -> Path:
+    def run(self, lr: float) -> Path:
         """Return the run folder of a learning rate."""
-        first = learning_rate == self.learning_rates[0]
-        return self.folder if first else self.folder.with_name(f"{self.folder.name}-lr-{learning_rate}")
+        return self.folder if lr == self.lrs[0] else self.folder.with_name(f"{self.folder.name}-lr-{lr}")
 
 
 def run_trial(spec: TrialSpec, device: str, threads: int | None) -> None:
@@ -128,11 +127,11 @@ def _first_line(error: Exception) -> str:
 
 def _run(spec: TrialSpec, device: torch.device) -> TrialResult | None:
     """Return the result; None if asked to stop."""
-    rung = _train(spec, device)
-    if rung is None:
+    trained = _train(spec, device)
+    if trained is None:
         return None
     began = time.monotonic()
-    folder = spec.run(rung.rate)
+    folder = spec.run(trained.lr)
     loaded = load(folder, device=device)
     loaded.network.eval()
     data = _limit(load_dataset(loaded.recipe.data, seed=loaded.recipe.train.seed), spec.probe_images)
@@ -145,35 +144,35 @@ def _run(spec: TrialSpec, device: torch.device) -> TrialResult | None:
         reason="",
         traceback="",
         run=folder.name,
-        training_seconds=rung.seconds,
+        training_seconds=trained.seconds,
         probing_seconds=time.monotonic() - began,
-        metrics=_metrics(spec, rung, report, loaded, data),
+        metrics=_metrics(spec, trained, report, loaded, data),
     )
 
 
-def _train(spec: TrialSpec, device: torch.device) -> Rung | None:
+def _train(spec: TrialSpec, device: torch.device) -> LRTrial | None:
     """Train at the largest learning rate that does not diverge; None if asked to stop.
 
-    Raises RuntimeError if every learning rate diverges, and what `start` raises.
+    Raises RuntimeError if every learning rate diverges, and what `pretrain` raises.
     """
-    training, watch = pretraining(spec.recipe, device), Watch(stop=_orphaned)
-    for rate in spec.learning_rates:
+    runner, observer = pretrain_runner(spec.recipe, device), RunObserver(stop=_orphaned)
+    for lr in spec.lrs:
         before = spec.read()
-        if rate in [rung.rate for rung in before.rungs if rung.fate != "final"]:
+        if lr in [each.lr for each in before.lr_trials if each.status != "completed"]:
             continue
-        rung = climb(rate, spec.run(rate), training=training, watch=watch)
-        if rung is None:
+        found = train_at_lr(lr, spec.run(lr), runner=runner, observer=observer)
+        if found is None:
             return None
-        others = tuple(each for each in before.rungs if each.rate != rate)
-        spec.write(replace(before, state="not yet", reason="", traceback="", rungs=(*others, rung)))
-        if rung.loss is not None:
-            return rung
-    first, last = spec.learning_rates[0], spec.learning_rates[-1]
+        others = tuple(each for each in before.lr_trials if each.lr != lr)
+        spec.write(replace(before, state="not yet", reason="", traceback="", lr_trials=(*others, found)))
+        if found.loss is not None:
+            return found
+    first, last = spec.lrs[0], spec.lrs[-1]
     raise RuntimeError(f"the loss diverged at every learning rate from {first:g} down to {last:g}")
 
 
 def _metrics(
-    spec: TrialSpec, rung: Rung, report: ProbeReport, loaded: Loaded, data: ImageDataset
+    spec: TrialSpec, trained: LRTrial, report: ProbeReport, loaded: Loaded, data: ImageDataset
 ) -> dict[str, Any]:
     """Return the fields of `Trial`, the baselines, and the other metrics."""
     network, untrained = report.network, report.baselines["untrained"]
@@ -183,7 +182,7 @@ def _metrics(
         encoding=encoding,
         depth=depth,
         seed=loaded.recipe.train.seed,
-        loss=float(rung.loss or 0.0),
+        loss=float(trained.loss or 0.0),
         test_accuracies=tuple(score.test_accuracy for score in network.layers),
         validation_accuracies=tuple(score.val_accuracy for score in network.layers),
         best_layer=network.best_index,

@@ -50,6 +50,3 @@ class Constant(ScheduleSpec):
 
     def factor(self, step: int, *, steps: int, epoch: int) -> float:
         return 1.0
-
-    def label(self) -> str:
-        return "constant"

@@ -11,7 +11,7 @@ from PIL import Image
 
 from isopix.cli import probe
 from isopix.cli.main import main
-from isopix.probe.results import Protocol
+from isopix.probe.config import ProbeConfig
 
 QUICK = [
     "steps=2",
@@ -61,4 +61,5 @@ def isopix(workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 @pytest.fixture
 def quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Use one L2 penalty instead of nineteen, in tests that do not depend on the probe's accuracy."""
-    monkeypatch.setattr(probe, "Protocol", partial(Protocol, strengths=(0.1,), weaker=(), resamples=50))
+    quick = partial(ProbeConfig, l2_grid=(0.1,), l2_extra=(), num_resamples=50)
+    monkeypatch.setattr(probe, "ProbeConfig", quick)

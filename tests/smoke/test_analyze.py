@@ -1,4 +1,4 @@
-"""`isopix analyse` as a user calls it, and what the report makes of it."""
+"""`isopix analyze` and its section of the report; `isopix plan`."""
 
 import json
 from pathlib import Path
@@ -24,41 +24,43 @@ def run(isopix: Run) -> Path:
     return Path("run")
 
 
-def test_analyses_are_kept_printed_and_reported(isopix: Run, run: Path) -> None:
-    code, out, err = isopix("analyse", "run", "--limit", "6", "--image", "2", "--position", "3,4")
+def test_analyses_are_saved_printed_and_reported(isopix: Run, run: Path) -> None:
+    code, out, err = isopix("analyze", "run", "--limit", "6", "--image", "2", "--position", "3,4")
     assert code == 0, err
-    assert "Attention distance in pixels, 6 images; even: all positions " in out
-    assert "no " not in out
+    assert "Attention distance in pixels, 6 images; uniform attention: all positions " in out
+    assert "does not apply" not in out
     for name in FILES:
         assert {path.suffix for path in (run / "analysis").glob(f"{name}.*")} == {".json", ".png", ".svg"}
-    kept = json.loads((run / "analysis" / "attention_rollout.json").read_text())
-    assert (kept["image_index"], kept["data"], kept["split"]) == (2, "digits", "test")
+    saved = json.loads((run / "analysis" / "attention_rollout.json").read_text())
+    assert (saved["image_index"], saved["data"], saved["split"]) == (2, "digits", "test")
     assert isopix("report", "run")[0] == 0
     page = (run / "report.html").read_text()
     assert "Attention distance" in page
-    assert "isopix analyse run --limit 6" in page
+    assert "isopix analyze run --limit 6" in page
 
 
-def test_numbers_alone_come_with_json(isopix: Run, run: Path) -> None:
-    code, out, _ = isopix("analyse", "run", "--limit", "3", "--json")
+def test_json_prints_numbers_only(isopix: Run, run: Path) -> None:
+    code, out, _ = isopix("analyze", "run", "--limit", "3", "--json")
     found = json.loads(out)
     assert code == 0
     assert list(found["analyses"]) == FILES
-    assert found["do_not_apply"] == {}
+    assert found["not_applicable"] == {}
     assert "maps" not in found["analyses"]["position_embeddings"]
 
 
 @pytest.mark.usefixtures("run")
-def test_what_does_not_apply_is_said_in_a_line_and_old_files_of_it_are_gone(isopix: Run) -> None:
+def test_an_analysis_that_does_not_apply_is_reported_and_its_old_files_are_deleted(
+    isopix: Run,
+) -> None:
     code, _, err = isopix(
         "pretrain", "isotropic.tiny-conv-pix2vec-1", "--data", "digits", "--out", "c", *QUICK
     )
     assert code == 0, err
     Path("c/analysis").mkdir()
     Path("c/analysis/attention_rollout.json").write_text("{}")
-    code, out, err = isopix("analyse", "c", "--limit", "3")
+    code, out, err = isopix("analyze", "c", "--limit", "3")
     assert code == 0, err
-    assert "no attention_rollout: this network has no attention weights" in out
+    assert "attention_rollout does not apply: this network has no attention weights" in out
     assert not Path("c/analysis/attention_rollout.json").exists()
     assert Path("c/analysis/inductive_biases.png").exists()
 
@@ -67,21 +69,21 @@ def test_what_does_not_apply_is_said_in_a_line_and_old_files_of_it_are_gone(isop
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--position", "3"], "--position is '3'; allowed: ROW,COLUMN, as in 8,16"),
+        (["--position", "3"], "--position is '3'; allowed: ROW,COLUMN such as 8,16, or class"),
         (["--position", "9,0"], "position 9,0 does not exist; rows are 0 to 7, columns 0 to 7"),
         (["--image", "9999"], "image 9999 does not exist"),
         (["--image", "-1"], "image -1 does not exist"),
     ],
 )
-def test_mistakes_are_one_line(isopix: Run, words: list[str], message: str) -> None:
-    code, out, err = isopix("analyse", "run", "--limit", "3", *words)
+def test_errors_are_one_line(isopix: Run, words: list[str], message: str) -> None:
+    code, out, err = isopix("analyze", "run", "--limit", "3", *words)
     assert code == 2
     assert message in err
     assert len(err.splitlines()) == 1
     assert not out
 
 
-def test_a_plan_tells_what_rented_devices_cost(isopix: Run) -> None:
+def test_a_plan_estimates_hours_and_cost_of_devices(isopix: Run) -> None:
     code, out, err = isopix("plan", "igpt.s", "--device-hours", "A100", "V100", "--price", "2.5", "--json")
     assert code == 0, err
     a100, v100 = json.loads(out)["device_hours"]
@@ -91,7 +93,7 @@ def test_a_plan_tells_what_rented_devices_cost(isopix: Run) -> None:
     assert "155     387" in out
 
 
-def test_a_plan_reproduces_the_reviews_table_to_the_dollar(isopix: Run) -> None:
+def test_a_plan_reproduces_the_table_of_the_review_to_the_dollar(isopix: Run) -> None:
     code, out, err = isopix("plan", "--review")
     assert (code, err) == (0, "")
     for words in ("$149,700", "$40,718", "$592,812", "$736,524", "$41K", "111.8", "$8K"):
@@ -105,7 +107,7 @@ def test_a_plan_reproduces_the_reviews_table_to_the_dollar(isopix: Run) -> None:
     ]
 
 
-def test_a_plan_of_nothing_says_what_to_name(isopix: Run) -> None:
+def test_a_plan_needs_a_recipe_or_review(isopix: Run) -> None:
     code, out, err = isopix("plan")
     assert (code, out) == (2, "")
     assert "plan needs a recipe, as in `isopix plan igpt.s`, or --review" in err

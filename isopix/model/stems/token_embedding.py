@@ -19,9 +19,6 @@ class TokenEmbeddingSpec(StemSpec):
     table of 256 vectors for each channel (inductive biases of small isotropic nets, section 3).
     """
 
-    def label(self) -> str:
-        return "token embedding"
-
     def build(self, codec: Codec, width: int) -> "TokenEmbedding":
         return TokenEmbedding(codec, width)
 

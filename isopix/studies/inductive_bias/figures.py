@@ -6,16 +6,23 @@ from typing import Any, NamedTuple
 
 import torch
 
-from isopix.analysis import inductive_biases, similarity
-from isopix.analysis.inductive_biases import Biases
-from isopix.analysis.similarity import Encoding
+from isopix.analysis.inductive_biases import InductiveBiases, measure_inductive_biases
+from isopix.analysis.similarity import (
+    LevelSimilarity,
+    continuous_similarity,
+    fourier_similarity,
+    one_hot_similarity,
+    stem_similarity,
+)
 from isopix.core.random import generator
-from isopix.data.dataset import load as load_images
+from isopix.data.dataset import load_dataset
 from isopix.generate.reconstruct import Reconstruction
-from isopix.model.stems import Fourier
-from isopix.plots import encodings, images, study, style, svg
-from isopix.plots import inductive_biases as bias_plots
-from isopix.plots.study import TrialGroup
+from isopix.model.stems import FourierPixelEmbeddingSpec
+from isopix.plots import study, style, svg
+from isopix.plots.encodings import plot_level_similarity
+from isopix.plots.images import comparison_grid
+from isopix.plots.inductive_biases import compare_inductive_biases, plot_receptive_fields
+from isopix.plots.study import TrialGroup, display_name
 from isopix.report.gallery import image_tag
 from isopix.report.section import Chart
 from isopix.runs.load import Loaded, load
@@ -36,8 +43,8 @@ class BlockExample(NamedTuple):
     block: str
     loaded: Loaded
     reconstruction: Reconstruction
-    encoding: Encoding  # of red
-    biases: Biases
+    encoding: LevelSimilarity  # of red
+    biases: InductiveBiases
 
 
 def draw(trials: Mapping[Path, Trial], out: Path) -> list[Chart]:
@@ -65,8 +72,7 @@ def draw(trials: Mapping[Path, Trial], out: Path) -> list[Chart]:
 
 
 def _examples(trials: Mapping[Path, Trial]) -> Iterator[BlockExample]:
-    """Yield a pix2vec network of the first seed per block, of the largest depth up to DEPTH that all blocks "
-    "have."""
+    """Yield per block a pix2vec network of the first seed, of the largest depth up to DEPTH that all have."""
     own = {
         run: trial for run, trial in trials.items() if trial.encoding == "pix2vec" and trial.depth <= DEPTH
     }
@@ -85,15 +91,14 @@ def _examples(trials: Mapping[Path, Trial]) -> Iterator[BlockExample]:
 def _example(block: str, run: Path) -> BlockExample:
     loaded = load(run, device=torch.device("cpu"))
     loaded.network.eval()
-    recipe, backbone = loaded.recipe, loaded.network.backbone
-    pictures = load_images(recipe.data, seed=recipe.train.seed).test.images
-    stem: Any = backbone.stem  # torch's own type hides its methods
+    recipe, network = loaded.recipe, loaded.network
+    pictures = load_dataset(recipe.data, seed=recipe.train.seed).test.images
     return BlockExample(
         block,
         loaded,
-        reconstruct_masked(loaded.network, pictures[:NUM_PICTURES], seed=0),
-        similarity.of_stem(stem.value_table())[0],
-        inductive_biases.measure(backbone, pictures[:BIAS_IMAGES], generator(0, "biases")),
+        reconstruct_masked(loaded, pictures[:NUM_PICTURES], seed=0),
+        stem_similarity(network.backbone.stem.value_table())[0],
+        measure_inductive_biases(network, pictures[:BIAS_IMAGES], generator(0, "biases")),
     )
 
 
@@ -104,11 +109,11 @@ class _Album:
         self.out, self.charts = out, list[Chart]()
 
     def add(self, title: str, name: str, drawn: Any, numbers: Mapping[str, Any], caption: str) -> None:
-        style.save(drawn, self.out / name, numbers)
-        self.charts.append(Chart(svg.markup(drawn, name, caption), caption, "chart wide-chart", title))
+        style.write_figure(drawn, self.out / name, numbers)
+        self.charts.append(Chart(svg.svg_markup(drawn, name, caption), caption, "chart wide-chart", title))
 
     def reconstructions(self, networks: Sequence[BlockExample]) -> None:
-        picture = images.compared({study.named(each.block): each.reconstruction for each in networks})
+        picture = comparison_grid({display_name(each.block): each.reconstruction for each in networks})
         caption = (
             "Figure 1. Test images, inputs with masked pixels in mauve, and reconstructions by networks of "
             f"{_size(networks)}; exactly predicted levels: {_exact(networks)}."
@@ -122,23 +127,23 @@ class _Album:
         self.charts.append(Chart(tag, caption, "chart wide-chart", "Reconstructions"))
 
     def encodings(self) -> None:
-        draws = torch.randn(Fourier().frequencies, generator=generator(0, "figure"))
+        draws = torch.randn(FourierPixelEmbeddingSpec().frequencies, generator=generator(0, "figure"))
         named = {
-            "one-hot": similarity.one_hot(),
-            "Fourier, σ = 1": similarity.fourier(draws),
-            "continuous": similarity.continuous(),
+            "one-hot": one_hot_similarity(),
+            "Fourier, σ = 1": fourier_similarity(draws),
+            "continuous": continuous_similarity(),
         }
         caption = (
             "Figure 2. Cosine similarity of two levels of a channel before training, 0 at the top left. "
             "For continuous levels 1 − |p − q| / 255 is shown instead."
         )
-        self.add("Encodings", "figure-2", encodings.similarities(named), _encodings(named), caption)
-        swept = {f"σ = {sigma:g}": similarity.fourier(sigma * draws) for sigma in SIGMAS}
+        self.add("Encodings", "figure-2", plot_level_similarity(named), _encodings(named), caption)
+        swept = {f"σ = {sigma:g}": fourier_similarity(sigma * draws) for sigma in SIGMAS}
         caption = (
             "Figure 3. Fourier features with the same frequencies times σ: a small σ preserves all distances "
             "in few dimensions, a large one separates all levels and preserves small distances only."
         )
-        self.add("Fourier features", "figure-3", encodings.similarities(swept), _encodings(swept), caption)
+        self.add("Fourier features", "figure-3", plot_level_similarity(swept), _encodings(swept), caption)
 
     def losses(self, groups: Sequence[TrialGroup]) -> None:
         found = loss_and_accuracy(groups)
@@ -147,29 +152,29 @@ class _Album:
             "Figure 4. Accuracy of the layer chosen on validation images against the final loss, a point per "
             f"architecture; bars: one standard deviation over seeds.{rho}"
         )
-        self.add("Loss and accuracy", "figure-4", study.against_loss(groups), _points(groups), caption)
+        self.add("Loss and accuracy", "figure-4", study.plot_study_loss(groups), _points(groups), caption)
 
     def learned_encodings(self, networks: Sequence[BlockExample]) -> None:
-        named = {study.named(each.block): each.encoding for each in networks}
+        named = {display_name(each.block): each.encoding for each in networks}
         caption = (
             "Figure 5. Cosine similarity of the learned vectors of two levels of red in networks of "
             f"{_size(networks)}. Distance preservation: rank correlation of similarity and nearness."
         )
-        self.add("Learned encodings", "figure-5", encodings.similarities(named), _encodings(named), caption)
+        self.add("Learned encodings", "figure-5", plot_level_similarity(named), _encodings(named), caption)
 
     def depths(self, groups: Sequence[TrialGroup]) -> None:
         caption = (
             "Figure 6. The points of figure 4 by depth, and the test accuracy of every layer of the "
             "convolutions: mean and standard deviation over seeds."
         )
-        self.add("Depth", "figure-6", study.by_depth(groups), _points(groups), caption)
+        self.add("Depth", "figure-6", study.plot_study_depth(groups), _points(groups), caption)
 
     def layers(self, groups: Sequence[TrialGroup], blocks: Sequence[str]) -> None:
         caption = (
             "Figure 7. Test accuracy of every layer of the deepest networks of a block, up to depth "
             f"{LAYERS_DEPTH}: mean and standard deviation over seeds."
         )
-        drawn = study.by_layer(groups, blocks)
+        drawn = study.plot_study_layers(groups, blocks)
         self.add("Layers by encoding", "figure-7", drawn, _points(groups), caption)
 
     def biases(self, networks: Sequence[BlockExample]) -> None:
@@ -180,20 +185,21 @@ class _Album:
         )
         numbers = {
             block: {
-                "translation": each.translation,
-                "permutation": each.order,
-                "reach": [reach.mean for reach in each.reach],
-                "radius": [reach.radius for reach in each.reach],
+                "translation": each.translation_error,
+                "permutation": each.permutation_error,
+                "reach": [field.mean_distance for field in each.receptive_field],
+                "radius": [field.radius_95 for field in each.receptive_field],
             }
             for block, each in found.items()
         }
-        self.add("Inductive biases", "biases", bias_plots.by_layer(found), numbers, caption)
-        last = {block: each.reach[-1] for block, each in found.items()}
-        numbers = {block: {"fractions": reach.shares.tolist()} for block, reach in last.items()}
+        drawn = compare_inductive_biases({block: each.by_layer() for block, each in found.items()})
+        self.add("Inductive biases", "biases", drawn, numbers, caption)
+        last = {block: each.receptive_field[-1] for block, each in found.items()}
+        numbers = {block: {"fractions": field.fractions.tolist()} for block, field in last.items()}
         caption = (
             "Where a change of the center pixel shows after the last block, mean over images and positions."
         )
-        self.add("Reach of a pixel", "reach", bias_plots.maps(last), numbers, caption)
+        self.add("Reach of a pixel", "reach", plot_receptive_fields(last), numbers, caption)
 
 
 def _size(networks: Sequence[BlockExample]) -> str:
@@ -203,12 +209,16 @@ def _size(networks: Sequence[BlockExample]) -> str:
 
 
 def _exact(networks: Sequence[BlockExample]) -> str:
-    return ", ".join(f"{study.named(each.block)} {each.reconstruction.accuracy:.1%}" for each in networks)
+    return ", ".join(f"{display_name(each.block)} {each.reconstruction.accuracy:.1%}" for each in networks)
 
 
-def _encodings(named: Mapping[str, Encoding]) -> dict[str, Any]:
+def _encodings(named: Mapping[str, LevelSimilarity]) -> dict[str, Any]:
     return {
-        name: {"preservation": each.preservation, "rank": each.rank, "similarity": each.similarity.tolist()}
+        name: {
+            "preservation": each.distance_preservation,
+            "rank": each.effective_rank,
+            "similarity": each.similarity.tolist(),
+        }
         for name, each in named.items()
     }
 

@@ -1,5 +1,4 @@
-"""The grid of the study: which networks are trained at which scale, and the folder that holds their "
-"trials."""
+"""The grid of the study: which networks are trained at which scale, and the folder of their trials."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,22 +9,22 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from isopix.core.config import from_dict
-from isopix.data.dataset import load as load_images
-from isopix.probe.linear import Ridge
-from isopix.probe.results import Protocol
+from isopix.data.dataset import load_dataset
+from isopix.probe.config import ProbeConfig
+from isopix.probe.linear import RidgeProbe
 from isopix.recipes import registry
-from isopix.recipes.cost import of_recipe
+from isopix.recipes.cost import recipe_cost
 from isopix.recipes.isotropic import BLOCKS, CELLS, ENCODINGS
-from isopix.runs.pretrain import anchored, require_validation
+from isopix.runs.pretrain import require_validation, with_absolute_paths
 from isopix.storage.atomic import read_json, write_json
-from isopix.storage.lock import LOCK, sole_writer
-from isopix.storage.provenance import record
+from isopix.storage.lock import LOCK_FILE, exclusive_lock
+from isopix.storage.provenance import with_provenance
 from isopix.studies.inductive_bias.trials import Architecture
 from isopix.studies.trial import TrialResult, TrialSpec
-from isopix.train.lr_search import ladder
+from isopix.train.lr_search import lr_grid
 
 FILE = "study.json"
-SMALLEST = 0.0001  # the last learning rate that is tried where larger ones diverge
+MIN_LR = 0.0001  # the last learning rate that is tried where larger ones diverge
 
 
 class Scale(NamedTuple):
@@ -36,30 +35,29 @@ class Scale(NamedTuple):
     prefix: str
     architectures: tuple[Architecture, ...]
     seeds: int
-    protocol: Protocol
+    probe: ProbeConfig
     probe_images: dict[str, int]
 
 
 # Closed form; the L2 penalties are those among which validation chose for the tiny trials.
-_RIDGE = Protocol(method=Ridge(), strengths=(1e-4, 1e-3, 1e-2, 1e-1), weaker=(), resamples=200)
+_RIDGE = ProbeConfig(method=RidgeProbe(), l2_grid=(1e-4, 1e-3, 1e-2, 1e-1), l2_extra=(), num_resamples=200)
 _ALL_IMAGES = {"train": 50_000, "validation": 50_000, "test": 50_000}
 SCALES = {
     "tiny": Scale(
         "isotropic.tiny-",
         tuple(product(("conv", "mixer", "transformer-1"), ENCODINGS, (1, 3))),
         seeds=3,
-        protocol=_RIDGE,
+        probe=_RIDGE,
         probe_images={"train": 3000, "validation": 1000, "test": 3000},
     ),
     "small": Scale("isotropic.small-", tuple(product(BLOCKS, ENCODINGS, (1, 3, 6))), 3, _RIDGE, _ALL_IMAGES),
-    "paper": Scale("isotropic.", tuple(CELLS), 1, Protocol(), _ALL_IMAGES),
+    "paper": Scale("isotropic.", tuple(CELLS), 1, ProbeConfig(), _ALL_IMAGES),
 }
 
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """Architectures of a scale, over seeds 0, 1, ..., with their images and changed settings "
-    "(`path=value`)."""
+    """Architectures of a scale, over seeds 0, 1, ..., with their images and overrides (`path=value`)."""
 
     scale: str
     architectures: tuple[Architecture, ...]
@@ -125,7 +123,9 @@ class Study:
         if (path / FILE).is_file():
             joined = cls.open(path).plan.joined(planned)
         else:
-            if path.exists() and (not path.is_dir() or any(each.name != LOCK for each in path.iterdir())):
+            if path.exists() and (
+                not path.is_dir() or any(each.name != LOCK_FILE for each in path.iterdir())
+            ):
                 raise ValueError(f"{path} is not a study, and not empty; choose another --out")
             joined = planned
         study = cls(path.resolve(), joined)
@@ -140,11 +140,11 @@ class Study:
         """
         cls.of(path, planned)
         path.mkdir(parents=True, exist_ok=True)
-        with sole_writer(path, "study"):
+        with exclusive_lock(path, "study"):
             study = cls.of(path, planned)  # another process may have extended it
             for folder in (study.path / "trials", study.path / "results"):
                 folder.mkdir(exist_ok=True)
-            write_json(study.path / FILE, record({"kind": "study", **asdict(study.plan)}))
+            write_json(study.path / FILE, with_provenance({"kind": "study", **asdict(study.plan)}))
             yield study
 
     @classmethod
@@ -164,7 +164,7 @@ class Study:
         prepared images are cached for all trials.
         """
         recipe = self._spec(self.plan.architectures[0], 0).recipe
-        data = load_images(recipe.data, seed=recipe.train.seed)
+        data = load_dataset(recipe.data, seed=recipe.train.seed)
         data.require_labels("study")
         require_validation(recipe, data, "a layer")
 
@@ -196,9 +196,9 @@ class Study:
         return TrialSpec(
             name=trial_name,
             architecture=architecture,
-            recipe=anchored(recipe),
-            learning_rates=ladder(recipe.train.optimizer.lr, min(SMALLEST, recipe.train.optimizer.lr)),
-            protocol=scale.protocol,
+            recipe=with_absolute_paths(recipe),
+            lrs=lr_grid(recipe.train.optimizer.lr, min(MIN_LR, recipe.train.optimizer.lr)),
+            probe=scale.probe,
             probe_images=scale.probe_images,
             folder=self.path / "trials" / trial_name,
             result=self.path / "results" / f"{trial_name}.json",
@@ -208,7 +208,7 @@ class Study:
 def cost(spec: TrialSpec) -> int:
     """Return the FLOPs of a trial's training, roughly proportional to its time."""
     recipe = spec.recipe
-    return of_recipe(recipe).training_flops * recipe.train.steps * recipe.train.batch_size
+    return recipe_cost(recipe).training_flops * recipe.train.steps * recipe.train.batch_size
 
 
 def _trial_names(planned: StudyPlan) -> list[str]:

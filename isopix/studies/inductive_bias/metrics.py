@@ -8,7 +8,6 @@ from isopix.analysis.similarity import stem_similarity
 from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.generate.reconstruct import Reconstruction, reconstruct
-from isopix.model.network import Network
 from isopix.runs.load import Loaded
 
 RECONSTRUCTION_IMAGES = 256  # for the color errors
@@ -21,11 +20,10 @@ def measure(loaded: Loaded, images: Images) -> dict[str, Any]:
     `images` were not trained on. Raises ValueError for an autoregressive network.
     """
     network, seed = loaded.network, loaded.recipe.train.seed
-    found = reconstruct_masked(network, images[:RECONSTRUCTION_IMAGES], seed)
+    found = reconstruct_masked(loaded, images[:RECONSTRUCTION_IMAGES], seed)
     error = color_error(found.target, found.mask, found.prediction)
-    stem: Any = network.backbone.stem  # torch's own type hides its methods
-    encodings = stem_similarity(stem.value_table())
-    bias = measure_inductive_biases(network.backbone, images[:BIAS_IMAGES], generator(seed, "biases"))
+    encodings = stem_similarity(network.backbone.stem.value_table())
+    bias = measure_inductive_biases(network, images[:BIAS_IMAGES], generator(seed, "biases"))
     return {
         "color_error": {
             "whole": error.mean_absolute,
@@ -42,6 +40,7 @@ def measure(loaded: Loaded, images: Images) -> dict[str, Any]:
     }
 
 
-def reconstruct_masked(network: Network, images: Images, seed: int) -> Reconstruction:
+def reconstruct_masked(loaded: Loaded, images: Images, seed: int) -> Reconstruction:
     """Return reconstructions on the CPU, under the masks that metrics and figures share."""
-    return reconstruct(network, images.to(network.device), generator=generator(seed, "hide")).cpu()
+    images = images.to(loaded.network.device)
+    return reconstruct(loaded.model, images, generator=generator(seed, "hide")).cpu()

@@ -98,8 +98,7 @@ def headline(claims: Sequence[Values], done: Sequence[Values]) -> str:
 
 
 def lead(done: Sequence[Values]) -> str:
-    """Return the means of each block over the encodings and depths that all blocks have, and the "
-    "baselines."""
+    """Return the means of each block over the encodings and depths that all have, and the baselines."""
     blocks = list(dict.fromkeys(trial["block"] for trial in done))
     variants = [{(t["encoding"], t["depth"]) for t in done if t["block"] == block} for block in blocks]
     shared = set.intersection(*variants) if variants else set()

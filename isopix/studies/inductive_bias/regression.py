@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.stats import t as student
 
-from isopix.core.bootstrap import CONFIDENCE
+from isopix.core.bootstrap import CONFIDENCE_LEVEL
 from isopix.core.correlation import Correlation, pearson, spearman
 from isopix.plots.study import TrialGroup
 
@@ -38,8 +38,10 @@ class Agreement(NamedTuple):
 
 
 def loss_and_accuracy(groups: Sequence[TrialGroup]) -> Agreement | None:
-    """Return the correlation of loss and best-layer accuracy; None for fewer than five architectures or a "
-    "constant."""
+    """Return the correlation of loss and best-layer accuracy.
+
+    None for fewer than five architectures or a constant.
+    """
     losses, test_accuracies = _values(groups, _loss), _values(groups, _accuracy)
     straight, ranked = pearson(losses, test_accuracies), spearman(losses, test_accuracies)
     return Agreement(straight, ranked) if straight and ranked else None
@@ -89,7 +91,7 @@ def combination(design: Matrix, values: Vector, weights: Weights) -> Estimate | 
         return None
     fitted = inverse @ values
     variance = ((values - design @ fitted) ** 2).sum() / freedom * ((weights @ inverse) ** 2).sum()
-    value, half = weights @ fitted, student.ppf((1 + CONFIDENCE) / 2, freedom) * np.sqrt(variance)
+    value, half = weights @ fitted, student.ppf((1 + CONFIDENCE_LEVEL) / 2, freedom) * np.sqrt(variance)
     return Estimate(float(value), float(value - half), float(value + half), len(values))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isopix.storage.atomic import read_json, room_for, write, write_json
+from isopix.storage.atomic import read_json, report_disk_full, write_bytes, write_json
 from isopix.storage.run_folder import RunFolder
 from isopix.studies.claim_tests import ClaimResult
 from isopix.studies.inductive_bias.claims import claim_results
@@ -39,8 +39,8 @@ def write_up(study: Study) -> WriteUp:
     figures = draw(runs, study.path / "figures")
     page, plan = study.path / "report.html", {**read_json(study.path / FILE), "path": str(study.path)}
     text = render(plan, rows, records, figures=figures, environment=_environment(list(runs)))
-    with room_for(f"report {page}", study.path):
-        write(page, text.encode())
+    with report_disk_full(f"report {page}", study.path):
+        write_bytes(page, text.encode())
     return WriteUp(claims, rows, page)
 
 
@@ -53,7 +53,7 @@ def _environment(runs: Sequence[Path]) -> dict[str, Any]:
 def _row(spec: TrialSpec, result: TrialResult) -> dict[str, Any]:
     """Return a trial as a row of trials.json."""
     block, encoding, depth = spec.architecture
-    last = result.rungs[-1] if result.rungs else None
+    last = result.lr_trials[-1] if result.lr_trials else None
     row: dict[str, Any] = {
         "name": spec.name,
         "block": block,
@@ -64,7 +64,7 @@ def _row(spec: TrialSpec, result: TrialResult) -> dict[str, Any]:
         "reason": result.reason,
         "run": result.run,
         "learning_rate": None if last is None else last.lr,
-        "diverged": [rung.lr for rung in result.rungs if rung.loss is None],
+        "diverged": [each.lr for each in result.lr_trials if each.loss is None],
         "training_seconds": result.training_seconds,
         "probing_seconds": result.probing_seconds,
     }

@@ -66,26 +66,26 @@ def test_the_right_axis_is_in_bits() -> None:
 
 
 def test_every_layer_of_network_and_baseline_is_plotted() -> None:
-    found = evidence(trained=(0.3, 0.5, 0.4), untrained=(0.3, 0.2, 0.2)).to_dict()
+    found = evidence(trained=(0.3, 0.5, 0.4), untrained=(0.3, 0.2, 0.2))
     figure = heights(curves.plot_probe_accuracy({"trained": found}))
     for accuracies in ((0.3, 0.5, 0.4), (0.3, 0.2, 0.2)):
         assert any(np.array_equal(line, accuracies) for line in figure)
 
 
 def test_raw_pixels_and_the_majority_class_are_labeled_with_their_accuracy() -> None:
-    found = evidence(pixels=0.978).to_dict()
+    found = evidence(pixels=0.978)
     labels = texts(curves.plot_probe_accuracy({"trained": found}))
     assert {"raw pixels 97.8 %", "majority class 10.0 %"} <= set(labels)
 
 
 def test_baselines_shared_by_runs_are_shown_once() -> None:
-    found = evidence(pixels=0.4).to_dict()
+    found = evidence(pixels=0.4)
     labels = texts(curves.plot_probe_accuracy({"one": found, "two": found}))
     assert labels.count("raw pixels 40.0 %") == 1
 
 
 def test_names_are_not_parsed_as_math() -> None:
-    figure = curves.plot_probe_accuracy({"a $x$ b": evidence().to_dict()})
+    figure = curves.plot_probe_accuracy({"a $x$ b": evidence()})
     figure.canvas.draw()
     assert not any(text.get_parse_math() for text in figure.axes[0].texts)
 

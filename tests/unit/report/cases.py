@@ -100,7 +100,7 @@ def whole(path: Path, recipe: Recipe | None = None, found: ProbeReport | None = 
     )
     run.log.write_text("".join(json.dumps(each) + "\n" for each in records()))
     colours = torch.arange(GRAYS)[:, None].expand(-1, 3) * 15
-    tensors = {"stem.codec.fixed": (colours * FIXED_POINT_SCALE).int(), "head.weight": torch.zeros(3, 4)}
+    tensors = {"codec.fixed": (colours * FIXED_POINT_SCALE).int(), "head.weight": torch.zeros(3, 4)}
     checkpoint.save_checkpoint(
         checkpoint.step_folder(run.checkpoints, 100), {"model": tensors}, {"state": {"step": 100}}
     )

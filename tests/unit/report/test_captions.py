@@ -19,13 +19,15 @@ FACTS = {"step": 7, "causal": False, "data": "photos", "split": "test"}
 def test_attention_captions_name_the_queries(positions: list, queries: str) -> None:
     numbers = FACTS | {"queries": [{"position": position} for position in positions]}
     assert f"Attention from {queries} of one image of photos (test), by head" in caption(
-        "attention-maps", numbers
+        "attention_maps", numbers
     )
-    assert f"Attention rollout from {queries} of one image of photos (test):" in caption("rollout", numbers)
+    assert f"Attention rollout from {queries} of one image of photos (test):" in caption(
+        "attention_rollout", numbers
+    )
 
 
 def test_axial_attention_is_compared_with_its_row_or_column() -> None:
-    heads = [{"of_even": 0.5}, {"of_even": 0.75}]
-    numbers = FACTS | {"images": 4, "renormalised": True, "layers": [{"layer": "1 rows", "heads": heads}]}
-    text = caption("attention-distance", numbers)
+    heads = [{"relative_to_uniform": 0.5}, {"relative_to_uniform": 0.75}]
+    numbers = FACTS | {"images": 4, "renormalized": True, "layers": [{"layer": "1 rows", "heads": heads}]}
+    text = caption("attention_distance", numbers)
     assert "uniform attention along the row or column; heads reach 50% to 75% of it." in text

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from isopix.probe.knn import Knn
-from isopix.probe.results import Protocol
+from isopix.probe.config import ProbeConfig
+from isopix.probe.knn import KnnProbe
 from isopix.recipes import registry, tiny
 from isopix.report import headline as headlines
 from isopix.report.load_run import load_run
@@ -36,7 +36,11 @@ def test_better_baselines_are_marked(tmp_path: Path) -> None:
 
 def test_a_difference_within_the_intervals_is_not_significant(tmp_path: Path) -> None:
     assert "raw pixels 51.0 % (not significantly different)" in headline(tmp_path, pixels=0.51)
-    one, near, far = replace(score(0, 0.5), low=0.47), score(0, 0.455, 0.04), score(0, 0.445, 0.04)
+    one, near, far = (
+        replace(score(0, 0.5), interval=(0.47, 0.52)),
+        score(0, 0.455, 0.04),
+        score(0, 0.445, 0.04),
+    )
     assert headlines.significantly_better(one, near) is False
     assert headlines.significantly_better(one, far) is True
 
@@ -55,9 +59,9 @@ def test_several_runs_share_a_headline(tmp_path: Path) -> None:
 def test_a_protocol_other_than_the_papers_is_in_the_headline(tmp_path: Path) -> None:
     run = whole(tmp_path / "run")
     (run.probes / "probe.json").unlink()
-    probe(run, replace(evidence(), protocol=Protocol(stream="h", pool="last")))
-    assert "test accuracy (stream h, pool last): 50" in headlines.headline({"run": load_run(run)})
-    probe(run, replace(evidence(), protocol=Protocol(method=Knn())))
+    probe(run, replace(evidence(), config=ProbeConfig(features="residual", pool="last")))
+    assert "test accuracy (features residual, pool last): 50" in headlines.headline({"run": load_run(run)})
+    probe(run, replace(evidence(), config=ProbeConfig(method=KnnProbe())))
     assert headlines.headline({"run": load_run(run)}).startswith(
         "Probe test accuracy (k-nearest neighbors): "
     )
@@ -65,21 +69,21 @@ def test_a_protocol_other_than_the_papers_is_in_the_headline(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     "name",
-    ["stream", "pool", "reading", "strengths", "method", "masks", "layers", "limit", "images"],
+    ["features", "pool", "start_token", "l2_grid", "method", "mask_ensemble", "layer", "limit", "images"],
 )
 def test_probes_that_differ_are_not_compared(tmp_path: Path, name: str) -> None:
     other: dict[str, Any] = {
-        "stream": "h",
+        "features": "residual",
         "pool": "last",
-        "reading": "huggingface",
-        "strengths": (1e-3, 1.0),
-        "method": Knn(),
-        "masks": 5,
-        "layers": 2,
+        "start_token": False,
+        "l2_grid": (1e-3, 1.0),
+        "method": KnnProbe(),
+        "mask_ensemble": 5,
+        "layer": 2,
     }
     runs = [whole(tmp_path / each) for each in ("one", "two")]
     if name in other:
-        probe(runs[1], replace(evidence(), protocol=Protocol(**{name: other[name]})))
+        probe(runs[1], replace(evidence(), config=ProbeConfig(**{name: other[name]})))
     elif name == "limit":
         probe(runs[1], evidence(), limit=400)
     else:
@@ -93,7 +97,10 @@ def test_probes_of_equal_images_are_compared_whatever_else_they_drew(tmp_path: P
     runs = [whole(tmp_path / each) for each in ("one", "two")]
     for seed, run in enumerate(runs):
         probe(
-            run, replace(evidence(), protocol=Protocol(seed=seed)), images_digest="equal", data=f"name {seed}"
+            run,
+            replace(evidence(), config=ProbeConfig(seed=seed)),
+            images_digest="equal",
+            data=f"name {seed}",
         )
     assert headlines.headline({run.path.name: load_run(run) for run in runs}).startswith(
         "Linear-probe test accuracy: 50.0"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from isopix.probe.knn import Knn
-from isopix.probe.linear import Ridge
-from isopix.probe.results import Protocol
-from isopix.probe.sgd import Sgd
+from isopix.probe.config import ProbeConfig
+from isopix.probe.knn import KnnProbe
+from isopix.probe.linear import RidgeProbe
+from isopix.probe.sgd import SgdProbe
 from isopix.report.load_run import load_run
 from isopix.report.probe_section import nondefault_settings
 from isopix.storage.run_folder import RunFolder
@@ -46,7 +46,7 @@ def test_images_are_in_the_order_of_their_steps(tmp_path: Path) -> None:
     [
         ("environment.json", "{"),
         ("log.jsonl", "no record\n"),
-        ("probes/probe.json", '{"network": {"layers": []}, "controls": {}}'),
+        ("probes/probe.json", '{"network": {"layers": []}, "baselines": {}}'),
         ("probes/probe.json", "[1]"),
         ("samples/samples-100.json", "{"),
         ("samples/samples-100.png", "no picture"),
@@ -76,22 +76,29 @@ def test_bad_lines_of_the_log_lose_those_lines_only(tmp_path: Path, bad: list[in
     assert found.log == [record for i, record in enumerate(whole_log, 1) if i not in bad]
 
 
-def test_the_newest_probe_with_the_papers_protocol_is_the_primary_one(tmp_path: Path) -> None:
+def test_the_newest_probe_with_the_papers_settings_is_the_primary_one(tmp_path: Path) -> None:
     run = whole(tmp_path / "run")
-    for name, written, stream in (("a", "1", "n"), ("b", "2", "n"), ("c", "3", "h")):
-        probe(run, replace(evidence(), protocol=Protocol(stream=stream)), name=name, written=written)
+    for name, written, features in (("a", "1", "normed"), ("b", "2", "normed"), ("c", "3", "residual")):
+        probe(run, replace(evidence(), config=ProbeConfig(features=features)), name=name, written=written)
     found = load_run(run).probe
     assert found is not None
-    assert (found.written, found.report.protocol.stream) == ("2", "n")
+    assert (found.written, found.report.config.features) == ("2", "normed")
 
 
 @pytest.mark.parametrize(
-    "other", [{"method": Ridge()}, {"method": Knn()}, {"method": Sgd()}, {"masks": 5}, {"layers": 1}]
+    "other",
+    [
+        {"method": RidgeProbe()},
+        {"method": KnnProbe()},
+        {"method": SgdProbe()},
+        {"mask_ensemble": 5},
+        {"layer": 1},
+    ],
 )
-def test_a_probe_with_another_protocol_is_not_the_primary_one(tmp_path: Path, other: dict[str, Any]) -> None:
+def test_a_probe_with_other_settings_is_not_the_primary_one(tmp_path: Path, other: dict[str, Any]) -> None:
     run = whole(tmp_path / "run")
-    for name, written, changed in (("a", "1", {"layers": "best5"}), ("b", "2", other)):
-        probe(run, replace(evidence(), protocol=Protocol(**changed)), name=name, written=written)
+    for name, written, changed in (("a", "1", {"concat": 5}), ("b", "2", other)):
+        probe(run, replace(evidence(), config=ProbeConfig(**changed)), name=name, written=written)
     found = load_run(run)
     assert found.probe is not None
     assert found.probe.written == "1"
@@ -103,21 +110,21 @@ def test_a_probe_file_without_newer_settings_has_their_defaults(tmp_path: Path) 
     run = whole(tmp_path / "run")
     path = run.probes / "probe.json"
     values = json.loads(path.read_text())
-    for name in ("method", "masks", "layers"):
-        del values["protocol"][name]
+    for name in ("method", "mask_ensemble", "layer"):
+        del values["config"][name]
     path.write_text(json.dumps(values))
-    probe(run, replace(evidence(), protocol=Protocol(masks=1)), name="later", written="9")
+    probe(run, replace(evidence(), config=ProbeConfig(mask_ensemble=1)), name="later", written="9")
     found = load_run(run).probe
     assert found is not None
     assert found.as_paper
     assert found.written == ""
 
 
-def test_without_a_probe_with_the_papers_protocol_the_newest_is_primary(tmp_path: Path) -> None:
+def test_without_a_probe_with_the_papers_settings_the_newest_is_primary(tmp_path: Path) -> None:
     run = bare(tmp_path / "run")
     assert load_run(run).probe is None
     for written in ("1", "2"):
-        probe(run, replace(evidence(), protocol=Protocol(pool="max")), name=written, written=written)
+        probe(run, replace(evidence(), config=ProbeConfig(pool="max")), name=written, written=written)
     found = load_run(run).probe
     assert found is not None
     assert found.written == "2"

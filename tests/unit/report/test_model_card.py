@@ -46,7 +46,7 @@ def test_the_front_matter_is_yaml_that_the_hub_knows(tmp_path: Path) -> None:
 
 def test_for_classes_alone_it_has_their_accuracy_and_no_loss_of_codes(tmp_path: Path) -> None:
     run = load_run(whole(tmp_path / "run"))
-    recipe = {**run.settings, "classify": {"generative_weight": 0.0}}
+    recipe = {**run.settings, "finetune": {"generative_weight": 0.0}}
     tested = {
         "kind": "evaluation",
         "step": 100,

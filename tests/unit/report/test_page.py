@@ -9,11 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from isopix.probe.linear import Ridge
-from isopix.probe.results import Joined, Protocol
+from isopix.probe.config import ProbeConfig
+from isopix.probe.linear import RidgeProbe
+from isopix.probe.results import ConcatResult
 from isopix.recipes import registry, tiny
 from isopix.report import page
 from isopix.report.baselines import baseline_rows
+from isopix.report.load_run import load_run
+from isopix.report.settings_section import settings
 from tests.unit.report.cases import bare, drawing, evidence, probe, records, regression, score, whole
 
 VOID = {"meta", "img", "link", "br", "use"}
@@ -204,13 +207,17 @@ def test_a_comment_of_the_commands_stays_one_line(tmp_path: Path) -> None:
 
 def test_the_page_says_how_a_probe_was_made(tmp_path: Path) -> None:
     run = whole(tmp_path / "run")
-    folded = replace(score(1, 0.61), rate=3.0, strength=None)
-    probe(run, replace(evidence(), protocol=Protocol(stream="h", fold_back=True), folded=folded), limit=400)
+    refit = replace(score(1, 0.61), lr=3.0, l2=None)
+    config = ProbeConfig(features="residual", refit_on_validation=True)
+    probe(run, replace(evidence(), config=config, refit=refit), limit=400)
     text = words(page.build([run]))
     assert "1,437 train, 180 validation, 180 test images, the first 400 of each split" in text
-    how = "logistic regression by L-BFGS."
-    assert f"Features: stream h, pool mean, reading paper; {how}" in text
-    assert "Refit on train + validation (layer 1, rate 3, 1,617 images): 61.0 % (59.0 to 63.0 %)." in text
+    how = "logistic regression (L-BFGS)."
+    assert f"Features: features residual, pool mean, start token; {how}" in text
+    assert (
+        "Refit on train + validation (layer 1, learning rate 3, 1,617 images): 61.0 % (59.0 to 63.0 %)."
+        in text
+    )
     assert "1 refit on train + validation61.0 %" in text
 
 
@@ -218,9 +225,9 @@ def test_probe_files_without_newer_fields_are_read(tmp_path: Path) -> None:
     run = whole(tmp_path / "run")
     [path] = run.probes.glob("*.json")
     values = json.loads(path.read_text())
-    for part in (values["network"], *values["controls"].values()):
-        del part["joined"]
-    del values["folded"], values["protocol"]["fold_back"], values["protocol"]["layers"]
+    for part in (values["network"], *values["baselines"].values()):
+        del part["concat"]
+    del values["refit"], values["config"]["refit_on_validation"], values["config"]["layer"]
     path.write_text(json.dumps(values))
     text = page.build([run])
     assert "untrained" in text
@@ -229,11 +236,12 @@ def test_probe_files_without_newer_fields_are_read(tmp_path: Path) -> None:
 
 def test_the_page_names_classifier_masks_and_concatenated_layers(tmp_path: Path) -> None:
     run, found = whole(tmp_path / "run"), evidence()
-    joined = Joined((0, 1, 2), replace(found.network.score, test=0.77))
-    network = replace(found.network, joined=joined)
-    probe(run, replace(found, network=network, protocol=Protocol(method=Ridge(), masks=5, layers="best5")))
+    concat = ConcatResult((0, 1, 2), replace(found.network.best, test_accuracy=0.77))
+    network = replace(found.network, concat=concat)
+    config = ProbeConfig(method=RidgeProbe(), mask_ensemble=5, concat=3)
+    probe(run, replace(found, network=network, config=config))
     text = words(page.build([run]))
-    how = "reading paper, majority vote of 5 masks; ridge regression."
+    how = "start token, majority vote of 5 masks; ridge regression."
     assert how in text
     assert "layers 0–2 concatenated77.0 %" in text
     assert text.count("(ridge regression, majority vote of 5 masks)") >= 2  # the headline and the table
@@ -243,23 +251,26 @@ def test_the_page_says_which_of_several_probes_is_in_the_headline(tmp_path: Path
     run = whole(tmp_path / "run")
     assert "in the headline" not in words(page.build([run]))
     probe(
-        run, replace(evidence(trained=(0.9, 0.1)), protocol=Protocol(stream="h")), name="later", written="9"
+        run,
+        replace(evidence(trained=(0.9, 0.1)), config=ProbeConfig(features="residual")),
+        name="later",
+        written="9",
     )
     text = words(page.build([run]))
     assert text.count("in the headline") == 1
-    assert text.index("stream n") < text.index("in the headline") < text.index("Features: stream h")
+    assert text.index("features normed") < text.index("in the headline") < text.index("features residual")
     assert "50.0 % at layer 1." in text
 
 
 def test_probes_that_cannot_be_compared_share_no_row_and_no_figure(tmp_path: Path) -> None:
     runs = [whole(tmp_path / name) for name in ("a", "b")]
-    assert "rings: layers chosen" in page.build(runs)
+    assert "rings: best layers" in page.build(runs)
     probe(runs[1], evidence(), limit=400)
     records = page.read(runs)
     names = [row.name for row in baseline_rows(records)]
     half = ["untrained", "shuffled labels", "raw pixels", "majority class"]
     assert names == ["a", *half, "b", *half]
-    assert "rings: layers chosen" not in page.render(records)
+    assert "rings: best layers" not in page.render(records)
     assert "2 runs whose probes cannot be compared: they differ in images." in words(page.render(records))
 
 
@@ -297,3 +308,30 @@ def test_depth_and_width_are_on_the_page(tmp_path: Path) -> None:
         depth=1,
     )
     assert "depth × width1 × 64" in words(page.build([bare(tmp_path / "run", recipe)]))
+
+
+@pytest.mark.parametrize("name", registry.RECIPES)
+def test_every_recipe_has_its_settings_by_group(tmp_path: Path, name: str) -> None:
+    recipe = registry.find(name)
+    found = {
+        group: dict(items) for group, items in settings(load_run(bare(tmp_path / "run", recipe))).items()
+    }
+    assert list(found) == ["model", "objective", "data", "train"]
+    assert found["model"]["block"] == recipe.model.block.label()
+    assert found["train"]["optimizer"] == recipe.train.optimizer.label()
+    assert found["objective"]["objective"] == recipe.objective.label()
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "shown"),
+    [
+        ("patchformer.tiny", [], "60 % of positions in every image, in 2 × 2 blocks (40 of 64 positions)"),
+        ("patchformer.base", [], "60 % of positions in every image, in 2 × 2 blocks (116 of 196 positions)"),
+        ("patchformer.base", ["objective.mask.exact_count=118"], "118 positions in every image (118 of 196"),
+        ("igpt.digits_bert", [], "15 % of positions, independent (9.6 of 64 positions)"),
+    ],
+)
+def test_masked_positions_are_counted(tmp_path: Path, name: str, words: list[str], shown: str) -> None:
+    recipe = registry.resolve(name, assignments=words).recipe
+    found = dict(settings(load_run(bare(tmp_path / "run", recipe)))["objective"])
+    assert found["mask"].startswith(shown)

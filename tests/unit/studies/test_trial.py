@@ -66,15 +66,18 @@ def test_a_resumed_trial_has_the_same_numbers(
 
 
 def test_after_a_rate_that_diverges_the_next_one_is_tried(make: Callable[..., TrialSpec]) -> None:
-    spec = make("diverging")._replace(learning_rates=(1e30, 0.01))
+    spec = make("diverging")._replace(lrs=(1e30, 0.01))
     run_trial(spec, "cpu", 1)
     found = spec.read()
-    assert [(rung.lr, rung.status) for rung in found.rungs] == [(1e30, "non-finite"), (0.01, "completed")]
+    assert [(each.lr, each.status) for each in found.lr_trials] == [
+        (1e30, "non-finite"),
+        (0.01, "completed"),
+    ]
     assert (found.state, found.run) == ("done", f"{spec.folder.name}-lr-0.01")
 
 
 def test_a_rate_that_diverged_is_not_tried_again(make: Callable[..., TrialSpec]) -> None:
-    spec = make("dying")._replace(learning_rates=(1e30,))
+    spec = make("dying")._replace(lrs=(1e30,))
     run_trial(spec, "cpu", 1)
     found = spec.read()
     assert (found.state, found.reason) == (

@@ -68,7 +68,7 @@ def test_settings_reach_every_recipe_and_its_learning_rates() -> None:
             16,
             "digits",
         )
-        assert spec.learning_rates == (0.003, 0.001, 0.0003, 0.0001)
+        assert spec.lrs == (0.003, 0.001, 0.0003, 0.0001)
 
 
 def test_a_study_is_extended_by_architectures_and_seeds_only(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_a_study_in_use_stays_as_it_was_planned(tmp_path: Path) -> None:
     [
         ("nowhere", (), "unknown dataset 'nowhere'"),
         ("digits", ("data.holdout=0",), "a layer is chosen by validation images"),
-        ("digits", ("evaluate_images=0",), "it needs evaluate_images above 0"),
+        ("digits", ("evaluate_images=0",), "set evaluate_images above 0"),
     ],
 )
 def test_unsuitable_images_are_refused_at_once(data: str, words: tuple[str, ...], told: str) -> None:
