@@ -115,9 +115,6 @@ class FactorizedPositionEmbedding(TabledPositionEmbedding):
     def vectors(self) -> PositionTable:
         return rearrange(self.rows[:, None] + self.cols, "h w d -> (h w) d")
 
-    def label(self) -> str:
-        return "no position embeddings"
-
 
 class NoPositionEmbedding(PositionEmbedding):
     def from_position(self, tokens: Tokens, start: int) -> Tokens:
