@@ -220,7 +220,7 @@ def title(recipe: Recipe) -> str:
         flags = {"token": model.class_token, "tied": model.tie_blocks, "causal": objective.causal}
         flags["sum"] = not getattr(objective.corruption, "norm_positions", True)
         names += [objective.corruption.kind, model.head.kind, *(name for name, set_ in flags.items() if set_)]
-    return f"{recipe.data.rows}x{recipe.data.cols}-{getattr(model.codec, 'colours', '')}{'-'.join(names)}"
+    return f"{recipe.data.rows}x{recipe.data.cols}-{getattr(model.codec, 'num_colors', '')}{'-'.join(names)}"
 
 
 def codec(recipe: Recipe) -> Codec:

@@ -8,12 +8,18 @@ import torch
 from isopix.analysis import attention
 from isopix.core.random import generator
 from isopix.core.types import Grid
+from isopix.model.network import Network
 from isopix.objectives.autoregressive import Autoregressive
 from tests.laws import cases
 
 GRIDS = [Grid(3, 5), Grid(4, 4), Grid(1, 6)]
 AR, MASKED = cases.autoregressive()[0], cases.masked()[0]
-WITH_CLASS_TOKEN = next(case for case in cases.attentive() if case.model.class_token)
+WITH_CLASS_TOKEN = next(case for case in cases.transformers() if case.model.class_token)
+
+
+def attention_weights(network: Network, images: torch.Tensor) -> list[torch.Tensor]:
+    weights = network.backbone.attention_weights(network.inputs_of(images))
+    return [each.detach() for each in weights]
 
 
 def naive(weights: torch.Tensor, grid: Grid, patch_size: int) -> float:
@@ -128,35 +134,36 @@ def test_rollout_of_no_layers_is_rejected() -> None:
 def test_distances_per_head_do_not_depend_on_the_batch_size(
     case: cases.Recipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    backbone, images, progress = cases.busy(case).backbone, cases.images(case, 5), []
-    whole = attention.attention_distance_per_head(backbone, images, patch_size=1)
-    monkeypatch.setattr(attention, "MAX_WEIGHTS", 2 * backbone.grid.positions**2)
-    parts = attention.attention_distance_per_head(backbone, images, patch_size=1, progress=progress.append)
+    network, images, progress = cases.busy(case), cases.images(case, 5), []
+    grid = network.backbone.grid
+    whole = attention.attention_distance_per_head(network, images, patch_size=1)
+    monkeypatch.setattr(attention, "MAX_WEIGHTS", 2 * grid.positions**2)
+    parts = attention.attention_distance_per_head(network, images, patch_size=1, progress=progress.append)
     assert whole.shape == (case.model.depth, case.model.block.heads, 5)
     assert progress == [2, 4, 5]
     torch.testing.assert_close(parts, whole)
-    direct = [attention.attention_distance(w, backbone.grid)[3] for w in backbone.attention(images)]
+    direct = [attention.attention_distance(weights, grid)[3] for weights in attention_weights(network, images)]
     torch.testing.assert_close(whole[..., 3], torch.stack(direct).detach())
 
 
 @pytest.mark.parametrize("case", [AR, MASKED], ids=cases.title)
 def test_attention_maps_are_the_rows_of_the_query_positions(case: cases.Recipe) -> None:
-    backbone, image = cases.busy(case).backbone, cases.images(case, 1)
-    queries = torch.tensor([3, 11])
-    found = attention.attention_from(backbone, image, queries)
-    layers = [each.detach() for each in backbone.attention(image)]
-    assert found.heads.shape == (2, case.model.depth, case.model.block.heads, backbone.grid.positions)
+    network, image = cases.busy(case), cases.images(case, 1)
+    queries, num_positions = torch.tensor([3, 11]), network.backbone.grid.positions
+    found = attention.attention_from(network, image, queries)
+    layers = attention_weights(network, image)
+    assert found.heads.shape == (2, case.model.depth, case.model.block.heads, num_positions)
     torch.testing.assert_close(found.heads[1, 0], layers[0][0, :, 11])
     torch.testing.assert_close(found.rollout, attention.attention_rollout(layers)[0, queries])
-    later = torch.arange(backbone.grid.positions) > 3
+    later = torch.arange(num_positions) > 3
     assert bool((found.heads[0, :, :, later] == 0).all()) == isinstance(case.objective, Autoregressive)
 
 
 def test_attention_maps_of_the_class_token() -> None:
-    backbone, image = cases.busy(WITH_CLASS_TOKEN).backbone, cases.images(WITH_CLASS_TOKEN, 1)
-    found = attention.attention_from(backbone, image, torch.tensor([0, 4]))
-    layers = [each.detach() for each in backbone.attention(image)]
-    assert layers[0].shape[-1] == 1 + backbone.grid.positions
+    network, image = cases.busy(WITH_CLASS_TOKEN), cases.images(WITH_CLASS_TOKEN, 1)
+    found = attention.attention_from(network, image, torch.tensor([0, 4]))
+    layers = attention_weights(network, image)
+    assert layers[0].shape[-1] == 1 + network.backbone.grid.positions
     for query, token in enumerate((0, 4)):
         rows = torch.stack([each[0, :, token, 1:] for each in layers])
         torch.testing.assert_close(found.heads[query], rows / rows.sum(-1, keepdim=True))
@@ -165,19 +172,19 @@ def test_attention_maps_of_the_class_token() -> None:
 
 
 def test_without_renormalizing_attention_to_the_class_token_counts_as_distance_zero() -> None:
-    backbone, images = cases.busy(WITH_CLASS_TOKEN).backbone, cases.images(WITH_CLASS_TOKEN, 2)
-    unnormalized = attention.attention_distance_per_head(backbone, images, patch_size=8, renormalize=False)
-    for found, weights in zip(unnormalized, backbone.attention(images), strict=True):
-        between = weights.detach()[..., 1:, 1:]
+    network, images = cases.busy(WITH_CLASS_TOKEN), cases.images(WITH_CLASS_TOKEN, 2)
+    unnormalized = attention.attention_distance_per_head(network, images, patch_size=8, renormalize=False)
+    for found, weights in zip(unnormalized, attention_weights(network, images), strict=True):
+        between = weights[..., 1:, 1:]
         expected = [
-            [naive(between[b, h], backbone.grid, 8) for b in range(2)] for h in range(between.shape[1])
+            [naive(between[b, h], network.backbone.grid, 8) for b in range(2)] for h in range(between.shape[1])
         ]
         torch.testing.assert_close(found, torch.tensor(expected))
-    assert (unnormalized < attention.attention_distance_per_head(backbone, images, patch_size=8)).all()
+    assert (unnormalized < attention.attention_distance_per_head(network, images, patch_size=8)).all()
 
 
 def test_blocks_without_attention_are_rejected() -> None:
     convolution = next(case for case in cases.CASES if case.model.block.kind == "convolution")
     network = cases.network(convolution)
     with pytest.raises(ValueError, match="no attention weights"):
-        attention.attention_distance_per_head(network.backbone, cases.images(convolution), patch_size=1)
+        attention.attention_distance_per_head(network, cases.images(convolution), patch_size=1)

@@ -5,6 +5,7 @@ from torch import Tensor
 from isopix.analysis import cost
 from isopix.core import device
 from isopix.core.random import generator
+from isopix.objectives.base import PretrainModel
 from isopix.recipes import registry
 from isopix.recipes.cost import recipe_cost, recipe_memory
 from tests.laws import cases
@@ -35,8 +36,8 @@ def test_memory_matches_the_tensors_saved_by_a_real_step(name: str) -> None:
     found = recipe_memory(recipe)
     assert found.weight_bytes == 16 * recipe_cost(recipe).parameters
     codec = recipe.model.codec.placeholder(recipe.grid)
-    net, images = recipe.build(codec), 24
-    batch = net.prepare(cases.images(recipe, images), generator(3, "mask"))
+    model, images = PretrainModel(recipe.build(codec), recipe.objective), 24
+    batch = model.make_batch(cases.images(recipe, images), generator(3, "mask"))
     saved: dict[int, int] = {}
     alive = []  # or their memory would be reused
 
@@ -49,8 +50,8 @@ def test_memory_matches_the_tensors_saved_by_a_real_step(name: str) -> None:
         torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor),
         device.autocast(CPU, recipe.train.precision),
     ):
-        net(batch)
-    own = {each.untyped_storage().data_ptr() for each in net.tensors().values()}
+        model(batch)
+    own = {each.untyped_storage().data_ptr() for each in model.network.tensors().values()}
     real = sum(size for pointer, size in saved.items() if pointer not in own)
     estimated = found.step_bytes(images) - found.weight_bytes
     gradient = (
@@ -58,7 +59,7 @@ def test_memory_matches_the_tensors_saved_by_a_real_step(name: str) -> None:
         * 4
         * codec.num_codes
         * codec.vocab_size
-        * round(recipe.grid.positions * recipe.objective.decoded(recipe.grid.positions, codec.num_codes))
+        * round(recipe.grid.positions * recipe.objective.decoded_fraction(recipe.grid.positions, codec.num_codes))
     )
     assert estimated - gradient == pytest.approx(real, rel=0.02)
 
@@ -67,7 +68,7 @@ def test_a_patchformer_needs_most_memory_for_its_stem() -> None:
     """One real float32 image saves 588 MiB, including what is derived from the weights alone."""
     whole, bare = (
         recipe_memory(registry.resolve("patchformer.base", assignments=["precision=fp32", *words]).recipe)
-        for words in ([], ["stem=patches"])
+        for words in ([], ["stem=patch_embed"])
     )
     assert (whole.copy_bytes + whole.activation_bytes) / 2**20 == pytest.approx(588, rel=0.03)
     assert bare.activation_bytes < 0.3 * whole.activation_bytes

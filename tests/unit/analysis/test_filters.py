@@ -8,6 +8,7 @@ from torch import nn
 
 from isopix.analysis import filters
 from isopix.core.random import generator
+from isopix.model.stems.base import Stem
 
 
 def random(*shape: int) -> torch.Tensor:
@@ -61,15 +62,15 @@ def test_each_channel_has_its_own_components() -> None:
     torch.testing.assert_close(found[1].components, filters.principal_components(vectors[1], 2).components)
 
 
-class PatchStem(nn.Module):
+class PatchStem(Stem):
     """A linear layer over the pixels of a patch, scaled to [-1, 1], after another module."""
 
     def __init__(self, before: nn.Module, size: int):
         super().__init__()
         self.before, self.project = before, nn.Linear(size, 6)
 
-    def forward(self, images: torch.Tensor) -> list[torch.Tensor]:
-        patches = rearrange(images, "b c (h p) (w q) -> b (h w) (c p q)", p=4, q=4).float() / 127.5 - 1
+    def forward(self, inputs: torch.Tensor) -> list[torch.Tensor]:
+        patches = rearrange(inputs, "b c (h p) (w q) -> b (h w) (c p q)", p=4, q=4).float() / 127.5 - 1
         return [self.project(self.before(patches))]
 
 

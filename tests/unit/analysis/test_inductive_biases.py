@@ -2,8 +2,6 @@
 permutation-equivariant; causal networks spread changes forward only.
 """
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -13,8 +11,8 @@ from isopix.codecs.palette_spec import PaletteSpec
 from isopix.core.random import generator
 from isopix.core.types import Grid, Images
 from isopix.data.dataset import DataConfig
-from isopix.model.backbone import Backbone
 from isopix.model.blocks import ConvolutionSpec, MixerSpec, TransformerSpec
+from isopix.model.network import Network
 from isopix.model.norms import LayerNormSpec
 from isopix.model.positions import LearnedPositionEmbeddingSpec, NoPositionEmbeddingSpec
 from isopix.model.stems import TokenEmbeddingSpec
@@ -25,20 +23,19 @@ from isopix.recipes.recipe import Recipe
 from tests.laws.cases import busy
 
 GRID = Grid(11, 12)
-CONV = replace(
-    registry.find("isotropic.tiny-conv-fourier-3"),
+CONV = registry.find("isotropic.tiny-conv-fourier-3").updated(
     data=DataConfig(rows=GRID.rows, cols=GRID.cols),
     depth=2,
     width=8,
 )
-NO_POSITIONS = replace(CONV, block=BLOCKS["transformer-4"], positions=NoPositionEmbeddingSpec())
-WITH_POSITIONS = replace(NO_POSITIONS, positions=LearnedPositionEmbeddingSpec())
-MIXER = replace(CONV, block=MixerSpec())
-IMAGE_GPT = replace(WITH_POSITIONS, codec=PaletteSpec(num_colors=32), stem=TokenEmbeddingSpec())
+NO_POSITIONS = CONV.updated(block=BLOCKS["transformer-4"], positions=NoPositionEmbeddingSpec())
+WITH_POSITIONS = NO_POSITIONS.updated(positions=LearnedPositionEmbeddingSpec())
+MIXER = CONV.updated(block=MixerSpec())
+IMAGE_GPT = WITH_POSITIONS.updated(codec=PaletteSpec(num_colors=32), stem=TokenEmbeddingSpec())
 
 
-def backbone(recipe: Recipe) -> Backbone:
-    return busy(recipe).double().backbone
+def network(recipe: Recipe) -> Network:
+    return busy(recipe).double()
 
 
 def images(count: int = 5) -> Images:
@@ -47,7 +44,7 @@ def images(count: int = 5) -> Images:
 
 
 def fields(recipe: Recipe) -> list[inductive_biases.ReceptiveField]:
-    return inductive_biases.receptive_field(backbone(recipe), images(), generator(0, "places"), batch_size=2)
+    return inductive_biases.receptive_field(network(recipe), images(), generator(0, "places"), batch_size=2)
 
 
 def test_the_receptive_field_of_a_convolution_is_two_positions_per_block() -> None:
@@ -70,14 +67,14 @@ def test_mixers_and_attention_have_a_global_receptive_field_after_one_block(reci
     "block", [ConvolutionSpec(), MixerSpec(), TransformerSpec(heads=2, norm=LayerNormSpec())]
 )
 def test_causal_networks_do_not_spread_changes_backward(block) -> None:
-    causal = replace(CONV, block=block, objective=Autoregressive())
+    causal = CONV.updated(block=block, objective=Autoregressive())
     assert [found.fraction_before for found in fields(causal)] == [0, 0, 0]
     assert fields(causal)[0].fractions[GRID.rows - 1, GRID.cols - 1] == 0  # nor at the changed pixel
-    assert fields(replace(CONV, block=block))[2].fraction_before > 0.1
+    assert fields(CONV.updated(block=block))[2].fraction_before > 0.1
 
 
 def test_a_receptive_field_equals_an_explicit_loop() -> None:
-    net, one = backbone(MIXER), images(1)
+    net, one = network(MIXER), images(1)
     place = int(torch.randint(GRID.positions, (1,), generator=generator(0, "places")))
     row, col = divmod(place, GRID.cols)
     changed = one.clone()
@@ -108,7 +105,7 @@ def test_a_uniform_receptive_field_is_that_of_all_pairs_of_positions() -> None:
 
 
 def test_convolutions_are_translation_equivariant_away_from_borders() -> None:
-    net = backbone(CONV)
+    net = network(CONV)
     assert inductive_biases.translation_error(net, images(), shift=(2, 1), margin=4, batch_size=2) == [
         0,
         0,
@@ -121,8 +118,8 @@ def test_convolutions_are_translation_equivariant_away_from_borders() -> None:
 
 def test_a_transformer_without_positions_is_equivariant() -> None:
     for measured in (
-        inductive_biases.translation_error(backbone(NO_POSITIONS), images()),
-        inductive_biases.permutation_error(backbone(NO_POSITIONS), images(), generator(0, "orders")),
+        inductive_biases.translation_error(network(NO_POSITIONS), images()),
+        inductive_biases.permutation_error(network(NO_POSITIONS), images(), generator(0, "orders")),
     ):
         assert measured == pytest.approx([0, 0, 0], abs=1e-12)
 
@@ -130,8 +127,8 @@ def test_a_transformer_without_positions_is_equivariant() -> None:
 @pytest.mark.parametrize("recipe", [WITH_POSITIONS, IMAGE_GPT, MIXER], ids=["learned", "image-gpt", "mixer"])
 def test_a_network_with_positions_is_not_equivariant(recipe: Recipe) -> None:
     translation, permutation = (
-        inductive_biases.translation_error(backbone(recipe), images()),
-        inductive_biases.permutation_error(backbone(recipe), images(), generator(0, "orders")),
+        inductive_biases.translation_error(network(recipe), images()),
+        inductive_biases.permutation_error(network(recipe), images(), generator(0, "orders")),
     )
     assert translation[2] > 0.05
     assert permutation[2] > 0.05
@@ -151,11 +148,11 @@ def test_a_relative_error_is_normalized_by_all_pairs() -> None:
 
 def test_a_margin_that_leaves_no_position_is_rejected() -> None:
     with pytest.raises(ValueError, match="leaves no position of a 11 x 12 grid"):
-        inductive_biases.translation_error(backbone(CONV), images(), shift=(2, 2), margin=5)
+        inductive_biases.translation_error(network(CONV), images(), shift=(2, 2), margin=5)
 
 
 def test_all_three_measurements_are_reproducible() -> None:
-    net = backbone(MIXER)
+    net = network(MIXER)
     found = inductive_biases.measure_inductive_biases(net, images(2), generator(0, "biases"))
     assert [len(each) for each in found] == [3, 3, 3]
     again = inductive_biases.measure_inductive_biases(net, images(2), generator(0, "biases"))

@@ -18,9 +18,9 @@ from isopix.runs.load import Loaded
 from tests.laws import cases
 
 AR, MASKED = cases.autoregressive()[0], cases.masked()[0]
-WITH_CLASS_TOKEN = next(case for case in cases.attentive() if case.model.class_token)
-AXIAL = replace(
-    next(case for case in cases.masked() if case.model.block.kind == "axial"), stem=PatchEmbedSpec()
+WITH_CLASS_TOKEN = next(case for case in cases.transformers() if case.model.class_token)
+AXIAL = next(case for case in cases.masked() if case.model.block.kind == "axial").updated(
+    stem=PatchEmbedSpec()
 )
 
 
@@ -49,7 +49,7 @@ def test_all_analyses_of_a_network_with_attention_can_be_saved_and_plotted(recip
 def test_attention_distance_has_mean_and_standard_deviation_over_images(recipe: cases.Recipe) -> None:
     subject = given(recipe)
     head = ANALYSES["attention_distance"].compute(subject)["layers"][1]["heads"][0]
-    expected = attention.attention_distance_per_head(subject.backbone, subject.images, patch_size=1)
+    expected = attention.attention_distance_per_head(subject.network, subject.images, patch_size=1)
     assert head["mean"] == pytest.approx(expected[1, 0].mean().item())
     assert head["std"] == pytest.approx(expected[1, 0].std().item())
     uniform = attention.uniform_attention_distance(subject.backbone.grid, causal=recipe.objective.causal)
@@ -57,9 +57,8 @@ def test_attention_distance_has_mean_and_standard_deviation_over_images(recipe: 
 
 
 def test_a_convolution_without_positions_has_the_other_analyses() -> None:
-    results = dict(
-        run_analyses(given(replace(MASKED, block=ConvolutionSpec(), positions=NoPositionEmbeddingSpec())))
-    )
+    recipe = MASKED.updated(block=ConvolutionSpec(), positions=NoPositionEmbeddingSpec())
+    results = dict(run_analyses(given(recipe)))
     reasons = {name: found.reason for name, found in results.items() if isinstance(found, NotApplicable)}
     attentions = ("attention_distance", "attention_maps", "attention_rollout")
     assert reasons == {
@@ -77,7 +76,7 @@ def test_maps_are_of_the_given_image_and_positions() -> None:
     subject = given(MASKED, image_index=2, query_positions=((1, 3), (5, 0)))
     found = ANALYSES["attention_maps"].compute(subject)
     assert [query["position"] for query in found["queries"]] == [(1, 3), (5, 0)]
-    expected = attention.attention_from(subject.backbone, subject.images[2:3], torch.tensor([9, 30]))
+    expected = attention.attention_from(subject.network, subject.images[2:3], torch.tensor([9, 30]))
     maps = torch.tensor(found["queries"][1]["heads"])
     torch.testing.assert_close(maps.flatten(2), expected.heads[1], rtol=1e-3, atol=1e-6)
 
@@ -87,7 +86,7 @@ def test_positions_are_numbered_after_the_class_token() -> None:
     assert subject.backbone.grid == (2, 4)
     names = ("attention_maps", "attention_rollout")
     found = {name: ANALYSES[name].compute(subject) for name in names}
-    expected = attention.attention_from(subject.backbone, subject.images[:1], torch.tensor([1 + 4 + 2, 0]))
+    expected = attention.attention_from(subject.network, subject.images[:1], torch.tensor([1 + 4 + 2, 0]))
     for number, position in enumerate([(1, 2), "class"]):
         queries = [found[name]["queries"][number] for name in names]
         assert [each["position"] for each in queries] == [position] * 2
@@ -105,7 +104,7 @@ def test_attention_to_the_class_token_may_count_as_distance_zero() -> None:
     subject = given(WITH_CLASS_TOKEN, renormalize=False)
     found = ANALYSES["attention_distance"].compute(subject)
     expected = attention.attention_distance_per_head(
-        subject.backbone, subject.images, patch_size=subject.codec.patch_size, renormalize=False
+        subject.network, subject.images, patch_size=subject.codec.patch_size, renormalize=False
     )
     assert not found["renormalized"]
     assert found["layers"][0]["heads"][0]["mean"] == pytest.approx(expected[0, 0].mean().item())
@@ -125,7 +124,7 @@ def test_row_and_column_attention_of_axial_blocks_are_compared_with_their_own_un
 
 
 def test_attention_over_a_single_position_is_uniform() -> None:
-    single = replace(AXIAL, data=replace(AXIAL.data, rows=8))
+    single = AXIAL.updated(data=replace(AXIAL.data, rows=8))
     *_, columns = compute("attention_distance", single)["layers"]
     assert {(head["mean"], head["relative_to_uniform"]) for head in columns["heads"]} == {(0.0, 1.0)}
     reason = ANALYSES["inductive_biases"].why_not(given(single).network)

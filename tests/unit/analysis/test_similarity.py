@@ -76,11 +76,13 @@ def test_effective_rank_counts_dimensions() -> None:
     ids=lambda spec: spec.kind,
 )
 def test_every_stem_has_an_embedding_table_per_channel(stem) -> None:
-    module = stem.build(Bytes(Grid(1, 256)), 8)
+    codec = Bytes(Grid(1, 256))
+    module = stem.build(codec, 8)
     for place, weight in enumerate(module.parameters()):
         torch.nn.init.normal_(weight, generator=generator(place, "weights"))
     ramp = torch.arange(256, dtype=torch.uint8).expand(1, 3, 1, 256)
-    assert torch.equal(torch.cat(module(ramp)), module.value_table())
+    inputs = codec.encode(ramp) if module.reads_codes else ramp
+    assert torch.equal(torch.cat(list(module(inputs))), module.value_table())
     first = similarity.stem_similarity(module.value_table())
     assert len(first) == 3
     one, other = module.value_table()[1, 7].tolist(), module.value_table()[1, 200].tolist()

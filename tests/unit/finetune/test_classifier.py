@@ -16,13 +16,13 @@ from tests.laws import cases
 CLASSES = 4
 AR, BERT = cases.autoregressive()[0], cases.masked()[0]
 DROPS = next(case for case in cases.masked() if case.objective.corruption == DropMaskingSpec())
-SWAPS = next(case for case in cases.masked() if case.objective.swapped)
+SWAPS = next(case for case in cases.masked() if case.objective.random_rate)
 both = pytest.mark.parametrize("recipe", [AR, BERT], ids=["ar", "bert"])
 
 
 def finetune_model(recipe: Recipe, **settings: object) -> FineTuneModel:
     """A network in which every weight matters, and a head that is not zero."""
-    made = FineTuneModel(cases.busy(recipe), recipe.model.width, CLASSES, FineTuneConfig(**settings))
+    made = FineTuneModel(cases.busy_model(recipe), recipe.model.width, CLASSES, FineTuneConfig(**settings))
     torch.nn.init.normal_(made.head.weight, generator=generator(0, "head"))
     return made
 
@@ -32,17 +32,17 @@ def make_batch(made: FineTuneModel, recipe: Recipe, count: int = 6) -> LabeledBa
     return made.make_batch(cases.images(recipe, count), labels, generator(0, "lesson"))
 
 
-def expected_class_loss(made: FineTuneModel, posed: LabeledBatch, layer: int) -> torch.Tensor:
+def expected_class_loss(made: FineTuneModel, labeled: LabeledBatch, layer: int) -> torch.Tensor:
     """From the features that probes read, and the weights of the head."""
-    problem = posed.batch
-    tokens = list(made.network.backbone.features(problem.images, problem.hidden))[layer]
-    return F.cross_entropy(tokens.mean(1) @ made.head.weight.T, posed.labels)
+    batch = labeled.batch
+    tokens = list(made.network.backbone.features(batch.inputs, batch.mask))[layer]
+    return F.cross_entropy(tokens.mean(1) @ made.head.weight.T, labeled.labels)
 
 
 @both
 def test_before_training_every_class_is_equally_likely(recipe: Recipe) -> None:
     made = FineTuneModel(
-        cases.network(recipe), recipe.model.width, CLASSES, FineTuneConfig(generative_weight=0.0)
+        cases.model(recipe), recipe.model.width, CLASSES, FineTuneConfig(generative_weight=0.0)
     )
     assert made(make_batch(made, recipe)).item() == pytest.approx(math.log(CLASSES), rel=1e-6)
 
@@ -54,16 +54,16 @@ def test_the_joint_loss_and_gradient_are_the_sums_of_both(
     recipe: Recipe, layer: int | None, weight: float | str
 ) -> None:
     made = finetune_model(recipe, layer=layer, generative_weight=weight)
-    posed = make_batch(made, recipe)
+    labeled = make_batch(made, recipe)
     made.requires_grad_(True)
     parameters = dict(made.named_parameters())
-    generative = made.network(posed.batch)
-    chosen = expected_class_loss(made, posed, recipe.model.depth if layer is None else layer)
+    generative = made.objective.loss(made.network, labeled.batch)
+    chosen = expected_class_loss(made, labeled, recipe.model.depth if layer is None else layer)
     of_codes = torch.autograd.grad(generative, list(parameters.values()), allow_unused=True)
     of_classes = torch.autograd.grad(chosen, list(parameters.values()), allow_unused=True)
     factors = (1.0, 0.0) if weight == "inf" else (float(weight), 1.0)
-    torch.testing.assert_close(made(posed), factors[0] * generative + factors[1] * chosen)
-    joint = torch.autograd.grad(made(posed), list(parameters.values()), allow_unused=True)
+    torch.testing.assert_close(made(labeled), factors[0] * generative + factors[1] * chosen)
+    joint = torch.autograd.grad(made(labeled), list(parameters.values()), allow_unused=True)
     for name, one, other, found in zip(parameters, of_codes, of_classes, joint, strict=True):
         nothing = torch.zeros_like(parameters[name])
         parts = [nothing if each is None else each for each in (one, other, found)]
@@ -86,8 +86,8 @@ def test_trained_parameters_are_those_that_the_loss_depends_on(
 @both
 def test_the_losses_of_chunks_add_up_to_that_of_the_batch(recipe: Recipe) -> None:
     made = finetune_model(recipe, dropout=0.5)
-    posed = make_batch(made, recipe, 5)
-    torch.testing.assert_close(sum(made(piece) for piece in posed.chunks(3)), made(posed))
+    labeled = make_batch(made, recipe, 5)
+    torch.testing.assert_close(sum(made(piece) for piece in labeled.chunks(3)), made(labeled))
 
 
 def test_dropout_is_drawn_with_the_batch_and_keeps_the_mean() -> None:
@@ -96,22 +96,21 @@ def test_dropout_is_drawn_with_the_batch_and_keeps_the_mean() -> None:
     assert torch.equal(one, same)
     assert one.unique().tolist() == pytest.approx([0, 4 / 3])
     assert one.mean().item() == pytest.approx(1, abs=0.02)
-    posed = make_batch(made, AR)
-    assert made(posed) != without(make_batch(without, AR))
-    images = posed.batch.images
-    assert made.evaluate(posed, images) == without.evaluate(posed, images), "evaluations have no dropout"
+    labeled = make_batch(made, AR)
+    assert made(labeled) != without(make_batch(without, AR))
+    images = cases.images(AR, 6)
+    assert made.evaluate(labeled, images) == without.evaluate(labeled, images), "evaluations have no dropout"
 
 
 @pytest.mark.parametrize("masked", [True, False])
 def test_a_masked_network_is_evaluated_with_or_without_masks(masked: bool) -> None:
     made = finetune_model(BERT, mask_at_eval=masked)
-    posed = make_batch(made, BERT)
-    hidden = posed.batch.hidden if masked else None
-    logits = made.predict(posed.batch.images, hidden)
-    metrics = made.evaluate(posed, posed.batch.images)
-    torch.testing.assert_close(metrics["class_nats"], F.cross_entropy(logits, posed.labels))
-    assert metrics["accuracy"] == (logits.argmax(1) == posed.labels).float().mean()
-    torch.testing.assert_close(metrics["loss_nats"], made.network(posed.batch))
+    labeled = make_batch(made, BERT)
+    logits = made.predict(labeled.batch.inputs, labeled.batch.mask if masked else None)
+    metrics = made.evaluate(labeled, cases.images(BERT, 6))
+    torch.testing.assert_close(metrics["class_nats"], F.cross_entropy(logits, labeled.labels))
+    assert metrics["accuracy"] == (logits.argmax(1) == labeled.labels).float().mean()
+    torch.testing.assert_close(metrics["loss_nats"], made.objective.loss(made.network, labeled.batch))
 
 
 @pytest.mark.parametrize("masked", [True, False])
@@ -123,8 +122,8 @@ def test_without_a_generative_loss_the_class_metrics_are_the_same_and_alone(
         finetune_model(recipe, generative_weight=weight, mask_at_eval=masked, layer=1)
         for weight in (1.0, 0.0)
     )
-    posed, images = make_batch(joint, recipe), cases.images(recipe, 6)
-    both, one = joint.evaluate(posed, images), alone.evaluate(posed, images)
+    labeled, images = make_batch(joint, recipe), cases.images(recipe, 6)
+    both, one = joint.evaluate(labeled, images), alone.evaluate(labeled, images)
     assert set(both) - set(one) == {"loss_nats"}
     torch.testing.assert_close(one, {name: both[name] for name in one})
 
@@ -132,61 +131,61 @@ def test_without_a_generative_loss_the_class_metrics_are_the_same_and_alone(
 def test_without_masks_the_images_are_evaluated_without_corruption() -> None:
     """Where patches have been swapped, the inputs of the batch are other images."""
     made = finetune_model(SWAPS, mask_at_eval=False)
-    images, posed = cases.images(SWAPS, 6), make_batch(made, SWAPS)
-    assert not torch.equal(posed.batch.images, images)
-    found = made.evaluate(posed, images)["class_nats"]
-    torch.testing.assert_close(found, F.cross_entropy(made.predict(images), posed.labels))
+    images, labeled = cases.images(SWAPS, 6), make_batch(made, SWAPS)
+    assert not torch.equal(labeled.batch.inputs, images)
+    found = made.evaluate(labeled, images)["class_nats"]
+    torch.testing.assert_close(found, F.cross_entropy(made.predict(images), labeled.labels))
 
 
 def test_training_smooths_labels_and_evaluation_does_not() -> None:
     """Of C classes the label has 1 - s + s / C, and each other one s / C."""
     made = finetune_model(AR, generative_weight=0.0, label_smoothing=0.2)
-    posed = make_batch(made, AR)
-    logs = made.predict(posed.batch.images).double().log_softmax(1)
-    answered = logs[torch.arange(6), posed.labels].mean()
-    torch.testing.assert_close(made(posed).double(), -0.8 * answered - 0.2 * logs.mean())
-    torch.testing.assert_close(made.evaluate(posed, posed.batch.images)["class_nats"].double(), -answered)
+    labeled = make_batch(made, AR)
+    logs = made.predict(labeled.batch.inputs).double().log_softmax(1)
+    answered = logs[torch.arange(6), labeled.labels].mean()
+    torch.testing.assert_close(made(labeled).double(), -0.8 * answered - 0.2 * logs.mean())
+    torch.testing.assert_close(made.evaluate(labeled, cases.images(AR, 6))["class_nats"].double(), -answered)
 
 
 @pytest.mark.parametrize("recipe", [BERT, DROPS, SWAPS], ids=["zero", "drop", "token"])
 def test_mask_ratio_masks_single_positions_instead_of_the_objectives_mask(recipe: Recipe) -> None:
     plain, made = finetune_model(recipe), finetune_model(recipe, mask_ratio=0.25)
     images, positions = cases.images(recipe, 4), recipe.grid.positions
-    posed = made.make_batch(images, torch.zeros(4, dtype=torch.long), generator(0, "lesson")).batch
-    assert posed.graded.sum((1, 2)).tolist() == [round(0.25 * positions)] * 4
-    assert made.network.objective.corruption == recipe.objective.corruption
-    assert plain.network.objective == recipe.objective
+    labeled = made.make_batch(images, torch.zeros(4, dtype=torch.long), generator(0, "lesson")).batch
+    assert labeled.loss_mask.sum((1, 2)).tolist() == [round(0.25 * positions)] * 4
+    assert made.objective.corruption == recipe.objective.corruption
+    assert plain.objective == recipe.objective
     assert set(dict(made.named_parameters())) == set(dict(plain.named_parameters()))
 
 
 def test_classes_are_learned_from_visible_patches_and_evaluated_on_all() -> None:
     made = finetune_model(DROPS, generative_weight=0.0, mask_ratio=0.25, mask_at_eval=False)
     images = cases.images(DROPS, 6)
-    posed = made.make_batch(images, torch.arange(6) % CLASSES, generator(0, "lesson"))
-    veiled = posed.batch._replace(images=cases.flipped(images, posed.batch.hidden))
-    assert torch.equal(made(posed._replace(batch=veiled)), made(posed))
-    expected = F.cross_entropy(made.predict(images), posed.labels)
-    torch.testing.assert_close(made.evaluate(posed, images)["class_nats"], expected)
+    labeled = made.make_batch(images, torch.arange(6) % CLASSES, generator(0, "lesson"))
+    veiled = labeled.batch._replace(inputs=cases.flipped(images, labeled.batch.mask))
+    assert torch.equal(made(labeled._replace(batch=veiled)), made(labeled))
+    expected = F.cross_entropy(made.predict(images), labeled.labels)
+    torch.testing.assert_close(made.evaluate(labeled, images)["class_nats"], expected)
 
 
 def test_with_mask_ratio_0_classes_are_learned_and_evaluated_on_whole_images() -> None:
     """Nor are patches swapped; the mask token is not trained."""
     made = finetune_model(SWAPS, generative_weight=0.0, mask_ratio=0.0)
     images = cases.images(SWAPS, 6)
-    posed = made.make_batch(images, torch.arange(6) % CLASSES, generator(0, "lesson"))
-    assert posed.batch.hidden is None
-    assert torch.equal(posed.batch.images, images)
-    expected = F.cross_entropy(made.predict(images), posed.labels)
-    torch.testing.assert_close(made(posed), expected)
-    torch.testing.assert_close(made.evaluate(posed, images)["class_nats"], expected)
-    made(posed).backward()
+    labeled = made.make_batch(images, torch.arange(6) % CLASSES, generator(0, "lesson"))
+    assert labeled.batch.mask is None
+    assert torch.equal(labeled.batch.inputs, images)
+    expected = F.cross_entropy(made.predict(images), labeled.labels)
+    torch.testing.assert_close(made(labeled), expected)
+    torch.testing.assert_close(made.evaluate(labeled, images)["class_nats"], expected)
+    made(labeled).backward()
     trained = {name for name, parameter in made.named_parameters() if parameter.requires_grad}
     assert trained == {name for name, parameter in made.named_parameters() if parameter.grad is not None}
     assert "network.backbone.masking.token" not in trained
 
 
 def test_the_residual_block_is_a_bottleneck_of_each_vector_alone() -> None:
-    """x + W3 f(W2 f(W1 f(x))), f a ReLU behind a norm over groups, W of standardised rows; in float64."""
+    """x + W3 f(W2 f(W1 f(x))), f a ReLU behind a norm over groups, W of standardized rows; in float64."""
     made = finetune_model(AR, generative_weight=0.0, residual_block=True).double()
     pooled = torch.randn(5, AR.model.width, generator=generator(0, "pooled"), dtype=torch.float64)
     block = made.head.block
@@ -209,14 +208,14 @@ def test_the_residual_block_is_a_bottleneck_of_each_vector_alone() -> None:
 @both
 def test_with_a_residual_block_every_class_is_still_equally_likely_at_first(recipe: Recipe) -> None:
     settings = FineTuneConfig(generative_weight=0.0, residual_block=True, label_smoothing=0.1)
-    made = FineTuneModel(cases.network(recipe), recipe.model.width, CLASSES, settings, seed=1)
+    made = FineTuneModel(cases.model(recipe), recipe.model.width, CLASSES, settings, seed=1)
     assert made(make_batch(made, recipe)).item() == pytest.approx(math.log(CLASSES), rel=1e-6)
     same, other = (
-        FineTuneModel(cases.network(recipe), recipe.model.width, CLASSES, settings, seed=seed)
+        FineTuneModel(cases.model(recipe), recipe.model.width, CLASSES, settings, seed=seed)
         for seed in (1, 2)
     )
     assert torch.equal(made.head.block.conv1.weight, same.head.block.conv1.weight)
-    assert not torch.equal(made.head.block.conv1.weight, other.model.head.block.conv1.weight)
+    assert not torch.equal(made.head.block.conv1.weight, other.head.block.conv1.weight)
 
 
 @pytest.mark.parametrize("weight", [0.0, 1.0])
@@ -236,17 +235,17 @@ def test_trained_parameters_are_those_that_the_loss_depends_on_where_patches_are
         (
             AR,
             {"mask_ratio": 0.1},
-            r"finetune.mask_ratio 0.1 does not go with objective autoregressive, which masks",
+            r"finetune.mask_ratio 0.1 is not possible with objective autoregressive, which masks",
         ),
         (
             DROPS,
             {"mask_ratio": 0.01},
-            r"a share of 0.01 would hide 0 of 8 positions; some must be",
+            r"a mask ratio of 0.01 would mask 0 of 8 positions; at least one",
         ),
         (
             AR,
             {"mask_ratio": 0.0, "generative_weight": 0.0},
-            r"finetune.mask_ratio 0.0 does not go with objective",
+            r"finetune.mask_ratio 0.0 is not possible with objective",
         ),
         (AR.updated(width=18), {"residual_block": True}, r"a width that is a multiple of 4, not 18"),
     ],

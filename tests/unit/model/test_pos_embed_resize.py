@@ -57,4 +57,4 @@ def test_factorized_positions_grow_along_each_axis_alone() -> None:
     named = {f"backbone.positions.{name}": value.detach() for name, value in small.state_dict().items()}
     grown = resize_pos_embed(named, old, new)
     large.load_state_dict({name.rpartition(".")[2]: value for name, value in grown.items()})
-    torch.testing.assert_close(large.value_table(), interpolate_pos_embed(small.value_table(), old, new))
+    torch.testing.assert_close(large.vectors(), interpolate_pos_embed(small.vectors(), old, new))

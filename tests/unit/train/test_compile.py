@@ -16,10 +16,10 @@ from isopix.train.optim import Adam
 from isopix.train.train_step import TrainStep
 
 cases = [case for case in law_cases.CASES if case.objective.kind == sys.argv[1]]
-recipe = next(case for case in cases if case.model.model.codec.num_colors == 32)
+recipe = next(case for case in cases if case.model.codec.num_colors == 32)
 for compiled in (False, True):
-    task = PretrainTask(law_cases.network(recipe))
-    task.module.codec.prepare()
+    task = PretrainTask(law_cases.model(recipe))
+    task.module.network.codec.build_table()
     train_step = TrainStep(task, Adam(), accumulate=1, precision="fp32", compiled=compiled)
     for step in range(1, 4):
         batch = task.make_batch(law_cases.images(recipe, 8), None, generator(0, "step", step))

@@ -14,7 +14,7 @@ RECIPE = cases.CASES[0]
 
 
 def make_step(accumulate: int = 1, *, recipe=RECIPE) -> TrainStep:
-    task = PretrainTask(cases.network(recipe))
+    task = PretrainTask(cases.model(recipe))
     return TrainStep(task, Adam(), accumulate=accumulate, precision="fp32", compiled=False)
 
 
@@ -27,7 +27,7 @@ def weights(one: TrainStep) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("poison", [math.nan, math.inf])
-@pytest.mark.parametrize("where", ["share", "weight"])
+@pytest.mark.parametrize("where", ["image weights", "model weight"])
 def test_no_weight_changes_from_the_first_non_finite_step_on(poison: float, where: str) -> None:
     """Whether the loss itself is not finite, or a weight that reaches loss and gradient."""
     one = make_step()
@@ -35,11 +35,11 @@ def test_no_weight_changes_from_the_first_non_finite_step_on(poison: float, wher
         one(batch(one, step), step=step, lr_factor=1.0)
     one.check()
     bad = batch(one, 3)
-    if where == "share":
-        bad = bad._replace(share=bad.share * poison)
+    if where == "image weights":
+        bad = bad._replace(weights=bad.weights * poison)
     else:
         with torch.no_grad():
-            one.task.module.backbone.norm.weight[0] = poison
+            one.task.module.network.backbone.norm.weight[0] = poison
     before = weights(one)
     for step, each in ((3, bad), (4, batch(one, 4))):
         one(each, step=step, lr_factor=1.0)
@@ -52,7 +52,7 @@ def test_no_weight_changes_from_the_first_non_finite_step_on(poison: float, wher
 def test_an_infinite_gradient_of_a_finite_loss_is_not_applied() -> None:
     one = make_step()
     one(batch(one), step=1, lr_factor=1.0)
-    one.task.module.backbone.positions.table.register_hook(lambda gradient: gradient * math.inf)
+    one.task.module.network.backbone.positions.table.register_hook(lambda gradient: gradient * math.inf)
     before = weights(one)
     loss = one(batch(one), step=2, lr_factor=1.0)
     assert torch.isfinite(loss)
@@ -72,7 +72,7 @@ def test_accumulation_changes_rounding_alone(recipe) -> None:
 def test_the_optimizer_is_the_papers_adam() -> None:
     """Against the update written out: beta 0.9 and 0.95, no decay, corrected for the start."""
     one = make_step()
-    head = one.task.module.head.project.weight
+    head = one.task.module.network.head.project.weight
     first, second, value = torch.zeros_like(head), torch.zeros_like(head), head.detach().clone()
     for step in (1, 2, 3):
         one(batch(one, step), step=step, lr_factor=0.5)

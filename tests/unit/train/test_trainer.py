@@ -43,7 +43,7 @@ class Spy(PretrainTask):
     """Keeps the batches of training, and the images and batches of evaluations."""
 
     def __init__(self, recipe: Recipe):
-        super().__init__(cases.network(recipe))
+        super().__init__(cases.model(recipe))
         self.batches, self.evaluated, self.masks = [], [], []
 
     def make_batch(self, images, labels, generator):
@@ -53,7 +53,7 @@ class Spy(PretrainTask):
 
     def evaluate(self, images, labels, generator):
         self.evaluated.append(images)
-        self.masks.append(self.module.prepare(images, generator.clone_state()).hidden)
+        self.masks.append(self.module.make_batch(images, generator.clone_state()).mask)
         return super().evaluate(images, labels, generator)
 
 
@@ -77,7 +77,9 @@ class Run:
             config,
             batches=self.batches,
             evaluators=(HeldOutLoss(num_images=config.evaluate_images), *evaluators),
-            context=EvaluationContext(self.task, self.task.module, self.data, config.seed, config.precision),
+            context=EvaluationContext(
+                self.task, self.task.module.network, self.data, config.seed, config.precision
+            ),
             callbacks=Callbacks(self.records.append, self.save, stop),
         )
         self.reached = self.trainer.run()
@@ -99,12 +101,13 @@ def images(recipe: Recipe) -> ImageDataset:
 
 def test_every_step_has_masks_of_its_own() -> None:
     run = Run(RECIPE.updated(steps=4))
-    for step, problem in enumerate(run.task.batches):
-        batch, _ = run.batches.batch(step)
-        expected = run.task.module.prepare(batch, generator(RECIPE.train.seed, "problem", step))
-        assert torch.equal(problem.images, batch)
-        assert torch.equal(problem.hidden, expected.hidden)
-    masks = [problem.hidden for problem in run.task.batches]
+    model = run.task.module
+    for step, batch in enumerate(run.task.batches):
+        images, _ = run.batches.batch(step)
+        expected = model.make_batch(images, generator(RECIPE.train.seed, "problem", step))
+        assert torch.equal(batch.inputs, model.network.inputs_of(images))
+        assert torch.equal(batch.mask, expected.mask)
+    masks = [batch.mask for batch in run.task.batches]
     assert not any(torch.equal(one, other) for i, one in enumerate(masks) for other in masks[i + 1 :])
 
 
@@ -132,16 +135,16 @@ def test_evaluation_reads_the_first_validation_images_and_no_others() -> None:
 def test_the_held_out_loss_is_the_mean_over_images_and_not_over_batches() -> None:
     """Computed image by image from the logits, with masks from the documented seed of each batch of 16."""
     run = Run(RECIPE)
-    network, split = run.task.module, run.data.validation.first(20)
+    model, split = run.task.module, run.data.validation.first(20)
     assert len(split) % BATCH_SIZE == 4  # the last batch is smaller, and weighs less
     losses = []
     with torch.no_grad():
         for number in range(2):
-            batch = split.images[16 * number : 16 * (number + 1)]
-            problem = network.prepare(batch, generator(RECIPE.train.seed, "evaluation", number))
-            logs = network.logits(problem.images, problem.hidden).log_softmax(-1)
-            nll = -logs.gather(-1, problem.answers[..., None])[..., 0]
-            for loss, mask in zip(nll, problem.graded.expand_as(nll), strict=True):
+            images = split.images[16 * number : 16 * (number + 1)]
+            batch = model.make_batch(images, generator(RECIPE.train.seed, "evaluation", number))
+            logs = model.network(batch.inputs, batch.mask).log_softmax(-1)
+            nll = -logs.gather(-1, batch.targets[..., None])[..., 0]
+            for loss, mask in zip(nll, batch.loss_mask.expand_as(nll), strict=True):
                 losses.append(loss[mask].mean().item())
     by_batch = (sum(losses[:16]) / 16 + sum(losses[16:]) / 4) / 2
     found = run.numbers("evaluation", "loss_nats")[-1]
@@ -164,7 +167,7 @@ class Slow(PretrainTask):
     """Takes 2 seconds per training batch and 1,000 per evaluation batch."""
 
     def __init__(self, recipe: Recipe, clock: list[float]):
-        super().__init__(cases.network(recipe))
+        super().__init__(cases.model(recipe))
         self.clock = clock
 
     def make_batch(self, images, labels, generator):
@@ -291,5 +294,6 @@ def test_bf16_reaches_training_and_evaluation_and_loss_stays_float32() -> None:
         for precision in ("fp32", "bf16")
     }
     assert rounded.numbers("evaluation", "loss_nats")[-1] == losses["bf16"] != losses["fp32"]
+    network = rounded.task.module.network
     with torch.autocast("cpu", torch.bfloat16):
-        assert rounded.task.module.logits(first.images).dtype == torch.float32
+        assert network(network.inputs_of(first.images)).dtype == torch.float32
