@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Mapping
 
-from matplotlib.figure import Figure
+from markupsafe import Markup
 
 from isopix.analysis.representation import ProbePoint, loss_accuracy_correlation, probe_points
 from isopix.plots import curves, representation, svg
@@ -36,21 +36,18 @@ def loss_section(run: RunRecord, name: str, path: str) -> Section:
             f"Uniform prediction of {classes:,} values: ln {classes:,} = {math.log(classes):.3f} nats per"
             f" {unit}{dotted}."
         )
-    charts = (
-        [Chart(svg.svg_markup(_drawn(run, classes, unit), name, " ".join(["Loss by step.", *notes[:1]])))]
-        if logged
-        else []
-    )
+    alt = " ".join(["Loss by step.", *notes[:1]])
+    charts = [Chart(_loss_curve(run, name, alt))] if logged else []
     return Section("Loss", [Panel(charts, notes=notes)], "pair")
 
 
-def _drawn(run: RunRecord, classes: int | None, unit: str) -> Figure:
+def _loss_curve(run: RunRecord, name: str, alt: str) -> Markup:
     # The training loss of joint fine-tuning is a sum of two losses, and not comparable with either.
     joint = run.predicts_codes and run.recipe is not None and run.recipe.finetune is not None
     records = [each for each in run.log if each["kind"] != "train" or not joint]
-    return curves.plot_loss(
-        records, classes, unit=unit, loss_key="loss_nats" if run.predicts_codes else "class_nats"
-    )
+    key = "loss_nats" if run.predicts_codes else "class_nats"
+    figure = curves.plot_loss(records, uniform_classes(run), unit=loss_unit(run), loss_key=key)
+    return svg.svg_markup(figure, name, alt)
 
 
 def probe_curve(runs: Mapping[str, RunRecord], name: str) -> Chart | None:

@@ -15,8 +15,6 @@ from isopix.probe.results import ConcatResult
 from isopix.recipes import registry, tiny
 from isopix.report import page
 from isopix.report.baselines import baseline_rows
-from isopix.report.load_run import load_run
-from isopix.report.settings_section import settings
 from tests.unit.report.cases import bare, drawing, evidence, probe, records, regression, score, whole
 
 VOID = {"meta", "img", "link", "br", "use"}
@@ -308,30 +306,3 @@ def test_depth_and_width_are_on_the_page(tmp_path: Path) -> None:
         depth=1,
     )
     assert "depth × width1 × 64" in words(page.build([bare(tmp_path / "run", recipe)]))
-
-
-@pytest.mark.parametrize("name", registry.RECIPES)
-def test_every_recipe_has_its_settings_by_group(tmp_path: Path, name: str) -> None:
-    recipe = registry.find(name)
-    found = {
-        group: dict(items) for group, items in settings(load_run(bare(tmp_path / "run", recipe))).items()
-    }
-    assert list(found) == ["model", "objective", "data", "train"]
-    assert found["model"]["block"] == recipe.model.block.label()
-    assert found["train"]["optimizer"] == recipe.train.optimizer.label()
-    assert found["objective"]["objective"] == recipe.objective.label()
-
-
-@pytest.mark.parametrize(
-    ("name", "words", "shown"),
-    [
-        ("patchformer.tiny", [], "60 % of positions in every image, in 2 × 2 blocks (40 of 64 positions)"),
-        ("patchformer.base", [], "60 % of positions in every image, in 2 × 2 blocks (116 of 196 positions)"),
-        ("patchformer.base", ["objective.mask.exact_count=118"], "118 positions in every image (118 of 196"),
-        ("igpt.digits_bert", [], "15 % of positions, independent (9.6 of 64 positions)"),
-    ],
-)
-def test_masked_positions_are_counted(tmp_path: Path, name: str, words: list[str], shown: str) -> None:
-    recipe = registry.resolve(name, assignments=words).recipe
-    found = dict(settings(load_run(bare(tmp_path / "run", recipe)))["objective"])
-    assert found["mask"].startswith(shown)

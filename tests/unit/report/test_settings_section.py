@@ -7,7 +7,7 @@ import pytest
 from isopix.recipes import registry
 from isopix.report.load_run import load_run
 from isopix.report.settings_section import settings
-from isopix.runs.finetune import begin as prepared
+from isopix.runs.finetune import prepare_finetune
 from tests.unit.report.cases import bare
 
 
@@ -19,7 +19,7 @@ def test_every_recipe_has_its_settings_by_group(tmp_path: Path, name: str) -> No
     }
     assert list(found) == ["model", "objective", "data", "train"]
     assert found["model"]["block"] == recipe.model.block.label()
-    assert found["train"]["optimiser"] == recipe.train.optimizer.label()
+    assert found["train"]["optimizer"] == recipe.train.optimizer.label()
     assert found["objective"]["objective"] == recipe.objective.label()
 
 
@@ -39,10 +39,12 @@ def test_masked_positions_are_counted(tmp_path: Path, name: str, words: list[str
 
 
 def test_fine_tuning_has_its_own_group(tmp_path: Path) -> None:
-    recipe = prepared("patchformer.tiny", assignments=["data.labels=10%", "data.subset=2"]).recipe
+    recipe = prepare_finetune(
+        "patchformer.tiny", assignments=["data.labels_per_class=10%", "data.subset=2"]
+    ).recipe
     found = {
         group: dict(items) for group, items in settings(load_run(bare(tmp_path / "run", recipe))).items()
     }
     assert found["finetune"]["loss"] == "L_CLF"
-    assert found["finetune"]["hide"] == "0.1 (6 of 64 positions)"
-    assert found["data"]["labels"] == "10%"
+    assert found["finetune"]["mask_ratio"] == "0.1 (6 of 64 positions)"
+    assert found["data"]["labels_per_class"] == "10%"
