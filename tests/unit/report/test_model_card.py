@@ -179,8 +179,8 @@ def test_the_snippet_gives_the_loss_and_the_features_of_the_best_layer(
     exec(snippet(text), found)
     with torch.no_grad():
         answers = net.codec.encode(images)[..., 0]
-        nats = torch.nn.functional.cross_entropy(net.logits(images)[0, :, 0], answers[0])
-        features = list(net.backbone.features(images))[trained.index(max(trained))].mean(1)
+        nats = torch.nn.functional.cross_entropy(net(net.inputs_of(images))[0, :, 0], answers[0])
+        features = list(net.features(images))[trained.index(max(trained))].mean(1)
     torch.testing.assert_close(found["nats"], nats, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(found["features"].detach(), features, rtol=1e-4, atol=1e-4)
 
