@@ -37,7 +37,7 @@ def huggingface(
     executing code. Raises ValueError for an unsupported or damaged model, RuntimeError if it cannot be
     downloaded.
     """
-    colors = None if palette is None else palette_file.read(Path(palette)).colours
+    colors = None if palette is None else palette_file.read_palette(Path(palette)).colours
     grid = _grid(rows, cols)
 
     def read() -> ImportedModel:
@@ -62,7 +62,7 @@ def openai(
     `prefix` is the path without its endings, as model.ckpt-1000000; `palette` is a palette file, as OpenAI's
     kmeans_centers.npy. TensorFlow is not needed. Raises ValueError for a damaged or unknown checkpoint.
     """
-    colors, grid = palette_file.read(Path(palette)).colours, _grid(rows, cols)
+    colors, grid = palette_file.read_palette(Path(palette)).colours, _grid(rows, cols)
     return _import(lambda: read_checkpoint(Path(prefix), colors, grid=grid), out, data, command)
 
 

@@ -30,27 +30,27 @@ from isopix.core import device as devices
 from isopix.core.device import Precision
 from isopix.data.dataset import ImageDataset
 from isopix.model.pool import Pool
-from isopix.papers.claim import matching
+from isopix.papers.claim import find_claim
 from isopix.papers.igpt import TEST_LOSSES
-from isopix.probe.knn import Knn
-from isopix.probe.linear import Lbfgs, Ridge
-from isopix.probe.results import STRENGTHS, WEAKER, Evidence, Layers, Method, Protocol
-from isopix.probe.sgd import Sgd
-from isopix.runs.evaluate import evaluate as evaluate_run
-from isopix.runs.evaluate import load_tuned, refuse_masks, usual_masks
+from isopix.probe.knn import KnnProbe
+from isopix.probe.linear import LbfgsProbe, RidgeProbe
+from isopix.probe.results import STRENGTHS, WEAKER, ProbeReport, Layers, Method, Protocol
+from isopix.probe.sgd import SgdProbe
+from isopix.runs.evaluate import evaluate_finetuned as evaluate_run
+from isopix.runs.evaluate import load_tuned, check_masks, usual_masks
 from isopix.runs.load import Loaded, newest
-from isopix.runs.low_data import Question, by_features, by_finetuning, tuning
+from isopix.runs.low_data import Question, probe_low_data, finetune_low_data, finetune_job
 from isopix.runs.pretrain import Watch
-from isopix.runs.probe import evidence, keep
+from isopix.runs.probe import evidence, save_report
 from isopix.storage import checkpoint
 from isopix.storage.atomic import write_json
-from isopix.storage.provenance import record, tag
+from isopix.storage.provenance import with_provenance, settings_hash
 from isopix.storage.run_folder import RunFolder
-from isopix.train.evaluator import held_out
-from isopix.train.tasks import Pretraining
+from isopix.train.evaluator import evaluate_split
+from isopix.train.tasks import PretrainTask
 
 MethodName = Literal["lbfgs", "sgd", "ridge", "knn"]
-METHODS: dict[MethodName, Method] = {"lbfgs": Lbfgs(), "sgd": Sgd(), "ridge": Ridge(), "knn": Knn()}
+METHODS: dict[MethodName, Method] = {"lbfgs": LbfgsProbe(), "sgd": SgdProbe(), "ridge": RidgeProbe(), "knn": KnnProbe()}
 CONCAT = 5  # layers that can be concatenated (iGPT section 4.2)
 LABELS = (4, 25, 400)  # labeled images per class (iGPT section 4.5)
 L2_GRID = tuple(l2 for l2 in STRENGTHS if l2 >= 1e-4)  # few images are separable even with small weights
@@ -102,7 +102,7 @@ def probe(
     warnings = (*report.network.warnings, *leakage_warning(loaded.recipe.data, data))
     report = replace(report, network=replace(report.network, warnings=warnings))
     facts: dict[str, object] = {"data": images.name, "limit": limit, "images_digest": content_hash(images)}
-    path = None if folder is None else keep(folder, loaded.step, report, facts)
+    path = None if folder is None else save_report(folder, loaded.step, report, facts)
     return ProbeOutput(report, images.name, loaded.step, path)
 
 
@@ -127,7 +127,7 @@ def evaluate(
     for reason in tuned.loaded.passed_over:
         logger.warning("skipped damaged checkpoint: %s", reason)
     masks = usual_masks(tuned) if mask_ensemble is None else mask_ensemble
-    refuse_masks(tuned, masks)
+    check_masks(tuned, masks)
     images = evaluation_images(tuned.loaded, data, limit)
     precision = precision or tuned.loaded.recipe.train.precision
     done = counter(progress, len(images.test) * max(1, masks))
@@ -135,7 +135,7 @@ def evaluate(
     facts: dict[str, Any] = {"data": images.name, "limit": limit, "masks": masks, "seed": seed}
     facts |= {"precision": precision, "images_digest": content_hash(images)}
     values = {"kind": "evaluation", "step": tuned.loaded.step, **facts, "classes": list(tuned.classes)}
-    name = f"evaluate-{tuned.loaded.step:08d}-{images.name}-{tag(facts)}.json"
+    name = f"evaluate-{tuned.loaded.step:08d}-{images.name}-{settings_hash(facts)}.json"
     path = _save(folder.evaluations / name, values | config.to_dict(metrics))
     return EvaluationOutput(metrics, tuned.classes, images.name, tuned.loaded.step, masks, path)
 
@@ -162,34 +162,34 @@ def low_data(
     arguments and for classes with too few images.
     """
     if overrides and not finetune_steps:
-        raise ValueError(f"'{overrides[0]}' is a setting of fine-tuning, which needs finetune_steps above 0")
+        raise ValueError(f"'{overrides[0]}' is a setting of fine-finetune_job, which needs finetune_steps above 0")
     question = Question(tuple(labels), subsets)
     folder, loaded = open_source(run, device)
     images = evaluation_images(loaded, data, limit)
     how = None
     if finetune_steps:
         if folder is None or isinstance(data, ImageDataset):
-            raise ValueError("fine-tuning needs a run folder, and a data set by name or path")
+            raise ValueError("fine-finetune_job needs a run folder, and a data set by name or path")
         given: dict[str, Any] = {"images": evaluation_data(loaded, data, limit), "tested": len(images.test)}
         words, out = (f"steps={finetune_steps}", *overrides), folder.path / "lowdata"
-        how = tuning(folder.path, words, **given, out=out, device=devices.select_device(device))
+        how = finetune_job(folder.path, words, **given, out=out, device=devices.select_device(device))
     protocol = Protocol(strengths=L2_GRID, weaker=())
     precision = precision or loaded.recipe.train.precision
     count = len(images.train) + len(images.validation) + len(images.test)
     done = counter(progress, count)
     settings: dict[str, Any] = {"precision": precision, "protocol": protocol}
-    results = by_features(
+    results = probe_low_data(
         loaded, images, question, **settings, progress=lambda fraction: done(round(fraction * count))
     )
     facts: dict[str, Any] = {"data": images.name, "limit": limit, "seed": loaded.recipe.train.seed}
     facts["subsets"] = subsets
     if how:
         watch = Watch() if training_progress is None else Watch(partial(training_progress, how.recipe))
-        results["fine-tuned"] = by_finetuning(how, question, watch)
+        results["fine-tuned"] = finetune_low_data(how, question, watch)
         facts |= {"finetune": finetune_steps, "settings": tuple(overrides)}
     path = None
     if folder is not None:
-        mark = tag({**facts, "labels": question.labels})
+        mark = settings_hash({**facts, "labels": question.labels})
         name = f"lowdata-{loaded.step:08d}-{images.name}-{mark}.json"
         values = {"kind": "lowdata", "step": loaded.step, **facts, "results": _summary(results)}
         path = _save(folder.path / "lowdata" / name, values)
@@ -220,10 +220,10 @@ def verify(
     test = images.test
     if not len(test):
         raise ValueError(f"data set '{images.name}' has no test images")
-    task, done = Pretraining(loaded.network), counter(progress, len(test))
-    nats = held_out(task, test, seed=seed, precision=precision, progress=done)["loss_nats"]
+    task, done = PretrainTask(loaded.network), counter(progress, len(test))
+    nats = evaluate_split(task, test, seed=seed, precision=precision, progress=done)["loss_nats"]
     codec, categorical = loaded.network.codec, loaded.recipe.model.head.categorical
-    claim = matching(TEST_LOSSES, loaded.recipe, codec)
+    claim = find_claim(TEST_LOSSES, loaded.recipe, codec)
     settings = {"data": images.name, "images": len(test), "precision": precision, "seed": seed}
     published = claim and {"nats": claim.value, "source": claim.source, "step": claim.step}
     values: dict[str, Any] = {
@@ -238,7 +238,7 @@ def verify(
     saved = {"checkpoint": str(folder), "files": files, **values, "published": published, **settings}
     path = None
     if folder != Path(run):
-        name = f"verify-{loaded.step:08d}-{images.name}-{tag(settings)}.json"
+        name = f"verify-{loaded.step:08d}-{images.name}-{settings_hash(settings)}.json"
         path = _save(RunFolder.open(Path(run)).probes / name, {"kind": "verification", **saved})
     about: dict[str, Any] = {"data": images.name, "images": len(test), "path": path}
     return VerifyOutput(checkpoint=folder, files=files, published=claim, **values, **about)
@@ -246,7 +246,7 @@ def verify(
 
 def _probe(
     loaded: Loaded, images: ImageDataset, protocol: Protocol, precision: Precision, progress: Progress | None
-) -> Evidence:
+) -> ProbeReport:
     """Run the probe; `progress` counts the images read by the trained and the untrained network."""
     count = len(images.train) + len(images.validation) + max(1, protocol.masks) * len(images.test)
     before = {"trained": 0, "untrained": count}
@@ -267,7 +267,7 @@ def _method(name: MethodName, iterations: int | None) -> Method:
     method = METHODS[name]
     if iterations is None:
         return method
-    if not isinstance(method, Sgd):
+    if not isinstance(method, SgdProbe):
         raise ValueError(f"iterations is {iterations}, but method {name} has none; only sgd has")
     return replace(method, iterations=iterations)
 
@@ -292,5 +292,5 @@ def _summary(results: dict[str, list[Any]]) -> dict[str, list[dict[str, Any]]]:
 
 def _save(path: Path, values: dict[str, Any]) -> Path:
     path.parent.mkdir(exist_ok=True)
-    write_json(path, record(values))
+    write_json(path, with_provenance(values))
     return path

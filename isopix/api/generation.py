@@ -23,11 +23,11 @@ from isopix.data.dataset import ImageDataset
 from isopix.generate import complete as completion
 from isopix.generate import reconstruct as reconstruction
 from isopix.generate import sample as sampling
-from isopix.generate.sample import Sampling
+from isopix.generate.sample import SamplingConfig
 from isopix.plots import images as pictures
 from isopix.runs.load import Loaded
 from isopix.storage.atomic import write_json
-from isopix.storage.provenance import record, tag
+from isopix.storage.provenance import with_provenance, settings_hash
 from isopix.storage.run_folder import RunFolder
 
 
@@ -52,14 +52,14 @@ def sample(
     images = sampling.sample(
         loaded.network,
         count,
-        sampling=Sampling(temperature=temperature, top_k=top_k, top_p=top_p),
+        sampling=SamplingConfig(temperature=temperature, top_k=top_k, top_p=top_p),
         generator=generator(seed, "sample"),
         progress=counter(progress, loaded.recipe.grid.positions),
     ).cpu()
     numbers = {"kind": "samples", "step": loaded.step, "seed": seed, "count": count}
     numbers |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}
     name = f"samples-{loaded.step:08d}-seed{seed}"
-    return SampleOutput(images, _save_grid(folder, name, pictures.samples(images), numbers))
+    return SampleOutput(images, _save_grid(folder, name, pictures.sample_grid(images), numbers))
 
 
 def complete(
@@ -87,7 +87,7 @@ def complete(
     """
     check_integer("each", each)
     folder, loaded = open_source(run, device)
-    sampling.require_causal(loaded.network)
+    sampling.require_sampling(loaded.network)
     inputs, origin = _inputs(loaded, images, data, split, count, limit)
     given = loaded.recipe.grid.rows // 2 if rows is None else rows
     completed = completion.complete(
@@ -95,14 +95,14 @@ def complete(
         inputs.to(loaded.network.device),
         rows=given,
         each=each,
-        sampling=Sampling(temperature=temperature, top_k=top_k, top_p=top_p),
+        sampling=SamplingConfig(temperature=temperature, top_k=top_k, top_p=top_p),
         generator=generator(seed, "complete"),
         progress=counter(progress, loaded.recipe.grid.positions),
     ).cpu()
     numbers = {"kind": "completions", "step": loaded.step, "seed": seed, "count": len(inputs)}
     numbers |= {"rows": given, "each": each, **origin}
     numbers |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-    grid = pictures.completions(inputs, completed, rows=given, each=each)
+    grid = pictures.completion_grid(inputs, completed, rows=given, each=each)
     path = _save_grid(folder, f"completions-{loaded.step:08d}-rows{given}-seed{seed}", grid, numbers)
     return CompletionOutput(completed, inputs, given, each, path)
 
@@ -124,7 +124,7 @@ def reconstruct(
     The images are chosen as by `complete`. Raises ValueError for an autoregressive model.
     """
     folder, loaded = open_source(run, device)
-    reconstruction.require_masked(loaded.network)
+    reconstruction.require_masked_inputs(loaded.network)
     inputs, origin = _inputs(loaded, images, data, split, count, limit)
     on_device, draws = inputs.to(loaded.network.device), generator(seed, "hide")
     result = reconstruction.reconstruct(loaded.network, on_device, generator=draws).cpu()
@@ -142,7 +142,7 @@ def _inputs(
     count: int,
     limit: int | None,
 ) -> tuple[Images, dict[str, Any]]:
-    """Return the images to work on, and which they are, for the record."""
+    """Return the images to work on, and which they are, for the with_provenance."""
     if images is not None:
         inputs = require_images(as_images(images, loaded.network.codec, loaded.network.device))
         return inputs.cpu(), {"data": None, "split": None}
@@ -155,8 +155,8 @@ def _save_grid(run: RunFolder | None, name: str, picture: Any, numbers: Mapping[
     """Save a picture and its numbers as `samples/NAME-TAG.png` and `.json`; nothing without a run."""
     if run is None:
         return None
-    path = run.samples / f"{name}-{tag(numbers)}.png"
+    path = run.samples / f"{name}-{settings_hash(numbers)}.png"
     run.samples.mkdir(exist_ok=True)
     picture.save(path)
-    write_json(path.with_suffix(".json"), record({**numbers, "picture": path.name}))
+    write_json(path.with_suffix(".json"), with_provenance({**numbers, "picture": path.name}))
     return path

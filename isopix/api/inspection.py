@@ -23,14 +23,14 @@ from isopix.api.training import PathLike, resolve_recipe
 from isopix.core import device as devices
 from isopix.plots import style
 from isopix.plots.analyses import DRAW
-from isopix.recipes.cost import memory_of, of_recipe
+from isopix.recipes.cost import recipe_memory, of_recipe
 from isopix.recipes.recipe import Recipe
 from isopix.report import headline, page
 from isopix.report.load_run import Gathered
 from isopix.report.probes import differences, speaking
 from isopix.report.summary import summary
-from isopix.storage.atomic import report_disk_full, write
-from isopix.storage.provenance import record
+from isopix.storage.atomic import report_disk_full, write_bytes
+from isopix.storage.provenance import with_provenance
 from isopix.storage.run_folder import RunFolder
 
 
@@ -64,7 +64,7 @@ def analyze(
         if isinstance(result, DoesNotApplyError):
             reasons[name] = str(result)
         else:
-            results[name] = record({**result, "data": source.name, "split": chosen})
+            results[name] = with_provenance({**result, "data": source.name, "split": chosen})
     if folder is not None:
         _save(folder, results)
     return AnalysisOutput(results, reasons, None if folder is None else folder.analysis)
@@ -86,7 +86,7 @@ def report(*runs: str | os.PathLike[str], out: PathLike | None = None) -> Report
         raise ValueError(f"{path} is a folder; a report is one file, as in {path / 'report.html'}")
     path.parent.mkdir(parents=True, exist_ok=True)
     with report_disk_full(f"report {path}", path.parent):
-        write(path, page.render(gathered).encode())
+        write_bytes(path, page.render(gathered).encode())
     return ReportOutput(path, summary(gathered), _notes(gathered))
 
 
@@ -98,7 +98,7 @@ def plan(
     device: str = "auto",
     device_hours: Sequence[str] = (),
     price: float | None = None,
-    mfu: float = cost.UTILISATION,
+    mfu: float = cost.MFU,
 ) -> PlanOutput:
     """Estimate parameters, FLOPs, memory and time of a recipe on this device, and the hours on others.
 
@@ -106,10 +106,10 @@ def plan(
     `price` per hour. Nothing is written. Raises ValueError for wrong settings and unknown devices.
     """
     resolved, where = resolve_recipe(recipe, file=file, overrides=overrides), devices.select_device(device)
-    costs, memory = of_recipe(resolved), memory_of(resolved)
-    rate = cost.speed(where, resolved.train.precision, resolved.model.width) / costs.training_flops
+    costs, memory = of_recipe(resolved), recipe_memory(resolved)
+    rate = cost.training_throughput(where, resolved.train.precision, resolved.model.width) / costs.training_flops
     images = resolved.train.steps * resolved.train.batch_size
-    rents = cost.rents(
+    rents = cost.device_costs(
         images * costs.training_flops,
         resolved.train.precision,
         devices=device_hours,
@@ -121,7 +121,7 @@ def plan(
         **costs._asdict(),
         weight_bytes=memory.weight_bytes,
         step_bytes=memory.bytes(resolved.train.batch_size // resolved.train.accumulate),
-        free_bytes=devices.memory_free(where),
+        free_bytes=devices.free_memory(where),
         images=images,
         device=devices.describe_device(where),
         images_per_second=rate,
@@ -139,7 +139,7 @@ def _save(folder: RunFolder, results: Mapping[str, Mapping[str, Any]]) -> None:
             stem.with_suffix(suffix).unlink(missing_ok=True)
         if name in results:
             with report_disk_full(str(stem), folder.analysis):
-                style.save(draw(results[name]), stem, results[name])
+                style.write_figure(draw(results[name]), stem, results[name])
 
 
 def _notes(gathered: Mapping[str, Gathered]) -> list[str]:

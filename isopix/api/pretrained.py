@@ -25,21 +25,21 @@ from isopix.core.random import generator
 from isopix.core.types import Images, Logits
 from isopix.generate import complete, reconstruct, sample
 from isopix.generate.reconstruct import Reconstruction
-from isopix.generate.sample import Painted, Sampling
+from isopix.generate.sample import SampledImages, SamplingConfig
 from isopix.interop import hub
-from isopix.model.backbone import Backbone, States, Stream
+from isopix.model.backbone import Backbone, HiddenState, FeatureKind
 from isopix.model.pool import POOLS, Pool
 from isopix.model.start_token import without_start_token
-from isopix.probe.features import extract
+from isopix.probe.features import extract_features
 from isopix.runs.load import Loaded
 from isopix.runs.load import load as load_network
 from isopix.storage import checkpoint
-from isopix.storage.run_folder import refuse_theirs
+from isopix.storage.run_folder import reject_huggingface_model
 
 BATCH_SIZE = 16
 
 FeatureKind = Literal["normed", "residual"]
-STREAMS: dict[FeatureKind, Stream] = {"normed": "n", "residual": "h"}
+STREAMS: dict[FeatureKind, FeatureKind] = {"normed": "n", "residual": "h"}
 
 
 class PretrainedModel(nn.Module):
@@ -97,14 +97,14 @@ class PretrainedModel(nn.Module):
         """Return uint8 images [B 3 H W] of the model's resolution. Raises ValueError for anything else."""
         return as_images(images, self.network.codec, self.network.device)
 
-    def forward_features(self, images: ArrayLike) -> States:
+    def forward_features(self, images: ArrayLike) -> HiddenState:
         """Return the tokens of the chosen layer, [B N D] with any class token first; gradients flow."""
         device, backbone = self.network.device, self._up_to(self.layer)
         with autocast(device, self.precision):
             *_, tokens = backbone.features(self.images(images).to(device), stream=STREAMS[self.feature_kind])
         return tokens
 
-    def forward_head(self, tokens: States) -> Float[Tensor, "B D"]:
+    def forward_head(self, tokens: HiddenState) -> Float[Tensor, "B D"]:
         """Pool the tokens that `forward_features` returns to one float32 vector per image."""
         return POOLS[self.pool](tokens, self.num_prefix_tokens)
 
@@ -155,7 +155,7 @@ class PretrainedModel(nn.Module):
         backbone = None if start_token else without_start_token(self.network.backbone)
         settings: dict[str, Any] = {"stream": STREAMS[features], "pool": pool, "batch": batch_size}
         inputs = self.images(images)
-        return extract(self._up_to(index, backbone), inputs, precision=self.precision, **settings)[-1]
+        return extract_features(self._up_to(index, backbone), inputs, precision=self.precision, **settings)[-1]
 
     def nll(self, images: ArrayLike, *, seed: int = 0, batch_size: int = BATCH_SIZE) -> Float[Tensor, " B"]:
         """Return the mean negative log-likelihood per predicted code of each image, in nats.
@@ -171,23 +171,23 @@ class PretrainedModel(nn.Module):
             return torch.cat([self.network.nll(chunk).cpu() for chunk in chunks])
 
     def sample(
-        self, count: int, *, sampling: Sampling | None = None, seed: int = 0, batch_size: int = 64
-    ) -> Painted:
+        self, count: int, *, sampling: SamplingConfig | None = None, seed: int = 0, batch_size: int = 64
+    ) -> SampledImages:
         """Sample images, uint8 [count 3 H W]; a function of `seed` and `batch_size`.
 
         Raises ValueError for a masked model.
         """
         check_integer("count", count)
         check_integer("batch_size", batch_size)
-        draws, sampling = generator(seed, "sample"), sampling or Sampling()
+        draws, sampling = generator(seed, "sample"), sampling or SamplingConfig()
         sizes = [min(batch_size, count - start) for start in range(0, count, batch_size)]
         with autocast(self.network.device, self.precision):
             parts = [sample.sample(self.network, size, sampling=sampling, generator=draws) for size in sizes]
         return torch.cat([part.cpu() for part in parts])
 
     def complete(
-        self, images: ArrayLike, rows: int, *, each: int = 1, sampling: Sampling | None = None, seed: int = 0
-    ) -> Painted:
+        self, images: ArrayLike, rows: int, *, each: int = 1, sampling: SamplingConfig | None = None, seed: int = 0
+    ) -> SampledImages:
         """Sample `each` completions of every image from its first `rows` rows, uint8 [B*each 3 H W], those of
         one image in succession. Raises ValueError for a masked model, and for rows that leave nothing.
         """
@@ -200,7 +200,7 @@ class PretrainedModel(nn.Module):
                 inputs,
                 rows=rows,
                 each=each,
-                sampling=sampling or Sampling(),
+                sampling=sampling or SamplingConfig(),
                 generator=generator(seed, "complete"),
             )
         return completed.cpu().clone()
@@ -256,7 +256,7 @@ def load(
     """
     check_choice("precision", precision, Precision)
     folder = hub.resolve_path(name_or_path)
-    refuse_theirs(folder, name_or_path)
+    reject_huggingface_model(folder, name_or_path)
     loaded = load_network(folder, device=devices.select_device(device))
     return PretrainedModel(loaded, layer=layer, pool=pool, features=features, precision=precision)
 
@@ -273,7 +273,7 @@ def save(model: PretrainedModel, folder: str | os.PathLike[str]) -> None:
         raise ValueError(f"{folder} is not empty; choose another folder")
     codec = loaded.network.codec.fingerprint()
     records = {
-        "environment": devices.environment(loaded.network.device),
+        "environment": devices.runtime_environment(loaded.network.device),
         **loaded.records,
         "recipe": to_dict(loaded.recipe),
         "state": {**loaded.records["state"], "step": loaded.step, "codec": codec},

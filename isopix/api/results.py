@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from isopix.analysis.cost import Rent
-from isopix.codecs.palette_file import StoredPalette
-from isopix.codecs.quantization_error import Fidelity
+from isopix.analysis.cost import DeviceCost
+from isopix.codecs.palette_file import PaletteFile
+from isopix.codecs.quantization_error import QuantizationError
 from isopix.core.types import Images
 from isopix.finetune.metrics import Verdict
 from isopix.generate.reconstruct import Reconstruction
-from isopix.generate.sample import Painted
+from isopix.generate.sample import SampledImages
 from isopix.papers.claim import Claim
-from isopix.probe.low_data import FewLabels
-from isopix.probe.results import Evidence, LayerScore
+from isopix.probe.low_data import LowDataResult
+from isopix.probe.results import ProbeReport, LayerScore
 from isopix.recipes.recipe import Recipe
 from isopix.report.summary import Row
 from isopix.studies.claim_tests import Finding
@@ -25,7 +25,7 @@ from isopix.studies.trial import Outcome
 class ProbeOutput:
     """A probe of every layer, with baselines."""
 
-    report: Evidence
+    report: ProbeReport
     data: str
     step: int
     path: Path | None
@@ -65,7 +65,7 @@ class LowDataOutput:
     number of labels.
     """
 
-    results: Mapping[str, list[FewLabels]]
+    results: Mapping[str, list[LowDataResult]]
     data: str
     step: int
     warnings: tuple[str, ...]
@@ -76,7 +76,7 @@ class LowDataOutput:
 class SampleOutput:
     """Sampled images, uint8 [B 3 H W]."""
 
-    images: Painted
+    images: SampledImages
     path: Path | None
 
 
@@ -84,7 +84,7 @@ class SampleOutput:
 class CompletionOutput:
     """`images` [B*each 3 H W] are completions of the first `rows` rows of `inputs` [B 3 H W]."""
 
-    images: Painted
+    images: SampledImages
     inputs: Images
     rows: int
     each: int
@@ -137,15 +137,15 @@ class PlanOutput:
     device: str
     images_per_second: float
     seconds: float
-    device_hours: list[Rent]
+    device_hours: list[DeviceCost]
 
 
 @dataclass(frozen=True)
 class PaletteOutput:
     """A palette, its quantization error by split if images were given, and the files written."""
 
-    palette: StoredPalette
-    errors: Mapping[str, Fidelity]
+    palette: PaletteFile
+    errors: Mapping[str, QuantizationError]
     data: str | None
     iterations: int | None
     files: tuple[Path, ...]

@@ -15,7 +15,7 @@ from isopix.api.pretrained import PretrainedModel
 from isopix.core import device as devices
 from isopix.core.types import Images
 from isopix.data.dataset import ImageDataset
-from isopix.data.dataset import load as load_dataset
+from isopix.data.dataset import load_dataset as load_dataset
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import Loaded, find, load, recipe_of
 from isopix.runs.pretrain import Outcome, Watch

@@ -69,7 +69,7 @@ def _executor(
         raise ValueError(f"jobs is {jobs}; allowed: 1 or more")
     if slurm is not None:
         return Slurm(work, study.path / "slurm", parse(slurm), size=jobs or max(1, count))
-    available, cores = devices.list_devices(device), devices.cores()
+    available, cores = devices.list_devices(device), devices.available_cores()
     size = jobs or (cores if available[0].type == "cpu" else len(available))
     threads = max(1, cores // size)
     slots = [Place(str(available[number % len(available)]), threads) for number in range(size)]

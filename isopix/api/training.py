@@ -20,13 +20,13 @@ from isopix.core import device as devices
 from isopix.core.config import change, flatten, parse, read_values
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
-from isopix.runs.finetune import begin
+from isopix.runs.finetune import prepare_finetune
 from isopix.runs.load import find, recipe_of
 from isopix.runs.lr_search import pretraining, search
 from isopix.runs.pretrain import Watch, start
 from isopix.runs.pretrain import resume as resume_run
 from isopix.runs.refit import fold_back
-from isopix.train.lr_search import Descent, ladder
+from isopix.train.lr_search import LRSearch, lr_grid
 
 LEARNING_RATE = "optimizer.learning_rate"
 
@@ -98,7 +98,7 @@ def search_lr(
     min_lr: float = 0.00001,
     device: str = "auto",
     progress: TrainingProgress | None = None,
-) -> Descent:
+) -> LRSearch:
     """Search for a learning rate from large to small, 0.01, 0.003, 0.001 ..., in the folder `out`.
 
     Each trial is a run. The search ends after the first trial whose final validation loss is higher than that
@@ -109,7 +109,7 @@ def search_lr(
         raise ValueError(f"{LEARNING_RATE} is what search_lr searches for; set max_lr and min_lr instead")
     options = shared_overrides(data=data, limit=limit, seed=seed, palette=palette)
     resolved = resolve_recipe(recipe, file=file, options=options, overrides=overrides)
-    rates, where = ladder(max_lr, min_lr), devices.select_device(device)
+    rates, where = lr_grid(max_lr, min_lr), devices.select_device(device)
 
     @contextmanager
     def watching(rate: float) -> Iterator[Watch]:
@@ -149,7 +149,7 @@ def finetune(
     shared = shared_overrides(data=data, limit=limit, seed=seed)
     options = {**shared, "data.labels": labels, "data.subset": subset}
     settings = None if file is None else Path(file)
-    prepare = partial(begin, os.fspath(source), file=settings, options=options, assignments=overrides)
+    prepare = partial(prepare_finetune, os.fspath(source), file=settings, options=options, assignments=overrides)
     (recipe, origin), where = prepare(), devices.select_device(device)
 
     @contextmanager

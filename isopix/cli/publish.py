@@ -55,8 +55,8 @@ def publish(
         with TemporaryDirectory() as scratch:
             folder = Path(scratch) / "model"
             readme = model_card(record, name=name, library="transformers")
-            huggingface.write(folder, loaded.network, card=readme)
-            address = hub.publish(folder, name, private=private)
+            huggingface.write_imagegpt(folder, loaded.network, card=readme)
+            address = hub.upload(folder, name, private=private)
     if json:
         show_json({"address": address, "step": loaded.step})
     else:

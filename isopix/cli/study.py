@@ -9,10 +9,10 @@ from typing import Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from isopix.cli.console import Device, Json, say, show_json, show_table, warn
-from isopix.cli.progress import clock, counting
-from isopix.cli.run_display import INTERRUPTED, going_on
+from isopix.cli.progress import format_duration, progress_bar
+from isopix.cli.run_display import INTERRUPTED, with_resume_hint
 from isopix.core import device as devices
-from isopix.core.command_line import command
+from isopix.core.command_line import command_line
 from isopix.core.config import parse
 from isopix.studies.claim_tests import Contrast
 from isopix.studies.executor import Executor, ExecutorObserver, ProcessExecutor, Slot, run_all
@@ -55,7 +55,7 @@ def inductive_bias(
     """Compare convolutions, mixers and transformers with three encodings.
 
     Run every trial that is missing or has failed, then write the figures, a page `report.html` and the
-    results of the paper's ten claims. After an interruption the same command resumes. A trial that fails is
+    results of the paper's ten claims. After an interruption the same command_line resumes. A trial that fails is
     reported and does not stop the others.
 
     Example: isopix study inductive-bias --data cifar10 --out studies/bias
@@ -77,7 +77,7 @@ def inductive_bias(
     report_only
         Train nothing; write figures, claims and page from the finished trials.
     """
-    again = command(*sys.argv[1:])
+    again = command_line(*sys.argv[1:])
     if report_only:
         study = Study.open(out)
     else:
@@ -87,7 +87,7 @@ def inductive_bias(
         executor = _executor(study, missing, jobs=jobs, device=device, slurm=slurm)
         if missing:
             study.require_images()
-        with Study.create(out, planned) as study, going_on(study.path, again):
+        with Study.create(out, planned) as study, with_resume_hint(study.path, again):
             stopped = _run(study.missing(planned), executor, say=warn if json else say)
         if stopped:
             (warn if json else say)(f"stopped and saved; resume with: {again}")
@@ -113,7 +113,7 @@ def _executor(
         raise ValueError(f"--jobs is {jobs}; allowed: 1 or more")
     if slurm is not None:
         return SlurmExecutor(run_trial, study.path / "slurm", parse(slurm), size=jobs or max(1, count))
-    there, cores = devices.list_devices(device), devices.cores()
+    there, cores = devices.list_devices(device), devices.available_cores()
     size = jobs or (cores if there[0].type == "cpu" else len(there))
     threads = max(1, cores // size)
     slots = [Slot(str(there[number % len(there)]), threads) for number in range(size)]
@@ -122,7 +122,7 @@ def _executor(
 
 def _run(specs: Sequence[TrialSpec], executor: Executor[TrialSpec], *, say: Callable[[str], None]) -> bool:
     """Run the trials and report each one that ends; return whether a stop was requested."""
-    with stop_requested() as request, counting("trials", len(specs)) as done:
+    with stop_requested() as request, progress_bar("trials", len(specs)) as done:
         progress = _Progress(specs, say, done)
         stop = lambda: request.signal is not None  # noqa: E731
         run_all(specs, executor, ExecutorObserver(ended=progress.ended, stop=stop))
@@ -145,7 +145,7 @@ class _Progress:
         count, passed = len(self.costs) - len(self.left), time.monotonic() - self.began
         fraction = 1 - sum(self.left.values()) / self.total
         self.done(count)
-        time_left = f", about {clock(passed * (1 / fraction - 1))} left" if self.left else ""
+        time_left = f", about {format_duration(passed * (1 / fraction - 1))} left" if self.left else ""
         self.say(f"{count}/{len(self.costs)}  {spec.name}: {_describe(spec.read())}{time_left}")
 
 
@@ -154,7 +154,7 @@ def _describe(result: TrialResult) -> str:
     if result.state != "done" or trial is None:
         return f"failed: {result.reason}"
     slower = f" at lr {result.rungs[-1].lr:g}" if len(result.rungs) > 1 else ""
-    took = clock(result.training_seconds + result.probing_seconds)
+    took = format_duration(result.training_seconds + result.probing_seconds)
     return f"{trial.loss:.3f} nats, layer {trial.best_layer} {trial.test_accuracy:.1%}{slower}, {took}"
 
 

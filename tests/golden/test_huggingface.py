@@ -11,11 +11,11 @@ import torch
 from torch import nn
 
 from isopix.core.random import generator
-from isopix.generate.sample import Sampling, strokes
+from isopix.generate.sample import SamplingConfig, decode_steps
 from isopix.interop.huggingface.convert import read_imagegpt, write_imagegpt
 from isopix.model.network import Network
 from isopix.model.start_token import without_start_token
-from isopix.probe.features import extract
+from isopix.probe.features import extract_features
 from tests.unit.interop import models
 
 transformers = pytest.importorskip("transformers", reason="the reference is in isopix[bench]")
@@ -97,7 +97,7 @@ def test_features_are_their_hidden_states_behind_the_next_norm(pair: Pair) -> No
     for own, other in zip(net.backbone.features(images), reference, strict=True):
         torch.testing.assert_close(own, other, rtol=0, atol=1e-10)
     pooled = torch.stack([state.mean(1) for state in reference]).float()
-    torch.testing.assert_close(extract(net.backbone, images), pooled, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(extract_features(net.backbone, images), pooled, rtol=1e-5, atol=1e-5)
 
 
 @torch.no_grad()
@@ -137,7 +137,7 @@ def test_greedy_samples_are_theirs_for_1024_steps(tmp_path: Path) -> None:
     net = models.revived(read_imagegpt(saved(theirs.float(), tmp_path / "a", 32, 32))).double()
     theirs.double()
     blank = torch.zeros(2, 3, 32, 32, dtype=torch.uint8)
-    greedy = strokes(net, blank, start=0, sampling=Sampling(top_k=1), generator=generator(0, "golden"))
+    greedy = decode_steps(net, blank, start=0, sampling=SamplingConfig(top_k=1), generator=generator(0, "golden"))
     own = torch.cat([stroke.codes[..., 0] for stroke in greedy], 1)
     last, past, drawn = torch.full((2, 1), models.COLOURS), None, []
     for _ in range(1024):

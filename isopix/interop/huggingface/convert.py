@@ -64,15 +64,15 @@ def write_imagegpt(folder: Path, network: Network, *, card: str) -> None:
     with atomic.report_disk_full(f"model {folder}", folder.parent):
         try:
             temporary.mkdir()
-            safetensors_io.write(temporary / "model.safetensors", tensors, {"format": "pt"})
+            safetensors_io.write_tensors(temporary / "model.safetensors", tensors, {"format": "pt"})
             for name, values in files.items():
-                atomic.write(temporary / name, atomic.json_bytes(values))
-            atomic.write(temporary / "README.md", card.encode())
-            atomic.sync_folder(temporary)
+                atomic.write_bytes(temporary / name, atomic.json_bytes(values))
+            atomic.write_bytes(temporary / "README.md", card.encode())
+            atomic.fsync_folder(temporary)
             temporary.rename(folder)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
-        atomic.sync_folder(folder.parent)
+        atomic.fsync_folder(folder.parent)
 
 
 def exported_config(network: Network) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from isopix.core.types import Grid
 from isopix.interop.imported_model import check_positions
 from isopix.interop.weight_files import quote
 from isopix.model.blocks import Activation, Transformer
-from isopix.model.norms import RootMeanSquare
+from isopix.model.norms import RMSNormSpec
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -89,7 +89,7 @@ def _block(values: Mapping[str, Any], width: int) -> Transformer:
         raise ValueError(f"activation_function is {quote(activation)}; allowed: {allowed}")
     if type(epsilon) not in (int, float) or not 0 < epsilon < 1:
         raise ValueError(f"layer_norm_epsilon is {quote(epsilon)}; it must be between 0 and 1")
-    norm = RootMeanSquare(epsilon=float(epsilon))
+    norm = RMSNormSpec(epsilon=float(epsilon))
     return Transformer(heads=values["n_head"], expansion=inner // width, norm=norm, activation=activation)
 
 

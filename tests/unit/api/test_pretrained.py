@@ -13,8 +13,8 @@ from isopix.api.inputs import ArrayLike
 from isopix.api.pretrained import STREAMS, PretrainedModel
 from isopix.core.random import generator
 from isopix.core.types import Images
-from isopix.generate.sample import Sampling
-from isopix.probe.features import extract
+from isopix.generate.sample import SamplingConfig
+from isopix.probe.features import extract_features
 from isopix.runs.load import Loaded
 from tests.laws import cases
 from tests.unit.data.refusal import refusal
@@ -106,7 +106,7 @@ def test_a_regression_has_nats_and_reconstructions_and_no_logits() -> None:
 @pytest.mark.parametrize("kind", ["normed", "residual"])
 def test_features_are_those_of_the_probe(pretrained: PretrainedModel, kind: str) -> None:
     x = images(pretrained)
-    every = extract(pretrained.network.backbone, x, stream=STREAMS[kind], pool="max")
+    every = extract_features(pretrained.network.backbone, x, stream=STREAMS[kind], pool="max")
     for layer in (0, 1, 2, -1):
         assert torch.equal(pretrained.features(x, layer, features=kind, pool="max"), every[layer])
 
@@ -128,16 +128,16 @@ def test_nll_is_the_loss_an_image_at_a_time(pretrained: PretrainedModel) -> None
 
 
 def test_samples_depend_on_the_seed_and_the_batch_alone(causal: PretrainedModel) -> None:
-    one = causal.sample(3, sampling=Sampling(temperature=2.0))
+    one = causal.sample(3, sampling=SamplingConfig(temperature=2.0))
     assert one.shape == (3, 3, 4, 7)
-    assert torch.equal(one, causal.sample(3, sampling=Sampling(temperature=2.0)))
-    assert not torch.equal(one, causal.sample(3, sampling=Sampling(temperature=2.0), seed=1))
-    assert not torch.equal(one, causal.sample(3, sampling=Sampling(temperature=2.0), batch_size=2))
+    assert torch.equal(one, causal.sample(3, sampling=SamplingConfig(temperature=2.0)))
+    assert not torch.equal(one, causal.sample(3, sampling=SamplingConfig(temperature=2.0), seed=1))
+    assert not torch.equal(one, causal.sample(3, sampling=SamplingConfig(temperature=2.0), batch_size=2))
 
 
 def test_completions_keep_what_was_given(causal: PretrainedModel) -> None:
     x = images(causal)
-    found = causal.complete(x, 2, each=2, sampling=Sampling(temperature=2.0))
+    found = causal.complete(x, 2, each=2, sampling=SamplingConfig(temperature=2.0))
     assert found.shape == (6, 3, 4, 7)
     assert torch.equal(found[:, :, :2], x[:, :, :2].repeat_interleave(2, 0))
 

@@ -9,7 +9,7 @@ import torch
 from isopix.interop.huggingface import convert as huggingface
 from isopix.interop.huggingface.convert import read_imagegpt, write_imagegpt
 from isopix.interop.name_tables import HUGGING_FACE, expand_layers
-from isopix.model.masking import whole
+from isopix.model.masking import sum_components
 from isopix.model.start_token import without_start_token
 from tests.unit.data.refusal import refusal
 from tests.unit.interop import models
@@ -166,7 +166,7 @@ def test_the_unshifted_network_shares_its_weights_and_lacks_the_shift() -> None:
         id(net.backbone.masking.start),
         id(net.head.project.weight),
     }
-    assert torch.equal(plain.enter(images), net.backbone.positions(whole(net.backbone.stem(images))))
+    assert torch.equal(plain.enter(images), net.backbone.positions(sum_components(net.backbone.stem(images))))
 
 
 def test_a_masked_network_has_no_shift_to_leave_out() -> None:
