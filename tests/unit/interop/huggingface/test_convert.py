@@ -37,7 +37,7 @@ def files(path: Path) -> dict[str, bytes]:
     ],
     ids=["plain", "every setting", "not square"],
 )
-def test_ours_to_theirs_to_ours_is_the_identity(tmp_path: Path, words: list[str]) -> None:
+def test_export_then_import_is_the_identity(tmp_path: Path, words: list[str]) -> None:
     net = network(*words)
     again = revived(read_imagegpt(folder(tmp_path / "a", net)))
     assert again.tensors().keys() == net.tensors().keys()
@@ -47,13 +47,13 @@ def test_ours_to_theirs_to_ours_is_the_identity(tmp_path: Path, words: list[str]
     assert again.codec.grid == net.codec.grid
 
 
-def test_theirs_to_ours_to_theirs_is_the_same_folder(tmp_path: Path) -> None:
+def test_import_then_export_is_the_same_folder(tmp_path: Path) -> None:
     first = folder(tmp_path / "a")
     second = folder(tmp_path / "b", revived(read_imagegpt(first)))
     assert files(first) == files(second)
 
 
-def test_any_palette_is_kept_to_the_step_of_our_colours(tmp_path: Path) -> None:
+def test_any_palette_is_kept_to_the_resolution_of_the_codec(tmp_path: Path) -> None:
     clusters = torch.rand(models.COLOURS, 3, generator=torch.Generator().manual_seed(0)) * 2 - 1
     theirs = folder(tmp_path / "a")
     change_json(theirs / "preprocessor_config.json", clusters=clusters.tolist())
@@ -63,7 +63,7 @@ def test_any_palette_is_kept_to_the_step_of_our_colours(tmp_path: Path) -> None:
     assert revived(read_imagegpt(folder(tmp_path / "b", net))).codec.fingerprint() == net.codec.fingerprint()
 
 
-def test_every_tensor_is_accounted_for(source: Path) -> None:
+def test_every_tensor_is_reported(source: Path) -> None:
     def add_masks(tensors: models.Tensors) -> None:
         tensors["transformer.h.1.attn.bias"] = torch.ones(1, 1, 48, 48, dtype=torch.uint8).tril()
         tensors["transformer.h.1.attn.masked_bias"] = torch.tensor(-1e4)
@@ -78,7 +78,7 @@ def test_every_tensor_is_accounted_for(source: Path) -> None:
     assert "bias" in tensor_reports[f"{FC}.bias"].skipped
 
 
-def test_names_without_the_prefix_are_read_and_accounted_for_as_they_are(source: Path) -> None:
+def test_names_without_the_prefix_are_read_and_reported(source: Path) -> None:
     plain = read_imagegpt(source)
 
     def strip(tensors: models.Tensors) -> None:
@@ -116,7 +116,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize(("words", "message"), OTHERS.values(), ids=list(OTHERS))
-def test_networks_that_theirs_cannot_be_are_refused_by_name(
+def test_networks_that_imagegpt_cannot_represent_are_refused_by_name(
     tmp_path: Path, words: list[str], message: str
 ) -> None:
     masked = words[0].startswith("name=")
@@ -150,7 +150,7 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_every_row_of_the_table_is_read_and_written_back() -> None:
+def test_every_mapping_is_inverted_by_its_export() -> None:
     net = network()
     ours, theirs = net.tensors(), huggingface.exported_state_dict(net)
     for row in expand_layers(HUGGING_FACE, 2):
@@ -158,7 +158,7 @@ def test_every_row_of_the_table_is_read_and_written_back() -> None:
         assert all(torch.equal(ours[name], tensor) for name, tensor in zip(row.target, back, strict=True))
 
 
-def test_the_unshifted_network_shares_its_weights_and_lacks_the_shift() -> None:
+def test_without_start_token_shares_weights_and_does_not_shift() -> None:
     net = network()
     images = net.codec.decode(models.codes(net)[..., None])
     plain = without_start_token(net.backbone)
@@ -169,7 +169,7 @@ def test_the_unshifted_network_shares_its_weights_and_lacks_the_shift() -> None:
     assert torch.equal(plain.enter(images), net.backbone.positions(sum_components(net.backbone.stem(images))))
 
 
-def test_a_masked_network_has_no_shift_to_leave_out() -> None:
+def test_a_masked_network_has_no_start_token_to_omit() -> None:
     assert "only an autoregressive model has a start token" in refusal(
         without_start_token, network(name="igpt.digits_bert").backbone
     )
