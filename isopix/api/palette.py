@@ -5,18 +5,18 @@ from pathlib import Path
 from typing import Any
 
 from isopix.api.results import PaletteOutput
-from isopix.api.run import DataLike
+from isopix.api.run import DataLike, load_images
 from isopix.api.training import PathLike
 from isopix.codecs import kmeans, palette_file
 from isopix.codecs.palette import Palette
-from isopix.codecs.palette_file import ValueRange, PaletteFile
+from isopix.codecs.palette_file import PaletteFile, ValueRange
 from isopix.codecs.quantization_error import QuantizationError, quantization_error
 from isopix.core.types import Grid
 from isopix.data.dataset import DataConfig, ImageDataset
 from isopix.plots import palette as plots
 from isopix.plots import style
 
-SHOWN = 10  # images in the figure of quantized images
+EXAMPLES = 10  # images in the figure of quantized images
 
 
 def fit(
@@ -38,12 +38,12 @@ def fit(
     images = _load(data, size, limit, seed)
     found = kmeans.fit_palette(images.train.images, colors, seed=seed)
     source = f"k-means on {images.name} at {size[0]}×{size[1]}, seed {seed}"
-    stored = PaletteFile(found.colours, source, found.fidelity.counts)
+    stored = PaletteFile(found.colors, source, found.error.counts)
     palette_file.write_palette(path, stored)
     errors = _errors(stored, images)
-    numbers = {**describe(stored), "iterations": found.iterations, **error_table(images.name, errors)}
-    files = (path, *_save_figures(path, stored, numbers, images))
-    return PaletteOutput(stored, errors, images.name, found.iterations, files)
+    record = {**_description(stored), "iterations": found.iterations, **_error_table(images.name, errors)}
+    files = (path, *_save_figures(path, stored, record, images))
+    return PaletteOutput(stored, errors, images.name, found.iterations, record, files)
 
 
 def import_(file: PathLike, *, out: PathLike, value_range: ValueRange | None = None) -> PaletteOutput:
@@ -56,7 +56,9 @@ def import_(file: PathLike, *, out: PathLike, value_range: ValueRange | None = N
     palette_file.check_palette_path(path)
     stored = palette_file.read_palette(Path(file), value_range)
     palette_file.write_palette(path, stored)
-    return PaletteOutput(stored, {}, None, None, (path, *_save_figures(path, stored, describe(stored))))
+    record = _description(stored)
+    files = (path, *_save_figures(path, stored, record))
+    return PaletteOutput(stored, {}, None, None, record, files)
 
 
 def show(
@@ -76,25 +78,23 @@ def show(
     images = None if data is None else _load(data, size, limit, seed)
     errors = {} if images is None else _errors(stored, images)
     name = None if images is None else images.name
-    numbers = {**describe(stored), **({} if name is None else error_table(name, errors))}
-    files = () if out is None else tuple(_save_figures(Path(out), stored, numbers, images))
-    return PaletteOutput(stored, errors, name, None, files)
+    record = {**_description(stored), **({} if name is None else _error_table(name, errors))}
+    files = () if out is None else tuple(_save_figures(Path(out), stored, record, images))
+    return PaletteOutput(stored, errors, name, None, record, files)
 
 
-def describe(stored: PaletteFile) -> dict[str, Any]:
-    """Return number of colors, source and fingerprint of a palette, for a record."""
-    return {"colours": len(stored.colours), "source": stored.source, "fingerprint": stored.fingerprint}
+def _description(stored: PaletteFile) -> dict[str, Any]:
+    return {"num_colors": len(stored.colors), "source": stored.source, "fingerprint": stored.fingerprint}
 
 
-def error_table(data: str, errors: Mapping[str, QuantizationError]) -> dict[str, Any]:
-    """Return the quantization errors of each split, for a record."""
+def _error_table(data: str, errors: Mapping[str, QuantizationError]) -> dict[str, Any]:
     splits = {
         name: {
-            "pixels": found.pixels,
-            "rmse_levels": found.rmse,
+            "pixels": found.num_pixels,
+            "rmse": found.rmse,
             "psnr_db": found.psnr,
-            "dead_colours": found.dead,
-            "rare_colours": found.rare,
+            "unused_colors": found.num_unused,
+            "rare_colors": found.num_rare,
         }
         for name, found in errors.items()
     }
@@ -104,11 +104,11 @@ def error_table(data: str, errors: Mapping[str, QuantizationError]) -> dict[str,
 def _load(data: DataLike, size: tuple[int, int], limit: int | None, seed: int) -> ImageDataset:
     if isinstance(data, ImageDataset):
         return data
-    return load_dataset(DataConfig(source=str(data), rows=size[0], cols=size[1], limit=limit), seed)
+    return load_images(DataConfig(source=str(data), rows=size[0], cols=size[1], limit=limit), seed)
 
 
 def _errors(stored: PaletteFile, images: ImageDataset) -> dict[str, QuantizationError]:
-    palette = Palette(stored.colours, Grid(1, 1))
+    palette = Palette(stored.colors, Grid(1, 1))
     splits = {"train": images.train, "validation": images.validation, "test": images.test}
     return {name: quantization_error(palette, split.images) for name, split in splits.items() if len(split)}
 
@@ -119,17 +119,17 @@ def _save_figures(
     """Save figures of the palette and of images before and after, with their numbers, next to `out`."""
     stem = out.with_suffix("")
     counts = None if stored.counts is None else stored.counts.tolist()
-    title = f"{len(stored.colours)} colours: {stored.source}"
-    figure = plots.plot_palette(stored.colours, stored.counts, title=title)
-    written = style.write_figure(figure, stem, {**numbers, "levels": stored.colours.tolist(), "counts": counts})
+    title = f"{len(stored.colors)} colors: {stored.source}"
+    figure = plots.plot_palette(stored.colors, stored.counts, title=title)
+    written = style.write_figure(figure, stem, {**numbers, "rgb": stored.colors.tolist(), "counts": counts})
     if images is None:
         return written
     split = images.test if len(images.test) else images.train
-    before = split.images[:SHOWN]
+    before = split.images[:EXAMPLES]
     rows, cols = before.shape[2:]
-    palette = Palette(stored.colours, Grid(rows, cols))
+    palette = Palette(stored.colors, Grid(rows, cols))
     after = palette.decode(palette.encode(before))
     errors = (before.double() - after.double()).square().mean(dim=(1, 2, 3)).sqrt()
     figure = plots.plot_quantization(before, after)
     name = stem.with_name(f"{stem.name}-images")
-    return [*written, *style.write_figure(figure, name, {"rmse_levels_per_image": errors.tolist()})]
+    return [*written, *style.write_figure(figure, name, {"rmse_per_image": errors.tolist()})]

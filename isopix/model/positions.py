@@ -91,10 +91,10 @@ class TabledPositionEmbedding(PositionEmbedding):
         """Return the vectors of all positions."""
 
     def from_position(self, tokens: Tokens, start: int) -> Tokens:
-        return tokens + self.value_table()[start : start + tokens.shape[1]]
+        return tokens + self.vectors()[start : start + tokens.shape[1]]
 
     def at(self, tokens: Tokens, positions: PositionIndices) -> Tokens:
-        return tokens + self.value_table()[positions]
+        return tokens + self.vectors()[positions]
 
 
 class LearnedPositionEmbedding(TabledPositionEmbedding):
