@@ -2,16 +2,16 @@
 
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from isopix.cli import probe
+from isopix.api import evaluation
 from isopix.cli.main import main
-from isopix.probe.results import Protocol
+from isopix.probe.config import ProbeConfig
 
 QUICK = [
     "steps=2",
@@ -61,4 +61,7 @@ def isopix(workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 @pytest.fixture
 def quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Use one L2 penalty instead of nineteen, in tests that do not depend on the probe's accuracy."""
-    monkeypatch.setattr(probe, "Protocol", partial(Protocol, strengths=(0.1,), weaker=(), resamples=50))
+    def quick(**settings: Any) -> ProbeConfig:
+        return ProbeConfig(**{**settings, "l2_grid": (0.1,), "l2_extra": (), "num_resamples": 50})
+
+    monkeypatch.setattr(evaluation, "ProbeConfig", quick)

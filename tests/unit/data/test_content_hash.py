@@ -1,12 +1,11 @@
-"""`isopix probe` records a hash of the images."""
+"""The hash of the images that probes and evaluations record."""
 
 from dataclasses import replace
 
 import torch
 
-from isopix.cli.probe import digest
 from isopix.data.augment import PadCropFlip
-from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
+from isopix.data.dataset import DataConfig, ImageDataset, content_hash, load_dataset
 
 DIGITS = DataConfig(source="digits", rows=8, cols=8, limit=20)
 
@@ -16,10 +15,10 @@ def changed(data: ImageDataset, **fields: torch.Tensor) -> ImageDataset:
 
 
 def test_equal_images_have_the_same_digest_whatever_the_augmentation() -> None:
-    assert digest(load_dataset(DIGITS)) == digest(load_dataset(replace(DIGITS, augment=PadCropFlip())))
+    assert content_hash(load_dataset(DIGITS)) == content_hash(load_dataset(replace(DIGITS, augment=PadCropFlip())))
 
 
-def test_another_image_label_or_limit_changes_the_digest() -> None:
+def test_another_image_label_or_limit_changes_the_content_hash() -> None:
     data = load_dataset(DIGITS)
     assert data.test.labels is not None
     others = [
@@ -28,4 +27,4 @@ def test_another_image_label_or_limit_changes_the_digest() -> None:
         changed(data, labels=data.test.labels.flip(0)),
         changed(data, labels=None),
     ]
-    assert len({digest(each) for each in [data, *others]}) == 5
+    assert len({content_hash(each) for each in [data, *others]}) == 5
