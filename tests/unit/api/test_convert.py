@@ -39,7 +39,7 @@ def test_openai(tmp_path: Path) -> None:
     found = isopix.convert.openai(tmp_path / "model.ckpt-7", tmp_path / "run", palette=tmp_path / "p.npz")
     assert (found.step, found.origin) == (7, "OpenAI model.ckpt-7")
     line = refusal(lambda: isopix.convert.huggingface(tmp_path, tmp_path / "x", rows=3))
-    assert line == "rows and cols belong together; one of them is missing"
+    assert line == "rows and cols must be given together"
 
 
 @pytest.mark.parametrize(("format", "file"), [("isopix", "recipe.json"), ("huggingface", "config.json")])
@@ -51,8 +51,8 @@ def test_publish(pristine: Path, monkeypatch: pytest.MonkeyPatch, format: str, f
         return f"hub/{name}/{private}"
 
     monkeypatch.setattr(hub, "upload", upload)
-    assert isopix.publish(pristine / "ar", "me/mine", format=format, private=True) == "hub/me/mine/True"
+    assert isopix.publish(pristine / "ar", "me/mine", format=format, private=True).url == "hub/me/mine/True"
     assert {file, "README.md"} <= uploaded[0]
     model = isopix.load(pristine / "ar", device="cpu")
-    assert isopix.publish(model, "me/mine", format=format) == "hub/me/mine/False"
+    assert isopix.publish(model, "me/mine", format=format).url == "hub/me/mine/False"
     assert file in uploaded[1]

@@ -29,8 +29,8 @@ def files(path: Path) -> dict[str, bytes]:
         [
             "block.heads=4",
             "width=24",
-            "block.expansion=2",
-            "block.activation=gelu",
+            "block.mlp.expansion=2",
+            "block.mlp.activation=gelu",
             "block.norm.epsilon=1e-6",
         ],
         ["depth=1", "data.rows=4", "data.cols=9", "codec.num_colors=5"],
@@ -110,8 +110,8 @@ def test_other_floating_point_weights_become_float32(tmp_path: Path, dtype: torc
 
 OTHERS = {
     "masked": (["name=igpt.digits_bert"], "masked model"),
-    "layer norms": (["block.norm.kind=layer"], "tensor 'backbone.blocks.0.norm1.bias' does not exist"),
-    "biases": (["block.bias=true"], "tensor 'backbone.blocks.0.attention.out.bias' does not exist"),
+    "layer norms": (["block.norm.kind=layer_norm"], "tensor 'backbone.blocks.0.norm1.bias' does not exist"),
+    "biases": (["block.attention_bias=true"], "tensor 'backbone.blocks.0.attention.out.bias' does not exist"),
 }
 
 
@@ -144,7 +144,7 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def fill_up(path: Path, data: bytes) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(huggingface.atomic, "write", fill_up)
+    monkeypatch.setattr(huggingface.atomic, "write_bytes", fill_up)
     with pytest.raises(RuntimeError, match="no space left on device"):
         folder(tmp_path / "a")
     assert list(tmp_path.iterdir()) == []
@@ -161,15 +161,14 @@ def test_every_mapping_is_inverted_by_its_export() -> None:
 def test_without_start_token_shares_weights_and_does_not_shift() -> None:
     net = network()
     images = net.codec.decode(models.codes(net)[..., None])
-    plain = without_start_token(net.backbone)
+    plain = without_start_token(net)
     assert {id(p) for p in plain.parameters()} == {id(p) for p in net.parameters()} - {
         id(net.backbone.masking.start),
-        id(net.head.project.weight),
     }
-    assert torch.equal(plain.enter(images), net.backbone.positions(sum_components(net.backbone.stem(images))))
+    inputs = net.inputs_of(images)
+    embedded = net.backbone.positions(sum_components(net.backbone.stem(inputs)))
+    assert torch.equal(plain.backbone.embed(inputs), embedded)
 
 
 def test_a_masked_network_has_no_start_token_to_omit() -> None:
-    assert "only an autoregressive model has a start token" in refusal(
-        without_start_token, network(name="igpt.digits_bert").backbone
-    )
+    assert "only an autoregressive one has" in refusal(without_start_token, network(name="igpt.digits_bert"))

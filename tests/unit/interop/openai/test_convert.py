@@ -10,7 +10,7 @@ from isopix.core.types import Grid
 from isopix.interop import imported_model as imports
 from isopix.interop.name_tables import OPENAI_START, WeightMapping, openai_table
 from isopix.interop.openai.convert import read_checkpoint
-from isopix.model.blocks import Transformer
+from isopix.model.blocks import TransformerSpec
 from isopix.objectives.autoregressive import Autoregressive
 from isopix.objectives.masked import Masked
 from tests.unit.interop import bundles, variables
@@ -30,7 +30,7 @@ def test_sizes_and_objective_are_inferred_from_the_shapes(prefix: Path, start: b
     bundles.write(prefix, variables.draw(start=start), shards=3)
     imported = read_checkpoint(prefix, COLOURS)
     assert (imported.depth, imported.width, imported.grid) == (2, 12, Grid(4, 4))
-    assert imported.block == Transformer(heads=3)
+    assert imported.block == TransformerSpec(heads=3)
     assert imported.objective == (Autoregressive() if start else Masked())
     assert torch.equal(imported.colors, COLOURS)
     assert (imported.origin, imported.step) == ("OpenAI model.ckpt-131000", 131_000)
@@ -91,7 +91,7 @@ def test_a_leading_dimension_of_one_is_dropped(prefix: Path, heads: int) -> None
     wide = read_checkpoint(prefix, COLOURS)
     bundles.write(prefix, model)
     plain = read_checkpoint(prefix, COLOURS)
-    assert wide.block == plain.block == Transformer(heads=heads)
+    assert wide.block == plain.block == TransformerSpec(heads=heads)
     assert all(torch.equal(wide.tensors[name], plain.tensors[name]) for name in plain.tensors)
 
 
