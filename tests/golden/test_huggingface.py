@@ -81,7 +81,9 @@ def test_logits_are_equal(pair: Pair, dtype: torch.dtype, within: float) -> None
     images = pixels(net)
     reference = theirs(input_ids=peer.shift_right(net, images)).logits
     assert reference.abs().max() > 1
-    torch.testing.assert_close(net.head.project(net.backbone(net.inputs_of(images))), reference, rtol=0, atol=within)
+    torch.testing.assert_close(
+        net.head.project(net.backbone(net.inputs_of(images))), reference, rtol=0, atol=within
+    )
 
 
 def their_features(theirs: nn.Module, ids: torch.Tensor) -> list[torch.Tensor]:

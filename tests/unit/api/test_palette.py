@@ -36,4 +36,4 @@ def test_import(tmp_path: Path) -> None:
     assert_same_files(tmp_path / "one", tmp_path / "other")
     assert found.palette.colors.tolist() == (255 * np.eye(3)).tolist()
     line = refusal(lambda: isopix.palette.import_(tmp_path / "colors.npy", out=tmp_path / "p.npz"))
-    assert "range is not stated" in line
+    assert "its values range from 0 to 1, and the range of b" in line

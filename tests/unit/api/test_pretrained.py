@@ -81,7 +81,9 @@ def test_every_verb_takes_images_in_every_form(verb: str, form: str, pretrained:
 
 def test_logits_are_the_networks(pretrained: PretrainedModel) -> None:
     x = images(pretrained)
-    torch.testing.assert_close(pretrained.logits(x, batch_size=2), pretrained.network(pretrained.network.inputs_of(x)))
+    torch.testing.assert_close(
+        pretrained.logits(x, batch_size=2), pretrained.network(pretrained.network.inputs_of(x))
+    )
     assert pretrained.logits(x).shape == (3, 28, 1, 32)
 
 
@@ -100,7 +102,9 @@ def test_a_regression_has_nats_and_reconstructions_and_no_logits() -> None:
     x = images(model_of_means)
     assert model_of_means.nll(x).shape == (3,)
     assert model_of_means.reconstruct(x).prediction.shape == x.shape
-    assert "a regression: it gives a mean for each code and no logits" in refusal(model_of_means.logits, x)
+    assert "a regression head, which predicts a mean for each code and no logits" in refusal(
+        model_of_means.logits, x
+    )
 
 
 @pytest.mark.parametrize("kind", ["normed", "residual"])
@@ -149,15 +153,15 @@ def test_reconstruction_changes_hidden_positions_alone(masked: PretrainedModel) 
 
 
 def test_what_a_kind_cannot_do_says_what_it_can(causal: PretrainedModel, masked: PretrainedModel) -> None:
-    with pytest.raises(ValueError, match="cannot paint pixel by pixel; it can fill in hidden pixels"):
+    with pytest.raises(ValueError, match="cannot sample images; it can reconstruct masked pixels"):
         masked.sample(1)
-    with pytest.raises(ValueError, match="cannot paint pixel by pixel; it can fill in hidden pixels"):
+    with pytest.raises(ValueError, match="cannot sample images; it can reconstruct masked pixels"):
         masked.complete(images(masked), 2)
-    with pytest.raises(ValueError, match="hides nothing to reconstruct; it can draw images"):
+    with pytest.raises(ValueError, match="masks no inputs to reconstruct; it can sample images"):
         causal.reconstruct(images(causal))
     with pytest.raises(ValueError, match="an autoregressive model takes no mask"):
         causal.logits(images(causal), mask=torch.zeros(3, 28, dtype=torch.bool))
-    with pytest.raises(ValueError, match="only an autoregressive model has a start token to omit"):
+    with pytest.raises(ValueError, match="only an autoregressive one has"):
         masked.features(images(masked), 1, start_token=False)
 
 

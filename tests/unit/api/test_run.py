@@ -31,7 +31,7 @@ def test_its_model_is_loaded_once(pristine: Path) -> None:
 
 
 def test_another_folder_is_refused(tmp_path: Path) -> None:
-    assert "holds no recipe.json" in refusal(isopix.Run, tmp_path)
+    assert "has no recipe.json" in refusal(isopix.Run, tmp_path)
 
 
 def test_damaged_checkpoints_are_skipped_with_a_warning(

@@ -45,7 +45,7 @@ def test_a_recipe_object_can_be_changed_too(pristine: Path, tmp_path: Path) -> N
 
 def test_a_wrong_setting_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     line = refusal(lambda: isopix.pretrain("igpt.digits", out=tmp_path / "run", overrides=["dept=2"]))
-    assert "unknown setting 'dept'; did you mean 'depth'?" in line
+    assert "unknown setting 'dept'; did you mean 'model.depth'?" in line
     assert list(tmp_path.iterdir()) == []
 
 

@@ -15,7 +15,9 @@ def changed(data: ImageDataset, **fields: torch.Tensor) -> ImageDataset:
 
 
 def test_equal_images_have_the_same_digest_whatever_the_augmentation() -> None:
-    assert content_hash(load_dataset(DIGITS)) == content_hash(load_dataset(replace(DIGITS, augment=PadCropFlip())))
+    assert content_hash(load_dataset(DIGITS)) == content_hash(
+        load_dataset(replace(DIGITS, augment=PadCropFlip()))
+    )
 
 
 def test_another_image_label_or_limit_changes_the_content_hash() -> None:
