@@ -8,8 +8,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from isopix import parts
     from isopix.api import convert, palette, study
-    from isopix.api.evaluation import evaluate, low_data, probe, verify
+    from isopix.api.evaluation import evaluate, low_data, probe
     from isopix.api.features import Features
     from isopix.api.generation import complete, reconstruct, sample
     from isopix.api.inspection import analyze, plan, report
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from isopix.api.publishing import publish
     from isopix.api.run import Interrupted, Run
     from isopix.api.training import finetune, pretrain, resume, search_lr
+    from isopix.api.verification import verify
+    from isopix.core.registry import load_plugin
 
 __version__ = "0.1.0"
 __all__ = [
@@ -31,8 +34,10 @@ __all__ = [
     "evaluate",
     "finetune",
     "load",
+    "load_plugin",
     "low_data",
     "palette",
+    "parts",
     "plan",
     "pretrain",
     "probe",
@@ -47,19 +52,22 @@ __all__ = [
     "verify",
 ]
 
-# The module of isopix.api that defines each name; modules with several functions stand for themselves.
+# The module that defines each name; modules that are exported themselves stand for their own names.
 _MODULES = {
-    "convert": ("convert",),
-    "evaluation": ("evaluate", "low_data", "probe", "verify"),
-    "features": ("Features",),
-    "generation": ("complete", "reconstruct", "sample"),
-    "inspection": ("analyze", "plan", "report"),
-    "palette": ("palette",),
-    "pretrained": ("PretrainedModel", "load", "save"),
-    "publishing": ("publish",),
-    "run": ("Interrupted", "Run"),
-    "study": ("study",),
-    "training": ("finetune", "pretrain", "resume", "search_lr"),
+    "isopix.api.convert": ("convert",),
+    "isopix.api.evaluation": ("evaluate", "low_data", "probe"),
+    "isopix.api.features": ("Features",),
+    "isopix.api.generation": ("complete", "reconstruct", "sample"),
+    "isopix.api.inspection": ("analyze", "plan", "report"),
+    "isopix.api.palette": ("palette",),
+    "isopix.api.pretrained": ("PretrainedModel", "load", "save"),
+    "isopix.api.publishing": ("publish",),
+    "isopix.api.run": ("Interrupted", "Run"),
+    "isopix.api.study": ("study",),
+    "isopix.api.training": ("finetune", "pretrain", "resume", "search_lr"),
+    "isopix.api.verification": ("verify",),
+    "isopix.core.registry": ("load_plugin",),
+    "isopix.parts": ("parts",),
 }
 _EXPORTS = {name: module for module, names in _MODULES.items() for name in names}
 
@@ -74,8 +82,8 @@ class _Package(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name not in _EXPORTS:
             raise AttributeError(f"module 'isopix' has no attribute '{name}'")
-        module = importlib.import_module(f"isopix.api.{_EXPORTS[name]}")
-        value = module if name == _EXPORTS[name] else getattr(module, name)
+        module = importlib.import_module(_EXPORTS[name])
+        value = module if _EXPORTS[name].endswith(f".{name}") else getattr(module, name)
         super().__setattr__(name, value)
         return value
 

@@ -1,64 +1,91 @@
-"""Parts of your own: what a file needs that registers a new block, codec, objective, probe or other part.
+"""What a file of your own parts imports: `from isopix import parts`.
 
-A part is a class of settings, registered under the noun of its base class by `@parts.register("kind")`:
+A part is a subclass of the base class of its noun, registered by `@parts.register("kind")` and chosen by its
+setting, such as `model.block.mlp.kind=gated`; load the file by `--plugin my_parts.py` or
+`isopix.load_plugin("my_parts.py")`. Its fields are settings below the same path.
 
-| base class | setting path | is |
-|---|---|---|
-| CodecSpec | model.codec | images to integer codes and back |
-| StemSpec | model.stem | images or codes to one vector per position |
-| PositionEmbeddingSpec | model.positions | position embeddings |
-| BlockSpec | model.block | tokens to tokens |
-| MLPSpec, NormSpec | model.block.mlp, model.block.norm | parts of a block |
-| HeadSpec | model.head | tokens to logits |
-| ObjectiveSpec | objective | images to a training batch and its loss |
-| MaskSpec | objective.mask | which positions are masked |
-| MaskingSpec | objective.corruption | what the blocks see in place of a masked position |
-| AugmentationSpec, PatchAugmentSpec | data.augment, data.patch_augment | augmentations |
-| OptimizerSpec, ScheduleSpec | train.optimizer, train.schedule | optimizers and schedules |
-| EvaluatorSpec | train.evaluators | metrics during training |
-| ProbeMethod | isopix probe --method | classifiers of features |
+| noun | base class | builds or returns | setting |
+|---|---|---|---|
+| codec | `CodecSpec` | `Codec` | `model.codec` |
+| stem | `StemSpec` | `Stem` | `model.stem` |
+| positions | `PositionEmbeddingSpec` | `PositionEmbedding` | `model.positions` |
+| block | `BlockSpec` | `Block` | `model.block` |
+| mlp | `MLPSpec` | `MLP` | `model.block.mlp` |
+| norm | `NormSpec` | `Norm` | `model.block.norm` |
+| head | `HeadSpec` | `Likelihood` | `model.head` |
+| objective | `ObjectiveSpec` | `TrainingBatch` | `objective` |
+| mask | `MaskSpec` | `Mask` | `objective.mask` |
+| corruption | `MaskingSpec` | `Masking` | `objective.corruption` |
+| augmentation | `AugmentationSpec` | `Images` | `data.augment` |
+| patch_augment | `PatchAugmentSpec` | `Images` | `data.patch_augment` |
+| optimizer | `OptimizerSpec` | `torch.optim.Optimizer` | `train.optimizer` |
+| schedule | `ScheduleSpec` | a factor of the learning rate | `train.schedule` |
+| evaluator | `EvaluatorSpec` | `Metrics` | `train.evaluators` |
+| probe | `ProbeMethod` | `FittedProbe` | `isopix probe --method` |
+| recipe | a function with `@parts.recipe("name")` | `Recipe` | its name |
 
-Load the file with `--plugin FILE` on the command line or `isopix.load_plugin(FILE)` in Python; see
-`examples/extend`.
+`init` of a part of a network names how its parameters start (`InitTable`): `Normal`, `Uniform`, `Glorot`,
+`Constant`, `Zeros` or `Ones`.
 """
 
+from isopix.analysis.base import Analysis, AnalysisInput
 from isopix.codecs.base import Codec, CodecSpec
 from isopix.codecs.stateless import StatelessCodecSpec
 from isopix.core.random import generator
 from isopix.core.registry import Part, kinds, nouns, register
-from isopix.core.types import Codes, Grid, Images, Labels, Logits, LossMask, Mask, PositionIndices, Tokens
+from isopix.core.types import (
+    Codes,
+    Grid,
+    Images,
+    Labels,
+    Logits,
+    LossMask,
+    Mask,
+    PositionIndices,
+    Scalar,
+    SelectedTokens,
+    Tokens,
+)
 from isopix.data.augment import AugmentationSpec
+from isopix.data.dataset import DataConfig, ImageDataset
 from isopix.data.patch_augment import PatchAugmentSpec
 from isopix.model.attention import Attention
 from isopix.model.blocks.base import Block, BlockSpec
 from isopix.model.heads import HeadSpec
 from isopix.model.init import Constant, Draw, Glorot, InitScheme, InitTable, Normal, Ones, Uniform, Zeros
-from isopix.model.likelihood import Likelihood
+from isopix.model.likelihood import Categorical, Likelihood
 from isopix.model.masking import Masking, MaskingSpec, ZeroMaskingSpec
-from isopix.model.mlp import MLPSpec
+from isopix.model.mlp import MLP, MLPSpec
 from isopix.model.network import Network
-from isopix.model.norms import LayerNormSpec, NormSpec, RMSNormSpec
+from isopix.model.norms import LayerNormSpec, Norm, NormSpec, RMSNormSpec
 from isopix.model.positions import PositionEmbedding, PositionEmbeddingSpec
-from isopix.model.stems.base import Components, Stem, StemSpec
+from isopix.model.spec import ModelSpec
+from isopix.model.stems.base import Components, Inputs, Stem, StemSpec
 from isopix.objectives.base import ObjectiveSpec, PretrainModel, TrainingBatch
 from isopix.objectives.masks import MaskSpec
 from isopix.probe.base import FittedProbe, ProbeMethod, ProbeProblem
 from isopix.recipes.recipe import Recipe
 from isopix.recipes.registry import recipe
+from isopix.train.config import TrainConfig
 from isopix.train.evaluator import EvaluationContext, Evaluator, EvaluatorSpec, Metrics
 from isopix.train.optim import OptimizerSpec
 from isopix.train.schedule import ScheduleSpec
 
 __all__ = [
+    "MLP",
+    "Analysis",
+    "AnalysisInput",
     "Attention",
     "AugmentationSpec",
     "Block",
     "BlockSpec",
+    "Categorical",
     "Codec",
     "CodecSpec",
     "Codes",
     "Components",
     "Constant",
+    "DataConfig",
     "Draw",
     "EvaluationContext",
     "Evaluator",
@@ -67,9 +94,11 @@ __all__ = [
     "Glorot",
     "Grid",
     "HeadSpec",
+    "ImageDataset",
     "Images",
     "InitScheme",
     "InitTable",
+    "Inputs",
     "Labels",
     "LayerNormSpec",
     "Likelihood",
@@ -81,7 +110,9 @@ __all__ = [
     "Masking",
     "MaskingSpec",
     "Metrics",
+    "ModelSpec",
     "Network",
+    "Norm",
     "NormSpec",
     "Normal",
     "ObjectiveSpec",
@@ -97,11 +128,14 @@ __all__ = [
     "ProbeProblem",
     "RMSNormSpec",
     "Recipe",
+    "Scalar",
     "ScheduleSpec",
+    "SelectedTokens",
     "StatelessCodecSpec",
     "Stem",
     "StemSpec",
     "Tokens",
+    "TrainConfig",
     "TrainingBatch",
     "Uniform",
     "ZeroMaskingSpec",

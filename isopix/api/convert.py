@@ -16,8 +16,8 @@ from isopix.interop.huggingface.convert import read_imagegpt, write_imagegpt
 from isopix.interop.import_run import import_run
 from isopix.interop.imported_model import ImportedModel
 from isopix.interop.openai.convert import read_checkpoint
-from isopix.report.load_run import gather_any
-from isopix.report.model_card import card
+from isopix.report.load_run import load_run_or_model
+from isopix.report.model_card import model_card
 
 
 def huggingface(
@@ -37,7 +37,7 @@ def huggingface(
     executing code. Raises ValueError for an unsupported or damaged model, RuntimeError if it cannot be
     downloaded.
     """
-    colors = None if palette is None else palette_file.read(Path(palette)).colours
+    colors = None if palette is None else palette_file.read_palette(Path(palette)).colors
     grid = _grid(rows, cols)
 
     def read() -> ImportedModel:
@@ -62,7 +62,7 @@ def openai(
     `prefix` is the path without its endings, as model.ckpt-1000000; `palette` is a palette file, as OpenAI's
     kmeans_centers.npy. TensorFlow is not needed. Raises ValueError for a damaged or unknown checkpoint.
     """
-    colors, grid = palette_file.read(Path(palette)).colours, _grid(rows, cols)
+    colors, grid = palette_file.read_palette(Path(palette)).colors, _grid(rows, cols)
     return _import(lambda: read_checkpoint(Path(prefix), colors, grid=grid), out, data, command)
 
 
@@ -74,17 +74,28 @@ def to_huggingface(run: str | os.PathLike[str], out: PathLike) -> ConvertOutput:
     """
     path = Path(out)
     loaded = load_network(Path(run), "cpu")
-    text = card(gather_any(Path(run)), name=path.name, library="transformers")
+    text = model_card(load_run_or_model(Path(run)), name=path.name, library="transformers")
     write_imagegpt(path, loaded.network, card=text)
     tensors = [tensor for name, tensor in loaded.network.tensors().items() if not name.startswith("codec.")]
     count = sum(tensor.numel() for tensor in tensors)
-    return ConvertOutput(path, loaded.step, os.fspath(run), count, len(tensors), {}, 0)
+    return ConvertOutput(
+        path=path,
+        step=loaded.step,
+        origin=os.fspath(run),
+        depth=loaded.recipe.model.depth,
+        width=loaded.recipe.model.width,
+        grid=loaded.recipe.grid,
+        parameters=count,
+        tensors=len(tensors),
+        skipped={},
+        rounded=0,
+    )
 
 
 def _grid(rows: int | None, cols: int | None) -> Grid | None:
     if rows is None or cols is None:
         if rows != cols:
-            raise ValueError("rows and cols belong together; one of them is missing")
+            raise ValueError("rows and cols must be given together")
         return None
     return Grid(rows, cols)
 
@@ -98,6 +109,9 @@ def _import(
         path=run.path,
         step=imported.step,
         origin=imported.origin,
+        depth=imported.depth,
+        width=imported.width,
+        grid=imported.grid,
         parameters=sum(tensor.numel() for tensor in imported.tensors.values()),
         tensors=sum(not report.skipped for report in reports),
         skipped=dict(Counter(report.skipped for report in reports if report.skipped)),

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from isopix.api.pretrained import FeatureKind, PretrainedModel, load
+from isopix.api.pretrained import PretrainedModel, load
+from isopix.model.backbone import FeatureKind
 from isopix.model.pool import Pool
 
 

@@ -23,11 +23,11 @@ from isopix.data.dataset import ImageDataset
 from isopix.generate import complete as completion
 from isopix.generate import reconstruct as reconstruction
 from isopix.generate import sample as sampling
-from isopix.generate.sample import Sampling
+from isopix.generate.sample import SamplingConfig
 from isopix.plots import images as pictures
 from isopix.runs.load import Loaded
 from isopix.storage.atomic import write_json
-from isopix.storage.provenance import record, tag
+from isopix.storage.provenance import settings_hash, with_provenance
 from isopix.storage.run_folder import RunFolder
 
 
@@ -50,16 +50,16 @@ def sample(
     check_integer("count", count)
     folder, loaded = open_source(run, device)
     images = sampling.sample(
-        loaded.network,
+        loaded.model,
         count,
-        sampling=Sampling(temperature=temperature, top_k=top_k, top_p=top_p),
+        sampling=SamplingConfig(temperature=temperature, top_k=top_k, top_p=top_p),
         generator=generator(seed, "sample"),
         progress=counter(progress, loaded.recipe.grid.positions),
     ).cpu()
     numbers = {"kind": "samples", "step": loaded.step, "seed": seed, "count": count}
     numbers |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}
     name = f"samples-{loaded.step:08d}-seed{seed}"
-    return SampleOutput(images, _save_grid(folder, name, pictures.samples(images), numbers))
+    return SampleOutput(images, *_save_grid(folder, name, pictures.sample_grid(images), numbers))
 
 
 def complete(
@@ -87,24 +87,24 @@ def complete(
     """
     check_integer("each", each)
     folder, loaded = open_source(run, device)
-    sampling.require_causal(loaded.network)
+    sampling.require_sampling(loaded.model)
     inputs, origin = _inputs(loaded, images, data, split, count, limit)
     given = loaded.recipe.grid.rows // 2 if rows is None else rows
     completed = completion.complete(
-        loaded.network,
+        loaded.model,
         inputs.to(loaded.network.device),
         rows=given,
-        each=each,
-        sampling=Sampling(temperature=temperature, top_k=top_k, top_p=top_p),
+        samples_per_prompt=each,
+        sampling=SamplingConfig(temperature=temperature, top_k=top_k, top_p=top_p),
         generator=generator(seed, "complete"),
         progress=counter(progress, loaded.recipe.grid.positions),
     ).cpu()
     numbers = {"kind": "completions", "step": loaded.step, "seed": seed, "count": len(inputs)}
     numbers |= {"rows": given, "each": each, **origin}
     numbers |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-    grid = pictures.completions(inputs, completed, rows=given, each=each)
-    path = _save_grid(folder, f"completions-{loaded.step:08d}-rows{given}-seed{seed}", grid, numbers)
-    return CompletionOutput(completed, inputs, given, each, path)
+    grid = pictures.completion_grid(inputs, completed, rows=given, samples_per_prompt=each)
+    name = f"completions-{loaded.step:08d}-rows{given}-seed{seed}"
+    return CompletionOutput(completed, inputs, given, each, *_save_grid(folder, name, grid, numbers))
 
 
 def reconstruct(
@@ -124,14 +124,15 @@ def reconstruct(
     The images are chosen as by `complete`. Raises ValueError for an autoregressive model.
     """
     folder, loaded = open_source(run, device)
-    reconstruction.require_masked(loaded.network)
+    reconstruction.require_masked_inputs(loaded.model)
     inputs, origin = _inputs(loaded, images, data, split, count, limit)
     on_device, draws = inputs.to(loaded.network.device), generator(seed, "hide")
-    result = reconstruction.reconstruct(loaded.network, on_device, generator=draws).cpu()
+    result = reconstruction.reconstruct(loaded.model, on_device, generator=draws).cpu()
     numbers = {"kind": "reconstructions", "step": loaded.step, "seed": seed, "count": len(inputs)}
     numbers |= {**origin, "accuracy": result.accuracy}
     name = f"reconstructions-{loaded.step:08d}-seed{seed}"
-    return ReconstructionOutput(result, _save_grid(folder, name, pictures.reconstructions(result), numbers))
+    grid = pictures.reconstruction_grid(result)
+    return ReconstructionOutput(result, *_save_grid(folder, name, grid, numbers))
 
 
 def _inputs(
@@ -142,7 +143,7 @@ def _inputs(
     count: int,
     limit: int | None,
 ) -> tuple[Images, dict[str, Any]]:
-    """Return the images to work on, and which they are, for the record."""
+    """Return the images to work on, and where they are from, for the record."""
     if images is not None:
         inputs = require_images(as_images(images, loaded.network.codec, loaded.network.device))
         return inputs.cpu(), {"data": None, "split": None}
@@ -151,12 +152,17 @@ def _inputs(
     return first_images(found, chosen, count), {"data": os.fspath(source), "split": chosen}
 
 
-def _save_grid(run: RunFolder | None, name: str, picture: Any, numbers: Mapping[str, Any]) -> Path | None:
-    """Save a picture and its numbers as `samples/NAME-TAG.png` and `.json`; nothing without a run."""
+def _save_grid(
+    run: RunFolder | None, name: str, picture: Any, numbers: Mapping[str, Any]
+) -> tuple[dict[str, Any], Path | None]:
+    """Save a picture and its numbers as `samples/NAME-HASH.png` and `.json`, nothing without a run; return
+    the record that is saved and the path of the picture.
+    """
     if run is None:
-        return None
-    path = run.samples / f"{name}-{tag(numbers)}.png"
+        return with_provenance(numbers), None
+    path = run.samples / f"{name}-{settings_hash(numbers)}.png"
     run.samples.mkdir(exist_ok=True)
     picture.save(path)
-    write_json(path.with_suffix(".json"), record({**numbers, "picture": path.name}))
-    return path
+    record = with_provenance({**numbers, "picture": path.name})
+    write_json(path.with_suffix(".json"), record)
+    return record, path

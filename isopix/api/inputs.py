@@ -31,8 +31,8 @@ def as_images(values: ArrayLike, codec: Codec, device: torch.device) -> Images:
         return codec.decode(_as_codes(tensor, codec).to(device))
     raise ValueError(
         f"expected uint8 images [B 3 {height} {width}] or [B {height} {width} 3], or integer codes "
-        f"[B {codec.grid.positions}] or [B {codec.grid.positions} {codec.num_codes}] below {codec.vocab_size}; "
-        f"got {tensor.dtype} of shape {list(tensor.shape)}"
+        f"[B {codec.grid.positions}] or [B {codec.grid.positions} {codec.num_codes}] "
+        f"below {codec.vocab_size}; got {tensor.dtype} of shape {list(tensor.shape)}"
     )
 
 

@@ -5,9 +5,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from isopix.analysis import cost
-from isopix.analysis.run import DoesNotApplyError, Place, Subject
-from isopix.analysis.run import analyse as run_analyses
+from isopix.analysis.base import AnalysisInput, NotApplicable, QueryPosition
+from isopix.analysis.run import run_analyses
 from isopix.api.results import AnalysisOutput, PlanOutput, ReportOutput
 from isopix.api.run import (
     DataLike,
@@ -22,15 +24,15 @@ from isopix.api.run import (
 from isopix.api.training import PathLike, resolve_recipe
 from isopix.core import device as devices
 from isopix.plots import style
-from isopix.plots.analyses import DRAW
-from isopix.recipes.cost import memory_of, of_recipe
+from isopix.plots.analyses import ANALYSIS_FIGURES
+from isopix.recipes.cost import recipe_cost, recipe_memory
 from isopix.recipes.recipe import Recipe
 from isopix.report import headline, page
-from isopix.report.load_run import Gathered
-from isopix.report.probes import differences, speaking
-from isopix.report.summary import summary
-from isopix.storage.atomic import report_disk_full, write
-from isopix.storage.provenance import record
+from isopix.report.baselines import baseline_rows
+from isopix.report.load_run import RunRecord
+from isopix.report.probe_section import differences, primary_probes
+from isopix.storage.atomic import report_disk_full, write_bytes
+from isopix.storage.provenance import with_provenance
 from isopix.storage.run_folder import RunFolder
 
 
@@ -41,7 +43,7 @@ def analyze(
     split: SplitName | None = None,
     limit: int = 128,
     image: int = 0,
-    positions: Sequence[Place] = (),
+    positions: Sequence[QueryPosition] = (),
     renormalize: bool = True,
     device: str = "auto",
     progress: Progress | None = None,
@@ -56,15 +58,25 @@ def analyze(
     folder, loaded = open_source(run, device)
     source, chosen = select_split(loaded, data, split, limit)
     images = getattr(source, chosen).images[:limit]
-    done = counter(progress, len(images))
-    subject = Subject(loaded, images, image, tuple(positions), renormalize, done)
+    given = AnalysisInput(
+        loaded.network,
+        images,
+        image_index=image,
+        query_positions=tuple(positions),
+        renormalize=renormalize,
+        causal=loaded.recipe.objective.causal,
+        seed=loaded.recipe.train.seed,
+        untrained=loaded.untrained,
+        progress=counter(progress, len(images)),
+    )
     results: dict[str, Mapping[str, Any]] = {}
     reasons: dict[str, str] = {}
-    for name, result in run_analyses(subject):
-        if isinstance(result, DoesNotApplyError):
-            reasons[name] = str(result)
+    about = {"data": source.name, "split": chosen}
+    for name, result in run_analyses(given):
+        if isinstance(result, NotApplicable):
+            reasons[name] = result.reason
         else:
-            results[name] = record({**result, "data": source.name, "split": chosen})
+            results[name] = with_provenance({"step": loaded.step, **result, **about})
     if folder is not None:
         _save(folder, results)
     return AnalysisOutput(results, reasons, None if folder is None else folder.analysis)
@@ -79,15 +91,15 @@ def report(*runs: str | os.PathLike[str], out: PathLike | None = None) -> Report
     if not runs:
         raise ValueError("report needs at least one run")
     folders = [run_folder(run) for run in runs]
-    gathered = page.read(folders)
+    records = page.read(folders)
     default = folders[0].report if len(folders) == 1 else folders[0].path.parent / "report.html"
     path = default if out is None else Path(out)
     if path.is_dir():
         raise ValueError(f"{path} is a folder; a report is one file, as in {path / 'report.html'}")
     path.parent.mkdir(parents=True, exist_ok=True)
     with report_disk_full(f"report {path}", path.parent):
-        write(path, page.render(gathered).encode())
-    return ReportOutput(path, summary(gathered), _notes(gathered))
+        write_bytes(path, page.render(records).encode())
+    return ReportOutput(path, baseline_rows(records), _notes(records))
 
 
 def plan(
@@ -98,7 +110,7 @@ def plan(
     device: str = "auto",
     device_hours: Sequence[str] = (),
     price: float | None = None,
-    mfu: float = cost.UTILISATION,
+    mfu: float = cost.MFU,
 ) -> PlanOutput:
     """Estimate parameters, FLOPs, memory and time of a recipe on this device, and the hours on others.
 
@@ -106,44 +118,42 @@ def plan(
     `price` per hour. Nothing is written. Raises ValueError for wrong settings and unknown devices.
     """
     resolved, where = resolve_recipe(recipe, file=file, overrides=overrides), devices.select_device(device)
-    costs, memory = of_recipe(resolved), memory_of(resolved)
-    rate = cost.speed(where, resolved.train.precision, resolved.model.width) / costs.training_flops
-    images = resolved.train.steps * resolved.train.batch_size
-    rents = cost.rents(
-        images * costs.training_flops,
-        resolved.train.precision,
-        devices=device_hours,
-        utilisation=mfu,
-        price=price,
-    )
+    train, costs, memory = resolved.train, recipe_cost(resolved), recipe_memory(resolved)
+    throughput = cost.training_throughput(where, train.precision, resolved.model.width)
+    rate, images = throughput / costs.training_flops, train.steps * train.batch_size
+    flops = images * costs.training_flops
     return PlanOutput(
         recipe=resolved,
         **costs._asdict(),
-        weight_bytes=memory.weight_bytes,
-        step_bytes=memory.bytes(resolved.train.batch_size // resolved.train.accumulate),
-        free_bytes=devices.memory_free(where),
+        **memory._asdict(),
+        step_bytes=memory.step_bytes(train.batch_size // train.accumulate),
+        free_bytes=devices.free_memory(where),
         images=images,
         device=devices.describe_device(where),
+        threads=torch.get_num_threads(),
         images_per_second=rate,
         seconds=images / rate,
-        device_hours=rents,
+        mfu=mfu,
+        device_hours=cost.device_costs(
+            flops, train.precision, devices=device_hours, mfu=mfu, price_per_hour=price
+        ),
     )
 
 
 def _save(folder: RunFolder, results: Mapping[str, Mapping[str, Any]]) -> None:
     """Save all results with their figures, and remove those of an earlier call."""
     folder.analysis.mkdir(exist_ok=True)
-    for name, draw in DRAW.items():
+    for name, draw in ANALYSIS_FIGURES.items():
         stem = folder.analysis / name
         for suffix in (".json", ".png", ".svg"):
             stem.with_suffix(suffix).unlink(missing_ok=True)
         if name in results:
             with report_disk_full(str(stem), folder.analysis):
-                style.save(draw(results[name]), stem, results[name])
+                style.write_figure(draw(results[name]), stem, results[name])
 
 
-def _notes(gathered: Mapping[str, Gathered]) -> list[str]:
-    """Return what the table cannot show: why a network is not above its baseline, what not to compare."""
-    notes = [f"{name}: {reason}" for name, run in gathered.items() if (reason := headline.why(run))]
-    different = differences(list(speaking(gathered).values()))
-    return [*notes, headline.headline(gathered)] if different else notes
+def _notes(runs: Mapping[str, RunRecord]) -> list[str]:
+    """Return why a network is not better than untrained, and which runs cannot be compared."""
+    notes = [f"{name}: {text}" for name, run in runs.items() if (text := headline.diagnosis(run))]
+    different = differences(list(primary_probes(runs).values()))
+    return [*notes, headline.headline(runs)] if different else notes

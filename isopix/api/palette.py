@@ -5,18 +5,18 @@ from pathlib import Path
 from typing import Any
 
 from isopix.api.results import PaletteOutput
-from isopix.api.run import DataLike
+from isopix.api.run import DataLike, load_images
 from isopix.api.training import PathLike
 from isopix.codecs import kmeans, palette_file
 from isopix.codecs.palette import Palette
-from isopix.codecs.palette_file import Range, StoredPalette
-from isopix.codecs.quantization_error import Fidelity, measure
+from isopix.codecs.palette_file import PaletteFile, ValueRange
+from isopix.codecs.quantization_error import QuantizationError, quantization_error
 from isopix.core.types import Grid
 from isopix.data.dataset import DataConfig, ImageDataset
 from isopix.plots import palette as plots
 from isopix.plots import style
 
-SHOWN = 10  # images in the figure of quantized images
+EXAMPLES = 10  # images in the figure of quantized images
 
 
 def fit(
@@ -34,29 +34,31 @@ def fit(
     next to it. Raises ValueError for another ending and for impossible arguments.
     """
     path = Path(out)
-    palette_file.check_name(path)
+    palette_file.check_palette_path(path)
     images = _load(data, size, limit, seed)
-    found = kmeans.fit(images.train.images, colors, seed=seed)
+    found = kmeans.fit_palette(images.train.images, colors, seed=seed)
     source = f"k-means on {images.name} at {size[0]}×{size[1]}, seed {seed}"
-    stored = StoredPalette(found.colours, source, found.fidelity.counts)
-    palette_file.write(path, stored)
+    stored = PaletteFile(found.colors, source, found.error.counts)
+    palette_file.write_palette(path, stored)
     errors = _errors(stored, images)
-    numbers = {**describe(stored), "iterations": found.iterations, **error_table(images.name, errors)}
-    files = (path, *_save_figures(path, stored, numbers, images))
-    return PaletteOutput(stored, errors, images.name, found.iterations, files)
+    record = {**_description(stored), "iterations": found.iterations, **_error_table(images.name, errors)}
+    files = (path, *_save_figures(path, stored, record, images))
+    return PaletteOutput(stored, errors, images.name, found.iterations, record, files)
 
 
-def import_(file: PathLike, *, out: PathLike, value_range: Range | None = None) -> PaletteOutput:
+def import_(file: PathLike, *, out: PathLike, value_range: ValueRange | None = None) -> PaletteOutput:
     """Make a palette file of an array of colors [K 3] in a .npy or .npz file.
 
     `value_range` are the array's values of black and white; OpenAI's kmeans_centers.npy is recognized by its
     hash. Raises ValueError if it is not stated, or for an invalid array.
     """
     path = Path(out)
-    palette_file.check_name(path)
-    stored = palette_file.read(Path(file), value_range)
-    palette_file.write(path, stored)
-    return PaletteOutput(stored, {}, None, None, (path, *_save_figures(path, stored, describe(stored))))
+    palette_file.check_palette_path(path)
+    stored = palette_file.read_palette(Path(file), value_range)
+    palette_file.write_palette(path, stored)
+    record = _description(stored)
+    files = (path, *_save_figures(path, stored, record))
+    return PaletteOutput(stored, {}, None, None, record, files)
 
 
 def show(
@@ -72,29 +74,27 @@ def show(
 
     Raises ValueError for an invalid palette file.
     """
-    stored = palette_file.read(Path(file))
+    stored = palette_file.read_palette(Path(file))
     images = None if data is None else _load(data, size, limit, seed)
     errors = {} if images is None else _errors(stored, images)
     name = None if images is None else images.name
-    numbers = {**describe(stored), **({} if name is None else error_table(name, errors))}
-    files = () if out is None else tuple(_save_figures(Path(out), stored, numbers, images))
-    return PaletteOutput(stored, errors, name, None, files)
+    record = {**_description(stored), **({} if name is None else _error_table(name, errors))}
+    files = () if out is None else tuple(_save_figures(Path(out), stored, record, images))
+    return PaletteOutput(stored, errors, name, None, record, files)
 
 
-def describe(stored: StoredPalette) -> dict[str, Any]:
-    """Return number of colors, source and fingerprint of a palette, for a record."""
-    return {"colours": len(stored.colours), "source": stored.source, "fingerprint": stored.fingerprint}
+def _description(stored: PaletteFile) -> dict[str, Any]:
+    return {"num_colors": len(stored.colors), "source": stored.source, "fingerprint": stored.fingerprint}
 
 
-def error_table(data: str, errors: Mapping[str, Fidelity]) -> dict[str, Any]:
-    """Return the quantization errors of each split, for a record."""
+def _error_table(data: str, errors: Mapping[str, QuantizationError]) -> dict[str, Any]:
     splits = {
         name: {
-            "pixels": found.pixels,
-            "rmse_levels": found.rmse,
+            "pixels": found.num_pixels,
+            "rmse": found.rmse,
             "psnr_db": found.psnr,
-            "dead_colours": found.dead,
-            "rare_colours": found.rare,
+            "unused_colors": found.num_unused,
+            "rare_colors": found.num_rare,
         }
         for name, found in errors.items()
     }
@@ -104,32 +104,32 @@ def error_table(data: str, errors: Mapping[str, Fidelity]) -> dict[str, Any]:
 def _load(data: DataLike, size: tuple[int, int], limit: int | None, seed: int) -> ImageDataset:
     if isinstance(data, ImageDataset):
         return data
-    return load_dataset(DataConfig(source=str(data), rows=size[0], cols=size[1], limit=limit), seed)
+    return load_images(DataConfig(source=str(data), rows=size[0], cols=size[1], limit=limit), seed)
 
 
-def _errors(stored: StoredPalette, images: ImageDataset) -> dict[str, Fidelity]:
-    palette = Palette(stored.colours, Grid(1, 1))
+def _errors(stored: PaletteFile, images: ImageDataset) -> dict[str, QuantizationError]:
+    palette = Palette(stored.colors, Grid(1, 1))
     splits = {"train": images.train, "validation": images.validation, "test": images.test}
-    return {name: measure(palette, split.images) for name, split in splits.items() if len(split)}
+    return {name: quantization_error(palette, split.images) for name, split in splits.items() if len(split)}
 
 
 def _save_figures(
-    out: Path, stored: StoredPalette, numbers: Mapping[str, Any], images: ImageDataset | None = None
+    out: Path, stored: PaletteFile, numbers: Mapping[str, Any], images: ImageDataset | None = None
 ) -> Iterable[Path]:
     """Save figures of the palette and of images before and after, with their numbers, next to `out`."""
     stem = out.with_suffix("")
     counts = None if stored.counts is None else stored.counts.tolist()
-    title = f"{len(stored.colours)} colours: {stored.source}"
-    figure = plots.palette(stored.colours, stored.counts, title=title)
-    written = style.save(figure, stem, {**numbers, "levels": stored.colours.tolist(), "counts": counts})
+    title = f"{len(stored.colors)} colors: {stored.source}"
+    figure = plots.plot_palette(stored.colors, stored.counts, title=title)
+    written = style.write_figure(figure, stem, {**numbers, "rgb": stored.colors.tolist(), "counts": counts})
     if images is None:
         return written
     split = images.test if len(images.test) else images.train
-    before = split.images[:SHOWN]
+    before = split.images[:EXAMPLES]
     rows, cols = before.shape[2:]
-    palette = Palette(stored.colours, Grid(rows, cols))
+    palette = Palette(stored.colors, Grid(rows, cols))
     after = palette.decode(palette.encode(before))
     errors = (before.double() - after.double()).square().mean(dim=(1, 2, 3)).sqrt()
-    figure = plots.before_after(before, after)
+    figure = plots.plot_quantization(before, after)
     name = stem.with_name(f"{stem.name}-images")
-    return [*written, *style.save(figure, name, {"rmse_levels_per_image": errors.tolist()})]
+    return [*written, *style.write_figure(figure, name, {"rmse_per_image": errors.tolist()})]

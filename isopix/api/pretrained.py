@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -25,20 +25,20 @@ from isopix.core.random import generator
 from isopix.core.types import Images, Logits
 from isopix.generate import complete, reconstruct, sample
 from isopix.generate.reconstruct import Reconstruction
-from isopix.generate.sample import Painted, Sampling
+from isopix.generate.sample import SampledImages, SamplingConfig
 from isopix.interop import hub
-from isopix.model.backbone import Backbone, States, Stream
+from isopix.model.backbone import FeatureKind, HiddenState
+from isopix.model.network import Network
 from isopix.model.pool import POOLS, Pool
-from isopix.probe.features import extract, without_start_token
+from isopix.model.start_token import without_start_token
+from isopix.objectives.base import PretrainModel, nll_per_image
+from isopix.probe.features import extract_features
 from isopix.runs.load import Loaded
 from isopix.runs.load import load as load_network
 from isopix.storage import checkpoint
-from isopix.storage.run_folder import refuse_theirs
+from isopix.storage.run_folder import reject_huggingface_model
 
 BATCH_SIZE = 16
-
-FeatureKind = Literal["normed", "residual"]
-STREAMS: dict[FeatureKind, Stream] = {"normed": "n", "residual": "h"}
 
 
 class PretrainedModel(nn.Module):
@@ -68,7 +68,7 @@ class PretrainedModel(nn.Module):
         check_choice("pool", pool, Pool)
         check_choice("features", features, FeatureKind)
         self.loaded, self.precision = loaded, precision
-        self.network = loaded.network
+        self.network: Network = loaded.network
         self.layer, self.pool, self.feature_kind = self._layer_index(layer), pool, features
         self.eval()
 
@@ -96,14 +96,14 @@ class PretrainedModel(nn.Module):
         """Return uint8 images [B 3 H W] of the model's resolution. Raises ValueError for anything else."""
         return as_images(images, self.network.codec, self.network.device)
 
-    def forward_features(self, images: ArrayLike) -> States:
+    def forward_features(self, images: ArrayLike) -> HiddenState:
         """Return the tokens of the chosen layer, [B N D] with any class token first; gradients flow."""
-        device, backbone = self.network.device, self._up_to(self.layer)
+        device, network = self.network.device, self.network.truncated(self.layer)
         with autocast(device, self.precision):
-            *_, tokens = backbone.features(self.images(images).to(device), stream=STREAMS[self.feature_kind])
+            *_, tokens = network.features(self.images(images).to(device), kind=self.feature_kind)
         return tokens
 
-    def forward_head(self, tokens: States) -> Float[Tensor, "B D"]:
+    def forward_head(self, tokens: HiddenState) -> Float[Tensor, "B D"]:
         """Pool the tokens that `forward_features` returns to one float32 vector per image."""
         return POOLS[self.pool](tokens, self.num_prefix_tokens)
 
@@ -119,17 +119,18 @@ class PretrainedModel(nn.Module):
 
         `mask`, bool [B N] or [B N Q] and True where masked, is for masked models.
         """
-        if mask is not None and self.network.objective.can_sample:
+        if mask is not None and not self.loaded.recipe.objective.masks_input:
             raise ValueError("an autoregressive model takes no mask")
         check_integer("batch_size", batch_size)
-        inputs, device, parts = require_images(self.images(images)), self.network.device, []
+        inputs, device, logits = require_images(self.images(images)), self.network.device, []
         masks = None if mask is None else as_mask(mask, inputs, self.network.codec)
         for start in range(0, len(inputs), batch_size):
-            part = slice(start, start + batch_size)
-            hidden = None if masks is None else masks[part].to(device)
+            batch = slice(start, start + batch_size)
+            masked = None if masks is None else masks[batch].to(device)
             with torch.no_grad(), autocast(device, self.precision):
-                parts.append(self.network.logits(inputs[part].to(device), hidden).cpu())
-        return torch.cat(parts)
+                network_inputs = self.network.inputs_of(inputs[batch].to(device))
+                logits.append(self.network(network_inputs, masked).cpu())
+        return torch.cat(logits)
 
     def features(
         self,
@@ -150,11 +151,10 @@ class PretrainedModel(nn.Module):
         check_choice("pool", pool, Pool)
         if batch_size is not None:
             check_integer("batch_size", batch_size)
-        index = self._layer_index(layer)
-        backbone = None if start_token else without_start_token(self.network.backbone)
-        settings: dict[str, Any] = {"stream": STREAMS[features], "pool": pool, "batch": batch_size}
-        inputs = self.images(images)
-        return extract(self._up_to(index, backbone), inputs, precision=self.precision, **settings)[-1]
+        network = self.network if start_token else without_start_token(self.network)
+        settings: dict[str, Any] = {"features": features, "pool": pool, "batch_size": batch_size}
+        network, inputs = network.truncated(self._layer_index(layer)), self.images(images)
+        return extract_features(network, inputs, precision=self.precision, **settings)[-1]
 
     def nll(self, images: ArrayLike, *, seed: int = 0, batch_size: int = BATCH_SIZE) -> Float[Tensor, " B"]:
         """Return the mean negative log-likelihood per predicted code of each image, in nats.
@@ -164,29 +164,35 @@ class PretrainedModel(nn.Module):
         """
         check_integer("batch_size", batch_size)
         inputs = require_images(self.images(images)).to(self.network.device)
-        problem = self.network.prepare(inputs, generator(seed, "nll"))
+        batch = self._model.make_batch(inputs, generator(seed, "nll"))
         with torch.no_grad(), autocast(self.network.device, self.precision):
-            chunks = problem.pieces(-(-len(inputs) // batch_size))
-            return torch.cat([self.network.nll(chunk).cpu() for chunk in chunks])
+            chunks = batch.chunks(-(-len(inputs) // batch_size))
+            return torch.cat([nll_per_image(self.network, chunk).cpu() for chunk in chunks])
 
     def sample(
-        self, count: int, *, sampling: Sampling | None = None, seed: int = 0, batch_size: int = 64
-    ) -> Painted:
+        self, count: int, *, sampling: SamplingConfig | None = None, seed: int = 0, batch_size: int = 64
+    ) -> SampledImages:
         """Sample images, uint8 [count 3 H W]; a function of `seed` and `batch_size`.
 
         Raises ValueError for a masked model.
         """
         check_integer("count", count)
         check_integer("batch_size", batch_size)
-        draws, sampling = generator(seed, "sample"), sampling or Sampling()
+        draws, sampling = generator(seed, "sample"), sampling or SamplingConfig()
         sizes = [min(batch_size, count - start) for start in range(0, count, batch_size)]
         with autocast(self.network.device, self.precision):
-            parts = [sample.sample(self.network, size, sampling=sampling, generator=draws) for size in sizes]
+            parts = [sample.sample(self._model, size, sampling=sampling, generator=draws) for size in sizes]
         return torch.cat([part.cpu() for part in parts])
 
     def complete(
-        self, images: ArrayLike, rows: int, *, each: int = 1, sampling: Sampling | None = None, seed: int = 0
-    ) -> Painted:
+        self,
+        images: ArrayLike,
+        rows: int,
+        *,
+        each: int = 1,
+        sampling: SamplingConfig | None = None,
+        seed: int = 0,
+    ) -> SampledImages:
         """Sample `each` completions of every image from its first `rows` rows, uint8 [B*each 3 H W], those of
         one image in succession. Raises ValueError for a masked model, and for rows that leave nothing.
         """
@@ -195,11 +201,11 @@ class PretrainedModel(nn.Module):
         inputs = require_images(self.images(images)).to(self.network.device)
         with autocast(self.network.device, self.precision):
             completed = complete.complete(
-                self.network,
+                self._model,
                 inputs,
                 rows=rows,
-                each=each,
-                sampling=sampling or Sampling(),
+                samples_per_prompt=each,
+                sampling=sampling or SamplingConfig(),
                 generator=generator(seed, "complete"),
             )
         return completed.cpu().clone()
@@ -210,7 +216,7 @@ class PretrainedModel(nn.Module):
         """
         inputs = require_images(self.images(images)).to(self.network.device)
         with autocast(self.network.device, self.precision):
-            result = reconstruct.reconstruct(self.network, inputs, generator=generator(seed, "reconstruct"))
+            result = reconstruct.reconstruct(self._model, inputs, generator=generator(seed, "reconstruct"))
         return result.cpu()
 
     def save(self, folder: str | os.PathLike[str]) -> None:
@@ -236,8 +242,9 @@ class PretrainedModel(nn.Module):
             raise ValueError(f"layer {layer} does not exist; layers are 0 to {depth}")
         return layer % (depth + 1)
 
-    def _up_to(self, layer: int, backbone: Backbone | None = None) -> Backbone:
-        return (backbone or self.network.backbone).upto(layer)
+    @property
+    def _model(self) -> PretrainModel:
+        return PretrainModel(self.network, self.loaded.recipe.objective)
 
 
 def load(
@@ -255,7 +262,7 @@ def load(
     """
     check_choice("precision", precision, Precision)
     folder = hub.resolve_path(name_or_path)
-    refuse_theirs(folder, name_or_path)
+    reject_huggingface_model(folder, name_or_path)
     loaded = load_network(folder, device=devices.select_device(device))
     return PretrainedModel(loaded, layer=layer, pool=pool, features=features, precision=precision)
 
@@ -272,7 +279,7 @@ def save(model: PretrainedModel, folder: str | os.PathLike[str]) -> None:
         raise ValueError(f"{folder} is not empty; choose another folder")
     codec = loaded.network.codec.fingerprint()
     records = {
-        "environment": devices.environment(loaded.network.device),
+        "environment": devices.runtime_environment(loaded.network.device),
         **loaded.records,
         "recipe": to_dict(loaded.recipe),
         "state": {**loaded.records["state"], "step": loaded.step, "codec": codec},

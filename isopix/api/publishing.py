@@ -7,11 +7,12 @@ from typing import Literal
 
 from isopix.api.inputs import check_choice
 from isopix.api.pretrained import PretrainedModel
+from isopix.api.results import PublishOutput
 from isopix.api.run import load_network
 from isopix.interop import hub
 from isopix.interop.huggingface.convert import write_imagegpt
-from isopix.report.load_run import gather_any
-from isopix.report.model_card import card
+from isopix.report.load_run import load_run_or_model
+from isopix.report.model_card import model_card
 
 Format = Literal["isopix", "huggingface"]
 
@@ -22,8 +23,8 @@ def publish(
     *,
     format: Format = "isopix",
     private: bool = False,
-) -> str:
-    """Upload the model of a run to the Hub model `name` (owner/name), and return its URL.
+) -> PublishOutput:
+    """Upload the model of a run to the Hub model `name` (owner/name).
 
     The model card is made from the run folder, or is empty for a model without one. The format `isopix` is
     read by `isopix.load`, `huggingface` by `transformers`. Log in first (hf auth login).
@@ -36,10 +37,10 @@ def publish(
         model, text = run, ""
     else:
         model = PretrainedModel(load_network(Path(run), "cpu"))
-        text = card(gather_any(Path(run)), name=name, library=library)
+        text = model_card(load_run_or_model(Path(run)), name=name, library=library)
     if format == "isopix":
-        return model.publish(name, card=text, private=private)
+        return PublishOutput(model.publish(name, card=text, private=private), model.loaded.step)
     with TemporaryDirectory() as temporary:
         folder = Path(temporary) / "model"
         write_imagegpt(folder, model.network, card=text)
-        return hub.upload(folder, name, private=private)
+        return PublishOutput(hub.upload(folder, name, private=private), model.loaded.step)

@@ -1,31 +1,33 @@
-"""Results of the functions; `path` is what was written, and None for a model without a run folder."""
+"""Results of the functions; `path` is the file or folder that was written, and None for a model without a run
+folder; `record` are the numbers as saved there.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from isopix.analysis.cost import Rent
-from isopix.codecs.palette_file import StoredPalette
-from isopix.codecs.quantization_error import Fidelity
-from isopix.core.types import Images
-from isopix.finetune.metrics import Verdict
+from isopix.analysis.cost import DeviceCost
+from isopix.codecs.palette_file import PaletteFile
+from isopix.codecs.quantization_error import QuantizationError
+from isopix.core.types import Grid, Images
+from isopix.finetune.metrics import ClassificationMetrics
 from isopix.generate.reconstruct import Reconstruction
-from isopix.generate.sample import Painted
+from isopix.generate.sample import SampledImages
 from isopix.papers.claim import Claim
-from isopix.probe.low_data import FewLabels
-from isopix.probe.results import Evidence, LayerScore
+from isopix.probe.low_data import LowDataResult
+from isopix.probe.results import LayerScore, ProbeReport
 from isopix.recipes.recipe import Recipe
-from isopix.report.summary import Row
-from isopix.studies.claim_tests import Finding
-from isopix.studies.trial import Outcome
+from isopix.report.baselines import BaselineRow
+from isopix.studies.claim_tests import ClaimResult
+from isopix.studies.trial import TrialResult
 
 
 @dataclass(frozen=True)
 class ProbeOutput:
     """A probe of every layer, with baselines."""
 
-    report: Evidence
+    report: ProbeReport
     data: str
     step: int
     path: Path | None
@@ -33,42 +35,45 @@ class ProbeOutput:
     @property
     def best(self) -> LayerScore:
         """The layer with the highest validation accuracy."""
-        return self.report.network.score
+        return self.report.network.best
 
     @property
     def accuracy(self) -> float:
         """Test accuracy of the best layer."""
-        return self.best.test
+        return self.best.test_accuracy
 
     @property
     def baselines(self) -> dict[str, float]:
         """Test accuracy of every baseline at its best layer, and of the majority class."""
-        scores = {name: record.score.test for name, record in self.report.controls.items()}
-        return {**scores, "majority class": self.report.network.majority}
+        scores = {name: result.best.test_accuracy for name, result in self.report.baselines.items()}
+        return {**scores, "majority class": self.report.network.majority_accuracy}
 
 
 @dataclass(frozen=True)
 class EvaluationOutput:
     """Test metrics of a fine-tuned run; `mask_ensemble` is the number of masks per image, 0 for none."""
 
-    metrics: Verdict
+    metrics: ClassificationMetrics
     classes: tuple[str, ...]
     data: str
     step: int
     mask_ensemble: int
+    record: Mapping[str, Any]
     path: Path | None
 
 
 @dataclass(frozen=True)
 class LowDataOutput:
     """Test errors with few labels by method (trained, untrained, raw pixels, fine-tuned), one entry for each
-    number of labels.
+    number of labels; `num_images` are the images of the validation and test splits.
     """
 
-    results: Mapping[str, list[FewLabels]]
+    results: Mapping[str, list[LowDataResult]]
     data: str
+    num_images: Mapping[str, int]
     step: int
     warnings: tuple[str, ...]
+    record: Mapping[str, Any]
     path: Path | None
 
 
@@ -76,7 +81,8 @@ class LowDataOutput:
 class SampleOutput:
     """Sampled images, uint8 [B 3 H W]."""
 
-    images: Painted
+    images: SampledImages
+    record: Mapping[str, Any]
     path: Path | None
 
 
@@ -84,10 +90,11 @@ class SampleOutput:
 class CompletionOutput:
     """`images` [B*each 3 H W] are completions of the first `rows` rows of `inputs` [B 3 H W]."""
 
-    images: Painted
+    images: SampledImages
     inputs: Images
     rows: int
     each: int
+    record: Mapping[str, Any]
     path: Path | None
 
 
@@ -96,6 +103,7 @@ class ReconstructionOutput:
     """Images with masked positions, and the model's predictions of them."""
 
     reconstruction: Reconstruction
+    record: Mapping[str, Any]
     path: Path | None
 
     @property
@@ -118,36 +126,53 @@ class ReportOutput:
     """An HTML page, the rows of its summary table, and notes on how to read them."""
 
     path: Path
-    summary: list[Row]
+    summary: list[BaselineRow]
     notes: list[str]
 
 
 @dataclass(frozen=True)
 class PlanOutput:
-    """Cost of training a recipe; FLOPs are per image, bytes and seconds are estimates for `device`."""
+    """Cost of training a recipe; FLOPs are per image, bytes and seconds are estimates for `device`.
+
+    `weight_bytes`, `copy_bytes` and `activation_bytes` are those of `TrainingMemory`, `step_bytes` their sum
+    for one step. `device_hours` assume `mfu` of the peak FLOP/s.
+    """
 
     recipe: Recipe
     parameters: int
     forward_flops: int
     training_flops: int
     weight_bytes: int
+    copy_bytes: int
+    activation_bytes: int
     step_bytes: int
     free_bytes: int
     images: int
     device: str
+    threads: int
     images_per_second: float
     seconds: float
-    device_hours: list[Rent]
+    mfu: float
+    device_hours: list[DeviceCost]
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """All numbers, ready for JSON, with the recipe by its name."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        hours = [each._asdict() for each in self.device_hours]
+        positions = self.recipe.grid.positions
+        return {**values, "recipe": self.recipe.name, "positions": positions, "device_hours": hours}
 
 
 @dataclass(frozen=True)
 class PaletteOutput:
     """A palette, its quantization error by split if images were given, and the files written."""
 
-    palette: StoredPalette
-    errors: Mapping[str, Fidelity]
+    palette: PaletteFile
+    errors: Mapping[str, QuantizationError]
     data: str | None
     iterations: int | None
+    record: Mapping[str, Any]
     files: tuple[Path, ...]
 
 
@@ -158,10 +183,21 @@ class ConvertOutput:
     path: Path
     step: int
     origin: str
+    depth: int
+    width: int
+    grid: Grid
     parameters: int
     tensors: int
     skipped: Mapping[str, int]
     rounded: int
+
+
+@dataclass(frozen=True)
+class PublishOutput:
+    """The URL of a published model, and the step of its weights."""
+
+    url: str
+    step: int
 
 
 @dataclass(frozen=True)
@@ -174,12 +210,13 @@ class VerifyOutput:
     step: int
     imported: str | None
     palette: str
-    palette_is_openais: bool
+    palette_is_openai: bool
     loss_nats: float
     uniform_nats: float | None
     published: Claim | None
     data: str
     images: int
+    record: Mapping[str, Any]
     path: Path | None
 
 
@@ -187,7 +224,7 @@ class VerifyOutput:
 class StudyOutput:
     """Tested claims, all that is known of each trial, and the HTML page."""
 
-    claims: list[Finding]
+    claims: list[ClaimResult]
     trials: list[dict[str, Any]]
     path: Path
 
@@ -202,7 +239,7 @@ class StudyProgress:
     """A trial that has ended; `fraction` is the fraction of the study's training FLOPs that are done."""
 
     trial: str
-    outcome: Outcome
+    result: TrialResult
     done: int
     total: int
     fraction: float

@@ -2,24 +2,23 @@
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
-import torch
-
 from isopix.api.pretrained import PretrainedModel
 from isopix.core import device as devices
 from isopix.core.types import Images
-from isopix.data.dataset import ImageDataset
-from isopix.data.dataset import load as load_dataset
+from isopix.data import dataset
+from isopix.data.dataset import DataConfig, ImageDataset
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import Loaded, find, load, recipe_of
-from isopix.runs.pretrain import Outcome, Watch
+from isopix.runs.training import RunObserver, RunStatus
+from isopix.storage.atomic import write_json
 from isopix.storage.log import read_log
+from isopix.storage.provenance import with_provenance
 from isopix.storage.run_folder import RunFolder
 from isopix.train.trainer import Record
 
@@ -27,7 +26,8 @@ T = TypeVar("T")
 SplitName = Literal["train", "validation", "test"]
 DataLike = str | os.PathLike[str] | ImageDataset
 Progress = Callable[[int, int], None]  # called with the number of items done and the total
-TrainingProgress = Callable[[Recipe, Record], None]  # called with every record of the log of each training
+# Called with every record of the log of each training, after one of kind "start" whose `text` describes it.
+TrainingProgress = Callable[[Recipe, Record], None]
 
 logger = logging.getLogger("isopix")
 
@@ -49,7 +49,7 @@ class Run:
     """
 
     def __init__(
-        self, folder: str | os.PathLike[str], *, device: str = "auto", status: Outcome | None = None
+        self, folder: str | os.PathLike[str], *, device: str = "auto", status: RunStatus | None = None
     ):
         self.folder, self.device, self.status = Path(folder), device, status
         RunFolder.open(self.folder)
@@ -112,16 +112,21 @@ def open_source(source: RunLike, device: str) -> tuple[RunFolder | None, Loaded]
 def load_network(path: Path, device: str) -> Loaded:
     """Return the newest intact network at a path; damaged checkpoints are logged as warnings."""
     loaded = load(path, device=devices.select_device(device))
-    for reason in loaded.passed_over:
-        logger.warning("skipped damaged checkpoint: %s", reason)
+    warn_of_damage(loaded)
     loaded.network.eval()
     return loaded
 
 
-def load_dataset(settings: Data, seed: int) -> ImageDataset:
+def warn_of_damage(loaded: Loaded) -> None:
+    """Log a warning for each damaged checkpoint that was skipped."""
+    for reason in loaded.damaged:
+        logger.warning("skipped damaged checkpoint: %s", reason)
+
+
+def load_images(settings: DataConfig, seed: int) -> ImageDataset:
     """Load a data set; unreadable files are logged as warnings."""
-    images = load_dataset(settings, seed=seed)
-    for skipped in images.skipped:
+    images = dataset.load_dataset(settings, seed=seed)
+    for skipped in images.bad_files:
         logger.warning("skipped %s: %s", skipped.path, skipped.reason)
     return images
 
@@ -132,24 +137,28 @@ def evaluation_images(loaded: Loaded, data: DataLike | None, limit: int | None =
     """
     if isinstance(data, ImageDataset):
         return data if limit is None else _first(data, limit)
-    return load_dataset(evaluation_data(loaded, data, limit), loaded.recipe.train.seed)
+    return load_images(evaluation_data(loaded, data, limit), loaded.recipe.train.seed)
 
 
-def evaluation_data(loaded: Loaded, data: str | os.PathLike[str] | None, limit: int | None = None) -> Data:
+def evaluation_data(
+    loaded: Loaded, data: str | os.PathLike[str] | None, limit: int | None = None
+) -> DataConfig:
     """Return the data settings of `evaluation_images`."""
-    settings = replace(loaded.recipe.data, fold_back=False, labels=None, subset=0)
+    settings = replace(loaded.recipe.data, train_on_validation=False, labels_per_class=None, subset=0)
     if data is not None:
         settings = replace(settings, source=os.fspath(data), limit=None)
     return settings if limit is None else replace(settings, limit=limit)
 
 
-def leakage_warning(own: Data, data: DataLike | None) -> tuple[str, ...]:
-    """Return a warning if the run was trained on the images of the validation split, else nothing."""
-    if not own.fold_back or isinstance(data, ImageDataset) or not (data is None or _is_own(own, data)):
+def leakage_warning(own: DataConfig, data: DataLike | None) -> tuple[str, ...]:
+    """Return a warning if a run with these data settings was trained on the validation images of `data`."""
+    if not own.train_on_validation or isinstance(data, ImageDataset):
+        return ()
+    if data is not None and not _is_own(own, data):
         return ()
     return (
-        "the run was trained on the validation images too: choices made on them are optimistic, and "
-        "validation accuracies are too high; the test images are unseen",
+        "the run was refitted on training and validation images: choices made on the validation split are "
+        "biased and validation accuracies are too high; the test images are unseen",
     )
 
 
@@ -165,8 +174,9 @@ def select_split(
         return evaluation_images(loaded, data, limit), split or "test"
     else:
         own = loaded.recipe.data
-        settings = replace(own, source=os.fspath(data), limit=limit, fold_back=False, holdout=0.0)
-        images = load_dataset(settings, loaded.recipe.train.seed)
+        source = os.fspath(data)
+        settings = replace(own, source=source, limit=limit, train_on_validation=False, holdout=0.0)
+        images = load_images(settings, loaded.recipe.train.seed)
     return images, split or ("test" if len(images.test) else "train")
 
 
@@ -174,29 +184,26 @@ def first_images(data: ImageDataset, split: SplitName, count: int) -> Images:
     """Return the first images of a split. Raises ValueError if there are fewer."""
     images = {"train": data.train, "validation": data.validation, "test": data.test}[split].images
     if not 1 <= count <= len(images):
-        raise ValueError(f"count is {count}; {data.name} has {len(images)} images in its {split} split")
+        raise ValueError(f"{count} images requested; {data.name} has {len(images)} in its {split} split")
     return images[:count]
 
 
-@contextmanager
 def observer(
-    recipe: Recipe, device: torch.device, progress: TrainingProgress | None, *, tensorboard: bool = False
-) -> Iterator[Watch]:
-    """Yield the observer of a training that calls `progress`; its first record says what is trained."""
+    recipe: Recipe, text: str, progress: TrainingProgress | None, *, tensorboard: bool = False
+) -> RunObserver:
+    """Return the observer of a training that calls `progress`, with a record that has this text first."""
     if progress is None:
-        yield Watch(tensorboard=tensorboard)
-        return
-    work = f"{recipe.data.source}, {recipe.train.steps} steps of {recipe.train.batch_size}"
-    text = f"{recipe.name} on {work}, {devices.describe_device(device)}"
-    progress(recipe, {"kind": "note", "step": 0, "text": text})
-    yield Watch(partial(progress, recipe), tensorboard=tensorboard)
+        return RunObserver(tensorboard=tensorboard)
+    progress(recipe, {"kind": "start", "step": 0, "text": text})
+    return RunObserver(partial(progress, recipe), tensorboard=tensorboard)
 
 
-def finished(run: RunFolder, outcome: Outcome, device: str) -> Run:
+def finished(status: RunStatus, device: str) -> Run:
     """Return the run. Raises Interrupted, with the run, if it was asked to stop before its end."""
-    result = Run(run.path, device=device, status=outcome)
-    if not outcome.finished:
-        raise Interrupted(f"stopped at step {outcome.step} and saved: {run.path}", result)
+    path = status.run.path
+    result = Run(path, device=device, status=status)
+    if not status.finished:
+        raise Interrupted(f"stopped at step {status.step} and saved: {path}", result)
     return result
 
 
@@ -211,14 +218,21 @@ def shared_overrides(
     """Return the settings that the arguments shared by several functions override, by path."""
     palette_path = None if palette is None else str(palette)
     source = None if data is None else os.fspath(data)
-    return {"data.source": source, "data.limit": limit, "codec.source": palette_path, "seed": seed}
+    return {"data.source": source, "data.limit": limit, "codec.palette_file": palette_path, "seed": seed}
+
+
+def save_record(path: Path, values: Mapping[str, Any]) -> Path:
+    """Save values with their provenance as a JSON file of a run, and return its path."""
+    path.parent.mkdir(exist_ok=True)
+    write_json(path, with_provenance(values))
+    return path
 
 
 def _numbers(record: Mapping[str, Any]) -> dict[str, int | float]:
     return {name: value for name, value in record.items() if isinstance(value, int | float)}
 
 
-def _is_own(own: Data, data: str | os.PathLike[str]) -> bool:
+def _is_own(own: DataConfig, data: str | os.PathLike[str]) -> bool:
     """Return whether these are the images of the run."""
     return os.fspath(data) == own.source or str(Path(data).resolve()) == own.source
 

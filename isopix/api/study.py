@@ -8,13 +8,13 @@ from isopix.api.results import StudyOutput, StudyProgress
 from isopix.api.run import Interrupted
 from isopix.api.training import PathLike
 from isopix.core import device as devices
-from isopix.core.config import parse
-from isopix.studies.executor import Crew, Place, Processes, Watch, side_by_side
+from isopix.core.overrides import parse
+from isopix.studies.executor import Executor, ExecutorObserver, ProcessExecutor, Slot, run_all
+from isopix.studies.inductive_bias.grid import Study, cost
+from isopix.studies.inductive_bias.grid import plan as plan_study
 from isopix.studies.inductive_bias.write_up import write_up
-from isopix.studies.slurm import Slurm
-from isopix.studies.study import Study, cost
-from isopix.studies.study import plan as plan_study
-from isopix.studies.trial import Task, fail, work
+from isopix.studies.slurm import SlurmExecutor
+from isopix.studies.trial import TrialSpec, mark_failed, run_trial
 from isopix.train.signals import stop_requested
 
 Scale = Literal["tiny", "small", "paper"]
@@ -50,45 +50,50 @@ def inductive_bias(
         planned = plan_study(scale, data=source, pattern=trials, seeds=seeds, settings=overrides)
         study = Study.of(folder, planned)
         missing = len(study.missing(planned))
-        crew = _executor(study, missing, jobs=jobs, device=device, slurm=slurm)
+        executor = _executor(study, missing, jobs=jobs, device=device, slurm=slurm)
         if missing:
             study.require_images()
         with Study.create(folder, planned) as study:
-            stopped = _run(study.missing(planned), crew, progress)
+            stopped = _run(study.missing(planned), executor, progress)
         if stopped:
             raise Interrupted(f"stopped and saved: {folder}", study)
     written = write_up(study)
-    return StudyOutput(written.findings, written.cells, written.page)
+    return StudyOutput(written.claims, written.trials, written.page)
 
 
 def _executor(
     study: Study, count: int, *, jobs: int | None, device: str, slurm: Sequence[str] | None
-) -> Crew[Task]:
+) -> Executor[TrialSpec]:
     """Return what runs that many trials. Raises ValueError for impossible arguments."""
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs is {jobs}; allowed: 1 or more")
     if slurm is not None:
-        return Slurm(work, study.path / "slurm", parse(slurm), size=jobs or max(1, count))
-    available, cores = devices.list_devices(device), devices.cores()
+        return SlurmExecutor(run_trial, study.path / "slurm", parse(slurm), size=jobs or max(1, count))
+    available, cores = devices.list_devices(device), devices.available_cores()
     size = jobs or (cores if available[0].type == "cpu" else len(available))
     threads = max(1, cores // size)
-    slots = [Place(str(available[number % len(available)]), threads) for number in range(size)]
-    return Processes(work, slots, modules=["isopix.studies.trial"])
+    slots = [Slot(str(available[number % len(available)]), threads) for number in range(size)]
+    return ProcessExecutor(run_trial, slots, modules=["isopix.studies.trial"])
 
 
-def _run(tasks: Sequence[Task], crew: Crew[Task], progress: Callable[[StudyProgress], None] | None) -> bool:
+def _run(
+    specs: Sequence[TrialSpec],
+    executor: Executor[TrialSpec],
+    progress: Callable[[StudyProgress], None] | None,
+) -> bool:
     """Run the trials, calling `progress` after each; return whether it was asked to stop."""
-    costs = {task.name: cost(task) for task in tasks}
+    costs = {spec.name: cost(spec) for spec in specs}
     left = dict(costs)
 
-    def ended(task: Task, reason: str) -> None:
-        if reason or task.read().state == "not yet":
-            fail(task, reason or "ended without an outcome")
-        del left[task.name]
+    def ended(spec: TrialSpec, reason: str) -> None:
+        if reason or spec.read().state == "not yet":
+            mark_failed(spec, reason or "ended without a result")
+        del left[spec.name]
         if progress is not None:
             fraction = 1 - sum(left.values()) / sum(costs.values())
-            progress(StudyProgress(task.name, task.read(), len(costs) - len(left), len(costs), fraction))
+            progress(StudyProgress(spec.name, spec.read(), len(costs) - len(left), len(costs), fraction))
 
     with stop_requested() as request:
-        side_by_side(tasks, crew, Watch(ended=ended, stop=lambda: request.signal is not None))
+        stop = lambda: request.signal is not None  # noqa: E731
+        run_all(specs, executor, ExecutorObserver(ended=ended, stop=stop))
         return request.signal is not None

@@ -1,11 +1,11 @@
 """Train from Python: pretrain, resume, search_lr and finetune."""
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from isopix.api.run import (
     Interrupted,
@@ -17,18 +17,22 @@ from isopix.api.run import (
     shared_overrides,
 )
 from isopix.core import device as devices
-from isopix.core.config import change, flatten, parse, read_values
+from isopix.core.config import to_dict
+from isopix.core.overrides import flatten, override, parse, read_values, resolve_path
+from isopix.interop.import_run import TENSOR_REPORT
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
-from isopix.runs.finetune import begin
+from isopix.runs.finetune import prepare_finetune
 from isopix.runs.load import find, recipe_of
-from isopix.runs.lr_search import pretraining, search
-from isopix.runs.pretrain import Watch, start
-from isopix.runs.pretrain import resume as resume_run
-from isopix.runs.refit import fold_back
-from isopix.train.lr_search import Descent, ladder
+from isopix.runs.lr_search import pretrain_runner
+from isopix.runs.lr_search import search_lr as run_search
+from isopix.runs.pretrain import pretrain as pretrain_run
+from isopix.runs.refit import finetune_and_refit
+from isopix.runs.resume import resume as resume_run
+from isopix.runs.training import RunObserver
+from isopix.train.lr_search import LRSearch, lr_grid
 
-LEARNING_RATE = "optimizer.learning_rate"
+LEARNING_RATE = "train.optimizer.lr"
 
 PathLike = str | os.PathLike[str]
 
@@ -61,9 +65,9 @@ def pretrain(
     }
     resolved = resolve_recipe(recipe, file=file, options=options, overrides=overrides)
     where = devices.select_device(device)
-    with observer(resolved, where, progress, tensorboard=tensorboard) as watch:
-        outcome = start(resolved, Path(out), device=where, watch=watch)
-    return finished(outcome.run, outcome, device)
+    text = f"{resolved.name} on {_work(resolved)}, {devices.describe_device(where)}"
+    watch = observer(resolved, text, progress, tensorboard=tensorboard)
+    return finished(pretrain_run(resolved, Path(out), device=where, observer=watch), device)
 
 
 def resume(
@@ -78,10 +82,13 @@ def resume(
     Raises ValueError if there is nothing to resume or the data have changed, and what `pretrain` raises.
     """
     folder, where = run_folder(run), devices.select_device(device)
-    recipe = recipe_of(find(folder.path, ())[0])
-    with observer(recipe, where, progress, tensorboard=tensorboard) as watch:
-        outcome = resume_run(folder.path, device=where, watch=watch)
-    return finished(folder, outcome, device)
+    found, _ = find(folder.path, ())
+    recipe, step = recipe_of(found), found.records["state"]["step"]
+    text = f"{recipe.name}, from step {step} of {recipe.train.steps}, {devices.describe_device(where)}"
+    if TENSOR_REPORT in found.records:  # imported, and refused by resume_run
+        progress = None
+    watch = observer(recipe, text, progress, tensorboard=tensorboard)
+    return finished(resume_run(folder.path, device=where, observer=watch), device)
 
 
 def search_lr(
@@ -98,26 +105,27 @@ def search_lr(
     min_lr: float = 0.00001,
     device: str = "auto",
     progress: TrainingProgress | None = None,
-) -> Descent:
+) -> LRSearch:
     """Search for a learning rate from large to small, 0.01, 0.003, 0.001 ..., in the folder `out`.
 
     Each trial is a run. The search ends after the first trial whose final validation loss is higher than that
-    of the one before; called again, it resumes. The `chosen` trial has the lowest loss, and is None if all
+    of the one before; called again, it resumes. The `best` trial has the lowest loss, and is None if all
     diverged. Raises ValueError for wrong settings and other folders, Interrupted if asked to stop.
     """
-    if LEARNING_RATE in parse(overrides):
-        raise ValueError(f"{LEARNING_RATE} is what search_lr searches for; set max_lr and min_lr instead")
     options = shared_overrides(data=data, limit=limit, seed=seed, palette=palette)
     resolved = resolve_recipe(recipe, file=file, options=options, overrides=overrides)
-    rates, where = ladder(max_lr, min_lr), devices.select_device(device)
+    values = to_dict(resolved)
+    if any(resolve_path(values, path) == LEARNING_RATE for path in registry.sized(parse(overrides))):
+        raise ValueError(f"{LEARNING_RATE} is what search_lr searches for; set max_lr and min_lr instead")
+    rates, where = lr_grid(max_lr, min_lr), devices.select_device(device)
 
-    @contextmanager
-    def watching(rate: float) -> Iterator[Watch]:
-        at_rate = replace(resolved, optimizer=replace(resolved.train.optimizer, learning_rate=rate))
-        with observer(at_rate, where, progress) as watch:
-            yield watch
+    def observer_for(lr: float) -> AbstractContextManager[RunObserver]:
+        at_lr = override(resolved, {LEARNING_RATE: lr})
+        train = at_lr.train
+        text = f"{at_lr.name}, lr {lr}, {train.steps} steps, batch size {train.batch_size}"
+        return nullcontext(observer(at_lr, text, progress))
 
-    result = search(Path(out), rates, training=pretraining(resolved, where), watching=watching)
+    result = run_search(Path(out), rates, runner=pretrain_runner(resolved, where), observer_for=observer_for)
     if not result.finished:
         raise Interrupted(f"stopped and saved: {out}", result)
     return result
@@ -146,30 +154,31 @@ def finetune(
     `refit_on_validation` the number of steps is chosen on the validation images, then training is repeated on
     train + validation. Raises what `pretrain` raises.
     """
-    shared = shared_overrides(data=data, limit=limit, seed=seed)
-    options = {**shared, "data.labels": labels, "data.subset": subset}
+    name, shared = os.fspath(source), shared_overrides(data=data, limit=limit, seed=seed)
+    options = {**shared, "data.labels_per_class": labels, "data.subset": subset}
     settings = None if file is None else Path(file)
-    prepare = partial(begin, os.fspath(source), file=settings, options=options, assignments=overrides)
-    (recipe, origin), where = prepare(), devices.select_device(device)
+    prepare = partial(prepare_finetune, name, file=settings, options=options, assignments=overrides)
+    (recipe, initial), where = prepare(), devices.select_device(device)
+    step = None if initial is None else initial.provenance["pretrained"]["step"]
+    weights = "from scratch" if step is None else f"from step {step} of {name}"
 
-    @contextmanager
-    def watching(trained: Recipe) -> Iterator[Watch]:
-        with observer(trained, where, progress, tensorboard=tensorboard) as watch:
-            yield watch
+    def observer_for(trained: Recipe) -> AbstractContextManager[RunObserver]:
+        text = f"{trained.name} {weights} on {_work(trained)}, {devices.describe_device(where)}"
+        return nullcontext(observer(trained, text, progress, tensorboard=tensorboard))
 
     if refit_on_validation:
-        outcome = fold_back(prepare, Path(out), device=where, watching=watching)
+        status = finetune_and_refit(prepare, Path(out), device=where, observer_for=observer_for)
     else:
-        with watching(recipe) as watch:
-            outcome = start(recipe, Path(out), device=where, watch=watch, origin=origin)
-    return finished(outcome.run, outcome, device)
+        with observer_for(recipe) as watch:
+            status = pretrain_run(recipe, Path(out), device=where, observer=watch, initial=initial)
+    return finished(status, device)
 
 
 def resolve_recipe(
     recipe: str | Recipe,
     *,
     file: PathLike | None = None,
-    options: dict[str, object] | None = None,
+    options: dict[str, Any] | None = None,
     overrides: Sequence[str] = (),
 ) -> Recipe:
     """Return a recipe after all overrides: those of a file, of arguments, and as `path=value`; later win.
@@ -181,5 +190,9 @@ def resolve_recipe(
         return registry.resolve(recipe, file=path, options=options, assignments=overrides).recipe
     given = {name: value for name, value in (options or {}).items() if value is not None}
     for changes in (flatten(read_values(path)) if path else {}, given, parse(overrides)):
-        recipe = change(recipe, registry.sized(changes))
+        recipe = override(recipe, registry.sized(changes))
     return recipe
+
+
+def _work(recipe: Recipe) -> str:
+    return f"{recipe.data.source}, {recipe.train.steps} steps, batch size {recipe.train.batch_size}"

@@ -7,16 +7,21 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from isopix.analysis.attention import CLASS_TOKEN
-from isopix.analysis.base import AnalysisInput, NotApplicable, QueryPosition
-from isopix.analysis.run import run_analyses
-from isopix.cli.console import Device, Json, OtherImages, Plugins, load_plugins, say, show_json, show_table
-from isopix.cli.loading import Positive, Split, load_network, select_split
+from isopix.analysis.base import QueryPosition
+from isopix.api import inspection
+from isopix.cli.console import (
+    Device,
+    Json,
+    OtherImages,
+    Plugins,
+    Positive,
+    Split,
+    load_plugins,
+    say,
+    show_json,
+    show_table,
+)
 from isopix.cli.progress import progress_bar
-from isopix.plots import style
-from isopix.plots.analyses import ANALYSIS_FIGURES
-from isopix.storage.atomic import report_disk_full
-from isopix.storage.provenance import with_provenance
-from isopix.storage.run_folder import RunFolder
 
 Numbers = Mapping[str, Any]
 
@@ -74,42 +79,30 @@ def analyze(
         published code.
     """
     load_plugins(plugin)
-    folder, loaded = RunFolder.open(run), load_network(run, device)
     positions = tuple(parse_position(word) for word in position or ())
-    source, chosen = select_split(loaded, data, split, limit)
-    images = getattr(source, chosen).images[:limit]
-    found: dict[str, Numbers] = {}
-    reasons: dict[str, str] = {}
-    with progress_bar("analysis", len(images)) as done:
-        given = AnalysisInput(
-            loaded.network,
-            images,
-            image_index=image,
-            query_positions=positions,
+    with progress_bar("analysis") as progress:
+        found = inspection.analyze(
+            run,
+            data=data,
+            split=split,
+            limit=limit,
+            image=image,
+            positions=positions,
             renormalize=renormalize,
-            seed=loaded.recipe.train.seed,
-            untrained=loaded.untrained,
-            causal=loaded.recipe.objective.causal,
-            progress=done,
+            device=device,
+            progress=progress,
         )
-        for name, result in run_analyses(given):
-            if isinstance(result, NotApplicable):
-                reasons[name] = result.reason
-            else:
-                found[name] = with_provenance(
-                    {"step": loaded.step, **result, "data": source.name, "split": chosen}
-                )
-    _save(folder, found)
     if json:
-        short = {name: _without_bulk(numbers) for name, numbers in found.items()}
-        show_json({"folder": str(folder.analysis), "analyses": short, "not_applicable": reasons})
+        short = {name: _without_bulk(numbers) for name, numbers in found.results.items()}
+        reasons = dict(found.not_applicable)
+        show_json({"folder": str(found.path), "analyses": short, "not_applicable": reasons})
         return
-    for name, numbers in found.items():
+    for name, numbers in found.results.items():
         if name in PRINT:
             PRINT[name](numbers)
-    for name, reason in reasons.items():
+    for name, reason in found.not_applicable.items():
         say(f"{name} does not apply: {reason}")
-    say(f"wrote {', '.join(found)} to {folder.analysis}")
+    say(f"wrote {', '.join(found.results)} to {found.path}")
 
 
 def parse_position(word: str) -> QueryPosition:
@@ -120,18 +113,6 @@ def parse_position(word: str) -> QueryPosition:
     if len(parts) != 2 or not all(part.strip().isdecimal() for part in parts):
         raise ValueError(f"--position is '{word}'; allowed: ROW,COLUMN such as 8,16, or class")
     return int(parts[0]), int(parts[1])
-
-
-def _save(folder: RunFolder, found: Mapping[str, Numbers]) -> None:
-    """Replace the analyses in the folder by these."""
-    folder.analysis.mkdir(exist_ok=True)
-    for name, draw in ANALYSIS_FIGURES.items():
-        stem = folder.analysis / name
-        for suffix in (".json", ".png", ".svg"):
-            stem.with_suffix(suffix).unlink(missing_ok=True)
-        if name in found:
-            with report_disk_full(str(stem), folder.analysis):
-                style.write_figure(draw(found[name]), stem, found[name])
 
 
 def _without_bulk(numbers: Numbers) -> dict[str, Any]:

@@ -5,25 +5,24 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isopix.cli.console import Device, Json, Limit, OtherImages, Plugins, Seed, load_plugins
-from isopix.cli.loading import (
+from isopix.api import generation
+from isopix.cli.console import (
     Count,
+    Device,
+    Json,
+    Limit,
+    OtherImages,
+    Plugins,
     Positive,
+    Seed,
     Split,
     Temperature,
     TopK,
     TopP,
-    first_images,
-    load_network,
-    save_figure,
-    select_split,
+    load_plugins,
+    show_saved,
 )
 from isopix.cli.progress import progress_bar
-from isopix.core.random import generator
-from isopix.generate import complete as completion
-from isopix.generate.sample import SamplingConfig, require_sampling
-from isopix.plots import images as pictures
-from isopix.storage.run_folder import RunFolder
 
 Rows = Annotated[int | None, Parameter(help="Number of rows to start from. Default: half of them.")]
 Each = Annotated[int, Parameter(validator=Positive, help="Number of completions per image.")]
@@ -58,25 +57,20 @@ def complete(
         Run folder.
     """
     load_plugins(plugin)
-    folder, loaded = RunFolder.open(run), load_network(run, device)
-    require_sampling(loaded.model)
-    source, chosen = select_split(loaded, data, split, limit)
-    images = first_images(source, chosen, count)
-    prompt_rows = loaded.recipe.grid.rows // 2 if rows is None else rows
-    sampling = SamplingConfig(temperature=temperature, top_k=top_k, top_p=top_p)
-    with progress_bar("sampling", loaded.recipe.grid.positions) as done:
-        completed = completion.complete(
-            loaded.model,
-            images.to(loaded.network.device),
-            rows=prompt_rows,
-            samples_per_prompt=each,
-            sampling=sampling,
-            generator=generator(seed, "complete"),
-            progress=done,
+    with progress_bar("sampling") as progress:
+        found = generation.complete(
+            run,
+            data=data,
+            split=split,
+            count=count,
+            rows=rows,
+            each=each,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            limit=limit,
+            seed=seed,
+            device=device,
+            progress=progress,
         )
-    picture = pictures.completion_grid(images, completed.cpu(), rows=prompt_rows, samples_per_prompt=each)
-    name = f"completions-{loaded.step:08d}-rows{prompt_rows}-seed{seed}"
-    numbers = {"kind": "completions", "step": loaded.step, "seed": seed, "count": count}
-    numbers |= {"rows": prompt_rows, "each": each, "data": data or loaded.recipe.data.source, "split": chosen}
-    numbers |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-    save_figure(folder, name, picture, numbers, json=json)
+    show_saved(found.record, found.path, json=json)

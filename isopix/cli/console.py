@@ -1,17 +1,18 @@
 """Options, tables and JSON output shared by all commands."""
 
-import importlib.util
 import json
-import sys
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from cyclopts import Parameter
+from cyclopts import Parameter, validators
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from isopix.core.registry import load_plugin
 
 Device = Annotated[str, Parameter(help="Device: cpu, cuda, cuda:0, mps, or auto.")]
 Seed = Annotated[int, Parameter(help="Random seed.")]
@@ -50,31 +51,32 @@ Plugins = Annotated[
     Parameter(name="--plugin", negative="", help="Python file that registers your own parts; repeatable."),
 ]
 
+Positive = validators.Number(gte=1)
+Count = Annotated[int, Parameter(name=["--count", "-n"], validator=Positive, help="Number of images.")]
+Temperature = Annotated[
+    float, Parameter(help="Softmax temperature; values below 1 sharpen the distribution.")
+]
+TopK = Annotated[int | None, Parameter(help="Sample from the k most likely colors only.")]
+TopP = Annotated[
+    float | None, Parameter(help="Sample from the most likely colors whose probabilities add up to p.")
+]
+Split = Annotated[
+    Literal["train", "validation", "test"] | None,
+    Parameter(help="Split of the data set. Default: test, or all images of another unsplit data set."),
+]
+
 console = Console(highlight=False)
 
 
 def load_plugins(files: Sequence[Path] | None) -> None:
-    """Import the Python files that register parts. Raises ValueError for a path that is not a Python file."""
+    """Import the Python files that register parts. Raises ValueError for a file that is not a plugin."""
     for path in files or ():
-        name = f"isopix_plugin_{path.stem}"
-        spec = importlib.util.spec_from_file_location(name, path) if path.is_file() else None
-        if spec is None or spec.loader is None:
-            raise ValueError(f"--plugin {path} is not a Python file")
-        sys.modules[name] = module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
+        load_plugin(path)
 
 
 def plugin_options(files: Sequence[Path] | None) -> list[object]:
     """Return the `--plugin` options that a follow-up command needs."""
     return [word for path in files or () for word in ("--plugin", path)]
-
-
-def overrides(
-    *, data: str | None, limit: int | None, seed: int | None, palette: Path | None = None
-) -> dict[str, Any]:
-    """Return the recipe settings that the shared options override, by path; None leaves a setting alone."""
-    source = None if palette is None else str(palette)
-    return {"data.source": data, "data.limit": limit, "codec.palette_file": source, "seed": seed}
 
 
 def say(line: str) -> None:
@@ -92,6 +94,17 @@ def percent(fraction: float, low: float, high: float) -> str:
     return f"{fraction:.1%} ({low:.1%} to {high:.1%})"
 
 
+class _PrintMessages(logging.Handler):
+    """Prints the warnings and notes of the Python functions to standard error."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        warn(record.getMessage())
+
+
+logging.getLogger("isopix").setLevel(logging.INFO)
+logging.getLogger("isopix").addHandler(_PrintMessages())
+
+
 def show_json(values: Mapping[str, Any]) -> None:
     """Print values as JSON to standard output."""
     print(json.dumps(values, indent=2))
@@ -107,3 +120,11 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[objec
         table.add_row(*(Text(str(value)) for value in row))
     console.print(Text(title, style="bold"), soft_wrap=True)
     console.print(table)
+
+
+def show_saved(record: Mapping[str, Any], path: object, *, json: bool) -> None:
+    """Print the record of a saved picture as JSON, or else its path."""
+    if json:
+        show_json(record)
+    else:
+        say(f"wrote {path}")

@@ -1,26 +1,16 @@
 """`isopix convert`: convert checkpoints from and to Hugging Face, and from OpenAI."""
 
 import sys
-from collections import Counter
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from isopix.cli.console import Json, Plugins, load_plugins, say, show_json
-from isopix.cli.loading import Positive, load_network
-from isopix.codecs import palette_file
+from isopix.api import convert
+from isopix.api.results import ConvertOutput
+from isopix.cli.console import Json, Plugins, Positive, load_plugins, say, show_json
 from isopix.core.command_line import command_line
-from isopix.core.types import Grid
-from isopix.interop import hub
-from isopix.interop.huggingface import convert as hf
-from isopix.interop.import_run import TENSOR_REPORT, import_run
-from isopix.interop.imported_model import ImportedModel
-from isopix.interop.openai import convert as openai_checkpoint
-from isopix.report.load_run import load_run_or_model
-from isopix.report.model_card import model_card
+from isopix.interop.import_run import TENSOR_REPORT
 
 app = App(
     name="convert",
@@ -65,13 +55,11 @@ def huggingface(
     source
         Folder written by save_pretrained, or a repository on the Hub (owner/name).
     """
-    colors, grid = None if palette is None else palette_file.read_palette(palette).colors, _grid(rows, cols)
-
-    def read() -> ImportedModel:
-        imported = hf.read_imagegpt(hub.resolve_path(source), colors, grid=grid)
-        return imported if Path(source).exists() else replace(imported, origin=f"Hugging Face {source}")
-
-    _import(read, out, data, json=json)
+    command = ["isopix", *sys.argv[1:]]
+    found = convert.huggingface(
+        source, out, palette=palette, rows=rows, cols=cols, data=data, command=command
+    )
+    _print_import(found, json=json)
 
 
 @app.command
@@ -96,8 +84,9 @@ def openai(
     palette
         Palette of the checkpoint: OpenAI's kmeans_centers.npy, or any palette file.
     """
-    colors, grid = palette_file.read_palette(palette).colors, _grid(rows, cols)
-    _import(lambda: openai_checkpoint.read_checkpoint(prefix, colors, grid=grid), out, data, json=json)
+    command = ["isopix", *sys.argv[1:]]
+    found = convert.openai(prefix, out, palette=palette, rows=rows, cols=cols, data=data, command=command)
+    _print_import(found, json=json)
 
 
 @app.command(name="to-huggingface")
@@ -112,42 +101,26 @@ def to_huggingface(run: Path, out: Out, *, plugin: Plugins = None, json: Json = 
         Run folder, whose newest checkpoint is converted, or a folder written by isopix.save.
     """
     load_plugins(plugin)
-    loaded = load_network(run, "cpu")
-    readme = model_card(load_run_or_model(run), name=out.name, library="transformers")
-    hf.write_imagegpt(out, loaded.network, card=readme)
+    found = convert.to_huggingface(run, out)
     if json:
-        show_json({"folder": str(out), "step": loaded.step})
+        show_json({"folder": str(out), "step": found.step})
         return
-    say(f"wrote {out}, step {loaded.step} of {run}")
+    say(f"wrote {out}, step {found.step} of {run}")
     say(f"load with: transformers.ImageGPTForCausalImageModeling.from_pretrained('{out}')")
 
 
-def _grid(rows: int | None, cols: int | None) -> Grid | None:
-    if rows is None or cols is None:
-        if rows != cols:
-            raise ValueError("--rows and --cols must be given together")
-        return None
-    return Grid(rows, cols)
-
-
-def _import(read: Callable[[], ImportedModel], out: Path, data: str | None, *, json: bool) -> None:
-    run, imported = import_run(read, out, data=data, command=["isopix", *sys.argv[1:]])
-    parameters = sum(tensor.numel() for tensor in imported.tensors.values())
-    skipped = Counter(report.skipped for report in imported.tensor_reports if report.skipped)
-    loaded = sum(not report.skipped for report in imported.tensor_reports)
-    rounded = sum(bool(report.rounded) for report in imported.tensor_reports)
+def _print_import(found: ConvertOutput, *, json: bool) -> None:
+    skipped, out = dict(found.skipped), found.path
     if json:
-        rules = dict(skipped)
-        counts = {"parameters": parameters, "tensors": loaded, "rounded": rounded, "skipped": rules}
-        show_json({"run": str(run.path), **counts})
+        counts = {"parameters": found.parameters, "tensors": found.tensors, "rounded": found.rounded}
+        show_json({"run": str(out), **counts, "skipped": skipped})
         return
-    say(f"{imported.origin}: depth {imported.depth}, width {imported.width}, {parameters:,} parameters")
-    say(f"loaded {loaded} tensors, skipped {sum(skipped.values())} by rule")
+    say(f"{found.origin}: depth {found.depth}, width {found.width}, {found.parameters:,} parameters")
+    say(f"loaded {found.tensors} tensors, skipped {sum(skipped.values())} by rule")
     for rule, count in skipped.items():
         say(f"  {count} × {rule}")
-    if rounded:
-        say(f"rounded {rounded} float64 tensor{'s' * (rounded > 1)} to float32")
-    grid = imported.grid
-    say(f"wrote {run.path}, for images of {grid.rows}×{grid.cols} pixels")
-    say(f"tensor report: {next(run.checkpoints.glob('step-*')) / TENSOR_REPORT}.json")
+    if found.rounded:
+        say(f"rounded {found.rounded} float64 tensor{'s' * (found.rounded > 1)} to float32")
+    say(f"wrote {out}, for images of {found.grid.rows}×{found.grid.cols} pixels")
+    say(f"tensor report: {next(out.glob('checkpoints/step-*')) / TENSOR_REPORT}.json")
     say(f"next: {command_line('verify', out)} --data … ; {command_line('probe', out)} --data …")

@@ -1,8 +1,8 @@
 """`isopix evaluate`: classification metrics of a fine-tuned run on the test set."""
 
 from pathlib import Path
-from typing import Any
 
+from isopix.api import evaluation
 from isopix.cli.console import (
     Device,
     Json,
@@ -15,19 +15,10 @@ from isopix.cli.console import (
     say,
     show_json,
     show_table,
-    warn,
 )
-from isopix.cli.loading import evaluation_images
 from isopix.cli.progress import progress_bar
-from isopix.core import config
-from isopix.core import device as devices
 from isopix.core.device import Precision
-from isopix.data.dataset import content_hash
 from isopix.finetune.metrics import ClassificationMetrics
-from isopix.runs.evaluate import check_masks, default_masks, evaluate_finetuned, load_finetuned
-from isopix.storage.atomic import write_json
-from isopix.storage.provenance import settings_hash, with_provenance
-from isopix.storage.run_folder import RunFolder
 
 
 def evaluate(
@@ -59,41 +50,22 @@ def evaluate(
         Precision of the forward pass. Default: that of the run.
     """
     load_plugins(plugin)
-    folder, tuned = RunFolder.open(run), load_finetuned(run, device=devices.select_device(device))
-    for reason in tuned.loaded.damaged:
-        warn(f"skipped: {reason}")
-    masks = default_masks(tuned) if mask_ensemble is None else mask_ensemble
-    check_masks(tuned, masks)
-    images = evaluation_images(tuned.loaded, data, limit)
-    with progress_bar("evaluation", len(images.test) * max(1, masks)) as done:
-        metrics = evaluate_finetuned(
-            tuned,
-            images,
-            masks=masks,
+    with progress_bar("evaluation") as progress:
+        found = evaluation.evaluate(
+            run,
+            data=data,
+            mask_ensemble=mask_ensemble,
+            limit=limit,
+            precision=precision,
             seed=seed,
-            precision=precision or tuned.loaded.recipe.train.precision,
-            progress=done,
+            device=device,
+            progress=progress,
         )
-    settings = {"data": images.name, "limit": limit, "masks": masks, "seed": seed}
-    settings |= {
-        "precision": precision or tuned.loaded.recipe.train.precision,
-        "images_digest": content_hash(images),
-    }
-    values = {"kind": "evaluation", "step": tuned.loaded.step, **settings, "classes": list(tuned.classes)}
-    values |= config.to_dict(metrics)
-    path = _save(folder, values, settings_hash(settings))
     if json:
-        show_json({**values, "record": str(path)})
+        show_json({**found.record, "record": str(found.path)})
     else:
-        _print_metrics(metrics, masks, images.name)
-        say(f"wrote {path}")
-
-
-def _save(run: RunFolder, values: dict[str, Any], suffix: str) -> Path:
-    run.evaluations.mkdir(exist_ok=True)
-    path = run.evaluations / f"evaluate-{values['step']:08d}-{values['data']}-{suffix}.json"
-    write_json(path, with_provenance(values))
-    return path
+        _print_metrics(found.metrics, found.mask_ensemble, found.data)
+        say(f"wrote {found.path}")
 
 
 def _print_metrics(metrics: ClassificationMetrics, masks: int, name: str) -> None:

@@ -1,12 +1,12 @@
 """`isopix finetune`: fine-tune a run, or train a recipe from scratch, to classify labeled images."""
 
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from isopix.api import training
 from isopix.cli.console import (
     Device,
     Json,
@@ -17,16 +17,16 @@ from isopix.cli.console import (
     Source,
     TensorBoard,
     load_plugins,
-    overrides,
     plugin_options,
-    say,
 )
-from isopix.cli.run_display import ResumeCommand, print_summary, progress_display, with_resume_hint
-from isopix.core import device as devices
+from isopix.cli.run_display import (
+    ResumeCommand,
+    TrainingDisplay,
+    print_summary,
+    unless_stopped,
+    with_resume_hint,
+)
 from isopix.core.command_line import command_line
-from isopix.runs.finetune import prepare_finetune
-from isopix.runs.pretrain import pretrain
-from isopix.runs.refit import finetune_and_refit
 
 Refit = Annotated[
     bool,
@@ -72,23 +72,25 @@ def finetune(
         Index of the balanced random subset that --labels selects: 0, 1, ...
     """
     load_plugins(plugin)
-    shared = overrides(data=data, limit=limit, seed=seed)
-    options = {**shared, "data.labels_per_class": labels, "data.subset": subset}
-    prepare = partial(prepare_finetune, source, file=file, options=options, assignments=settings)
-    (recipe, initial), where = prepare(), devices.select_device(device)
-    display = partial(progress_display, device=where, tensorboard=tensorboard, json=json)
-    if not json:
-        step = initial.provenance["pretrained"]["step"] if initial else None
-        weights = "from scratch" if step is None else f"from step {step} of {source}"
-        work = f"{recipe.data.source}, {recipe.train.steps} steps, batch size {recipe.train.batch_size}"
-        say(f"{recipe.name} {weights} on {work}, {devices.describe_device(where)}")
     plugins = plugin_options(plugin)
     resume = command_line(*sys.argv[1:]) if refit_on_validation else command_line("resume", out, *plugins)
     again = resume_command or resume
-    with with_resume_hint(out, again):
-        if refit_on_validation:
-            outcome = finetune_and_refit(prepare, out, device=where, observer_for=display)
-        else:
-            with display(recipe) as observer:
-                outcome = pretrain(recipe, out, device=where, observer=observer, initial=initial)
-    print_summary(recipe, outcome, again, options=plugins, json=json)
+    with with_resume_hint(out, again), TrainingDisplay(device, json=json) as display:
+        run = unless_stopped(
+            lambda: training.finetune(
+                source,
+                data=data,
+                out=out,
+                overrides=settings,
+                file=file,
+                limit=limit,
+                labels=labels,
+                subset=subset,
+                refit_on_validation=refit_on_validation,
+                seed=seed,
+                device=device,
+                tensorboard=tensorboard,
+                progress=display,
+            )
+        )
+    print_summary(run, again, options=plugins, json=json)

@@ -7,16 +7,11 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 from rich.text import Text
 
+from isopix.api import palette
+from isopix.api.results import PaletteOutput
 from isopix.cli.console import Json, Limit, Seed, console, say, show_json, show_table
-from isopix.cli.loading import load_images
-from isopix.codecs import kmeans, palette_file
-from isopix.codecs.palette import Palette
 from isopix.codecs.palette_file import PaletteFile
-from isopix.codecs.quantization_error import QuantizationError, quantization_error
-from isopix.core.types import Grid
-from isopix.data.dataset import DataConfig, ImageDataset
 from isopix.plots import palette as plots
-from isopix.plots import style
 
 app = App(
     name="palette",
@@ -25,8 +20,6 @@ app = App(
 Example: isopix palette fit --data photos/ --out palette.npz
 """,
 )
-
-EXAMPLES = 10  # images in the figure of before and after
 
 Numbers = Mapping[str, Any]
 Size = Annotated[tuple[int, int], Parameter(negative="", help="Rows and columns to resize images to.")]
@@ -62,14 +55,7 @@ def fit(
     colors
         Number of colors.
     """
-    palette_file.check_palette_path(out)
-    images = _load_images(data, size, limit, seed)
-    found = kmeans.fit_palette(images.train.images, colors, seed=seed)
-    source = f"k-means on {images.name} at {size[0]}×{size[1]}, seed {seed}"
-    stored = PaletteFile(found.colors, source, found.error.counts)
-    palette_file.write_palette(out, stored)
-    numbers = {**_description(stored), "iterations": found.iterations, **_errors(stored, images)}
-    _print(stored, numbers, [out, *_save_figures(out, stored, numbers, images)], json=json)
+    _print(palette.fit(data=data, out=out, colors=colors, size=size, limit=limit, seed=seed), json=json)
 
 
 @app.command(name="import")
@@ -87,11 +73,7 @@ def import_palette(file: Path, *, out: Path, range_: Range = None, json: Json = 
     out
         Palette file to write, ending in .npz.
     """
-    palette_file.check_palette_path(out)
-    stored = palette_file.read_palette(file, range_)
-    palette_file.write_palette(out, stored)
-    numbers = _description(stored)
-    _print(stored, numbers, [out, *_save_figures(out, stored, numbers)], json=json)
+    _print(palette.import_(file, out=out, value_range=range_), json=json)
 
 
 @app.command
@@ -118,79 +100,23 @@ def show(
     out
         Path prefix of figures and numbers to write.
     """
-    stored = palette_file.read_palette(file)
-    images = None if data is None else _load_images(data, size, limit, seed)
-    numbers = {**_description(stored), **({} if images is None else _errors(stored, images))}
-    _print(stored, numbers, [] if out is None else _save_figures(out, stored, numbers, images), json=json)
+    _print(palette.show(file, data=data, out=out, size=size, limit=limit, seed=seed), json=json)
 
 
-def _load_images(source: str, size: tuple[int, int], limit: int | None, seed: int) -> ImageDataset:
-    return load_images(DataConfig(source=source, rows=size[0], cols=size[1], limit=limit), seed)
-
-
-def _description(stored: PaletteFile) -> dict[str, Any]:
-    return {"num_colors": len(stored.colors), "source": stored.source, "fingerprint": stored.fingerprint}
-
-
-def _errors(stored: PaletteFile, images: ImageDataset) -> dict[str, Any]:
-    """Return the quantization error on each split that has images."""
-    palette = Palette(stored.colors, Grid(1, 1))
-    splits = {"train": images.train, "validation": images.validation, "test": images.test}
-    return {
-        "data": images.name,
-        "splits": {
-            name: _numbers(quantization_error(palette, split.images))
-            for name, split in splits.items()
-            if len(split)
-        },
-    }
-
-
-def _numbers(found: QuantizationError) -> dict[str, Any]:
-    return {
-        "pixels": found.num_pixels,
-        "rmse": found.rmse,
-        "psnr_db": found.psnr,
-        "unused_colors": found.num_unused,
-        "rare_colors": found.num_rare,
-    }
-
-
-def _save_figures(
-    out: Path, stored: PaletteFile, numbers: Numbers, images: ImageDataset | None = None
-) -> list[Path]:
-    """Save the figures and their numbers next to `out`."""
-    stem = out.with_suffix("")
-    counts = None if stored.counts is None else stored.counts.tolist()
-    title = f"{len(stored.colors)} colors: {stored.source}"
-    figure = plots.plot_palette(stored.colors, stored.counts, title=title)
-    written = style.write_figure(figure, stem, {**numbers, "rgb": stored.colors.tolist(), "counts": counts})
-    if images is None:
-        return list(written)
-    split = images.test if len(images.test) else images.train
-    before = split.images[:EXAMPLES]
-    rows, cols = before.shape[2:]
-    palette = Palette(stored.colors, Grid(rows, cols))
-    after = palette.decode(palette.encode(before))
-    errors = (before.double() - after.double()).square().mean(dim=(1, 2, 3)).sqrt()
-    figure = plots.plot_quantization(before, after)
-    name = stem.with_name(f"{stem.name}-images")
-    return [*written, *style.write_figure(figure, name, {"rmse_per_image": errors.tolist()})]
-
-
-def _print(stored: PaletteFile, numbers: Numbers, written: list[Path], *, json: bool) -> None:
+def _print(found: PaletteOutput, *, json: bool) -> None:
+    numbers = found.record
     if json:
-        show_json({**numbers, "written": [str(path) for path in written]})
+        show_json({**numbers, "written": [str(path) for path in found.files]})
         return
     if console.is_terminal:
-        console.print(_swatches(stored))
+        console.print(_swatches(found.palette))
     say(f"{numbers['num_colors']} colors: {numbers['source']} (fingerprint {numbers['fingerprint'][:12]})")
     if "splits" in numbers:
         rows = [(name, *_format_row(values)) for name, values in numbers["splits"].items()]
         show_table(
             numbers["data"], ["split", "pixels", "RMSE (0-255)", "PSNR", "unused colors", "rare colors"], rows
         )
-    for path in written:
+    for path in found.files:
         say(f"wrote {path}")
 
 

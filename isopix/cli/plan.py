@@ -3,16 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-import torch
 from cyclopts import Parameter
 
 from isopix.analysis import cost
+from isopix.api import inspection
 from isopix.cli.console import Device, Json, Plugins, SettingsFile, load_plugins, say, show_json, show_table
 from isopix.cli.progress import format_duration
-from isopix.core import device as devices
 from isopix.papers import vit
-from isopix.recipes import registry
-from isopix.recipes.cost import recipe_cost, recipe_memory
 from isopix.recipes.recipe import Recipe
 
 Hours = Annotated[
@@ -68,43 +65,20 @@ def plan(
         return
     if recipe is None:
         raise ValueError("plan needs a recipe, as in `isopix plan igpt.s`, or --review")
-    resolved = registry.resolve(recipe, file=file, assignments=settings).recipe
-    numbers = estimate(resolved, devices.select_device(device))
-    costs = cost.device_costs(
-        numbers["images"] * numbers["training_flops"],
-        resolved.train.precision,
-        devices=device_hours or (),
+    found = inspection.plan(
+        recipe,
+        overrides=settings,
+        file=file,
+        device=device,
+        device_hours=device_hours or (),
+        price=price,
         mfu=mfu,
-        price_per_hour=price,
     )
-    numbers |= {"mfu": mfu, "device_hours": [each._asdict() for each in costs]}
     if json:
-        show_json(numbers)
+        show_json(found.record)
         return
-    _print_estimate(resolved, numbers)
-    _print_device_hours(costs, resolved.train.precision, mfu)
-
-
-def estimate(resolved: Recipe, where: torch.device) -> dict[str, Any]:
-    """Return parameters, FLOPs, memory and estimated training time on this device."""
-    costs, memory = recipe_cost(resolved), recipe_memory(resolved)
-    rate = (
-        cost.training_throughput(where, resolved.train.precision, resolved.model.width) / costs.training_flops
-    )
-    images = resolved.train.steps * resolved.train.batch_size
-    return {
-        "recipe": resolved.name,
-        "positions": resolved.grid.positions,
-        **costs._asdict(),
-        **memory._asdict(),
-        "step_bytes": memory.step_bytes(resolved.train.batch_size // resolved.train.accumulate),
-        "free_bytes": devices.free_memory(where),
-        "images": images,
-        "device": devices.describe_device(where),
-        "threads": torch.get_num_threads(),
-        "images_per_second": rate,
-        "seconds": images / rate,
-    }
+    _print_estimate(found.recipe, found.record)
+    _print_device_hours(found.device_hours, found.recipe.train.precision, mfu)
 
 
 def _print_estimate(resolved: Recipe, numbers: Mapping[str, Any]) -> None:

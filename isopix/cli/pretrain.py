@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from isopix.api import training
 from isopix.cli.console import (
     Device,
     Json,
@@ -13,15 +14,16 @@ from isopix.cli.console import (
     Source,
     TensorBoard,
     load_plugins,
-    overrides,
     plugin_options,
-    say,
 )
-from isopix.cli.run_display import ResumeCommand, print_summary, progress_display, with_resume_hint
-from isopix.core import device as devices
+from isopix.cli.run_display import (
+    ResumeCommand,
+    TrainingDisplay,
+    print_summary,
+    unless_stopped,
+    with_resume_hint,
+)
 from isopix.core.command_line import command_line
-from isopix.recipes import registry
-from isopix.runs.pretrain import pretrain as pretrain_run
 
 
 def pretrain(
@@ -58,19 +60,23 @@ def pretrain(
         Interval in steps of a linear probe on a few labeled images; training itself is not affected.
     """
     load_plugins(plugin)
-    shared = overrides(data=data, limit=limit, seed=seed, palette=palette)
-    options = {**shared, "probe_every": probe_every}
-    resolved = registry.resolve(recipe, file=file, options=options, assignments=settings).recipe
-    where = devices.select_device(device)
     plugins = plugin_options(plugin)
     again = resume_command or command_line("resume", out, *plugins)
-    with (
-        with_resume_hint(out, again),
-        progress_display(resolved, where, tensorboard=tensorboard, json=json) as watch,
-    ):
-        if not json:
-            train = resolved.train
-            work = f"{resolved.data.source}, {train.steps} steps, batch size {train.batch_size}"
-            say(f"{resolved.name} on {work}, {devices.describe_device(where)}")
-        outcome = pretrain_run(resolved, out, device=where, observer=watch)
-    print_summary(resolved, outcome, again, options=plugins, json=json)
+    with with_resume_hint(out, again), TrainingDisplay(device, json=json) as display:
+        run = unless_stopped(
+            lambda: training.pretrain(
+                recipe,
+                data=data,
+                out=out,
+                overrides=settings,
+                file=file,
+                palette=palette,
+                limit=limit,
+                seed=seed,
+                probe_every=probe_every,
+                device=device,
+                tensorboard=tensorboard,
+                progress=display,
+            )
+        )
+    print_summary(run, again, options=plugins, json=json)

@@ -1,11 +1,11 @@
 """`isopix probe`: linear-probe accuracy of every layer, with baselines."""
 
-from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 
+from isopix.api import evaluation
 from isopix.cli.console import (
     Device,
     Json,
@@ -18,24 +18,16 @@ from isopix.cli.console import (
     say,
     show_json,
     show_table,
-    warn,
 )
-from isopix.cli.loading import evaluation_images, leakage_warning, load_network
 from isopix.cli.progress import progress_bar
 from isopix.core.device import Precision
-from isopix.core.registry import kinds_of
-from isopix.data.dataset import ImageDataset, content_hash
+from isopix.model.backbone import FeatureKind
 from isopix.model.pool import Pool
-from isopix.probe.base import ProbeMethod
 from isopix.probe.config import ProbeConfig
 from isopix.probe.results import ConcatResult, LayerScore, ProbeReport
-from isopix.probe.sgd import SgdProbe
-from isopix.runs.load import Loaded
-from isopix.runs.probe import probe_run, save_report
-from isopix.storage.run_folder import RunFolder
 
 Features = Annotated[
-    Literal["normed", "residual"],
+    FeatureKind,
     Parameter(help="normed: activations after the next block's norm (paper); residual: the residual stream."),
 ]
 Pooling = Annotated[Pool, Parameter(help="Pooling over positions.")]
@@ -96,59 +88,30 @@ def probe(
         Precision of the forward pass. Default: that of the run.
     """
     load_plugins(plugin)
-    folder, loaded = RunFolder.open(run), load_network(run, device)
-    config = ProbeConfig(
-        method=_method(method, iterations),
-        features=features,
-        pool=pool,
-        start_token=start_token,
-        layer=layer,
-        concat=concat,
-        mask_ensemble=mask_ensemble,
-        refit_on_validation=refit_on_validation,
-        seed=seed,
-    )
-    images = evaluation_images(loaded, data, limit)
-    found = _probe(loaded, images, config, precision or loaded.recipe.train.precision)
-    warnings = (*found.network.warnings, *leakage_warning(loaded.recipe.data, data))
-    found = replace(found, network=replace(found.network, warnings=warnings))
-    settings: dict[str, object] = {"data": images.name, "limit": limit, "images_digest": content_hash(images)}
-    path = save_report(folder, loaded.step, found, settings)
-    if json:
-        show_json({**found.to_dict(), "record": str(path)})
-    else:
-        _print_report(found)
-        say(f"wrote {path}")
-
-
-def _method(name: str, iterations: int | None) -> ProbeMethod:
-    """Return the method of this name. Raises ValueError for one that is not registered, and for iterations
-    of a method other than sgd.
-    """
-    kinds = kinds_of(ProbeMethod)
-    if name not in kinds:
-        raise ValueError(f"--method is {name}; allowed: {', '.join(sorted(kinds))}")
-    method = kinds[name]()
-    if iterations is None:
-        return method
-    if not isinstance(method, SgdProbe):
-        raise ValueError(f"--iterations {iterations} needs --method sgd; given: {name}")
-    return replace(method, iterations=iterations)
-
-
-def _probe(loaded: Loaded, images: ImageDataset, config: ProbeConfig, precision: Precision) -> ProbeReport:
-    """Probe the network and its baselines, with a progress bar over images."""
-    total = len(images.train) + len(images.validation) + max(1, config.mask_ensemble) * len(images.test)
-    offsets = {"trained": 0, "untrained": total}
-    with progress_bar("features", 2 * total) as done:
-        return probe_run(
-            loaded,
-            images,
+    with progress_bar("features") as progress:
+        found = evaluation.probe(
+            run,
+            data=data,
+            limit=limit,
+            features=features,
+            pool=pool,
+            start_token=start_token,
+            method=method,
+            iterations=iterations,
+            layer=layer,
+            concat=concat,
+            mask_ensemble=mask_ensemble,
+            refit_on_validation=refit_on_validation,
             precision=precision,
-            config=config,
-            progress=lambda network, count: done(offsets[network] + count) if network in offsets else None,
-            note=warn,
+            seed=seed,
+            device=device,
+            progress=progress,
         )
+    if json:
+        show_json({**found.report.to_dict(), "record": str(found.path)})
+    else:
+        _print_report(found.report)
+        say(f"wrote {found.path}")
 
 
 def _print_report(found: ProbeReport) -> None:

@@ -1,7 +1,7 @@
 """Training progress: one live line on a terminal, a plain line every few seconds elsewhere."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -65,12 +65,14 @@ def _metrics(record: dict[str, Any]) -> str:
 
 
 @contextmanager
-def progress_bar(description: str, total: int) -> Iterator[Any]:
-    """Show a progress bar on a terminal, nothing elsewhere; yield a function that takes the count so far."""
+def progress_bar(description: str, total: int | None = None) -> Iterator[Callable[..., None]]:
+    """Show a progress bar on a terminal, nothing elsewhere; yield a function that takes the count so far and,
+    unless it is given here, the total.
+    """
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(description, total=total)
-        yield lambda done: bar.update(task, completed=done)
+        yield lambda done, of=total: bar.update(task, completed=done, total=of)
 
 
 def format_duration(seconds: int | float) -> str:

@@ -1,22 +1,15 @@
 """`isopix publish`: upload a run's model to the Hugging Face Hub."""
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 
-from isopix.api.pretrained import Pretrained
-from isopix.api.pretrained import publish as publish_isopix
+from isopix.api import publishing
 from isopix.cli.console import Json, Plugins, load_plugins, say, show_json
-from isopix.cli.loading import load_network
-from isopix.interop import hub
-from isopix.interop.huggingface import convert as huggingface
-from isopix.report.load_run import load_run_or_model
-from isopix.report.model_card import model_card
 
 Format = Annotated[
-    Literal["isopix", "huggingface"],
+    publishing.Format,
     Parameter(help="isopix: load with isopix.load; huggingface: load with transformers."),
 ]
 
@@ -46,18 +39,8 @@ def publish(
         Create a private repository.
     """
     load_plugins(plugin)
-    loaded = load_network(run, "cpu")
-    record = load_run_or_model(run)
-    if format == "isopix":
-        readme = model_card(record, name=name, library="isopix")
-        address = publish_isopix(Pretrained(loaded), name, card=readme, private=private)
-    else:
-        with TemporaryDirectory() as scratch:
-            folder = Path(scratch) / "model"
-            readme = model_card(record, name=name, library="transformers")
-            huggingface.write(folder, loaded.network, card=readme)
-            address = hub.publish(folder, name, private=private)
+    published = publishing.publish(run, name, format=format, private=private)
     if json:
-        show_json({"address": address, "step": loaded.step})
+        show_json({"address": published.url, "step": published.step})
     else:
-        say(f"published step {loaded.step} of {run}: {address}")
+        say(f"published step {published.step} of {run}: {published.url}")

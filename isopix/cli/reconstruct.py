@@ -2,12 +2,19 @@
 
 from pathlib import Path
 
-from isopix.cli.console import Device, Json, Limit, OtherImages, Plugins, Seed, load_plugins
-from isopix.cli.loading import Count, Split, first_images, load_network, save_figure, select_split
-from isopix.core.random import generator
-from isopix.generate import reconstruct as reconstruction
-from isopix.plots import images as pictures
-from isopix.storage.run_folder import RunFolder
+from isopix.api import generation
+from isopix.cli.console import (
+    Count,
+    Device,
+    Json,
+    Limit,
+    OtherImages,
+    Plugins,
+    Seed,
+    Split,
+    load_plugins,
+    show_saved,
+)
 
 
 def reconstruct(
@@ -34,12 +41,7 @@ def reconstruct(
         Run folder.
     """
     load_plugins(plugin)
-    folder, loaded = RunFolder.open(run), load_network(run, device)
-    reconstruction.require_masked_inputs(loaded.model)
-    source, chosen = select_split(loaded, data, split, limit)
-    images = first_images(source, chosen, count).to(loaded.network.device)
-    found = reconstruction.reconstruct(loaded.model, images, generator=generator(seed, "hide"))
-    picture = pictures.reconstruction_grid(found.cpu())
-    numbers = {"kind": "reconstructions", "step": loaded.step, "seed": seed, "count": count}
-    numbers |= {"data": data or loaded.recipe.data.source, "split": chosen, "accuracy": found.accuracy}
-    save_figure(folder, f"reconstructions-{loaded.step:08d}-seed{seed}", picture, numbers, json=json)
+    found = generation.reconstruct(
+        run, data=data, split=split, count=count, limit=limit, seed=seed, device=device
+    )
+    show_saved(found.record, found.path, json=json)

@@ -1,22 +1,23 @@
 """What training commands share: the progress display, the resume hint, and the summary at the end."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
-import torch
 from cyclopts import Parameter
 
+from isopix.api.run import Interrupted, Run
 from isopix.cli.console import say, show_json, warn
 from isopix.cli.progress import TrainingLine
 from isopix.core import device as devices
 from isopix.core.command_line import command_line
 from isopix.recipes.cost import recipe_cost
 from isopix.recipes.recipe import Recipe
-from isopix.runs.training import RunObserver, RunStatus
-from isopix.storage.log import read_log
+from isopix.runs.training import RunStatus
 from isopix.train.trainer import Record
+
+T = TypeVar("T")
 
 # The command that resumes an interrupted run, where it is not `isopix resume`; not an option.
 ResumeCommand = Annotated[str | None, Parameter(parse=False)]
@@ -24,25 +25,46 @@ ResumeCommand = Annotated[str | None, Parameter(parse=False)]
 INTERRUPTED = 75  # EX_TEMPFAIL of sysexits.h: batch systems requeue the job
 
 
-@contextmanager
-def progress_display(
-    recipe: Recipe, device: torch.device, *, tensorboard: bool, json: bool
-) -> Iterator[RunObserver]:
-    """Yield an observer that shows training progress, or with `json` only notes, on standard error.
+class TrainingDisplay:
+    """Shows the records of one training after another, or with `json` only notes, on standard error."""
 
-    Raises ValueError for parts that cannot be combined.
-    """
-    flops, peak = recipe_cost(recipe).training_flops, devices.peak_flops(device, recipe.train.precision)
-    if json:
-        yield RunObserver(_note, tensorboard=tensorboard)
-        return
-    with TrainingLine(recipe.train.steps, flops=flops, peak=peak) as line:
-        yield RunObserver(line.show, tensorboard=tensorboard)
+    def __init__(self, device: str, *, json: bool):
+        self.device, self.json = devices.select_device(device), json
+        self.line: TrainingLine | None = None
+
+    def __enter__(self) -> "TrainingDisplay":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.line is not None:
+            self.line.__exit__(*error)
+
+    def __call__(self, recipe: Recipe, record: Record) -> None:
+        """Show a record of a training of this recipe. Raises ValueError for parts that cannot be combined."""
+        if record["kind"] == "start":
+            self._start(recipe, record["text"])
+        elif self.line is not None:
+            self.line.show(record)
+        elif record["kind"] == "note":
+            warn(record["text"])
+
+    def _start(self, recipe: Recipe, text: str) -> None:
+        flops = recipe_cost(recipe).training_flops
+        if self.json:
+            return
+        self.__exit__()
+        say(text)
+        peak = devices.peak_flops(self.device, recipe.train.precision)
+        self.line = TrainingLine(recipe.train.steps, flops=flops, peak=peak).__enter__()
 
 
-def _note(record: Record) -> None:
-    if record["kind"] == "note":
-        warn(record["text"])
+def unless_stopped(train: Callable[[], T]) -> T:
+    """Return what `train` returns, or what there is of it if it was asked to stop and saved first."""
+    try:
+        return train()
+    except Interrupted as stopped:
+        result: T = stopped.result
+        return result
 
 
 @contextmanager
@@ -57,40 +79,44 @@ def with_resume_hint(run: Path, resume_command: str) -> Iterator[None]:
         ) from None
 
 
-def _next_commands(recipe: Recipe, outcome: RunStatus) -> list[str]:
+def _next_commands(recipe: Recipe, status: RunStatus) -> list[str]:
     """Return the commands that apply to a finished run."""
     generate = "sample" if recipe.objective.can_sample else "reconstruct"
     applicable = {
-        "evaluate": outcome.can_evaluate,
-        "probe": outcome.can_probe,
+        "evaluate": status.can_evaluate,
+        "probe": status.can_probe,
         generate: recipe.learns_codes,
         "report": True,
     }
     return [name for name, applies in applicable.items() if applies]
 
 
-def print_summary(
-    recipe: Recipe, outcome: RunStatus, resume_command: str, *, options: Sequence[object] = (), json: bool
-) -> None:
+def print_summary(run: Run, resume_command: str, *, options: Sequence[object] = (), json: bool) -> None:
     """Print the result of a run and the commands to continue with, which take `options`.
 
     Exits with code 75 if the run was asked to stop; `resume_command` resumes it.
     """
-    path = outcome.run.path
+    status = run.status
+    assert status is not None, "it was trained"
     if json:
-        records = [record for record in read_log(outcome.run.log) if record["kind"] == "evaluation"]
-        loss = "loss_nats" if recipe.learns_codes else "class_nats"
-        newest = {
-            name: {record["split"]: record[name] for record in records if name in record}
-            for name in (loss, "accuracy")
-        }
-        metrics = {name: values for name, values in newest.items() if values or name == loss}
-        show_json({"run": str(path), "step": outcome.step, "finished": outcome.finished, **metrics})
-    elif outcome.finished:
-        say(f"finished: {path}")
-        commands = (command_line(name, path, *options) for name in _next_commands(recipe, outcome))
+        state = {"run": str(run.folder), "step": status.step, "finished": status.finished}
+        show_json({**state, **_final_metrics(run)})
+    elif status.finished:
+        say(f"finished: {run.folder}")
+        commands = (command_line(name, run.folder, *options) for name in _next_commands(run.recipe, status))
         say(f"next: {' ; '.join(commands)}")
     else:
-        say(f"stopped and saved at step {outcome.step}; resume with: {resume_command}")
-    if not outcome.finished:
+        say(f"stopped and saved at step {status.step}; resume with: {resume_command}")
+    if not status.finished:
         raise SystemExit(INTERRUPTED)
+
+
+def _final_metrics(run: Run) -> dict[str, dict[str, Any]]:
+    """Return the newest loss and accuracy of each split."""
+    records = [record for record in run.metrics.history if record["kind"] == "evaluation"]
+    loss = "loss_nats" if run.recipe.learns_codes else "class_nats"
+    newest = {
+        name: {record["split"]: record[name] for record in records if name in record}
+        for name in (loss, "accuracy")
+    }
+    return {name: values for name, values in newest.items() if values or name == loss}

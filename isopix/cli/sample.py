@@ -2,13 +2,20 @@
 
 from pathlib import Path
 
-from isopix.cli.console import Device, Json, Plugins, Seed, load_plugins
-from isopix.cli.loading import Count, Temperature, TopK, TopP, load_network, save_figure
+from isopix.api import generation
+from isopix.cli.console import (
+    Count,
+    Device,
+    Json,
+    Plugins,
+    Seed,
+    Temperature,
+    TopK,
+    TopP,
+    load_plugins,
+    show_saved,
+)
 from isopix.cli.progress import progress_bar
-from isopix.core.random import generator
-from isopix.generate import sample as sampling
-from isopix.plots import images as pictures
-from isopix.storage.run_folder import RunFolder
 
 
 def sample(
@@ -35,13 +42,15 @@ def sample(
         Run folder.
     """
     load_plugins(plugin)
-    folder, loaded = RunFolder.open(run), load_network(run, device)
-    settings = sampling.SamplingConfig(temperature=temperature, top_k=top_k, top_p=top_p)
-    with progress_bar("sampling", loaded.recipe.grid.positions) as done:
-        images = sampling.sample(
-            loaded.model, count, sampling=settings, generator=generator(seed, "sample"), progress=done
+    with progress_bar("sampling") as progress:
+        found = generation.sample(
+            run,
+            count,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            seed=seed,
+            device=device,
+            progress=progress,
         )
-    numbers = {"kind": "samples", "step": loaded.step, "seed": seed, "count": count}
-    numbers |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-    name = f"samples-{loaded.step:08d}-seed{seed}"
-    save_figure(folder, name, pictures.sample_grid(images.cpu()), numbers, json=json)
+    show_saved(found.record, found.path, json=json)

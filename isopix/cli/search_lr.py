@@ -1,13 +1,14 @@
 """`isopix search-lr`: search for the learning rate, from large to small."""
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from isopix.api import training
+from isopix.api.training import LEARNING_RATE
 from isopix.cli.console import (
     Device,
     Json,
@@ -18,25 +19,17 @@ from isopix.cli.console import (
     SettingsFile,
     Source,
     load_plugins,
-    overrides,
     plugin_options,
     say,
     show_json,
     show_table,
 )
 from isopix.cli.progress import format_duration
-from isopix.cli.run_display import INTERRUPTED, progress_display, with_resume_hint
-from isopix.core import device as devices
+from isopix.cli.run_display import INTERRUPTED, TrainingDisplay, unless_stopped, with_resume_hint
 from isopix.core.command_line import command_line
 from isopix.core.config import to_dict
-from isopix.core.overrides import parse
-from isopix.recipes import registry
-from isopix.runs.lr_search import FILE, pretrain_runner, trial_folder
-from isopix.runs.lr_search import search_lr as search
-from isopix.runs.training import RunObserver
-from isopix.train.lr_search import LRSearch, LRTrial, lr_grid
-
-RATE = "train.optimizer.lr"
+from isopix.runs.lr_search import FILE, trial_folder
+from isopix.train.lr_search import LRSearch, LRTrial
 
 MaxLR = Annotated[float, Parameter(help="Largest learning rate.")]
 MinLR = Annotated[float, Parameter(help="Smallest learning rate to try.")]
@@ -75,66 +68,69 @@ def search_lr(
         Folder of the search: new, empty, or that of the same search to resume.
     """
     load_plugins(plugin)
-    if {"lr", "optimizer.lr", RATE} & parse(settings).keys():
-        raise ValueError(f"{RATE} is what search-lr searches for; use --max-lr and --min-lr instead")
-    changes = overrides(data=data, limit=limit, seed=seed, palette=palette)
-    resolved = registry.resolve(recipe, file=file, options=changes, assignments=settings).recipe
-    rates, where = lr_grid(max_lr, min_lr), devices.select_device(device)
-
-    @contextmanager
-    def display(rate: float) -> Iterator[RunObserver]:
-        if not json:
-            train = resolved.train
-            say(f"\n{resolved.name}, lr {rate}, {train.steps} steps, batch size {train.batch_size}")
-        with progress_display(resolved, where, tensorboard=False, json=json) as watch:
-            yield watch
-
     again = command_line(*sys.argv[1:])
-    with with_resume_hint(out, again):
-        descent = search(out, rates, runner=pretrain_runner(resolved, where), observer_for=display)
+    with with_resume_hint(out, again), TrainingDisplay(device, json=json) as display:
+        search = unless_stopped(
+            lambda: training.search_lr(
+                recipe,
+                data=data,
+                out=out,
+                overrides=settings,
+                file=file,
+                palette=palette,
+                limit=limit,
+                seed=seed,
+                max_lr=max_lr,
+                min_lr=min_lr,
+                device=device,
+                progress=display,
+            )
+        )
     given = {"--data": data, "--palette": palette, "--file": file, "--limit": limit, "--seed": seed}
     options = [word for name, value in given.items() if value is not None for word in (name, value)]
     words = ["pretrain", recipe, *settings, *options, *plugin_options(plugin)]
-    _print_search(descent, out, words, again=again, json=json)
+    _print_search(search, out, words, again=again, json=json)
 
 
-def _print_search(descent: LRSearch, out: Path, words: Sequence[object], *, again: str, json: bool) -> None:
+def _print_search(search: LRSearch, out: Path, words: Sequence[object], *, again: str, json: bool) -> None:
     """Print all trials, and the command of `words` that pre-trains with the chosen learning rate.
 
     Exits with code 75 if the search was asked to stop. Raises RuntimeError if every trial diverged.
     """
-    chosen = None if descent.best is None else descent.best.lr
-    pretrain = "" if chosen is None else command_line(*words, f"{RATE}={chosen}", "--out", out / "chosen")
+    chosen = None if search.best is None else search.best.lr
+    pretrain = (
+        "" if chosen is None else command_line(*words, f"{LEARNING_RATE}={chosen}", "--out", out / "chosen")
+    )
     if json:
-        state = {"finished": descent.finished, "best_lr": chosen, "command": pretrain or None}
-        show_json({"record": str(out / FILE), **state, **to_dict(descent)})
+        state = {"finished": search.finished, "best_lr": chosen, "command": pretrain or None}
+        show_json({"record": str(out / FILE), **state, **to_dict(search)})
     else:
-        _print_trials(descent, out)
+        _print_trials(search, out)
         if chosen is not None:
             say(f"best learning rate: {chosen}, trained in {trial_folder(out, chosen)}")
             say(f"pre-train with: {pretrain}")
-    if not descent.finished:
+    if not search.finished:
         if not json:
             say(f"stopped and saved; resume with: {again}")
         raise SystemExit(INTERRUPTED)
     if chosen is None:
-        raise RuntimeError(f"every trial from lr {descent.lrs[0]} to {descent.lrs[-1]} diverged")
+        raise RuntimeError(f"every trial from lr {search.lrs[0]} to {search.lrs[-1]} diverged")
 
 
-def _print_trials(descent: LRSearch, out: Path) -> None:
+def _print_trials(search: LRSearch, out: Path) -> None:
     """Print the table of trials, and whether a smaller learning rate might be better."""
-    rows = [_format_trial(rung, chosen=rung == descent.best) for rung in descent.trials]
-    status = "not needed" if descent.finished else "pending"
-    rows += [(str(rate), status, "", "", "") for rate in descent.remaining]
+    rows = [_format_trial(trial, chosen=trial == search.best) for trial in search.trials]
+    status = "not needed" if search.finished else "pending"
+    rows += [(str(rate), status, "", "", "") for rate in search.remaining]
     title = f"Learning-rate search in {out}; * best"
     show_table(title, ["lr", "status", "validation loss (nats)", "steps", "time"], rows)
-    if descent.best is not None and not descent.increased:
+    if search.best is not None and not search.increased:
         say(
             "note: the loss was still falling at the smallest learning rate; continue with a smaller --min-lr"
         )
 
 
-def _format_trial(rung: LRTrial, *, chosen: bool) -> tuple[str, ...]:
-    status = "completed" if rung.loss is not None else f"{rung.status} at step {rung.step:,}"
-    loss, steps = ("", "") if rung.loss is None else (f"{rung.loss:.4f}", f"{rung.step:,}")
-    return f"{rung.lr}{' *' if chosen else ''}", status, loss, steps, format_duration(rung.seconds)
+def _format_trial(trial: LRTrial, *, chosen: bool) -> tuple[str, ...]:
+    status = "completed" if trial.loss is not None else f"{trial.status} at step {trial.step:,}"
+    loss, steps = ("", "") if trial.loss is None else (f"{trial.loss:.4f}", f"{trial.step:,}")
+    return f"{trial.lr}{' *' if chosen else ''}", status, loss, steps, format_duration(trial.seconds)

@@ -1,9 +1,11 @@
 """`isopix verify`: check a model's files and compare its loss with the published one."""
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from isopix.api import verification
 from isopix.cli.console import (
     Device,
     Json,
@@ -16,21 +18,11 @@ from isopix.cli.console import (
     show_json,
     show_table,
 )
-from isopix.cli.loading import evaluation_images, load_network
 from isopix.cli.progress import progress_bar
-from isopix.codecs.palette_file import OPENAI_FINGERPRINT
 from isopix.core.device import Precision
-from isopix.papers.claim import Claim, find_claim
-from isopix.papers.igpt import TEST_LOSSES
-from isopix.runs.load import Loaded, newest
-from isopix.storage import checkpoint
-from isopix.storage.atomic import write_json
-from isopix.storage.provenance import settings_hash, with_provenance
-from isopix.storage.run_folder import RunFolder
-from isopix.train.evaluator import evaluate_split
-from isopix.train.tasks import PretrainTask
+from isopix.papers.claim import Claim
 
-Values = dict[str, Any]
+Values = Mapping[str, Any]
 
 
 def verify(
@@ -59,51 +51,20 @@ def verify(
         Precision of the forward pass.
     """
     load_plugins(plugin)
-    folder = newest(run)
-    files = checkpoint.verify_files(folder)
-    loaded = load_network(folder, device)
-    images = evaluation_images(loaded, data, limit)
-    test = images.test
-    if not len(test):
-        raise ValueError(f"data set '{images.name}' has no test images")
-    with progress_bar("test loss", len(test)) as done:
-        task = PretrainTask(loaded.model)
-        nats = evaluate_split(task, test, seed=seed, precision=precision, progress=done)["loss_nats"]
-    claim = find_claim(TEST_LOSSES, loaded.recipe, loaded.network.codec)
-    settings = {"data": images.name, "images": len(test), "precision": precision, "seed": seed}
-    values = {"checkpoint": str(folder), "files": files} | _values(loaded, nats, claim) | settings
+    with progress_bar("test loss") as progress:
+        found = verification.verify(
+            run,
+            data=data,
+            limit=limit,
+            precision=precision,
+            seed=seed,
+            device=device,
+            progress=progress,
+        )
     if json:
-        show_json(values)
+        show_json(found.record)
     else:
-        _print_values(values, claim)
-    if folder != run:
-        name = f"verify-{loaded.step:08d}-{images.name}-{settings_hash(settings)}.json"
-        _save(RunFolder.open(run), name, values)
-
-
-def _save(run: RunFolder, name: str, values: Values) -> None:
-    """Save the values with the run's probes, where its report and model card read the loss."""
-    run.probes.mkdir(exist_ok=True)
-    write_json(run.probes / name, with_provenance({"kind": "verification", **values}))
-
-
-def _values(loaded: Loaded, nats: float, claim: Claim | None) -> Values:
-    fingerprint = loaded.network.codec.fingerprint()
-    published = None
-    if claim is not None:
-        published = {"nats": claim.value, "source": claim.source, "step": claim.step}
-    return {
-        "recipe": loaded.recipe.name,
-        "step": loaded.step,
-        "imported": loaded.records.get("imported", {}).get("imported"),
-        "palette": fingerprint,
-        "palette_is_openai": fingerprint == OPENAI_FINGERPRINT,
-        "loss_nats": nats,
-        "uniform_nats": math.log(loaded.network.codec.vocab_size)
-        if loaded.recipe.model.head.categorical
-        else None,
-        "published": published,
-    }
+        _print_values(found.record, found.published)
 
 
 def _print_values(values: Values, claim: Claim | None) -> None:

@@ -4,6 +4,7 @@ import abc
 import dataclasses
 import hashlib
 import importlib.util
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -94,12 +95,13 @@ class Plugin(NamedTuple):
 _PLUGINS: dict[str, Plugin] = {}
 
 
-def load_plugin(path: Path) -> Plugin:
+def load_plugin(file: str | os.PathLike[str]) -> Plugin:
     """Import a Python file, whose parts are registered as it runs; a file is loaded once.
 
     Raises ValueError if it does not exist, cannot be imported, registers nothing, or was loaded with other
     content.
     """
+    path = Path(file)
     if not path.is_file():
         raise ValueError(f"plugin {path} is not a file")
     full, digest = str(path.resolve()), hashlib.sha256(path.read_bytes()).hexdigest()

@@ -13,6 +13,7 @@ from isopix.core.device import Precision
 from isopix.core.types import Images, Labels, Mask
 from isopix.data.dataset import ImageDataset, content_hash, default_cache
 from isopix.model.network import Network
+from isopix.model.start_token import without_start_token
 from isopix.objectives.base import PretrainModel
 from isopix.probe.config import ProbeConfig
 from isopix.probe.feature_cache import cached
@@ -23,7 +24,6 @@ from isopix.probe.features import (
     draw_masks,
     iter_features,
     raw_pixels,
-    without_start_token,
 )
 from isopix.storage.hashing import hash_bytes
 

@@ -11,7 +11,6 @@ from isopix.core.device import Precision, autocast
 from isopix.core.random import generator
 from isopix.core.types import Images, Mask
 from isopix.model.backbone import Backbone, FeatureKind
-from isopix.model.masking import ZeroMasking
 from isopix.model.network import Network
 from isopix.model.pool import POOLS, Pool
 from isopix.objectives.base import PretrainModel
@@ -88,19 +87,6 @@ def extract_features(
         network, images, features=features, pool=pool, batch_size=batch_size, precision=precision
     )
     return concat_batches(batches, len(images), progress)
-
-
-def without_start_token(network: Network) -> Network:
-    """Return an autoregressive network, sharing all weights, that reads pixel i at position i.
-
-    It was trained with pixel i at position i + 1, after the start token, so that every pixel is read with a
-    position embedding that it was not trained with. These are not the features of the paper, but those of
-    Hugging Face's ImageGPT; use them only to compare with numbers obtained that way.
-    Raises ValueError for a network without a start token.
-    """
-    if not network.backbone.masking.shifts_right:
-        raise ValueError("this network has no start token to leave out; only an autoregressive one has")
-    return Network(network.codec, network.backbone.with_masking(ZeroMasking()), network.head)
 
 
 def draw_masks(model: PretrainModel, images: Images, *, seed: int, purpose: str) -> Mask:

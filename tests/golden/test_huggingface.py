@@ -14,7 +14,10 @@ from isopix.core.random import generator
 from isopix.generate.sample import SamplingConfig, decode_steps
 from isopix.interop.huggingface.convert import read_imagegpt, write_imagegpt
 from isopix.model.network import Network
-from isopix.probe.features import extract_features, without_start_token
+from isopix.model.start_token import without_start_token
+from isopix.objectives.autoregressive import Autoregressive
+from isopix.objectives.base import PretrainModel, nll_per_image
+from isopix.probe.features import extract_features
 from tests.unit.interop import models
 
 transformers = pytest.importorskip("transformers", reason="the reference is in isopix[bench]")
@@ -76,9 +79,11 @@ def pixels(net: Network) -> torch.Tensor:
 def test_logits_are_equal(pair: Pair, dtype: torch.dtype, within: float) -> None:
     net, theirs = pair.ours.to(dtype), pair.theirs.to(dtype)
     images = pixels(net)
-    reference = theirs(input_ids=peer.shifted(net, images)).logits
+    reference = theirs(input_ids=peer.shift_right(net, images)).logits
     assert reference.abs().max() > 1
-    torch.testing.assert_close(net.head.project(net.backbone(images)), reference, rtol=0, atol=within)
+    torch.testing.assert_close(
+        net.head.project(net.backbone(net.inputs_of(images))), reference, rtol=0, atol=within
+    )
 
 
 def their_features(theirs: nn.Module, ids: torch.Tensor) -> list[torch.Tensor]:
@@ -92,11 +97,11 @@ def their_features(theirs: nn.Module, ids: torch.Tensor) -> list[torch.Tensor]:
 def test_features_are_their_hidden_states_behind_the_next_norm(pair: Pair) -> None:
     net, theirs = pair.ours.double(), pair.theirs.double()
     images = pixels(net)
-    reference = their_features(theirs, peer.shifted(net, images))
-    for own, other in zip(net.backbone.features(images), reference, strict=True):
+    reference = their_features(theirs, peer.shift_right(net, images))
+    for own, other in zip(net.features(images), reference, strict=True):
         torch.testing.assert_close(own, other, rtol=0, atol=1e-10)
     pooled = torch.stack([state.mean(1) for state in reference]).float()
-    torch.testing.assert_close(extract_features(net.backbone, images), pooled, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(extract_features(net, images), pooled, rtol=1e-5, atol=1e-5)
 
 
 @torch.no_grad()
@@ -105,7 +110,7 @@ def test_leaving_out_the_start_symbol_gives_other_features_and_ours_can_give_the
     net, theirs = pair.ours.double(), pair.theirs.double()
     images = pixels(net)
     naive = their_features(theirs, net.codec.encode(images)[..., 0])
-    own, plain = list(net.backbone.features(images)), list(without_start_token(net.backbone).features(images))
+    own, plain = list(net.features(images)), list(without_start_token(net).features(images))
     for one, other in zip(plain, naive, strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
     for one, other in zip(plain, own, strict=True):
@@ -119,14 +124,15 @@ def test_their_loss_with_labels_leaves_out_the_last_pixel_or_grades_every_one_by
 ) -> None:
     net, theirs = pair.ours.double(), pair.theirs.double()
     images = pixels(net)
-    codes, shifted = net.codec.encode(images)[..., 0], peer.shifted(net, images)
+    codes, shifted = net.codec.encode(images)[..., 0], peer.shift_right(net, images)
     logits = theirs(input_ids=shifted).logits
     right = nn.functional.cross_entropy(logits.mT, codes, reduction="none")
     torch.testing.assert_close(theirs(input_ids=shifted, labels=shifted).loss, right[:, :-1].mean())
     wrong = nn.functional.cross_entropy(logits[:, :-1].mT, codes[:, 1:], reduction="none")
     torch.testing.assert_close(theirs(input_ids=shifted, labels=codes).loss, wrong.mean())
     assert (right[:, :-1] - wrong).abs().mean() > 0.1
-    own = net.nll(net.prepare(images, generator(0, "golden")))
+    batch = PretrainModel(net, Autoregressive()).make_batch(images, generator(0, "golden"))
+    own = nll_per_image(net, batch)
     torch.testing.assert_close(own, right.mean(1), rtol=0, atol=1e-5)  # our logits are float32
 
 
@@ -136,9 +142,8 @@ def test_greedy_samples_are_theirs_for_1024_steps(tmp_path: Path) -> None:
     net = models.revived(read_imagegpt(saved(theirs.float(), tmp_path / "a", 32, 32))).double()
     theirs.double()
     blank = torch.zeros(2, 3, 32, 32, dtype=torch.uint8)
-    greedy = decode_steps(
-        net, blank, start=0, sampling=SamplingConfig(top_k=1), generator=generator(0, "golden")
-    )
+    model, draws = PretrainModel(net, Autoregressive()), generator(0, "golden")
+    greedy = decode_steps(model, blank, start=0, sampling=SamplingConfig(top_k=1), generator=draws)
     own = torch.cat([stroke.codes[..., 0] for stroke in greedy], 1)
     last, past, drawn = torch.full((2, 1), models.COLOURS), None, []
     for _ in range(1024):

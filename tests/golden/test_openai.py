@@ -105,7 +105,7 @@ def check_logits(net: Network, model: Variables, hidden: Mask | None) -> None:
     keep = None if hidden is None else 1.0 - hidden[..., 0].double().numpy()
     wanted = reference(model, codes, depth=net.backbone.depth, keep=keep)
     with torch.no_grad():
-        own = net.head.project(net.backbone(images, hidden))
+        own = net.head.project(net.backbone(net.inputs_of(images), hidden))
     assert np.abs(wanted).max() > 1
     torch.testing.assert_close(own, torch.from_numpy(wanted), rtol=0, atol=1e-9)
 

@@ -2,14 +2,14 @@
 
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from isopix.cli import probe
+from isopix.api import evaluation
 from isopix.cli.main import main
 from isopix.probe.config import ProbeConfig
 
@@ -61,5 +61,8 @@ def isopix(workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 @pytest.fixture
 def quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Use one L2 penalty instead of nineteen, in tests that do not depend on the probe's accuracy."""
-    quick = partial(ProbeConfig, l2_grid=(0.1,), l2_extra=(), num_resamples=50)
-    monkeypatch.setattr(probe, "ProbeConfig", quick)
+
+    def quick(**settings: Any) -> ProbeConfig:
+        return ProbeConfig(**{**settings, "l2_grid": (0.1,), "l2_extra": (), "num_resamples": 50})
+
+    monkeypatch.setattr(evaluation, "ProbeConfig", quick)

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import isopix as package
-from isopix.cli import verify
+from isopix.api import verification
 from isopix.papers.claim import Claim
 from isopix.runs.load import load
 from tests.smoke.conftest import QUICK, Run
@@ -197,19 +197,19 @@ def test_the_loss_is_compared_with_the_published_one(exported: Run, monkeypatch:
     loaded = load(Path("run"), device=torch.device("cpu"))
     about = {"recipe": loaded.recipe, "protocol": "p", "source": "s", "unit": "nats"}
     claim = Claim(**about, value=2.5, palette=loaded.network.codec.fingerprint(), step=2)
-    monkeypatch.setattr(verify, "TEST_LOSSES", (claim,))
+    monkeypatch.setattr(verification, "TEST_LOSSES", (claim,))
     words = ["verify", "run", "--data", "digits", "--limit", "8"]
     told = json.loads(exported(*words, "--json")[1])
     assert told["published"] == {"nats": 2.5, "source": "s", "step": 2}
     out = exported(*words)[1]
     assert f"difference from the published loss: {told['loss_nats'] - 2.5:+.4f} nats" in out
     assert "published loss: step" not in out
-    monkeypatch.setattr(verify, "TEST_LOSSES", (replace(claim, step=1000),))
+    monkeypatch.setattr(verification, "TEST_LOSSES", (replace(claim, step=1000),))
     assert "published loss: step 1,000; this model: step 2\n" in exported(*words)[1]
     assert exported("convert", "huggingface", "exported", "again")[0] == 0
     out = exported("verify", "again", *words[2:])[1]
     assert "published loss: step 1,000; this model: step unknown\n" in out
-    monkeypatch.setattr(verify, "TEST_LOSSES", (replace(claim, palette="another"),))
+    monkeypatch.setattr(verification, "TEST_LOSSES", (replace(claim, palette="another"),))
     assert "no published loss for this network" in exported(*words)[1]
 
 

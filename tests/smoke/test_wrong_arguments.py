@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from isopix.cli import pretrain, recipe
+from isopix.api import training
+from isopix.cli import recipe
 from isopix.cli.main import COMMANDS
 from tests.smoke.conftest import QUICK, Run
 from tests.smoke.test_bad_input import refused
@@ -51,7 +52,7 @@ def test_ctrl_c_is_reported_at_any_moment(isopix: Run, monkeypatch: pytest.Monke
 
 
 def test_a_second_ctrl_c_prints_the_resume_command(isopix: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pretrain, "start", raising(KeyboardInterrupt()))
+    monkeypatch.setattr(training, "pretrain_run", raising(KeyboardInterrupt()))
     refused(isopix("pretrain", "igpt.digits", "--out", "my run"), "interrupted", code=130)
     Path("my run/checkpoints/step-00000025").mkdir(parents=True)
     message = "interrupted; last checkpoint: {}/checkpoints/step-00000025; resume with: isopix {}"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from isopix.codecs.palette import Palette
 from isopix.core.types import Grid
@@ -26,7 +26,8 @@ from isopix.interop.huggingface.imagegpt import (
 from isopix.interop.imported_model import ImportedModel, check_tensor, convert_tensors
 from isopix.interop.name_tables import HUGGING_FACE, TensorReport, expand_layers
 from isopix.interop.weight_files import WeightFiles, open_weights
-from isopix.model.blocks import ACTIVATIONS
+from isopix.model.blocks.transformer import TransformerBlock
+from isopix.model.mlp import ACTIVATIONS, TwoLayerMLP
 from isopix.model.network import Network
 from isopix.objectives.autoregressive import Autoregressive
 from isopix.storage import atomic, safetensors_io
@@ -64,15 +65,15 @@ def write_imagegpt(folder: Path, network: Network, *, card: str) -> None:
     with atomic.report_disk_full(f"model {folder}", folder.parent):
         try:
             temporary.mkdir()
-            safetensors_io.write(temporary / "model.safetensors", tensors, {"format": "pt"})
+            safetensors_io.write_tensors(temporary / "model.safetensors", tensors, {"format": "pt"})
             for name, values in files.items():
-                atomic.write(temporary / name, atomic.json_bytes(values))
-            atomic.write(temporary / "README.md", card.encode())
-            atomic.sync_folder(temporary)
+                atomic.write_bytes(temporary / name, atomic.json_bytes(values))
+            atomic.write_bytes(temporary / "README.md", card.encode())
+            atomic.fsync_folder(temporary)
             temporary.rename(folder)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
-        atomic.sync_folder(folder.parent)
+        atomic.fsync_folder(folder.parent)
 
 
 def exported_config(network: Network) -> dict[str, Any]:
@@ -80,7 +81,10 @@ def exported_config(network: Network) -> dict[str, Any]:
 
     Raises ValueError for a network that is not an autoregressive Image GPT.
     """
-    tensors, block = exported_state_dict(network), network.backbone.blocks[0]
+    tensors, block = exported_state_dict(network), network.backbone.layers[0]
+    assert isinstance(block, TransformerBlock), "checked by exported_state_dict"
+    assert isinstance(block.mlp, TwoLayerMLP)
+    assert isinstance(block.norm1, nn.RMSNorm)
     colors, width = tensors["lm_head.weight"].shape
     inner = tensors["transformer.h.0.mlp.c_fc.weight"].shape[1]
     activations = {function: name for name, function in ACTIVATIONS.items()}
@@ -110,7 +114,7 @@ def processor_config(network: Network) -> dict[str, Any]:
     grid = network.backbone.grid
     return {
         "image_processor_type": "ImageGPTImageProcessor",
-        "clusters": (network.codec.num_colors.double() / 127.5 - 1).tolist(),
+        "clusters": (network.codec.colors.double() / 127.5 - 1).tolist(),
         "size": {"height": grid.rows, "width": grid.cols},
         "do_resize": True,
         "resample": 2,  # bilinear, as in the published checkpoints
@@ -183,7 +187,7 @@ def _convert(stored: WeightFiles, config: ImageGPTConfig) -> tuple[dict[str, Ten
 
 def _require_imagegpt(network: Network) -> None:
     """Raise ValueError for a network that the ImageGPT class of `transformers` cannot represent."""
-    if not network.objective.can_sample:
+    if not network.backbone.masking.shifts_right:
         raise ValueError("a masked model cannot be exported to ImageGPT, whose attention is causal")
     if not isinstance(network.codec, Palette):
         raise ValueError("a model without a palette cannot be exported to ImageGPT")
@@ -193,3 +197,10 @@ def _require_imagegpt(network: Network) -> None:
     for name in sorted(own ^ needed):
         problem = "does not exist in" if name in own else "is missing, but required by"
         raise ValueError(f"tensor '{name}' {problem} ImageGPT of transformers")
+    for block in network.backbone.layers:
+        if not (
+            isinstance(block, TransformerBlock)
+            and isinstance(block.mlp, TwoLayerMLP)
+            and isinstance(block.norm1, nn.RMSNorm)
+        ):
+            raise ValueError(f"block {type(block).__name__} cannot be exported to ImageGPT")

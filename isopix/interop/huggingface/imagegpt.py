@@ -13,8 +13,9 @@ from torch import Tensor
 from isopix.core.types import Grid
 from isopix.interop.imported_model import check_positions
 from isopix.interop.weight_files import quote
-from isopix.model.blocks import Activation, Transformer
-from isopix.model.norms import RootMeanSquare
+from isopix.model.blocks import TransformerSpec
+from isopix.model.mlp import Activation, TwoLayerMLPSpec
+from isopix.model.norms import RMSNormSpec
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -43,7 +44,8 @@ class ImageGPTConfig:
     positions: int
     depth: int
     width: int
-    block: Transformer
+    expansion: int
+    block: TransformerSpec
 
 
 class CheckedTensors(NamedTuple):
@@ -69,19 +71,25 @@ def parse_config(values: Mapping[str, Any]) -> ImageGPTConfig:
     width = values["n_embd"]
     if width % values["n_head"]:
         raise ValueError(f"n_embd {width} is not a multiple of n_head {values['n_head']}")
+    expansion = _expansion(values, width)
     return ImageGPTConfig(
         num_colors=values["vocab_size"] - 1,
         positions=values["n_positions"],
         depth=values["n_layer"],
         width=width,
-        block=_block(values, width),
+        expansion=expansion,
+        block=_block(values, expansion),
     )
 
 
-def _block(values: Mapping[str, Any], width: int) -> Transformer:
+def _expansion(values: Mapping[str, Any], width: int) -> int:
     inner = EXPANSION * width if values.get("n_inner") is None else values["n_inner"]
     if type(inner) is not int or inner < 1 or inner % width:
         raise ValueError(f"n_inner is {quote(inner)}; it must be a multiple of n_embd {width}")
+    return inner // width
+
+
+def _block(values: Mapping[str, Any], expansion: int) -> TransformerSpec:
     activation: Any = values.get("activation_function")
     epsilon: Any = values.get("layer_norm_epsilon")
     if activation not in get_args(Activation):
@@ -89,8 +97,9 @@ def _block(values: Mapping[str, Any], width: int) -> Transformer:
         raise ValueError(f"activation_function is {quote(activation)}; allowed: {allowed}")
     if type(epsilon) not in (int, float) or not 0 < epsilon < 1:
         raise ValueError(f"layer_norm_epsilon is {quote(epsilon)}; it must be between 0 and 1")
-    norm = RootMeanSquare(epsilon=float(epsilon))
-    return Transformer(heads=values["n_head"], expansion=inner // width, norm=norm, activation=activation)
+    norm = RMSNormSpec(epsilon=float(epsilon))
+    mlp = TwoLayerMLPSpec(expansion=expansion, activation=activation, bias=False)
+    return TransformerSpec(heads=values["n_head"], norm=norm, mlp=mlp)
 
 
 def infer_grid(positions: int, size: object, grid: Grid | None) -> Grid:
@@ -181,7 +190,7 @@ def _check_names(names: Mapping[str, str], *, needed: Iterable[str], known: Iter
 
 def expected_shapes(config: ImageGPTConfig) -> dict[str, tuple[int, ...]]:
     """Return the shape of every weight; matrices are [in out]."""
-    width, inner = config.width, config.block.expansion * config.width
+    width, inner = config.width, config.expansion * config.width
     layer = {
         "ln_1.weight": (width,),
         "attn.c_attn.weight": (width, 3 * width),

@@ -28,7 +28,7 @@ from isopix.interop.name_tables import (
     openai_table,
 )
 from isopix.interop.openai.tf_checkpoint import TFCheckpoint
-from isopix.model.blocks import Transformer
+from isopix.model.blocks import TransformerSpec
 from isopix.objectives.autoregressive import Autoregressive
 from isopix.objectives.masked import Masked
 
@@ -121,7 +121,7 @@ def _import(checkpoint: TFCheckpoint, colors: Float[Tensor, "K 3"], grid: Grid |
         depth=sizes.depth,
         width=sizes.width,
         grid=image_grid,
-        block=Transformer(heads=sizes.heads),
+        block=TransformerSpec(heads=sizes.heads),
         objective=Autoregressive() if sizes.has_start else Masked(),
         colors=colors,
         step=int(step[1]) if step else 0,

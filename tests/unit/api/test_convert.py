@@ -8,7 +8,7 @@ import torch
 
 import isopix
 from isopix.codecs import palette_file
-from isopix.codecs.palette_file import StoredPalette
+from isopix.codecs.palette_file import PaletteFile
 from isopix.interop import hub
 from tests.unit.api.conftest import assert_same_files, cli, read
 from tests.unit.data.refusal import refusal
@@ -35,11 +35,11 @@ def test_export_and_import_again(pristine: Path, tmp_path: Path) -> None:
 def test_openai(tmp_path: Path) -> None:
     bundles.write(tmp_path / "model.ckpt-7", variables.draw())
     colors = torch.cartesian_prod(*[torch.tensor([0.0, 255.0])] * 3)[:7]
-    palette_file.write(tmp_path / "p.npz", StoredPalette(colors, "test"))
+    palette_file.write_palette(tmp_path / "p.npz", PaletteFile(colors, "test"))
     found = isopix.convert.openai(tmp_path / "model.ckpt-7", tmp_path / "run", palette=tmp_path / "p.npz")
     assert (found.step, found.origin) == (7, "OpenAI model.ckpt-7")
     line = refusal(lambda: isopix.convert.huggingface(tmp_path, tmp_path / "x", rows=3))
-    assert line == "rows and cols belong together; one of them is missing"
+    assert line == "rows and cols must be given together"
 
 
 @pytest.mark.parametrize(("format", "file"), [("isopix", "recipe.json"), ("huggingface", "config.json")])
@@ -51,8 +51,8 @@ def test_publish(pristine: Path, monkeypatch: pytest.MonkeyPatch, format: str, f
         return f"hub/{name}/{private}"
 
     monkeypatch.setattr(hub, "upload", upload)
-    assert isopix.publish(pristine / "ar", "me/mine", format=format, private=True) == "hub/me/mine/True"
+    assert isopix.publish(pristine / "ar", "me/mine", format=format, private=True).url == "hub/me/mine/True"
     assert {file, "README.md"} <= uploaded[0]
     model = isopix.load(pristine / "ar", device="cpu")
-    assert isopix.publish(model, "me/mine", format=format) == "hub/me/mine/False"
+    assert isopix.publish(model, "me/mine", format=format).url == "hub/me/mine/False"
     assert file in uploaded[1]

@@ -7,7 +7,6 @@ import pytest
 
 import isopix
 from isopix.api import evaluation
-from isopix.cli import low_data
 from isopix.data.dataset import DataConfig, load_dataset
 from tests.unit.api.conftest import LIMIT, Copy, assert_same_files, cli
 from tests.unit.data.refusal import refusal
@@ -25,7 +24,7 @@ def test_probe(copy_of: Copy, name: str) -> None:
     found = isopix.probe(isopix.Run(other), seed=3, progress=lambda *counts: done.append(counts), **QUICK)
     assert_same_files(one / "probes", other / "probes")
     assert found.path.parent == other / "probes"
-    assert found.accuracy == found.report.network.score.test
+    assert found.accuracy == found.report.network.best.test_accuracy
     assert found.baselines.keys() == {"raw pixels", "untrained", "shuffled labels", "majority class"}
     assert done[-1][0] == done[-1][1]
 
@@ -41,10 +40,10 @@ def test_a_model_is_probed_without_leaving_a_file(copy_of: Copy) -> None:
 
 
 MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
-    "method": ({"method": "svm"}, "method is 'svm'; allowed: lbfgs, sgd, ridge, knn"),
+    "method": ({"method": "svm"}, "method is 'svm'; allowed: knn, lbfgs, ridge, sgd"),
     "iterations": ({"iterations": 5, "method": "knn"}, "only sgd has"),
-    "concat": ({"concat": 4}, "concat is 4; allowed: 0, 5"),
-    "both": ({"concat": 5, "layer": 1}, "give one of the two"),
+    "concat": ({"concat": -1}, "concat -1 must be at least 0"),
+    "both": ({"concat": 5, "layer": 1}, "concat 5 needs all layers, and layer 1 is set"),
     "grid": ({"l2_grid": [0.0]}, "must be one or more positive numbers"),
     "masks": ({"mask_ensemble": 2}, "autoregressive"),
 }
@@ -61,19 +60,19 @@ def test_impossible_probes_are_refused(
 def classes(pristine: Path) -> Path:
     """A fine-tuned run."""
     out = pristine / "classes"
-    isopix.finetune(pristine / "bert", out=out, overrides=[*FEW, "hide=0.5"], limit=LIMIT, **CPU)
+    isopix.finetune(pristine / "bert", out=out, overrides=[*FEW, "mask_ratio=0.5"], limit=LIMIT, **CPU)
     return out
 
 
 @pytest.mark.parametrize("masks", [0, 3])
 def test_evaluate(classes: Path, copy_of: Copy, masks: int) -> None:
     one, other = copy_of("classes", "one"), copy_of("classes", "other")
-    cli("evaluate", one, "--masks", masks, "--device", "cpu")
+    cli("evaluate", one, "--mask-ensemble", masks, "--device", "cpu")
     found = isopix.evaluate(other, mask_ensemble=masks, **CPU)
     assert_same_files(one / "evaluations", other / "evaluations")
     assert found.mask_ensemble == masks
     assert found.classes == tuple(map(str, range(10)))
-    assert found.metrics.images == LIMIT
+    assert found.metrics.num_images == LIMIT
 
 
 def test_evaluate_needs_a_fine_tuned_run(pristine: Path) -> None:
@@ -83,16 +82,15 @@ def test_evaluate_needs_a_fine_tuned_run(pristine: Path) -> None:
 @pytest.fixture
 def one_penalty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Probes by one L2 penalty instead of nine."""
-    monkeypatch.setattr(evaluation, "L2_GRID", (0.1,))
-    monkeypatch.setattr(low_data, "STRONGER", (0.1,), raising=False)
+    monkeypatch.setattr(evaluation, "LARGER_L2", (0.1,))
 
 
 @pytest.mark.usefixtures("one_penalty")
 def test_low_data(copy_of: Copy) -> None:
     one, other = copy_of("ar", "one"), copy_of("ar", "other")
-    cli("lowdata", one, "--labels", 1, 2, "--subsets", 2, "--device", "cpu")
+    cli("low-data", one, "--labels", 1, 2, "--subsets", 2, "--device", "cpu")
     found = isopix.low_data(other, labels=(1, 2), subsets=2, **CPU)
-    assert_same_files(one / "lowdata", other / "lowdata")
+    assert_same_files(one / "low-data", other / "low-data")
     assert found.results.keys() == {"trained", "untrained", "raw pixels"}
     assert [len(each.errors) for each in found.results["trained"]] == [2, 2]
     assert "needs finetune_steps above 0" in refusal(lambda: isopix.low_data(other, overrides=["steps=1"]))
@@ -110,7 +108,7 @@ def test_low_data_with_fine_tuning(copy_of: Copy) -> None:
         training_progress=lambda recipe, record: steps.append(record["step"]),
         **CPU,
     )
-    assert [each.labels for each in found.results["fine-tuned"]] == [2]
+    assert [each.labels_per_class for each in found.results["fine-tuned"]] == [2]
     assert 1 in steps
 
 

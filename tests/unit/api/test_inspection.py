@@ -15,13 +15,13 @@ CPU: dict[str, Any] = {"device": "cpu"}
 
 def test_analyze(copy_of: Copy) -> None:
     one, other = copy_of("ar", "one"), copy_of("ar", "other")
-    cli("analyse", one, "--limit", 4, "--position", "2,3", "--device", "cpu")
+    cli("analyze", one, "--limit", 4, "--position", "2,3", "--device", "cpu")
     found = isopix.analyze(other, limit=4, positions=[(2, 3)], **CPU)
     assert_same_files(one / "analysis", other / "analysis")
-    assert found.results["attention-distance"]["images"] == 4
+    assert found.results["attention_distance"]["images"] == 4
     assert found.not_applicable == {}
     assert isopix.analyze(isopix.load(other, device="cpu"), limit=4).path is None
-    assert "position 9,9 is not there" in refusal(lambda: isopix.analyze(other, positions=[(9, 9)], **CPU))
+    assert "position 9,9 does not exist" in refusal(lambda: isopix.analyze(other, positions=[(9, 9)], **CPU))
 
 
 def test_report(copy_of: Copy, tmp_path: Path) -> None:
@@ -44,6 +44,8 @@ def test_plan() -> None:
         "forward_flops",
         "training_flops",
         "weight_bytes",
+        "copy_bytes",
+        "activation_bytes",
         "step_bytes",
         "images",
         "device",

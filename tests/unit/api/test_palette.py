@@ -13,7 +13,7 @@ from tests.unit.data.refusal import refusal
 def test_fit_and_show(tmp_path: Path) -> None:
     size = ["--size", 8, 8, "--limit", 50]
     (tmp_path / "one").mkdir()
-    cli("palette", "fit", "--data", "digits", "--colours", 5, "--out", tmp_path / "one/p.npz", *size)
+    cli("palette", "fit", "--data", "digits", "--colors", 5, "--out", tmp_path / "one/p.npz", *size)
     found = isopix.palette.fit(data="digits", colors=5, out=tmp_path / "other/p.npz", size=(8, 8), limit=50)
     assert_same_files(tmp_path / "one", tmp_path / "other")
     assert set(found.files) == set((tmp_path / "other").iterdir())
@@ -21,7 +21,7 @@ def test_fit_and_show(tmp_path: Path) -> None:
     again = isopix.palette.show(tmp_path / "other/p.npz", data="digits", size=(8, 8), limit=50)
     assert again.files == ()
     assert again.errors["test"].rmse == found.errors["test"].rmse
-    assert torch.equal(again.palette.colours, found.palette.colours)
+    assert torch.equal(again.palette.colors, found.palette.colors)
 
 
 def test_import(tmp_path: Path) -> None:
@@ -34,6 +34,6 @@ def test_import(tmp_path: Path) -> None:
         tmp_path / "colors.npy", out=tmp_path / "other/p.npz", value_range=(0.0, 1.0)
     )
     assert_same_files(tmp_path / "one", tmp_path / "other")
-    assert found.palette.colours.tolist() == (255 * np.eye(3)).tolist()
+    assert found.palette.colors.tolist() == (255 * np.eye(3)).tolist()
     line = refusal(lambda: isopix.palette.import_(tmp_path / "colors.npy", out=tmp_path / "p.npz"))
-    assert "range is not stated" in line
+    assert "its values range from 0 to 1, and the range of b" in line

@@ -10,16 +10,16 @@ from einops import rearrange
 
 import isopix
 from isopix.api.inputs import ArrayLike
-from isopix.api.pretrained import STREAMS, PretrainedModel
+from isopix.api.pretrained import PretrainedModel
 from isopix.core.random import generator
 from isopix.core.types import Images
-from isopix.generate.sample import Sampling
-from isopix.probe.features import extract
+from isopix.generate.sample import SamplingConfig
+from isopix.probe.features import extract_features
 from isopix.runs.load import Loaded
 from tests.laws import cases
 from tests.unit.data.refusal import refusal
 
-GPT = [case for case in cases.attentive() if case.data.cols == 7 and case.model.codec.kind == "palette"]
+GPT = [case for case in cases.transformers() if case.data.cols == 7 and case.model.codec.kind == "palette"]
 CAUSAL = [case for case in GPT if case.objective.causal][-1]
 MASKED = [case for case in GPT if not case.objective.causal][-1]
 RECORDS = {"state": {"step": 7, "codec": "", "data": "these"}}
@@ -66,14 +66,14 @@ VERBS: dict[str, Callable[[PretrainedModel, object], torch.Tensor]] = {
     "features": lambda of, x: of.features(x, 1),
     "nll": lambda of, x: of.nll(x),
     "complete": lambda of, x: of.complete(x, 2),
-    "reconstruct": lambda of, x: of.reconstruct(x).answer,
+    "reconstruct": lambda of, x: of.reconstruct(x).prediction,
 }
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_takes_images_in_every_form(verb: str, form: str, pretrained: PretrainedModel) -> None:
-    if verb == ("reconstruct" if pretrained.network.objective.causal else "complete"):
+    if verb == ("reconstruct" if pretrained.loaded.recipe.objective.causal else "complete"):
         pytest.skip("not what this kind can do")
     x = images(pretrained)
     assert torch.equal(VERBS[verb](pretrained, FORMS[form](pretrained, x)), VERBS[verb](pretrained, x))
@@ -81,14 +81,16 @@ def test_every_verb_takes_images_in_every_form(verb: str, form: str, pretrained:
 
 def test_logits_are_the_networks(pretrained: PretrainedModel) -> None:
     x = images(pretrained)
-    torch.testing.assert_close(pretrained.logits(x, batch_size=2), pretrained.network.logits(x))
+    torch.testing.assert_close(
+        pretrained.logits(x, batch_size=2), pretrained.network(pretrained.network.inputs_of(x))
+    )
     assert pretrained.logits(x).shape == (3, 28, 1, 32)
 
 
 def test_logits_of_a_masked_model_hide_what_they_are_told_to(masked: PretrainedModel) -> None:
     x = images(masked)
     hidden = torch.rand(3, 28, 1, generator=generator(0, "hidden")) < 0.5
-    expected = masked.network.logits(x, hidden)
+    expected = masked.network(masked.network.inputs_of(x), hidden)
     torch.testing.assert_close(masked.logits(x, mask=hidden, batch_size=2), expected)
     torch.testing.assert_close(masked.logits(x, mask=hidden[..., 0], batch_size=2), expected)
     assert not torch.allclose(expected, masked.logits(x))
@@ -99,14 +101,16 @@ def test_a_regression_has_nats_and_reconstructions_and_no_logits() -> None:
     model_of_means = model(means)
     x = images(model_of_means)
     assert model_of_means.nll(x).shape == (3,)
-    assert model_of_means.reconstruct(x).answer.shape == x.shape
-    assert "a regression: it gives a mean for each code and no logits" in refusal(model_of_means.logits, x)
+    assert model_of_means.reconstruct(x).prediction.shape == x.shape
+    assert "a regression head, which predicts a mean for each code and no logits" in refusal(
+        model_of_means.logits, x
+    )
 
 
 @pytest.mark.parametrize("kind", ["normed", "residual"])
 def test_features_are_those_of_the_probe(pretrained: PretrainedModel, kind: str) -> None:
     x = images(pretrained)
-    every = extract(pretrained.network.backbone, x, stream=STREAMS[kind], pool="max")
+    every = extract_features(pretrained.network, x, features=kind, pool="max")
     for layer in (0, 1, 2, -1):
         assert torch.equal(pretrained.features(x, layer, features=kind, pool="max"), every[layer])
 
@@ -120,44 +124,44 @@ def test_features_without_the_start_symbol_are_others(causal: PretrainedModel) -
 def test_nll_is_the_loss_an_image_at_a_time(pretrained: PretrainedModel) -> None:
     x = images(pretrained)
     found = pretrained.nll(x, batch_size=2)
-    network = pretrained.network
+    trained = pretrained.loaded.model
     assert found.shape == (3,)
-    expected = network(network.prepare(x, generator(0, "nll"))).detach()
+    expected = trained(trained.make_batch(x, generator(0, "nll"))).detach()
     torch.testing.assert_close(found.mean(), expected)
     assert torch.equal(found, pretrained.nll(x, batch_size=2))
 
 
 def test_samples_depend_on_the_seed_and_the_batch_alone(causal: PretrainedModel) -> None:
-    one = causal.sample(3, sampling=Sampling(temperature=2.0))
+    one = causal.sample(3, sampling=SamplingConfig(temperature=2.0))
     assert one.shape == (3, 3, 4, 7)
-    assert torch.equal(one, causal.sample(3, sampling=Sampling(temperature=2.0)))
-    assert not torch.equal(one, causal.sample(3, sampling=Sampling(temperature=2.0), seed=1))
-    assert not torch.equal(one, causal.sample(3, sampling=Sampling(temperature=2.0), batch_size=2))
+    assert torch.equal(one, causal.sample(3, sampling=SamplingConfig(temperature=2.0)))
+    assert not torch.equal(one, causal.sample(3, sampling=SamplingConfig(temperature=2.0), seed=1))
+    assert not torch.equal(one, causal.sample(3, sampling=SamplingConfig(temperature=2.0), batch_size=2))
 
 
 def test_completions_keep_what_was_given(causal: PretrainedModel) -> None:
     x = images(causal)
-    found = causal.complete(x, 2, each=2, sampling=Sampling(temperature=2.0))
+    found = causal.complete(x, 2, each=2, sampling=SamplingConfig(temperature=2.0))
     assert found.shape == (6, 3, 4, 7)
     assert torch.equal(found[:, :, :2], x[:, :, :2].repeat_interleave(2, 0))
 
 
 def test_reconstruction_changes_hidden_positions_alone(masked: PretrainedModel) -> None:
     found = masked.reconstruct(images(masked))
-    same = rearrange(found.hidden, "b (h w) 1 -> b 1 h w", h=4).logical_not()
-    assert torch.equal((found.answer * same), (found.original * same))
+    same = rearrange(found.mask, "b (h w) 1 -> b 1 h w", h=4).logical_not()
+    assert torch.equal((found.prediction * same), (found.original * same))
 
 
 def test_what_a_kind_cannot_do_says_what_it_can(causal: PretrainedModel, masked: PretrainedModel) -> None:
-    with pytest.raises(ValueError, match="cannot paint pixel by pixel; it can fill in hidden pixels"):
+    with pytest.raises(ValueError, match="cannot sample images; it can reconstruct masked pixels"):
         masked.sample(1)
-    with pytest.raises(ValueError, match="cannot paint pixel by pixel; it can fill in hidden pixels"):
+    with pytest.raises(ValueError, match="cannot sample images; it can reconstruct masked pixels"):
         masked.complete(images(masked), 2)
-    with pytest.raises(ValueError, match="hides nothing to reconstruct; it can draw images"):
+    with pytest.raises(ValueError, match="masks no inputs to reconstruct; it can sample images"):
         causal.reconstruct(images(causal))
     with pytest.raises(ValueError, match="an autoregressive model takes no mask"):
         causal.logits(images(causal), mask=torch.zeros(3, 28, dtype=torch.bool))
-    with pytest.raises(ValueError, match="only an autoregressive model has a start token to omit"):
+    with pytest.raises(ValueError, match="only an autoregressive one has"):
         masked.features(images(masked), 1, start_token=False)
 
 

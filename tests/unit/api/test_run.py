@@ -9,6 +9,8 @@ import pytest
 import torch
 
 import isopix
+from isopix.api.run import leakage_warning
+from isopix.data.dataset import DataConfig
 from tests.unit.api.conftest import Copy
 from tests.unit.data.refusal import refusal
 
@@ -29,7 +31,7 @@ def test_its_model_is_loaded_once(pristine: Path) -> None:
 
 
 def test_another_folder_is_refused(tmp_path: Path) -> None:
-    assert "holds no recipe.json" in refusal(isopix.Run, tmp_path)
+    assert "has no recipe.json" in refusal(isopix.Run, tmp_path)
 
 
 def test_damaged_checkpoints_are_skipped_with_a_warning(
@@ -42,3 +44,15 @@ def test_damaged_checkpoints_are_skipped_with_a_warning(
     with caplog.at_level(logging.WARNING, "isopix"):
         isopix.sample(run, 1, device="cpu")
     assert "skipped damaged checkpoint" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("train_on_validation", "source", "count"),
+    [(True, None, 1), (True, "SELF", 1), (True, "digits", 0), (False, None, 0), (False, "SELF", 0)],
+)
+def test_a_run_refitted_on_validation_images_gives_a_leakage_warning(
+    tmp_path: Path, train_on_validation: bool, source: str | None, count: int
+) -> None:
+    own = str(tmp_path.resolve())
+    data = DataConfig(source=own, rows=8, cols=8, train_on_validation=train_on_validation)
+    assert len(leakage_warning(data, own if source == "SELF" else source)) == count

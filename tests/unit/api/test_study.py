@@ -13,7 +13,7 @@ from tests.unit.data.refusal import refusal
 TINY = ["steps=2", "width=16", "batch_size=4", "log_every=1", "evaluate_images=8", "data.limit=12"]
 ONE: dict[str, Any] = {
     "data": "digits",
-    "trials": "conv-*-1",
+    "trials": "conv-pix2vec-1",
     "seeds": 1,
     "overrides": TINY,
     "jobs": 1,

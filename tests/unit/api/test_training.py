@@ -29,7 +29,7 @@ def test_pretrain(pristine: Path, tmp_path: Path) -> None:
     )
     assert_same_files(pristine / "ar", run.folder)
     assert (run.status.step, run.status.finished) == (4, True)
-    assert records[0]["text"].startswith("igpt.digits on digits, 4 steps of 8, cpu")
+    assert records[0]["text"].startswith("igpt.digits on digits, 4 steps, batch size 8, cpu")
     assert [record["kind"] for record in records].count("train") == 4
 
 
@@ -40,12 +40,12 @@ def test_a_recipe_object_can_be_changed_too(pristine: Path, tmp_path: Path) -> N
     file = tmp_path / "settings.toml"
     file.write_text("width = 32\ndepth = 3\n")
     changed = resolve_recipe(recipe, file=file, options={"seed": 7}, overrides=["width=48"])
-    assert (changed.depth, changed.width, changed.seed) == (3, 48, 7)
+    assert (changed.model.depth, changed.model.width, changed.train.seed) == (3, 48, 7)
 
 
 def test_a_wrong_setting_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     line = refusal(lambda: isopix.pretrain("igpt.digits", out=tmp_path / "run", overrides=["dept=2"]))
-    assert "unknown setting 'dept'; did you mean 'depth'?" in line
+    assert "unknown setting 'dept'; did you mean 'model.depth'?" in line
     assert list(tmp_path.iterdir()) == []
 
 
@@ -80,8 +80,8 @@ def test_search_lr(tmp_path: Path) -> None:
         **CPU,
     )
     assert_same_files(tmp_path / "cli", tmp_path / "python")
-    assert found.chosen is not None
-    assert seen == {rung.rate for rung in found.rungs}
+    assert found.best is not None
+    assert seen == {trial.lr for trial in found.trials}
     fixed = ["lr=1"]
     line = refusal(lambda: isopix.search_lr("igpt.digits", out=tmp_path / "x", overrides=fixed))
     assert "set max_lr and min_lr instead" in line
@@ -105,5 +105,5 @@ def test_finetune_and_refit_on_validation(copy_of: Copy, tmp_path: Path) -> None
         refit_on_validation=True,
         **CPU,
     )
-    assert run.recipe.data.fold_back
-    assert (run.folder / "choice" / "log.jsonl").is_file()
+    assert run.recipe.data.train_on_validation
+    assert (run.folder / "selection" / "log.jsonl").is_file()

@@ -52,13 +52,12 @@ def folder(path: Path, net: Network | None = None) -> Path:
 def revived(imported: ImportedModel) -> Network:
     """The network of an import."""
     digits = tiny.digits()
-    recipe: Recipe = replace(
-        digits,
+    recipe: Recipe = digits.updated(
         depth=imported.depth,
         width=imported.width,
         block=imported.block,
         objective=imported.objective,
-        codec=replace(digits.codec, num_colors=len(imported.colors)),
+        codec=replace(digits.model.codec, num_colors=len(imported.colors)),
         data=replace(digits.data, rows=imported.grid.rows, cols=imported.grid.cols),
     )
     net = recipe.build(recipe.model.codec.build(imported.grid, imported.colors))

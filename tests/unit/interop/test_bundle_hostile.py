@@ -84,7 +84,7 @@ LIES: dict[str, tuple[Callable[[Layout], Layout], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize(("lie", "words"), LIES.values(), ids=list(LIES))
-def test_an_index_that_lies_is_refused(
+def test_an_inconsistent_index_is_refused(
     prefix: Path, lie: Callable[[Layout], Layout], words: tuple[str, ...]
 ) -> None:
     lie(bundles.layout(tensors())).write(prefix)
@@ -114,7 +114,7 @@ TABLES: dict[str, tuple[Callable[[Layout], bytes], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize(("broken", "words"), TABLES.values(), ids=list(TABLES))
-def test_a_table_that_is_none_is_refused(
+def test_an_invalid_table_is_refused(
     prefix: Path, broken: Callable[[Layout], bytes], words: tuple[str, ...]
 ) -> None:
     written = bundles.layout(tensors())
@@ -135,7 +135,7 @@ BLOCKS = {
 
 
 @pytest.mark.parametrize(("contents", "words"), BLOCKS.values(), ids=list(BLOCKS))
-def test_a_block_that_is_none_is_refused(prefix: Path, contents: bytes, words: str) -> None:
+def test_an_invalid_block_is_refused(prefix: Path, contents: bytes, words: str) -> None:
     head = bundles.block([(b"", bundles.header(1))])
     bundles.index_of(prefix).write_bytes(bundles.assembled([(b"", head), (b"x", contents)])[0])
     refused(lambda: TFCheckpoint.open(prefix), f"{prefix}.index: ", words)
@@ -152,7 +152,7 @@ def test_bytes_between_the_blocks_are_refused(prefix: Path, gap: str) -> None:
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_any_change_behind_right_checksums_is_refused_or_fits_into_the_shard(
+def test_any_change_with_valid_checksums_is_refused_or_fits_into_the_shard(
     tmp_path: Path, data: st.DataObject
 ) -> None:
     """A hostile writer's checksums are right: entries are changed first and stored then."""

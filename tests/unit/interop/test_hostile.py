@@ -48,7 +48,7 @@ HEADERS = {
 
 
 @pytest.mark.parametrize("content", HEADERS.values(), ids=list(HEADERS))
-def test_headers_that_lie_are_refused(source: Path, content: bytes) -> None:
+def test_inconsistent_headers_are_refused(source: Path, content: bytes) -> None:
     (source / "model.safetensors").write_bytes(content)
     refused(source, "model.safetensors")
 
@@ -67,7 +67,7 @@ def test_headers_that_lie_are_refused(source: Path, content: bytes) -> None:
         "é" * 10**5,
     ],
 )
-def test_an_index_names_files_beside_it_and_nothing_else(source: Path, name: object) -> None:
+def test_an_index_lists_only_files_next_to_it(source: Path, name: object) -> None:
     tensors = source / "model.safetensors"
     (source.parent / "x.safetensors").write_bytes(tensors.read_bytes())
     tensors.rename(source / "x.bin")
@@ -76,7 +76,7 @@ def test_an_index_names_files_beside_it_and_nothing_else(source: Path, name: obj
 
 
 @pytest.mark.parametrize("places", [None, [], "model.safetensors", {}])
-def test_an_index_without_places_is_refused(source: Path, places: object) -> None:
+def test_an_index_without_a_weight_map_is_refused(source: Path, places: object) -> None:
     (source / "model.safetensors").unlink()
     (source / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
     refused(source)
@@ -85,7 +85,7 @@ def test_an_index_without_places_is_refused(source: Path, places: object) -> Non
 @pytest.mark.parametrize(
     "name", ["../../x", "/etc/passwd", "a\nb", "\0", "__class__", "x" * 10**5, "transformer.h.01.x"]
 )
-def test_a_tensor_with_the_name_of_a_path_is_simply_unknown(source: Path, name: str) -> None:
+def test_a_tensor_named_like_a_path_is_unknown(source: Path, name: str) -> None:
     change_weights(source, lambda tensors: tensors.update({name: torch.ones(1)}))
     before = set(source.parent.rglob("*"))
     refused(source)
@@ -97,14 +97,14 @@ NUMBERS = ("vocab_size", "n_positions", "n_embd", "n_layer", "n_head")
 
 @pytest.mark.parametrize("value", [-1, 0, 10**9, 10**12, 10**300, 1e9, True, None, "9", [[]], {}])
 @pytest.mark.parametrize("name", NUMBERS)
-def test_sizes_that_cannot_be_are_refused(source: Path, name: str, value: object) -> None:
+def test_impossible_sizes_are_refused(source: Path, name: str, value: object) -> None:
     change_json(source / "config.json", **{name: value})
     refused(source)
 
 
 @pytest.mark.parametrize("name", ["n_inner", "layer_norm_epsilon", "activation_function", "model_type"])
 @pytest.mark.parametrize("value", [-1, 10**12, float("nan"), float("inf"), True, "x" * 10**5, [[]], {"a": 1}])
-def test_settings_of_any_kind_are_refused_in_one_line(source: Path, name: str, value: object) -> None:
+def test_settings_of_wrong_types_are_refused_in_one_line(source: Path, name: str, value: object) -> None:
     change_json(source / "config.json", **{name: value})
     refused(source)
 
@@ -124,7 +124,7 @@ TEXTS = {
 
 @pytest.mark.parametrize("content", TEXTS.values(), ids=list(TEXTS))
 @pytest.mark.parametrize("name", ["config.json", "preprocessor_config.json", "model.safetensors.index.json"])
-def test_json_that_is_no_object_of_settings_is_refused(source: Path, name: str, content: bytes) -> None:
+def test_json_that_is_not_an_object_is_refused(source: Path, name: str, content: bytes) -> None:
     if name.endswith("index.json"):
         (source / "model.safetensors").unlink()
     (source / name).write_bytes(content)
@@ -132,18 +132,18 @@ def test_json_that_is_no_object_of_settings_is_refused(source: Path, name: str, 
 
 
 @pytest.mark.parametrize("name", ["config.json", "preprocessor_config.json"])
-def test_json_of_many_megabytes_is_not_taken_in(source: Path, name: str) -> None:
+def test_json_of_many_megabytes_is_not_read(source: Path, name: str) -> None:
     change_json(source / name, comment=" " * (5 << 20))
     refused(source, name, f"bytes; at most {4 << 20} are read")
 
 
 @pytest.mark.parametrize("missing", ["config.json", "model.safetensors"])
-def test_a_folder_in_which_something_is_missing_is_refused(source: Path, missing: str) -> None:
+def test_a_folder_with_a_missing_file_is_refused(source: Path, missing: str) -> None:
     (source / missing).unlink()
     refused(source, missing)
 
 
-def test_no_folder_is_refused(tmp_path: Path) -> None:
+def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
     refused(tmp_path / "none", "not a folder")
 
 
@@ -152,7 +152,7 @@ FILES = ("config.json", "preprocessor_config.json", "model.safetensors", "pytorc
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=st.sampled_from(FILES), data=st.data())
-def test_damage_is_refused_in_one_line_or_makes_other_weights(
+def test_damage_is_refused_in_one_line_or_changes_weights(
     source: Path, name: str, data: st.DataObject
 ) -> None:
     """Bytes among the weights' own are other weights; those of a config may be another legal setting."""

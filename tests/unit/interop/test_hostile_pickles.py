@@ -85,7 +85,7 @@ def test_no_pickle_is_executed(source: Path, tmp_path: Path, kind: str, layout: 
     assert not canary.exists()
 
 
-def test_the_payloads_do_run_where_pickles_are_trusted(tmp_path: Path) -> None:
+def test_the_payloads_run_where_pickles_are_trusted(tmp_path: Path) -> None:
     """Or else the test above would show nothing."""
     for number, kind in enumerate(KINDS):
         canary = tmp_path / f"canary-{number}"
@@ -109,9 +109,7 @@ def test_a_pickle_in_a_shard_is_not_executed(source: Path, tmp_path: Path) -> No
     assert not (tmp_path / "canary").exists()
 
 
-def test_pickles_are_left_alone_by_a_torch_that_is_not_safe(
-    source: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unsafe_torch_does_not_read_pickles(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.save(load_file(source / "model.safetensors"), source / "pytorch_model.bin")
     (source / "model.safetensors").unlink()
     monkeypatch.setattr(weight_files, "SAFE_TORCH", "99.1")
@@ -167,7 +165,7 @@ CLAIMS = {
 
 
 @pytest.mark.parametrize("claim", CLAIMS.values(), ids=list(CLAIMS))
-def test_a_tensor_larger_than_its_file_is_not_made(source: Path, claim: tuple[Any, ...]) -> None:
+def test_a_tensor_larger_than_its_file_is_not_allocated(source: Path, claim: tuple[Any, ...]) -> None:
     (source / "model.safetensors").unlink()
     forged(source / "pytorch_model.bin", *claim)
     tracemalloc.start()
@@ -176,7 +174,7 @@ def test_a_tensor_larger_than_its_file_is_not_made(source: Path, claim: tuple[An
     tracemalloc.stop()
 
 
-def test_the_forger_can_make_an_honest_file(source: Path) -> None:
+def test_the_pickle_writer_can_write_a_valid_file(source: Path) -> None:
     """Or else the test above would show nothing."""
     (source / "model.safetensors").unlink()
     forged(source / "pytorch_model.bin", 16, (4, 4), (4, 1))

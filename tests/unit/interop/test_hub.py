@@ -14,19 +14,19 @@ def library(monkeypatch: pytest.MonkeyPatch, **parts: object) -> None:
     monkeypatch.setitem(sys.modules, "huggingface_hub", SimpleNamespace(**parts))
 
 
-def test_a_folder_that_is_here_is_itself(tmp_path: Path) -> None:
+def test_a_local_folder_is_returned(tmp_path: Path) -> None:
     assert hub.resolve_path(str(tmp_path)) == tmp_path
 
 
 @pytest.mark.parametrize("name", ["missing", "a/b/c", "../up", "/nowhere/at/all", "own er/name"])
-def test_what_is_neither_folder_nor_name_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_neither_folder_nor_hub_name_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     library(monkeypatch)
     with pytest.raises(ValueError, match=r"does not exist and is not a Hub model name \(owner/name\)"):
         hub.resolve_path(name)
 
 
 @pytest.mark.parametrize("safe", [True, False])
-def test_pickles_are_fetched_only_where_there_is_nothing_safer(
+def test_pickles_are_downloaded_only_without_safetensors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, safe: bool
 ) -> None:
     asked = []
@@ -43,7 +43,7 @@ def test_pickles_are_fetched_only_where_there_is_nothing_safer(
     assert [hub.PICKLE_PATTERN in patterns for patterns in asked] == ([False] if safe else [False, True])
 
 
-def test_without_network_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_network_the_error_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise ConnectionError("no route\nto host")
 
@@ -62,7 +62,7 @@ def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
         hub.resolve_path("owner/name")
 
 
-def test_publishing_makes_the_model_and_uploads_the_folder(
+def test_upload_creates_the_model_and_uploads_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = []

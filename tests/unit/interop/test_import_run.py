@@ -24,7 +24,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> ImportedModel:
 
 
 @pytest.mark.parametrize("data", [None, "my photos"])
-def test_the_run_holds_the_model_and_says_what_is_known(
+def test_the_run_holds_the_model_and_its_origin(
     imported: ImportedModel, tmp_path: Path, data: str | None
 ) -> None:
     run, _ = import_run(lambda: imported, tmp_path / "run", data=data, command=COMMAND)
@@ -40,9 +40,7 @@ def test_the_run_holds_the_model_and_says_what_is_known(
 
 
 @pytest.mark.parametrize("wrong", ["unreadable", "misfit"])
-def test_a_model_that_cannot_be_adopted_leaves_nothing(
-    imported: ImportedModel, tmp_path: Path, wrong: str
-) -> None:
+def test_a_failed_import_leaves_nothing(imported: ImportedModel, tmp_path: Path, wrong: str) -> None:
     def read() -> ImportedModel:
         if wrong == "unreadable":
             raise ValueError("it is damaged")

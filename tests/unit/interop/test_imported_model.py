@@ -18,7 +18,7 @@ def converted(tensor: Tensor) -> tuple[Tensor, TensorReport]:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_what_float32_can_hold_is_kept_and_called_nothing_else(dtype: torch.dtype) -> None:
+def test_exact_conversions_to_float32_are_not_reported(dtype: torch.dtype) -> None:
     given = torch.tensor([1.5, -2.0, 0.1]).to(dtype).float().to(dtype)
     tensor, report = converted(given)
     assert tensor.dtype == torch.float32
@@ -26,7 +26,7 @@ def test_what_float32_can_hold_is_kept_and_called_nothing_else(dtype: torch.dtyp
     assert report == TensorReport("source", ("target",))
 
 
-def test_what_it_cannot_hold_is_rounded_and_accounted_for() -> None:
+def test_rounding_to_float32_is_reported() -> None:
     given = torch.tensor([1.5, 0.1], dtype=torch.float64)
     tensor, report = converted(given)
     assert torch.equal(tensor, given.float())
@@ -34,21 +34,21 @@ def test_what_it_cannot_hold_is_rounded_and_accounted_for() -> None:
 
 
 @pytest.mark.parametrize("value", [1e300, float("nan"), float("inf")])
-def test_what_is_not_finite_in_float32_is_refused(value: float) -> None:
+def test_values_that_are_not_finite_in_float32_are_refused(value: float) -> None:
     assert "'source' has elements that are not finite" in refusal(converted, torch.tensor([value]).double())
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.complex64, torch.bool, torch.float8_e5m2])
-def test_other_numbers_are_no_weights(dtype: torch.dtype) -> None:
+def test_other_dtypes_are_refused(dtype: torch.dtype) -> None:
     assert f"has dtype {dtype}" in refusal(converted, torch.zeros(2).to(dtype))
 
 
-def test_what_is_given_must_have_as_many_positions() -> None:
+def test_a_grid_must_have_the_number_of_positions() -> None:
     assert check_positions(12, Grid(3, 4)) == Grid(3, 4)
     assert refusal(check_positions, 12, Grid(3, 5)) == "the model has 12 positions; a grid of 3 x 5 has 15"
 
 
-def test_more_tensors_than_a_record_can_list_are_refused() -> None:
+def test_too_many_tensors_for_the_report_are_refused() -> None:
     tensor_reports = [
         TensorReport(f"model/h{n}/ln_1/g/Adam", skipped="optimizer state") for n in range(30_000)
     ]

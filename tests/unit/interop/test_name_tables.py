@@ -24,14 +24,14 @@ def numbers(*shape: int) -> torch.Tensor:
 @pytest.mark.parametrize(
     "table", [HUGGING_FACE, (*openai_table(2), OPENAI_START)], ids=["hugging face", "openai"]
 )
-def test_each_part_of_a_network_stands_in_one_row(table: tuple[WeightMapping, ...]) -> None:
+def test_each_parameter_of_a_network_has_one_mapping(table: tuple[WeightMapping, ...]) -> None:
     named = [name for row in expand_layers(table, 2) for name in row.target]
     assert sorted(named) == sorted(name for name in network().tensors() if not name.startswith("codec."))
     theirs = [name for row in expand_layers(table, 2) for name in row.source]
     assert len(set(theirs)) == len(theirs)
 
 
-def test_a_row_of_a_layer_stands_once_for_each_layer() -> None:
+def test_a_mapping_of_a_layer_is_repeated_for_each_layer() -> None:
     assert [
         row.source for row in expand_layers([transposed("h.{}.w", "b.{}.w"), transposed("x", "y")], 2)
     ] == [
@@ -41,7 +41,7 @@ def test_a_row_of_a_layer_stands_once_for_each_layer() -> None:
     ]
 
 
-def test_matrices_to_heads_lie_below_each_other() -> None:
+def test_projections_into_heads_are_stacked() -> None:
     query, key = numbers(2, 3, 4), -numbers(2, 3, 4)
     (ours,) = heads_to_rows(("q", "k"), "qk", 2).to_target((query, key))
     assert ours.shape == (12, 4)
@@ -50,13 +50,13 @@ def test_matrices_to_heads_lie_below_each_other() -> None:
         assert torch.equal(ours[6 + 3 * head + unit], key[head, unit])
 
 
-def test_a_matrix_from_heads_lies_in_columns() -> None:
+def test_the_projection_out_of_heads_is_flattened() -> None:
     theirs = numbers(2, 3, 4)
     (ours,) = heads_to_columns("o", "out", 2).to_target((theirs,))
     assert all(ours[d, 3 * h + e] == theirs[h, e, d] for h in range(2) for e in range(3) for d in range(4))
 
 
-def test_the_start_vector_is_the_last_row() -> None:
+def test_the_start_token_is_the_last_row() -> None:
     table, start = with_start_token("wte", "table", "start").to_target((numbers(5, 2),))
     assert torch.equal(table, numbers(5, 2)[:4])
     assert torch.equal(start, numbers(5, 2)[4])

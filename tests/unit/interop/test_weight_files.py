@@ -36,7 +36,7 @@ def sharded(source: Path, kind: str) -> str:
     return f"{stem}.{kind}"
 
 
-def test_shards_that_are_not_what_the_index_says_are_refused(source: Path) -> None:
+def test_shards_that_differ_from_the_index_are_refused(source: Path) -> None:
     sharded(source, "safetensors")
     index = source / "model.safetensors.index.json"
     places = json.loads(index.read_text())["weight_map"]
@@ -52,7 +52,7 @@ def test_shards_that_are_not_what_the_index_says_are_refused(source: Path) -> No
     )
 
 
-def test_a_pickle_of_tensors_is_read_where_there_is_nothing_safer(source: Path) -> None:
+def test_a_pickle_of_tensors_is_read_without_safetensors(source: Path) -> None:
     tensors = models.load_file(source / "model.safetensors")
     torch.save(tensors, source / "pytorch_model.bin")
     change_weights(source, lambda tensors: tensors[HEAD].zero_())

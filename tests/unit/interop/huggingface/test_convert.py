@@ -9,8 +9,8 @@ import torch
 from isopix.interop.huggingface import convert as huggingface
 from isopix.interop.huggingface.convert import read_imagegpt, write_imagegpt
 from isopix.interop.name_tables import HUGGING_FACE, expand_layers
-from isopix.model.masking import whole
-from isopix.probe.features import without_start_token
+from isopix.model.masking import sum_components
+from isopix.model.start_token import without_start_token
 from tests.unit.data.refusal import refusal
 from tests.unit.interop import models
 from tests.unit.interop.models import change_json, change_weights, folder, load_file, network, revived
@@ -29,15 +29,15 @@ def files(path: Path) -> dict[str, bytes]:
         [
             "block.heads=4",
             "width=24",
-            "block.expansion=2",
-            "block.activation=gelu",
+            "block.mlp.expansion=2",
+            "block.mlp.activation=gelu",
             "block.norm.epsilon=1e-6",
         ],
         ["depth=1", "data.rows=4", "data.cols=9", "codec.num_colors=5"],
     ],
     ids=["plain", "every setting", "not square"],
 )
-def test_ours_to_theirs_to_ours_is_the_identity(tmp_path: Path, words: list[str]) -> None:
+def test_export_then_import_is_the_identity(tmp_path: Path, words: list[str]) -> None:
     net = network(*words)
     again = revived(read_imagegpt(folder(tmp_path / "a", net)))
     assert again.tensors().keys() == net.tensors().keys()
@@ -47,13 +47,13 @@ def test_ours_to_theirs_to_ours_is_the_identity(tmp_path: Path, words: list[str]
     assert again.codec.grid == net.codec.grid
 
 
-def test_theirs_to_ours_to_theirs_is_the_same_folder(tmp_path: Path) -> None:
+def test_import_then_export_is_the_same_folder(tmp_path: Path) -> None:
     first = folder(tmp_path / "a")
     second = folder(tmp_path / "b", revived(read_imagegpt(first)))
     assert files(first) == files(second)
 
 
-def test_any_palette_is_kept_to_the_step_of_our_colours(tmp_path: Path) -> None:
+def test_any_palette_is_kept_to_the_resolution_of_the_codec(tmp_path: Path) -> None:
     clusters = torch.rand(models.COLOURS, 3, generator=torch.Generator().manual_seed(0)) * 2 - 1
     theirs = folder(tmp_path / "a")
     change_json(theirs / "preprocessor_config.json", clusters=clusters.tolist())
@@ -63,7 +63,7 @@ def test_any_palette_is_kept_to_the_step_of_our_colours(tmp_path: Path) -> None:
     assert revived(read_imagegpt(folder(tmp_path / "b", net))).codec.fingerprint() == net.codec.fingerprint()
 
 
-def test_every_tensor_is_accounted_for(source: Path) -> None:
+def test_every_tensor_is_reported(source: Path) -> None:
     def add_masks(tensors: models.Tensors) -> None:
         tensors["transformer.h.1.attn.bias"] = torch.ones(1, 1, 48, 48, dtype=torch.uint8).tril()
         tensors["transformer.h.1.attn.masked_bias"] = torch.tensor(-1e4)
@@ -78,7 +78,7 @@ def test_every_tensor_is_accounted_for(source: Path) -> None:
     assert "bias" in tensor_reports[f"{FC}.bias"].skipped
 
 
-def test_names_without_the_prefix_are_read_and_accounted_for_as_they_are(source: Path) -> None:
+def test_names_without_the_prefix_are_read_and_reported(source: Path) -> None:
     plain = read_imagegpt(source)
 
     def strip(tensors: models.Tensors) -> None:
@@ -110,13 +110,13 @@ def test_other_floating_point_weights_become_float32(tmp_path: Path, dtype: torc
 
 OTHERS = {
     "masked": (["name=igpt.digits_bert"], "masked model"),
-    "layer norms": (["block.norm.kind=layer"], "tensor 'backbone.blocks.0.norm1.bias' does not exist"),
-    "biases": (["block.bias=true"], "tensor 'backbone.blocks.0.attention.out.bias' does not exist"),
+    "layer norms": (["block.norm.kind=layer_norm"], "tensor 'backbone.blocks.0.norm1.bias' does not exist"),
+    "biases": (["block.attention_bias=true"], "tensor 'backbone.blocks.0.attention.out.bias' does not exist"),
 }
 
 
 @pytest.mark.parametrize(("words", "message"), OTHERS.values(), ids=list(OTHERS))
-def test_networks_that_theirs_cannot_be_are_refused_by_name(
+def test_networks_that_imagegpt_cannot_represent_are_refused_by_name(
     tmp_path: Path, words: list[str], message: str
 ) -> None:
     masked = words[0].startswith("name=")
@@ -144,13 +144,13 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def fill_up(path: Path, data: bytes) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(huggingface.atomic, "write", fill_up)
+    monkeypatch.setattr(huggingface.atomic, "write_bytes", fill_up)
     with pytest.raises(RuntimeError, match="no space left on device"):
         folder(tmp_path / "a")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_every_row_of_the_table_is_read_and_written_back() -> None:
+def test_every_mapping_is_inverted_by_its_export() -> None:
     net = network()
     ours, theirs = net.tensors(), huggingface.exported_state_dict(net)
     for row in expand_layers(HUGGING_FACE, 2):
@@ -158,18 +158,17 @@ def test_every_row_of_the_table_is_read_and_written_back() -> None:
         assert all(torch.equal(ours[name], tensor) for name, tensor in zip(row.target, back, strict=True))
 
 
-def test_the_unshifted_network_shares_its_weights_and_lacks_the_shift() -> None:
+def test_without_start_token_shares_weights_and_does_not_shift() -> None:
     net = network()
     images = net.codec.decode(models.codes(net)[..., None])
-    plain = without_start_token(net.backbone)
+    plain = without_start_token(net)
     assert {id(p) for p in plain.parameters()} == {id(p) for p in net.parameters()} - {
         id(net.backbone.masking.start),
-        id(net.head.project.weight),
     }
-    assert torch.equal(plain.enter(images), net.backbone.positions(whole(net.backbone.stem(images))))
+    inputs = net.inputs_of(images)
+    embedded = net.backbone.positions(sum_components(net.backbone.stem(inputs)))
+    assert torch.equal(plain.backbone.embed(inputs), embedded)
 
 
-def test_a_masked_network_has_no_shift_to_leave_out() -> None:
-    assert "only an autoregressive model has a start token" in refusal(
-        without_start_token, network(name="igpt.digits_bert").backbone
-    )
+def test_a_masked_network_has_no_start_token_to_omit() -> None:
+    assert "only an autoregressive one has" in refusal(without_start_token, network(name="igpt.digits_bert"))

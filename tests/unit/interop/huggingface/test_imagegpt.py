@@ -40,9 +40,7 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize(("values", "message"), SETTINGS.values(), ids=list(SETTINGS))
-def test_settings_that_ours_cannot_have_are_refused_by_name(
-    source: Path, values: dict[str, Any], message: str
-) -> None:
+def test_unsupported_settings_are_refused_by_name(source: Path, values: dict[str, Any], message: str) -> None:
     change_json(source / "config.json", **values)
     assert message in refusal(read_imagegpt, source)
 
@@ -87,7 +85,7 @@ WEIGHTS = {
 
 
 @pytest.mark.parametrize(("change", "message"), WEIGHTS.values(), ids=list(WEIGHTS))
-def test_weights_that_ours_cannot_have_are_refused_by_name(
+def test_unsupported_weights_are_refused_by_name(
     source: Path, change: Callable[[models.Tensors], Any], message: str
 ) -> None:
     change_weights(source, change)
@@ -115,7 +113,7 @@ def test_a_size_that_does_not_fit_leaves_a_square(tmp_path: Path, size: object) 
     assert read_imagegpt(source).grid == Grid(8, 8)
 
 
-def test_positions_that_make_no_known_grid_are_refused(source: Path) -> None:
+def test_positions_without_a_known_grid_are_refused(source: Path) -> None:
     change_json(source / "preprocessor_config.json", size=None)
     assert "n_positions 48 is not a square" in refusal(read_imagegpt, source)
 
@@ -128,7 +126,7 @@ def test_a_grid_can_be_given(source: Path) -> None:
     assert "48 positions; a grid of 5 x 9 has 45" in refusal(lambda: read_imagegpt(source, grid=Grid(5, 9)))
 
 
-def test_a_model_that_cannot_be_read_is_not_first_asked_for_a_palette(source: Path) -> None:
+def test_a_missing_head_is_refused_before_a_missing_palette(source: Path) -> None:
     (source / "preprocessor_config.json").unlink()
     change_weights(source, lambda tensors: tensors.pop(HEAD))
     assert "this is a base model without lm_head.weight" in refusal(read_imagegpt, source)
@@ -147,6 +145,6 @@ def test_a_palette_can_be_given(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "clusters", [[], [[0, 0]], [[0, 0, 1.01]], [[0, 0, "1"]], {"a": 1}, [[0, 0, None]], "x"]
 )
-def test_clusters_that_are_no_colours_are_refused(source: Path, clusters: object) -> None:
+def test_invalid_clusters_are_refused(source: Path, clusters: object) -> None:
     change_json(source / "preprocessor_config.json", clusters=clusters)
     assert "are not a list of colors, three numbers from -1 to 1 each" in refusal(read_imagegpt, source)

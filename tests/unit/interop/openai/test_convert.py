@@ -10,7 +10,7 @@ from isopix.core.types import Grid
 from isopix.interop import imported_model as imports
 from isopix.interop.name_tables import OPENAI_START, WeightMapping, openai_table
 from isopix.interop.openai.convert import read_checkpoint
-from isopix.model.blocks import Transformer
+from isopix.model.blocks import TransformerSpec
 from isopix.objectives.autoregressive import Autoregressive
 from isopix.objectives.masked import Masked
 from tests.unit.interop import bundles, variables
@@ -26,11 +26,11 @@ def prefix(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("start", [True, False])
-def test_sizes_and_kind_are_read_off_the_shapes(prefix: Path, start: bool) -> None:
+def test_sizes_and_objective_are_inferred_from_the_shapes(prefix: Path, start: bool) -> None:
     bundles.write(prefix, variables.draw(start=start), shards=3)
     imported = read_checkpoint(prefix, COLOURS)
     assert (imported.depth, imported.width, imported.grid) == (2, 12, Grid(4, 4))
-    assert imported.block == Transformer(heads=3)
+    assert imported.block == TransformerSpec(heads=3)
     assert imported.objective == (Autoregressive() if start else Masked())
     assert torch.equal(imported.colors, COLOURS)
     assert (imported.origin, imported.step) == ("OpenAI model.ckpt-131000", 131_000)
@@ -52,7 +52,7 @@ EXTRA = {
 
 
 @pytest.mark.parametrize("start", [True, False])
-def test_every_variable_is_accounted_for(prefix: Path, start: bool) -> None:
+def test_every_variable_is_reported(prefix: Path, start: bool) -> None:
     model = variables.draw(start=start)
     bundles.write(prefix, model | {name: np.ones(3, np.float32) for name in EXTRA})
     imported = read_checkpoint(prefix, COLOURS)
@@ -62,7 +62,7 @@ def test_every_variable_is_accounted_for(prefix: Path, start: bool) -> None:
     assert used == imported.tensors.keys()
 
 
-def test_more_than_can_be_listed_is_refused_before_anything_is_read(
+def test_too_many_variables_are_refused_before_anything_is_read(
     prefix: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(imports, "MAX_JSON", 2**13)
@@ -79,19 +79,19 @@ def test_what_is_skipped_is_not_read(prefix: Path) -> None:
 
 
 @pytest.mark.parametrize("scope", ["", "model/", "tower_0/model/"])
-def test_any_one_scope_will_do(prefix: Path, scope: str) -> None:
+def test_any_single_scope_is_accepted(prefix: Path, scope: str) -> None:
     bundles.write(prefix, variables.draw(scope=scope))
     assert read_checkpoint(prefix, COLOURS).tensor_reports[0].source == f"{scope}wte"
 
 
 @pytest.mark.parametrize("heads", [1, 3])
-def test_a_leading_dimension_of_one_is_left_out(prefix: Path, heads: int) -> None:
+def test_a_leading_dimension_of_one_is_dropped(prefix: Path, heads: int) -> None:
     model = variables.draw(heads=heads)
     bundles.write(prefix, {name: array[None] for name, array in model.items()})
     wide = read_checkpoint(prefix, COLOURS)
     bundles.write(prefix, model)
     plain = read_checkpoint(prefix, COLOURS)
-    assert wide.block == plain.block == Transformer(heads=heads)
+    assert wide.block == plain.block == TransformerSpec(heads=heads)
     assert all(torch.equal(wide.tensors[name], plain.tensors[name]) for name in plain.tensors)
 
 
@@ -115,7 +115,7 @@ def test_attention_stacks_query_key_and_value_with_heads_inside(prefix: Path) ->
 
 
 @pytest.mark.parametrize("row", [*openai_table(2), OPENAI_START], ids=lambda row: row.source[0])
-def test_the_table_leads_there_and_back(row: WeightMapping) -> None:
+def test_every_mapping_is_inverted(row: WeightMapping) -> None:
     model = variables.draw(heads=2, scope="")
     theirs = tuple(torch.from_numpy(model[name.format(1)]) for name in row.source)
     for one, other in zip(row.to_source(row.to_target(theirs)), theirs, strict=True):
@@ -174,7 +174,7 @@ def test_an_unknown_variable_is_named(prefix: Path, name: str) -> None:
     check_refused(prefix, MODEL | {name: np.ones(12, np.float32)}, repr(name), "unknown")
 
 
-def test_a_hole_between_layers_is_named(prefix: Path) -> None:
+def test_a_missing_layer_is_named(prefix: Path) -> None:
     holed = {name: array for name, array in MODEL.items() if "/h1/" not in name}
     check_refused(prefix, holed, "layer 1 is missing", "the last layer is 2")
 
@@ -184,7 +184,7 @@ def test_a_palette_of_another_size_is_refused(prefix: Path) -> None:
     refused(lambda: read_checkpoint(prefix, COLOURS[:5]), str(prefix), "has 7 colors; the palette has 5")
 
 
-def test_positions_that_are_no_square_need_a_grid(prefix: Path) -> None:
+def test_positions_that_are_not_a_square_need_a_grid(prefix: Path) -> None:
     check_refused(
         prefix, variables.draw(positions=15), "15 positions are not a square; give --rows and --cols"
     )
@@ -199,7 +199,7 @@ def test_two_models_in_one_checkpoint_are_refused(prefix: Path) -> None:
     check_refused(prefix, MODEL | variables.draw(scope="ema/"), "2 variables 'wte'", "'ema/', 'model/'")
 
 
-def test_a_checkpoint_of_something_else_is_refused(prefix: Path) -> None:
+def test_a_checkpoint_of_another_model_is_refused(prefix: Path) -> None:
     check_refused(prefix, {"dense/kernel": np.ones((2, 2), np.float32)}, "0 variables 'wte'")
 
 
@@ -209,7 +209,7 @@ def test_weights_that_are_not_finite_are_named(prefix: Path, value: float) -> No
     check_refused(prefix, MODEL | {"model/h2/ln_2/g": broken}, "model/h2/ln_2/g", "not finite")
 
 
-def test_whole_numbers_are_no_weights(prefix: Path) -> None:
+def test_integer_weights_are_refused(prefix: Path) -> None:
     check_refused(prefix, MODEL | {"model/ln_f/g": np.ones(12, np.int32)}, "model/ln_f/g", "int32")
 
 

@@ -43,14 +43,14 @@ LONG = np.random.default_rng(0).bytes(4 * COLUMNS[0] * 5 + 77)
 
 
 @given(st.lists(st.integers(0, len(LONG)), max_size=5))
-def test_pieces_extend_to_the_whole(cuts: list[int]) -> None:
+def test_chunks_extend_to_the_whole(cuts: list[int]) -> None:
     crc, places = 0, [0, *sorted(cuts), len(LONG)]
     for begin, end in itertools.pairwise(places):
         crc = extend_crc(crc, memoryview(LONG)[begin:end])
     assert crc == extend_crc(0, LONG)
 
 
-def test_every_single_flipped_bit_of_a_row_is_seen() -> None:
+def test_every_flipped_bit_of_a_row_is_detected() -> None:
     data = bytearray(LONG)
     sound = extend_crc(0, bytes(data))
     for bit in range(0, 8 * len(data), 40_009):
@@ -59,7 +59,7 @@ def test_every_single_flipped_bit_of_a_row_is_seen() -> None:
         data[bit // 8] ^= 1 << bit % 8
 
 
-def test_mask_turns_by_fifteen_bits_and_adds() -> None:
+def test_mask_rotates_by_fifteen_bits_and_adds() -> None:
     assert mask_crc(0) == 0xA282EAD8
     assert mask_crc(1 << 15) == 0xA282EAD9
     assert mask_crc(0xFFFFFFFF) == 0xA282EAD7

@@ -12,13 +12,13 @@ KEYS = st.dictionaries(st.text("ab/", max_size=6).map(str.encode), st.binary(max
 
 
 @given(KEYS, st.integers(1, 5), st.integers(1, 5))
-def test_what_was_written_comes_back(values: dict[bytes, bytes], per_block: int, restart: int) -> None:
+def test_what_was_written_is_read(values: dict[bytes, bytes], per_block: int, restart: int) -> None:
     written, _ = bundles.table(sorted(values.items()), per_block=per_block, restart=restart)
     assert dict(sstable.iter_entries(written)) == values
     assert list(sstable.iter_entries(written)) == sorted(values.items())
 
 
-def test_keys_and_values_out_of_proportion_are_refused() -> None:
+def test_oversized_keys_and_values_are_refused() -> None:
     for key, value in (
         (b"k" * (sstable.MAX_KEY_BYTES + 1), b""),
         (b"k", b"v" * (sstable.MAX_VALUE_BYTES + 1)),
@@ -28,5 +28,5 @@ def test_keys_and_values_out_of_proportion_are_refused() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 47, 48])
-def test_what_has_no_footer_is_no_table(size: int) -> None:
+def test_a_file_without_a_footer_is_refused(size: int) -> None:
     assert "magic number" in refusal(list, sstable.iter_entries(bytes(size)))

@@ -27,7 +27,7 @@ def regions(prefix: Path) -> Regions:
 @pytest.mark.parametrize("shards", [1, 2, 5])
 @pytest.mark.parametrize("per_block", [1, 4, 100])
 @pytest.mark.parametrize("restart", [1, 3, 100])
-def test_what_was_written_comes_back(
+def test_what_was_written_is_read(
     prefix: Path, big_endian: bool, shards: int, per_block: int, restart: int
 ) -> None:
     written = bundles.layout(tensors(), shards=shards, big_endian=big_endian)
@@ -41,7 +41,7 @@ def test_what_was_written_comes_back(
 
 @pytest.mark.parametrize("big_endian", [False, True])
 @pytest.mark.parametrize("kind", bundles.DATA_TYPES)
-def test_every_type_comes_back(prefix: Path, kind: str, big_endian: bool) -> None:
+def test_every_dtype_is_read(prefix: Path, kind: str, big_endian: bool) -> None:
     array = np.arange(6).reshape(1, 2, 3).astype(kind)
     bundles.write(prefix, {"x": array}, big_endian=big_endian)
     tensor = TFCheckpoint.open(prefix).read("x")
@@ -58,12 +58,12 @@ def test_half_of_a_float32_is_read_as_bfloat16(prefix: Path, big_endian: bool) -
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2)])
-def test_scalars_and_empty_tensors_come_back(prefix: Path, shape: tuple[int, ...]) -> None:
+def test_scalars_and_empty_tensors_are_read(prefix: Path, shape: tuple[int, ...]) -> None:
     bundles.write(prefix, {"x": np.ones(shape, np.float32), "y": np.ones(2, np.float32)})
     assert torch.equal(TFCheckpoint.open(prefix).read("x"), torch.ones(shape))
 
 
-def test_a_tensor_of_several_pieces_comes_back(prefix: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tensor_of_several_chunks_is_read(prefix: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     array = np.random.default_rng(1).normal(size=(999,)).astype(np.float32)
     bundles.write(prefix, {"a": array[:5], "x": array})
     monkeypatch.setattr(reader, "CHUNK", 1000)
@@ -104,7 +104,7 @@ def test_a_missing_shard_is_named(prefix: Path) -> None:
     refused(lambda: TFCheckpoint.open(prefix), f"{gone} does not exist")
 
 
-def test_every_truncation_of_the_index_is_found(prefix: Path, regions: Regions) -> None:
+def test_every_truncation_of_the_index_is_detected(prefix: Path, regions: Regions) -> None:
     index = bundles.index_of(prefix)
     whole = index.read_bytes()
     for size in range(regions.footer[1]):
@@ -112,7 +112,7 @@ def test_every_truncation_of_the_index_is_found(prefix: Path, regions: Regions) 
         refused(lambda: TFCheckpoint.open(prefix), f"{index}: ", "truncated")
 
 
-def test_every_flipped_byte_of_the_index_is_found(prefix: Path, regions: Regions) -> None:
+def test_every_flipped_byte_of_the_index_is_detected(prefix: Path, regions: Regions) -> None:
     """In each region: data blocks, meta-index, index, their trailers, footer and its padding."""
     index = bundles.index_of(prefix)
     whole = index.read_bytes()
@@ -124,7 +124,7 @@ def test_every_flipped_byte_of_the_index_is_found(prefix: Path, regions: Regions
 
 @pytest.mark.parametrize("where", ["first", "last"])
 @pytest.mark.parametrize("region", ["data", "meta", "index"])
-def test_a_damaged_block_is_named_by_its_place(
+def test_a_damaged_block_is_named_by_its_offset(
     prefix: Path, regions: Regions, region: str, where: str
 ) -> None:
     begin, end = regions.data[1] if region == "data" else getattr(regions, region)
@@ -135,7 +135,7 @@ def test_a_damaged_block_is_named_by_its_place(
     refused(lambda: TFCheckpoint.open(prefix), f"{index}: the block at byte {begin} is damaged", "checksum")
 
 
-def test_every_truncation_of_a_shard_is_found(prefix: Path, regions: Regions) -> None:
+def test_every_truncation_of_a_shard_is_detected(prefix: Path, regions: Regions) -> None:
     shard = bundles.shard_of(prefix, 1, 2)
     whole = shard.read_bytes()
     for size in range(len(whole)):
@@ -143,13 +143,13 @@ def test_every_truncation_of_a_shard_is_found(prefix: Path, regions: Regions) ->
         refused(lambda: TFCheckpoint.open(prefix), f"{shard} has {size} bytes", "truncated")
 
 
-def test_a_shard_truncated_after_opening_is_found(prefix: Path, regions: Regions) -> None:
+def test_a_shard_truncated_after_opening_is_detected(prefix: Path, regions: Regions) -> None:
     bundle, shard = TFCheckpoint.open(prefix), bundles.shard_of(prefix, 0, 2)
     shard.write_bytes(shard.read_bytes()[:-1])
     refused(lambda: bundle.read(NAMES[-1]), f"{shard} is truncated", NAMES[-1])
 
 
-def test_every_flipped_byte_of_a_shard_is_found_in_its_tensor_alone(prefix: Path, regions: Regions) -> None:
+def test_every_flipped_byte_of_a_shard_is_detected_in_its_tensor(prefix: Path, regions: Regions) -> None:
     bundle, shard = TFCheckpoint.open(prefix), bundles.shard_of(prefix, 0, 2)
     whole = shard.read_bytes()
     inside = {name: entry for name, entry in bundle.entries.items() if entry.shard == 0}
@@ -163,7 +163,7 @@ def test_every_flipped_byte_of_a_shard_is_found_in_its_tensor_alone(prefix: Path
                 bundle.read(name)
 
 
-def test_a_type_that_is_not_read_is_listed_and_refused_by_name(prefix: Path) -> None:
+def test_an_unsupported_dtype_is_listed_and_refused_by_name(prefix: Path) -> None:
     bundles.layout(tensors()).with_place(NAMES[0], dtype=7).with_place(NAMES[1], dtype=99).write(prefix)
     bundle = TFCheckpoint.open(prefix)
     refused(lambda: bundle.read(NAMES[0]), NAMES[0], "type string")
