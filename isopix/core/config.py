@@ -54,6 +54,23 @@ def from_dict(cls: type[T], values: Mapping[str, Any]) -> T:
     return _build(cls, values, ())
 
 
+def default_part(cls: type, values: Mapping[str, Any], path: str, kind: object) -> dict[str, Any]:
+    """Return the values of the part at a path of settings, of another kind with its defaults.
+
+    Raises ValueError for a kind that is not registered.
+    """
+    hint: Any = cls
+    names = path.split(".")
+    for depth, name in enumerate(names, start=1):
+        hint, values = get_type_hints(hint)[name], values[name]
+        hint = next(each for each in (*get_args(hint), hint) if _is_settings(each))
+        if issubclass(hint, Part):
+            own = kind if depth == len(names) else values["kind"]
+            hint = _part(hint, {"kind": own}, tuple(names[:depth]))[0]
+    required = [item for item in dataclasses.fields(hint) if item.default is item.default_factory]
+    return {"kind": kind} if required else to_dict(hint())
+
+
 def _build(hint: Any, values: Any, path: tuple[str, ...]) -> Any:
     members = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     if values is None and NoneType in members:

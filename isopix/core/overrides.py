@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from isopix.core.config import from_dict, to_dict
+from isopix.core.config import default_part, from_dict, to_dict
 from isopix.core.yaml import parse_yaml
 
 T = TypeVar("T")
@@ -84,11 +84,12 @@ def override(settings: T, changes: Mapping[str, Any]) -> T:
         inner = part.get(name)
         if isinstance(value, str) and isinstance(inner, dict) and "kind" in inner:
             part, name = inner, "kind"
-        if name == "kind" and part.get("kind") != value:
+        if name != "kind":
+            part[name] = value
+        elif part.get("kind") != value:
+            given = default_part(type(settings), values, full.removesuffix(".kind"), value)
             part.clear()
-        part[name] = value
-        if name == "kind":
-            values = to_dict(from_dict(type(settings), values))  # the other settings of that kind
+            part.update(given)
     return from_dict(type(settings), values)
 
 

@@ -212,3 +212,18 @@ def test_an_unknown_end_is_answered_with_the_full_path_of_the_closest() -> None:
 def test_a_required_setting_that_is_missing_is_named() -> None:
     with pytest.raises(ValueError, match="name: field required"):
         from_dict(Picture, {"note": "x"})
+
+
+@register("ring")
+class Ring(Shape):
+    inner: Shape = Circle()
+    holes: int = 1
+
+    def __post_init__(self) -> None:
+        if isinstance(self.inner, Square) != (self.holes == 2):
+            raise ValueError("a square needs two holes")
+
+
+def test_kinds_that_only_fit_together_can_be_changed_together() -> None:
+    changes = {"shape": "ring", "shape.inner": "square", "holes": 2, "side": 4}
+    assert override(Picture(name="a"), changes).shape == Ring(inner=Square(side=4), holes=2)
