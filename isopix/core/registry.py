@@ -109,18 +109,21 @@ def load_plugin(file: str | os.PathLike[str]) -> Plugin:
         if _PLUGINS[full].sha256 != digest:
             raise ValueError(f"plugin {path} has changed since it was loaded; start a new process")
         return _PLUGINS[full]
-    before, named = {noun: dict(found) for noun, found in _KINDS.items()}, dict(_NAMES)
+    module, named = f"isopix_plugin_{path.stem}_{digest[:8]}", set(_NAMES)
     try:
-        _run(path, f"isopix_plugin_{path.stem}_{digest[:8]}")
+        _run(path, module)
     except ValueError:
-        _KINDS.clear()
-        _KINDS.update(before)
+        for found in _KINDS.values():
+            for kind in [kind for kind, cls in found.items() if cls.__module__ == module]:
+                del found[kind]
         raise
-    added = tuple(
-        f"{noun} {kind}"
+    own = [
+        (noun, kind)
         for noun, found in _KINDS.items()
-        for kind in found.keys() - before.get(noun, {}).keys()
-    ) + tuple(f"{noun} {name}" for noun, name in _NAMES.keys() - named.keys())
+        for kind, cls in found.items()
+        if cls.__module__ == module
+    ]
+    added = tuple(f"{noun} {name}" for noun, name in [*own, *(each for each in _NAMES if each not in named)])
     if not added:
         raise ValueError(f"plugin {path} registers no part; decorate a class with isopix.parts.register")
     _PLUGINS[full] = Plugin(full, digest, added)
