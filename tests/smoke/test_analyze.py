@@ -1,4 +1,4 @@
-"""`isopix analyse` as a user calls it, and what the report makes of it."""
+"""`isopix analyze` as a user calls it, and what the report makes of it."""
 
 import json
 from pathlib import Path
@@ -25,10 +25,10 @@ def run(isopix: Run) -> Path:
 
 
 def test_analyses_are_kept_printed_and_reported(isopix: Run, run: Path) -> None:
-    code, out, err = isopix("analyse", "run", "--limit", "6", "--image", "2", "--position", "3,4")
+    code, out, err = isopix("analyze", "run", "--limit", "6", "--image", "2", "--position", "3,4")
     assert code == 0, err
-    assert "Attention distance in pixels, 6 images; even: all positions " in out
-    assert "no " not in out
+    assert "Attention distance in pixels, 6 images; uniform attention: all positions " in out
+    assert "does not apply" not in out
     for name in FILES:
         assert {path.suffix for path in (run / "analysis").glob(f"{name}.*")} == {".json", ".png", ".svg"}
     kept = json.loads((run / "analysis" / "attention_rollout.json").read_text())
@@ -36,15 +36,15 @@ def test_analyses_are_kept_printed_and_reported(isopix: Run, run: Path) -> None:
     assert isopix("report", "run")[0] == 0
     page = (run / "report.html").read_text()
     assert "Attention distance" in page
-    assert "isopix analyse run --limit 6" in page
+    assert "isopix analyze run --limit 6" in page
 
 
 def test_numbers_alone_come_with_json(isopix: Run, run: Path) -> None:
-    code, out, _ = isopix("analyse", "run", "--limit", "3", "--json")
+    code, out, _ = isopix("analyze", "run", "--limit", "3", "--json")
     found = json.loads(out)
     assert code == 0
     assert list(found["analyses"]) == FILES
-    assert found["do_not_apply"] == {}
+    assert found["not_applicable"] == {}
     assert "maps" not in found["analyses"]["position_embeddings"]
 
 
@@ -56,9 +56,9 @@ def test_what_does_not_apply_is_said_in_a_line_and_old_files_of_it_are_gone(isop
     assert code == 0, err
     Path("c/analysis").mkdir()
     Path("c/analysis/attention_rollout.json").write_text("{}")
-    code, out, err = isopix("analyse", "c", "--limit", "3")
+    code, out, err = isopix("analyze", "c", "--limit", "3")
     assert code == 0, err
-    assert "no attention_rollout: this network has no attention weights" in out
+    assert "attention_rollout does not apply: this network has no attention weights" in out
     assert not Path("c/analysis/attention_rollout.json").exists()
     assert Path("c/analysis/inductive_biases.png").exists()
 
@@ -67,14 +67,14 @@ def test_what_does_not_apply_is_said_in_a_line_and_old_files_of_it_are_gone(isop
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--position", "3"], "--position is '3'; allowed: ROW,COLUMN, as in 8,16"),
+        (["--position", "3"], "--position is '3'; allowed: ROW,COLUMN such as 8,16, or class"),
         (["--position", "9,0"], "position 9,0 does not exist; rows are 0 to 7, columns 0 to 7"),
         (["--image", "9999"], "image 9999 does not exist"),
         (["--image", "-1"], "image -1 does not exist"),
     ],
 )
 def test_mistakes_are_one_line(isopix: Run, words: list[str], message: str) -> None:
-    code, out, err = isopix("analyse", "run", "--limit", "3", *words)
+    code, out, err = isopix("analyze", "run", "--limit", "3", *words)
     assert code == 2
     assert message in err
     assert len(err.splitlines()) == 1

@@ -29,12 +29,12 @@ def refused(result: tuple[int, str, str], message: str, *, code: int = 2) -> Non
             "mask_ensemble is 5, but an autoregressive model masks nothing; allowed: 0",
         ),
         (["--mask-ensemble", "-1"], "mask_ensemble -1 must be at least 0"),
-        (["--concat", "3"], "--concat is 3; allowed: 0, 5"),
-        (["--concat", "5", "--layer", "1"], "--concat 5 needs all layers; given: --layer 1"),
+        (["--concat", "-1"], "concat -1 must be at least 0"),
+        (["--concat", "5", "--layer", "1"], "concat 5 needs all layers, and layer 1 is set"),
         (["--layer", "best"], "--layer is 'best'; allowed: integers"),
         (["--layer", "7"], "layer 7 does not exist; layers are 0 to 1"),
-        (["--method", "svm"], "--method is 'svm'; allowed: lbfgs, sgd, ridge, knn"),
-        (["--iterations", "9"], "--iterations 9 needs --method sgd; given: lbfgs"),
+        (["--method", "svm"], "method is 'svm'; allowed: knn, lbfgs, ridge, sgd"),
+        (["--iterations", "9"], "iterations is 9, but method lbfgs has none; only sgd has"),
     ],
 )
 def test_wrong_probe_options(isopix: Run, words: list[str], message: str) -> None:
@@ -49,7 +49,7 @@ def test_unknown_recipe(isopix: Run) -> None:
 
 def test_unknown_field(isopix: Run) -> None:
     message = (
-        "unknown setting 'block.hedas'; did you mean 'block.heads'? "
+        "unknown setting 'model.block.hedas'; did you mean 'model.block.heads'? "
         "settings of block: kind, heads, expansion, norm, activation, bias"
     )
     refused(isopix("pretrain", "igpt.digits", "--out", "r", "block.hedas=2"), message)
@@ -58,10 +58,22 @@ def test_unknown_field(isopix: Run) -> None:
 @pytest.mark.parametrize(
     ("verb", "setting", "message"),
     [
-        ("pretrain", "class_token=true", "class_token does not go with a causal network, in which it would"),
-        ("finetune", "class_token=true", "class_token does not go with a causal network, in which it would"),
-        ("finetune", "hide=0.1", "classify.hide 0.1 does not go with objective autoregressive, which hides"),
-        ("finetune", "layer=9", "classify.layer 9 does not exist; allowed: 0 to 4"),
+        (
+            "pretrain",
+            "class_token=true",
+            "class_token needs a network that is not causal, in which it sees no position",
+        ),
+        (
+            "finetune",
+            "class_token=true",
+            "class_token needs a network that is not causal, in which it sees no position",
+        ),
+        (
+            "finetune",
+            "mask_ratio=0.1",
+            "classify.hide 0.1 does not go with objective autoregressive, which hides",
+        ),
+        ("finetune", "layer=9", "finetune.layer 9 does not exist; allowed: 0 to 4"),
     ],
 )
 def test_incompatible_settings_are_rejected_before_any_output(
@@ -127,7 +139,7 @@ def test_a_probe_needs_two_classes(isopix: Run, workplace: Path) -> None:
 
 def test_an_invalid_image_size(isopix: Run) -> None:
     answer = isopix("pretrain", "igpt.digits", "--out", "r", "data.rows=0")
-    refused(answer, "data: image side 0 is impossible; allowed: whole numbers from 1 to 1024")
+    refused(answer, "data: image side is 0; allowed: whole numbers from 1 to 1024")
 
 
 def test_a_palette_of_another_size(isopix: Run) -> None:
@@ -228,7 +240,7 @@ def test_a_non_finite_loss(isopix: Run) -> None:
     assert code == 1
     assert err == (
         "isopix: the loss or its gradient is not finite at step 2; the weights are as before that step; "
-        "the last good checkpoint is r/checkpoints/step-00000000; try a lower optimizer.learning_rate\n"
+        "the last good checkpoint is r/checkpoints/step-00000000; try a lower optimizer.lr\n"
     )
     assert [path.name for path in Path("r/checkpoints").iterdir()] == ["step-00000000"]
 

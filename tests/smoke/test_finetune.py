@@ -108,7 +108,7 @@ def test_a_fine_tuned_run_is_evaluated(isopix: Run) -> None:
 
 def test_a_run_without_a_classifier_cannot_be_evaluated(trained: Run) -> None:
     message = (
-        "run run has no classifier, as it is not fine-tuned; isopix finetune run --out OUT makes one of it"
+        "run run is not fine-tuned and has no class head; to fine-tune it: isopix finetune run --out OUT"
     )
     refused(trained("evaluate", "run"), message)
 
@@ -167,5 +167,5 @@ def test_low_data_reports_fewer_test_images_and_records_fine_tuning_settings(
 
 
 def test_low_data_rejects_unused_settings(trained: Run) -> None:
-    message = "'batch_size=4' is a fine-tuning setting; it needs --finetune-steps"
+    message = "'batch_size=4' is a fine-tuning setting; it needs finetune_steps above 0"
     refused(trained("low-data", "run", "batch_size=4", "--labels", "1"), message)

@@ -56,8 +56,8 @@ def test_a_fine_tuned_patchformer_reports_classification_only(isopix: Run, workp
     assert set(result) == {"run", "step", "finished", "class_nats", "accuracy"}
     assert isopix("report", "ft")[0] == 0
     page = (workplace / "ft" / "report.html").read_text()
-    assert "what names grey pixels is left behind" in page
-    assert "nats per label" in page
+    assert "<dd>L_CLF</dd>" in page
+    assert "nats per image" in page
     assert "isopix reconstruct" not in page
 
 

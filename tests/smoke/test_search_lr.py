@@ -20,15 +20,15 @@ def test_the_table_has_every_status_and_the_suggested_command_runs(isopix: Run) 
     words = ["search-lr", "igpt.digits", "--out", "lr", "--limit", "90", *WORDS, *LR_RANGE]
     code, out, err = isopix(*words)
     assert code == 0, err
-    for text in ("3.0", "spiked at step", "1.0", "completed", "not needed", "*"):
+    for text in ("3.0", "diverged at step", "1.0", "completed", "not needed", "*"):
         assert text in out
     (line,) = [line for line in out.splitlines() if line.startswith("pre-train with: ")]
     code, numbers, err = isopix(*words, "--json")
     assert code == 0, err
-    found, kept = json.loads(numbers), json.loads(Path("lr/descent.json").read_text())
-    assert all(found[name] == kept[name] for name in ("chosen", "finished", "rates", "rungs"))
+    found, kept = json.loads(numbers), json.loads(Path("lr/lr_search.json").read_text())
+    assert all(found[name] == kept[name] for name in ("best_lr", "finished", "lrs", "trials"))
     assert line == f"pre-train with: {found['command']}"
-    assert f"lr={found['chosen']}" in line
+    assert f"lr={found['best_lr']}" in line
     code, _, err = isopix(*shlex.split(found["command"])[1:], "steps=2")
     assert code == 0, err
 
@@ -45,16 +45,16 @@ def test_a_search_in_which_every_trial_diverges_fails(isopix: Run) -> None:
     words = ["--max-lr", "3", "--min-lr", "3", "--limit", "90"]
     code, out, err = isopix("search-lr", "igpt.digits", "--out", "lr", *WORDS, *words)
     assert code == 1
-    assert "spiked at step" in out
+    assert "diverged at step" in out
     assert err == "isopix: every trial from lr 3.0 to 3.0 diverged\n"
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["lr=0.1"], "use --max-lr and --min-lr instead"),
-        (["--max-lr", "0.001", "--min-lr", "0.01"], "the rates go from 0.001 down to 0.01"),
-        (["data.holdout=0"], "a rate is chosen by validation images"),
+        (["lr=0.1"], "set max_lr and min_lr instead"),
+        (["--max-lr", "0.001", "--min-lr", "0.01"], "learning rates from 0.001 down to 0.01"),
+        (["data.holdout=0"], "a learning rate is chosen by validation images"),
     ],
 )
 def test_errors_are_reported_and_nothing_is_written(isopix: Run, words: list[str], message: str) -> None:
@@ -74,11 +74,11 @@ def test_the_same_command_resumes_after_a_kill(workplace: Path, isopix: Run) -> 
             time.sleep(0.01)
         process.kill()
     assert process.returncode == -signal.SIGKILL
-    kept = json.loads(Path("lr/descent.json").read_text())["rungs"]
-    assert [rung["rate"] for rung in kept] == [3.0]
+    kept = json.loads(Path("lr/lr_search.json").read_text())["trials"]
+    assert [trial["lr"] for trial in kept] == [3.0]
     code, numbers, err = isopix(*words, "--json")
     assert code == 0, err
     found = json.loads(numbers)
     assert found["finished"]
-    assert [rung["rate"] for rung in found["rungs"]] == [3.0, 1.0, 0.3]
-    assert found["rungs"][0] == kept[0]
+    assert [trial["lr"] for trial in found["trials"]] == [3.0, 1.0, 0.3]
+    assert found["trials"][0] == kept[0]
