@@ -120,7 +120,7 @@ def load_network(path: Path, device: str) -> Loaded:
 def warn_of_damage(loaded: Loaded) -> None:
     """Log a warning for each damaged checkpoint that was skipped."""
     for reason in loaded.damaged:
-        logger.warning("skipped damaged checkpoint: %s", reason)
+        logger.warning("skipped: %s", reason)
 
 
 def load_images(settings: DataConfig, seed: int) -> ImageDataset:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from isopix.codecs.base import Codec
+from isopix.core.config import to_dict
 from isopix.recipes.recipe import NETWORK, Recipe
 
 
@@ -34,4 +35,6 @@ def find_claim(claims: Iterable[Claim], recipe: Recipe, codec: Codec) -> Claim |
 
 def _model_settings(recipe: Recipe) -> tuple[object, ...]:
     """Return the settings that define the function of the weights; codecs are compared by fingerprint."""
-    return (*(getattr(recipe, name) for name in NETWORK if name != "codec"), recipe.grid)
+    values = to_dict(recipe)
+    del values["model"]["codec"]
+    return (*(values[name] for name in NETWORK), recipe.grid)

@@ -29,12 +29,12 @@ def refused(result: tuple[int, str, str], message: str, *, code: int = 2) -> Non
             "mask_ensemble is 5, but an autoregressive model masks nothing; allowed: 0",
         ),
         (["--mask-ensemble", "-1"], "mask_ensemble -1 must be at least 0"),
-        (["--concat", "3"], "--concat is 3; allowed: 0, 5"),
-        (["--concat", "5", "--layer", "1"], "--concat 5 needs all layers; given: --layer 1"),
+        (["--concat", "-1"], "concat -1 must be at least 0"),
+        (["--concat", "5", "--layer", "1"], "concat 5 needs all layers, and layer 1 is set"),
         (["--layer", "best"], "--layer is 'best'; allowed: integers"),
         (["--layer", "7"], "layer 7 does not exist; layers are 0 to 1"),
-        (["--method", "svm"], "--method is 'svm'; allowed: lbfgs, sgd, ridge, knn"),
-        (["--iterations", "9"], "--iterations 9 needs --method sgd; given: lbfgs"),
+        (["--method", "svm"], "method is 'svm'; allowed: knn, lbfgs, ridge, sgd"),
+        (["--iterations", "9"], "iterations is 9, but method lbfgs has none; only sgd has"),
     ],
 )
 def test_wrong_probe_options(isopix: Run, words: list[str], message: str) -> None:
@@ -49,7 +49,7 @@ def test_unknown_recipe(isopix: Run) -> None:
 
 def test_unknown_field(isopix: Run) -> None:
     message = (
-        "unknown setting 'block.hedas'; did you mean 'block.heads'? "
+        "unknown setting 'model.block.hedas'; did you mean 'model.block.heads'? "
         "settings of block: kind, heads, expansion, norm, activation, bias"
     )
     refused(isopix("pretrain", "igpt.digits", "--out", "r", "block.hedas=2"), message)
@@ -58,8 +58,16 @@ def test_unknown_field(isopix: Run) -> None:
 @pytest.mark.parametrize(
     ("verb", "setting", "message"),
     [
-        ("pretrain", "class_token=true", "class_token does not go with a causal network, in which it would"),
-        ("finetune", "class_token=true", "class_token does not go with a causal network, in which it would"),
+        (
+            "pretrain",
+            "class_token=true",
+            "class_token needs a network that is not causal, in which it sees no position",
+        ),
+        (
+            "finetune",
+            "class_token=true",
+            "class_token needs a network that is not causal, in which it sees no position",
+        ),
         (
             "finetune",
             "mask_ratio=0.1",

@@ -83,8 +83,8 @@ def test_an_imported_model_claims_nothing_about_its_training(exported: Run) -> N
 def test_an_imported_model_cannot_be_resumed(exported: Run) -> None:
     assert exported("convert", "huggingface", "exported", "again")[0] == 0
     message = (
-        "again holds a model without the state of its optimizer, as an imported one has none; "
-        "it can be probed, sampled and reported, but its training cannot be resumed"
+        "again is a model without optimizer state, such as an imported one; it can be probed, "
+        "sampled and reported, but its training cannot be resumed"
     )
     answer = exported("resume", "again")
     refused(answer, message)
@@ -109,7 +109,7 @@ def test_a_saved_model_can_be_verified_converted_and_published_but_is_not_a_run(
     package.save(package.load("again", device="cpu"), "saved")
     assert exported("convert", "to-huggingface", "saved", "back")[0] == 0
     assert Path("back/model.safetensors").read_bytes() == Path("exported/model.safetensors").read_bytes()
-    assert "imported from Hugging Face exported" in Path("back/README.md").read_text()
+    assert "Hugging Face exported" in Path("back/README.md").read_text()
     assert exported("verify", "saved", "--data", "digits", "--limit", "8")[0] == 0
     made = SimpleNamespace(create_repo=lambda name, **_: name, upload_folder=lambda **_: None)
     monkeypatch.setitem(sys.modules, "huggingface_hub", made)
@@ -140,7 +140,7 @@ def test_an_unknown_grid_is_given_as_options(isopix: Run) -> None:
     words = ["convert", "openai", "model.ckpt-1", "igpt", "--palette", "p.npz"]
     line = "checkpoint model.ckpt-1: its 32 positions are not a square; give --rows and --cols"
     refused(isopix(*words), line)
-    refused(isopix(*words, "--rows", "4"), "--rows and --cols must be given together")
+    refused(isopix(*words, "--rows", "4"), "rows and cols must be given together")
     assert isopix(*words, "--rows", "4", "--cols", "8")[1].count("for images of 4×8 pixels") == 1
 
 
@@ -196,7 +196,7 @@ def test_verify_names_a_changed_file_of_the_newest_checkpoint(exported: Run, nam
 def test_the_loss_is_compared_with_the_published_one(exported: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = load(Path("run"), device=torch.device("cpu"))
     about = {"recipe": loaded.recipe, "protocol": "p", "source": "s", "unit": "nats"}
-    claim = Claim(**about, value=2.5, palette=loaded.network.codec.fingerprint(), step=2)
+    claim = Claim(**about, value=2.5, codec_fingerprint=loaded.network.codec.fingerprint(), step=2)
     monkeypatch.setattr(verification, "TEST_LOSSES", (claim,))
     words = ["verify", "run", "--data", "digits", "--limit", "8"]
     told = json.loads(exported(*words, "--json")[1])
@@ -209,7 +209,7 @@ def test_the_loss_is_compared_with_the_published_one(exported: Run, monkeypatch:
     assert exported("convert", "huggingface", "exported", "again")[0] == 0
     out = exported("verify", "again", *words[2:])[1]
     assert "published loss: step 1,000; this model: step unknown\n" in out
-    monkeypatch.setattr(verification, "TEST_LOSSES", (replace(claim, palette="another"),))
+    monkeypatch.setattr(verification, "TEST_LOSSES", (replace(claim, codec_fingerprint="another"),))
     assert "no published loss for this network" in exported(*words)[1]
 
 

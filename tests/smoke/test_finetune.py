@@ -167,5 +167,5 @@ def test_low_data_reports_fewer_test_images_and_records_fine_tuning_settings(
 
 
 def test_low_data_rejects_unused_settings(trained: Run) -> None:
-    message = "'batch_size=4' is a fine-tuning setting; it needs --finetune-steps"
+    message = "'batch_size=4' is a fine-tuning setting; it needs finetune_steps above 0"
     refused(trained("low-data", "run", "batch_size=4", "--labels", "1"), message)

@@ -40,24 +40,24 @@ def test_options_of_probe_are_recorded_and_change_the_numbers(isopix: Run) -> No
     assert isopix("pretrain", "igpt.digits", *SMALL, "--out", "run")[0] == 0
     ridge = ["--method", "ridge"]
     plain = saved_record("probes", isopix, "probe", *ridge)
-    expected = {"stream": "n", "pool": "mean", "seed": 0, "layers": "all", "masks": 0}
+    expected = {"features": "normed", "pool": "mean", "seed": 0, "layer": None, "mask_ensemble": 0}
     expected |= {"method": {"kind": "ridge"}}
-    assert {name: plain["protocol"][name] for name in expected} == expected
+    assert {name: plain["config"][name] for name in expected} == expected
     for words, changed in (
-        ([*ridge, "--features", "residual"], {"stream": "h"}),
+        ([*ridge, "--features", "residual"], {"features": "residual"}),
         ([*ridge, "--pool", "max"], {"pool": "max"}),
-        ([*ridge, "--layer", "1"], {"layers": 1}),
+        ([*ridge, "--layer", "1"], {"layer": 1}),
         ([], {"method": {"kind": "lbfgs"}}),
     ):
         other = saved_record("probes", isopix, "probe", *words)
-        assert {name: other["protocol"][name] for name in expected} == {**expected, **changed}
+        assert {name: other["config"][name] for name in expected} == {**expected, **changed}
         assert other["network"]["layers"] != plain["network"]["layers"]
 
 
 def test_sgd_caches_features_and_concatenated_layers_are_another_row(isopix: Run) -> None:
     assert isopix("pretrain", "igpt.digits", *SMALL, "--out", "run")[0] == 0
     words = ("probe", "run", "--method", "sgd", "--iterations", "20", "--concat", "5")
-    for action in ("kept in", "read from"):
+    for action in ("written to", "read from"):
         code, out, err = isopix(*words)
         assert code == 0
         assert f"trained: features {action} " in err
@@ -68,13 +68,13 @@ def test_sgd_caches_features_and_concatenated_layers_are_another_row(isopix: Run
 def test_a_refit_on_validation_is_recorded(isopix: Run) -> None:
     assert isopix("pretrain", "igpt.digits", *SMALL, "--out", "run")[0] == 0
     plain = saved_record("probes", isopix, "probe", "--method", "ridge")
-    folded = saved_record("probes", isopix, "probe", "--method", "ridge", "--refit-on-validation")
-    assert plain["folded"] is None
-    assert folded["protocol"]["fold_back"]
-    assert folded["network"] == plain["network"]
-    best = folded["network"]["layers"][folded["network"]["best"]]
-    assert folded["folded"]["strength"] == best["strength"]
-    assert folded["folded"]["objective"] != best["objective"]
+    refit = saved_record("probes", isopix, "probe", "--method", "ridge", "--refit-on-validation")
+    assert plain["refit"] is None
+    assert refit["config"]["refit_on_validation"]
+    assert refit["network"] == plain["network"]
+    best = refit["network"]["layers"][refit["network"]["best_index"]]
+    assert refit["refit"]["l2"] == best["l2"]
+    assert refit["refit"]["objective"] != best["objective"]
     code, out, _ = isopix("probe", "run", "--method", "ridge", "--refit-on-validation")
     assert code == 0
     assert "refit on train + val" in out
@@ -85,8 +85,8 @@ def test_a_refit_on_validation_is_recorded(isopix: Run) -> None:
 def test_a_mask_ensemble_of_probes(isopix: Run) -> None:
     assert isopix("pretrain", "igpt.digits_bert", *SMALL, "--out", "run")[0] == 0
     values = saved_record("probes", isopix, "probe", "--mask-ensemble", "3", "--method", "ridge")
-    assert values["protocol"]["masks"] == 3
-    assert all(layer["ensemble"]["single"] > 0 for layer in values["network"]["layers"])
+    assert values["config"]["mask_ensemble"] == 3
+    assert all(layer["ensemble"]["single_mask"] > 0 for layer in values["network"]["layers"])
     assert "majority vote of 3 masks" in isopix("report", "run")[1] + Path("run/report.html").read_text()
 
 
