@@ -70,26 +70,38 @@ def override(settings: T, changes: Mapping[str, Any]) -> T:
     A changed `kind` starts that part from its defaults; a kind in place of a part is the part of that kind.
     Raises ValueError for a path that is unknown or could be several, and for a wrong value.
     """
-    values = to_dict(settings)
+    values, invalid = to_dict(settings), None
     for path, value in sorted(changes.items(), key=_order):
-        full = resolve_path(values, path)
-        *parents, name = full.split(".")
-        part = values
-        for depth, parent in enumerate(parents):
-            part = part.setdefault(parent, {})
-            if not isinstance(part, dict):
-                raise ValueError(
-                    f"'{'.'.join(parents[: depth + 1])}' has no settings inside; it is one value"
-                )
-        inner = part.get(name)
-        if isinstance(value, str) and isinstance(inner, dict) and "kind" in inner:
-            part, name = inner, "kind"
-        if name == "kind" and part.get("kind") != value:
-            part.clear()
-        part[name] = value
-        if name == "kind":
-            values = to_dict(from_dict(type(settings), values))  # the other settings of that kind
+        try:
+            name = _assign(values, resolve_path(values, path), value)
+        except ValueError as error:
+            raise invalid or error from None
+        if name == "kind":  # which has other settings
+            try:
+                values, invalid = to_dict(from_dict(type(settings), values)), None
+            except ValueError as error:
+                invalid = error  # a later change may make it valid
     return from_dict(type(settings), values)
+
+
+def _assign(values: dict[str, Any], path: str, value: Any) -> str:
+    """Set the value at a full path, and return the name of the field: `kind` in place of a part.
+
+    Raises ValueError for a path inside of a single value.
+    """
+    *parents, name = path.split(".")
+    part = values
+    for depth, parent in enumerate(parents):
+        part = part.setdefault(parent, {})
+        if not isinstance(part, dict):
+            raise ValueError(f"'{'.'.join(parents[: depth + 1])}' has no settings inside; it is one value")
+    inner = part.get(name)
+    if isinstance(value, str) and isinstance(inner, dict) and "kind" in inner:
+        part, name = inner, "kind"
+    if name == "kind" and part.get("kind") != value:
+        part.clear()
+    part[name] = value
+    return name
 
 
 def resolve_path(values: Mapping[str, Any], path: str) -> str:

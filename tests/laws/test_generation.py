@@ -42,7 +42,12 @@ def test_completion_keeps_the_given_rows(recipe: Recipe) -> None:
     model = cases.busy_model(recipe)
     codec, prompt = model.network.codec, cases.images(recipe, 2)
     completed = complete(
-        model, prompt, rows=2, samples_per_prompt=2, sampling=SamplingConfig(), generator=generator(0, "paint")
+        model,
+        prompt,
+        rows=2,
+        samples_per_prompt=2,
+        sampling=SamplingConfig(),
+        generator=generator(0, "paint"),
     )
     quantized = codec.decode(codec.encode(prompt)).repeat_interleave(2, 0)
     assert torch.equal(completed[:, :, :2], quantized[:, :, :2])

@@ -142,7 +142,9 @@ def test_distances_per_head_do_not_depend_on_the_batch_size(
     assert whole.shape == (case.model.depth, case.model.block.heads, 5)
     assert progress == [2, 4, 5]
     torch.testing.assert_close(parts, whole)
-    direct = [attention.attention_distance(weights, grid)[3] for weights in attention_weights(network, images)]
+    direct = [
+        attention.attention_distance(weights, grid)[3] for weights in attention_weights(network, images)
+    ]
     torch.testing.assert_close(whole[..., 3], torch.stack(direct).detach())
 
 
@@ -177,7 +179,8 @@ def test_without_renormalizing_attention_to_the_class_token_counts_as_distance_z
     for found, weights in zip(unnormalized, attention_weights(network, images), strict=True):
         between = weights[..., 1:, 1:]
         expected = [
-            [naive(between[b, h], network.backbone.grid, 8) for b in range(2)] for h in range(between.shape[1])
+            [naive(between[b, h], network.backbone.grid, 8) for b in range(2)]
+            for h in range(between.shape[1])
         ]
         torch.testing.assert_close(found, torch.tensor(expected))
     assert (unnormalized < attention.attention_distance_per_head(network, images, patch_size=8)).all()

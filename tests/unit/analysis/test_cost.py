@@ -59,7 +59,9 @@ def test_memory_matches_the_tensors_saved_by_a_real_step(name: str) -> None:
         * 4
         * codec.num_codes
         * codec.vocab_size
-        * round(recipe.grid.positions * recipe.objective.decoded_fraction(recipe.grid.positions, codec.num_codes))
+        * round(
+            recipe.grid.positions * recipe.objective.decoded_fraction(recipe.grid.positions, codec.num_codes)
+        )
     )
     assert estimated - gradient == pytest.approx(real, rel=0.02)
 

@@ -62,7 +62,7 @@ def test_features_constant_in_the_first_images_are_kept(tmp_path, monkeypatch):
     torch.testing.assert_close(whole, features[:, :200], atol=1e-3, rtol=0)
 
 
-@pytest.mark.parametrize("damage", ["features-test.npy", "center.npy", "record.json"])
+@pytest.mark.parametrize("damage", ["features-test.npy", "center.npy", "manifest.json"])
 def test_a_damaged_folder_is_computed_again(tmp_path, features, damage):
     reading = readers(features)
     before = {name: each.clone() for name, each in cached(reading, tmp_path / "key").features.items()}

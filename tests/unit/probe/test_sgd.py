@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from isopix.data.batches import ShuffledIndices
 from isopix.probe import sgd
 from isopix.probe.config import ProbeConfig
 from isopix.probe.feature_cache import cached
@@ -36,13 +37,13 @@ def test_one_rate_is_the_naive_loop():
     found = run(splits, replace(QUICK, method=settings)).best
     x = splits.train.features[0].double()
     x, labels = (x - x.mean(0)) / x.std(0, correction=0), splits.train.labels
-    order = sgd.Order(len(x), size=32, seed=0, purpose="probe.order")
+    order = ShuffledIndices(len(x), batch_size=32, seed=0, purpose="probe.order")
     weights = torch.zeros(3, 7, dtype=torch.float64)
     velocity = torch.zeros_like(weights)
     ones = torch.cat([x, torch.ones(len(x), 1)], 1)
     for step in range(4):
         gradient = torch.zeros_like(weights)
-        for image in order.numbers(step).tolist():
+        for image in order.indices(step).tolist():
             error = (weights @ ones[image]).softmax(0)
             error[labels[image]] -= 1
             gradient += torch.outer(error, ones[image]) / 32

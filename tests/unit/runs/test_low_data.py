@@ -149,7 +149,7 @@ def test_the_images_are_those_that_are_probed(run: Path, loaded: Loaded, tmp_pat
         (LowDataProtocol((), 2), "allowed: numbers of at least 1"),
         (LowDataProtocol((4,), 0), "allowed: numbers of at least 1"),
         (LowDataProtocol((4, 4), 1), "allowed: each number once"),
-        (LowDataProtocol((100,), 1), "100 images of each class asked for; class 0 has"),
+        (LowDataProtocol((100,), 1), "100 images per class requested; class 0 has"),
     ],
 )
 def test_impossible_protocols_are_refused(loaded: Loaded, protocol: LowDataProtocol, message: str) -> None:
