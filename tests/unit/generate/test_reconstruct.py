@@ -11,10 +11,11 @@ from isopix.generate.reconstruct import Reconstruction, reconstruct
 from isopix.model.blocks import TransformerSpec
 from isopix.model.heads import HeadSpec, LinearHeadSpec, RegressionHeadSpec
 from isopix.model.masking import MaskTokenMaskingSpec
-from isopix.model.network import Network
+from isopix.model.mlp import TwoLayerMLPSpec
 from isopix.model.norms import LayerNormSpec
 from isopix.model.spec import ModelSpec
 from isopix.model.stems import PatchEmbedSpec
+from isopix.objectives.base import PretrainModel
 from isopix.objectives.masked import Masked
 from isopix.objectives.masks import BernoulliMask
 from isopix.recipes import tiny
@@ -23,22 +24,22 @@ from isopix.recipes.recipe import Recipe
 PATCH, SIDE = 8, 32
 
 
-def network(head: HeadSpec, codec: FullPatchSpec | GrayThumbnailSpec) -> Network:
+def model(head: HeadSpec, codec: FullPatchSpec | GrayThumbnailSpec) -> PretrainModel:
     recipe = Recipe(
         name="reconstruct",
         model=ModelSpec(
             codec=codec,
             stem=PatchEmbedSpec(),
-            block=TransformerSpec(heads=2, norm=LayerNormSpec(), activation="gelu", bias=True),
+            block=TransformerSpec(heads=2, attention_bias=True, norm=LayerNormSpec(), mlp=TwoLayerMLPSpec()),
             depth=1,
             width=64,
             head=head,
+            init="vit",
         ),
         data=DataConfig(rows=SIDE, cols=SIDE),
-        init="vit",
         objective=Masked(mask=BernoulliMask(ratio=0.5), corruption=MaskTokenMaskingSpec()),
     )
-    return recipe.build(recipe.model.codec.build(recipe.grid))
+    return PretrainModel(recipe.build(recipe.model.codec.build(recipe.grid)), recipe.objective)
 
 
 def example_image() -> Images:
@@ -51,13 +52,14 @@ def example_image() -> Images:
     return image.round().to(torch.uint8)[None]
 
 
-def overfitted(net: Network, steps: int = 250) -> Network:
-    optimizer = torch.optim.Adam(net.parameters(), 3e-3)
+def overfitted(fitted: PretrainModel, steps: int = 250) -> PretrainModel:
+    optimizer = torch.optim.Adam(fitted.parameters(), 3e-3)
     for step in range(steps):
         optimizer.zero_grad()
-        net(net.prepare(example_image().expand(8, -1, -1, -1), generator(0, "mask", step))).backward()
+        images = example_image().expand(8, -1, -1, -1)
+        fitted(fitted.make_batch(images, generator(0, "mask", step))).backward()
         optimizer.step()
-    return net
+    return fitted
 
 
 def error(found: Reconstruction, images: Images) -> float:
@@ -68,9 +70,9 @@ def error(found: Reconstruction, images: Images) -> float:
 
 
 def test_a_regression_head_fitted_to_one_image_reconstructs_it() -> None:
-    net = network(RegressionHeadSpec(), FullPatchSpec(patch_size=PATCH))
-    before = reconstruct(net, example_image(), generator=generator(0, "hide"))
-    after = reconstruct(overfitted(net), example_image(), generator=generator(0, "hide"))
+    fitted = model(RegressionHeadSpec(), FullPatchSpec(patch_size=PATCH))
+    before = reconstruct(fitted, example_image(), generator=generator(0, "hide"))
+    after = reconstruct(overfitted(fitted), example_image(), generator=generator(0, "hide"))
     assert error(before, example_image()) > 60  # gray everywhere
     assert error(after, example_image()) < 6
     assert torch.equal(after.original, example_image())
@@ -80,11 +82,12 @@ def test_a_regression_head_fitted_to_one_image_reconstructs_it() -> None:
 
 @pytest.mark.parametrize("head", [LinearHeadSpec(), RegressionHeadSpec()], ids=["linear", "regression"])
 def test_visible_positions_stay_and_masked_ones_become_the_most_likely_code(head: HeadSpec) -> None:
-    net = network(head, GrayThumbnailSpec(patch_size=PATCH))
+    made = model(head, GrayThumbnailSpec(patch_size=PATCH))
+    net = made.network
     torch.nn.init.normal_(net.head.project.weight, generator=generator(0, "weights"))
-    found = reconstruct(net, example_image(), generator=generator(0, "hide"))
+    found = reconstruct(made, example_image(), generator=generator(0, "hide"))
     mask = found.mask.clone()
-    predicted = net.likeliest(example_image(), mask)
+    predicted = net.predict(example_image(), mask)
     assert torch.equal(
         net.codec.encode(found.prediction), torch.where(mask, predicted, net.codec.encode(example_image()))
     )
@@ -93,12 +96,13 @@ def test_visible_positions_stay_and_masked_ones_become_the_most_likely_code(head
 
 
 def test_only_masked_patches_of_the_photograph_are_replaced() -> None:
-    net = network(LinearHeadSpec(), GrayThumbnailSpec(patch_size=PATCH))
+    made = model(LinearHeadSpec(), GrayThumbnailSpec(patch_size=PATCH))
+    net = made.network
     torch.nn.init.normal_(net.head.project.weight, generator=generator(0, "weights"))
-    found = reconstruct(net, example_image(), generator=generator(0, "hide"))
+    found = reconstruct(made, example_image(), generator=generator(0, "hide"))
     assert torch.equal(found.original, example_image())
     expected_patches = {
-        "prediction": net.codec.decode(net.likeliest(example_image(), found.mask.clone())),
+        "prediction": net.codec.decode(net.predict(example_image(), found.mask.clone())),
         "target": net.codec.decode(net.codec.encode(example_image())),
     }
     for name, decoded in expected_patches.items():
@@ -118,7 +122,7 @@ def test_the_original_of_a_palette_network_is_quantized() -> None:
     )
     net = recipe.build(recipe.model.codec.placeholder(recipe.grid))
     images = example_image()[..., :8, 4:12]
-    found = reconstruct(net, images, generator=generator(0, "hide"))
+    found = reconstruct(PretrainModel(net, recipe.objective), images, generator=generator(0, "hide"))
     quantized = net.codec.decode(net.codec.encode(images))
     assert not torch.equal(quantized, images)
     assert torch.equal(found.original, quantized)

@@ -9,15 +9,11 @@ from sklearn.datasets import load_digits
 from torch import Tensor
 
 from isopix.codecs.base import Codec
-from isopix.core.types import Codes as CodeTensor
-from isopix.core.types import Grid, Images, Labels
-from isopix.model.backbone import Backbone
+from isopix.core.types import Codes, Grid, Images, Labels
 from isopix.model.blocks import TransformerSpec
-from isopix.model.init import initialize
-from isopix.model.masking import ZeroMaskingSpec
-from isopix.model.norms import RMSNormSpec
-from isopix.model.positions import LearnedPositionEmbeddingSpec
-from isopix.model.stems.token_embedding import Codes
+from isopix.model.network import Network
+from isopix.model.spec import ModelSpec
+from isopix.objectives.masked import Masked
 from isopix.probe.config import ProbeConfig
 from isopix.probe.feature_splits import FeatureSplit, FeatureSplits
 from isopix.recipes import registry
@@ -28,53 +24,45 @@ from isopix.runs.training import RunObserver
 WIDTH, DEPTH = 32, 2
 CPU = torch.device("cpu")
 QUICK = ProbeConfig(l2_grid=(1e-3, 1e-2, 1e-1), l2_extra=(), num_resamples=200)
-STEP = 15  # between two of the scans' 17 grey levels, in an image of 0..255
+STEP = 15  # between two of the scans' 17 gray levels, in an image of 0..255
 
 
-class Greys(Codec):
-    """The 17 grey levels of scikit-learn's digits."""
+class Grays(Codec):
+    """The 17 gray levels of scikit-learn's digits."""
 
     grid, num_codes, vocab_size, patch_size = Grid(8, 8), 1, 17, 1
 
-    def encode(self, images: Images) -> CodeTensor:
+    def encode(self, images: Images) -> Codes:
         return (images[:, :1].long() // STEP).flatten(2).mT
 
-    def decode(self, codes: CodeTensor, grid: Grid | None = None) -> Images:
+    def decode(self, codes: Codes, grid: Grid | None = None) -> Images:
         raise NotImplementedError
 
     def fingerprint(self) -> str:
-        return "greys"
+        return "grays"
 
 
 @cache
 def digits() -> tuple[Images, Labels]:
-    """All 1,797 scans as colour images, and which digit each is."""
+    """All 1,797 scans as color images, and which digit each is."""
     data = load_digits()
-    grey = torch.from_numpy(data.images).to(torch.uint8) * STEP
-    return grey[:, None].expand(-1, 3, -1, -1).contiguous(), torch.from_numpy(data.target)
+    gray = torch.from_numpy(data.images).to(torch.uint8) * STEP
+    return gray[:, None].expand(-1, 3, -1, -1).contiguous(), torch.from_numpy(data.target)
 
 
-def backbone() -> Backbone:
-    """An untrained network in which content and place both matter."""
-    codec, block = Greys(), TransformerSpec(heads=2)
-    parts = [
-        Codes().build(codec, WIDTH),
-        ZeroMaskingSpec().build(WIDTH),
-        LearnedPositionEmbeddingSpec().build(codec.grid, WIDTH),
-    ]
-    blocks = [block.build(codec.grid, WIDTH, False) for _ in range(DEPTH)]
-    network = Backbone(codec.grid, parts, blocks, RMSNormSpec().build(WIDTH))
-    initialize(network, width=WIDTH, depth=DEPTH, generator=torch.Generator().manual_seed(0))
-    return network
+def network() -> Network:
+    """An untrained network in which content and position both matter."""
+    spec = ModelSpec(block=TransformerSpec(heads=2), depth=DEPTH, width=WIDTH)
+    return spec.build(Grays(), Masked(), torch.Generator().manual_seed(0))
 
 
-def trained(run: Path) -> Backbone:
+def trained(run: Path) -> Network:
     """A network of as many layers after some steps on digits, its run folder at `run`."""
     settings = [f"depth={DEPTH}", f"width={WIDTH}", "block.heads=2", "steps=60", "batch_size=16"]
     settings += ["evaluate_images=1", "num_test_images=1", "checkpoint_every=60"]
     recipe = registry.resolve("igpt.digits", assignments=settings).recipe
     pretrain(recipe, run, device=CPU, observer=RunObserver())
-    return load(run, device=CPU).network.backbone.eval()
+    return load(run, device=CPU).network.eval()
 
 
 def clusters(

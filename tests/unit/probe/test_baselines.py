@@ -19,7 +19,7 @@ from isopix.probe.feature_splits import FeatureSplits
 from isopix.probe.features import extract_features, raw_pixels
 from isopix.probe.probe import probe
 from isopix.probe.results import ProbeReport
-from tests.unit.probe.cases import CPU, DEPTH, QUICK, backbone, cut, digits, easy
+from tests.unit.probe.cases import CPU, DEPTH, QUICK, cut, digits, easy, network
 
 SEEDS = 8
 
@@ -44,7 +44,7 @@ def test_every_permutation_is_different():
 def by_chance() -> list[baselines.LayerScore]:
     """The baseline of a layer that predicts digits well, for some seeds."""
     images, labels = digits()
-    splits = cut(extract_features(backbone(), images)[1:2], labels, 900, 300)
+    splits = cut(extract_features(network(), images)[1:2], labels, 900, 300)
     return [
         shuffled_label_baseline(splits, replace(QUICK, seed=seed), device=CPU).best for seed in range(SEEDS)
     ]
@@ -76,9 +76,9 @@ def test_the_interval_of_shuffled_labels_spans_permutations_and_resamples():
 
 def test_digits_are_far_above_chance_and_shuffled_labels_are_not():
     images, labels = digits()
-    network = cut(extract_features(backbone(), images), labels, 900, 300)
+    features = cut(extract_features(network(), images), labels, 900, 300)
     pixels = cut(raw_pixels(images), labels, 900, 300)
-    report = probe_with_baselines(lambda: network, {"raw pixels": lambda: pixels}, config=QUICK, device=CPU)
+    report = probe_with_baselines(lambda: features, {"raw pixels": lambda: pixels}, config=QUICK, device=CPU)
     assert len(report.network.layers) == DEPTH + 1
     assert report.network.best.test_accuracy > 0.4
     assert report.baselines["raw pixels"].best.test_accuracy > 0.9

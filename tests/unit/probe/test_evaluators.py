@@ -69,7 +69,7 @@ def context(folder: RunFolder, recipe: Recipe = RECIPE, history: Path | None = N
 @pytest.fixture(scope="module", autouse=True)
 def _quick_fits() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        quick = replace(evaluators.PROBE_CONFIG, strengths=(0.1, 1.0), resamples=10)
+        quick = replace(evaluators.PROBE_CONFIG, l2_grid=(0.1, 1.0), num_resamples=10)
         patch.setattr(evaluators, "PROBE_CONFIG", quick)
         yield
 
@@ -129,26 +129,26 @@ def test_the_accuracy_is_that_of_the_networks_features_on_the_images_that_it_say
     }
     splits = FeatureSplits(
         **{
-            name: FeatureSplit(extract_features(network.backbone, images), labels)
+            name: FeatureSplit(extract_features(network, images), labels)
             for name, (images, labels) in parts.items()
         }
     )
     found = fit(splits, evaluators.PROBE_CONFIG, device=CPU)
     last = validations(probed)[-1]
-    assert (last["probe_layer"], last["probe_images"]) == (found.best, 45)
-    assert last["probe_accuracy"] == pytest.approx(found.score.test)
+    assert (last["probe_layer"], last["probe_images"]) == (found.best_index, 45)
+    assert last["probe_accuracy"] == pytest.approx(found.best.test_accuracy)
     saved = json.loads(files(probed)["step-00000012.json"])
-    assert [score["accuracy"] for score in saved["layers"]] == [score.test for score in found.layers]
+    assert [score["accuracy"] for score in saved["layers"]] == [score.test_accuracy for score in found.layers]
 
 
 def test_the_test_images_are_not_used(probed: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
-    def spy(backbone, images, **settings):
+    def spy(network, images, **settings):
         seen.append(images)
-        return extract_features(backbone, images, **settings)
+        return extract_features(network, images, **settings)
 
-    monkeypatch.setattr(evaluators, "extract", spy)
+    monkeypatch.setattr(evaluators, "extract_features", spy)
     given = context(probed)
     LinearProbe().start(given)(3)
     assert torch.equal(torch.cat(seen), torch.cat([given.data.train.images, given.data.validation.images]))
@@ -192,7 +192,7 @@ def test_probing_is_not_counted_as_training(tmp_path: Path, monkeypatch: pytest.
     assert notes[-1] == "no linear probe at step 12: too slow"
 
 
-@pytest.mark.parametrize("change", ["data.holdout=0", "data.fold_back=true"])
+@pytest.mark.parametrize("change", ["data.holdout=0", "data.train_on_validation=true"])
 def test_without_validation_images_it_is_refused_before_training(tmp_path: Path, change: str) -> None:
     recipe = registry.resolve("igpt.digits", assignments=[*WORDS, change]).recipe
     with pytest.raises(ValueError, match="probe_every needs two or more validation images"):
@@ -235,5 +235,5 @@ def test_images_without_labels_are_refused_before_anything_is_trained(tmp_path: 
     pixels = np.random.default_rng(0).integers(256, size=(40, 8, 8, 3), dtype=np.uint8)
     np.savez(tmp_path / "bare.npz", x_train=pixels)
     with pytest.raises(ValueError, match=r"^knn_images needs labels; data set 'bare' has none"):
-        knn_run(tmp_path / "run", f"data.source={tmp_path / 'bare.npz'}", "codec.colours=4", "knn_images=5")
+        knn_run(tmp_path / "run", f"data.source={tmp_path / 'bare.npz'}", "num_colors=4", "knn_images=5")
     assert not (tmp_path / "run").exists()

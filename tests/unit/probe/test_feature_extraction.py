@@ -30,8 +30,8 @@ def data() -> ImageDataset:
 
 
 def network(recipe, scale: float = 0.3) -> Loaded:
-    greys = torch.linspace(0, 255, 17)[:, None].expand(17, 3).contiguous()
-    built = recipe.build(recipe.model.codec.build(recipe.grid, greys))
+    grays = torch.linspace(0, 255, 17)[:, None].expand(17, 3).contiguous()
+    built = recipe.build(recipe.model.codec.build(recipe.grid, grays))
     draw = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in built.parameters():
@@ -77,7 +77,7 @@ def test_masks_are_a_function_of_the_seed_and_the_first_stays_the_first(
 
 def test_masks_are_those_of_the_objective(data: ImageDataset) -> None:
     features = source(replace(QUICK, mask_ensemble=1))
-    masks = draw_masks(features.network, data.train.images, seed=0, purpose="any")
+    masks = draw_masks(features.model, data.train.images, seed=0, purpose="any")
     assert abs(masks.double().mean() - 0.15) < 0.02
     assert len({tuple(mask.flatten().tolist()) for mask in masks}) == len(masks)
 

@@ -13,7 +13,7 @@ from isopix.probe.feature_splits import FeatureSplit, standardize
 from isopix.probe.features import extract_features, raw_pixels
 from isopix.probe.knn import KnnProbe, class_votes, knn_accuracy
 from isopix.probe.probe import probe
-from tests.unit.probe.cases import CPU, backbone, clusters, cut, digits
+from tests.unit.probe.cases import CPU, clusters, cut, digits, network
 
 QUICK = ProbeConfig(method=KnnProbe(), num_resamples=200)
 
@@ -26,7 +26,7 @@ def theirs(points, labels, count):
 @pytest.mark.parametrize("count", [1, 5, 200])
 def test_votes_and_predictions_are_scikit_learns(count):
     images, labels = digits()
-    layers = standardize(cut(extract_features(backbone(), images), labels, 900, 300))
+    layers = standardize(cut(extract_features(network(), images), labels, 900, 300))
     for points, queries in zip(layers.train.features.double(), layers.test.features.double(), strict=True):
         own = class_votes(queries, points, layers.train.labels, neighbors_grid=[200, count], num_classes=10)[
             1

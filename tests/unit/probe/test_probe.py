@@ -9,7 +9,7 @@ import torch
 from isopix.probe import linear, logistic, probe
 from isopix.probe.feature_splits import FeatureSplit, standardize
 from isopix.probe.features import extract_features
-from tests.unit.probe.cases import CPU, QUICK, backbone, clusters, cut, digits, easy, noise, stacked
+from tests.unit.probe.cases import CPU, QUICK, clusters, cut, digits, easy, network, noise, stacked
 
 
 def run(splits, config=QUICK):
@@ -36,7 +36,7 @@ def test_the_penalty_is_selected_on_validation():
 
 def test_a_layer_does_not_depend_on_the_other_layers(monkeypatch):
     images, labels = digits()
-    splits = cut(extract_features(backbone(), images[:500]), labels[:500], 300, 100)
+    splits = cut(extract_features(network(), images[:500]), labels[:500], 300, 100)
     together = run(splits)
     monkeypatch.setattr(linear, "MAX_BYTES", 1)
     apart = run(splits)

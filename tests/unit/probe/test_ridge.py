@@ -7,7 +7,7 @@ from sklearn.linear_model import Ridge
 
 from isopix.probe import ridge
 from isopix.probe.features import extract_features
-from tests.unit.probe.cases import backbone, clusters, digits
+from tests.unit.probe.cases import clusters, digits, network
 
 L2_GRID = (1e-6, 1e-3, 1.0)
 
@@ -31,7 +31,7 @@ def test_weights_and_intercepts_are_scikit_learns(images, width, classes, column
 
 def test_scores_on_real_layers_are_scikit_learns():
     images, labels = digits()
-    features = extract_features(backbone(), images)
+    features = extract_features(network(), images)
     fits = fit(features[:, :900], labels[:900], (1e-3,))
     for layer, own in enumerate(fits.logits(features[:, 900:])[:, 0]):
         exact = features[layer].double().numpy()

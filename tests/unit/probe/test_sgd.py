@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from isopix.data.batches import ShuffledIndices
 from isopix.probe import sgd
 from isopix.probe.config import ProbeConfig
 from isopix.probe.feature_cache import cached
@@ -36,7 +37,7 @@ def test_one_rate_is_the_naive_loop():
     found = run(splits, replace(QUICK, method=settings)).best
     x = splits.train.features[0].double()
     x, labels = (x - x.mean(0)) / x.std(0, correction=0), splits.train.labels
-    order = sgd.ShuffledIndices(len(x), batch_size=32, seed=0, purpose="probe.order")
+    order = ShuffledIndices(len(x), batch_size=32, seed=0, purpose="probe.order")
     weights = torch.zeros(3, 7, dtype=torch.float64)
     velocity = torch.zeros_like(weights)
     ones = torch.cat([x, torch.ones(len(x), 1)], 1)

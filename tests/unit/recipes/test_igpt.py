@@ -49,11 +49,9 @@ def test_what_all_sizes_share(name: str) -> None:
     recipe = registry.find(name)
     assert (recipe.train.optimizer.beta1, recipe.train.optimizer.beta2) == (0.9, 0.95)
     assert (recipe.train.schedule.kind, recipe.train.schedule.warmup_epochs) == ("warmup_cosine", 1.0)
-    assert (recipe.model.codec.num_colors, recipe.model.block.expansion, recipe.model.block.bias) == (
-        512,
-        4,
-        False,
-    )
+    mlp = recipe.model.block.mlp
+    assert (recipe.model.codec.num_colors, mlp.expansion, mlp.bias) == (512, 4, False)
+    assert not recipe.model.block.attention_bias
     assert (recipe.data.source, recipe.data.augment.kind) == ("imagenet-1k", "scale_crop")
 
 

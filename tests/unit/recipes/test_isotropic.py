@@ -84,7 +84,7 @@ def test_training_is_the_papers(cell: str) -> None:
     assert schedule.factor(0, steps=recipe.train.steps, epoch=epoch) == 1 / epoch
     assert schedule.factor(26 * epoch, steps=recipe.train.steps, epoch=epoch) == pytest.approx(0.5)
     assert (recipe.data.source, recipe.data.rows, recipe.data.cols) == ("cifar10", 32, 32)
-    assert (recipe.objective.kind, recipe.objective.mask.kind) == ("masked", "independent")
+    assert (recipe.objective.kind, recipe.objective.mask.kind) == ("masked", "bernoulli")
     assert recipe.objective.mask.ratio == 0.15
 
 
@@ -92,7 +92,7 @@ def test_training_is_the_papers(cell: str) -> None:
     ("word", "cell", "parameters"),
     [
         ("block.units=128", "mixer-pix2vec-1", 296_832),
-        ("block.expansion=4", "transformer-1-pix2vec-1", 198_272),
+        ("block.mlp.expansion=4", "transformer-1-pix2vec-1", 198_272),
     ],
 )
 def test_other_widths_are_settings(word: str, cell: str, parameters: int) -> None:

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from isopix.core.random import generator
+from isopix.objectives.base import PretrainModel
 from isopix.recipes import registry
 from isopix.recipes.cost import recipe_cost, recipe_memory
 from isopix.recipes.recipe import Recipe
@@ -39,15 +40,15 @@ def test_parameters_of_b_are_counted_to_the_last_one() -> None:
 @pytest.mark.parametrize("name", TINY)
 def test_an_untrained_network_is_uniform(name: str) -> None:
     recipe = resolved(name)
-    net = recipe.build(recipe.model.codec.build(recipe.grid))
-    problem = net.prepare(cases.images(recipe, 2), generator(0, "problem"))
-    assert net(problem).item() == pytest.approx(math.log(TINY[name]), rel=1e-6)
+    model = PretrainModel(recipe.build(recipe.model.codec.build(recipe.grid)), recipe.objective)
+    batch = model.make_batch(cases.images(recipe, 2), generator(0, "batch"))
+    assert model(batch).item() == pytest.approx(math.log(TINY[name]), rel=1e-6)
 
 
-def test_patchformer_hides_116_of_196_patches_and_sees_80() -> None:
+def test_patchformer_masks_116_of_196_patches_and_sees_80() -> None:
     recipe = registry.find("patchformer.base")
-    hidden = recipe.objective.mask.draw(1, recipe.grid, 64, generator(0, "mask"))
-    assert (recipe.grid.positions, int(hidden.sum())) == (196, 116)
+    mask = recipe.objective.mask.sample(1, recipe.grid, 64, generator(0, "mask"))
+    assert (recipe.grid.positions, int(mask.sum())) == (196, 116)
 
 
 def test_patchformers_training_is_the_papers() -> None:
@@ -58,25 +59,22 @@ def test_patchformers_training_is_the_papers() -> None:
         10,
         1024,
     )
-    assert (recipe.model.block.heads, recipe.model.block.expansion, recipe.objective.smoothing) == (
-        16,
-        4,
-        0.01,
-    )
+    assert (recipe.model.block.heads, recipe.model.block.mlp.expansion) == (16, 4)
+    assert recipe.objective.label_smoothing == 0.01
     assert (recipe.train.optimizer.lr, recipe.train.optimizer.weight_decay) == (2e-4, 0.001)
     assert recipe.train.schedule.factor(299_999, steps=300_000, epoch=10_009) == 1.0
 
 
 @pytest.mark.parametrize("name", ["vit.b16", "vit.l16", "vit.h14", "vit.tiny", "vit.tiny_axial"])
-def test_vits_hide_eight_tenths_of_a_half_swap_one_and_keep_one(name: str) -> None:
+def test_vits_mask_eight_tenths_of_a_half_swap_one_and_keep_one(name: str) -> None:
     """Appendix B.1.2."""
     objective = registry.find(name).objective
     assert (objective.mask.kind, objective.mask.ratio, objective.corruption.kind) == (
-        "independent",
+        "bernoulli",
         0.5,
         "mask_token",
     )
-    assert (objective.swapped, objective.kept) == (0.1, 0.1)
+    assert (objective.random_rate, objective.keep_rate) == (0.1, 0.1)
 
 
 @pytest.mark.parametrize("name", ["vit.b16", "vit.l16", "vit.h14"])
@@ -92,7 +90,7 @@ def test_vits_warm_up_is_ten_thousand_steps_of_a_million() -> None:
     assert factor(4_999, steps=recipe.train.steps, epoch=301) == pytest.approx(0.5)
 
 
-def test_dropping_saves_what_is_hidden() -> None:
+def test_dropping_saves_what_is_masked() -> None:
     """Of blocks and stem; the positions seen are the visible ones and the class token."""
     whole = recipe_cost(resolved("patchformer.base", "objective.corruption=mask_token"))
     dropped = recipe_cost(registry.find("patchformer.base"))
@@ -110,44 +108,50 @@ def test_shared_blocks_are_counted_once_and_run_every_time() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["class_token=true", "objective.causal=true"], "class_token does not go with a causal network"),
-        (["block=axial"], "class_token does not go with block axial, which needs the whole grid"),
+        (["class_token=true", "objective.causal=true"], "class_token needs a network that is not causal"),
+        (["block=axial"], "class_token is not possible with block axial, which needs the whole grid"),
         (
             ["class_token=false", "block=mixer", "objective.corruption=drop"],
-            "objective.corruption=drop does not go with block mixer, which needs the whole grid",
+            "objective.corruption=drop is not possible with block mixer, which needs the whole grid",
         ),
         (
             ["compile=true", "objective.corruption=drop"],
-            "compile=true does not go with objective.corruption=drop",
+            "compile=true is not possible with objective.corruption=drop",
         ),
-        (["objective.swapped=2"], "objective: swapped 2.0 and kept 0.1 must be shares of one whole"),
         (
-            ["objective.mask=subpixel"],
-            "objective: mask subpixel hides single codes, which corruption mask_token",
+            ["objective.random_rate=2"],
+            "objective: random_rate 2.0 and keep_rate 0.1 must be at least 0 and sum to at most 1",
+        ),
+        (
+            ["objective.mask=per_channel"],
+            "objective: mask per_channel masks single codes, which corruption mask_token cannot",
         ),
         (["data.rows=60"], "images of 60 x 64 pixels cannot be cut into patches of 8 x 8"),
-        (["stem=fourier"], "a position of 8 x 8 pixels has no single value a channel"),
-        (["objective.mask=blocks", "data.rows=56"], "7 x 8 positions cannot be cut into squares of 2 x 2"),
+        (
+            ["stem=fourier_pixel_embedding"],
+            "pixel embeddings need positions of one pixel; this codec's are 8 x 8",
+        ),
+        (["objective.mask=block", "data.rows=56"], "7 x 8 positions cannot be cut into squares of 2 x 2"),
         (
             [
                 "codec=downsampled_color",
                 "codec.patch_size=8",
-                "objective.mask=subpixel",
-                "objective.corruption=zero_out",
+                "objective.mask=per_channel",
+                "objective.corruption=zero",
             ],
-            "a mask of single codes needs a stem with one part for each of 16 codes; patches has 1",
+            "a mask of single codes needs a stem with a component for each of 16 codes; patch_embed has 1",
         ),
         (["class_token=false", "block=axial", "objective.causal=true"], "an axial block has no causal form"),
-        (["head=regression"], "head regression needs codes that are levels of brightness, not the 512 names"),
+        (["head=regression"], "head regression needs codes that are brightness levels; the 512 codes"),
         (
-            [*WHOLE, "objective.smoothing=0.01"],
-            "head regression has no labels to smooth; objective.smoothing 0.01 must be 0",
+            [*WHOLE, "objective.label_smoothing=0.01"],
+            "head regression has no labels to smooth; objective.label_smoothing 0.01 must be 0",
         ),
         (
             [*WHOLE, "class_token=false", "objective=autoregressive"],
-            "head regression does not go with objective autoregressive, which draws codes by their chances",
+            "head regression is not possible with objective autoregressive, which needs probabilities of codes",
         ),
-        ([*WHOLE, "head=upsampling"], "an upsampling head draws 4 x 4, 8 x 8, 16 x 16 .. codes"),
+        ([*WHOLE, "head=upsampling"], "an upsampling head needs 4 x 4, 8 x 8, 16 x 16 .. codes"),
     ],
 )
 def test_parts_that_do_not_go_together_are_refused(words: list[str], message: str) -> None:
@@ -161,13 +165,13 @@ def test_parts_that_do_not_go_together_are_refused(words: list[str], message: st
         ["class_token=false"],
         ["tie_blocks=true"],
         ["class_token=false", "objective.causal=true"],
-        ["objective.static=true"],
+        ["objective.deterministic_mask=true"],
         ["codec=downsampled_color", "codec.patch_size=8"],
         WHOLE,
         [*WHOLE, "head=linear"],
         ["codec.patch_size=16"],
-        ["stem=convolved_patches"],
-        ["positions=factorised", "objective.mask=blocks", "objective.corruption=drop"],
+        ["stem=conv_patch_embed"],
+        ["positions=factorized", "objective.mask=block", "objective.corruption=drop"],
     ],
     ids=" ".join,
 )
@@ -190,10 +194,10 @@ def test_a_regressions_cost_is_that_of_one_number_a_code() -> None:
     assert difference == pytest.approx(32 * 8 * more, rel=0.15)  # a batch decodes a few more than the mean
 
 
-def test_an_untrained_regression_is_grey_everywhere() -> None:
+def test_an_untrained_regression_is_gray_everywhere() -> None:
     recipe = resolved("vit.tiny", *WHOLE)
     net = recipe.build(recipe.model.codec.build(recipe.grid))
-    images = cases.images(recipe, 2)
-    problem = net.prepare(images, generator(0, "problem"))
-    assert net(problem).item() == pytest.approx(cases.start(recipe, net, problem), rel=1e-6)
-    assert net.likeliest(images).unique().tolist() == [128]
+    model, images = PretrainModel(net, recipe.objective), cases.images(recipe, 2)
+    batch = model.make_batch(images, generator(0, "batch"))
+    assert model(batch).item() == pytest.approx(cases.initial_loss(recipe, net, batch), rel=1e-6)
+    assert net.predict(images).unique().tolist() == [128]

@@ -41,8 +41,8 @@ def test_recipe_to_file_to_recipe_is_the_identity(name: str) -> None:
 
 def test_training_flops_of_s_are_the_known_count() -> None:
     """3 * (2 * 12 L d^2 + 2 V d + 2 L (n + 1) d) * n."""
-    n, d, depth, colours = 1024, 512, 24, 512
-    expected = 3 * (24 * depth * d * d + 2 * colours * d + 2 * depth * (n + 1) * d) * n
+    n, d, depth, colors = 1024, 512, 24, 512
+    expected = 3 * (24 * depth * d * d + 2 * colors * d + 2 * depth * (n + 1) * d) * n
     assert recipe_cost(registry.find("igpt.s")).training_flops == expected
 
 
@@ -99,8 +99,8 @@ def test_a_mapping_on_the_command_line_merges_as_a_file_does(tmp_path) -> None:
     [
         (["steps=010"], "train.steps", 10),
         (["lr=1e-3"], "train.optimizer.lr", 0.001),
-        (["block.norm=layer"], "model.block.norm.kind", "layer"),
-        (["block.norm.epsilon=0.5", "block.norm=layer"], "model.block.norm.epsilon", 0.5),
+        (["block.norm=layer_norm"], "model.block.norm.kind", "layer_norm"),
+        (["block.norm.epsilon=0.5", "block.norm=layer_norm"], "model.block.norm.epsilon", 0.5),
         (["objective.mask.ratio=0.5", "objective=masked"], "objective.mask.ratio", 0.5),
         (["data.holdout=null"], "data.holdout", None),
     ],
@@ -108,6 +108,24 @@ def test_a_mapping_on_the_command_line_merges_as_a_file_does(tmp_path) -> None:
 def test_words_mean_what_they_say(words: list[str], path: str, value: object) -> None:
     resolved = registry.resolve("igpt.tiny", assignments=words)
     assert {path: value for path, value, _ in registry.settings(resolved)}[path] == value
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["objective.mask=per_channel", "objective.corruption=zero"],
+        ["codec=full_patch", "codec.patch_size=8", "data.size=40"],  # the default, 16, does not divide 40
+    ],
+)
+def test_settings_that_are_valid_only_together_are_changed_together(words: list[str]) -> None:
+    assert registry.resolve("vit.tiny", assignments=words) == registry.resolve(
+        "vit.tiny", assignments=words[::-1]
+    )
+
+
+def test_a_wrong_kind_is_named_before_the_settings_that_it_lacks() -> None:
+    with pytest.raises(ValueError, match=r"'model\.block\.kind' is 'mixr'; known: "):
+        registry.resolve("igpt.tiny", assignments=["block=mixr", "heads=4"])
 
 
 @pytest.mark.parametrize(
@@ -135,9 +153,9 @@ def test_words_mean_what_they_say(words: list[str], path: str, value: object) ->
         ("depth=true", "model.depth is true; allowed: numbers"),
         ("batch_size=10:00", "train.batch_size: input should be a valid integer"),
         ("compile=on", "train.compile is 'on'; allowed: true, false"),
-        ("block.norm=batch", "'model.block.norm.kind' is 'batch'; known: layer, root_mean_square"),
-        ("block.norm=1", "'model.block.norm' is 1; known: layer, root_mean_square"),
-        ("block.norm.epsilon=-1", "model.block.norm: epsilon -1.0 must be a number greater than 0"),
+        ("block.norm=batch", "'model.block.norm.kind' is 'batch'; known: layer_norm, rms_norm"),
+        ("block.norm=1", "'model.block.norm' is 1; known: layer_norm, rms_norm"),
+        ("block.norm.epsilon=-1", "model.block.norm: epsilon -1.0 must be a positive finite number"),
         ("lr=.inf", "train.optimizer.lr is inf; allowed: finite numbers"),
         ("lr=inf", "train.optimizer.lr is 'inf'; allowed: finite numbers"),
         ("optimizer.epsilon=0", "train.optimizer: epsilon 0.0 must be a number greater than 0"),
@@ -165,8 +183,8 @@ def test_heads_that_do_not_divide_the_width_are_refused() -> None:
 def test_every_weight_is_a_function_of_the_seed() -> None:
     def first(seed: int) -> torch.Tensor:
         recipe = registry.resolve("igpt.digits", assignments=[f"seed={seed}"]).recipe
-        colours = torch.arange(17).float()[:, None].expand(17, 3) * 15
-        return recipe.build(recipe.model.codec.build(recipe.grid, colours)).backbone.blocks[0].mlp.up.weight
+        colors = torch.arange(17).float()[:, None].expand(17, 3) * 15
+        return recipe.build(recipe.model.codec.build(recipe.grid, colors)).backbone.blocks[0].mlp.up.weight
 
     torch.manual_seed(1)
     one = first(0)

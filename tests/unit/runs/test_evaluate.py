@@ -12,7 +12,7 @@ from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
 from isopix.probe.features import draw_masks
 from isopix.probe.results import EnsembleAccuracy
 from isopix.recipes import registry
-from isopix.runs import evaluate_finetuned as evaluating
+from isopix.runs import evaluate as evaluating
 from isopix.runs.evaluate import (
     FineTunedModel,
     default_masks,
@@ -68,9 +68,9 @@ def test_an_autoregressive_run_has_the_test_metrics_of_its_log(causal: Path, dat
 def test_one_mask_is_the_single_prediction(masked: Path, data: ImageDataset) -> None:
     made = load_finetuned(masked, device=CPU)
     found, images = metrics_of(masked, data, 1), data.test.images
-    hidden = draw_masks(made.model.network, images, seed=0, purpose="evaluate.mask.0")
+    mask = draw_masks(made.loaded.model, images, seed=0, purpose="evaluate.mask.0")
     with torch.no_grad():
-        right = made.model.predict(images, hidden).argmax(-1) == data.test.labels
+        right = made.model.predict(images, mask).argmax(-1) == data.test.labels
     assert found.accuracy == right.double().mean().item()
     assert found.ensemble == EnsembleAccuracy(found.accuracy, found.accuracy)
 
@@ -106,8 +106,8 @@ def test_several_masks_are_the_vote_of_each_alone(masked: Path, data: ImageDatas
     made, images = load_finetuned(masked, device=CPU), data.test.images
     alone = []
     for number in range(4):
-        hidden = draw_masks(made.model.network, images, seed=0, purpose=f"evaluate.mask.{number}")
-        logits = predict_logits(made.model, images, hidden, precision="fp32")
+        mask = draw_masks(made.loaded.model, images, seed=0, purpose=f"evaluate.mask.{number}")
+        logits = predict_logits(made.model, images, mask, precision="fp32")
         alone.append((logits.argmax(-1) == data.test.labels).double().mean().item())
     assert found.ensemble.single_mask == pytest.approx(sum(alone) / 4)
     assert found == metrics_of(masked, data, 4)
@@ -139,11 +139,11 @@ def test_predictions_do_not_depend_on_the_batch_size(
     masked: Path, data: ImageDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = load_finetuned(masked, device=CPU).model
-    hidden = torch.rand(150, 64, 1, generator=generator(0, "test")) < 0.15
-    whole = predict_logits(made, data.test.images, hidden, precision="fp32")
+    mask = torch.rand(150, 64, 1, generator=generator(0, "test")) < 0.15
+    whole = predict_logits(made, data.test.images, mask, precision="fp32")
     monkeypatch.setattr(evaluating, "eval_batch_size", lambda backbone: 7)
     counts: list[int] = []
-    parts = predict_logits(made, data.test.images, hidden, precision="fp32", progress=counts.append)
+    parts = predict_logits(made, data.test.images, mask, precision="fp32", progress=counts.append)
     torch.testing.assert_close(parts, whole)
     assert (counts[0], counts[-1]) == (7, 150)
 

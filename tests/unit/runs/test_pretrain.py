@@ -44,10 +44,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recipe, Path]:
 @pytest.mark.parametrize(("split", "count"), [("validation", 40), ("test", 50)])
 def test_each_loss_is_that_of_the_split_it_names(run: tuple[Recipe, Path], split: str, count: int) -> None:
     recipe, out = run
-    data, task = (
-        load_dataset(recipe.data, seed=recipe.train.seed),
-        PretrainTask(load(out, device=CPU).network),
-    )
+    data = load_dataset(recipe.data, seed=recipe.train.seed)
+    task = PretrainTask(load(out, device=CPU).model)
     losses = {
         name: evaluate_split(
             task, getattr(data, name).first(count), seed=recipe.train.seed, precision="fp32"
@@ -82,7 +80,7 @@ def test_a_resumed_run_draws_the_masks_of_the_steps_that_are_left(
         self: PretrainTask, images: Images, labels: Labels | None, draw: torch.Generator
     ) -> TrainingBatch:
         batch = make_batch(self, images, labels, draw)
-        masks.append(batch.hidden)
+        masks.append(batch.mask)
         return batch
 
     monkeypatch.setattr(PretrainTask, "make_batch", spy)
@@ -90,20 +88,22 @@ def test_a_resumed_run_draws_the_masks_of_the_steps_that_are_left(
     pretrain(recipe, tmp_path / "run", device=CPU, observer=RunObserver(stop=lambda: next(asked)))
     resume(tmp_path / "run", device=CPU, observer=RunObserver())
     drawn = [
-        recipe.objective.mask.draw(16, recipe.grid, 1, generator(0, "problem", step)) for step in range(8)
+        recipe.objective.mask.sample(16, recipe.grid, 1, generator(0, "problem", step)) for step in range(8)
     ]
     assert len(masks) == len(drawn)
     assert all(torch.equal(mask, each) for mask, each in zip(masks, drawn, strict=True))
 
 
 def test_a_run_with_a_palette_file_records_where_its_colors_come_from(tmp_path: Path) -> None:
-    file = tmp_path / "greys.npz"
-    colours = torch.linspace(0, 255, 17).round()[:, None].expand(17, 3).contiguous()
-    palette_file.write_palette(file, palette_file.PaletteFile(colours, "seventeen greys"))
-    recipe = registry.resolve("igpt.digits", assignments=[*WORDS, f"codec.source={file}", "steps=1"]).recipe
+    file = tmp_path / "grays.npz"
+    colors = torch.linspace(0, 255, 17).round()[:, None].expand(17, 3).contiguous()
+    palette_file.write_palette(file, palette_file.PaletteFile(colors, "seventeen grays"))
+    recipe = registry.resolve(
+        "igpt.digits", assignments=[*WORDS, f"codec.palette_file={file}", "steps=1"]
+    ).recipe
     pretrain(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
     environment = json.loads((tmp_path / "run" / "environment.json").read_text())
-    assert environment["palette"] == {"file": str(file), "source": "seventeen greys"}
+    assert environment["palette"] == {"file": str(file), "source": "seventeen grays"}
 
 
 def test_seconds_continue_after_a_stop(tmp_path: Path) -> None:
@@ -125,12 +125,12 @@ def test_the_palette_is_fitted_to_training_images_with_the_recipes_seed(
     data = load_dataset(recipe.data, seed=recipe.train.seed)
     calls, real = [], kmeans.fit_palette
 
-    def fit(images, colours, *, seed):
-        calls.append((images, colours, seed))
-        return real(images, colours, seed=seed)
+    def fit(images, colors, *, seed):
+        calls.append((images, colors, seed))
+        return real(images, colors, seed=seed)
 
-    monkeypatch.setattr(kmeans, "fit", fit)
+    monkeypatch.setattr(kmeans, "fit_palette", fit)
     pretrain(recipe, tmp_path / "run", device=torch.device("cpu"), observer=RunObserver(stop=lambda: True))
-    [(images, colours, seed)] = calls
+    [(images, colors, seed)] = calls
     assert torch.equal(images, data.train.images)
-    assert (colours, seed) == (9, 4)
+    assert (colors, seed) == (9, 4)
