@@ -149,7 +149,7 @@ def test_shared_blocks_are_counted_once_and_run_every_time() -> None:
         ),
         (
             [*WHOLE, "class_token=false", "objective=autoregressive"],
-            "head regression is not possible with objective autoregressive, which needs probabilities of codes",
+            "head regression is not possible with objective autoregressive, which needs probabilities of",
         ),
         ([*WHOLE, "head=upsampling"], "an upsampling head needs 4 x 4, 8 x 8, 16 x 16 .. codes"),
     ],
