@@ -50,7 +50,7 @@ def test_unknown_recipe(isopix: Run) -> None:
 def test_unknown_field(isopix: Run) -> None:
     message = (
         "unknown setting 'model.block.hedas'; did you mean 'model.block.heads'? "
-        "settings of block: kind, heads, expansion, norm, activation, bias"
+        "settings of model.block: kind, norm, heads, attention_bias, mlp"
     )
     refused(isopix("pretrain", "igpt.digits", "--out", "r", "block.hedas=2"), message)
 
@@ -71,7 +71,7 @@ def test_unknown_field(isopix: Run) -> None:
         (
             "finetune",
             "mask_ratio=0.1",
-            "finetune.mask_ratio 0.1 does not go with objective autoregressive, which",
+            "finetune.mask_ratio 0.1 is not possible with objective autoregressive, which masks",
         ),
         ("finetune", "layer=9", "finetune.layer 9 does not exist; allowed: 0 to 4"),
     ],
