@@ -117,7 +117,7 @@ def test_a_saved_model_can_be_verified_converted_and_published_but_is_not_a_run(
     for verb in ("probe", "sample", "report"):
         code, _, err = exported(verb, "saved")
         assert code == 2
-        assert "use isopix verify, publish or convert to-huggingface, or or convert to-huggingface" in err
+        assert "use isopix verify, publish or convert to-huggingface" in err
 
 
 def test_rounded_weights_are_counted(exported: Run) -> None:

@@ -234,6 +234,6 @@ def test_shorthand_settings_and_listed_evaluators_are_the_same(tmp_path: Path) -
 def test_images_without_labels_are_refused_before_anything_is_trained(tmp_path: Path) -> None:
     pixels = np.random.default_rng(0).integers(256, size=(40, 8, 8, 3), dtype=np.uint8)
     np.savez(tmp_path / "bare.npz", x_train=pixels)
-    with pytest.raises(ValueError, match=r"^knn_images needs labels; data set 'bare' has none"):
+    with pytest.raises(ValueError, match=r"^knn_images needs labels; dataset 'bare' has none"):
         knn_run(tmp_path / "run", f"data.source={tmp_path / 'bare.npz'}", "num_colors=4", "knn_images=5")
     assert not (tmp_path / "run").exists()

@@ -129,7 +129,7 @@ def test_shared_blocks_are_counted_once_and_run_every_time() -> None:
         (["data.rows=60"], "images of 60 x 64 pixels cannot be cut into patches of 8 x 8"),
         (
             ["stem=fourier_pixel_embedding"],
-            "pixel embeddings need positions of one pixel; this codec's are 8 x 8",
+            "need positions of one pixel; this codec's are 8 x 8",
         ),
         (["objective.mask=block", "data.rows=56"], "7 x 8 positions cannot be cut into squares of 2 x 2"),
         (

@@ -70,7 +70,8 @@ def test_one_mask_is_the_single_prediction(masked: Path, data: ImageDataset) -> 
     found, images = metrics_of(masked, data, 1), data.test.images
     mask = draw_masks(made.loaded.model, images, seed=0, purpose="evaluate.mask.0")
     with torch.no_grad():
-        right = made.model.predict(images, mask).argmax(-1) == data.test.labels
+        logits = made.model.predict(made.model.network.inputs_of(images), mask)
+    right = logits.argmax(-1) == data.test.labels
     assert found.accuracy == right.double().mean().item()
     assert found.ensemble == EnsembleAccuracy(found.accuracy, found.accuracy)
 
