@@ -20,8 +20,7 @@ from isopix.model.norms import NormSpec, RMSNormSpec
 @register("transformer")
 class TransformerSpec(BlockSpec):
     """a = h + attention(norm1(h)); h' = a + mlp(norm2(a)) (iGPT section 2.2). The defaults are those
-    of OpenAI's norm
-    and activation, without biases.
+    of OpenAI's norm and activation, without biases.
     """
 
     accepts_subsets: ClassVar[bool] = True

@@ -178,10 +178,7 @@ def test_without_renormalizing_attention_to_the_class_token_counts_as_distance_z
     unnormalized = attention.attention_distance_per_head(network, images, patch_size=8, renormalize=False)
     for found, weights in zip(unnormalized, attention_weights(network, images), strict=True):
         between = weights[..., 1:, 1:]
-        expected = [
-            [naive(between[b, h], network.backbone.grid, 8) for b in range(2)]
-            for h in range(between.shape[1])
-        ]
+        expected = [[naive(between[b, h], grid, 8) for b in range(2)] for h in range(between.shape[1])]
         torch.testing.assert_close(found, torch.tensor(expected))
     assert (unnormalized < attention.attention_distance_per_head(network, images, patch_size=8)).all()
 

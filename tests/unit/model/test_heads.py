@@ -80,7 +80,7 @@ def test_a_categorical_loss_is_the_cross_entropy_with_soft_labels(head: HeadSpec
     assert torch.equal(built.mode(tokens()), built(tokens()).max(-1).indices)
 
 
-@pytest.mark.parametrize("codec", ORDERED, ids=["bytes", "greys"])
+@pytest.mark.parametrize("codec", ORDERED, ids=["bytes", "grays"])
 def test_a_regression_loss_is_that_of_a_gaussian_of_unit_variance_up_to_its_constant(codec: Codec) -> None:
     built, given = drawn(RegressionHeadSpec(), codec), targets(codec)
     scaled = 2 * given.double() / (codec.vocab_size - 1) - 1
@@ -88,7 +88,7 @@ def test_a_regression_loss_is_that_of_a_gaussian_of_unit_variance_up_to_its_cons
     torch.testing.assert_close(built.nll(tokens(), given), expected, **EXACT)
 
 
-@pytest.mark.parametrize("codec", ORDERED, ids=["bytes", "greys"])
+@pytest.mark.parametrize("codec", ORDERED, ids=["bytes", "grays"])
 def test_twice_its_nats_are_the_mean_squared_error_and_so_is_its_gradient(codec: Codec) -> None:
     built, given = drawn(RegressionHeadSpec(), codec), targets(codec)
     scaled = torch.linspace(-1, 1, codec.vocab_size, dtype=torch.float64)[given]
@@ -105,7 +105,7 @@ def test_twice_its_nats_are_the_mean_squared_error_and_so_is_its_gradient(codec:
     torch.testing.assert_close((codec.vocab_size - 1) ** 2 / 2 * nats, error, **EXACT)
 
 
-@pytest.mark.parametrize("codec", ORDERED, ids=["bytes", "greys"])
+@pytest.mark.parametrize("codec", ORDERED, ids=["bytes", "grays"])
 def test_the_mode_of_a_regression_is_the_code_nearest_to_the_mean_within_the_range(codec: Codec) -> None:
     """No other code has a smaller loss."""
     built = drawn(RegressionHeadSpec(), codec)
@@ -127,7 +127,7 @@ def test_a_regression_has_no_logits() -> None:
         DownsampledColorSpec().build(GRID),
         PaletteSpec().placeholder(GRID),
     ],
-    ids=["mean colour", "colours", "palette"],
+    ids=["mean colour", "colors", "palette"],
 )
 def test_codes_without_an_order_are_refused_by_a_regression(codec: Codec) -> None:
     with pytest.raises(ValueError, match="the 512 codes of this codec have no order"):

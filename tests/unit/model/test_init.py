@@ -28,8 +28,8 @@ STDS = {
 def network() -> Network:
     words = [f"width={WIDTH}", f"depth={DEPTH}", "codec.num_colors=256", "data.rows=16", "data.cols=16"]
     recipe = registry.resolve("igpt.digits", assignments=words).recipe
-    grey = torch.arange(256).float()[:, None].expand(256, 3)
-    return recipe.build(recipe.model.codec.build(recipe.grid, grey))
+    gray = torch.arange(256).float()[:, None].expand(256, 3)
+    return recipe.build(recipe.model.codec.build(recipe.grid, gray))
 
 
 @pytest.mark.parametrize("name", STDS)

@@ -27,8 +27,8 @@ def run(tmp_path: Path) -> RunFolder:
 
 
 def save(folder: Path, *, step: int = 0, without: str = "", **state: object) -> Path:
-    greys = torch.linspace(0, 255, 17)[:, None].expand(17, 3).contiguous()
-    net = RECIPE.build(RECIPE.model.codec.build(RECIPE.grid, greys))
+    grays = torch.linspace(0, 255, 17)[:, None].expand(17, 3).contiguous()
+    net = RECIPE.build(RECIPE.model.codec.build(RECIPE.grid, grays))
     tensors = {name: tensor for name, tensor in net.tensors().items() if name != without}
     told = {"step": step, "codec": net.codec.fingerprint(), "data": ""} | state
     checkpoint.save_checkpoint(folder, {"model": tensors}, {"recipe": to_dict(RECIPE), "state": told})

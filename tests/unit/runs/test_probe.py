@@ -26,8 +26,8 @@ def data() -> ImageDataset:
 
 def loaded(*, trained: bool) -> Loaded:
     """A network as built, or with weights that no seed would give."""
-    greys = torch.linspace(0, 255, 17)[:, None].expand(17, 3).contiguous()
-    network = RECIPE.build(RECIPE.model.codec.build(RECIPE.grid, greys))
+    grays = torch.linspace(0, 255, 17)[:, None].expand(17, 3).contiguous()
+    network = RECIPE.build(RECIPE.model.codec.build(RECIPE.grid, grays))
     draw = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in network.parameters() if trained else ():

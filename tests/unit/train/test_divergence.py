@@ -42,7 +42,7 @@ NOT_DIVERGED = {
 }
 DIVERGED = {
     "back at chance": (np.where(TIME < 0.1, LEARNING, CHANCE), 0.1),
-    "back at the frequencies of the colours": (np.where(TIME < 0.2, LEARNING, 5.5), 0.2),
+    "back at the frequencies of the colors": (np.where(TIME < 0.2, LEARNING, 5.5), 0.2),
     "above chance before anything was learnt": (np.where(TIME < 0.03, CHANCE, 9.0), 0.03),
     "above chance from the first step on": (np.full_like(TIME, 40.0), 0.0),
     "growing without end": (CHANCE * np.exp(TIME * 40), 0.0),
