@@ -18,7 +18,7 @@ from isopix.api.run import (
     evaluation_images,
     leakage_warning,
     logger,
-    open_source,
+    open_run,
     run_folder,
     save_record,
     warn_of_damage,
@@ -36,7 +36,7 @@ from isopix.probe.low_data import LowDataResult
 from isopix.probe.results import ProbeReport
 from isopix.probe.sgd import SgdProbe
 from isopix.runs.evaluate import check_masks, default_masks, evaluate_finetuned, load_finetuned
-from isopix.runs.load import Loaded
+from isopix.runs.load import LoadedRun
 from isopix.runs.low_data import FineTuneJob, finetune_job, finetune_low_data, probe_low_data
 from isopix.runs.probe import probe_run, save_report
 from isopix.runs.training import RunObserver
@@ -76,7 +76,7 @@ def probe(
     `probes` folder. Raises ValueError for wrong arguments and for images without labels, RuntimeError if a
     fit did not converge.
     """
-    folder, loaded = open_source(run, device)
+    folder, loaded = open_run(run, device)
     settings = ProbeConfig(
         method=_method(method, iterations),
         features=features,
@@ -158,7 +158,7 @@ def low_data(
     if overrides and not finetune_steps:
         raise ValueError(f"'{overrides[0]}' is a fine-tuning setting; it needs finetune_steps above 0")
     protocol = LowDataProtocol(tuple(labels), subsets)
-    folder, loaded = open_source(run, device)
+    folder, loaded = open_run(run, device)
     images = evaluation_images(loaded, data, limit)
     job = None
     if finetune_steps:
@@ -185,7 +185,7 @@ def low_data(
 
 
 def _probe(
-    loaded: Loaded,
+    loaded: LoadedRun,
     images: ImageDataset,
     settings: ProbeConfig,
     precision: Precision,
@@ -220,7 +220,7 @@ def _method(name: str, iterations: int | None) -> ProbeMethod:
 
 
 def _probe_low_data(
-    loaded: Loaded,
+    loaded: LoadedRun,
     images: ImageDataset,
     protocol: LowDataProtocol,
     precision: Precision | None,
@@ -240,7 +240,7 @@ def _probe_low_data(
 
 def _finetune_job(
     folder: RunFolder | None,
-    loaded: Loaded,
+    loaded: LoadedRun,
     words: Sequence[str],
     data: DataLike | None,
     limit: int | None,

@@ -10,8 +10,7 @@ from isopix.api.training import PathLike
 from isopix.core import device as devices
 from isopix.core.overrides import parse
 from isopix.studies.executor import Executor, ExecutorObserver, ProcessExecutor, Slot, run_all
-from isopix.studies.inductive_bias.grid import Study, cost
-from isopix.studies.inductive_bias.grid import plan as plan_study
+from isopix.studies.inductive_bias.grid import Study, cost, plan_study
 from isopix.studies.inductive_bias.write_up import write_up
 from isopix.studies.slurm import SlurmExecutor
 from isopix.studies.trial import TrialSpec, mark_failed, run_trial

@@ -9,8 +9,8 @@ from isopix.api.results import VerifyOutput
 from isopix.api.run import DataLike, Progress, counter, evaluation_images, load_network, save_record
 from isopix.codecs.palette_file import OPENAI_FINGERPRINT
 from isopix.core.device import Precision
-from isopix.papers.claim import find_claim
 from isopix.papers.igpt import TEST_LOSSES
+from isopix.papers.published import find_published
 from isopix.runs.load import newest
 from isopix.storage import checkpoint
 from isopix.storage.provenance import settings_hash
@@ -45,7 +45,7 @@ def verify(
     task, done = PretrainTask(loaded.model), counter(progress, len(test))
     nats = evaluate_split(task, test, seed=seed, precision=precision, progress=done)["loss_nats"]
     codec, categorical = loaded.network.codec, loaded.recipe.model.head.categorical
-    claim = find_claim(TEST_LOSSES, loaded.recipe, codec)
+    claim = find_published(TEST_LOSSES, loaded.recipe, codec)
     settings = {"data": images.name, "images": len(test), "precision": precision, "seed": seed}
     published = claim and {"nats": claim.value, "source": claim.source, "step": claim.step}
     values: dict[str, Any] = {

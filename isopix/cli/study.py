@@ -16,7 +16,7 @@ from isopix.core.command_line import command_line
 from isopix.core.overrides import parse
 from isopix.studies.claim_tests import Contrast
 from isopix.studies.executor import Executor, ExecutorObserver, ProcessExecutor, Slot, run_all
-from isopix.studies.inductive_bias.grid import Study, cost, plan
+from isopix.studies.inductive_bias.grid import Study, cost, plan_study
 from isopix.studies.inductive_bias.write_up import WriteUp, write_up
 from isopix.studies.slurm import SlurmExecutor
 from isopix.studies.trial import TrialResult, TrialSpec, mark_failed, run_trial
@@ -87,7 +87,7 @@ def inductive_bias(
     if report_only:
         study = Study.open(out)
     else:
-        planned = plan(scale, data=data, pattern=trials, seeds=seeds, settings=settings)
+        planned = plan_study(scale, data=data, pattern=trials, seeds=seeds, settings=settings)
         study = Study.of(out, planned)
         missing = len(study.missing(planned))
         executor = _executor(study, missing, jobs=jobs, device=device, slurm=slurm)

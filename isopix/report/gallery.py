@@ -14,7 +14,7 @@ from torch import Tensor
 
 from isopix.core.overrides import flatten
 from isopix.plots.palette import arrange_colors, oklab
-from isopix.report.load_run import RunRecord, SavedImage
+from isopix.report.run_record import RunRecord, SavedImage
 from isopix.report.section import Chart, Panel, Section, Text, missing, percent
 
 Facts = Mapping[str, Any]

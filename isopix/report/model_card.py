@@ -14,12 +14,11 @@ from isopix.interop.huggingface import snippet
 from isopix.model.blocks import TransformerSpec
 from isopix.recipes.recipe import Recipe
 from isopix.report.baselines import BaselineRow, baseline_rows
-from isopix.report.load_run import RunRecord
 from isopix.report.metrics import finetune_accuracy, held_out_loss, loss_unit, uniform_classes, vocab_size
-from isopix.report.probe_section import concatenated
-from isopix.report.probe_section import settings as probe_settings
+from isopix.report.probe_section import concatenated, probe_settings
+from isopix.report.run_record import RunRecord
 from isopix.report.section import percent
-from isopix.report.settings_section import anonymous, last_part, settings
+from isopix.report.settings_section import anonymous, grouped_settings, last_part
 
 HEAD = """---
 library_name: {library}
@@ -76,7 +75,7 @@ def _tags(recipe: Recipe) -> str:
 
 
 def _description(run: RunRecord) -> Iterator[str]:
-    rows = [(name, value) for group in settings(run).values() for name, value in group]
+    rows = [(name, value) for group in grouped_settings(run).values() for name, value in group]
     yield _table(["setting", "value"], ([_escape(name), _escape(value)] for name, value in rows))
     if run.weights:
         trained = run.environment.get("trained_parameters")

@@ -16,7 +16,7 @@ from isopix.finetune.metrics import ClassificationMetrics, evaluate_predictions
 from isopix.model.heads import ClassLogits
 from isopix.objectives.base import PretrainModel
 from isopix.probe.features import draw_masks, eval_batch_size
-from isopix.runs.load import Loaded, build_network, checkpoint_to_use, find, recipe_of
+from isopix.runs.load import LoadedRun, build_network, checkpoint_to_use, find, recipe_of
 
 Progress = Callable[[int], None]  # called with the number of images done, each counted once per mask
 
@@ -24,7 +24,7 @@ Progress = Callable[[int], None]  # called with the number of images done, each 
 class FineTunedModel(NamedTuple):
     """A fine-tuned network with its class head, and the names of the classes."""
 
-    loaded: Loaded
+    loaded: LoadedRun
     model: FineTuneModel
     classes: tuple[str, ...]
 
@@ -49,7 +49,7 @@ def load_finetuned(run: Path, *, device: torch.device) -> FineTunedModel:
     pretraining = PretrainModel(network, recipe.objective)
     model = FineTuneModel(pretraining, recipe.model.width, len(classes), recipe.finetune)
     model.head.load_state_dict(found.tensors["classifier"])
-    loaded = Loaded(recipe, network, state["step"], damaged, found.records)
+    loaded = LoadedRun(recipe, network, state["step"], damaged, found.records)
     return FineTunedModel(loaded, model.eval(), classes)
 
 

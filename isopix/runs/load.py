@@ -19,7 +19,7 @@ from isopix.storage.run_folder import RunFolder
 WEIGHTS = ("model",)
 
 
-class Loaded(NamedTuple):
+class LoadedRun(NamedTuple):
     """A network at `step`, with the records of its checkpoint; `damaged` describes newer checkpoints that
     could not be read, newest first.
     """
@@ -40,7 +40,7 @@ class Loaded(NamedTuple):
         return self.recipe.updated(depth=1).build(self.network.codec).to(self.network.device)
 
 
-def load(path: Path, *, device: torch.device) -> Loaded:
+def load_run(path: Path, *, device: torch.device) -> LoadedRun:
     """Return the network of a checkpoint folder or of a run folder: its best checkpoint if one was selected,
     else the newest intact one.
 
@@ -49,7 +49,7 @@ def load(path: Path, *, device: torch.device) -> Loaded:
     """
     found, damaged = find(checkpoint_to_use(path), WEIGHTS)
     network = build_network(found).to(device)
-    return Loaded(recipe_of(found), network, found.records["state"]["step"], damaged, found.records)
+    return LoadedRun(recipe_of(found), network, found.records["state"]["step"], damaged, found.records)
 
 
 def checkpoint_to_use(path: Path) -> Path:

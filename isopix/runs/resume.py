@@ -13,7 +13,7 @@ from isopix.storage.run_folder import RunFolder
 from isopix.train.train_step import check_compiler
 
 
-def resume(out: Path, *, device: torch.device, observer: RunObserver) -> RunStatus:
+def resume_run(out: Path, *, device: torch.device, observer: RunObserver) -> RunStatus:
     """Continue a run; on a CPU with the same threads and versions the weights are bit for bit those of a run
     without a stop.
 

@@ -16,7 +16,7 @@ from isopix.data.dataset import ImageDataset, content_hash, load_dataset
 from isopix.probe.config import ProbeConfig
 from isopix.probe.results import ProbeReport
 from isopix.recipes.recipe import Recipe
-from isopix.runs.load import Loaded, load
+from isopix.runs.load import LoadedRun, load_run
 from isopix.runs.lr_search import pretrain_runner, train_at_lr
 from isopix.runs.probe import probe_run, save_report
 from isopix.runs.training import RunObserver
@@ -132,7 +132,7 @@ def _run(spec: TrialSpec, device: torch.device) -> TrialResult | None:
         return None
     began = time.monotonic()
     folder = spec.run(trained.lr)
-    loaded = load(folder, device=device)
+    loaded = load_run(folder, device=device)
     loaded.network.eval()
     data = _limit(load_dataset(loaded.recipe.data, seed=loaded.recipe.train.seed), spec.probe_images)
     report = probe_run(loaded, data, precision=loaded.recipe.train.precision, config=spec.probe)
@@ -172,7 +172,7 @@ def _train(spec: TrialSpec, device: torch.device) -> LRTrial | None:
 
 
 def _metrics(
-    spec: TrialSpec, trained: LRTrial, report: ProbeReport, loaded: Loaded, data: ImageDataset
+    spec: TrialSpec, trained: LRTrial, report: ProbeReport, loaded: LoadedRun, data: ImageDataset
 ) -> dict[str, Any]:
     """Return the fields of `Trial`, the baselines, and the other metrics."""
     network, untrained = report.network, report.baselines["untrained"]

@@ -76,7 +76,7 @@ class StudyPlan:
         return StudyPlan(self.scale, architectures, max(self.seeds, other.seeds), self.data, self.settings)
 
 
-def plan(
+def plan_study(
     scale: str,
     *,
     data: str | None = None,

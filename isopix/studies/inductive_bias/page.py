@@ -48,7 +48,7 @@ ARCHITECTURE_COLUMNS = (
 TRIAL_COLUMNS = ("state", "nats", "layer", "accuracy", "learning rate", "time")
 
 
-def render(
+def render_study(
     study: Values,
     trials: Sequence[Values],
     claims: Sequence[Values],
@@ -62,12 +62,12 @@ def render(
     done = [trial for trial in trials if trial["state"] == "done"]
     made_with = Settings("", [(name, str(value)) for name, value in environment.items()])
     commands = [f"cd {shlex.quote(str(study['folder']))}", shlex.join(study["command"])]
-    return template.render(
+    return template.render_template(
         "page.html.j2",
         Path(__file__).parent,
         title=TITLE,
         date=str(study["written"])[:10],
-        headline=headline(claims, done),
+        headline=claims_headline(claims, done),
         lead=lead(done),
         facts=_facts(study, trials),
         note=CLAIMS_NOTE,
@@ -85,7 +85,7 @@ def render(
     )
 
 
-def headline(claims: Sequence[Values], done: Sequence[Values]) -> str:
+def claims_headline(claims: Sequence[Values], done: Sequence[Values]) -> str:
     """Return how many of the claims hold."""
     if not done:
         return "No trial of this study is done yet."

@@ -14,7 +14,7 @@ from isopix.model.blocks import ConvolutionSpec
 from isopix.model.positions import NoPositionEmbeddingSpec
 from isopix.model.stems import PatchEmbedSpec
 from isopix.plots.analyses import ANALYSIS_FIGURES
-from isopix.runs.load import Loaded
+from isopix.runs.load import LoadedRun
 from tests.laws import cases
 
 AR, MASKED = cases.autoregressive()[0], cases.masked()[0]
@@ -25,7 +25,7 @@ AXIAL = next(case for case in cases.masked() if case.model.block.kind == "axial"
 
 
 def given(recipe: cases.Recipe, count: int = 4, **settings: object) -> AnalysisInput:
-    loaded = Loaded(recipe, cases.busy(recipe).eval(), 7, [], {})
+    loaded = LoadedRun(recipe, cases.busy(recipe).eval(), 7, [], {})
     images, seed = cases.images(recipe, count), recipe.train.seed
     facts = {"seed": seed, "untrained": loaded.untrained, "causal": loaded.recipe.objective.causal}
     return AnalysisInput(loaded.network, images, **facts, **settings)

@@ -8,7 +8,7 @@ import pytest
 from isopix.storage.lock import exclusive_lock
 from isopix.storage.run_folder import RunFolder
 from isopix.studies import trial
-from isopix.studies.inductive_bias.grid import Study, plan
+from isopix.studies.inductive_bias.grid import Study, plan_study
 from isopix.studies.trial import TrialSpec, run_trial
 
 SMALL = [
@@ -28,7 +28,7 @@ def make(tmp_path: Path) -> Callable[..., TrialSpec]:
 
     def spec(name: str, *settings: str) -> TrialSpec:
         words = [*SMALL, "checkpoint_every=4", *settings]
-        planned = plan("tiny", data="digits", pattern="conv-pix2vec-1", seeds=1, settings=words)
+        planned = plan_study("tiny", data="digits", pattern="conv-pix2vec-1", seeds=1, settings=words)
         with Study.create(tmp_path / name, planned) as study:
             (made,) = study.specs()
         return made._replace(probe_images={"train": 200, "validation": 100, "test": 100})

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from isopix.studies.inductive_bias.page import headline, lead, render
+from isopix.studies.inductive_bias.page import claims_headline, lead, render_study
 
 STUDY = {
     "scale": "tiny",
@@ -82,7 +82,7 @@ CLAIMS = [
 
 
 def page() -> str:
-    return render(STUDY, TRIALS, CLAIMS, figures=[], environment={"torch": "2"})
+    return render_study(STUDY, TRIALS, CLAIMS, figures=[], environment={"torch": "2"})
 
 
 def test_the_page_is_self_contained() -> None:
@@ -95,11 +95,11 @@ def test_the_page_is_self_contained() -> None:
 def test_conclusions_are_counted() -> None:
     done = [each for each in TRIALS if each["state"] == "done"]
     assert (
-        headline(CLAIMS, done)
+        claims_headline(CLAIMS, done)
         == "Of the paper’s three claims, one holds, one does not and one is not decided."
     )
-    assert headline(CLAIMS[:1] * 2, done) == "Of the paper’s two claims, two hold."
-    assert headline(CLAIMS, []) == "No trial of this study is done yet."
+    assert claims_headline(CLAIMS[:1] * 2, done) == "Of the paper’s two claims, two hold."
+    assert claims_headline(CLAIMS, []) == "No trial of this study is done yet."
 
 
 def test_blocks_are_compared_over_their_common_variants() -> None:

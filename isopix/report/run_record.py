@@ -135,7 +135,7 @@ class RunRecord:
         return self.recipe is None or self.recipe.learns_codes
 
 
-def load_run(run: RunFolder) -> RunRecord:
+def read_run(run: RunFolder) -> RunRecord:
     """Read a run folder. Raises ValueError if its recipe is not JSON."""
     reader = _Reader()
     settings = _json(run.recipe)
@@ -158,10 +158,10 @@ def load_run(run: RunFolder) -> RunRecord:
     )
 
 
-def load_run_or_model(path: Path) -> RunRecord:
+def read_run_or_model(path: Path) -> RunRecord:
     """Read a run folder or a saved model. Raises ValueError for what is neither or is damaged."""
     if not (path / checkpoint.MANIFEST).is_file():
-        return load_run(RunFolder.open(path))
+        return read_run(RunFolder.open(path))
     found = checkpoint.load_checkpoint(path, ("model",))
     imported = {key: each for key, each in found.records.get("imported", {}).items() if key != "tensors"}
     return RunRecord(
