@@ -185,11 +185,6 @@ def recipes() -> list[Recipe]:
     """All cases, of what is registered now."""
     covered = [*covering(pixel_choices(), fits), *covering(patch_choices(), fits)]
     return [LAW.updated(**parts) for parts in (*image_gpt(), *covered, SAMPLED_PATCHES)]
-        *covering(pixel_choices(), fits),
-        *covering(patch_choices(), fits),
-        SAMPLED_PATCHES,
-    ]
-    return [LAW.updated(**parts) for parts in chosen]
 
 
 CASES = recipes()
