@@ -13,7 +13,7 @@ from isopix.api.run import (
     Progress,
     RunLike,
     TrainingProgress,
-    counter,
+    count_progress,
     evaluation_data,
     evaluation_images,
     leakage_warning,
@@ -123,7 +123,7 @@ def evaluate(
     check_masks(tuned, masks)
     images = evaluation_images(loaded, data, limit)
     precision = precision or loaded.recipe.train.precision
-    done = counter(progress, len(images.test) * max(1, masks))
+    done = count_progress(progress, len(images.test) * max(1, masks))
     metrics = evaluate_finetuned(tuned, images, masks=masks, seed=seed, precision=precision, progress=done)
     facts: dict[str, Any] = {"data": images.name, "limit": limit, "masks": masks, "seed": seed}
     facts |= {"precision": precision, "images_digest": content_hash(images)}
@@ -193,7 +193,7 @@ def _probe(
 ) -> ProbeReport:
     """Run the probe; `progress` counts the images read by the trained and the untrained network."""
     total = len(images.train) + len(images.validation) + max(1, settings.mask_ensemble) * len(images.test)
-    offsets, done = {"trained": 0, "untrained": total}, counter(progress, 2 * total)
+    offsets, done = {"trained": 0, "untrained": total}, count_progress(progress, 2 * total)
     return probe_run(
         loaded,
         images,
@@ -227,7 +227,7 @@ def _probe_low_data(
     progress: Progress | None,
 ) -> dict[str, list[LowDataResult]]:
     count = len(images.train) + len(images.validation) + len(images.test)
-    done = counter(progress, count)
+    done = count_progress(progress, count)
     return probe_low_data(
         loaded,
         images,

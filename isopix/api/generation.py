@@ -12,7 +12,7 @@ from isopix.api.run import (
     Progress,
     RunLike,
     SplitName,
-    counter,
+    count_progress,
     first_images,
     open_run,
     select_split,
@@ -53,7 +53,7 @@ def sample(
         count,
         sampling=SamplingConfig(temperature=temperature, top_k=top_k, top_p=top_p),
         generator=generator(seed, "sample"),
-        progress=counter(progress, loaded.recipe.grid.positions),
+        progress=count_progress(progress, loaded.recipe.grid.positions),
     ).cpu()
     numbers = {"kind": "samples", "step": loaded.step, "seed": seed, "count": count}
     numbers |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}
@@ -96,7 +96,7 @@ def complete(
         samples_per_prompt=each,
         sampling=SamplingConfig(temperature=temperature, top_k=top_k, top_p=top_p),
         generator=generator(seed, "complete"),
-        progress=counter(progress, loaded.recipe.grid.positions),
+        progress=count_progress(progress, loaded.recipe.grid.positions),
     ).cpu()
     numbers = {"kind": "completions", "step": loaded.step, "seed": seed, "count": len(inputs)}
     numbers |= {"rows": given, "each": each, **origin}

@@ -16,7 +16,7 @@ from isopix.api.run import (
     Progress,
     RunLike,
     SplitName,
-    counter,
+    count_progress,
     open_run,
     run_folder,
     select_split,
@@ -67,7 +67,7 @@ def analyze(
         causal=loaded.recipe.objective.causal,
         seed=loaded.recipe.train.seed,
         untrained=loaded.untrained,
-        progress=counter(progress, len(images)),
+        progress=count_progress(progress, len(images)),
     )
     results: dict[str, Mapping[str, Any]] = {}
     reasons: dict[str, str] = {}

@@ -231,7 +231,7 @@ class StudyOutput:
     @property
     def failed(self) -> list[dict[str, Any]]:
         """The trials that failed."""
-        return [trial for trial in self.trials if trial["state"] == "failed"]
+        return [trial for trial in self.trials if trial["status"] == "failed"]
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from isopix.core.types import Images
 from isopix.data import dataset
 from isopix.data.dataset import DataConfig, ImageDataset
 from isopix.recipes.recipe import Recipe
-from isopix.runs.load import LoadedRun, find, load_run, recipe_of
+from isopix.runs.load import LoadedRun, find_checkpoint, load_run, recipe_of
 from isopix.runs.training import RunObserver, RunStatus
 from isopix.storage.atomic import write_json
 from isopix.storage.log import read_log
@@ -63,7 +63,7 @@ class Run:
     @property
     def recipe(self) -> Recipe:
         """All settings of the run."""
-        return recipe_of(find(self.folder, ())[0])
+        return recipe_of(find_checkpoint(self.folder, ())[0])
 
     @property
     def metrics(self) -> RunMetrics:
@@ -207,7 +207,7 @@ def finished(status: RunStatus, device: str) -> Run:
     return result
 
 
-def counter(progress: Progress | None, total: int) -> Callable[[int], None]:
+def count_progress(progress: Progress | None, total: int) -> Callable[[int], None]:
     """Return a function of the number done that calls `progress` with the total too."""
     return (lambda done: None) if progress is None else lambda done: progress(done, total)
 

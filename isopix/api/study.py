@@ -47,7 +47,7 @@ def inductive_bias(
     else:
         source = None if data is None else str(data)
         planned = plan_study(scale, data=source, pattern=trials, seeds=seeds, settings=overrides)
-        study = Study.of(folder, planned)
+        study = Study.from_plan(folder, planned)
         missing = len(study.missing(planned))
         executor = _executor(study, missing, jobs=jobs, device=device, slurm=slurm)
         if missing:
@@ -84,8 +84,8 @@ def _run(
     costs = {spec.name: cost(spec) for spec in specs}
     left = dict(costs)
 
-    def ended(spec: TrialSpec, reason: str) -> None:
-        if reason or spec.read().state == "not yet":
+    def job_ended(spec: TrialSpec, reason: str) -> None:
+        if reason or spec.read().status == "not run":
             mark_failed(spec, reason or "ended without a result")
         del left[spec.name]
         if progress is not None:
@@ -94,5 +94,5 @@ def _run(
 
     with stop_requested() as request:
         stop = lambda: request.signal is not None  # noqa: E731
-        run_all(specs, executor, ExecutorObserver(ended=ended, stop=stop))
+        run_all(specs, executor, ExecutorObserver(job_ended=job_ended, stop=stop))
         return request.signal is not None

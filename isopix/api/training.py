@@ -23,7 +23,7 @@ from isopix.interop.import_run import TENSOR_REPORT
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.finetune import prepare_finetune
-from isopix.runs.load import find, recipe_of
+from isopix.runs.load import find_checkpoint, recipe_of
 from isopix.runs.lr_search import pretrain_runner, run_lr_search
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.refit import finetune_and_refit
@@ -81,7 +81,7 @@ def resume(
     Raises ValueError if there is nothing to resume or the data have changed, and what `pretrain` raises.
     """
     folder, where = run_folder(run), devices.select_device(device)
-    found, _ = find(folder.path, ())
+    found, _ = find_checkpoint(folder.path, ())
     recipe, step = recipe_of(found), found.records["state"]["step"]
     text = f"{recipe.name}, from step {step} of {recipe.train.steps}, {devices.describe_device(where)}"
     if TENSOR_REPORT in found.records:  # imported, and refused by resume_run

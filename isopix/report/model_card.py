@@ -18,7 +18,7 @@ from isopix.report.metrics import finetune_accuracy, held_out_loss, loss_unit, u
 from isopix.report.probe_section import concatenated, probe_settings
 from isopix.report.run_record import RunRecord
 from isopix.report.section import percent
-from isopix.report.settings_section import anonymous, grouped_settings, last_part
+from isopix.report.settings_section import grouped_settings, last_path_part, without_private_paths
 
 HEAD = """---
 library_name: {library}
@@ -53,7 +53,7 @@ def model_card(run: RunRecord, *, name: str, library: Library) -> str:
     """
     if run.recipe is None:
         raise ValueError(f"{run.path} has no recipe that can be read, so it has no model card")
-    recipe = from_dict(Recipe, anonymous(run.settings))
+    recipe = from_dict(Recipe, without_private_paths(run.settings))
     run = _public(run, recipe)
     sections = {
         "Model": _description(run),
@@ -159,7 +159,9 @@ def _limitations(run: RunRecord, recipe: Recipe) -> Iterator[str]:
 
 def _training(run: RunRecord) -> Iterator[str]:
     made = [run.environment.get("command"), *(probe.command for probe in run.probes)]
-    lines = dict.fromkeys(shlex.join(last_part(str(word)) for word in command) for command in made if command)
+    lines = dict.fromkeys(
+        shlex.join(last_path_part(str(word)) for word in command) for command in made if command
+    )
     if lines:
         yield "```sh\n" + "\n".join(lines) + "\n```"
     known = [name for name in VERSIONS if run.environment.get(name) is not None]
@@ -171,15 +173,15 @@ def _training(run: RunRecord) -> Iterator[str]:
 
 def _public(run: RunRecord, recipe: Recipe) -> RunRecord:
     """Return the run without the folders that its files lie in."""
-    environment = {**run.environment, "trained_on": last_part(run.environment.get("trained_on"))}
+    environment = {**run.environment, "trained_on": last_path_part(run.environment.get("trained_on"))}
     if origin := run.environment.get("pretrained"):
         environment["pretrained"] = {**origin, "run": PurePath(str(origin.get("run"))).name}
     return replace(
         run,
         recipe=recipe,
         environment=environment,
-        probes=[replace(probe, data=last_part(probe.data)) for probe in run.probes],
-        verifications=[{**each, "data": last_part(each["data"])} for each in run.verifications],
+        probes=[replace(probe, data=last_path_part(probe.data)) for probe in run.probes],
+        verifications=[{**each, "data": last_path_part(each["data"])} for each in run.verifications],
         problems=[each.split(":")[0] for each in run.problems],
     )
 

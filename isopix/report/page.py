@@ -11,7 +11,7 @@ from isopix.report import headline, template
 from isopix.report.baselines import baselines_section
 from isopix.report.curve_sections import loss_section, probe_curve
 from isopix.report.finetuning_section import finetuning_section
-from isopix.report.gallery import color_band, gallery_sections, palette_section
+from isopix.report.gallery import color_strip, gallery_sections, palette_section
 from isopix.report.metrics import images_seen, num_steps
 from isopix.report.probe_section import accuracy_chart, differences, primary_probes, probe_section
 from isopix.report.run_record import RunRecord, SavedEvaluation, SavedProbe, read_run
@@ -52,7 +52,7 @@ def render_report(runs: Mapping[str, RunRecord]) -> str:
         "page.html.j2",
         title=join_words(list(runs)),
         headline=headline.headline(runs),
-        bands=list(dict.fromkeys(map(color_band, colors))),
+        bands=list(dict.fromkeys(map(color_strip, colors))),
         summary=_summary(runs) if len(runs) > 1 else [],
         views=views,
         date=str(next(iter(runs.values())).environment.get("started", ""))[:10],

@@ -63,7 +63,7 @@ class SavedProbe:
     folder: str | None = None
 
     @property
-    def as_paper(self) -> bool:
+    def has_paper_settings(self) -> bool:
         """Whether it probed all layers with iGPT's features and classifier."""
         config = self.report.config
         same = all(getattr(config, name) == getattr(DEFAULTS, name) for name in DECIDING)
@@ -127,12 +127,14 @@ class RunRecord:
     @property
     def probe(self) -> SavedProbe | None:
         """The run's primary probe: the newest with iGPT's settings, or else the newest."""
-        return next(reversed([probe for probe in self.probes if probe.as_paper] or self.probes), None)
+        return next(
+            reversed([probe for probe in self.probes if probe.has_paper_settings] or self.probes), None
+        )
 
     @property
     def predicts_codes(self) -> bool:
         """Whether the loss of codes is trained; False for fine-tuning on classes alone."""
-        return self.recipe is None or self.recipe.learns_codes
+        return self.recipe is None or self.recipe.predicts_codes
 
 
 def read_run(run: RunFolder) -> RunRecord:

@@ -90,15 +90,19 @@ def _text(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
-def anonymous(settings: Mapping[str, Any]) -> dict[str, Any]:
+def without_private_paths(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the same settings with file paths cut to their last part."""
     return {
-        key: anonymous(value) if isinstance(value, Mapping) else last_part(value) if key in PATHS else value
+        key: without_private_paths(value)
+        if isinstance(value, Mapping)
+        else last_path_part(value)
+        if key in PATHS
+        else value
         for key, value in settings.items()
     }
 
 
-def last_part(value: Any) -> Any:
+def last_path_part(value: Any) -> Any:
     """Return the name of an absolute path, alone or as `setting=path`; any other value as it is."""
     if not isinstance(value, str):
         return value

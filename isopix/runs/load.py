@@ -47,7 +47,7 @@ def load_run(path: Path, *, device: torch.device) -> LoadedRun:
     Raises ValueError if there is none, if a file of it is damaged, if a plugin of it is not loaded, or if the
     palette is not the one whose hash the checkpoint records.
     """
-    found, damaged = find(checkpoint_to_use(path), WEIGHTS)
+    found, damaged = find_checkpoint(checkpoint_to_use(path), WEIGHTS)
     network = build_network(found).to(device)
     return LoadedRun(recipe_of(found), network, found.records["state"]["step"], damaged, found.records)
 
@@ -58,7 +58,7 @@ def checkpoint_to_use(path: Path) -> Path:
     return best if (best / checkpoint.MANIFEST).is_file() else path
 
 
-def find(path: Path, groups: Collection[str] | None = None) -> tuple[Checkpoint, list[str]]:
+def find_checkpoint(path: Path, groups: Collection[str] | None = None) -> tuple[Checkpoint, list[str]]:
     """Return the checkpoint at a path, or the newest intact one of a run folder, and what is wrong with newer
     ones. Raises ValueError if there is none.
     """
@@ -71,7 +71,7 @@ def find(path: Path, groups: Collection[str] | None = None) -> tuple[Checkpoint,
     return found.checkpoint, [str(error) for error in found.damaged]
 
 
-def newest(path: Path) -> Path:
+def newest_checkpoint(path: Path) -> Path:
     """Return the checkpoint folder at a path, or the newest of a run folder, intact or not.
 
     Raises ValueError if there is none.

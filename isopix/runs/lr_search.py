@@ -11,7 +11,7 @@ import torch
 from isopix.core.config import from_dict, to_dict
 from isopix.data.dataset import load_dataset
 from isopix.recipes.recipe import Recipe
-from isopix.runs.load import find
+from isopix.runs.load import find_checkpoint
 from isopix.runs.pretrain import check_same_settings, require_validation, train_recipe, with_absolute_paths
 from isopix.runs.resume import resume_run
 from isopix.runs.training import RunObserver, RunStatus
@@ -128,7 +128,7 @@ class _DivergenceMonitor:
 
     def replay(self, run: RunFolder) -> None:
         """Read the log up to the checkpoint from which the run is resumed."""
-        reached = find(run.path, ())[0].records["state"]["step"]
+        reached = find_checkpoint(run.path, ())[0].records["state"]["step"]
         for record in read_log(run.log):
             if record["step"] <= reached:
                 self._update(record)

@@ -6,7 +6,7 @@ import torch
 
 from isopix.core.device import runtime_environment
 from isopix.data.dataset import load_dataset
-from isopix.runs.load import build_network, find, recipe_of
+from isopix.runs.load import build_network, find_checkpoint, recipe_of
 from isopix.runs.training import RunObserver, RunStatus, TrainingRun
 from isopix.storage.checkpoint import Checkpoint
 from isopix.storage.run_folder import RunFolder
@@ -22,7 +22,7 @@ def resume_run(out: Path, *, device: torch.device, observer: RunObserver) -> Run
     """
     folder = RunFolder.open(out)
     with folder.lock():
-        found, damaged = find(out)
+        found, damaged = find_checkpoint(out)
         recipe = recipe_of(found)
         if recipe.train.compile:
             check_compiler()

@@ -27,16 +27,16 @@ from isopix.studies.inductive_bias.metrics import measure
 from isopix.studies.inductive_bias.trials import Architecture, Trial
 from isopix.train.lr_search import LRTrial
 
-State = Literal["not yet", "done", "failed"]
+Status = Literal["not run", "done", "failed"]
 
 
 @dataclass(frozen=True)
 class TrialResult:
-    """The state of a trial: its run folder, the learning rates that were tried (the last one is that of a
+    """The status of a trial: its run folder, the learning rates that were tried (the last one is that of a
     finished trial), and its metrics. Seconds are wall-clock time.
     """
 
-    state: State = "not yet"
+    status: Status = "not run"
     reason: str = ""  # of a failure
     traceback: str = ""
     run: str = ""
@@ -72,7 +72,7 @@ class TrialSpec(NamedTuple):
     result: Path
 
     def read(self) -> TrialResult:
-        """Return the state of the trial. Raises ValueError for a damaged file, or one of another version."""
+        """Return the status of the trial. Raises ValueError for a damaged file, or one of another version."""
         if not self.result.is_file():
             return TrialResult()
         try:
@@ -87,7 +87,7 @@ class TrialSpec(NamedTuple):
         return found
 
     def write(self, result: TrialResult) -> None:
-        """Write the state of the trial."""
+        """Write the status of the trial."""
         write_json(self.result, {"kind": "trial result", **asdict(result)})
 
     def run(self, lr: float) -> Path:
@@ -118,7 +118,7 @@ def run_trial(spec: TrialSpec, device: str, threads: int | None) -> None:
 
 def mark_failed(spec: TrialSpec, reason: str, *, traceback: str = "") -> None:
     """Write that a trial failed; the learning rates that diverged are kept."""
-    spec.write(replace(spec.read(), state="failed", reason=reason, traceback=traceback))
+    spec.write(replace(spec.read(), status="failed", reason=reason, traceback=traceback))
 
 
 def _first_line(error: Exception) -> str:
@@ -140,7 +140,7 @@ def _run(spec: TrialSpec, device: torch.device) -> TrialResult | None:
     save_report(RunFolder(folder), loaded.step, report, facts)
     return replace(
         spec.read(),
-        state="done",
+        status="done",
         reason="",
         traceback="",
         run=folder.name,
@@ -164,7 +164,7 @@ def _train(spec: TrialSpec, device: torch.device) -> LRTrial | None:
         if found is None:
             return None
         others = tuple(each for each in before.lr_trials if each.lr != lr)
-        spec.write(replace(before, state="not yet", reason="", traceback="", lr_trials=(*others, found)))
+        spec.write(replace(before, status="not run", reason="", traceback="", lr_trials=(*others, found)))
         if found.loss is not None:
             return found
     first, last = spec.lrs[0], spec.lrs[-1]

@@ -60,7 +60,7 @@ def _row(spec: TrialSpec, result: TrialResult) -> dict[str, Any]:
         "encoding": encoding,
         "depth": depth,
         "seed": spec.recipe.train.seed,
-        "state": result.state,
+        "status": result.status,
         "reason": result.reason,
         "run": result.run,
         "learning_rate": None if last is None else last.lr,

@@ -127,7 +127,7 @@ def test_attention_over_a_single_position_is_uniform() -> None:
     single = AXIAL.updated(data=replace(AXIAL.data, rows=8))
     *_, columns = compute("attention_distance", single)["layers"]
     assert {(head["mean"], head["relative_to_uniform"]) for head in columns["heads"]} == {(0.0, 1.0)}
-    reason = ANALYSES["inductive_biases"].why_not(given(single).network)
+    reason = ANALYSES["inductive_biases"].not_applicable_reason(given(single).network)
     assert reason == "a 1 x 4 grid is too small to be shifted"
 
 

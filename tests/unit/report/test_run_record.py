@@ -116,7 +116,7 @@ def test_a_probe_file_without_newer_settings_has_their_defaults(tmp_path: Path) 
     probe(run, replace(evidence(), config=ProbeConfig(mask_ensemble=1)), name="later", written="9")
     found = read_run(run).probe
     assert found is not None
-    assert found.as_paper
+    assert found.has_paper_settings
     assert found.written == ""
 
 

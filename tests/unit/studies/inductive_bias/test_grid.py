@@ -81,7 +81,7 @@ def test_a_study_is_extended_by_architectures_and_seeds_only(tmp_path: Path) -> 
         assert len(grown.specs()) == 8
     assert Study.open(out).plan == grown.plan
     with pytest.raises(ValueError, match=r"the study has settings steps=2 .*, not steps=3"):
-        Study.of(out, plan_study("tiny", data="digits", settings=["steps=3"]))
+        Study.from_plan(out, plan_study("tiny", data="digits", settings=["steps=3"]))
 
 
 def test_a_study_in_use_stays_as_it_was_planned(tmp_path: Path) -> None:
@@ -119,12 +119,12 @@ def test_images_without_classes_are_refused_before_anything_is_trained(tmp_path:
 def test_another_folder_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("dear")
     with pytest.raises(ValueError, match="is not a study, and not empty"):
-        Study.of(tmp_path, digits().plan)
+        Study.from_plan(tmp_path, digits().plan)
     with pytest.raises(ValueError, match="is not a study"):
         Study.open(tmp_path)
 
 
 def test_invalid_settings_write_nothing(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="unknown setting 'stepps'"):
-        Study.of(tmp_path / "study", plan_study("tiny", data="digits", settings=["stepps=3"]))
+        Study.from_plan(tmp_path / "study", plan_study("tiny", data="digits", settings=["stepps=3"]))
     assert not (tmp_path / "study").exists()
