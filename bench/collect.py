@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from isopix.report.load_run import load_run
+
 from isopix.storage import log
 from isopix.storage.atomic import read_json
 from isopix.storage.run_folder import RunFolder

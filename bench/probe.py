@@ -91,7 +91,7 @@ def measure(fit: Callable[[], Float[Tensor, "F S"]], repeats: int) -> Timed:
 def fit_isopix(
     features: Float[Tensor, "F B D"], labels: Labels, l2_grid: Float[Tensor, "F S"], device: torch.device
 ) -> Float[Tensor, "F S"]:
-    fits = logistic.fit(features, labels, l2_grid, classes=CLASSES)
+    fits = logistic.fit_logistic(features, labels, l2_grid, classes=CLASSES)
     synchronize(device)
     assert fits.converged.all()
     return fits.objectives.cpu()

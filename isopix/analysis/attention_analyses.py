@@ -20,7 +20,7 @@ from isopix.model.network import Network
 
 
 class _AttentionAnalysis(Analysis):
-    def why_not(self, network: Network) -> str | None:
+    def not_applicable_reason(self, network: Network) -> str | None:
         return None if network.backbone.has_attention_weights else "this network has no attention weights"
 
 
@@ -51,7 +51,7 @@ class AttentionDistanceAnalysis(_AttentionAnalysis):
             ]
             layers.append({"layer": _layer_name(layer, span), "heads": heads})
         return {
-            **given.geometry(),
+            **given.common_results(),
             "images": len(given.images),
             "renormalized": given.renormalize,
             "uniform_distances": _uniform_distances(given),
@@ -126,4 +126,4 @@ def _image(given: AnalysisInput) -> Numbers:
     pixels = rearrange(given.images[given.image_index], "c h w -> h w c").cpu().numpy()
     Image.fromarray(pixels).save(content, format="PNG")
     png = base64.b64encode(content.getvalue()).decode()
-    return {**given.geometry(), "image_index": given.image_index, "image": png}
+    return {**given.common_results(), "image_index": given.image_index, "image": png}

@@ -81,7 +81,7 @@ class AnalysisInput:
         )
         return self.query_positions or (default,)
 
-    def geometry(self) -> Numbers:
+    def common_results(self) -> Numbers:
         """Return what every analysis reports of the network."""
         return {"grid": list(self.backbone.grid), "patch_size": self.codec.patch_size, "causal": self.causal}
 
@@ -93,7 +93,7 @@ class Analysis(ABC):
     title: ClassVar[str]
 
     @abstractmethod
-    def why_not(self, network: Network) -> str | None:
+    def not_applicable_reason(self, network: Network) -> str | None:
         """Return why the analysis does not apply to this network; None if it does."""
 
     @abstractmethod

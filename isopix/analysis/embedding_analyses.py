@@ -24,7 +24,7 @@ class PositionEmbeddingsAnalysis(Analysis):
 
     name, title = "position_embeddings", "Position-embedding similarity"
 
-    def why_not(self, network: Network) -> str | None:
+    def not_applicable_reason(self, network: Network) -> str | None:
         table = _position_table(network)
         return None if table.any() else "this network has no position embeddings"
 
@@ -42,7 +42,7 @@ class PositionEmbeddingsAnalysis(Analysis):
             draw = generator(given.seed, "shuffle")
             scores["shuffled"] = shuffled_scores(similarity, grid, draw)._asdict()
         return {
-            **given.geometry(),
+            **given.common_results(),
             **scores,
             "rows": maps.rows,
             "cols": maps.cols,
@@ -55,7 +55,7 @@ class EmbeddingPCAAnalysis(Analysis):
 
     name, title = "embedding_pca", "Embedding PCA"
 
-    def why_not(self, network: Network) -> str | None:
+    def not_applicable_reason(self, network: Network) -> str | None:
         stem = network.backbone.stem
         if stem.has_value_table or patch_filters(stem, network.codec.patch_size) is not None:
             return None
@@ -72,12 +72,12 @@ class EmbeddingPCAAnalysis(Analysis):
                 }
                 for found in table_components(stem.value_table(), NUM_TABLE_COMPONENTS)
             ]
-            return {**given.geometry(), "weights": "tables", "tables": tables, **_palette(given.codec)}
+            return {**given.common_results(), "weights": "tables", "tables": tables, **_palette(given.codec)}
         filters = patch_filters(stem, patch_size)
         assert filters is not None, "the analysis applies"
         found = filter_components(filters)
         return {
-            **given.geometry(),
+            **given.common_results(),
             "weights": "filters",
             "components": rounded(component_images(found, patch_size), 3),
             "explained_variance_ratio": rounded(found.explained_variance_ratio),
@@ -89,7 +89,7 @@ class InductiveBiasesAnalysis(Analysis):
 
     name, title = "inductive_biases", "Inductive biases"
 
-    def why_not(self, network: Network) -> str | None:
+    def not_applicable_reason(self, network: Network) -> str | None:
         rows, cols = network.backbone.grid
         return None if min(rows, cols) > 1 else f"a {rows} x {cols} grid is too small to be shifted"
 
@@ -98,7 +98,7 @@ class InductiveBiasesAnalysis(Analysis):
         images = given.images[:MAX_BIAS_IMAGES]
         biases = measure_inductive_biases(given.network, images, generator(given.seed, "biases"))
         return {
-            **given.geometry(),
+            **given.common_results(),
             "images": len(images),
             "uniform_receptive_field_mean": uniform_receptive_field(given.backbone.grid).mean_distance,
             "layers": biases.by_layer(),

@@ -30,5 +30,5 @@ ANALYSES: dict[str, Analysis] = {
 def run_analyses(given: AnalysisInput) -> Iterator[tuple[str, Numbers | NotApplicable]]:
     """Yield the name and the results of every analysis, or why it does not apply to the network."""
     for name, analysis in ANALYSES.items():
-        reason = analysis.why_not(given.network)
+        reason = analysis.not_applicable_reason(given.network)
         yield name, analysis.compute(given) if reason is None else NotApplicable(reason)

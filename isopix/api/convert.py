@@ -16,8 +16,8 @@ from isopix.interop.huggingface.convert import read_imagegpt, write_imagegpt
 from isopix.interop.import_run import import_run
 from isopix.interop.imported_model import ImportedModel
 from isopix.interop.openai.convert import read_checkpoint
-from isopix.report.load_run import load_run_or_model
 from isopix.report.model_card import model_card
+from isopix.report.run_record import read_run_or_model
 
 
 def huggingface(
@@ -74,7 +74,7 @@ def to_huggingface(run: str | os.PathLike[str], out: PathLike) -> ConvertOutput:
     """
     path = Path(out)
     loaded = load_network(Path(run), "cpu")
-    text = model_card(load_run_or_model(Path(run)), name=path.name, library="transformers")
+    text = model_card(read_run_or_model(Path(run)), name=path.name, library="transformers")
     write_imagegpt(path, loaded.network, card=text)
     tensors = [tensor for name, tensor in loaded.network.tensors().items() if not name.startswith("codec.")]
     count = sum(tensor.numel() for tensor in tensors)

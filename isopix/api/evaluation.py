@@ -13,12 +13,12 @@ from isopix.api.run import (
     Progress,
     RunLike,
     TrainingProgress,
-    counter,
+    count_progress,
     evaluation_data,
     evaluation_images,
     leakage_warning,
     logger,
-    open_source,
+    open_run,
     run_folder,
     save_record,
     warn_of_damage,
@@ -36,7 +36,7 @@ from isopix.probe.low_data import LowDataResult
 from isopix.probe.results import ProbeReport
 from isopix.probe.sgd import SgdProbe
 from isopix.runs.evaluate import check_masks, default_masks, evaluate_finetuned, load_finetuned
-from isopix.runs.load import Loaded
+from isopix.runs.load import LoadedRun
 from isopix.runs.low_data import FineTuneJob, finetune_job, finetune_low_data, probe_low_data
 from isopix.runs.probe import probe_run, save_report
 from isopix.runs.training import RunObserver
@@ -76,7 +76,7 @@ def probe(
     `probes` folder. Raises ValueError for wrong arguments and for images without labels, RuntimeError if a
     fit did not converge.
     """
-    folder, loaded = open_source(run, device)
+    folder, loaded = open_run(run, device)
     settings = ProbeConfig(
         method=_method(method, iterations),
         features=features,
@@ -123,7 +123,7 @@ def evaluate(
     check_masks(tuned, masks)
     images = evaluation_images(loaded, data, limit)
     precision = precision or loaded.recipe.train.precision
-    done = counter(progress, len(images.test) * max(1, masks))
+    done = count_progress(progress, len(images.test) * max(1, masks))
     metrics = evaluate_finetuned(tuned, images, masks=masks, seed=seed, precision=precision, progress=done)
     facts: dict[str, Any] = {"data": images.name, "limit": limit, "masks": masks, "seed": seed}
     facts |= {"precision": precision, "images_digest": content_hash(images)}
@@ -158,7 +158,7 @@ def low_data(
     if overrides and not finetune_steps:
         raise ValueError(f"'{overrides[0]}' is a fine-tuning setting; it needs finetune_steps above 0")
     protocol = LowDataProtocol(tuple(labels), subsets)
-    folder, loaded = open_source(run, device)
+    folder, loaded = open_run(run, device)
     images = evaluation_images(loaded, data, limit)
     job = None
     if finetune_steps:
@@ -185,7 +185,7 @@ def low_data(
 
 
 def _probe(
-    loaded: Loaded,
+    loaded: LoadedRun,
     images: ImageDataset,
     settings: ProbeConfig,
     precision: Precision,
@@ -193,7 +193,7 @@ def _probe(
 ) -> ProbeReport:
     """Run the probe; `progress` counts the images read by the trained and the untrained network."""
     total = len(images.train) + len(images.validation) + max(1, settings.mask_ensemble) * len(images.test)
-    offsets, done = {"trained": 0, "untrained": total}, counter(progress, 2 * total)
+    offsets, done = {"trained": 0, "untrained": total}, count_progress(progress, 2 * total)
     return probe_run(
         loaded,
         images,
@@ -220,14 +220,14 @@ def _method(name: str, iterations: int | None) -> ProbeMethod:
 
 
 def _probe_low_data(
-    loaded: Loaded,
+    loaded: LoadedRun,
     images: ImageDataset,
     protocol: LowDataProtocol,
     precision: Precision | None,
     progress: Progress | None,
 ) -> dict[str, list[LowDataResult]]:
     count = len(images.train) + len(images.validation) + len(images.test)
-    done = counter(progress, count)
+    done = count_progress(progress, count)
     return probe_low_data(
         loaded,
         images,
@@ -240,7 +240,7 @@ def _probe_low_data(
 
 def _finetune_job(
     folder: RunFolder | None,
-    loaded: Loaded,
+    loaded: LoadedRun,
     words: Sequence[str],
     data: DataLike | None,
     limit: int | None,

@@ -12,20 +12,19 @@ from isopix.api.run import (
     Progress,
     RunLike,
     SplitName,
-    counter,
+    count_progress,
     first_images,
-    open_source,
+    open_run,
     select_split,
 )
 from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.data.dataset import ImageDataset
-from isopix.generate import complete as completion
-from isopix.generate import reconstruct as reconstruction
-from isopix.generate import sample as sampling
-from isopix.generate.sample import SamplingConfig
+from isopix.generate.complete import complete_images
+from isopix.generate.reconstruct import reconstruct_images, require_masked_inputs
+from isopix.generate.sample import SamplingConfig, require_sampling, sample_images
 from isopix.plots import images as pictures
-from isopix.runs.load import Loaded
+from isopix.runs.load import LoadedRun
 from isopix.storage.atomic import write_json
 from isopix.storage.provenance import settings_hash, with_provenance
 from isopix.storage.run_folder import RunFolder
@@ -48,13 +47,13 @@ def sample(
     Raises ValueError for a masked model and for impossible arguments.
     """
     check_integer("count", count)
-    folder, loaded = open_source(run, device)
-    images = sampling.sample(
+    folder, loaded = open_run(run, device)
+    images = sample_images(
         loaded.model,
         count,
         sampling=SamplingConfig(temperature=temperature, top_k=top_k, top_p=top_p),
         generator=generator(seed, "sample"),
-        progress=counter(progress, loaded.recipe.grid.positions),
+        progress=count_progress(progress, loaded.recipe.grid.positions),
     ).cpu()
     numbers = {"kind": "samples", "step": loaded.step, "seed": seed, "count": count}
     numbers |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}
@@ -86,18 +85,18 @@ def complete(
     ValueError for a masked model and for impossible arguments.
     """
     check_integer("each", each)
-    folder, loaded = open_source(run, device)
-    sampling.require_sampling(loaded.model)
+    folder, loaded = open_run(run, device)
+    require_sampling(loaded.model)
     inputs, origin = _inputs(loaded, images, data, split, count, limit)
     given = loaded.recipe.grid.rows // 2 if rows is None else rows
-    completed = completion.complete(
+    completed = complete_images(
         loaded.model,
         inputs.to(loaded.network.device),
         rows=given,
         samples_per_prompt=each,
         sampling=SamplingConfig(temperature=temperature, top_k=top_k, top_p=top_p),
         generator=generator(seed, "complete"),
-        progress=counter(progress, loaded.recipe.grid.positions),
+        progress=count_progress(progress, loaded.recipe.grid.positions),
     ).cpu()
     numbers = {"kind": "completions", "step": loaded.step, "seed": seed, "count": len(inputs)}
     numbers |= {"rows": given, "each": each, **origin}
@@ -123,11 +122,11 @@ def reconstruct(
 
     The images are chosen as by `complete`. Raises ValueError for an autoregressive model.
     """
-    folder, loaded = open_source(run, device)
-    reconstruction.require_masked_inputs(loaded.model)
+    folder, loaded = open_run(run, device)
+    require_masked_inputs(loaded.model)
     inputs, origin = _inputs(loaded, images, data, split, count, limit)
     on_device, draws = inputs.to(loaded.network.device), generator(seed, "hide")
-    result = reconstruction.reconstruct(loaded.model, on_device, generator=draws).cpu()
+    result = reconstruct_images(loaded.model, on_device, generator=draws).cpu()
     numbers = {"kind": "reconstructions", "step": loaded.step, "seed": seed, "count": len(inputs)}
     numbers |= {**origin, "accuracy": result.accuracy}
     name = f"reconstructions-{loaded.step:08d}-seed{seed}"
@@ -136,7 +135,7 @@ def reconstruct(
 
 
 def _inputs(
-    loaded: Loaded,
+    loaded: LoadedRun,
     images: ArrayLike | None,
     data: DataLike | None,
     split: SplitName | None,

@@ -16,8 +16,8 @@ from isopix.api.run import (
     Progress,
     RunLike,
     SplitName,
-    counter,
-    open_source,
+    count_progress,
+    open_run,
     run_folder,
     select_split,
 )
@@ -29,8 +29,8 @@ from isopix.recipes.cost import recipe_cost, recipe_memory
 from isopix.recipes.recipe import Recipe
 from isopix.report import headline, page
 from isopix.report.baselines import baseline_rows
-from isopix.report.load_run import RunRecord
 from isopix.report.probe_section import differences, primary_probes
+from isopix.report.run_record import RunRecord
 from isopix.storage.atomic import report_disk_full, write_bytes
 from isopix.storage.provenance import with_provenance
 from isopix.storage.run_folder import RunFolder
@@ -55,7 +55,7 @@ def analyze(
     column) or "class". Without `renormalize`, attention to a class token counts as distance 0. Raises
     ValueError for an image or a position that does not exist.
     """
-    folder, loaded = open_source(run, device)
+    folder, loaded = open_run(run, device)
     source, chosen = select_split(loaded, data, split, limit)
     images = getattr(source, chosen).images[:limit]
     given = AnalysisInput(
@@ -67,7 +67,7 @@ def analyze(
         causal=loaded.recipe.objective.causal,
         seed=loaded.recipe.train.seed,
         untrained=loaded.untrained,
-        progress=counter(progress, len(images)),
+        progress=count_progress(progress, len(images)),
     )
     results: dict[str, Mapping[str, Any]] = {}
     reasons: dict[str, str] = {}
@@ -98,7 +98,7 @@ def report(*runs: str | os.PathLike[str], out: PathLike | None = None) -> Report
         raise ValueError(f"{path} is a folder; a report is one file, as in {path / 'report.html'}")
     path.parent.mkdir(parents=True, exist_ok=True)
     with report_disk_full(f"report {path}", path.parent):
-        write_bytes(path, page.render(records).encode())
+        write_bytes(path, page.render_report(records).encode())
     return ReportOutput(path, baseline_rows(records), _notes(records))
 
 

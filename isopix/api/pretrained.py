@@ -23,9 +23,9 @@ from isopix.core.config import to_dict
 from isopix.core.device import Precision, autocast
 from isopix.core.random import generator
 from isopix.core.types import Images, Logits
-from isopix.generate import complete, reconstruct, sample
-from isopix.generate.reconstruct import Reconstruction
-from isopix.generate.sample import SampledImages, SamplingConfig
+from isopix.generate.complete import complete_images
+from isopix.generate.reconstruct import Reconstruction, reconstruct_images
+from isopix.generate.sample import SampledImages, SamplingConfig, sample_images
 from isopix.interop import hub
 from isopix.model.backbone import FeatureKind, HiddenState
 from isopix.model.network import Network
@@ -33,8 +33,7 @@ from isopix.model.pool import POOLS, Pool
 from isopix.model.start_token import without_start_token
 from isopix.objectives.base import PretrainModel, nll_per_image
 from isopix.probe.features import extract_features
-from isopix.runs.load import Loaded
-from isopix.runs.load import load as load_network
+from isopix.runs.load import LoadedRun, load_run
 from isopix.storage import checkpoint
 from isopix.storage.run_folder import reject_huggingface_model
 
@@ -56,7 +55,7 @@ class PretrainedModel(nn.Module):
 
     def __init__(
         self,
-        loaded: Loaded,
+        loaded: LoadedRun,
         *,
         layer: int = -1,
         pool: Pool = "mean",
@@ -181,7 +180,7 @@ class PretrainedModel(nn.Module):
         draws, sampling = generator(seed, "sample"), sampling or SamplingConfig()
         sizes = [min(batch_size, count - start) for start in range(0, count, batch_size)]
         with autocast(self.network.device, self.precision):
-            parts = [sample.sample(self._model, size, sampling=sampling, generator=draws) for size in sizes]
+            parts = [sample_images(self._model, size, sampling=sampling, generator=draws) for size in sizes]
         return torch.cat([part.cpu() for part in parts])
 
     def complete(
@@ -200,7 +199,7 @@ class PretrainedModel(nn.Module):
         check_integer("each", each)
         inputs = require_images(self.images(images)).to(self.network.device)
         with autocast(self.network.device, self.precision):
-            completed = complete.complete(
+            completed = complete_images(
                 self._model,
                 inputs,
                 rows=rows,
@@ -216,7 +215,7 @@ class PretrainedModel(nn.Module):
         """
         inputs = require_images(self.images(images)).to(self.network.device)
         with autocast(self.network.device, self.precision):
-            result = reconstruct.reconstruct(self._model, inputs, generator=generator(seed, "reconstruct"))
+            result = reconstruct_images(self._model, inputs, generator=generator(seed, "reconstruct"))
         return result.cpu()
 
     def save(self, folder: str | os.PathLike[str]) -> None:
@@ -263,7 +262,7 @@ def load(
     check_choice("precision", precision, Precision)
     folder = hub.resolve_path(name_or_path)
     reject_huggingface_model(folder, name_or_path)
-    loaded = load_network(folder, device=devices.select_device(device))
+    loaded = load_run(folder, device=devices.select_device(device))
     return PretrainedModel(loaded, layer=layer, pool=pool, features=features, precision=precision)
 
 

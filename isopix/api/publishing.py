@@ -11,8 +11,8 @@ from isopix.api.results import PublishOutput
 from isopix.api.run import load_network
 from isopix.interop import hub
 from isopix.interop.huggingface.convert import write_imagegpt
-from isopix.report.load_run import load_run_or_model
 from isopix.report.model_card import model_card
+from isopix.report.run_record import read_run_or_model
 
 Format = Literal["isopix", "huggingface"]
 
@@ -37,7 +37,7 @@ def publish(
         model, text = run, ""
     else:
         model = PretrainedModel(load_network(Path(run), "cpu"))
-        text = model_card(load_run_or_model(Path(run)), name=name, library=library)
+        text = model_card(read_run_or_model(Path(run)), name=name, library=library)
     if format == "isopix":
         return PublishOutput(model.publish(name, card=text, private=private), model.loaded.step)
     with TemporaryDirectory() as temporary:

@@ -14,7 +14,7 @@ from isopix.core.types import Grid, Images
 from isopix.finetune.metrics import ClassificationMetrics
 from isopix.generate.reconstruct import Reconstruction
 from isopix.generate.sample import SampledImages
-from isopix.papers.claim import Claim
+from isopix.papers.published import PublishedResult
 from isopix.probe.low_data import LowDataResult
 from isopix.probe.results import LayerScore, ProbeReport
 from isopix.recipes.recipe import Recipe
@@ -213,7 +213,7 @@ class VerifyOutput:
     palette_is_openai: bool
     loss_nats: float
     uniform_nats: float | None
-    published: Claim | None
+    published: PublishedResult | None
     data: str
     images: int
     record: Mapping[str, Any]
@@ -231,7 +231,7 @@ class StudyOutput:
     @property
     def failed(self) -> list[dict[str, Any]]:
         """The trials that failed."""
-        return [trial for trial in self.trials if trial["state"] == "failed"]
+        return [trial for trial in self.trials if trial["status"] == "failed"]
 
 
 @dataclass(frozen=True)

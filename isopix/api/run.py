@@ -14,7 +14,7 @@ from isopix.core.types import Images
 from isopix.data import dataset
 from isopix.data.dataset import DataConfig, ImageDataset
 from isopix.recipes.recipe import Recipe
-from isopix.runs.load import Loaded, find, load, recipe_of
+from isopix.runs.load import LoadedRun, find_checkpoint, load_run, recipe_of
 from isopix.runs.training import RunObserver, RunStatus
 from isopix.storage.atomic import write_json
 from isopix.storage.log import read_log
@@ -63,7 +63,7 @@ class Run:
     @property
     def recipe(self) -> Recipe:
         """All settings of the run."""
-        return recipe_of(find(self.folder, ())[0])
+        return recipe_of(find_checkpoint(self.folder, ())[0])
 
     @property
     def metrics(self) -> RunMetrics:
@@ -81,7 +81,7 @@ class Run:
     @cached_property
     def model(self) -> PretrainedModel:
         """The best weights of a fine-tuned run, the newest of any other; loaded once."""
-        return PretrainedModel(load(self.folder, device=devices.select_device(self.device)))
+        return PretrainedModel(load_run(self.folder, device=devices.select_device(self.device)))
 
 
 RunLike = Run | PretrainedModel | str | os.PathLike[str]
@@ -100,7 +100,7 @@ def run_folder(run: str | os.PathLike[str]) -> RunFolder:
     return RunFolder.open(Path(run))
 
 
-def open_source(source: RunLike, device: str) -> tuple[RunFolder | None, Loaded]:
+def open_run(source: RunLike, device: str) -> tuple[RunFolder | None, LoadedRun]:
     """Return the folder and the newest intact network of a run, or a model as it is, without a folder."""
     if isinstance(source, PretrainedModel):
         source.eval()
@@ -109,15 +109,15 @@ def open_source(source: RunLike, device: str) -> tuple[RunFolder | None, Loaded]
     return folder, load_network(folder.path, device)
 
 
-def load_network(path: Path, device: str) -> Loaded:
+def load_network(path: Path, device: str) -> LoadedRun:
     """Return the newest intact network at a path; damaged checkpoints are logged as warnings."""
-    loaded = load(path, device=devices.select_device(device))
+    loaded = load_run(path, device=devices.select_device(device))
     warn_of_damage(loaded)
     loaded.network.eval()
     return loaded
 
 
-def warn_of_damage(loaded: Loaded) -> None:
+def warn_of_damage(loaded: LoadedRun) -> None:
     """Log a warning for each damaged checkpoint that was skipped."""
     for reason in loaded.damaged:
         logger.warning("skipped: %s", reason)
@@ -131,7 +131,7 @@ def load_images(settings: DataConfig, seed: int) -> ImageDataset:
     return images
 
 
-def evaluation_images(loaded: Loaded, data: DataLike | None, limit: int | None = None) -> ImageDataset:
+def evaluation_images(loaded: LoadedRun, data: DataLike | None, limit: int | None = None) -> ImageDataset:
     """Return other images, or the run's own, at the model's resolution, with a validation split and all
     labels; `limit` takes the first of each split.
     """
@@ -141,7 +141,7 @@ def evaluation_images(loaded: Loaded, data: DataLike | None, limit: int | None =
 
 
 def evaluation_data(
-    loaded: Loaded, data: str | os.PathLike[str] | None, limit: int | None = None
+    loaded: LoadedRun, data: str | os.PathLike[str] | None, limit: int | None = None
 ) -> DataConfig:
     """Return the data settings of `evaluation_images`."""
     settings = replace(loaded.recipe.data, train_on_validation=False, labels_per_class=None, subset=0)
@@ -163,7 +163,7 @@ def leakage_warning(own: DataConfig, data: DataLike | None) -> tuple[str, ...]:
 
 
 def select_split(
-    loaded: Loaded, data: DataLike | None, split: SplitName | None, limit: int | None
+    loaded: LoadedRun, data: DataLike | None, split: SplitName | None, limit: int | None
 ) -> tuple[ImageDataset, SplitName]:
     """Return images and the split to take: the one requested, else test; of other images that have no test
     split, all.
@@ -207,7 +207,7 @@ def finished(status: RunStatus, device: str) -> Run:
     return result
 
 
-def counter(progress: Progress | None, total: int) -> Callable[[int], None]:
+def count_progress(progress: Progress | None, total: int) -> Callable[[int], None]:
     """Return a function of the number done that calls `progress` with the total too."""
     return (lambda done: None) if progress is None else lambda done: progress(done, total)
 

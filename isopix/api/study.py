@@ -10,8 +10,7 @@ from isopix.api.training import PathLike
 from isopix.core import device as devices
 from isopix.core.overrides import parse
 from isopix.studies.executor import Executor, ExecutorObserver, ProcessExecutor, Slot, run_all
-from isopix.studies.inductive_bias.grid import Study, cost
-from isopix.studies.inductive_bias.grid import plan as plan_study
+from isopix.studies.inductive_bias.grid import Study, cost, plan_study
 from isopix.studies.inductive_bias.write_up import write_up
 from isopix.studies.slurm import SlurmExecutor
 from isopix.studies.trial import TrialSpec, mark_failed, run_trial
@@ -48,7 +47,7 @@ def inductive_bias(
     else:
         source = None if data is None else str(data)
         planned = plan_study(scale, data=source, pattern=trials, seeds=seeds, settings=overrides)
-        study = Study.of(folder, planned)
+        study = Study.from_plan(folder, planned)
         missing = len(study.missing(planned))
         executor = _executor(study, missing, jobs=jobs, device=device, slurm=slurm)
         if missing:
@@ -85,8 +84,8 @@ def _run(
     costs = {spec.name: cost(spec) for spec in specs}
     left = dict(costs)
 
-    def ended(spec: TrialSpec, reason: str) -> None:
-        if reason or spec.read().state == "not yet":
+    def job_ended(spec: TrialSpec, reason: str) -> None:
+        if reason or spec.read().status == "not run":
             mark_failed(spec, reason or "ended without a result")
         del left[spec.name]
         if progress is not None:
@@ -95,5 +94,5 @@ def _run(
 
     with stop_requested() as request:
         stop = lambda: request.signal is not None  # noqa: E731
-        run_all(specs, executor, ExecutorObserver(ended=ended, stop=stop))
+        run_all(specs, executor, ExecutorObserver(job_ended=job_ended, stop=stop))
         return request.signal is not None

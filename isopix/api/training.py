@@ -18,17 +18,16 @@ from isopix.api.run import (
 )
 from isopix.core import device as devices
 from isopix.core.config import to_dict
-from isopix.core.overrides import flatten, override, parse, read_values, resolve_path
+from isopix.core.overrides import flatten, override, parse, read_values, resolve_setting
 from isopix.interop.import_run import TENSOR_REPORT
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.finetune import prepare_finetune
-from isopix.runs.load import find, recipe_of
-from isopix.runs.lr_search import pretrain_runner
-from isopix.runs.lr_search import search_lr as run_search
-from isopix.runs.pretrain import pretrain as pretrain_run
+from isopix.runs.load import find_checkpoint, recipe_of
+from isopix.runs.lr_search import pretrain_runner, run_lr_search
+from isopix.runs.pretrain import train_recipe
 from isopix.runs.refit import finetune_and_refit
-from isopix.runs.resume import resume as resume_run
+from isopix.runs.resume import resume_run
 from isopix.runs.training import RunObserver
 from isopix.train.lr_search import LRSearch, lr_grid
 
@@ -67,7 +66,7 @@ def pretrain(
     where = devices.select_device(device)
     text = f"{resolved.name} on {_work(resolved)}, {devices.describe_device(where)}"
     watch = observer(resolved, text, progress, tensorboard=tensorboard)
-    return finished(pretrain_run(resolved, Path(out), device=where, observer=watch), device)
+    return finished(train_recipe(resolved, Path(out), device=where, observer=watch), device)
 
 
 def resume(
@@ -82,7 +81,7 @@ def resume(
     Raises ValueError if there is nothing to resume or the data have changed, and what `pretrain` raises.
     """
     folder, where = run_folder(run), devices.select_device(device)
-    found, _ = find(folder.path, ())
+    found, _ = find_checkpoint(folder.path, ())
     recipe, step = recipe_of(found), found.records["state"]["step"]
     text = f"{recipe.name}, from step {step} of {recipe.train.steps}, {devices.describe_device(where)}"
     if TENSOR_REPORT in found.records:  # imported, and refused by resume_run
@@ -115,7 +114,7 @@ def search_lr(
     options = shared_overrides(data=data, limit=limit, seed=seed, palette=palette)
     resolved = resolve_recipe(recipe, file=file, options=options, overrides=overrides)
     values = to_dict(resolved)
-    if any(resolve_path(values, path) == LEARNING_RATE for path in registry.sized(parse(overrides))):
+    if any(resolve_setting(values, path) == LEARNING_RATE for path in registry.sized(parse(overrides))):
         raise ValueError(f"{LEARNING_RATE} is what search_lr searches for; set max_lr and min_lr instead")
     rates, where = lr_grid(max_lr, min_lr), devices.select_device(device)
 
@@ -125,7 +124,9 @@ def search_lr(
         text = f"{at_lr.name}, lr {lr}, {train.steps} steps, batch size {train.batch_size}"
         return nullcontext(observer(at_lr, text, progress))
 
-    result = run_search(Path(out), rates, runner=pretrain_runner(resolved, where), observer_for=observer_for)
+    result = run_lr_search(
+        Path(out), rates, runner=pretrain_runner(resolved, where), observer_for=observer_for
+    )
     if not result.finished:
         raise Interrupted(f"stopped and saved: {out}", result)
     return result
@@ -170,7 +171,7 @@ def finetune(
         status = finetune_and_refit(prepare, Path(out), device=where, observer_for=observer_for)
     else:
         with observer_for(recipe) as watch:
-            status = pretrain_run(recipe, Path(out), device=where, observer=watch, initial=initial)
+            status = train_recipe(recipe, Path(out), device=where, observer=watch, initial=initial)
     return finished(status, device)
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from isopix.api.results import VerifyOutput
-from isopix.api.run import DataLike, Progress, counter, evaluation_images, load_network, save_record
+from isopix.api.run import DataLike, Progress, count_progress, evaluation_images, load_network, save_record
 from isopix.codecs.palette_file import OPENAI_FINGERPRINT
 from isopix.core.device import Precision
-from isopix.papers.claim import find_claim
 from isopix.papers.igpt import TEST_LOSSES
-from isopix.runs.load import newest
+from isopix.papers.published import find_published
+from isopix.runs.load import newest_checkpoint
 from isopix.storage import checkpoint
 from isopix.storage.provenance import settings_hash
 from isopix.storage.run_folder import RunFolder
@@ -35,17 +35,17 @@ def verify(
     `run` may also be a checkpoint folder. The result is saved in the run's `probes` folder. Raises ValueError
     for a damaged file, or for images without a test split.
     """
-    folder = newest(Path(run))
+    folder = newest_checkpoint(Path(run))
     files = checkpoint.verify_files(folder)
     loaded = load_network(folder, device)
     images = evaluation_images(loaded, data, limit)
     test = images.test
     if not len(test):
         raise ValueError(f"data set '{images.name}' has no test images")
-    task, done = PretrainTask(loaded.model), counter(progress, len(test))
+    task, done = PretrainTask(loaded.model), count_progress(progress, len(test))
     nats = evaluate_split(task, test, seed=seed, precision=precision, progress=done)["loss_nats"]
     codec, categorical = loaded.network.codec, loaded.recipe.model.head.categorical
-    claim = find_claim(TEST_LOSSES, loaded.recipe, codec)
+    claim = find_published(TEST_LOSSES, loaded.recipe, codec)
     settings = {"data": images.name, "images": len(test), "precision": precision, "seed": seed}
     published = claim and {"nats": claim.value, "source": claim.source, "step": claim.step}
     values: dict[str, Any] = {

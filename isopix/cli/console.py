@@ -89,7 +89,7 @@ def warn(line: str) -> None:
     Console(stderr=True, highlight=False).print(line, markup=False, soft_wrap=True)
 
 
-def percent(fraction: float, low: float, high: float) -> str:
+def percent_with_interval(fraction: float, low: float, high: float) -> str:
     """Format a fraction with its interval: `41.2% (39.8% to 42.5%)`."""
     return f"{fraction:.1%} ({low:.1%} to {high:.1%})"
 

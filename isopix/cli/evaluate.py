@@ -11,7 +11,7 @@ from isopix.cli.console import (
     Plugins,
     Seed,
     load_plugins,
-    percent,
+    percent_with_interval,
     say,
     show_json,
     show_table,
@@ -69,7 +69,7 @@ def evaluate(
 
 
 def _print_metrics(metrics: ClassificationMetrics, masks: int, name: str) -> None:
-    accuracy = percent(metrics.accuracy, *metrics.interval)
+    accuracy = percent_with_interval(metrics.accuracy, *metrics.interval)
     rows = [(f"accuracy, majority vote of {masks} masks" if masks > 1 else "accuracy", accuracy)]
     if masks > 1:
         rows.append(("accuracy, mean of single masks", f"{metrics.ensemble.single_mask:.1%}"))

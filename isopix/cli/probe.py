@@ -14,7 +14,7 @@ from isopix.cli.console import (
     Plugins,
     Seed,
     load_plugins,
-    percent,
+    percent_with_interval,
     say,
     show_json,
     show_table,
@@ -168,7 +168,7 @@ def _mask_accuracies(score: LayerScore) -> tuple[str, ...]:
 
 
 def _interval(score: LayerScore) -> str:
-    return percent(score.test_accuracy, *score.interval)
+    return percent_with_interval(score.test_accuracy, *score.interval)
 
 
 def _percent(fraction: float) -> str:

@@ -29,8 +29,8 @@ def list_recipes(*, plugin: Plugins = None, json: Json = False) -> None:
         show_table("Recipes", ["name", "description"], list(lines.items()))
 
 
-@app.command
-def show(
+@app.command(name="show")
+def show_recipe(
     recipe: str, *settings: str, file: SettingsFile = None, plugin: Plugins = None, json: Json = False
 ) -> None:
     """Show every setting of a recipe, overrides applied, and where its value comes from.

@@ -9,8 +9,8 @@ from cyclopts import Parameter
 from isopix.cli.console import Json, Plugins, load_plugins, say, show_json, show_table
 from isopix.report import headline, page
 from isopix.report.baselines import BaselineRow, baseline_rows
-from isopix.report.load_run import RunRecord
 from isopix.report.probe_section import differences, primary_probes
+from isopix.report.run_record import RunRecord
 from isopix.storage.atomic import report_disk_full, write_bytes
 from isopix.storage.run_folder import RunFolder
 
@@ -39,7 +39,7 @@ def report(*runs: Path, out: Out = None, plugin: Plugins = None, json: Json = Fa
         raise ValueError(f"--out {out} is a folder; a report is one file, such as {out / 'report.html'}")
     out.parent.mkdir(parents=True, exist_ok=True)
     with report_disk_full(f"report {out}", out.parent):
-        write_bytes(out, page.render(records).encode())
+        write_bytes(out, page.render_report(records).encode())
     rows = baseline_rows(records)
     if json:
         show_json({"report": str(out), "summary": [row._asdict() for row in rows]})

@@ -85,7 +85,7 @@ def _next_commands(recipe: Recipe, status: RunStatus) -> list[str]:
     applicable = {
         "evaluate": status.can_evaluate,
         "probe": status.can_probe,
-        generate: recipe.learns_codes,
+        generate: recipe.predicts_codes,
         "report": True,
     }
     return [name for name, applies in applicable.items() if applies]
@@ -114,7 +114,7 @@ def print_summary(run: Run, resume_command: str, *, options: Sequence[object] = 
 def _final_metrics(run: Run) -> dict[str, dict[str, Any]]:
     """Return the newest loss and accuracy of each split."""
     records = [record for record in run.metrics.history if record["kind"] == "evaluation"]
-    loss = "loss_nats" if run.recipe.learns_codes else "class_nats"
+    loss = "loss_nats" if run.recipe.predicts_codes else "class_nats"
     newest = {
         name: {record["split"]: record[name] for record in records if name in record}
         for name in (loss, "accuracy")

@@ -16,7 +16,7 @@ from isopix.core.command_line import command_line
 from isopix.core.overrides import parse
 from isopix.studies.claim_tests import Contrast
 from isopix.studies.executor import Executor, ExecutorObserver, ProcessExecutor, Slot, run_all
-from isopix.studies.inductive_bias.grid import Study, cost, plan
+from isopix.studies.inductive_bias.grid import Study, cost, plan_study
 from isopix.studies.inductive_bias.write_up import WriteUp, write_up
 from isopix.studies.slurm import SlurmExecutor
 from isopix.studies.trial import TrialResult, TrialSpec, mark_failed, run_trial
@@ -87,8 +87,8 @@ def inductive_bias(
     if report_only:
         study = Study.open(out)
     else:
-        planned = plan(scale, data=data, pattern=trials, seeds=seeds, settings=settings)
-        study = Study.of(out, planned)
+        planned = plan_study(scale, data=data, pattern=trials, seeds=seeds, settings=settings)
+        study = Study.from_plan(out, planned)
         missing = len(study.missing(planned))
         executor = _executor(study, missing, jobs=jobs, device=device, slurm=slurm)
         if missing:
@@ -99,7 +99,7 @@ def inductive_bias(
             (warn if json else say)(f"stopped and saved; resume with: {again}")
             raise SystemExit(INTERRUPTED)
     written = write_up(study)
-    failed = [trial for trial in written.trials if trial["state"] == "failed"]
+    failed = [trial for trial in written.trials if trial["status"] == "failed"]
     if json:
         claims = [claim.as_record() for claim in written.claims]
         show_json({"report": str(written.page), "claims": claims, "trials": written.trials})
@@ -129,7 +129,7 @@ def _run(specs: Sequence[TrialSpec], executor: Executor[TrialSpec], *, say: Call
     with stop_requested() as request, progress_bar("trials", len(specs)) as done:
         progress = _Progress(specs, say, done)
         stop = lambda: request.signal is not None  # noqa: E731
-        run_all(specs, executor, ExecutorObserver(ended=progress.ended, stop=stop))
+        run_all(specs, executor, ExecutorObserver(job_ended=progress.job_ended, stop=stop))
         return request.signal is not None
 
 
@@ -142,8 +142,8 @@ class _Progress:
         self.total, self.start = sum(self.costs.values()), time.monotonic()
         self.left = dict(self.costs)
 
-    def ended(self, spec: TrialSpec, reason: str) -> None:
-        if reason or spec.read().state == "not yet":
+    def job_ended(self, spec: TrialSpec, reason: str) -> None:
+        if reason or spec.read().status == "not run":
             mark_failed(spec, reason or "ended without a result")
         del self.left[spec.name]
         count, elapsed = len(self.costs) - len(self.left), time.monotonic() - self.start
@@ -155,7 +155,7 @@ class _Progress:
 
 def _result(result: TrialResult) -> str:
     trial = result.trial
-    if result.state != "done" or trial is None:
+    if result.status != "done" or trial is None:
         return f"failed: {result.reason}"
     lr = f", lr {result.lr_trials[-1].lr:g}" if len(result.lr_trials) > 1 else ""
     duration = format_duration(result.training_seconds + result.probing_seconds)

@@ -20,7 +20,7 @@ from isopix.cli.console import (
 )
 from isopix.cli.progress import progress_bar
 from isopix.core.device import Precision
-from isopix.papers.claim import Claim
+from isopix.papers.published import PublishedResult
 
 Values = Mapping[str, Any]
 
@@ -67,7 +67,7 @@ def verify(
         _print_values(found.record, found.published)
 
 
-def _print_values(values: Values, claim: Claim | None) -> None:
+def _print_values(values: Values, claim: PublishedResult | None) -> None:
     origin = f", imported from {values['imported']}" if values["imported"] else ""
     say(f"{values['recipe']}, step {_step(values)}{origin}")
     files = values["files"]

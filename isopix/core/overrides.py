@@ -72,7 +72,7 @@ def override(settings: T, changes: Mapping[str, Any]) -> T:
     """
     values = to_dict(settings)
     for path, value in sorted(changes.items(), key=_order):
-        full = resolve_path(values, path)
+        full = resolve_setting(values, path)
         *parents, name = full.split(".")
         part = values
         for depth, parent in enumerate(parents):
@@ -93,7 +93,7 @@ def override(settings: T, changes: Mapping[str, Any]) -> T:
     return from_dict(type(settings), values)
 
 
-def resolve_path(values: Mapping[str, Any], path: str) -> str:
+def resolve_setting(values: Mapping[str, Any], path: str) -> str:
     """Return the full path of a setting in nested values from any end of it that only one setting has.
 
     A full path wins over longer ones; a path that is no end of any stays as it is. Raises ValueError that
@@ -108,7 +108,7 @@ def resolve_path(values: Mapping[str, Any], path: str) -> str:
     if found:
         return found[0]
     parent, _, name = path.rpartition(".")
-    owner = resolve_path(values, parent) if parent else ""
+    owner = resolve_setting(values, parent) if parent else ""
     if owner in every:
         return f"{owner}.{name}"
     close = difflib.get_close_matches(path, [*every, *{full.rpartition(".")[2] for full in every}], n=1)

@@ -19,7 +19,7 @@ from isopix.data.preprocess import PreprocessConfig
 from isopix.data.resize import Resample
 from isopix.data.sources.base import Source, SplitName
 from isopix.data.sources.hub import LOCAL_SOURCES
-from isopix.data.sources.open_source import DATASET_NAMES, open_source
+from isopix.data.sources.read_source import DATASET_NAMES, read_source
 from isopix.data.splits import Split, balanced_subset, held_out_indices, split_sizes
 from isopix.storage.hashing import hash_bytes
 
@@ -141,7 +141,7 @@ def load_dataset(
     be read are listed in `bad_files_csv`, or in a file in the cache. Raises ValueError if they are more than
     1 %, and what the readers and the cache raise.
     """
-    source = open_source(config.source)
+    source = read_source(config.source)
     cache = cache or default_cache()
     cached = cached_source(source, _preprocess_configs(source, config, seed), cache)
     bad_files_csv = _report_bad_files(source, cached, bad_files_csv or cache / f"{cached.key}.bad-files.csv")

@@ -89,7 +89,9 @@ class FineTuneModel(nn.Module):
         if self.settings.mask_ratio != 0:
             return self.objective.make_batch(images, self.network.codec, generator)
         codes = self.network.codec.encode(images)
-        return TrainingBatch.of(images, None, codes, torch.zeros_like(codes[..., :1], dtype=torch.bool))
+        return TrainingBatch.with_equal_weights(
+            images, None, codes, torch.zeros_like(codes[..., :1], dtype=torch.bool)
+        )
 
     def forward(self, labeled: LabeledBatch) -> Loss:
         """Return the joint loss."""

@@ -9,7 +9,7 @@ from isopix.generate.sample import SampledImages, SamplingConfig, fill_in
 from isopix.objectives.base import PretrainModel
 
 
-def complete(
+def complete_images(
     model: PretrainModel,
     images: Images,
     *,

@@ -39,7 +39,7 @@ class Reconstruction(NamedTuple):
 
 
 @torch.inference_mode()
-def reconstruct(model: PretrainModel, images: Images, *, generator: torch.Generator) -> Reconstruction:
+def reconstruct_images(model: PretrainModel, images: Images, *, generator: torch.Generator) -> Reconstruction:
     """Predict the most likely code of every masked position in one pass (BERT; iGPT section 2.1).
 
     Raises ValueError for a network that masks no inputs.

@@ -132,7 +132,7 @@ def fill_in(
     return codec.decode(codes)
 
 
-def sample(
+def sample_images(
     model: PretrainModel,
     count: int,
     *,

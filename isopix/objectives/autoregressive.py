@@ -30,4 +30,6 @@ class Autoregressive(ObjectiveSpec):
     def make_batch(self, images: Images, codec: Codec, generator: torch.Generator) -> TrainingBatch:
         """Return a batch with every position in the loss; nothing is random."""
         targets = codec.encode(images)
-        return TrainingBatch.of(images, None, targets, torch.ones_like(targets[..., :1], dtype=torch.bool))
+        return TrainingBatch.with_equal_weights(
+            images, None, targets, torch.ones_like(targets[..., :1], dtype=torch.bool)
+        )

@@ -36,7 +36,9 @@ class TrainingBatch(NamedTuple):
     weights: Float[Tensor, " B"]
 
     @classmethod
-    def of(cls, inputs: Inputs, mask: Mask | None, targets: Codes, loss_mask: LossMask) -> "TrainingBatch":
+    def with_equal_weights(
+        cls, inputs: Inputs, mask: Mask | None, targets: Codes, loss_mask: LossMask
+    ) -> "TrainingBatch":
         """Return a batch in which all images with something in the loss have the same weight."""
         counted = loss_mask.any(2).any(1).float()
         return cls(inputs, mask, targets, loss_mask, counted / counted.sum().clamp(min=1))

@@ -75,7 +75,7 @@ class Masked(ObjectiveSpec):
         drawn = self._draw(images, codec, generator)
         shown = drawn.apply(images, codec.grid) if self.random_rate else images
         mask, loss_mask = drawn.mask.to(images.device), drawn.loss_mask.to(images.device)
-        return TrainingBatch.of(shown, mask, codec.encode(images), loss_mask)
+        return TrainingBatch.with_equal_weights(shown, mask, codec.encode(images), loss_mask)
 
     def loss_positions(self, batch: TrainingBatch) -> PositionIndices | None:
         """Return as many positions of each image as any image has in the loss, those in the loss first."""

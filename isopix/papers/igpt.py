@@ -3,13 +3,13 @@
 from typing import NamedTuple
 
 from isopix.codecs.palette_file import OPENAI_FINGERPRINT
-from isopix.papers.claim import Claim
+from isopix.papers.published import PublishedResult
 from isopix.recipes import igpt
 from isopix.recipes.recipe import Recipe
 
 
-def _test_loss(recipe: Recipe, nats: float) -> Claim:
-    return Claim(
+def _test_loss(recipe: Recipe, nats: float) -> PublishedResult:
+    return PublishedResult(
         recipe=recipe,
         protocol="ImageNet's validation images, shorter side 224, center crop, then 32×32; all positions",
         value=nats,
@@ -31,7 +31,7 @@ class PublishedLowData(NamedTuple):
     errors: dict[int, tuple[float, float]]
 
 
-# iGPT table 4: what was published with 40, 250 and 4,000 labelled images of CIFAR-10.
+# iGPT table 4: what was published with 40, 250 and 4,000 labeled images of CIFAR-10.
 LOW_DATA = (
     PublishedLowData("Mean Teacher", {250: (32.3, 2.3), 4000: (9.2, 0.2)}),
     PublishedLowData("MixMatch", {40: (47.5, 11.5), 250: (11.0, 0.9), 4000: (6.4, 0.1)}),

@@ -24,7 +24,7 @@ DISPLAY_NAMES = {
 }
 
 
-class Spread(NamedTuple):
+class MeanStd(NamedTuple):
     """Mean and standard deviation (n - 1; 0 for one seed) over seeds."""
 
     mean: float
@@ -38,9 +38,9 @@ class TrialGroup(NamedTuple):
     block: str
     encoding: str
     depth: int
-    loss: Spread
-    accuracy: Spread  # test accuracy of the layer that validation chose
-    layers: tuple[Spread, ...]  # test accuracy of each layer 0..L
+    loss: MeanStd
+    accuracy: MeanStd  # test accuracy of the layer that validation chose
+    layers: tuple[MeanStd, ...]  # test accuracy of each layer 0..L
 
 
 class MarkerStyle(NamedTuple):
@@ -183,6 +183,6 @@ def _accuracy_axis(axes: Axes) -> None:
     style.percent_ticks(axes.yaxis)
 
 
-def _error_bars(values: Sequence[Spread]) -> list[float] | None:
+def _error_bars(values: Sequence[MeanStd]) -> list[float] | None:
     """Return standard deviations; None if no network has several seeds."""
     return [each.std for each in values] if any(each.seeds > 1 for each in values) else None

@@ -12,7 +12,7 @@ from isopix.core.bootstrap import Z_95
 from isopix.core.random import generator
 from isopix.probe.config import ProbeConfig
 from isopix.probe.feature_splits import FeatureSplit, FeatureSplits
-from isopix.probe.probe import probe
+from isopix.probe.probe import fit_probe
 from isopix.probe.refit import refit_on_validation
 from isopix.probe.results import EnsembleAccuracy, LayerScore, ProbeReport, ProbeResult
 
@@ -32,7 +32,7 @@ def probe_with_baselines(
     numbered from its own first. Raises what `probe` raises.
     """
     result, best_layer = _probe_and_keep_best(network(), config, device)
-    results = {name: probe(read(), config, device=device) for name, read in baselines.items()}
+    results = {name: fit_probe(read(), config, device=device) for name, read in baselines.items()}
     results["shuffled labels"] = shuffled_label_baseline(best_layer, config, device=device)
     refit = None
     if config.refit_on_validation:
@@ -43,7 +43,7 @@ def probe_with_baselines(
 def _probe_and_keep_best(
     splits: FeatureSplits, config: ProbeConfig, device: torch.device
 ) -> tuple[ProbeResult, FeatureSplits]:
-    result = probe(splits, config, device=device)
+    result = fit_probe(splits, config, device=device)
     best_layer = splits.select_layers(result.best_index, result.best_index + 1)
     return result, replace(best_layer.map(FeatureSplit.clone), first_layer=0)
 
@@ -58,7 +58,7 @@ def shuffled_label_baseline(
     of one permutation on new test images: the variance over permutations plus that over bootstrap samples.
     """
     indices = range(NUM_PERMUTATIONS)
-    results = [probe(shuffle_labels(splits, config.seed, i), config, device=device) for i in indices]
+    results = [fit_probe(shuffle_labels(splits, config.seed, i), config, device=device) for i in indices]
     return replace(results[0], layers=(_average([result.best for result in results]),), warnings=())
 
 

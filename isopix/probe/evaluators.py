@@ -12,7 +12,7 @@ from isopix.probe.config import ProbeConfig
 from isopix.probe.feature_splits import FeatureSplit, FeatureSplits
 from isopix.probe.features import extract_features
 from isopix.probe.knn import knn_accuracy
-from isopix.probe.probe import probe
+from isopix.probe.probe import fit_probe
 from isopix.probe.results import LayerScore
 from isopix.storage.atomic import write_json
 from isopix.train.evaluator import EvaluationContext, EvaluationError, Evaluator, EvaluatorSpec, Metrics
@@ -92,7 +92,7 @@ class LinearProbe(EvaluatorSpec):
                     validation=features(data.validation.first(half)),
                     test=features(evaluated),
                 )
-                found = probe(parts, PROBE_CONFIG, device=network.device)
+                found = fit_probe(parts, PROBE_CONFIG, device=network.device)
             except RuntimeError as error:
                 raise EvaluationError(str(error).splitlines()[0]) from error
             layers = [_as_record(score) for score in found.layers]

@@ -33,7 +33,7 @@ class LbfgsProbe(_L2Penalized):
         return "logistic regression (L-BFGS)"
 
     def fit(self, features: Features, targets: Tensor, l2: Tensor, *, num_classes: int) -> LinearFits:
-        return logistic.fit(features, targets, l2, num_classes=num_classes)
+        return logistic.fit_logistic(features, targets, l2, num_classes=num_classes)
 
     def probabilities(self, logits: Float[Tensor, "F S B K"]) -> Float[Tensor, "F S B K"]:
         return logits.softmax(-1)
@@ -52,7 +52,7 @@ class RidgeProbe(_L2Penalized):
         return "ridge regression"
 
     def fit(self, features: Features, targets: Tensor, l2: Tensor, *, num_classes: int) -> LinearFits:
-        return ridge.fit(features, targets, l2, num_classes=num_classes)
+        return ridge.fit_ridge(features, targets, l2, num_classes=num_classes)
 
     def probabilities(self, logits: Float[Tensor, "F S B K"]) -> Float[Tensor, "F S B K"]:
         return logits

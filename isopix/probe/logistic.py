@@ -75,7 +75,7 @@ class LinearFits:
             yield torch.einsum("bd,skd->sbk", x.to(w), w) + rearrange(b, "s k -> s 1 k")
 
 
-def fit(
+def fit_logistic(
     features: Features,
     labels: Labels,
     l2: L2Penalties,

@@ -9,7 +9,7 @@ import torch
 from isopix.data.splits import Indices
 from isopix.probe.config import ProbeConfig
 from isopix.probe.feature_splits import FeatureSplit, FeatureSplits
-from isopix.probe.probe import probe
+from isopix.probe.probe import fit_probe
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def probe_subsets(
     L2 penalty and layer are selected on validation, the layer once for all subsets. Raises what `probe`
     raises.
     """
-    results = [probe(_select(splits, index), config, device=device) for index in subsets]
+    results = [fit_probe(_select(splits, index), config, device=device) for index in subsets]
     layers = list(zip(*(result.layers for result in results), strict=True))
     best = max(layers, key=lambda scores: mean(score.val_accuracy for score in scores))
     errors = tuple(1 - score.test_accuracy for score in best)

@@ -19,7 +19,7 @@ TEST_BATCH_SIZE = 256  # test images predicted at once; no setting, as the rando
 Progress = Callable[[int], None]  # called with the number of layers done
 
 
-def probe(
+def fit_probe(
     splits: FeatureSplits, config: ProbeConfig, *, device: torch.device, progress: Progress | None = None
 ) -> ProbeResult:
     """Fit a classifier to every layer, select its setting and the best layer on validation, and report all

@@ -6,7 +6,7 @@ import torch
 
 from isopix.probe.config import ProbeConfig
 from isopix.probe.feature_splits import FeatureSplits
-from isopix.probe.probe import probe
+from isopix.probe.probe import fit_probe
 from isopix.probe.results import LayerScore
 
 
@@ -23,5 +23,5 @@ def refit_on_validation(
     method = config.method.fix(getattr(selected, name))
     l2_grid = config.l2_grid if selected.l2 is None else (selected.l2,)
     fixed = replace(config, method=method, l2_grid=l2_grid, l2_extra=())
-    score = probe(splits.with_validation_in_train(), fixed, device=device).best
+    score = fit_probe(splits.with_validation_in_train(), fixed, device=device).best
     return replace(score, layer=selected.layer, val_accuracy=selected.val_accuracy)

@@ -17,7 +17,7 @@ from isopix.probe.feature_splits import Features
 from isopix.probe.logistic import L2Penalties, LinearFits
 
 
-def fit(features: Features, labels: Labels, l2: L2Penalties, *, num_classes: int) -> LinearFits:
+def fit_ridge(features: Features, labels: Labels, l2: L2Penalties, *, num_classes: int) -> LinearFits:
     """Find the minimum for each layer and each penalty, in float64 on the device of the features.
 
     With X centered and X'X / N = V diag(s) V', the weights are those of the targets along V, shrunk by

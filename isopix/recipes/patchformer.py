@@ -27,7 +27,7 @@ from isopix.objectives.masks import BlockMask
 from isopix.recipes.recipe import Recipe
 from isopix.train.config import TrainConfig
 from isopix.train.optim import AdamW
-from isopix.train.schedule import Constant
+from isopix.train.schedule import ConstantSchedule
 
 
 def base() -> Recipe:
@@ -53,7 +53,7 @@ def base() -> Recipe:
             steps=300_000,
             batch_size=128,
             optimizer=AdamW(),
-            schedule=Constant(),
+            schedule=ConstantSchedule(),
             checkpoint_every=5000,
         ),
     )

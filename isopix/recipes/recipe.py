@@ -44,7 +44,7 @@ class Recipe:
         )
 
     @property
-    def learns_codes(self) -> bool:
+    def predicts_codes(self) -> bool:
         """Whether codes are predicted in training, and not left behind by fine-tuning."""
         return self.finetune is None or self.finetune.has_generative_loss
 

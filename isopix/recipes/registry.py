@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from isopix.core.config import to_dict
-from isopix.core.overrides import flatten, override, parse, read_values, resolve_path
+from isopix.core.overrides import flatten, override, parse, read_values, resolve_setting
 from isopix.core.registry import register_name
 from isopix.recipes import igpt, isotropic, patchformer, tiny, vit
 from isopix.recipes.recipe import Recipe
@@ -110,7 +110,7 @@ def resolve(
         changes = sized(layer)
         changed = override(changed, changes)
         values = to_dict(changed)
-        origins |= {resolve_path(values, path): origin for path in changes}
+        origins |= {resolve_setting(values, path): origin for path in changes}
     remaining = flatten(to_dict(changed))
     for path in sorted(origins.keys() - remaining.keys()):
         if not any(each.startswith(f"{path}.") for each in remaining):

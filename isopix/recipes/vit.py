@@ -26,10 +26,10 @@ from isopix.objectives.masks import BernoulliMask
 from isopix.recipes.recipe import Recipe
 from isopix.train.config import TrainConfig
 from isopix.train.optim import Adam
-from isopix.train.schedule import WarmupCosine
+from isopix.train.schedule import WarmupCosineSchedule
 
 EPSILON = 1e-6  # of the layer norms in the released code
-WARMUP = WarmupCosine(warmup_epochs=1000.0, max_warmup_fraction=0.01)  # 1 % of the steps
+WARMUP = WarmupCosineSchedule(warmup_epochs=1000.0, max_warmup_fraction=0.01)  # 1 % of the steps
 
 
 def b16() -> Recipe:
@@ -55,7 +55,7 @@ def tiny() -> Recipe:
         steps=1000,
         batch_size=32,
         optimizer=Adam(lr=1e-3, beta2=0.999),
-        schedule=WarmupCosine(),
+        schedule=WarmupCosineSchedule(),
         precision="fp32",
         evaluate_every=100,
         evaluate_images=256,

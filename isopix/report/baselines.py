@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from isopix.probe.results import ProbeResult
-from isopix.report.load_run import RunRecord, SavedProbe
 from isopix.report.metrics import finetune_accuracy, held_out_loss, loss_unit, uniform_classes
 from isopix.report.probe_section import differences, nondefault_settings, primary_probes
+from isopix.report.run_record import RunRecord, SavedProbe
 from isopix.report.section import NUMBER, Panel, Section, Table, Text, interval, interval_bar, percent
 from isopix.report.section import Row as TableRow
 

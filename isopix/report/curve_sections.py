@@ -8,8 +8,8 @@ from markupsafe import Markup
 
 from isopix.analysis.representation import ProbePoint, loss_accuracy_correlation, probe_points
 from isopix.plots import curves, representation, svg
-from isopix.report.load_run import RunRecord
 from isopix.report.metrics import held_out_loss, loss_unit, uniform_classes
+from isopix.report.run_record import RunRecord
 from isopix.report.section import Chart, Panel, Section, join_words, missing, percent
 
 

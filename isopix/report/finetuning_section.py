@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from isopix.plots import finetuning, svg
-from isopix.report.load_run import RunRecord, SavedEvaluation
 from isopix.report.metrics import finetune_accuracy
+from isopix.report.run_record import RunRecord, SavedEvaluation
 from isopix.report.section import NUMBER, Chart, Panel, Row, Section, Table, Text, interval, missing, percent
 from isopix.train.early_stopping import best_evaluation
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from isopix.core.overrides import flatten
 from isopix.plots.palette import arrange_colors, oklab
-from isopix.report.load_run import RunRecord, SavedImage
+from isopix.report.run_record import RunRecord, SavedImage
 from isopix.report.section import Chart, Panel, Section, Text, missing, percent
 
 Facts = Mapping[str, Any]
@@ -75,7 +75,7 @@ def palette_section(run: RunRecord, path: str) -> Section | None:
     return Section("Palette", [Panel([chart])])
 
 
-def color_band(colors: Float[Tensor, "K 3"]) -> str:
+def color_strip(colors: Float[Tensor, "K 3"]) -> str:
     """Return all colors in one line of pixels, from dark to light, as a data URL."""
     return embed(_png(colors[oklab(colors)[:, 0].argsort()].round().byte()[None]))
 

@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping
 
 from isopix.probe.results import LayerScore
-from isopix.report.load_run import DEFAULTS, RunRecord, SavedProbe
 from isopix.report.metrics import (
     epochs,
     finetune_accuracy,
@@ -15,6 +14,7 @@ from isopix.report.metrics import (
     uniform_classes,
 )
 from isopix.report.probe_section import differences, nondefault_settings, primary_probes
+from isopix.report.run_record import DEFAULTS, RunRecord, SavedProbe
 from isopix.report.section import join_words, percent
 
 NEAR_UNIFORM = 0.95  # of ln K, the loss of a uniform prediction

@@ -4,10 +4,10 @@ import math
 from typing import NamedTuple
 
 from isopix.core.bootstrap import Z_95
-from isopix.report.load_run import RunRecord
+from isopix.report.run_record import RunRecord
 
 
-class HeldOutLoss(NamedTuple):
+class MeanLoss(NamedTuple):
     """The newest mean loss on images outside of training."""
 
     nats: float
@@ -43,7 +43,7 @@ def loss_unit(run: RunRecord) -> str:
     return f"{'' if run.recipe.objective.can_sample else 'masked '}{run.recipe.model.codec.unit()}"
 
 
-def held_out_loss(run: RunRecord) -> HeldOutLoss | None:
+def held_out_loss(run: RunRecord) -> MeanLoss | None:
     """Return the test loss, or else the newest validation loss, or else the newest of `isopix verify`.
 
     The loss is that of codes, or of classes where only they are learned.
@@ -52,10 +52,10 @@ def held_out_loss(run: RunRecord) -> HeldOutLoss | None:
     for split in ("test", "validation"):
         found = [each for each in run.log if each.get("split") == split and name in each]
         if found:
-            return HeldOutLoss(float(found[-1][name]), int(found[-1]["images"]), split)
+            return MeanLoss(float(found[-1][name]), int(found[-1]["images"]), split)
     if run.predicts_codes and run.verifications:
         newest = run.verifications[-1]
-        return HeldOutLoss(newest["loss_nats"], newest["images"], "test", newest["data"])
+        return MeanLoss(newest["loss_nats"], newest["images"], "test", newest["data"])
     return None
 
 

@@ -14,12 +14,11 @@ from isopix.interop.huggingface import snippet
 from isopix.model.blocks import TransformerSpec
 from isopix.recipes.recipe import Recipe
 from isopix.report.baselines import BaselineRow, baseline_rows
-from isopix.report.load_run import RunRecord
 from isopix.report.metrics import finetune_accuracy, held_out_loss, loss_unit, uniform_classes, vocab_size
-from isopix.report.probe_section import concatenated
-from isopix.report.probe_section import settings as probe_settings
+from isopix.report.probe_section import concatenated, probe_settings
+from isopix.report.run_record import RunRecord
 from isopix.report.section import percent
-from isopix.report.settings_section import anonymous, last_part, settings
+from isopix.report.settings_section import grouped_settings, last_path_part, without_private_paths
 
 HEAD = """---
 library_name: {library}
@@ -54,7 +53,7 @@ def model_card(run: RunRecord, *, name: str, library: Library) -> str:
     """
     if run.recipe is None:
         raise ValueError(f"{run.path} has no recipe that can be read, so it has no model card")
-    recipe = from_dict(Recipe, anonymous(run.settings))
+    recipe = from_dict(Recipe, without_private_paths(run.settings))
     run = _public(run, recipe)
     sections = {
         "Model": _description(run),
@@ -76,7 +75,7 @@ def _tags(recipe: Recipe) -> str:
 
 
 def _description(run: RunRecord) -> Iterator[str]:
-    rows = [(name, value) for group in settings(run).values() for name, value in group]
+    rows = [(name, value) for group in grouped_settings(run).values() for name, value in group]
     yield _table(["setting", "value"], ([_escape(name), _escape(value)] for name, value in rows))
     if run.weights:
         trained = run.environment.get("trained_parameters")
@@ -160,7 +159,9 @@ def _limitations(run: RunRecord, recipe: Recipe) -> Iterator[str]:
 
 def _training(run: RunRecord) -> Iterator[str]:
     made = [run.environment.get("command"), *(probe.command for probe in run.probes)]
-    lines = dict.fromkeys(shlex.join(last_part(str(word)) for word in command) for command in made if command)
+    lines = dict.fromkeys(
+        shlex.join(last_path_part(str(word)) for word in command) for command in made if command
+    )
     if lines:
         yield "```sh\n" + "\n".join(lines) + "\n```"
     known = [name for name in VERSIONS if run.environment.get(name) is not None]
@@ -172,15 +173,15 @@ def _training(run: RunRecord) -> Iterator[str]:
 
 def _public(run: RunRecord, recipe: Recipe) -> RunRecord:
     """Return the run without the folders that its files lie in."""
-    environment = {**run.environment, "trained_on": last_part(run.environment.get("trained_on"))}
+    environment = {**run.environment, "trained_on": last_path_part(run.environment.get("trained_on"))}
     if origin := run.environment.get("pretrained"):
         environment["pretrained"] = {**origin, "run": PurePath(str(origin.get("run"))).name}
     return replace(
         run,
         recipe=recipe,
         environment=environment,
-        probes=[replace(probe, data=last_part(probe.data)) for probe in run.probes],
-        verifications=[{**each, "data": last_part(each["data"])} for each in run.verifications],
+        probes=[replace(probe, data=last_path_part(probe.data)) for probe in run.probes],
+        verifications=[{**each, "data": last_path_part(each["data"])} for each in run.verifications],
         problems=[each.split(":")[0] for each in run.problems],
     )
 

@@ -11,10 +11,10 @@ from isopix.report import headline, template
 from isopix.report.baselines import baselines_section
 from isopix.report.curve_sections import loss_section, probe_curve
 from isopix.report.finetuning_section import finetuning_section
-from isopix.report.gallery import color_band, gallery_sections, palette_section
-from isopix.report.load_run import RunRecord, SavedEvaluation, SavedProbe, load_run
+from isopix.report.gallery import color_strip, gallery_sections, palette_section
 from isopix.report.metrics import images_seen, num_steps
 from isopix.report.probe_section import accuracy_chart, differences, primary_probes, probe_section
+from isopix.report.run_record import RunRecord, SavedEvaluation, SavedProbe, read_run
 from isopix.report.section import Chart, Panel, Section, Settings, Text, join_words
 from isopix.report.settings_section import settings_section
 from isopix.storage.run_folder import RunFolder
@@ -34,25 +34,25 @@ class RunView(NamedTuple):
 
 def build(runs: Sequence[RunFolder]) -> str:
     """Return the page about these runs, in order; raises what `read` raises."""
-    return render(read(runs))
+    return render_report(read(runs))
 
 
 def read(runs: Sequence[RunFolder]) -> dict[str, RunRecord]:
     """Return all runs by their names. Raises ValueError without runs, or if a recipe cannot be read."""
     if not runs:
         raise ValueError("a report needs a run folder, as in: isopix report runs/photos")
-    return dict(zip(_names([run.path for run in runs]), map(load_run, runs), strict=True))
+    return dict(zip(_names([run.path for run in runs]), map(read_run, runs), strict=True))
 
 
-def render(runs: Mapping[str, RunRecord]) -> str:
+def render_report(runs: Mapping[str, RunRecord]) -> str:
     """Return the page about these runs."""
     views = [_view(name, number, run, len(runs)) for number, (name, run) in enumerate(runs.items())]
     colors = [run.weights.colors for run in runs.values() if run.weights and run.weights.colors is not None]
-    return template.render(
+    return template.render_template(
         "page.html.j2",
         title=join_words(list(runs)),
         headline=headline.headline(runs),
-        bands=list(dict.fromkeys(map(color_band, colors))),
+        bands=list(dict.fromkeys(map(color_strip, colors))),
         summary=_summary(runs) if len(runs) > 1 else [],
         views=views,
         date=str(next(iter(runs.values())).environment.get("started", ""))[:10],

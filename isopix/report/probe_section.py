@@ -7,7 +7,7 @@ from dataclasses import fields
 from isopix.plots import curves, svg
 from isopix.probe.config import ProbeConfig
 from isopix.probe.results import SELECTED_LABELS, ConcatResult, LayerScore, ProbeReport
-from isopix.report.load_run import DECIDING, DEFAULTS, RunRecord, SavedProbe
+from isopix.report.run_record import DECIDING, DEFAULTS, RunRecord, SavedProbe
 from isopix.report.section import NUMBER, Chart, Panel, Row, Section, Table, Text, interval, missing, percent
 
 # They move a score within its interval, or not at all.
@@ -39,7 +39,7 @@ def nondefault_settings(probe: SavedProbe) -> str:
     return f" ({', '.join(found)})" if found else ""
 
 
-def settings(config: ProbeConfig) -> str:
+def probe_settings(config: ProbeConfig) -> str:
     """Return the features and the classifier."""
     read = [_setting(config, name) for name in FEATURES]
     return (
@@ -84,8 +84,8 @@ def _caption(run: RunRecord, probe: SavedProbe) -> str:
     primary = " This probe is in the headline." if len(run.probes) > 1 and probe is run.probe else ""
     parts = [
         f"{probe.data or 'Images of the run'}: {network.num_classes} classes; {counts} images{limit}."
-        f" Features: {settings(probe.report.config)}.{primary} Band: 95\u00a0% interval; ring: best layer"
-        f" on validation images.{step}",
+        f" Features: {probe_settings(probe.report.config)}.{primary} Band: 95\u00a0% interval;"
+        f" ring: best layer on validation images.{step}",
         *([_refit(probe.report.refit, network.num_images)] if probe.report.refit else []),
         *(f"Note: {warning}." for warning in network.warnings),
     ]

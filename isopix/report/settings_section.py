@@ -8,8 +8,8 @@ from typing import Any
 from isopix.core.overrides import flatten
 from isopix.core.registry import Part
 from isopix.recipes.recipe import Recipe
-from isopix.report.load_run import RunRecord
 from isopix.report.metrics import epochs, format_epochs, images_seen, num_steps
+from isopix.report.run_record import RunRecord
 from isopix.report.section import Panel, Section, Settings
 
 GROUPS = ("model", "objective", "data", "train", "finetune")
@@ -27,7 +27,7 @@ def settings_section(run: RunRecord) -> Section:
     flat = flatten(run.settings)
     shown = {name: each for name, each in flat.items() if not run.imported_from or name.startswith(IMPORTED)}
     everything = [(name, "–" if value is None else str(value)) for name, value in shown.items()]
-    groups = [Settings(name, items) for name, items in settings(run).items()]
+    groups = [Settings(name, items) for name, items in grouped_settings(run).items()]
     return Section(
         "Settings",
         [Panel(settings=groups), Panel(settings=[Settings("Every setting", everything, folded=True)])],
@@ -35,7 +35,7 @@ def settings_section(run: RunRecord) -> Section:
     )
 
 
-def settings(run: RunRecord) -> dict[str, list[tuple[str, str]]]:
+def grouped_settings(run: RunRecord) -> dict[str, list[tuple[str, str]]]:
     """Return (setting, value) pairs by group; of an imported model those that its files state."""
     if run.recipe is None:
         return {}
@@ -90,15 +90,19 @@ def _text(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
-def anonymous(settings: Mapping[str, Any]) -> dict[str, Any]:
+def without_private_paths(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the same settings with file paths cut to their last part."""
     return {
-        key: anonymous(value) if isinstance(value, Mapping) else last_part(value) if key in PATHS else value
+        key: without_private_paths(value)
+        if isinstance(value, Mapping)
+        else last_path_part(value)
+        if key in PATHS
+        else value
         for key, value in settings.items()
     }
 
 
-def last_part(value: Any) -> Any:
+def last_path_part(value: Any) -> Any:
     """Return the name of an absolute path, alone or as `setting=path`; any other value as it is."""
     if not isinstance(value, str):
         return value

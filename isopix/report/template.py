@@ -8,7 +8,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from isopix import __version__
 
 
-def render(name: str, folder: Path | None = None, **values: Any) -> str:
+def render_template(name: str, folder: Path | None = None, **values: Any) -> str:
     """Return a page from a template in `folder`, or here. Text is escaped; a missing value is an error."""
     here = Path(__file__).parent
     environment = Environment(

@@ -16,7 +16,7 @@ from isopix.finetune.metrics import ClassificationMetrics, evaluate_predictions
 from isopix.model.heads import ClassLogits
 from isopix.objectives.base import PretrainModel
 from isopix.probe.features import draw_masks, eval_batch_size
-from isopix.runs.load import Loaded, build_network, checkpoint_to_use, find, recipe_of
+from isopix.runs.load import LoadedRun, build_network, checkpoint_to_use, find_checkpoint, recipe_of
 
 Progress = Callable[[int], None]  # called with the number of images done, each counted once per mask
 
@@ -24,7 +24,7 @@ Progress = Callable[[int], None]  # called with the number of images done, each 
 class FineTunedModel(NamedTuple):
     """A fine-tuned network with its class head, and the names of the classes."""
 
-    loaded: Loaded
+    loaded: LoadedRun
     model: FineTuneModel
     classes: tuple[str, ...]
 
@@ -32,9 +32,9 @@ class FineTunedModel(NamedTuple):
 def load_finetuned(run: Path, *, device: torch.device) -> FineTunedModel:
     """Return the best weights of a fine-tuned run, or the newest if none were selected, in evaluation mode.
 
-    Raises ValueError for a run that was not fine-tuned on classes, and what `find` raises.
+    Raises ValueError for a run that was not fine-tuned on classes, and what `find_checkpoint` raises.
     """
-    found, damaged = find(checkpoint_to_use(run))
+    found, damaged = find_checkpoint(checkpoint_to_use(run))
     recipe = recipe_of(found)
     if recipe.finetune is None:
         finetune = command_line("finetune", run, "--out", "OUT")
@@ -49,7 +49,7 @@ def load_finetuned(run: Path, *, device: torch.device) -> FineTunedModel:
     pretraining = PretrainModel(network, recipe.objective)
     model = FineTuneModel(pretraining, recipe.model.width, len(classes), recipe.finetune)
     model.head.load_state_dict(found.tensors["classifier"])
-    loaded = Loaded(recipe, network, state["step"], damaged, found.records)
+    loaded = LoadedRun(recipe, network, state["step"], damaged, found.records)
     return FineTunedModel(loaded, model.eval(), classes)
 
 

@@ -21,10 +21,10 @@ from isopix.model.pos_embed_resize import resize_pos_embed
 from isopix.objectives.base import PretrainModel
 from isopix.recipes import registry
 from isopix.recipes.recipe import NETWORK, Recipe
-from isopix.runs.load import Loaded, load
+from isopix.runs.load import LoadedRun, load_run
 from isopix.runs.pretrain import InitialWeights
 from isopix.train.optim import Adam, OptimizerSpec
-from isopix.train.schedule import Constant
+from isopix.train.schedule import ConstantSchedule
 
 STEPS, EVALUATE_EVERY = 1000, 50
 LR_FACTOR = 0.1  # of pre-training's learning rate; often the best (iGPT section 4.4)
@@ -53,7 +53,7 @@ def prepare_finetune(
     such a setting. With another `data.size` position embeddings are interpolated. Raises ValueError if
     `source` is neither a folder nor a recipe, and for wrong settings.
     """
-    loaded = load(Path(source), device=torch.device("cpu")) if Path(source).exists() else None
+    loaded = load_run(Path(source), device=torch.device("cpu")) if Path(source).exists() else None
     base = loaded.recipe if loaded else registry.find(source)
     recipe = finetune_recipe(base, from_scratch=loaded is None)
     given = {path: value for path, value in (options or {}).items() if value is not None}
@@ -86,7 +86,7 @@ def finetune_recipe(recipe: Recipe, *, from_scratch: bool) -> Recipe:
         finetune=_default_config(recipe),
         steps=STEPS,
         optimizer=replace(_default_optimizer(recipe.train.optimizer), lr=peak if keep else lr),
-        schedule=Constant(),
+        schedule=ConstantSchedule(),
         evaluate_every=EVALUATE_EVERY,
         evaluate_images=max(recipe.train.evaluate_images, 1000),
         checkpoint_every=EVALUATE_EVERY,
@@ -150,7 +150,7 @@ def _check_parts(recipe: Recipe) -> None:
         FineTuneModel(PretrainModel(network, recipe.objective), recipe.model.width, 2, recipe.finetune)
 
 
-def _resized(recipe: Recipe, loaded: Loaded) -> Network:
+def _resized(recipe: Recipe, loaded: LoadedRun) -> Network:
     """Return the network, with interpolated position embeddings for another grid (ViT section 3.2).
 
     Raises ValueError if a block has weights per position.

@@ -19,7 +19,7 @@ from isopix.storage.run_folder import RunFolder
 WEIGHTS = ("model",)
 
 
-class Loaded(NamedTuple):
+class LoadedRun(NamedTuple):
     """A network at `step`, with the records of its checkpoint; `damaged` describes newer checkpoints that
     could not be read, newest first.
     """
@@ -40,16 +40,16 @@ class Loaded(NamedTuple):
         return self.recipe.updated(depth=1).build(self.network.codec).to(self.network.device)
 
 
-def load(path: Path, *, device: torch.device) -> Loaded:
+def load_run(path: Path, *, device: torch.device) -> LoadedRun:
     """Return the network of a checkpoint folder or of a run folder: its best checkpoint if one was selected,
     else the newest intact one.
 
     Raises ValueError if there is none, if a file of it is damaged, if a plugin of it is not loaded, or if the
     palette is not the one whose hash the checkpoint records.
     """
-    found, damaged = find(checkpoint_to_use(path), WEIGHTS)
+    found, damaged = find_checkpoint(checkpoint_to_use(path), WEIGHTS)
     network = build_network(found).to(device)
-    return Loaded(recipe_of(found), network, found.records["state"]["step"], damaged, found.records)
+    return LoadedRun(recipe_of(found), network, found.records["state"]["step"], damaged, found.records)
 
 
 def checkpoint_to_use(path: Path) -> Path:
@@ -58,7 +58,7 @@ def checkpoint_to_use(path: Path) -> Path:
     return best if (best / checkpoint.MANIFEST).is_file() else path
 
 
-def find(path: Path, groups: Collection[str] | None = None) -> tuple[Checkpoint, list[str]]:
+def find_checkpoint(path: Path, groups: Collection[str] | None = None) -> tuple[Checkpoint, list[str]]:
     """Return the checkpoint at a path, or the newest intact one of a run folder, and what is wrong with newer
     ones. Raises ValueError if there is none.
     """
@@ -71,7 +71,7 @@ def find(path: Path, groups: Collection[str] | None = None) -> tuple[Checkpoint,
     return found.checkpoint, [str(error) for error in found.damaged]
 
 
-def newest(path: Path) -> Path:
+def newest_checkpoint(path: Path) -> Path:
     """Return the checkpoint folder at a path, or the newest of a run folder, intact or not.
 
     Raises ValueError if there is none.

@@ -11,7 +11,7 @@ import torch
 
 from isopix.core.config import to_dict
 from isopix.core.device import Precision
-from isopix.core.overrides import parse, resolve_path
+from isopix.core.overrides import parse, resolve_setting
 from isopix.data.dataset import DataConfig, ImageDataset
 from isopix.objectives.base import PretrainModel
 from isopix.probe.config import LowDataProtocol, ProbeConfig
@@ -19,15 +19,15 @@ from isopix.probe.feature_extraction import FeatureSource, NetworkFeatures, Pixe
 from isopix.probe.low_data import LowDataResult, probe_subsets
 from isopix.recipes.recipe import Recipe
 from isopix.runs.finetune import prepare_finetune
-from isopix.runs.load import Loaded
+from isopix.runs.load import LoadedRun
 from isopix.runs.pretrain import (
     BEST_STEP,
     InitialWeights,
-    pretrain,
     require_evaluations,
+    train_recipe,
     with_absolute_paths,
 )
-from isopix.runs.resume import resume
+from isopix.runs.resume import resume_run
 from isopix.runs.training import RunObserver
 from isopix.storage import log
 from isopix.storage.atomic import read_json
@@ -39,7 +39,7 @@ Progress = Callable[[float], None]  # called with the fraction of all images tha
 
 
 def probe_low_data(
-    loaded: Loaded,
+    loaded: LoadedRun,
     data: ImageDataset,
     protocol: LowDataProtocol,
     *,
@@ -115,7 +115,7 @@ def finetune_job(
     recipe, initial = prepare_finetune(
         str(source), options={"num_test_images": num_test_images}, assignments=settings
     )
-    for path in (resolve_path(to_dict(recipe), word) for word in parse(settings)):
+    for path in (resolve_setting(to_dict(recipe), word) for word in parse(settings)):
         if path == "train.seed" or (path.startswith("data.") and not path.startswith("data.augment")):
             raise ValueError(
                 f"{path} cannot be set here: fine-tuning uses the images and subsets that are probed; "
@@ -153,11 +153,11 @@ def _finetune(job: FineTuneJob, count: int, subset: int, observer: RunObserver) 
     folder = job.out / f"labels-{count}-subset-{subset}-{_settings_hash(recipe, job.initial)}"
     run = RunFolder(folder)
     if run.has_checkpoints:
-        outcome = resume(folder, device=job.device, observer=observer)
+        outcome = resume_run(folder, device=job.device, observer=observer)
     else:
         run.clear_unless_saved()  # what an interruption before the first checkpoint left
         fresh = job.initial._replace(network=deepcopy(job.initial.network))  # training changes it
-        outcome = pretrain(recipe, folder, device=job.device, observer=observer, initial=fresh)
+        outcome = train_recipe(recipe, folder, device=job.device, observer=observer, initial=fresh)
     if not outcome.finished:
         raise KeyboardInterrupt
     return folder

@@ -11,9 +11,9 @@ import torch
 from isopix.core.config import from_dict, to_dict
 from isopix.data.dataset import load_dataset
 from isopix.recipes.recipe import Recipe
-from isopix.runs.load import find
-from isopix.runs.pretrain import check_same_settings, pretrain, require_validation, with_absolute_paths
-from isopix.runs.resume import resume
+from isopix.runs.load import find_checkpoint
+from isopix.runs.pretrain import check_same_settings, require_validation, train_recipe, with_absolute_paths
+from isopix.runs.resume import resume_run
 from isopix.runs.training import RunObserver, RunStatus
 from isopix.storage.atomic import read_json, write_json
 from isopix.storage.lock import LOCK_FILE, exclusive_lock
@@ -52,15 +52,15 @@ def pretrain_runner(recipe: Recipe, device: torch.device) -> TrialRunner:
 
     def start_trial(lr: float, folder: Path, observer: RunObserver) -> RunStatus:
         at_lr = recipe.updated(optimizer=replace(recipe.train.optimizer, lr=lr))
-        return pretrain(at_lr, folder, device=device, observer=observer)
+        return train_recipe(at_lr, folder, device=device, observer=observer)
 
     def resume_trial(folder: Path, observer: RunObserver) -> RunStatus:
-        return resume(folder, device=device, observer=observer)
+        return resume_run(folder, device=device, observer=observer)
 
     return TrialRunner(start_trial, resume_trial, settings, recipe.train.steps)
 
 
-def search_lr(
+def run_lr_search(
     out: Path, lrs: tuple[float, ...], *, runner: TrialRunner, observer_for: ObserverFactory
 ) -> LRSearch:
     """Search in `out`, or continue the search there; unfinished if a trial was asked to stop.
@@ -128,7 +128,7 @@ class _DivergenceMonitor:
 
     def replay(self, run: RunFolder) -> None:
         """Read the log up to the checkpoint from which the run is resumed."""
-        reached = find(run.path, ())[0].records["state"]["step"]
+        reached = find_checkpoint(run.path, ())[0].records["state"]["step"]
         for record in read_log(run.log):
             if record["step"] <= reached:
                 self._update(record)

@@ -30,7 +30,7 @@ class InitialWeights(NamedTuple):
     notes: tuple[str, ...] = ()  # for the log
 
 
-def pretrain(
+def train_recipe(
     recipe: Recipe,
     out: Path,
     *,

@@ -22,7 +22,7 @@ from isopix.probe.feature_extraction import (
 from isopix.probe.feature_splits import FeatureSplits
 from isopix.probe.results import ProbeReport
 from isopix.recipes.recipe import NETWORK, Recipe
-from isopix.runs.load import Loaded
+from isopix.runs.load import LoadedRun
 from isopix.storage.atomic import write_json
 from isopix.storage.provenance import settings_hash, with_provenance
 from isopix.storage.run_folder import RunFolder
@@ -31,7 +31,7 @@ Progress = Callable[[str, int], None]  # called with the name of the source and 
 
 
 def probe_run(
-    loaded: Loaded,
+    loaded: LoadedRun,
     data: ImageDataset,
     *,
     precision: Precision,
@@ -86,7 +86,7 @@ def save_report(run: RunFolder, step: int, report: ProbeReport, facts: dict[str,
     return path
 
 
-def _check(loaded: Loaded, config: ProbeConfig) -> None:
+def _check(loaded: LoadedRun, config: ProbeConfig) -> None:
     if config.mask_ensemble and not loaded.recipe.objective.masks_input:
         raise ValueError(
             f"mask_ensemble is {config.mask_ensemble}, but an autoregressive model masks nothing; allowed: 0"

@@ -12,9 +12,9 @@ from isopix.core.config import to_dict
 from isopix.finetune.config import FineTuneConfig
 from isopix.recipes.recipe import Recipe
 from isopix.runs.finetune import FineTuneStart
-from isopix.runs.load import WEIGHTS, codec_of, find, recipe_of
-from isopix.runs.pretrain import InitialWeights, check_same_settings, pretrain, with_absolute_paths
-from isopix.runs.resume import resume
+from isopix.runs.load import WEIGHTS, codec_of, find_checkpoint, recipe_of
+from isopix.runs.pretrain import InitialWeights, check_same_settings, train_recipe, with_absolute_paths
+from isopix.runs.resume import resume_run
 from isopix.runs.training import RunObserver, RunStatus
 from isopix.storage import log
 from isopix.storage.atomic import read_json
@@ -62,7 +62,7 @@ def finetune_and_refit(
         start = prepare()
         recipe, initial = refit_recipe(start.recipe, selected.step), _initial_weights(start, selected)
         with observer_for(recipe) as observer:
-            return pretrain(
+            return train_recipe(
                 recipe, out, device=device, observer=observer, initial=initial, allowed=_allowed_names(run)
             )
 
@@ -117,12 +117,12 @@ def _select(
     selection.clear_unless_saved()
     recipe = start.recipe.updated(num_test_images=0)
     with observer_for(recipe) as observer:
-        return pretrain(recipe, selection.path, device=device, observer=observer, initial=start.initial)
+        return train_recipe(recipe, selection.path, device=device, observer=observer, initial=start.initial)
 
 
 def _resume(run: RunFolder, device: torch.device, observer_for: ObserverFactory) -> RunStatus:
-    with observer_for(recipe_of(find(run.path, ())[0])) as observer:
-        return resume(run.path, device=device, observer=observer)
+    with observer_for(recipe_of(find_checkpoint(run.path, ())[0])) as observer:
+        return resume_run(run.path, device=device, observer=observer)
 
 
 def _initial_weights(start: FineTuneStart, selected: SelectedStep) -> InitialWeights:
@@ -135,7 +135,7 @@ def _initial_weights(start: FineTuneStart, selected: SelectedStep) -> InitialWei
     if start.initial:
         provenance = start.initial.provenance | {"selected": record}
         return start.initial._replace(provenance=provenance, notes=(text,))
-    codec = codec_of(find(selected.run, WEIGHTS)[0])
+    codec = codec_of(find_checkpoint(selected.run, WEIGHTS)[0])
     provenance = start.recipe.model.codec.provenance() | {"selected": record}
     return InitialWeights(start.recipe.build(codec), provenance, (text,))
 
@@ -148,7 +148,7 @@ def _check_same_start(run: RunFolder, start: FineTuneStart) -> None:
             f"the run in {run.path} was not started with --refit-on-validation; choose another --out"
         )
     source = "pretrained"
-    saved = to_dict(recipe_of(find(selection.path, ())[0])) | {
+    saved = to_dict(recipe_of(find_checkpoint(selection.path, ())[0])) | {
         source: read_json(selection.environment).get(source)
     }
     given = to_dict(with_absolute_paths(start.recipe.updated(num_test_images=0))) | {

@@ -6,14 +6,14 @@ import torch
 
 from isopix.core.device import runtime_environment
 from isopix.data.dataset import load_dataset
-from isopix.runs.load import build_network, find, recipe_of
+from isopix.runs.load import build_network, find_checkpoint, recipe_of
 from isopix.runs.training import RunObserver, RunStatus, TrainingRun
 from isopix.storage.checkpoint import Checkpoint
 from isopix.storage.run_folder import RunFolder
 from isopix.train.train_step import check_compiler
 
 
-def resume(out: Path, *, device: torch.device, observer: RunObserver) -> RunStatus:
+def resume_run(out: Path, *, device: torch.device, observer: RunObserver) -> RunStatus:
     """Continue a run; on a CPU with the same threads and versions the weights are bit for bit those of a run
     without a stop.
 
@@ -22,7 +22,7 @@ def resume(out: Path, *, device: torch.device, observer: RunObserver) -> RunStat
     """
     folder = RunFolder.open(out)
     with folder.lock():
-        found, damaged = find(out)
+        found, damaged = find_checkpoint(out)
         recipe = recipe_of(found)
         if recipe.train.compile:
             check_compiler()

@@ -50,12 +50,12 @@ class RunFolder:
             raise ValueError(f"{path} is a checkpoint, not a run folder; {_run_around(path)}")
         reject_huggingface_model(path, path)
         run = cls(path)
-        run.require_selection()
+        run.require_selected_step()
         if not run.recipe.is_file():
             raise ValueError(f"{path} has no recipe.json; it is not a run folder")
         return run
 
-    def require_selection(self) -> None:
+    def require_selected_step(self) -> None:
         """Raise ValueError, with the command to resume, if the number of steps is not selected yet."""
         selection = RunFolder(self.selection)
         if selection.environment.is_file() and not self.has_checkpoints:

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 from scipy.stats import t as student
 
 from isopix.core.bootstrap import CONFIDENCE_LEVEL
-from isopix.studies.inductive_bias.trials import Architecture, Trial, spread
+from isopix.studies.inductive_bias.trials import Architecture, Trial, mean_std
 
 Conclusion = Literal["holds", "does not hold", "not decided"]
 Measurements = Mapping[tuple[Architecture, int], Mapping[str, Any]]  # by architecture and seed
@@ -23,12 +23,12 @@ class Contrast(NamedTuple):
 
     @property
     def mean(self) -> float | None:
-        return spread(self.values).mean if self.values else None
+        return mean_std(self.values).mean if self.values else None
 
     @property
     def std(self) -> float | None:
         """The standard deviation over seeds; None for fewer than two."""
-        return spread(self.values).std if len(self.values) > 1 else None
+        return mean_std(self.values).std if len(self.values) > 1 else None
 
     @property
     def half_width(self) -> float | None:
@@ -91,9 +91,9 @@ class StudyEvidence(NamedTuple):
     def complete_seeds(self) -> list[int]:
         """The seeds for which every architecture has finished; numbers over fewer are not comparable."""
         every = {trial.architecture for trial in self.trials}
-        return [seed for seed in self.seeds if self.of(seed).keys() == every]
+        return [seed for seed in self.seeds if self.trials_of(seed).keys() == every]
 
-    def of(self, seed: int) -> dict[Architecture, Trial]:
+    def trials_of(self, seed: int) -> dict[Architecture, Trial]:
         """Return the trials of a seed by architecture."""
         return {trial.architecture: trial for trial in self.trials if trial.seed == seed}
 

@@ -23,7 +23,7 @@ POLL_SECONDS = 0.1
 class JobHandle(Protocol):
     """A job that was submitted."""
 
-    def ended(self) -> str | None:
+    def poll(self) -> str | None:
         """Return None while it runs, then an empty text, or the reason if it was killed or failed."""
 
     def stop(self) -> None:
@@ -83,7 +83,7 @@ class ProcessHandle:
     def __init__(self, process: ForkServerProcess):
         self.process = process
 
-    def ended(self) -> str | None:
+    def poll(self) -> str | None:
         code = self.process.exitcode
         if code is None or code == 0:
             return None if code is None else ""
@@ -100,11 +100,11 @@ class ProcessHandle:
 
 @dataclass(frozen=True)
 class ExecutorObserver(Generic[T]):
-    """Follows the jobs: `ended` gets each job that ended and the reason if it was killed or failed; `stop`
+    """Follows the jobs: `job_ended` gets each job that ended and the reason if it was killed or failed; `stop`
     says whether to stop.
     """
 
-    ended: Callable[[T, str], None]
+    job_ended: Callable[[T, str], None]
     stop: Callable[[], bool]
 
 
@@ -124,9 +124,9 @@ def run_all(specs: Sequence[T], executor: Executor[T], observer: ExecutorObserve
                 stopped = True
                 for _, job in queue.running.values():
                     job.stop()
-            for spec, reason in queue.ended():
+            for spec, reason in queue.poll():
                 if not stopped:
-                    observer.ended(spec, reason)
+                    observer.job_ended(spec, reason)
     finally:
         for _, job in queue.running.values():
             job.kill()
@@ -146,10 +146,10 @@ class _Queue(Generic[T]):
                 spec = self.waiting.popleft()
                 self.running[slot] = (spec, self.executor.submit(spec, slot))
 
-    def ended(self) -> Iterator[tuple[T, str]]:
+    def poll(self) -> Iterator[tuple[T, str]]:
         """Remove and yield the jobs that ended since the last call, with the reasons."""
         for slot, (spec, job) in list(self.running.items()):
-            reason = job.ended()
+            reason = job.poll()
             if reason is not None:
                 del self.running[slot]
                 yield spec, reason

@@ -70,7 +70,7 @@ class SlurmHandle:
     def __init__(self, job: Any):
         self.job = job
 
-    def ended(self) -> str | None:
+    def poll(self) -> str | None:
         if not self.job.done():
             return None
         error = self.job.exception()

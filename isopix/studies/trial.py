@@ -16,7 +16,7 @@ from isopix.data.dataset import ImageDataset, content_hash, load_dataset
 from isopix.probe.config import ProbeConfig
 from isopix.probe.results import ProbeReport
 from isopix.recipes.recipe import Recipe
-from isopix.runs.load import Loaded, load
+from isopix.runs.load import LoadedRun, load_run
 from isopix.runs.lr_search import pretrain_runner, train_at_lr
 from isopix.runs.probe import probe_run, save_report
 from isopix.runs.training import RunObserver
@@ -27,16 +27,16 @@ from isopix.studies.inductive_bias.metrics import measure
 from isopix.studies.inductive_bias.trials import Architecture, Trial
 from isopix.train.lr_search import LRTrial
 
-State = Literal["not yet", "done", "failed"]
+Status = Literal["not run", "done", "failed"]
 
 
 @dataclass(frozen=True)
 class TrialResult:
-    """The state of a trial: its run folder, the learning rates that were tried (the last one is that of a
+    """The status of a trial: its run folder, the learning rates that were tried (the last one is that of a
     finished trial), and its metrics. Seconds are wall-clock time.
     """
 
-    state: State = "not yet"
+    status: Status = "not run"
     reason: str = ""  # of a failure
     traceback: str = ""
     run: str = ""
@@ -72,7 +72,7 @@ class TrialSpec(NamedTuple):
     result: Path
 
     def read(self) -> TrialResult:
-        """Return the state of the trial. Raises ValueError for a damaged file, or one of another version."""
+        """Return the status of the trial. Raises ValueError for a damaged file, or one of another version."""
         if not self.result.is_file():
             return TrialResult()
         try:
@@ -87,7 +87,7 @@ class TrialSpec(NamedTuple):
         return found
 
     def write(self, result: TrialResult) -> None:
-        """Write the state of the trial."""
+        """Write the status of the trial."""
         write_json(self.result, {"kind": "trial result", **asdict(result)})
 
     def run(self, lr: float) -> Path:
@@ -118,7 +118,7 @@ def run_trial(spec: TrialSpec, device: str, threads: int | None) -> None:
 
 def mark_failed(spec: TrialSpec, reason: str, *, traceback: str = "") -> None:
     """Write that a trial failed; the learning rates that diverged are kept."""
-    spec.write(replace(spec.read(), state="failed", reason=reason, traceback=traceback))
+    spec.write(replace(spec.read(), status="failed", reason=reason, traceback=traceback))
 
 
 def _first_line(error: Exception) -> str:
@@ -132,7 +132,7 @@ def _run(spec: TrialSpec, device: torch.device) -> TrialResult | None:
         return None
     began = time.monotonic()
     folder = spec.run(trained.lr)
-    loaded = load(folder, device=device)
+    loaded = load_run(folder, device=device)
     loaded.network.eval()
     data = _limit(load_dataset(loaded.recipe.data, seed=loaded.recipe.train.seed), spec.probe_images)
     report = probe_run(loaded, data, precision=loaded.recipe.train.precision, config=spec.probe)
@@ -140,7 +140,7 @@ def _run(spec: TrialSpec, device: torch.device) -> TrialResult | None:
     save_report(RunFolder(folder), loaded.step, report, facts)
     return replace(
         spec.read(),
-        state="done",
+        status="done",
         reason="",
         traceback="",
         run=folder.name,
@@ -164,7 +164,7 @@ def _train(spec: TrialSpec, device: torch.device) -> LRTrial | None:
         if found is None:
             return None
         others = tuple(each for each in before.lr_trials if each.lr != lr)
-        spec.write(replace(before, state="not yet", reason="", traceback="", lr_trials=(*others, found)))
+        spec.write(replace(before, status="not run", reason="", traceback="", lr_trials=(*others, found)))
         if found.loss is not None:
             return found
     first, last = spec.lrs[0], spec.lrs[-1]
@@ -172,7 +172,7 @@ def _train(spec: TrialSpec, device: torch.device) -> LRTrial | None:
 
 
 def _metrics(
-    spec: TrialSpec, trained: LRTrial, report: ProbeReport, loaded: Loaded, data: ImageDataset
+    spec: TrialSpec, trained: LRTrial, report: ProbeReport, loaded: LoadedRun, data: ImageDataset
 ) -> dict[str, Any]:
     """Return the fields of `Trial`, the baselines, and the other metrics."""
     network, untrained = report.network, report.baselines["untrained"]

@@ -6,7 +6,7 @@ from isopix.core.config import config
 from isopix.core.device import Precision
 from isopix.train.evaluator import EvaluatorSpec
 from isopix.train.optim import Adam, OptimizerSpec
-from isopix.train.schedule import ScheduleSpec, WarmupCosine
+from isopix.train.schedule import ScheduleSpec, WarmupCosineSchedule
 
 
 @config
@@ -24,7 +24,7 @@ class TrainConfig:
     batch_size: int = 128
     accumulate: int = 1
     optimizer: OptimizerSpec = field(default_factory=Adam)
-    schedule: ScheduleSpec = field(default_factory=WarmupCosine)
+    schedule: ScheduleSpec = field(default_factory=WarmupCosineSchedule)
     precision: Precision = "bf16"
     compile: bool = False
     seed: int = 0

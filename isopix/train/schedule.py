@@ -17,7 +17,7 @@ class ScheduleSpec(Part, noun="schedule"):
 
 
 @register("warmup_cosine")
-class WarmupCosine(ScheduleSpec):
+class WarmupCosineSchedule(ScheduleSpec):
     """Linear warmup, then cosine decay that reaches zero one step after the last (iGPT section 3.4).
 
     The warmup takes `warmup_epochs`, and at most the fraction `max_warmup_fraction` of a short run.
@@ -45,7 +45,7 @@ class WarmupCosine(ScheduleSpec):
 
 
 @register("constant")
-class Constant(ScheduleSpec):
+class ConstantSchedule(ScheduleSpec):
     """A constant learning rate (iGPT section 2.3: fine-tuning)."""
 
     def factor(self, step: int, *, steps: int, epoch: int) -> float:

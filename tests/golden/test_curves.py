@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from isopix.recipes import registry
-from isopix.runs.pretrain import pretrain
+from isopix.runs.pretrain import train_recipe
 from isopix.runs.training import RunObserver
 from isopix.storage import log
 
@@ -156,7 +156,7 @@ SMALLER = {
 def test_twenty_steps_give_the_same_losses_as_ever(name: str, tmp_path: Path) -> None:
     words = ["steps=20", "batch_size=32", "log_every=1", "evaluate_images=0", "num_test_images=0"]
     recipe = registry.resolve(name, assignments=[*words, *SMALLER.get(name, DIGITS)]).recipe
-    pretrain(recipe, tmp_path / "run", device=torch.device("cpu"), observer=RunObserver())
+    train_recipe(recipe, tmp_path / "run", device=torch.device("cpu"), observer=RunObserver())
     losses = [
         each["loss_nats"] for each in log.read_log(tmp_path / "run" / "log.jsonl") if each["kind"] == "train"
     ]

@@ -4,7 +4,7 @@ every two of different nouns meet. Parts that a plugin registers join with their
 
 from collections.abc import Iterator
 from functools import cache
-from itertools import combinations, product
+from itertools import product
 from math import isqrt, log
 from typing import Any, TypeVar
 
@@ -48,6 +48,7 @@ from isopix.objectives.masked import Masked
 from isopix.objectives.masks import BernoulliMask, BlockMask, PerChannelMask
 from isopix.recipes.recipe import Recipe
 from isopix.train.config import TrainConfig
+from tests.laws.covering import covering
 
 P = TypeVar("P", bound=Part)
 
@@ -144,21 +145,6 @@ def image_gpt() -> Iterator[dict[str, Any]]:
         yield dict(zip(("data", "codec", "block", "objective"), each, strict=True))
 
 
-def covering(choices: dict[str, list[Any]]) -> Iterator[dict[str, Any]]:
-    """Legal combinations in which each two choices of different nouns meet if they may: greedily, that with
-    most new pairs.
-    """
-    legal = [
-        parts for each in product(*choices.values()) if fits(parts := dict(zip(choices, each, strict=True)))
-    ]
-    meetings = [pairs(parts) for parts in legal]
-    missing: set[str] = set().union(*meetings)
-    while missing:
-        best = max(range(len(legal)), key=lambda number: len(meetings[number] & missing))
-        missing -= meetings[best]
-        yield legal[best]
-
-
 def fits(parts: dict[str, Any]) -> bool:
     """Whether these parts go together, in other words than the package's; all others are refused."""
     objective, block, codec, head = (parts.get(name) for name in ("objective", "block", "codec", "head"))
@@ -192,18 +178,13 @@ def components(stem: StemSpec, codec: CodecSpec) -> int:
     return stem.num_components(codec.placeholder(Grid(1, 1)))
 
 
-def pairs(parts: dict[str, Any]) -> set[str]:
-    """Each two choices that meet here."""
-    return {f"{one} {other}" for one, other in combinations(parts.items(), 2)}
-
-
 LAW = Recipe(name="law", model=ModelSpec(depth=2, width=16), train=TrainConfig(precision="fp32"))
 
 
 def recipes() -> list[Recipe]:
     """All cases, of what is registered now."""
-    chosen = [*image_gpt(), *covering(pixel_choices()), *covering(patch_choices()), SAMPLED_PATCHES]
-    return [LAW.updated(**parts) for parts in chosen]
+    covered = [*covering(pixel_choices(), fits), *covering(patch_choices(), fits)]
+    return [LAW.updated(**parts) for parts in (*image_gpt(), *covered, SAMPLED_PATCHES)]
 
 
 CASES = recipes()

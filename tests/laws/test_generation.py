@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from isopix.core.random import generator
-from isopix.generate.complete import complete
-from isopix.generate.reconstruct import reconstruct
-from isopix.generate.sample import SamplingConfig, decode_steps, fill_in, sample
+from isopix.generate.complete import complete_images
+from isopix.generate.reconstruct import reconstruct_images
+from isopix.generate.sample import SamplingConfig, decode_steps, fill_in, sample_images
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases
 
@@ -41,7 +41,7 @@ def test_cached_logits_equal_one_full_forward_pass(recipe: Recipe, start: int, s
 def test_completion_keeps_the_given_rows(recipe: Recipe) -> None:
     model = cases.busy_model(recipe)
     codec, prompt = model.network.codec, cases.images(recipe, 2)
-    completed = complete(
+    completed = complete_images(
         model,
         prompt,
         rows=2,
@@ -57,7 +57,8 @@ def test_completion_keeps_the_given_rows(recipe: Recipe) -> None:
 def test_samples_are_determined_by_the_seed(recipe: Recipe) -> None:
     model = cases.model(recipe)
     draws = [
-        sample(model, 4, sampling=SamplingConfig(), generator=generator(seed, "sample")) for seed in (0, 0, 1)
+        sample_images(model, 4, sampling=SamplingConfig(), generator=generator(seed, "sample"))
+        for seed in (0, 0, 1)
     ]
     assert torch.equal(draws[0], draws[1])
     assert not torch.equal(draws[0], draws[2])
@@ -75,20 +76,20 @@ def test_greedy_decoding_takes_the_most_likely_code(recipe: Recipe) -> None:
 @causal
 def test_an_autoregressive_network_does_not_reconstruct(recipe: Recipe) -> None:
     with pytest.raises(ValueError, match="was trained with the autoregressive objective"):
-        reconstruct(cases.model(recipe), cases.images(recipe), generator=generator(0, "hide"))
+        reconstruct_images(cases.model(recipe), cases.images(recipe), generator=generator(0, "hide"))
 
 
 @pytest.mark.parametrize("recipe", cases.masked(), ids=cases.title)
 def test_a_masked_network_does_not_sample(recipe: Recipe) -> None:
     with pytest.raises(ValueError, match="can reconstruct masked pixels"):
-        sample(cases.model(recipe), 1, sampling=SamplingConfig(), generator=generator(0, "sample"))
+        sample_images(cases.model(recipe), 1, sampling=SamplingConfig(), generator=generator(0, "sample"))
 
 
 @pytest.mark.parametrize("recipe", cases.masked(), ids=cases.title)
 def test_reconstruction_changes_masked_pixels_only(recipe: Recipe) -> None:
     model = cases.busy_model(recipe)
     codec = model.network.codec
-    found = reconstruct(model, cases.images(recipe), generator=generator(0, "hide"))
+    found = reconstruct_images(model, cases.images(recipe), generator=generator(0, "hide"))
     differs = codec.encode(found.prediction) != codec.encode(found.target)
     assert found.mask.any()
     assert not (differs & ~found.mask).any()
@@ -103,7 +104,7 @@ def test_reconstruction_changes_masked_pixels_only(recipe: Recipe) -> None:
 def test_the_original_of_a_reconstruction_is_what_the_network_reads(recipe: Recipe) -> None:
     model, images = cases.busy_model(recipe), cases.images(recipe)
     net = model.network
-    found = reconstruct(model, images, generator=generator(0, "hide"))
+    found = reconstruct_images(model, images, generator=generator(0, "hide"))
     inputs = (net.inputs_of(each) for each in (found.original, images))
     assert torch.equal(*map(net.backbone, inputs))
     assert torch.equal(found.original, images) == (

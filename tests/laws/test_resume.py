@@ -10,8 +10,8 @@ from torch import Tensor
 from isopix.core.overrides import override, parse
 from isopix.finetune.config import FineTuneConfig
 from isopix.recipes import registry
-from isopix.runs.pretrain import pretrain
-from isopix.runs.resume import resume
+from isopix.runs.pretrain import train_recipe
+from isopix.runs.resume import resume_run
 from isopix.runs.training import RunObserver
 from isopix.storage import checkpoint, log
 
@@ -80,13 +80,15 @@ def test_a_stopped_run_ends_like_an_uninterrupted_one(
     tmp_path: Path, case: str, stops: tuple[int, ...]
 ) -> None:
     settings = recipe(*SETTINGS[case])
-    assert pretrain(settings, tmp_path / "whole", device=CPU, observer=RunObserver()).finished
-    assert not pretrain(
+    assert train_recipe(settings, tmp_path / "whole", device=CPU, observer=RunObserver()).finished
+    assert not train_recipe(
         settings, tmp_path / "parts", device=CPU, observer=RunObserver(stop=StopAt(stops[0]))
     ).finished
     for steps in stops[1:]:
-        assert not resume(tmp_path / "parts", device=CPU, observer=RunObserver(stop=StopAt(steps))).finished
-    assert resume(tmp_path / "parts", device=CPU, observer=RunObserver()).finished
+        assert not resume_run(
+            tmp_path / "parts", device=CPU, observer=RunObserver(stop=StopAt(steps))
+        ).finished
+    assert resume_run(tmp_path / "parts", device=CPU, observer=RunObserver()).finished
     whole, parts = final(tmp_path / "whole"), final(tmp_path / "parts")
     assert whole.keys() == parts.keys()
     assert all(torch.equal(whole[name], parts[name]) for name in whole)
@@ -96,37 +98,37 @@ def test_a_stopped_run_ends_like_an_uninterrupted_one(
 def test_a_run_killed_between_checkpoints_resumes_from_the_last_one(tmp_path: Path) -> None:
     """The log lines after the checkpoint are written anew, none twice."""
     settings = recipe("igpt.digits", [])
-    pretrain(settings, tmp_path / "whole", device=CPU, observer=RunObserver())
+    train_recipe(settings, tmp_path / "whole", device=CPU, observer=RunObserver())
 
     def die(record: dict[str, object]) -> None:
         if record["kind"] == "train" and record["step"] == 7:
             raise KeyError("killed")
 
     with pytest.raises(KeyError, match="killed"):
-        pretrain(settings, tmp_path / "parts", device=CPU, observer=RunObserver(record=die))
+        train_recipe(settings, tmp_path / "parts", device=CPU, observer=RunObserver(record=die))
     assert losses(tmp_path / "parts")[-1][1] == 7
-    resume(tmp_path / "parts", device=CPU, observer=RunObserver())
+    resume_run(tmp_path / "parts", device=CPU, observer=RunObserver())
     assert losses(tmp_path / "whole") == losses(tmp_path / "parts")
 
 
 def test_resume_refuses_other_images(tmp_path: Path) -> None:
     out = tmp_path / "run"
-    pretrain(recipe("igpt.digits", []), out, device=CPU, observer=RunObserver(stop=StopAt(2)))
+    train_recipe(recipe("igpt.digits", []), out, device=CPU, observer=RunObserver(stop=StopAt(2)))
     found = checkpoint.load_latest(out / "checkpoints").checkpoint
     records = {**found.records, "state": {**found.records["state"], "data": "0" * 64}}
     checkpoint.save_checkpoint(found.path, found.tensors, records)
     with pytest.raises(ValueError, match=r"the images of 'digits' have changed since run .* was started"):
-        resume(out, device=CPU, observer=RunObserver())
+        resume_run(out, device=CPU, observer=RunObserver())
 
 
 @pytest.mark.parametrize(("name", "then"), [("threads", 7), ("torch", "2.0"), ("pillow", "1.0")])
 def test_resume_says_what_keeps_it_from_being_bit_for_bit(tmp_path: Path, name: str, then: object) -> None:
     out = tmp_path / "run"
-    pretrain(recipe("igpt.digits", []), out, device=CPU, observer=RunObserver(stop=StopAt(2)))
+    train_recipe(recipe("igpt.digits", []), out, device=CPU, observer=RunObserver(stop=StopAt(2)))
     found = checkpoint.load_latest(out / "checkpoints").checkpoint
     records = {**found.records, "environment": {**found.records["environment"], name: then}}
     checkpoint.save_checkpoint(found.path, found.tensors, records)
-    resume(out, device=CPU, observer=RunObserver())
+    resume_run(out, device=CPU, observer=RunObserver())
     notes = [r["text"] for r in log.read_log(out / "log.jsonl") if r["kind"] == "note"]
     now = found.records["environment"][name]
     assert notes == [f"resumed with {name} {now}, the run had {then}: weights may differ in the last bits"]

@@ -14,8 +14,8 @@ import torch
 
 import isopix as package
 from isopix.api import verification
-from isopix.papers.claim import Claim
-from isopix.runs.load import load
+from isopix.papers.published import PublishedResult
+from isopix.runs.load import load_run
 from tests.smoke.conftest import QUICK, Run
 from tests.smoke.test_bad_input import refused
 from tests.unit.interop import bundles, models, variables
@@ -194,9 +194,9 @@ def test_verify_names_a_changed_file_of_the_newest_checkpoint(exported: Run, nam
 
 
 def test_the_loss_is_compared_with_the_published_one(exported: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded = load(Path("run"), device=torch.device("cpu"))
+    loaded = load_run(Path("run"), device=torch.device("cpu"))
     about = {"recipe": loaded.recipe, "protocol": "p", "source": "s", "unit": "nats"}
-    claim = Claim(**about, value=2.5, codec_fingerprint=loaded.network.codec.fingerprint(), step=2)
+    claim = PublishedResult(**about, value=2.5, codec_fingerprint=loaded.network.codec.fingerprint(), step=2)
     monkeypatch.setattr(verification, "TEST_LOSSES", (claim,))
     words = ["verify", "run", "--data", "digits", "--limit", "8"]
     told = json.loads(exported(*words, "--json")[1])

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from isopix.plots import images as pictures
-from isopix.runs.load import load
+from isopix.runs.load import load_run
 from tests.smoke.conftest import QUICK, Run
 
 SMALL = [*QUICK, "data.limit=60"]
@@ -123,7 +123,7 @@ def test_complete_keeps_the_given_rows_and_samples_the_others(
     [(originals, completed, options)] = drawn
     assert values["rows"] == options["rows"] == rows
     assert values["each"] == options["samples_per_prompt"] == 2
-    codec = load(Path("run"), device=torch.device("cpu")).network.codec
+    codec = load_run(Path("run"), device=torch.device("cpu")).network.codec
     given = codec.decode(codec.encode(originals)).repeat_interleave(2, 0)
     differs = (completed != given).flatten(0, 1).any(0).any(-1)
     assert differs.tolist() == [False] * rows + [True] * (8 - rows)

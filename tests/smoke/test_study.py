@@ -37,7 +37,7 @@ def test_a_study_writes_claims_figures_and_a_page(isopix: Run, monkeypatch: pyte
     claims = json.loads(Path("bias/claims.json").read_text())["claims"]
     assert [claim["letter"] for claim in claims] == list("abcdefghij")
     trials = json.loads(Path("bias/trials.json").read_text())["trials"]
-    assert {trial["state"] for trial in trials} == {"done"}
+    assert {trial["status"] for trial in trials} == {"done"}
     assert Path("bias/trials/mixer-pix2vec-1-seed-0/recipe.json").is_file()
 
     monkeypatch.setattr(write_up, "draw", no_figures)
@@ -71,7 +71,7 @@ def test_a_failed_trial_is_reported_and_does_not_stop_the_others(
     assert "mixer-pix2vec-1-seed-0: failed: folder" in out
     assert err.startswith("isopix: 1 of 3 trials failed; retry with: isopix study inductive-bias")
     trials = json.loads(Path("bias/trials.json").read_text())["trials"]
-    assert sorted(trial["state"] for trial in trials) == ["done", "done", "failed"]
+    assert sorted(trial["status"] for trial in trials) == ["done", "done", "failed"]
     assert "is not empty" in Path("bias/report.html").read_text()
     Path("bias/trials/mixer-pix2vec-1-seed-0/letter.txt").unlink()
     code, out, err = isopix(*MICRO)

@@ -12,7 +12,11 @@ from typing import NamedTuple
 
 from isopix.plots.study import TrialGroup
 from isopix.studies.claim_tests import ClaimResult, Contrast, Measurements, StudyEvidence
-from isopix.studies.inductive_bias.regression import at_fixed_loss, loss_and_accuracy, of_doubling
+from isopix.studies.inductive_bias.regression import (
+    at_fixed_loss,
+    effect_of_doubling_depth,
+    loss_and_accuracy,
+)
 from isopix.studies.inductive_bias.trials import Trial, group_trials
 
 STRONG = 0.7  # a strong rank correlation
@@ -59,7 +63,7 @@ def _equal_loss(evidence: StudyEvidence) -> Iterable[Contrast]:
 def _best(evidence: StudyEvidence) -> Iterable[Contrast]:
     losses, accuracies = [], []
     for seed in evidence.complete_seeds:
-        trials = evidence.of(seed).values()
+        trials = evidence.trials_of(seed).values()
         own = [trial for trial in trials if trial.encoding == "pix2vec"]
         others = [trial for trial in trials if trial.encoding != "pix2vec"]
         if own and others:
@@ -72,7 +76,7 @@ def _best(evidence: StudyEvidence) -> Iterable[Contrast]:
 
 def _depth(evidence: StudyEvidence) -> Iterable[Contrast]:
     def of_twice(value: Callable[[TrialGroup], float]) -> tuple[float, ...]:
-        found = (of_doubling(each, value) for each in _by_seed(evidence))
+        found = (effect_of_doubling_depth(each, value) for each in _by_seed(evidence))
         return tuple(each.value for each in found if each is not None)
 
     yield Contrast("loss reduction per doubling of depth", "nats", of_twice(lambda group: -group.loss.mean))
@@ -177,7 +181,7 @@ def _difference(
     """
 
     def above(trial: Trial) -> float | None:
-        mate = evidence.of(trial.seed).get((blocks[1], trial.encoding, trial.depth))
+        mate = evidence.trials_of(trial.seed).get((blocks[1], trial.encoding, trial.depth))
         own, other = value(trial), None if mate is None else value(mate)
         return None if own is None or other is None else own - other
 
@@ -188,7 +192,7 @@ def _means(evidence: StudyEvidence, selected: Callable[[Trial], bool], value: Va
     """Return per seed the mean of `value` over the selected trials; seeds with fewer values are left out."""
     found = []
     for seed in evidence.seeds:
-        values = (value(trial) for trial in evidence.of(seed).values() if selected(trial))
+        values = (value(trial) for trial in evidence.trials_of(seed).values() if selected(trial))
         found.append([each for each in values if each is not None])
     most = max(map(len, found), default=0)
     return tuple(mean(values) for values in found if values and len(values) == most)
@@ -196,7 +200,7 @@ def _means(evidence: StudyEvidence, selected: Callable[[Trial], bool], value: Va
 
 def _by_seed(evidence: StudyEvidence) -> list[list[TrialGroup]]:
     """Return the trials of each complete seed, as groups of one."""
-    return [group_trials(list(evidence.of(seed).values())) for seed in evidence.complete_seeds]
+    return [group_trials(list(evidence.trials_of(seed).values())) for seed in evidence.complete_seeds]
 
 
 def _at_layers(
@@ -219,7 +223,7 @@ def _pairs(
 ) -> list[tuple[Trial, Trial]]:
     """Return per seed the networks of a block and depth with either encoding, if both are there."""
     (block, depth), found = network, list[tuple[Trial, Trial]]()
-    for trials in map(evidence.of, evidence.seeds):
+    for trials in map(evidence.trials_of, evidence.seeds):
         one, other = (trials.get((block, encoding, depth)) for encoding in encodings)
         if one is not None and other is not None:
             found.append((one, other))

@@ -25,7 +25,7 @@ from isopix.plots.inductive_biases import compare_inductive_biases, plot_recepti
 from isopix.plots.study import TrialGroup, display_name
 from isopix.report.gallery import image_tag
 from isopix.report.section import Chart
-from isopix.runs.load import Loaded, load
+from isopix.runs.load import LoadedRun, load_run
 from isopix.storage.atomic import write_json
 from isopix.studies.inductive_bias.metrics import BIAS_IMAGES, reconstruct_masked
 from isopix.studies.inductive_bias.regression import loss_and_accuracy
@@ -41,7 +41,7 @@ class BlockExample(NamedTuple):
     """A network that represents its block."""
 
     block: str
-    loaded: Loaded
+    loaded: LoadedRun
     reconstruction: Reconstruction
     encoding: LevelSimilarity  # of red
     biases: InductiveBiases
@@ -89,7 +89,7 @@ def _examples(trials: Mapping[Path, Trial]) -> Iterator[BlockExample]:
 
 
 def _example(block: str, run: Path) -> BlockExample:
-    loaded = load(run, device=torch.device("cpu"))
+    loaded = load_run(run, device=torch.device("cpu"))
     loaded.network.eval()
     recipe, network = loaded.recipe, loaded.network
     pictures = load_dataset(recipe.data, seed=recipe.train.seed).test.images

@@ -65,7 +65,7 @@ class StudyPlan:
     data: str | None
     settings: tuple[str, ...] = ()
 
-    def joined(self, other: "StudyPlan") -> "StudyPlan":
+    def merged(self, other: "StudyPlan") -> "StudyPlan":
         """Return both plans in one. Raises ValueError if they differ in more than architectures and seeds."""
         for name in ("scale", "data", "settings"):
             old, new = getattr(self, name), getattr(other, name)
@@ -76,7 +76,7 @@ class StudyPlan:
         return StudyPlan(self.scale, architectures, max(self.seeds, other.seeds), self.data, self.settings)
 
 
-def plan(
+def plan_study(
     scale: str,
     *,
     data: str | None = None,
@@ -115,13 +115,13 @@ class Study:
         self.path, self.plan = path, planned
 
     @classmethod
-    def of(cls, path: Path, planned: StudyPlan) -> "Study":
+    def from_plan(cls, path: Path, planned: StudyPlan) -> "Study":
         """Return the study of a plan, new or extended by its architectures and seeds; nothing is written.
 
         Raises ValueError for a folder of something else, a study with other settings, and invalid settings.
         """
         if (path / FILE).is_file():
-            joined = cls.open(path).plan.joined(planned)
+            joined = cls.open(path).plan.merged(planned)
         else:
             if path.exists() and (
                 not path.is_dir() or any(each.name != LOCK_FILE for each in path.iterdir())
@@ -135,13 +135,13 @@ class Study:
     @classmethod
     @contextmanager
     def create(cls, path: Path, planned: StudyPlan) -> Iterator["Study"]:
-        """Write the plan and yield the study, for one process at a time. Raises ValueError as `of` does, and
+        """Write the plan and yield the study, for one process at a time. Raises ValueError as `from_plan` does, and
         while another process works on it.
         """
-        cls.of(path, planned)
+        cls.from_plan(path, planned)
         path.mkdir(parents=True, exist_ok=True)
         with exclusive_lock(path, "study"):
-            study = cls.of(path, planned)  # another process may have extended it
+            study = cls.from_plan(path, planned)  # another process may have extended it
             for folder in (study.path / "trials", study.path / "results"):
                 folder.mkdir(exist_ok=True)
             write_json(study.path / FILE, with_provenance({"kind": "study", **asdict(study.plan)}))
@@ -179,10 +179,10 @@ class Study:
     def missing(self, planned: StudyPlan) -> list[TrialSpec]:
         """Return the trials of a plan that are not done, failed ones included."""
         names = set(_trial_names(planned))
-        return [spec for spec in self.specs() if spec.name in names and spec.read().state != "done"]
+        return [spec for spec in self.specs() if spec.name in names and spec.read().status != "done"]
 
     def results(self) -> dict[str, TrialResult]:
-        """Return the state of every trial, by its name, in the order of the plan."""
+        """Return the status of every trial, by its name, in the order of the plan."""
         specs = {spec.name: spec for spec in self.specs()}
         return {each: specs[each].read() for each in _trial_names(self.plan)}
 

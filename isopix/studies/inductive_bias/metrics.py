@@ -7,14 +7,14 @@ from isopix.analysis.inductive_biases import measure_inductive_biases
 from isopix.analysis.similarity import stem_similarity
 from isopix.core.random import generator
 from isopix.core.types import Images
-from isopix.generate.reconstruct import Reconstruction, reconstruct
-from isopix.runs.load import Loaded
+from isopix.generate.reconstruct import Reconstruction, reconstruct_images
+from isopix.runs.load import LoadedRun
 
 RECONSTRUCTION_IMAGES = 256  # for the color errors
 BIAS_IMAGES = 64  # for the inductive biases
 
 
-def measure(loaded: Loaded, images: Images) -> dict[str, Any]:
+def measure(loaded: LoadedRun, images: Images) -> dict[str, Any]:
     """Return color errors of reconstructions, distance preservation by channel, and biases by layer.
 
     `images` were not trained on. Raises ValueError for an autoregressive network.
@@ -40,7 +40,7 @@ def measure(loaded: Loaded, images: Images) -> dict[str, Any]:
     }
 
 
-def reconstruct_masked(loaded: Loaded, images: Images, seed: int) -> Reconstruction:
+def reconstruct_masked(loaded: LoadedRun, images: Images, seed: int) -> Reconstruction:
     """Return reconstructions on the CPU, under the masks that metrics and figures share."""
     images = images.to(loaded.network.device)
-    return reconstruct(loaded.model, images, generator=generator(seed, "hide")).cpu()
+    return reconstruct_images(loaded.model, images, generator=generator(seed, "hide")).cpu()

@@ -45,10 +45,10 @@ ARCHITECTURE_COLUMNS = (
     *("nats per masked sub-pixel", "accuracy, %", "best layer", "untrained, %", "learning rate", "time"),
     "done",
 )
-TRIAL_COLUMNS = ("state", "nats", "layer", "accuracy", "learning rate", "time")
+TRIAL_COLUMNS = ("status", "nats", "layer", "accuracy", "learning rate", "time")
 
 
-def render(
+def render_study(
     study: Values,
     trials: Sequence[Values],
     claims: Sequence[Values],
@@ -59,15 +59,15 @@ def render(
     """Return the page. `study` is the plan and the path, `trials` the rows of trials.json in the plan's
     order, `claims` those of claims.json.
     """
-    done = [trial for trial in trials if trial["state"] == "done"]
+    done = [trial for trial in trials if trial["status"] == "done"]
     made_with = Settings("", [(name, str(value)) for name, value in environment.items()])
     commands = [f"cd {shlex.quote(str(study['folder']))}", shlex.join(study["command"])]
-    return template.render(
+    return template.render_template(
         "page.html.j2",
         Path(__file__).parent,
         title=TITLE,
         date=str(study["written"])[:10],
-        headline=headline(claims, done),
+        headline=claims_headline(claims, done),
         lead=lead(done),
         facts=_facts(study, trials),
         note=CLAIMS_NOTE,
@@ -85,7 +85,7 @@ def render(
     )
 
 
-def headline(claims: Sequence[Values], done: Sequence[Values]) -> str:
+def claims_headline(claims: Sequence[Values], done: Sequence[Values]) -> str:
     """Return how many of the claims hold."""
     if not done:
         return "No trial of this study is done yet."
@@ -118,7 +118,7 @@ def lead(done: Sequence[Values]) -> str:
 
 
 def _facts(study: Values, trials: Sequence[Values]) -> list[tuple[str, str]]:
-    done = [trial for trial in trials if trial["state"] == "done"]
+    done = [trial for trial in trials if trial["status"] == "done"]
     return [
         ("scale", str(study["scale"])),
         ("networks", f"{len(done):,} of {len(trials):,}"),
@@ -154,7 +154,7 @@ def _biases(done: Sequence[Values]) -> Section:
 def _trials(trials: Sequence[Values]) -> Section:
     rows = [_architecture(same) for same in _architectures(trials)]
     every = _table("trial", TRIAL_COLUMNS, [_trial(trial) for trial in trials])
-    failures = [f"{trial['name']}: {trial['reason']}" for trial in trials if trial["state"] == "failed"]
+    failures = [f"{trial['name']}: {trial['reason']}" for trial in trials if trial["status"] == "failed"]
     panels = [
         Panel(tables=[_table("network", ARCHITECTURE_COLUMNS, rows, "wide-table")], notes=[TRIALS_NOTE]),
         Panel(tables=[every._replace(folded="Every trial")]),
@@ -178,7 +178,7 @@ def _name(trial: Values) -> str:
 
 
 def _architecture(trials: Sequence[Values]) -> Row:
-    done = [trial for trial in trials if trial["state"] == "done"]
+    done = [trial for trial in trials if trial["status"] == "done"]
     cells = [
         _spread([trial["loss"] for trial in done], 3),
         _spread([100 * trial["test_accuracy"] for trial in done], 1),
@@ -192,8 +192,8 @@ def _architecture(trials: Sequence[Values]) -> Row:
 
 
 def _trial(trial: Values) -> Row:
-    if trial["state"] != "done":
-        return Row([trial["name"], trial["state"], *[MISSING] * 3, _learning_rate(trial), MISSING])
+    if trial["status"] != "done":
+        return Row([trial["name"], trial["status"], *[MISSING] * 3, _learning_rate(trial), MISSING])
     accuracy = f"{100 * trial['test_accuracy']:.1f} %"
     numbers = [f"{trial['loss']:.4f}", str(trial["best_layer"]), accuracy, _learning_rate(trial)]
     return Row([trial["name"], "done", *numbers, _time(_seconds(trial))])

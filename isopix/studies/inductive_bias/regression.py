@@ -65,7 +65,9 @@ def at_fixed_loss(groups: Sequence[TrialGroup], first: str, second: str) -> Esti
     return combination(design, _values(groups, _accuracy), weights)
 
 
-def of_doubling(groups: Sequence[TrialGroup], value: Callable[[TrialGroup], float]) -> Estimate | None:
+def effect_of_doubling_depth(
+    groups: Sequence[TrialGroup], value: Callable[[TrialGroup], float]
+) -> Estimate | None:
     """Return what doubling the depth adds to `value`, the same in every block and encoding.
 
     Least squares of value = a[block and encoding] + c log2(depth). None without two depths of one block and

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from isopix.plots.study import Spread, TrialGroup
+from isopix.plots.study import MeanStd, TrialGroup
 
 Architecture = tuple[str, str, int]  # block, encoding, depth
 
@@ -46,17 +46,17 @@ def group_trials(trials: Sequence[Trial]) -> list[TrialGroup]:
     return [_group(key, list(same)) for key, same in groupby(ordered, key=lambda trial: trial.architecture)]
 
 
-def spread(values: Sequence[float]) -> Spread:
+def mean_std(values: Sequence[float]) -> MeanStd:
     """Return mean and standard deviation (n - 1) of at least one number."""
     std = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-    return Spread(float(np.mean(values)), std, len(values))
+    return MeanStd(float(np.mean(values)), std, len(values))
 
 
 def _group(architecture: Architecture, trials: Sequence[Trial]) -> TrialGroup:
     layers = zip(*(trial.test_accuracies for trial in trials), strict=True)
     return TrialGroup(
         *architecture,
-        loss=spread([trial.loss for trial in trials]),
-        accuracy=spread([trial.test_accuracy for trial in trials]),
-        layers=tuple(spread(layer) for layer in layers),
+        loss=mean_std([trial.loss for trial in trials]),
+        accuracy=mean_std([trial.test_accuracy for trial in trials]),
+        layers=tuple(mean_std(layer) for layer in layers),
     )

@@ -10,7 +10,7 @@ from isopix.studies.claim_tests import ClaimResult
 from isopix.studies.inductive_bias.claims import claim_results
 from isopix.studies.inductive_bias.figures import draw
 from isopix.studies.inductive_bias.grid import FILE, Study
-from isopix.studies.inductive_bias.page import render
+from isopix.studies.inductive_bias.page import render_study
 from isopix.studies.trial import TrialResult, TrialSpec
 
 ENVIRONMENT = ("isopix", "commit", "device", "threads", "torch", "pillow", "python", "platform")
@@ -38,7 +38,7 @@ def write_up(study: Study) -> WriteUp:
     runs = {study.path / "trials" / result.run: trial for result, trial in done}
     figures = draw(runs, study.path / "figures")
     page, plan = study.path / "report.html", {**read_json(study.path / FILE), "path": str(study.path)}
-    text = render(plan, rows, records, figures=figures, environment=_environment(list(runs)))
+    text = render_study(plan, rows, records, figures=figures, environment=_environment(list(runs)))
     with report_disk_full(f"report {page}", study.path):
         write_bytes(page, text.encode())
     return WriteUp(claims, rows, page)
@@ -60,7 +60,7 @@ def _row(spec: TrialSpec, result: TrialResult) -> dict[str, Any]:
         "encoding": encoding,
         "depth": depth,
         "seed": spec.recipe.train.seed,
-        "state": result.state,
+        "status": result.status,
         "reason": result.reason,
         "run": result.run,
         "learning_rate": None if last is None else last.lr,

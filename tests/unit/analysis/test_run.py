@@ -14,7 +14,7 @@ from isopix.model.blocks import ConvolutionSpec
 from isopix.model.positions import NoPositionEmbeddingSpec
 from isopix.model.stems import PatchEmbedSpec
 from isopix.plots.analyses import ANALYSIS_FIGURES
-from isopix.runs.load import Loaded
+from isopix.runs.load import LoadedRun
 from tests.laws import cases
 
 AR, MASKED = cases.autoregressive()[0], cases.masked()[0]
@@ -25,7 +25,7 @@ AXIAL = next(case for case in cases.masked() if case.model.block.kind == "axial"
 
 
 def given(recipe: cases.Recipe, count: int = 4, **settings: object) -> AnalysisInput:
-    loaded = Loaded(recipe, cases.busy(recipe).eval(), 7, [], {})
+    loaded = LoadedRun(recipe, cases.busy(recipe).eval(), 7, [], {})
     images, seed = cases.images(recipe, count), recipe.train.seed
     facts = {"seed": seed, "untrained": loaded.untrained, "causal": loaded.recipe.objective.causal}
     return AnalysisInput(loaded.network, images, **facts, **settings)
@@ -127,7 +127,7 @@ def test_attention_over_a_single_position_is_uniform() -> None:
     single = AXIAL.updated(data=replace(AXIAL.data, rows=8))
     *_, columns = compute("attention_distance", single)["layers"]
     assert {(head["mean"], head["relative_to_uniform"]) for head in columns["heads"]} == {(0.0, 1.0)}
-    reason = ANALYSES["inductive_biases"].why_not(given(single).network)
+    reason = ANALYSES["inductive_biases"].not_applicable_reason(given(single).network)
     assert reason == "a 1 x 4 grid is too small to be shifted"
 
 

@@ -15,7 +15,7 @@ from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.generate.sample import SamplingConfig
 from isopix.probe.features import extract_features
-from isopix.runs.load import Loaded
+from isopix.runs.load import LoadedRun
 from tests.laws import cases
 from tests.unit.data.refusal import refusal
 
@@ -26,7 +26,7 @@ RECORDS = {"state": {"step": 7, "codec": "", "data": "these"}}
 
 
 def model(recipe: cases.Recipe) -> PretrainedModel:
-    return PretrainedModel(Loaded(recipe, cases.busy(recipe), 7, [], RECORDS))
+    return PretrainedModel(LoadedRun(recipe, cases.busy(recipe), 7, [], RECORDS))
 
 
 @pytest.fixture(params=[CAUSAL, MASKED], ids=["autoregressive", "masked"])

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from isopix.core.config import config, from_dict, to_dict
-from isopix.core.overrides import flatten, override, parse, read_values, resolve_path
+from isopix.core.overrides import flatten, override, parse, read_values, resolve_setting
 from isopix.core.registry import Part, register
 
 
@@ -200,8 +200,8 @@ def test_an_ambiguous_end_is_answered_with_the_paths_that_it_could_be() -> None:
     with pytest.raises(
         ValueError, match=r"'channels' is ambiguous; it could be stem.channels, head.channels"
     ):
-        resolve_path(values, "channels")
-    assert resolve_path(values, "width") == "width"
+        resolve_setting(values, "channels")
+    assert resolve_setting(values, "width") == "width"
 
 
 def test_an_unknown_end_is_answered_with_the_full_path_of_the_closest() -> None:

@@ -7,7 +7,7 @@ from isopix.codecs import FullPatchSpec, GrayThumbnailSpec
 from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.data.dataset import DataConfig
-from isopix.generate.reconstruct import Reconstruction, reconstruct
+from isopix.generate.reconstruct import Reconstruction, reconstruct_images
 from isopix.model.blocks import TransformerSpec
 from isopix.model.heads import HeadSpec, LinearHeadSpec, RegressionHeadSpec
 from isopix.model.masking import MaskTokenMaskingSpec
@@ -71,8 +71,8 @@ def error(found: Reconstruction, images: Images) -> float:
 
 def test_a_regression_head_fitted_to_one_image_reconstructs_it() -> None:
     fitted = model(RegressionHeadSpec(), FullPatchSpec(patch_size=PATCH))
-    before = reconstruct(fitted, example_image(), generator=generator(0, "hide"))
-    after = reconstruct(overfitted(fitted), example_image(), generator=generator(0, "hide"))
+    before = reconstruct_images(fitted, example_image(), generator=generator(0, "hide"))
+    after = reconstruct_images(overfitted(fitted), example_image(), generator=generator(0, "hide"))
     assert error(before, example_image()) > 60  # gray everywhere
     assert error(after, example_image()) < 6
     assert torch.equal(after.original, example_image())
@@ -85,7 +85,7 @@ def test_visible_positions_stay_and_masked_ones_become_the_most_likely_code(head
     made = model(head, GrayThumbnailSpec(patch_size=PATCH))
     net = made.network
     torch.nn.init.normal_(net.head.project.weight, generator=generator(0, "weights"))
-    found = reconstruct(made, example_image(), generator=generator(0, "hide"))
+    found = reconstruct_images(made, example_image(), generator=generator(0, "hide"))
     mask = found.mask.clone()
     predicted = net.predict(example_image(), mask)
     assert torch.equal(
@@ -99,7 +99,7 @@ def test_only_masked_patches_of_the_photograph_are_replaced() -> None:
     made = model(LinearHeadSpec(), GrayThumbnailSpec(patch_size=PATCH))
     net = made.network
     torch.nn.init.normal_(net.head.project.weight, generator=generator(0, "weights"))
-    found = reconstruct(made, example_image(), generator=generator(0, "hide"))
+    found = reconstruct_images(made, example_image(), generator=generator(0, "hide"))
     assert torch.equal(found.original, example_image())
     expected_patches = {
         "prediction": net.codec.decode(net.predict(example_image(), found.mask.clone())),
@@ -122,7 +122,7 @@ def test_the_original_of_a_palette_network_is_quantized() -> None:
     )
     net = recipe.build(recipe.model.codec.placeholder(recipe.grid))
     images = example_image()[..., :8, 4:12]
-    found = reconstruct(PretrainModel(net, recipe.objective), images, generator=generator(0, "hide"))
+    found = reconstruct_images(PretrainModel(net, recipe.objective), images, generator=generator(0, "hide"))
     quantized = net.codec.decode(net.codec.encode(images))
     assert not torch.equal(quantized, images)
     assert torch.equal(found.original, quantized)

@@ -10,7 +10,7 @@ import torch
 from isopix.interop.huggingface import convert as huggingface
 from isopix.interop.import_run import import_run
 from isopix.interop.imported_model import ImportedModel
-from isopix.runs.load import load
+from isopix.runs.load import load_run
 from isopix.storage import checkpoint
 from tests.unit.data.refusal import refusal
 from tests.unit.interop.models import folder, network
@@ -28,7 +28,7 @@ def test_the_run_holds_the_model_and_its_origin(
     imported: ImportedModel, tmp_path: Path, data: str | None
 ) -> None:
     run, _ = import_run(lambda: imported, tmp_path / "run", data=data, command=COMMAND)
-    found = load(run.path, device=torch.device("cpu"))
+    found = load_run(run.path, device=torch.device("cpu"))
     own = network().tensors()
     assert all(torch.equal(tensor, own[name]) for name, tensor in found.network.tensors().items())
     told = json.loads(run.environment.read_text())

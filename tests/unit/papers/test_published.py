@@ -11,8 +11,8 @@ from isopix.interop.imported_model import ImportedModel
 from isopix.model.blocks import TransformerSpec
 from isopix.objectives.autoregressive import Autoregressive
 from isopix.objectives.masked import Masked
-from isopix.papers.claim import Claim, find_claim
 from isopix.papers.igpt import TEST_LOSSES
+from isopix.papers.published import PublishedResult, find_published
 
 COLOURS = torch.cartesian_prod(*[torch.linspace(0, 255, 8)] * 3)
 SIZES = {"s": (24, 512, 8, 2.0895), "m": (36, 1024, 8, 2.0614), "l": (48, 1536, 16, 2.0466)}
@@ -29,7 +29,7 @@ class PaletteWithFingerprint(Palette):
         return self.stated
 
 
-def find(palette: str = OPENAI_FINGERPRINT, **changes: object) -> Claim | None:
+def find(palette: str = OPENAI_FINGERPRINT, **changes: object) -> PublishedResult | None:
     settings = {
         "origin": "OpenAI model.ckpt-131000",
         "grid": Grid(32, 32),
@@ -39,7 +39,7 @@ def find(palette: str = OPENAI_FINGERPRINT, **changes: object) -> Claim | None:
         "tensors": {},
         "tensor_reports": (),
     }
-    return find_claim(
+    return find_published(
         TEST_LOSSES,
         imported_recipe(ImportedModel(**(settings | changes)), "digits"),
         PaletteWithFingerprint(palette),

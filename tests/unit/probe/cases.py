@@ -17,8 +17,8 @@ from isopix.objectives.masked import Masked
 from isopix.probe.config import ProbeConfig
 from isopix.probe.feature_splits import FeatureSplit, FeatureSplits
 from isopix.recipes import registry
-from isopix.runs.load import load
-from isopix.runs.pretrain import pretrain
+from isopix.runs.load import load_run
+from isopix.runs.pretrain import train_recipe
 from isopix.runs.training import RunObserver
 
 WIDTH, DEPTH = 32, 2
@@ -61,8 +61,8 @@ def trained(run: Path) -> Network:
     settings = [f"depth={DEPTH}", f"width={WIDTH}", "block.heads=2", "steps=60", "batch_size=16"]
     settings += ["evaluate_images=1", "num_test_images=1", "checkpoint_every=60"]
     recipe = registry.resolve("igpt.digits", assignments=settings).recipe
-    pretrain(recipe, run, device=CPU, observer=RunObserver())
-    return load(run, device=CPU).network.eval()
+    train_recipe(recipe, run, device=CPU, observer=RunObserver())
+    return load_run(run, device=CPU).network.eval()
 
 
 def clusters(

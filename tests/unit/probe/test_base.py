@@ -9,14 +9,14 @@ from isopix.probe.baselines import shuffled_label_baseline
 from isopix.probe.feature_splits import FeatureSplits
 from isopix.probe.knn import KnnProbe
 from isopix.probe.linear import LbfgsProbe, RidgeProbe
-from isopix.probe.probe import probe
+from isopix.probe.probe import fit_probe
 from isopix.probe.results import EnsembleAccuracy
 from isopix.probe.sgd import SgdProbe
 from tests.unit.probe.cases import CPU, QUICK, clusters, cut, easy, noise, stacked
 
 
 def run(splits, config=QUICK):
-    return probe(splits, config, device=CPU)
+    return fit_probe(splits, config, device=CPU)
 
 
 def seven_layers(best: int) -> FeatureSplits:

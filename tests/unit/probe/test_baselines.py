@@ -17,7 +17,7 @@ from isopix.probe.baselines import (
 )
 from isopix.probe.feature_splits import FeatureSplits
 from isopix.probe.features import extract_features, raw_pixels
-from isopix.probe.probe import probe
+from isopix.probe.probe import fit_probe
 from isopix.probe.results import ProbeReport
 from tests.unit.probe.cases import CPU, DEPTH, QUICK, cut, digits, easy, network
 
@@ -62,7 +62,8 @@ def test_the_interval_of_shuffled_labels_covers_chance(by_chance: list[baselines
 def test_the_interval_of_shuffled_labels_spans_permutations_and_resamples():
     splits = easy()
     alone = [
-        probe(shuffle_labels(splits, 0, number), QUICK, device=CPU).best for number in range(NUM_PERMUTATIONS)
+        fit_probe(shuffle_labels(splits, 0, number), QUICK, device=CPU).best
+        for number in range(NUM_PERMUTATIONS)
     ]
     averaged = shuffled_label_baseline(splits, QUICK, device=CPU).best
     between = stdev(score.test_accuracy for score in alone)

@@ -14,13 +14,13 @@ from isopix.probe import evaluators
 from isopix.probe.evaluators import KNNAccuracy, LinearProbe
 from isopix.probe.feature_splits import FeatureSplit, FeatureSplits
 from isopix.probe.features import extract_features
-from isopix.probe.probe import probe as fit
+from isopix.probe.probe import fit_probe
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
-from isopix.report.load_run import load_run
-from isopix.runs.load import load
-from isopix.runs.pretrain import pretrain
-from isopix.runs.resume import resume
+from isopix.report.run_record import read_run
+from isopix.runs.load import load_run
+from isopix.runs.pretrain import train_recipe
+from isopix.runs.resume import resume_run
 from isopix.runs.training import RunObserver
 from isopix.storage import checkpoint, log
 from isopix.storage.run_folder import RunFolder
@@ -37,7 +37,7 @@ RECIPE = registry.resolve("igpt.digits_bert", assignments=WORDS).recipe
 
 
 def run(recipe: Recipe, out: Path) -> RunFolder:
-    pretrain(recipe, out, device=CPU, observer=RunObserver())
+    train_recipe(recipe, out, device=CPU, observer=RunObserver())
     return RunFolder(out)
 
 
@@ -62,7 +62,7 @@ def files(folder: RunFolder) -> dict[str, str]:
 
 
 def context(folder: RunFolder, recipe: Recipe = RECIPE, history: Path | None = None) -> EvaluationContext:
-    data, model = load_dataset(recipe.data, seed=recipe.train.seed), load(folder.path, device=CPU).model
+    data, model = load_dataset(recipe.data, seed=recipe.train.seed), load_run(folder.path, device=CPU).model
     return EvaluationContext(PretrainTask(model), model, data, recipe.train.seed, "fp32", history)
 
 
@@ -111,17 +111,20 @@ def test_a_run_that_was_stopped_ends_with_the_same_probes(
     probed: RunFolder, tmp_path: Path, stop: int
 ) -> None:
     asked = iter([False] * (stop - 1) + [True])
-    pretrain(RECIPE, tmp_path / "run", device=CPU, observer=RunObserver(stop=lambda: next(asked)))
+    train_recipe(RECIPE, tmp_path / "run", device=CPU, observer=RunObserver(stop=lambda: next(asked)))
     folder = RunFolder(tmp_path / "run")
     stray = folder.history / "step-00000099.json"
     stray.write_text("{}")  # as a killed process leaves that was ahead of its last checkpoint
-    resume(folder.path, device=CPU, observer=RunObserver())
+    resume_run(folder.path, device=CPU, observer=RunObserver())
     assert files(folder) == files(probed)
     assert validations(folder) == validations(probed)
 
 
 def test_the_accuracy_is_that_of_the_networks_features_on_the_images_that_it_says(probed: RunFolder) -> None:
-    data, network = load_dataset(RECIPE.data, seed=RECIPE.train.seed), load(probed.path, device=CPU).network
+    data, network = (
+        load_dataset(RECIPE.data, seed=RECIPE.train.seed),
+        load_run(probed.path, device=CPU).network,
+    )
     parts = {
         "train": (data.train.images, data.train.labels),
         "validation": (data.validation.images[:45], data.validation.labels[:45]),
@@ -133,7 +136,7 @@ def test_the_accuracy_is_that_of_the_networks_features_on_the_images_that_it_say
             for name, (images, labels) in parts.items()
         }
     )
-    found = fit(splits, evaluators.PROBE_CONFIG, device=CPU)
+    found = fit_probe(splits, evaluators.PROBE_CONFIG, device=CPU)
     last = validations(probed)[-1]
     assert (last["probe_layer"], last["probe_images"]) == (found.best_index, 45)
     assert last["probe_accuracy"] == pytest.approx(found.best.test_accuracy)
@@ -158,13 +161,13 @@ def test_a_fit_that_fails_is_a_failed_evaluation(probed: RunFolder, monkeypatch:
     def fail(*given: object, **settings: object) -> None:
         raise RuntimeError("it did not converge\nand more")
 
-    monkeypatch.setattr(evaluators, "probe", fail)
+    monkeypatch.setattr(evaluators, "fit_probe", fail)
     with pytest.raises(EvaluationError, match=r"^it did not converge$"):
         LinearProbe().start(context(probed))(3)
 
 
 def test_the_report_does_not_take_them_for_probes_of_the_run(probed: RunFolder) -> None:
-    found = load_run(probed)
+    found = read_run(probed)
     assert found.probes == []
     assert found.probe is None
     assert found.unreadable == []
@@ -178,7 +181,7 @@ def test_probing_is_not_counted_as_training(tmp_path: Path, monkeypatch: pytest.
         raise RuntimeError("too slow")
 
     monkeypatch.setattr("isopix.train.throughput.time.perf_counter", lambda: clock[0])
-    monkeypatch.setattr(evaluators, "probe", slow)
+    monkeypatch.setattr(evaluators, "fit_probe", slow)
     count_step = Throughput.count_step
 
     def step(self: Throughput) -> None:
@@ -196,7 +199,7 @@ def test_probing_is_not_counted_as_training(tmp_path: Path, monkeypatch: pytest.
 def test_without_validation_images_it_is_refused_before_training(tmp_path: Path, change: str) -> None:
     recipe = registry.resolve("igpt.digits", assignments=[*WORDS, change]).recipe
     with pytest.raises(ValueError, match="probe_every needs two or more validation images"):
-        pretrain(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
+        train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
     assert not (tmp_path / "run").exists()
 
 
@@ -216,7 +219,7 @@ def test_every_evaluation_has_knn_accuracy_and_the_weights_are_the_same_bits(tmp
     assert len(found) == 3
     assert all(0.1 < each <= 1 for each in found)
     assert not any("knn_accuracy" in each for each in validations(without))
-    ours, theirs = (load(each.path, device=CPU).network.tensors() for each in (with_knn, without))
+    ours, theirs = (load_run(each.path, device=CPU).network.tensors() for each in (with_knn, without))
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
@@ -225,7 +228,7 @@ def test_shorthand_settings_and_listed_evaluators_are_the_same(tmp_path: Path) -
     ours = knn_run(tmp_path / "a", "knn_images=100", "probe_every=3")
     theirs = knn_run(tmp_path / "b", listed)
     assert validations(ours) == validations(theirs)
-    assert load(theirs.path, device=CPU).recipe.train.evaluators == (
+    assert load_run(theirs.path, device=CPU).recipe.train.evaluators == (
         KNNAccuracy(num_images=100),
         LinearProbe(every=3),
     )

@@ -14,7 +14,7 @@ from isopix.probe.features import draw_masks
 from isopix.probe.results import ProbeReport
 from isopix.probe.sgd import SgdProbe
 from isopix.recipes import registry
-from isopix.runs.load import Loaded
+from isopix.runs.load import LoadedRun
 from isopix.runs.probe import feature_settings, probe_run
 
 SETTINGS = ["depth=2", "width=16"]
@@ -29,14 +29,14 @@ def data() -> ImageDataset:
     return load_dataset(DataConfig(source="digits", rows=8, cols=8, limit=60))
 
 
-def network(recipe, scale: float = 0.3) -> Loaded:
+def network(recipe, scale: float = 0.3) -> LoadedRun:
     grays = torch.linspace(0, 255, 17)[:, None].expand(17, 3).contiguous()
     built = recipe.build(recipe.model.codec.build(recipe.grid, grays))
     draw = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in built.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=draw), alpha=scale)
-    return Loaded(recipe, built.eval(), 7, [], {})
+    return LoadedRun(recipe, built.eval(), 7, [], {})
 
 
 def source(config: ProbeConfig, recipe=BERT, scale: float = 0.3) -> NetworkFeatures:

@@ -12,7 +12,7 @@ from isopix.probe.config import ProbeConfig
 from isopix.probe.feature_splits import FeatureSplit, standardize
 from isopix.probe.features import extract_features, raw_pixels
 from isopix.probe.knn import KnnProbe, class_votes, knn_accuracy
-from isopix.probe.probe import probe
+from isopix.probe.probe import fit_probe
 from tests.unit.probe.cases import CPU, clusters, cut, digits, network
 
 QUICK = ProbeConfig(method=KnnProbe(), num_resamples=200)
@@ -48,9 +48,9 @@ def test_the_batch_size_does_not_matter(monkeypatch):
 
 def test_the_number_is_selected_on_validation_and_never_above_the_images():
     splits = cut(*clusters(300, 6, 3, spread=2.0))
-    record = probe(splits, QUICK, device=CPU)
+    record = fit_probe(splits, QUICK, device=CPU)
     accuracies = {
-        count: probe(
+        count: fit_probe(
             splits, replace(QUICK, method=KnnProbe(neighbors_grid=(count,))), device=CPU
         ).best.val_accuracy
         for count in (10, 20, 50, 100, 120)
@@ -66,7 +66,7 @@ def test_knn_accuracy_is_that_of_the_probe():
     features = torch.cat([raw_pixels(images)[..., :64], raw_pixels(images)[..., 64:128]])
     splits = cut(features, labels, 300, 100)
     found = knn_accuracy(splits.train, splits.test, num_neighbors=20)
-    record = probe(splits, replace(QUICK, method=KnnProbe(neighbors_grid=(20,))), device=CPU)
+    record = fit_probe(splits, replace(QUICK, method=KnnProbe(neighbors_grid=(20,))), device=CPU)
     assert found == [score.test_accuracy for score in record.layers]
 
 

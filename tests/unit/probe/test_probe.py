@@ -13,7 +13,7 @@ from tests.unit.probe.cases import CPU, QUICK, clusters, cut, digits, easy, netw
 
 
 def run(splits, config=QUICK):
-    return probe.probe(splits, config, device=CPU)
+    return probe.fit_probe(splits, config, device=CPU)
 
 
 def test_the_best_layer_is_selected_on_validation_and_not_on_test():
@@ -48,7 +48,7 @@ def test_a_layer_does_not_depend_on_the_other_layers(monkeypatch):
 def test_progress_counts_layers(monkeypatch):
     monkeypatch.setattr(linear, "MAX_BYTES", 1)
     splits, seen = easy().map(lambda split: replace(split, features=split.features.expand(3, -1, -1))), []
-    probe.probe(splits, QUICK, device=CPU, progress=seen.append)
+    probe.fit_probe(splits, QUICK, device=CPU, progress=seen.append)
     assert seen == [1, 2, 3]
 
 
@@ -131,13 +131,13 @@ def test_extra_penalties_are_tried_where_the_smallest_was_selected():
 
 def test_extra_penalties_are_tried_nowhere_else(monkeypatch):
     easy_beside_hard, shapes = stacked(*(each.map(lambda split: split) for each in (easy(), hard()))), []
-    fit = logistic.fit
+    fit = logistic.fit_logistic
 
     def spy(features, labels, l2, *, num_classes):
         shapes.append(tuple(l2.shape))
         return fit(features, labels, l2, num_classes=num_classes)
 
-    monkeypatch.setattr(logistic, "fit", spy)
+    monkeypatch.setattr(logistic, "fit_logistic", spy)
     both = run(easy_beside_hard, replace(QUICK, l2_extra=(1e-6, 1e-5)))
     assert shapes == [(2, 3), (1, 2)]
     assert both.layers[0] == run(easy()).best
@@ -157,7 +157,7 @@ def test_one_penalty_is_no_edge():
 
 
 def test_an_unconverged_fit_is_refused(monkeypatch):
-    monkeypatch.setattr(logistic, "fit", partial(logistic.fit, max_iterations=1))
+    monkeypatch.setattr(logistic, "fit_logistic", partial(logistic.fit_logistic, max_iterations=1))
     start = r"^layer 0: the fit with L2 penalty 0.001 did not converge: "
     with pytest.raises(RuntimeError, match=start + r"gradient norm \S+ after 1 iterations, allowed: \S+$"):
         run(easy(), replace(QUICK, l2_grid=(1e-3,)))

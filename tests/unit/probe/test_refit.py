@@ -14,7 +14,7 @@ from isopix.probe.config import ProbeConfig
 from isopix.probe.feature_splits import FeatureSplits, standardize
 from isopix.probe.knn import KnnProbe
 from isopix.probe.linear import LbfgsProbe, RidgeProbe
-from isopix.probe.probe import probe
+from isopix.probe.probe import fit_probe
 from isopix.probe.refit import refit_on_validation
 from isopix.probe.results import LayerScore
 from isopix.probe.sgd import SgdProbe
@@ -26,7 +26,7 @@ SELECTED = ("layer", "l2", "lr", "neighbors", "val_accuracy")
 
 def best_and_refit(splits: FeatureSplits, config: ProbeConfig) -> tuple[LayerScore, LayerScore]:
     """The best layer as it was selected, and refit."""
-    result = probe(splits, config, device=CPU)
+    result = fit_probe(splits, config, device=CPU)
     alone = splits.select_layers(result.best_index, result.best_index + 1)
     return result.best, refit_on_validation(alone, result.best, config, device=CPU)
 
@@ -110,8 +110,8 @@ def test_several_masks_vote_after_refitting_too():
 
 def test_a_fit_that_does_not_converge_is_refused(monkeypatch: pytest.MonkeyPatch):
     splits = easy()
-    result = probe(splits, QUICK, device=CPU)
-    monkeypatch.setattr(logistic, "fit", partial(logistic.fit, max_iterations=1))
+    result = fit_probe(splits, QUICK, device=CPU)
+    monkeypatch.setattr(logistic, "fit", partial(logistic.fit_logistic, max_iterations=1))
     with pytest.raises(RuntimeError, match="did not converge"):
         refit_on_validation(splits, result.best, QUICK, device=CPU)
 
@@ -119,7 +119,7 @@ def test_a_fit_that_does_not_converge_is_refused(monkeypatch: pytest.MonkeyPatch
 def test_validation_labels_matter():
     splits = easy()
     wrong = replace(splits.validation, labels=(splits.validation.labels + 1) % 3)
-    result = probe(splits, QUICK, device=CPU)
+    result = fit_probe(splits, QUICK, device=CPU)
     correct = refit_on_validation(splits, result.best, QUICK, device=CPU)
     misled = refit_on_validation(replace(splits, validation=wrong), result.best, QUICK, device=CPU)
     assert misled.test_accuracy < correct.test_accuracy

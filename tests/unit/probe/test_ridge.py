@@ -14,7 +14,7 @@ L2_GRID = (1e-6, 1e-3, 1.0)
 
 def fit(features, labels, l2_grid=L2_GRID):
     grid = torch.tensor(l2_grid, dtype=torch.float64).expand(len(features), -1)
-    return ridge.fit(features, labels, grid, num_classes=int(labels.max()) + 1)
+    return ridge.fit_ridge(features, labels, grid, num_classes=int(labels.max()) + 1)
 
 
 @pytest.mark.parametrize("column", range(len(L2_GRID)))

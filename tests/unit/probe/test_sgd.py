@@ -11,7 +11,7 @@ from isopix.probe.config import ProbeConfig
 from isopix.probe.feature_cache import cached
 from isopix.probe.feature_splits import FeatureSplit, FeatureSplits
 from isopix.probe.features import extract_features
-from isopix.probe.probe import probe
+from isopix.probe.probe import fit_probe
 from isopix.probe.sgd import SgdProbe, last_before_rise
 from tests.unit.probe.cases import CPU, clusters, cut, digits, easy, trained
 
@@ -20,7 +20,7 @@ HALF_A_POINT = 0.005
 
 
 def run(splits, config=QUICK):
-    return probe(splits, config, device=CPU)
+    return fit_probe(splits, config, device=CPU)
 
 
 def test_the_selected_rate_is_the_last_before_the_loss_rises():

@@ -1,6 +1,7 @@
 """Run folders in every state, made by the package's own writers."""
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -122,3 +123,9 @@ def drawing(run: RunFolder, kind: str, step: int = 100, **facts: Any) -> Path:
     values |= {"accuracy": 0.25} | facts
     path.with_suffix(".json").write_text(json.dumps(values))
     return path
+
+
+def words(text: str) -> str:
+    """The text of a page, without its tags and style."""
+    plain = re.sub(r"<style>.*?</style>|<[^>]*>", "", text, flags=re.DOTALL)
+    return re.sub(r"\s+", " ", plain.replace("&nbsp;", " ").replace("\u00a0", " "))

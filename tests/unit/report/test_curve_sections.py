@@ -11,7 +11,7 @@ from isopix.recipes import tiny
 from isopix.recipes.recipe import Recipe
 from isopix.report import page
 from isopix.report.curve_sections import probe_curve
-from isopix.report.load_run import load_run
+from isopix.report.run_record import read_run
 from isopix.storage.run_folder import RunFolder
 from tests.unit.report.cases import whole
 
@@ -29,18 +29,18 @@ def probed(path: Path, steps: int = 6, recipe: Recipe | None = None) -> RunFolde
 
 
 def test_its_caption_gives_steps_images_and_the_correlation(tmp_path: Path) -> None:
-    made = probe_curve({"run": load_run(probed(tmp_path / "run"))}, "name")
+    made = probe_curve({"run": read_run(probed(tmp_path / "run"))}, "name")
     assert made is not None
     assert "at steps 10 to 60, on 500 validation images" in made.caption
     assert "Spearman’s rank correlation" in made.caption
     assert "run: 50.0\u00a0% at 2.200 nats, ρ −1.00" in made.drawing
-    few = probe_curve({"run": load_run(probed(tmp_path / "few", 3))}, "name")
+    few = probe_curve({"run": read_run(probed(tmp_path / "few", 3))}, "name")
     assert few is not None
     assert "Spearman" not in few.caption
 
 
 def test_a_run_with_one_probe_has_no_line(tmp_path: Path) -> None:
-    assert probe_curve({"run": load_run(probed(tmp_path / "run", 1))}, "name") is None
+    assert probe_curve({"run": read_run(probed(tmp_path / "run", 1))}, "name") is None
 
 
 @pytest.mark.parametrize(("other", "shown"), [("probed", True), ("other images", False), ("not", False)])
@@ -53,7 +53,10 @@ def test_several_runs_share_a_chart_if_their_images_are_the_same(
         "other images": lambda path: probed(path, recipe=elsewhere),
         "not": whole,
     }
-    both = {"one": load_run(probed(tmp_path / "one")), "other": load_run(runs[other](tmp_path / "other"))}
+    both = {
+        "one": read_run(probed(tmp_path / "one")),
+        "other": read_run(runs[other](tmp_path / "other")),
+    }
     assert (probe_curve(both, "name") is not None) == shown
 
 

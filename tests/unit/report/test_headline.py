@@ -12,14 +12,14 @@ from isopix.probe.config import ProbeConfig
 from isopix.probe.knn import KnnProbe
 from isopix.recipes import registry, tiny
 from isopix.report import headline as headlines
-from isopix.report.load_run import load_run
-from isopix.report.metrics import HeldOutLoss, format_epochs, held_out_loss, images_seen, uniform_classes
+from isopix.report.metrics import MeanLoss, format_epochs, held_out_loss, images_seen, uniform_classes
+from isopix.report.run_record import read_run
 from tests.unit.report.cases import bare, evidence, probe, records, score, whole
 
 
 def headline(tmp_path: Path, **numbers: Any) -> str:
     found = evidence(**numbers)
-    return headlines.headline({"run": load_run(whole(tmp_path / "run", found=found))}).replace("\u00a0", " ")
+    return headlines.headline({"run": read_run(whole(tmp_path / "run", found=found))}).replace("\u00a0", " ")
 
 
 def test_it_gives_accuracy_layer_baselines_and_loss(tmp_path: Path) -> None:
@@ -47,8 +47,8 @@ def test_a_difference_within_the_intervals_is_not_significant(tmp_path: Path) ->
 
 def test_several_runs_share_a_headline(tmp_path: Path) -> None:
     runs = {
-        "one": load_run(whole(tmp_path / "one", found=evidence(pixels=0.45))),
-        "two": load_run(whole(tmp_path / "two", found=evidence(trained=(0.2, 0.3), pixels=0.45))),
+        "one": read_run(whole(tmp_path / "one", found=evidence(pixels=0.45))),
+        "two": read_run(whole(tmp_path / "two", found=evidence(trained=(0.2, 0.3), pixels=0.45))),
     }
     assert headlines.headline(runs).replace("\u00a0", " ") == (
         "Linear-probe test accuracy: 50.0 % (one), 30.0 % (two). Baselines: untrained 30.0 % (not"
@@ -60,9 +60,9 @@ def test_a_protocol_other_than_the_papers_is_in_the_headline(tmp_path: Path) -> 
     run = whole(tmp_path / "run")
     (run.probes / "probe.json").unlink()
     probe(run, replace(evidence(), config=ProbeConfig(features="residual", pool="last")))
-    assert "test accuracy (features residual, pool last): 50" in headlines.headline({"run": load_run(run)})
+    assert "test accuracy (features residual, pool last): 50" in headlines.headline({"run": read_run(run)})
     probe(run, replace(evidence(), config=ProbeConfig(method=KnnProbe())))
-    assert headlines.headline({"run": load_run(run)}).startswith(
+    assert headlines.headline({"run": read_run(run)}).startswith(
         "Probe test accuracy (k-nearest neighbors): "
     )
 
@@ -89,7 +89,7 @@ def test_probes_that_differ_are_not_compared(tmp_path: Path, name: str) -> None:
     else:
         for number, run in enumerate(runs):
             probe(run, evidence(), images_digest=str(number))
-    text = headlines.headline({run.path.name: load_run(run) for run in runs})
+    text = headlines.headline({run.path.name: read_run(run) for run in runs})
     assert re.fullmatch(r"2 runs whose probes cannot be compared: they differ in \w+\.", text)
 
 
@@ -102,7 +102,7 @@ def test_probes_of_equal_images_are_compared_whatever_else_they_drew(tmp_path: P
             images_digest="equal",
             data=f"name {seed}",
         )
-    assert headlines.headline({run.path.name: load_run(run) for run in runs}).startswith(
+    assert headlines.headline({run.path.name: read_run(run) for run in runs}).startswith(
         "Linear-probe test accuracy: 50.0"
     )
 
@@ -115,12 +115,12 @@ def diagnosis(tmp_path: Path, *, train: int | None = 1000, loss: float = 1.8, **
     run.log.write_text("".join(json.dumps(each) + "\n" for each in lines))
     if train:
         run.environment.write_text(json.dumps({"images": {"train": train}}))
-    return headlines.diagnosis(load_run(run)).replace("\u00a0", " ")
+    return headlines.diagnosis(read_run(run)).replace("\u00a0", " ")
 
 
 def test_a_network_better_than_its_untrained_baseline_has_no_diagnosis(tmp_path: Path) -> None:
-    assert headlines.diagnosis(load_run(whole(tmp_path / "run"))) == ""
-    assert headlines.diagnosis(load_run(bare(tmp_path / "bare"))) == ""
+    assert headlines.diagnosis(read_run(whole(tmp_path / "run"))) == ""
+    assert headlines.diagnosis(read_run(bare(tmp_path / "bare"))) == ""
 
 
 START = "No layer is significantly better than the untrained network"
@@ -146,30 +146,30 @@ def test_separable_pixels_and_few_test_images_are_reasons(tmp_path: Path) -> Non
 def test_no_reason_is_made_up(tmp_path: Path) -> None:
     run = whole(tmp_path / "run", found=evidence(trained=(0.2,), untrained=(0.2,), half=0.01))
     run.log.write_text(json.dumps(records()[-1]) + "\n")
-    assert headlines.diagnosis(load_run(run)) == f"{START}; no number says why."
+    assert headlines.diagnosis(read_run(run)) == f"{START}; no number says why."
 
 
 def test_a_bad_line_of_the_log_does_not_hide_the_images_seen(tmp_path: Path) -> None:
     run = whole(tmp_path / "run")
     run.log.write_text("no record\n" + run.log.read_text())
-    assert images_seen(load_run(run)) == 800
+    assert images_seen(read_run(run)) == 800
     run.log.write_text("no record\n")
-    assert images_seen(load_run(run)) == 100 * tiny.digits().train.batch_size
+    assert images_seen(read_run(run)) == 100 * tiny.digits().train.batch_size
 
 
 def test_a_run_without_results_claims_nothing(tmp_path: Path) -> None:
-    assert headlines.headline({"run": load_run(bare(tmp_path / "run"))}) == "Not evaluated yet."
+    assert headlines.headline({"run": read_run(bare(tmp_path / "run"))}) == "Not evaluated yet."
 
 
 def test_the_test_loss_has_priority_over_the_validation_loss(tmp_path: Path) -> None:
-    assert held_out_loss(load_run(whole(tmp_path / "run"))) == HeldOutLoss(1.8, 64, "test")
+    assert held_out_loss(read_run(whole(tmp_path / "run"))) == MeanLoss(1.8, 64, "test")
 
 
 @pytest.mark.parametrize(
     ("name", "values"), [("patchformer.tiny", 4), ("vit.tiny", 512), ("igpt.tiny", 512), ("igpt.digits", 17)]
 )
 def test_an_untrained_network_predicts_every_value_uniformly(tmp_path: Path, name: str, values: int) -> None:
-    assert uniform_classes(load_run(bare(tmp_path / "run", registry.find(name)))) == values
+    assert uniform_classes(read_run(bare(tmp_path / "run", registry.find(name)))) == values
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,9 @@ from isopix.data.dataset import DataConfig
 from isopix.interop.huggingface import convert as huggingface
 from isopix.recipes import registry, tiny
 from isopix.recipes.recipe import Recipe
-from isopix.report.load_run import RunRecord, load_run
 from isopix.report.model_card import Library, model_card
-from isopix.runs.pretrain import pretrain
+from isopix.report.run_record import RunRecord, read_run
+from isopix.runs.pretrain import train_recipe
 from isopix.runs.training import RunObserver
 from isopix.storage.run_folder import RunFolder
 from tests.unit.report.cases import bare, evidence, probe, regression, whole
@@ -28,7 +28,7 @@ def written(
     name: str = "me/net",
     library: Library = "transformers",
 ) -> str:
-    return model_card(record or load_run(whole(tmp_path / "run")), name=name, library=library)
+    return model_card(record or read_run(whole(tmp_path / "run")), name=name, library=library)
 
 
 def snippet(text: str) -> str:
@@ -45,7 +45,7 @@ def test_the_front_matter_is_yaml_that_the_hub_knows(tmp_path: Path) -> None:
 
 
 def test_for_classes_alone_it_has_their_accuracy_and_no_loss_of_codes(tmp_path: Path) -> None:
-    run = load_run(whole(tmp_path / "run"))
+    run = read_run(whole(tmp_path / "run"))
     recipe = {**run.settings, "finetune": {"generative_weight": 0.0}}
     tested = {
         "kind": "evaluation",
@@ -85,7 +85,7 @@ def test_the_numbers_are_those_of_the_run_folder(tmp_path: Path) -> None:
 
 
 def test_what_is_not_in_the_folder_is_left_out(tmp_path: Path) -> None:
-    text = written(tmp_path, load_run(bare(tmp_path / "bare")))
+    text = written(tmp_path, read_run(bare(tmp_path / "bare")))
     for shown in ("## Results", "nats per", "## Training", "after step"):
         assert shown not in text
     assert "## Usage" in text
@@ -95,7 +95,7 @@ def test_what_is_not_in_the_folder_is_left_out(tmp_path: Path) -> None:
 def test_files_that_cannot_be_read_are_listed(tmp_path: Path) -> None:
     run = whole(tmp_path / "run")
     (run.probes / "probe.json").write_text("{")
-    assert "Files that could not be read: probe.json" in written(tmp_path, load_run(run))
+    assert "Files that could not be read: probe.json" in written(tmp_path, read_run(run))
 
 
 def test_no_folder_of_its_maker_is_published(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_no_folder_of_its_maker_is_published(tmp_path: Path) -> None:
     ]
     run.environment.write_text(json.dumps({"command": command}))
     probe(run, evidence(), data="/home/me/secret/photos")
-    text = written(tmp_path, load_run(run))
+    text = written(tmp_path, read_run(run))
     assert "/home" not in text
     assert "photos" in text
     assert "codec.palette_file=p.npz" in text
@@ -121,13 +121,13 @@ def test_names_are_escaped(tmp_path: Path) -> None:
     run = whole(
         tmp_path / "run", replace(tiny.digits(), data=DataConfig(source="<b>[x](y)|_z_", rows=8, cols=8))
     )
-    text = written(tmp_path, load_run(run))
+    text = written(tmp_path, read_run(run))
     assert "<b>" not in text.replace("\\<b", "")
     assert r"\[x\](y)\|\_z\_" in text
 
 
 def test_a_masked_run_is_not_for_transformers(tmp_path: Path) -> None:
-    masked = load_run(whole(tmp_path / "run", tiny.digits_bert()))
+    masked = read_run(whole(tmp_path / "run", tiny.digits_bert()))
     with pytest.raises(ValueError, match="autoregressive models only; the objective of this one is masked"):
         written(tmp_path, masked)
     assert "nats per masked pixel" in written(tmp_path, masked, library="isopix")
@@ -142,11 +142,11 @@ def test_our_own_snippet_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, r
         width=16,
         data=replace(recipe.data, limit=40),
     )
-    pretrain(settled, run, device=torch.device("cpu"), observer=RunObserver())
+    train_recipe(settled, run, device=torch.device("cpu"), observer=RunObserver())
     monkeypatch.chdir(tmp_path)
     Image.new("RGB", (20, 30), (200, 10, 10)).save("picture.png")
     found: dict[str, torch.Tensor] = {}
-    exec(snippet(model_card(load_run(RunFolder.open(run)), name="run", library="isopix")), found)
+    exec(snippet(model_card(read_run(RunFolder.open(run)), name="run", library="isopix")), found)
     assert found["features"].shape == (1, 16)
     assert found["nats"].shape == (1,)
 
@@ -170,7 +170,7 @@ def test_the_snippet_gives_the_loss_and_the_features_of_the_best_layer(
         for parameter in net.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=draw) * 0.3)
     folder = tmp_path / "net"
-    text = written(tmp_path, load_run(run), name=str(folder))
+    text = written(tmp_path, read_run(run), name=str(folder))
     huggingface.write_imagegpt(folder, net, card=text)
     images = net.codec.decode(torch.randint(0, 17, (1, 64, 1), generator=draw))
     Image.fromarray(images[0].movedim(0, 2).numpy()).save(tmp_path / "picture.png")
@@ -187,12 +187,12 @@ def test_the_snippet_gives_the_loss_and_the_features_of_the_best_layer(
 
 def test_only_an_image_gpt_is_tagged_as_one(tmp_path: Path) -> None:
     assert "- imagegpt\n" in written(tmp_path, library="isopix")
-    other = load_run(bare(tmp_path / "other", registry.find("isotropic.tiny-conv-pix2vec-1")))
+    other = read_run(bare(tmp_path / "other", registry.find("isotropic.tiny-conv-pix2vec-1")))
     assert "- imagegpt\n" not in written(tmp_path, other, library="isopix")
     assert "16 × 16 pixels, RGB bytes (256 values per code)" in written(tmp_path, other, library="isopix")
 
 
 def test_a_regressions_card_has_no_uniform_prediction(tmp_path: Path) -> None:
-    text = written(tmp_path, load_run(whole(tmp_path / "other", regression())), library="isopix")
+    text = written(tmp_path, read_run(whole(tmp_path / "other", regression())), library="isopix")
     assert "nats per masked sub-pixel" in text
     assert "Uniform prediction" not in text

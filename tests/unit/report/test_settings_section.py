@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from isopix.recipes import registry
-from isopix.report.load_run import load_run
-from isopix.report.settings_section import settings
+from isopix.report.run_record import read_run
+from isopix.report.settings_section import grouped_settings
 from isopix.runs.finetune import prepare_finetune
 from tests.unit.report.cases import bare
 
@@ -15,7 +15,8 @@ from tests.unit.report.cases import bare
 def test_every_recipe_has_its_settings_by_group(tmp_path: Path, name: str) -> None:
     recipe = registry.find(name)
     found = {
-        group: dict(items) for group, items in settings(load_run(bare(tmp_path / "run", recipe))).items()
+        group: dict(items)
+        for group, items in grouped_settings(read_run(bare(tmp_path / "run", recipe))).items()
     }
     assert list(found) == ["model", "objective", "data", "train"]
     assert found["model"]["block"] == recipe.model.block.label()
@@ -34,7 +35,7 @@ def test_every_recipe_has_its_settings_by_group(tmp_path: Path, name: str) -> No
 )
 def test_masked_positions_are_counted(tmp_path: Path, name: str, words: list[str], shown: str) -> None:
     recipe = registry.resolve(name, assignments=words).recipe
-    found = dict(settings(load_run(bare(tmp_path / "run", recipe)))["objective"])
+    found = dict(grouped_settings(read_run(bare(tmp_path / "run", recipe)))["objective"])
     assert found["mask"].startswith(shown)
 
 
@@ -43,7 +44,8 @@ def test_fine_tuning_has_its_own_group(tmp_path: Path) -> None:
         "patchformer.tiny", assignments=["data.labels_per_class=10%", "data.subset=2"]
     ).recipe
     found = {
-        group: dict(items) for group, items in settings(load_run(bare(tmp_path / "run", recipe))).items()
+        group: dict(items)
+        for group, items in grouped_settings(read_run(bare(tmp_path / "run", recipe))).items()
     }
     assert found["finetune"]["loss"] == "L_CLF"
     assert found["finetune"]["mask_ratio"] == "0.1 (6 of 64 positions)"

@@ -21,7 +21,7 @@ from isopix.runs.evaluate import (
     predict_logits,
 )
 from isopix.runs.finetune import prepare_finetune
-from isopix.runs.pretrain import pretrain
+from isopix.runs.pretrain import train_recipe
 from isopix.runs.training import RunObserver
 from isopix.storage import log
 
@@ -32,7 +32,7 @@ WORDS += ["data.limit=150", "lr=0.03", "generative_weight=0.1"]
 
 def finetuned(folder: Path, name: str, *words: str) -> Path:
     recipe = prepare_finetune(name, assignments=[*WORDS, *words]).recipe
-    pretrain(recipe, folder, device=CPU, observer=RunObserver())
+    train_recipe(recipe, folder, device=CPU, observer=RunObserver())
     return folder
 
 
@@ -152,7 +152,7 @@ def test_predictions_do_not_depend_on_the_batch_size(
 def test_a_run_that_is_not_fine_tuned_is_refused(tmp_path: Path) -> None:
     words = ["depth=1", "width=16", "steps=1", "data.limit=20"]
     recipe = registry.resolve("igpt.digits", assignments=words).recipe
-    pretrain(recipe, tmp_path / "pre", device=CPU, observer=RunObserver())
+    train_recipe(recipe, tmp_path / "pre", device=CPU, observer=RunObserver())
     with pytest.raises(
         ValueError, match=r"is not fine-tuned and has no class head.*isopix finetune \S+/pre --out OUT"
     ):

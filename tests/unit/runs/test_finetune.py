@@ -12,12 +12,12 @@ from isopix.model.pos_embed_resize import interpolate_pos_embed
 from isopix.recipes import registry
 from isopix.runs import finetune
 from isopix.runs.finetune import prepare_finetune
-from isopix.runs.load import load
-from isopix.runs.pretrain import pretrain
-from isopix.runs.resume import resume
+from isopix.runs.load import load_run
+from isopix.runs.pretrain import train_recipe
+from isopix.runs.resume import resume_run
 from isopix.runs.training import RunObserver
 from isopix.storage import checkpoint, log
-from isopix.train.schedule import Constant
+from isopix.train.schedule import ConstantSchedule
 
 CPU = torch.device("cpu")
 SMALL = ["depth=2", "width=16", "batch_size=16", "log_every=1", "evaluate_images=60", "num_test_images=60"]
@@ -34,14 +34,14 @@ QUICK = [
 def pretrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("run") / "pre"
     recipe = registry.resolve("igpt.digits_bert", assignments=[*SMALL, "steps=4"]).recipe
-    pretrain(recipe, out, device=CPU, observer=RunObserver())
+    train_recipe(recipe, out, device=CPU, observer=RunObserver())
     return out
 
 
 def finetuned(pretrained: Path, out: Path, *words: str) -> list[dict[str, object]]:
     """The records of the run."""
     recipe, initial = prepare_finetune(str(pretrained), assignments=[*QUICK, *words])
-    assert pretrain(recipe, out, device=CPU, observer=RunObserver(), initial=initial).finished
+    assert train_recipe(recipe, out, device=CPU, observer=RunObserver(), initial=initial).finished
     return list(log.read_log(out / "log.jsonl"))
 
 
@@ -52,7 +52,7 @@ def accuracies(records: list[dict[str, object]], split: str) -> dict[int, float]
 def test_it_starts_from_the_weights_of_the_run(pretrained: Path, tmp_path: Path) -> None:
     finetuned(pretrained, tmp_path / "ft", "steps=1", "checkpoint_every=1")
     first = checkpoint.load_checkpoint(tmp_path / "ft/checkpoints/step-00000000").tensors
-    weights = load(pretrained, device=CPU).network.tensors()
+    weights = load_run(pretrained, device=CPU).network.tensors()
     assert all(torch.equal(first["model"][name], tensor) for name, tensor in weights.items())
     assert not first["classifier"]["weight"].any()
 
@@ -62,7 +62,7 @@ def test_the_best_weights_are_saved_and_tested_once(pretrained: Path, tmp_path: 
     seen = accuracies(records, "validation")
     step = max(seen, key=lambda each: (seen[each], -each))
     assert checkpoint.load_checkpoint(tmp_path / "ft/best").records["state"]["step"] == step
-    assert load(tmp_path / "ft", device=CPU).step == step
+    assert load_run(tmp_path / "ft", device=CPU).step == step
     tested = [each for each in records if each.get("split") == "test"]
     assert [each["best_step"] for each in tested] == [step]
 
@@ -113,7 +113,7 @@ def test_with_codes_alone_the_last_weights_are_tested(pretrained: Path, tmp_path
     words = ("generative_weight=inf", "patience=1")
     records = finetuned(pretrained, tmp_path / "ft", *words)
     assert sorted(accuracies(records, "validation")) == [0, 2, 4, 6, 8, 10, 12]
-    assert load(tmp_path / "ft", device=CPU).step == 12
+    assert load_run(tmp_path / "ft", device=CPU).step == 12
     [test] = [each for each in records if each.get("split") == "test"]
     assert "best_step" not in test
     assert not [each for each in records if each["kind"] == "note"]
@@ -128,7 +128,7 @@ def test_from_scratch_it_learns(tmp_path: Path) -> None:
         "data.augment=none",
         "generative_weight=0.1",
     ]
-    assert pretrain(
+    assert train_recipe(
         prepare_finetune("igpt.digits", assignments=words).recipe,
         tmp_path / "ft",
         device=CPU,
@@ -143,7 +143,7 @@ def test_from_scratch_it_learns(tmp_path: Path) -> None:
 def test_a_run_out_of_patience_is_finished_and_stays_so(pretrained: Path, tmp_path: Path) -> None:
     words = ("patience=1", "lr=1e-30")
     records = finetuned(pretrained, tmp_path / "ft", *words)
-    again = resume(tmp_path / "ft", device=CPU, observer=RunObserver())
+    again = resume_run(tmp_path / "ft", device=CPU, observer=RunObserver())
     assert again.finished
     assert again.step == 2
     assert list(log.read_log(tmp_path / "ft/log.jsonl")) == records
@@ -180,7 +180,7 @@ def test_from_scratch_is_the_same_recipe_at_the_learning_rate_of_pre_training(pr
     assert prepare_finetune("igpt.digits_bert").initial is None
     assert tuned.train.optimizer.lr == pytest.approx(0.1 * scratch.train.optimizer.lr)
     assert tuned.finetune == scratch.finetune
-    assert tuned.train.schedule == scratch.train.schedule == Constant()
+    assert tuned.train.schedule == scratch.train.schedule == ConstantSchedule()
 
 
 def test_a_fine_tuned_run_is_fine_tuned_again_at_its_own_learning_rate_with_all_labels(
@@ -257,7 +257,7 @@ UNSEEN = ["evaluate_images=8", "num_test_images=0", "data.limit=60"]
 
 def in_patches(name: str, out: Path, *words: str) -> str:
     """A run of one step."""
-    pretrain(
+    train_recipe(
         registry.resolve(name, assignments=[*PATCHES, *UNSEEN, *words]).recipe,
         out,
         device=CPU,
@@ -272,12 +272,12 @@ def test_positions_are_interpolated_as_the_saved_recipe_says(mode: str, tmp_path
     words = ["data.size=48", f"interpolation={mode}", "data.limit=60", "steps=1", "batch_size=8"]
     recipe, initial = prepare_finetune(run, assignments=[*words, *UNSEEN[:2]])
     name = "backbone.positions.table"
-    small = load(Path(run), device=CPU).network.tensors()[name]
+    small = load_run(Path(run), device=CPU).network.tensors()[name]
     large = interpolate_pos_embed(small, Grid(4, 4), Grid(6, 6), mode)
     assert torch.equal(initial.network.tensors()[name], large)
     assert not torch.equal(large, interpolate_pos_embed(small, Grid(4, 4), Grid(6, 6), other(mode)))
-    pretrain(recipe, tmp_path / "ft", device=CPU, observer=RunObserver(), initial=initial)
-    again = load(tmp_path / "ft", device=CPU)
+    train_recipe(recipe, tmp_path / "ft", device=CPU, observer=RunObserver(), initial=initial)
+    again = load_run(tmp_path / "ft", device=CPU)
     assert (again.recipe.finetune.interpolation, again.recipe.grid) == (mode, Grid(6, 6))
 
 

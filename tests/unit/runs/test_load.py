@@ -7,7 +7,7 @@ import torch
 
 from isopix.core.config import to_dict
 from isopix.recipes import registry
-from isopix.runs.load import load, newest
+from isopix.runs.load import load_run, newest_checkpoint
 from isopix.storage import checkpoint
 from isopix.storage.run_folder import RunFolder
 from tests.unit.data.refusal import refusal
@@ -38,15 +38,15 @@ def save(folder: Path, *, step: int = 0, without: str = "", **state: object) -> 
 def test_the_newest_is_meant_intact_or_not(run: RunFolder) -> None:
     last = checkpoint.step_folder(run.checkpoints, 20)
     (last / "model.safetensors").write_bytes(b"")
-    assert newest(run.path) == newest(last) == last
+    assert newest_checkpoint(run.path) == newest_checkpoint(last) == last
     assert "model.safetensors has 0 bytes" in refusal(checkpoint.verify_files, last)
-    assert load(run.path, device=CPU).step == 3
+    assert load_run(run.path, device=CPU).step == 3
 
 
 def test_a_run_that_has_none_says_so(tmp_path: Path) -> None:
     run = RunFolder.create(tmp_path / "run")
     run.recipe.write_text("{}")
-    for meant in (newest, lambda path: load(path, device=CPU)):
+    for meant in (newest_checkpoint, lambda path: load_run(path, device=CPU)):
         assert "has no checkpoint; start it again" in refusal(meant, run.path)
 
 
@@ -62,4 +62,4 @@ def test_a_checkpoint_that_does_not_hold_the_whole_network_is_refused(
     tmp_path: Path, wrong: dict[str, str], line: str
 ) -> None:
     folder = save(tmp_path / "it", **wrong)
-    assert line in refusal(lambda: load(folder, device=CPU))
+    assert line in refusal(lambda: load_run(folder, device=CPU))

@@ -9,9 +9,9 @@ import torch
 from isopix.data.dataset import load_dataset
 from isopix.probe.config import LowDataProtocol, ProbeConfig
 from isopix.recipes import registry
-from isopix.runs.load import Loaded, load
+from isopix.runs.load import LoadedRun, load_run
 from isopix.runs.low_data import FineTuneJob, finetune_job, finetune_low_data, probe_low_data
-from isopix.runs.pretrain import pretrain
+from isopix.runs.pretrain import train_recipe
 from isopix.runs.training import RunObserver
 from isopix.storage import checkpoint
 from isopix.storage.atomic import read_json
@@ -34,20 +34,20 @@ QUICK = ProbeConfig(l2_grid=(0.1,), l2_extra=(), num_resamples=10)
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("run") / "run"
-    pretrain(
+    train_recipe(
         registry.resolve("igpt.digits", assignments=WORDS).recipe, out, device=CPU, observer=RunObserver()
     )
     return out
 
 
 @pytest.fixture
-def loaded(run: Path) -> Loaded:
-    found = load(run, device=CPU)
+def loaded(run: Path) -> LoadedRun:
+    found = load_run(run, device=CPU)
     found.network.eval()
     return found
 
 
-def job_of(run: Path, loaded: Loaded, out: Path, *words: str) -> FineTuneJob:
+def job_of(run: Path, loaded: LoadedRun, out: Path, *words: str) -> FineTuneJob:
     settings = ("steps=1", "data.augment=none", *words)
     return finetune_job(run, settings, images=loaded.recipe.data, num_test_images=180, out=out, device=CPU)
 
@@ -57,7 +57,7 @@ def folder_of(out: Path, labels: int, subset: int) -> Path:
     return folder
 
 
-def test_each_source_of_features_has_each_number_of_labels(loaded: Loaded) -> None:
+def test_each_source_of_features_has_each_number_of_labels(loaded: LoadedRun) -> None:
     data = load_dataset(loaded.recipe.data, seed=loaded.recipe.train.seed)
     shares: list[float] = []
     found = probe_low_data(loaded, data, PROTOCOL, precision="fp32", config=QUICK, progress=shares.append)
@@ -70,7 +70,7 @@ def test_each_source_of_features_has_each_number_of_labels(loaded: Loaded) -> No
     assert shares[-1] == 1
 
 
-def test_fine_tuning_learns_from_the_same_subsets(run: Path, loaded: Loaded, tmp_path: Path) -> None:
+def test_fine_tuning_learns_from_the_same_subsets(run: Path, loaded: LoadedRun, tmp_path: Path) -> None:
     data = load_dataset(loaded.recipe.data, seed=loaded.recipe.train.seed)
     subsets = PROTOCOL.subsets(data.train.labels, loaded.recipe.train.seed)
     job = job_of(run, loaded, tmp_path)
@@ -80,7 +80,7 @@ def test_fine_tuning_learns_from_the_same_subsets(run: Path, loaded: Loaded, tmp
     assert one.num_test_images == len(data.test) == 180
     for count, drawn in subsets.items():
         for number, index in enumerate(drawn):
-            recipe = load(folder_of(tmp_path, count, number), device=CPU).recipe
+            recipe = load_run(folder_of(tmp_path, count, number), device=CPU).recipe
             subset = load_dataset(recipe.data, seed=recipe.train.seed).train
             assert torch.equal(subset.images, data.train.images[index])
     tested = len(records)
@@ -91,7 +91,7 @@ def test_fine_tuning_learns_from_the_same_subsets(run: Path, loaded: Loaded, tmp
 
 
 def test_runs_of_other_settings_or_of_another_step_are_not_taken_for_these(
-    run: Path, loaded: Loaded, tmp_path: Path
+    run: Path, loaded: LoadedRun, tmp_path: Path
 ) -> None:
     one = LowDataProtocol((1,), 1)
     job = job_of(run, loaded, tmp_path)
@@ -105,7 +105,9 @@ def test_runs_of_other_settings_or_of_another_step_are_not_taken_for_these(
         assert len(set(tmp_path.iterdir()) - before) == 1
 
 
-def test_every_subset_starts_from_the_weights_of_the_run(run: Path, loaded: Loaded, tmp_path: Path) -> None:
+def test_every_subset_starts_from_the_weights_of_the_run(
+    run: Path, loaded: LoadedRun, tmp_path: Path
+) -> None:
     finetune_low_data(job_of(run, loaded, tmp_path, "lr=0.1"), PROTOCOL, RunObserver())
     weights = loaded.network.tensors()
     for folder in tmp_path.iterdir():
@@ -121,7 +123,7 @@ def test_every_subset_starts_from_the_weights_of_the_run(run: Path, loaded: Load
     ],
 )
 def test_invalid_settings_are_refused_before_anything_is_read(
-    run: Path, loaded: Loaded, tmp_path: Path, word: str, message: str
+    run: Path, loaded: LoadedRun, tmp_path: Path, word: str, message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
         job_of(run, loaded, tmp_path, word)
@@ -137,7 +139,9 @@ def test_invalid_settings_are_refused_before_anything_is_read(
         "data={source: cifar10}",
     ],
 )
-def test_the_images_are_those_that_are_probed(run: Path, loaded: Loaded, tmp_path: Path, word: str) -> None:
+def test_the_images_are_those_that_are_probed(
+    run: Path, loaded: LoadedRun, tmp_path: Path, word: str
+) -> None:
     with pytest.raises(ValueError, match="cannot be set here: fine-tuning uses the images"):
         job_of(run, loaded, tmp_path, word)
 
@@ -152,14 +156,14 @@ def test_the_images_are_those_that_are_probed(run: Path, loaded: Loaded, tmp_pat
         (LowDataProtocol((100,), 1), "100 images per class requested; class 0 has"),
     ],
 )
-def test_impossible_protocols_are_refused(loaded: Loaded, protocol: LowDataProtocol, message: str) -> None:
+def test_impossible_protocols_are_refused(loaded: LoadedRun, protocol: LowDataProtocol, message: str) -> None:
     data = load_dataset(loaded.recipe.data, seed=loaded.recipe.train.seed)
     with pytest.raises(ValueError, match=message):
         probe_low_data(loaded, data, protocol, precision="fp32", config=ProbeConfig())
 
 
 def test_a_run_interrupted_before_the_first_checkpoint_is_replaced(
-    run: Path, loaded: Loaded, tmp_path: Path
+    run: Path, loaded: LoadedRun, tmp_path: Path
 ) -> None:
     job = job_of(run, loaded, tmp_path)
     [one] = finetune_low_data(job, LowDataProtocol((1,), 1), RunObserver())

@@ -11,8 +11,8 @@ import torch
 
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
-from isopix.runs.lr_search import FILE, pretrain_runner, search_lr, trial_folder
-from isopix.runs.pretrain import pretrain
+from isopix.runs.lr_search import FILE, pretrain_runner, run_lr_search, trial_folder
+from isopix.runs.pretrain import train_recipe
 from isopix.runs.training import RunObserver
 from isopix.storage import checkpoint, log
 from isopix.storage.atomic import write_json
@@ -48,7 +48,7 @@ class ObserverFactory:
 
 
 def search(out: Path, observer_for: ObserverFactory | None = None, recipe: Recipe = RECIPE) -> LRSearch:
-    return search_lr(
+    return run_lr_search(
         out, LRS, runner=pretrain_runner(recipe, CPU), observer_for=observer_for or ObserverFactory()
     )
 
@@ -89,7 +89,7 @@ def test_a_trial_is_the_run_that_pretrain_makes(whole: tuple[Path, LRSearch], tm
     recipe = RECIPE.updated(
         optimizer=replace(RECIPE.train.optimizer, lr=0.03),
     )
-    pretrain(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
+    train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
     ours, alone = weights(trial_folder(out, 0.03)), weights(tmp_path / "run")
     assert all(torch.equal(ours[name], alone[name]) for name in alone)
     (last,) = [
@@ -162,11 +162,11 @@ def test_a_search_that_ended_at_its_smallest_learning_rate_continues_with_smalle
     tmp_path: Path,
 ) -> None:
     runner = pretrain_runner(RECIPE, CPU)
-    first = search_lr(tmp_path / "lr", (0.3, 0.03), runner=runner, observer_for=ObserverFactory())
+    first = run_lr_search(tmp_path / "lr", (0.3, 0.03), runner=runner, observer_for=ObserverFactory())
     assert first.finished
     assert not first.increased
     observer_for = ObserverFactory()
-    then = search_lr(tmp_path / "lr", (0.3, 0.03, 0.003), runner=runner, observer_for=observer_for)
+    then = run_lr_search(tmp_path / "lr", (0.3, 0.03, 0.003), runner=runner, observer_for=observer_for)
     assert then.increased
     assert observer_for.started == [0.003]
 
@@ -181,7 +181,7 @@ def test_other_settings_or_learning_rates_are_refused(whole: tuple[Path, LRSearc
             ),
         )
     with pytest.raises(ValueError, match=r"has tried 1e\+38, 3.0, 0.03, 0.003, not 0.3, 0.03"):
-        search_lr(out, (0.3, 0.03), runner=pretrain_runner(RECIPE, CPU), observer_for=ObserverFactory())
+        run_lr_search(out, (0.3, 0.03), runner=pretrain_runner(RECIPE, CPU), observer_for=ObserverFactory())
 
 
 def test_a_search_in_use_is_refused(whole: tuple[Path, LRSearch]) -> None:

@@ -10,9 +10,9 @@ from isopix.core import registry as parts
 from isopix.core.registry import load_plugin
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
-from isopix.runs.load import load
-from isopix.runs.pretrain import pretrain
-from isopix.runs.resume import resume
+from isopix.runs.load import load_run
+from isopix.runs.pretrain import train_recipe
+from isopix.runs.resume import resume_run
 from isopix.runs.training import RunObserver
 from isopix.storage import checkpoint, log
 
@@ -74,20 +74,20 @@ def my_recipe(tmp_path: Path) -> Recipe:
 
 
 def test_an_evaluator_of_a_plugin_is_configured_by_the_recipe_and_logged(tmp_path: Path) -> None:
-    pretrain(my_recipe(tmp_path), tmp_path / "run", device=CPU, observer=RunObserver())
+    train_recipe(my_recipe(tmp_path), tmp_path / "run", device=CPU, observer=RunObserver())
     found = {
         record["step"]: record["weight_norm"]
         for record in log.read_log(tmp_path / "run" / "log.jsonl")
         if "weight_norm" in record
     }
     assert list(found) == [0, 2, 4]
-    weights = load(tmp_path / "run", device=CPU).network.parameters()
+    weights = load_run(tmp_path / "run", device=CPU).network.parameters()
     assert found[4] == pytest.approx(2 * sum(float(w.detach().square().sum()) for w in weights) ** 0.5)
 
 
 def test_a_run_and_its_checkpoints_record_the_plugins(tmp_path: Path) -> None:
     recipe = my_recipe(tmp_path)
-    pretrain(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
+    train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
     [recorded] = json.loads((tmp_path / "run" / "environment.json").read_text())["plugins"]
     assert recorded["path"] == str(tmp_path / "norms.py")
     assert recorded["parts"] == ["evaluator weight_norm"]
@@ -101,13 +101,13 @@ def test_without_its_plugin_a_run_is_neither_loaded_nor_resumed(
 ) -> None:
     asked = iter([False] * 3 + [True])
     stop = RunObserver(stop=lambda: next(asked, True))
-    pretrain(my_recipe(tmp_path), tmp_path / "run", device=CPU, observer=stop)
+    train_recipe(my_recipe(tmp_path), tmp_path / "run", device=CPU, observer=stop)
     monkeypatch.setattr(parts, "_PLUGINS", {})
     message = r"this run uses evaluator weight_norm of plugin .*norms.py \(SHA-256 "
     with pytest.raises(ValueError, match=message):
-        load(tmp_path / "run", device=CPU)
+        load_run(tmp_path / "run", device=CPU)
     with pytest.raises(ValueError, match=message):
-        resume(tmp_path / "run", device=CPU, observer=RunObserver())
+        resume_run(tmp_path / "run", device=CPU, observer=RunObserver())
 
 
 def test_a_recipe_of_a_plugin_is_listed_and_its_runs_are_loaded_without_it(
@@ -117,9 +117,9 @@ def test_a_recipe_of_a_plugin_is_listed_and_its_runs_are_loaded_without_it(
     assert plugin.parts == ("recipe my.digits",)
     assert registry.listing()["my.digits"] == "Digits, in a smaller network."
     recipe = registry.resolve("my.digits", assignments=WORDS).recipe
-    pretrain(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
+    train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
     monkeypatch.setattr(parts, "_PLUGINS", {})
-    assert load(tmp_path / "run", device=CPU).recipe == recipe
+    assert load_run(tmp_path / "run", device=CPU).recipe == recipe
 
 
 def test_a_recipe_of_another_name_is_not_replaced(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ from isopix.data.dataset import load_dataset
 from isopix.objectives.base import TrainingBatch
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
-from isopix.runs.load import load
-from isopix.runs.pretrain import pretrain
-from isopix.runs.resume import resume
+from isopix.runs.load import load_run
+from isopix.runs.pretrain import train_recipe
+from isopix.runs.resume import resume_run
 from isopix.runs.training import RunObserver
 from isopix.storage import log
 from isopix.train.evaluator import evaluate_split
@@ -37,7 +37,7 @@ WORDS = [
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recipe, Path]:
     recipe = registry.resolve("igpt.digits_bert", assignments=WORDS).recipe
     out = tmp_path_factory.mktemp("run") / "run"
-    pretrain(recipe, out, device=CPU, observer=RunObserver())
+    train_recipe(recipe, out, device=CPU, observer=RunObserver())
     return recipe, out
 
 
@@ -45,7 +45,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recipe, Path]:
 def test_each_loss_is_that_of_the_split_it_names(run: tuple[Recipe, Path], split: str, count: int) -> None:
     recipe, out = run
     data = load_dataset(recipe.data, seed=recipe.train.seed)
-    task = PretrainTask(load(out, device=CPU).model)
+    task = PretrainTask(load_run(out, device=CPU).model)
     losses = {
         name: evaluate_split(
             task, getattr(data, name).first(count), seed=recipe.train.seed, precision="fp32"
@@ -85,8 +85,8 @@ def test_a_resumed_run_draws_the_masks_of_the_steps_that_are_left(
 
     monkeypatch.setattr(PretrainTask, "make_batch", spy)
     asked = iter([False, False, True])
-    pretrain(recipe, tmp_path / "run", device=CPU, observer=RunObserver(stop=lambda: next(asked)))
-    resume(tmp_path / "run", device=CPU, observer=RunObserver())
+    train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver(stop=lambda: next(asked)))
+    resume_run(tmp_path / "run", device=CPU, observer=RunObserver())
     drawn = [
         recipe.objective.mask.sample(16, recipe.grid, 1, generator(0, "problem", step)) for step in range(8)
     ]
@@ -101,7 +101,7 @@ def test_a_run_with_a_palette_file_records_where_its_colors_come_from(tmp_path: 
     recipe = registry.resolve(
         "igpt.digits", assignments=[*WORDS, f"codec.palette_file={file}", "steps=1"]
     ).recipe
-    pretrain(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
+    train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
     environment = json.loads((tmp_path / "run" / "environment.json").read_text())
     assert environment["palette"] == {"file": str(file), "source": "seventeen grays"}
 
@@ -109,8 +109,8 @@ def test_a_run_with_a_palette_file_records_where_its_colors_come_from(tmp_path: 
 def test_seconds_continue_after_a_stop(tmp_path: Path) -> None:
     recipe = registry.resolve("igpt.digits", assignments=WORDS).recipe
     calls = iter([False, False, True])
-    pretrain(recipe, tmp_path / "run", device=CPU, observer=RunObserver(stop=lambda: next(calls)))
-    resume(tmp_path / "run", device=CPU, observer=RunObserver())
+    train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver(stop=lambda: next(calls)))
+    resume_run(tmp_path / "run", device=CPU, observer=RunObserver())
     seconds = [
         each["seconds"] for each in log.read_log(tmp_path / "run" / "log.jsonl") if each["kind"] == "train"
     ]
@@ -130,7 +130,9 @@ def test_the_palette_is_fitted_to_training_images_with_the_recipes_seed(
         return real(images, colors, seed=seed)
 
     monkeypatch.setattr(kmeans, "fit_palette", fit)
-    pretrain(recipe, tmp_path / "run", device=torch.device("cpu"), observer=RunObserver(stop=lambda: True))
+    train_recipe(
+        recipe, tmp_path / "run", device=torch.device("cpu"), observer=RunObserver(stop=lambda: True)
+    )
     [(images, colors, seed)] = calls
     assert torch.equal(images, data.train.images)
     assert (colors, seed) == (9, 4)

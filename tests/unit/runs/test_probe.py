@@ -8,10 +8,10 @@ from isopix.probe import feature_extraction
 from isopix.probe.config import ProbeConfig
 from isopix.probe.feature_splits import FeatureSplit, FeatureSplits
 from isopix.probe.features import iter_features, raw_pixels
-from isopix.probe.probe import probe
+from isopix.probe.probe import fit_probe
 from isopix.probe.results import ProbeReport
 from isopix.recipes import registry
-from isopix.runs.load import Loaded
+from isopix.runs.load import LoadedRun
 from isopix.runs.probe import probe_run
 
 CPU = torch.device("cpu")
@@ -24,7 +24,7 @@ def data() -> ImageDataset:
     return load_dataset(DataConfig(source="digits", rows=8, cols=8, limit=60))
 
 
-def loaded(*, trained: bool) -> Loaded:
+def loaded(*, trained: bool) -> LoadedRun:
     """A network as built, or with weights that no seed would give."""
     grays = torch.linspace(0, 255, 17)[:, None].expand(17, 3).contiguous()
     network = RECIPE.build(RECIPE.model.codec.build(RECIPE.grid, grays))
@@ -32,10 +32,10 @@ def loaded(*, trained: bool) -> Loaded:
     with torch.no_grad():
         for parameter in network.parameters() if trained else ():
             parameter.add_(torch.randn(parameter.shape, generator=draw), alpha=0.3)
-    return Loaded(RECIPE, network.eval(), 7, [], {})
+    return LoadedRun(RECIPE, network.eval(), 7, [], {})
 
 
-def report(network: Loaded, data: ImageDataset, config: ProbeConfig = QUICK) -> ProbeReport:
+def report(network: LoadedRun, data: ImageDataset, config: ProbeConfig = QUICK) -> ProbeReport:
     return probe_run(network, data, precision="fp32", config=config)
 
 
@@ -48,7 +48,7 @@ def test_the_untrained_baseline_is_the_network_as_it_was_built(data: ImageDatase
 def test_the_raw_pixels_baseline_is_a_probe_of_the_pixels(data: ImageDataset) -> None:
     parts = [data.train, data.validation, data.test]
     pixels = FeatureSplits(*(FeatureSplit(raw_pixels(part.images), part.labels) for part in parts))
-    expected = probe(pixels, QUICK, device=CPU)
+    expected = fit_probe(pixels, QUICK, device=CPU)
     assert report(loaded(trained=True), data).baselines["raw pixels"] == expected
 
 

@@ -15,10 +15,10 @@ from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs import pretrain as running
 from isopix.runs.finetune import prepare_finetune
-from isopix.runs.load import load
-from isopix.runs.pretrain import pretrain
+from isopix.runs.load import load_run
+from isopix.runs.pretrain import train_recipe
 from isopix.runs.refit import finetune_and_refit
-from isopix.runs.resume import resume
+from isopix.runs.resume import resume_run
 from isopix.runs.training import RunObserver, RunStatus
 from isopix.storage import checkpoint, log
 from isopix.storage.atomic import write_json
@@ -35,7 +35,7 @@ WORDS = [*QUICK, "lr=0.03", "generative_weight=0.1"]
 def pretrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("run") / "pre"
     recipe = registry.resolve("igpt.digits_bert", assignments=[*SMALL, "steps=4"]).recipe
-    pretrain(recipe, out, device=CPU, observer=RunObserver())
+    train_recipe(recipe, out, device=CPU, observer=RunObserver())
     return out
 
 
@@ -93,7 +93,7 @@ def test_the_test_images_are_evaluated_once_and_not_by_the_selection(whole: Path
     assert "majority" not in json.loads((whole / "selection/environment.json").read_text())
     assert [each["images"] for each in of_test(whole)] == [60]
     before = (whole / "log.jsonl").read_bytes()
-    assert resume(whole, device=CPU, observer=RunObserver()).finished
+    assert resume_run(whole, device=CPU, observer=RunObserver()).finished
     assert (whole / "log.jsonl").read_bytes() == before
 
 
@@ -104,7 +104,7 @@ def test_it_is_the_run_of_that_many_steps_on_train_and_validation(
     step = json.loads((whole / "environment.json").read_text())["selected"]["step"]
     words = [*WORDS, "data.train_on_validation=true", f"steps={step}", "patience=null"]
     recipe, initial = prepare_finetune(str(pretrained), assignments=words)
-    pretrain(recipe, tmp_path / "plain", device=CPU, observer=RunObserver(), initial=initial)
+    train_recipe(recipe, tmp_path / "plain", device=CPU, observer=RunObserver(), initial=initial)
     assert same(tmp_path / "plain", whole)
     assert of_test(tmp_path / "plain") == of_test(whole)
 
@@ -175,7 +175,7 @@ def test_before_the_run_itself_exists_every_verb_names_the_command(
     refit(pretrained, tmp_path / "ft", observer=RunObserver(stop=lambda: True))
     message = r"has no checkpoints yet: no .* finetune pre --out 'my run' --refit-on-validation$"
     with pytest.raises(ValueError, match=message):
-        resume(tmp_path / "ft", device=CPU, observer=RunObserver())
+        resume_run(tmp_path / "ft", device=CPU, observer=RunObserver())
 
 
 def test_from_scratch_the_palette_of_the_selection_is_used(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_from_scratch_the_palette_of_the_selection_is_used(tmp_path: Path) -> No
     words = [*SMALL, "steps=20", "evaluate_every=5", f"data.source={tmp_path / 'set.npz'}", "batch_size=16"]
     words += ["codec.num_colors=8", "data.rows=8", "data.cols=8", "lr=0.01"]
     assert refit("igpt.tiny", tmp_path / "ft", *words).finished
-    codecs = [load(tmp_path / "ft" / name, device=CPU).network.codec for name in ("", "selection")]
+    codecs = [load_run(tmp_path / "ft" / name, device=CPU).network.codec for name in ("", "selection")]
     assert codecs[0].fingerprint() == codecs[1].fingerprint()
 
 

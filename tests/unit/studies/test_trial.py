@@ -8,7 +8,7 @@ import pytest
 from isopix.storage.lock import exclusive_lock
 from isopix.storage.run_folder import RunFolder
 from isopix.studies import trial
-from isopix.studies.inductive_bias.grid import Study, plan
+from isopix.studies.inductive_bias.grid import Study, plan_study
 from isopix.studies.trial import TrialSpec, run_trial
 
 SMALL = [
@@ -28,7 +28,7 @@ def make(tmp_path: Path) -> Callable[..., TrialSpec]:
 
     def spec(name: str, *settings: str) -> TrialSpec:
         words = [*SMALL, "checkpoint_every=4", *settings]
-        planned = plan("tiny", data="digits", pattern="conv-pix2vec-1", seeds=1, settings=words)
+        planned = plan_study("tiny", data="digits", pattern="conv-pix2vec-1", seeds=1, settings=words)
         with Study.create(tmp_path / name, planned) as study:
             (made,) = study.specs()
         return made._replace(probe_images={"train": 200, "validation": 100, "test": 100})
@@ -42,7 +42,7 @@ def test_a_trial_is_a_run_with_a_probe_and_a_result_file(
     spec = make("whole")
     run_trial(spec, "cpu", 1)
     found, run = spec.read(), RunFolder.open(spec.folder)
-    assert found.state == "done"
+    assert found.status == "done"
     assert found.trial is not None
     assert (found.trial.architecture, found.trial.seed) == (("conv", "pix2vec", 1), 0)
     assert len(found.trial.test_accuracies) == len(found.metrics["untrained"]) == 2
@@ -58,7 +58,7 @@ def test_a_resumed_trial_has_the_same_numbers(
     asked = iter([False] * 5 + [True] * 100)
     monkeypatch.setattr(trial, "_orphaned", lambda: next(asked))
     run_trial(spec, "cpu", 1)
-    assert spec.read().state == "not yet"
+    assert spec.read().status == "not run"
     assert RunFolder(spec.folder).has_checkpoints
     monkeypatch.undo()
     run_trial(spec, "cpu", 1)
@@ -73,14 +73,14 @@ def test_after_a_rate_that_diverges_the_next_one_is_tried(make: Callable[..., Tr
         (1e30, "non-finite"),
         (0.01, "completed"),
     ]
-    assert (found.state, found.run) == ("done", f"{spec.folder.name}-lr-0.01")
+    assert (found.status, found.run) == ("done", f"{spec.folder.name}-lr-0.01")
 
 
 def test_a_rate_that_diverged_is_not_tried_again(make: Callable[..., TrialSpec]) -> None:
     spec = make("dying")._replace(lrs=(1e30,))
     run_trial(spec, "cpu", 1)
     found = spec.read()
-    assert (found.state, found.reason) == (
+    assert (found.status, found.reason) == (
         "failed",
         "the loss diverged at every learning rate from 1e+30 down to 1e+30",
     )
@@ -101,11 +101,11 @@ def test_a_failure_is_written_and_tried_again(
 
     monkeypatch.setattr(trial, "measure", broken)
     run_trial(spec, "cpu", 1)
-    assert (spec.read().state, spec.read().reason) == ("failed", "CUDA out of memory.")
+    assert (spec.read().status, spec.read().reason) == ("failed", "CUDA out of memory.")
     assert "in broken" in spec.read().traceback
     monkeypatch.undo()
     run_trial(spec, "cpu", 1)
-    assert (spec.read().state, spec.read().reason) == ("done", "")
+    assert (spec.read().status, spec.read().reason) == ("done", "")
 
 
 def test_a_trial_in_use_by_another_process_is_left_alone(make: Callable[..., TrialSpec]) -> None:

@@ -20,7 +20,7 @@ from isopix.train.evaluator import (
     Metrics,
     evaluate_split,
 )
-from isopix.train.schedule import WarmupCosine
+from isopix.train.schedule import WarmupCosineSchedule
 from isopix.train.tasks import PretrainTask
 from isopix.train.trainer import Callbacks, Trainer
 from tests.laws import cases
@@ -28,7 +28,7 @@ from tests.laws import cases
 RECIPE = cases.CASES[0].updated(
     data=DataConfig(source="digits", rows=8, cols=8, limit=40),
     objective=Masked(),
-    schedule=WarmupCosine(max_warmup_fraction=0.5),  # so that the warmup of 5 steps is an epoch
+    schedule=WarmupCosineSchedule(max_warmup_fraction=0.5),  # so that the warmup of 5 steps is an epoch
     seed=3,
     steps=12,
     batch_size=8,

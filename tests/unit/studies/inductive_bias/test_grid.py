@@ -6,19 +6,21 @@ import pytest
 from PIL import Image
 
 from isopix.recipes.isotropic import BLOCKS, CELLS, DEPTHS, ENCODINGS
-from isopix.studies.inductive_bias.grid import SCALES, Study, name, plan
+from isopix.studies.inductive_bias.grid import SCALES, Study, name, plan_study
 
 SMALL = ("steps=2", "width=16", "data.rows=8", "data.cols=8")
 
 
 def digits(pattern: str = "conv-*-1", seeds: int = 1) -> Study:
     """A study that is not written anywhere."""
-    return Study(Path("nowhere"), plan("tiny", data="digits", pattern=pattern, seeds=seeds, settings=SMALL))
+    return Study(
+        Path("nowhere"), plan_study("tiny", data="digits", pattern=pattern, seeds=seeds, settings=SMALL)
+    )
 
 
 def test_the_papers_scale_is_the_whole_grid() -> None:
     assert len(SCALES["paper"].architectures) == len(BLOCKS) * len(ENCODINGS) * len(DEPTHS) == 48
-    assert len(plan("paper").architectures) == 48
+    assert len(plan_study("paper").architectures) == 48
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -30,7 +32,7 @@ def test_every_scale_is_a_part_of_the_grid_with_all_encodings_of_what_it_has(sca
 
 
 def test_patterns_choose_architectures_by_name() -> None:
-    chosen = plan("tiny", pattern="conv-*-1,mixer-pix2vec-*").architectures
+    chosen = plan_study("tiny", pattern="conv-*-1,mixer-pix2vec-*").architectures
     names = ["conv-pix2vec-1", "conv-fourier-1", "conv-continuous-1", "mixer-pix2vec-1", "mixer-pix2vec-3"]
     assert list(map(name, chosen)) == names
 
@@ -46,7 +48,7 @@ def test_patterns_choose_architectures_by_name() -> None:
 def test_unknown_values_are_refused(given: dict[str, object], told: str) -> None:
     scale = str(given.pop("scale"))
     with pytest.raises(ValueError, match=told.replace("*", r"\*")):
-        plan(scale, **given)  # type: ignore[arg-type]
+        plan_study(scale, **given)  # type: ignore[arg-type]
 
 
 def test_trials_are_ordered_by_seed_and_cost() -> None:
@@ -61,7 +63,7 @@ def test_trials_are_ordered_by_seed_and_cost() -> None:
 
 
 def test_settings_reach_every_recipe_and_its_learning_rates() -> None:
-    planned = plan("tiny", data="digits", seeds=1, settings=[*SMALL, "lr=0.003"])
+    planned = plan_study("tiny", data="digits", seeds=1, settings=[*SMALL, "lr=0.003"])
     for spec in Study(Path("nowhere"), planned).specs():
         assert (spec.recipe.train.steps, spec.recipe.model.width, spec.recipe.data.source) == (
             2,
@@ -79,7 +81,7 @@ def test_a_study_is_extended_by_architectures_and_seeds_only(tmp_path: Path) -> 
         assert len(grown.specs()) == 8
     assert Study.open(out).plan == grown.plan
     with pytest.raises(ValueError, match=r"the study has settings steps=2 .*, not steps=3"):
-        Study.of(out, plan("tiny", data="digits", settings=["steps=3"]))
+        Study.from_plan(out, plan_study("tiny", data="digits", settings=["steps=3"]))
 
 
 def test_a_study_in_use_stays_as_it_was_planned(tmp_path: Path) -> None:
@@ -101,7 +103,7 @@ def test_a_study_in_use_stays_as_it_was_planned(tmp_path: Path) -> None:
     ],
 )
 def test_unsuitable_images_are_refused_at_once(data: str, words: tuple[str, ...], told: str) -> None:
-    study = Study(Path("nowhere"), plan("tiny", data=data, seeds=1, settings=(*SMALL, *words)))
+    study = Study(Path("nowhere"), plan_study("tiny", data=data, seeds=1, settings=(*SMALL, *words)))
     with pytest.raises(ValueError, match=told):
         study.require_images()
 
@@ -109,7 +111,7 @@ def test_unsuitable_images_are_refused_at_once(data: str, words: tuple[str, ...]
 def test_images_without_classes_are_refused_before_anything_is_trained(tmp_path: Path) -> None:
     for number in range(12):
         Image.new("RGB", (8, 8), (number, 0, 0)).save(tmp_path / f"{number}.png")
-    study = Study(Path("nowhere"), plan("tiny", data=str(tmp_path), seeds=1, settings=SMALL))
+    study = Study(Path("nowhere"), plan_study("tiny", data=str(tmp_path), seeds=1, settings=SMALL))
     with pytest.raises(ValueError, match="study needs labels"):
         study.require_images()
 
@@ -117,12 +119,12 @@ def test_images_without_classes_are_refused_before_anything_is_trained(tmp_path:
 def test_another_folder_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("dear")
     with pytest.raises(ValueError, match="is not a study, and not empty"):
-        Study.of(tmp_path, digits().plan)
+        Study.from_plan(tmp_path, digits().plan)
     with pytest.raises(ValueError, match="is not a study"):
         Study.open(tmp_path)
 
 
 def test_invalid_settings_write_nothing(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="unknown setting 'stepps'"):
-        Study.of(tmp_path / "study", plan("tiny", data="digits", settings=["stepps=3"]))
+        Study.from_plan(tmp_path / "study", plan_study("tiny", data="digits", settings=["stepps=3"]))
     assert not (tmp_path / "study").exists()

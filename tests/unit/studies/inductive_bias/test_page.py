@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from isopix.studies.inductive_bias.page import headline, lead, render
+from isopix.studies.inductive_bias.page import claims_headline, lead, render_study
 
 STUDY = {
     "scale": "tiny",
@@ -29,7 +29,7 @@ def trial(block: str, seed: int, **more: Any) -> dict[str, Any]:
         "color_error": {"whole": 0.1, "palette": 0.06, "misplaced": 0.4, "exact": 0.02},
     }
     done = {
-        "state": "done",
+        "status": "done",
         "reason": "",
         "learning_rate": 0.01,
         "diverged": [],
@@ -70,9 +70,9 @@ def claim(letter: str, conclusion: str, **contrast: Any) -> dict[str, Any]:
 TRIALS = [
     trial("conv", 0),
     trial("conv", 1, learning_rate=0.003, diverged=[0.01]),
-    trial("mixer", 0, state="failed", reason="killed by <SIGKILL>"),
-    trial("mixer", 1, state="not yet", learning_rate=None),
-    trial("mixer", 2, state="failed", learning_rate=0.003, diverged=[0.01, 0.003]),
+    trial("mixer", 0, status="failed", reason="killed by <SIGKILL>"),
+    trial("mixer", 1, status="not run", learning_rate=None),
+    trial("mixer", 2, status="failed", learning_rate=0.003, diverged=[0.01, 0.003]),
 ]
 CLAIMS = [
     claim("a", "holds"),
@@ -82,7 +82,7 @@ CLAIMS = [
 
 
 def page() -> str:
-    return render(STUDY, TRIALS, CLAIMS, figures=[], environment={"torch": "2"})
+    return render_study(STUDY, TRIALS, CLAIMS, figures=[], environment={"torch": "2"})
 
 
 def test_the_page_is_self_contained() -> None:
@@ -93,13 +93,13 @@ def test_the_page_is_self_contained() -> None:
 
 
 def test_conclusions_are_counted() -> None:
-    done = [each for each in TRIALS if each["state"] == "done"]
+    done = [each for each in TRIALS if each["status"] == "done"]
     assert (
-        headline(CLAIMS, done)
+        claims_headline(CLAIMS, done)
         == "Of the paper’s three claims, one holds, one does not and one is not decided."
     )
-    assert headline(CLAIMS[:1] * 2, done) == "Of the paper’s two claims, two hold."
-    assert headline(CLAIMS, []) == "No trial of this study is done yet."
+    assert claims_headline(CLAIMS[:1] * 2, done) == "Of the paper’s two claims, two hold."
+    assert claims_headline(CLAIMS, []) == "No trial of this study is done yet."
 
 
 def test_blocks_are_compared_over_their_common_variants() -> None:

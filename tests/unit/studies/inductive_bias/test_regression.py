@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from isopix.plots.study import Spread, TrialGroup
+from isopix.plots.study import MeanStd, TrialGroup
 from isopix.studies.inductive_bias import regression
 
 BLOCKS = {"conv": 0.5, "mixer": 0.42, "transformer-1": 0.3}
@@ -15,7 +15,7 @@ SLOPE = -0.08
 
 
 def group(block: str, encoding: str, depth: int, loss: float, accuracy: float) -> TrialGroup:
-    return TrialGroup(block, encoding, depth, Spread(loss, 0.0, 1), Spread(accuracy, 0.0, 1), ())
+    return TrialGroup(block, encoding, depth, MeanStd(loss, 0.0, 1), MeanStd(accuracy, 0.0, 1), ())
 
 
 def study(noise: float, seed: int = 0) -> list[TrialGroup]:
@@ -76,11 +76,11 @@ def test_blocks_that_share_no_encoding_cannot_compare_encodings() -> None:
 def test_a_doubling_of_depth_is_worth_what_it_adds() -> None:
     architectures = product(BLOCKS, ENCODINGS, (1, 3, 6, 12))
     deep = [group(*kind, loss=len(kind[0]) - 0.2 * np.log2(kind[2]), accuracy=0.5) for kind in architectures]
-    found = regression.of_doubling(deep, lambda each: each.loss.mean)
+    found = regression.effect_of_doubling_depth(deep, lambda each: each.loss.mean)
     assert found is not None
     assert found[:3] == pytest.approx((-0.2, -0.2, -0.2))
     shallow = [each for each in deep if each.depth == 3]
-    assert regression.of_doubling(shallow, lambda each: each.loss.mean) is None
+    assert regression.effect_of_doubling_depth(shallow, lambda each: each.loss.mean) is None
 
 
 def test_loss_and_accuracy_agree_where_one_follows_the_other() -> None:

@@ -2,7 +2,7 @@ import statistics
 
 import pytest
 
-from isopix.studies.inductive_bias.trials import Trial, group_trials, spread
+from isopix.studies.inductive_bias.trials import Trial, group_trials, mean_std
 
 TRIALS = [
     Trial("conv", "pix2vec", 1, 0, 2.0, (0.2, 0.4), (0.2, 0.5), 1),
@@ -29,8 +29,8 @@ def test_a_group_is_mean_and_standard_deviation_over_its_seeds() -> None:
 
 def test_a_spread_is_mean_and_standard_deviation() -> None:
     values = [1.0, 2.0, 6.0]
-    assert spread(values) == (3.0, pytest.approx(statistics.stdev(values)), 3)
+    assert mean_std(values) == (3.0, pytest.approx(statistics.stdev(values)), 3)
 
 
 def test_one_seed_has_no_standard_deviation() -> None:
-    assert spread([0.5]) == (0.5, 0.0, 1)
+    assert mean_std([0.5]) == (0.5, 0.0, 1)

@@ -12,7 +12,7 @@ from isopix.data.sources.parquet import parquet_files, read_parquet
 DATASET_NAMES = ("digits", *HUB_DATASETS)
 
 
-def open_source(source: str) -> Source:
+def read_source(source: str) -> Source:
     """Return the source with that name or at that path; a name takes precedence over a folder of that name.
 
     Raises ValueError if it is neither, and what the readers raise.

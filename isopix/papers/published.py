@@ -1,4 +1,4 @@
-"""Claim: a published number, the recipe it was published for, and how it was measured."""
+"""Published results: a number, the recipe it was published for, and how it was measured."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from isopix.recipes.recipe import NETWORK, Recipe
 
 
 @dataclass(frozen=True)
-class Claim:
+class PublishedResult:
     """`value` in `unit`, published in `source` for the model of `recipe` and measured by `protocol`."""
 
     recipe: Recipe
@@ -28,9 +28,11 @@ class Claim:
         )
 
 
-def find_claim(claims: Iterable[Claim], recipe: Recipe, codec: Codec) -> Claim | None:
-    """Return the first claim that applies to this model, or None."""
-    return next((claim for claim in claims if claim.applies_to(recipe, codec)), None)
+def find_published(
+    results: Iterable[PublishedResult], recipe: Recipe, codec: Codec
+) -> PublishedResult | None:
+    """Return the first result that applies to this model, or None."""
+    return next((result for result in results if result.applies_to(recipe, codec)), None)
 
 
 def _model_settings(recipe: Recipe) -> tuple[object, ...]:

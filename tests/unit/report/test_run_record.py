@@ -11,14 +11,14 @@ from isopix.probe.config import ProbeConfig
 from isopix.probe.knn import KnnProbe
 from isopix.probe.linear import RidgeProbe
 from isopix.probe.sgd import SgdProbe
-from isopix.report.load_run import load_run
 from isopix.report.probe_section import nondefault_settings
+from isopix.report.run_record import read_run
 from isopix.storage.run_folder import RunFolder
 from tests.unit.report.cases import GRAYS, bare, drawing, evidence, probe, whole
 
 
 def test_a_whole_run_is_read(tmp_path: Path) -> None:
-    run = load_run(whole(tmp_path / "run"))
+    run = read_run(whole(tmp_path / "run"))
     assert run.weights is not None
     assert (run.weights.step, run.weights.parameters) == (100, 12)
     assert run.weights.colors is not None
@@ -29,7 +29,7 @@ def test_a_whole_run_is_read(tmp_path: Path) -> None:
 
 
 def test_a_run_that_has_just_begun_is_read(tmp_path: Path) -> None:
-    run = load_run(bare(tmp_path / "run"))
+    run = read_run(bare(tmp_path / "run"))
     assert (run.environment, run.log, run.weights, run.images, run.probes) == ({}, [], None, [], [])
     assert not run.problems
 
@@ -38,7 +38,7 @@ def test_images_are_in_the_order_of_their_steps(tmp_path: Path) -> None:
     run = bare(tmp_path / "run")
     for step in (100, 20):
         drawing(run, "samples", step)
-    assert [each.facts["step"] for each in load_run(run).images] == [20, 100]
+    assert [each.facts["step"] for each in read_run(run).images] == [20, 100]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_images_are_in_the_order_of_their_steps(tmp_path: Path) -> None:
 def test_a_damaged_file_is_listed_and_the_rest_is_read(tmp_path: Path, file: str, text: str) -> None:
     run = whole(tmp_path / "run")
     (run.path / file).write_text(text)
-    found = load_run(run)
+    found = read_run(run)
     (line,) = found.problems
     assert Path(file).stem in line or "checkpoints" in line
     assert found.recipe is not None
@@ -67,11 +67,11 @@ def test_a_damaged_file_is_listed_and_the_rest_is_read(tmp_path: Path, file: str
 def test_bad_lines_of_the_log_lose_those_lines_only(tmp_path: Path, bad: list[int], text: str) -> None:
     run = whole(tmp_path / "run")
     lines = run.log.read_text().splitlines(keepends=True)
-    whole_log = load_run(run).log
+    whole_log = read_run(run).log
     for number in bad:
         lines[number - 1] = '{"kind": "train"\n'
     run.log.write_text("".join(lines))
-    found = load_run(run)
+    found = read_run(run)
     assert found.problems == [f"log.jsonl: {text} not a record"]
     assert found.log == [record for i, record in enumerate(whole_log, 1) if i not in bad]
 
@@ -80,7 +80,7 @@ def test_the_newest_probe_with_the_papers_settings_is_the_primary_one(tmp_path: 
     run = whole(tmp_path / "run")
     for name, written, features in (("a", "1", "normed"), ("b", "2", "normed"), ("c", "3", "residual")):
         probe(run, replace(evidence(), config=ProbeConfig(features=features)), name=name, written=written)
-    found = load_run(run).probe
+    found = read_run(run).probe
     assert found is not None
     assert (found.written, found.report.config.features) == ("2", "normed")
 
@@ -99,7 +99,7 @@ def test_a_probe_with_other_settings_is_not_the_primary_one(tmp_path: Path, othe
     run = whole(tmp_path / "run")
     for name, written, changed in (("a", "1", {"concat": 5}), ("b", "2", other)):
         probe(run, replace(evidence(), config=ProbeConfig(**changed)), name=name, written=written)
-    found = load_run(run)
+    found = read_run(run)
     assert found.probe is not None
     assert found.probe.written == "1"
     assert nondefault_settings(found.probe) == ""
@@ -114,18 +114,18 @@ def test_a_probe_file_without_newer_settings_has_their_defaults(tmp_path: Path) 
         del values["config"][name]
     path.write_text(json.dumps(values))
     probe(run, replace(evidence(), config=ProbeConfig(mask_ensemble=1)), name="later", written="9")
-    found = load_run(run).probe
+    found = read_run(run).probe
     assert found is not None
-    assert found.as_paper
+    assert found.has_paper_settings
     assert found.written == ""
 
 
 def test_without_a_probe_with_the_papers_settings_the_newest_is_primary(tmp_path: Path) -> None:
     run = bare(tmp_path / "run")
-    assert load_run(run).probe is None
+    assert read_run(run).probe is None
     for written in ("1", "2"):
         probe(run, replace(evidence(), config=ProbeConfig(pool="max")), name=written, written=written)
-    found = load_run(run).probe
+    found = read_run(run).probe
     assert found is not None
     assert found.written == "2"
 
@@ -134,7 +134,7 @@ def test_a_run_without_a_json_recipe_is_refused(tmp_path: Path) -> None:
     run = bare(tmp_path / "run")
     run.recipe.write_text("{")
     with pytest.raises(ValueError, match=r"recipe\.json cannot be read"):
-        load_run(run)
+        read_run(run)
 
 
 def analysed(run: RunFolder, **changes: Any) -> None:
@@ -157,7 +157,7 @@ def analysed(run: RunFolder, **changes: Any) -> None:
 def test_analyses_are_read_with_their_captions(tmp_path: Path) -> None:
     run = whole(tmp_path / "run")
     analysed(run)
-    [found] = load_run(run).analyses
+    [found] = read_run(run).analyses
     assert found.name == "inductive_biases"
     assert "Last layer: 0.10, 0.50, 2.0; 8 images" in found.caption
     assert len(found.figure.axes) == 3
@@ -169,7 +169,7 @@ def test_an_analysis_that_cannot_be_drawn_or_captioned_is_listed(
 ) -> None:
     run = whole(tmp_path / "run")
     analysed(run, **damage)
-    found = load_run(run)
+    found = read_run(run)
     assert found.analyses == []
     assert [line.split(":")[0] for line in found.problems] == ["inductive_biases.json"]
 
@@ -181,7 +181,7 @@ def test_an_analysis_of_another_version_is_listed_too(tmp_path: Path, even: dict
     heads = [{"mean": 3.0, "std": 0.5, "relative_to_uniform": 0.5}]
     numbers = {"step": 100, "layers": [{"layer": "1", "heads": heads}], **even}
     (run.analysis / "attention_distance.json").write_text(json.dumps(numbers))
-    found = load_run(run)
+    found = read_run(run)
     assert found.analyses == []
     assert [line.split(":")[0] for line in found.problems] == ["attention_distance.json"]
 
@@ -191,7 +191,7 @@ def test_a_recipe_of_unknown_parts_is_listed_and_its_settings_are_kept(tmp_path:
     run.recipe.write_text(
         json.dumps(json.loads(run.recipe.read_text()) | {"objective": {"kind": "rotation"}})
     )
-    found = load_run(run)
+    found = read_run(run)
     assert found.recipe is None
     assert found.settings["objective"] == {"kind": "rotation"}
     assert [line.split(":")[0] for line in found.problems] == ["recipe.json"]

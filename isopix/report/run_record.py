@@ -63,7 +63,7 @@ class SavedProbe:
     folder: str | None = None
 
     @property
-    def as_paper(self) -> bool:
+    def has_paper_settings(self) -> bool:
         """Whether it probed all layers with iGPT's features and classifier."""
         config = self.report.config
         same = all(getattr(config, name) == getattr(DEFAULTS, name) for name in DECIDING)
@@ -127,15 +127,17 @@ class RunRecord:
     @property
     def probe(self) -> SavedProbe | None:
         """The run's primary probe: the newest with iGPT's settings, or else the newest."""
-        return next(reversed([probe for probe in self.probes if probe.as_paper] or self.probes), None)
+        return next(
+            reversed([probe for probe in self.probes if probe.has_paper_settings] or self.probes), None
+        )
 
     @property
     def predicts_codes(self) -> bool:
         """Whether the loss of codes is trained; False for fine-tuning on classes alone."""
-        return self.recipe is None or self.recipe.learns_codes
+        return self.recipe is None or self.recipe.predicts_codes
 
 
-def load_run(run: RunFolder) -> RunRecord:
+def read_run(run: RunFolder) -> RunRecord:
     """Read a run folder. Raises ValueError if its recipe is not JSON."""
     reader = _Reader()
     settings = _json(run.recipe)
@@ -158,10 +160,10 @@ def load_run(run: RunFolder) -> RunRecord:
     )
 
 
-def load_run_or_model(path: Path) -> RunRecord:
+def read_run_or_model(path: Path) -> RunRecord:
     """Read a run folder or a saved model. Raises ValueError for what is neither or is damaged."""
     if not (path / checkpoint.MANIFEST).is_file():
-        return load_run(RunFolder.open(path))
+        return read_run(RunFolder.open(path))
     found = checkpoint.load_checkpoint(path, ("model",))
     imported = {key: each for key, each in found.records.get("imported", {}).items() if key != "tensors"}
     return RunRecord(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from isopix.data.sources.open_source import open_source
+from isopix.data.sources.read_source import read_source
 from tests.unit.data.refusal import refusal
 
 ALTERNATIVES = (
@@ -14,17 +14,17 @@ ALTERNATIVES = (
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    assert refusal(open_source, "cifar11") == f"unknown dataset 'cifar11'; {ALTERNATIVES}"
+    assert refusal(read_source, "cifar11") == f"unknown dataset 'cifar11'; {ALTERNATIVES}"
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
-    assert refusal(open_source, f"{tmp_path}/pets") == f"path {tmp_path}/pets does not exist; {ALTERNATIVES}"
+    assert refusal(read_source, f"{tmp_path}/pets") == f"path {tmp_path}/pets does not exist; {ALTERNATIVES}"
 
 
 def test_a_file_of_another_kind_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "pets.tar").touch()
     assert (
-        refusal(open_source, f"{tmp_path}/pets.tar")
+        refusal(read_source, f"{tmp_path}/pets.tar")
         == f"file {tmp_path}/pets.tar is not a dataset; {ALTERNATIVES}"
     )
 
@@ -32,10 +32,10 @@ def test_a_file_of_another_kind_is_rejected(tmp_path: Path) -> None:
 def test_a_run_folder_is_not_a_dataset(tmp_path: Path) -> None:
     (tmp_path / "recipe.json").touch()
     expected = f"folder {tmp_path} is a run folder; as a dataset give {ALTERNATIVES.removeprefix('give ')}"
-    assert refusal(open_source, str(tmp_path)) == expected.split(", or one of", maxsplit=1)[0]
+    assert refusal(read_source, str(tmp_path)) == expected.split(", or one of", maxsplit=1)[0]
 
 
 def test_a_path_is_read_by_what_is_there(tmp_path: Path, classes: Path) -> None:
-    assert open_source(str(classes)).name == "pets"
+    assert read_source(str(classes)).name == "pets"
     np.savez(tmp_path / "arrays.npz", x_train=np.zeros((4, 6, 5), dtype=np.uint8))
-    assert open_source(str(tmp_path / "arrays.npz")).name == "arrays"
+    assert read_source(str(tmp_path / "arrays.npz")).name == "arrays"
