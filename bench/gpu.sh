@@ -48,7 +48,7 @@ for compiled in "" "--compile"; do
 done
 python bench/sample.py --recipe igpt.s --device cuda --batch 128 --repeats 3 --precision bf16 > "$out/speed-gpu-sample-s.json"
 python bench/probe.py --device cuda --layers 25 --images 20000 --width 512 --repeats 3 > "$out/speed-gpu-probe.json"
-python bench/visible.py --device cuda --batch 128 --repeats 20 > "$out/speed-gpu-patchformer.json"
+python bench/token_dropping.py --device cuda --batch 128 --repeats 20 > "$out/speed-gpu-patchformer.json"
 cat "$out"/speed-gpu-*.json
 if [ -n "${DATA:-}" ]; then
   study=${STUDY:-studies/paper}

@@ -135,8 +135,8 @@ class Study:
     @classmethod
     @contextmanager
     def create(cls, path: Path, planned: StudyPlan) -> Iterator["Study"]:
-        """Write the plan and yield the study, for one process at a time. Raises ValueError as `from_plan` does, and
-        while another process works on it.
+        """Write the plan and yield the study, for one process at a time. Raises ValueError as `from_plan`
+        does, and while another process works on it.
         """
         cls.from_plan(path, planned)
         path.mkdir(parents=True, exist_ok=True)

@@ -175,6 +175,7 @@ def test_attention_maps_of_the_class_token() -> None:
 
 def test_without_renormalizing_attention_to_the_class_token_counts_as_distance_zero() -> None:
     network, images = cases.busy(WITH_CLASS_TOKEN), cases.images(WITH_CLASS_TOKEN, 2)
+    grid = network.backbone.grid
     unnormalized = attention.attention_distance_per_head(network, images, patch_size=8, renormalize=False)
     for found, weights in zip(unnormalized, attention_weights(network, images), strict=True):
         between = weights[..., 1:, 1:]
