@@ -1,1 +1,6 @@
 """Objectives: images to training batches, and the loss of a network on them."""
+
+from isopix.objectives.autoregressive import Autoregressive
+from isopix.objectives.masked import Masked
+
+__all__ = ["Autoregressive", "Masked"]

@@ -11,8 +11,9 @@ from isopix.data.dataset import DataConfig
 from isopix.finetune.config import FineTuneConfig
 from isopix.model.network import Network
 from isopix.model.spec import ModelSpec
-from isopix.objectives.autoregressive import Autoregressive
+from isopix.objectives import Autoregressive
 from isopix.objectives.base import ObjectiveSpec
+from isopix.probe import evaluators  # noqa: F401  registers them
 from isopix.train.config import TrainConfig
 
 NETWORK = ("model", "objective")  # groups that are decided once there are weights
