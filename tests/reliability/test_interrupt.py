@@ -67,7 +67,7 @@ def test_the_next_command_ends_with_the_same_weights(
         assert process.returncode == 75, err
         step = int(checkpoint.load_latest(run / "checkpoints").checkpoint.path.name.removeprefix("step-"))
         words = " ".join(out.split())
-        assert f"stopped at step {step} and saved; go on with: isopix resume {run}" in words
+        assert f"stopped and saved at step {step}; resume with: isopix resume {run}" in words
     with isopix("resume", str(run)) as process:
         _, err = process.communicate(timeout=200)
     assert process.returncode == 0, err

@@ -20,6 +20,12 @@ class Own(Fruit):
 """
 
 
+@pytest.fixture(autouse=True)
+def _plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plugins of a test are no plugins of the runs of other tests."""
+    monkeypatch.setattr(registry, "_PLUGINS", {})
+
+
 def plugin(folder: Path, kind: str, name: str = "own.py") -> Path:
     path = folder / name
     path.write_text(PLUGIN.format(kind=kind))
