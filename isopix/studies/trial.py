@@ -117,7 +117,7 @@ def run_trial(spec: TrialSpec, device: str, threads: int | None) -> None:
 
 
 def mark_failed(spec: TrialSpec, reason: str, *, traceback: str = "") -> None:
-    """Write that a trial failed; the learning rates that diverged are kept."""
+    """Write that a trial failed; the learning rates that diverged stay recorded."""
     spec.write(replace(spec.read(), status="failed", reason=reason, traceback=traceback))
 
 
