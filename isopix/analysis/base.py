@@ -82,7 +82,7 @@ class AnalysisInput:
         return self.query_positions or (default,)
 
     def common_results(self) -> Numbers:
-        """Return what every analysis reports of the network."""
+        """Return the fields that every analysis reports: sizes of the network and the grid."""
         return {"grid": list(self.backbone.grid), "patch_size": self.codec.patch_size, "causal": self.causal}
 
 

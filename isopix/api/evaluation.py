@@ -94,7 +94,7 @@ def probe(
     report = _probe(loaded, images, settings, precision or loaded.recipe.train.precision, progress)
     warnings = (*report.network.warnings, *leakage_warning(loaded.recipe.data, data))
     report = replace(report, network=replace(report.network, warnings=warnings))
-    facts: dict[str, object] = {"data": images.name, "limit": limit, "images_digest": content_hash(images)}
+    facts: dict[str, object] = {"data": images.name, "limit": limit, "images_hash": content_hash(images)}
     path = None if folder is None else save_report(folder, loaded.step, report, facts)
     return ProbeOutput(report, images.name, loaded.step, path)
 
@@ -126,7 +126,7 @@ def evaluate(
     done = count_progress(progress, len(images.test) * max(1, masks))
     metrics = evaluate_finetuned(tuned, images, masks=masks, seed=seed, precision=precision, progress=done)
     facts: dict[str, Any] = {"data": images.name, "limit": limit, "masks": masks, "seed": seed}
-    facts |= {"precision": precision, "images_digest": content_hash(images)}
+    facts |= {"precision": precision, "images_hash": content_hash(images)}
     record = {"kind": "evaluation", "step": loaded.step, **facts, "classes": list(tuned.classes)}
     record |= config.to_dict(metrics)
     name = f"evaluate-{loaded.step:08d}-{images.name}-{settings_hash(facts)}.json"

@@ -51,9 +51,9 @@ def analyze(
     """Analyze attention, position embeddings, the embedding and inductive biases; numbers and figures are
     saved in the run's `analysis` folder.
 
-    `limit` images are averaged over; attention maps are those of number `image`, from `positions`, (row,
-    column) or "class". Without `renormalize`, attention to a class token counts as distance 0. Raises
-    ValueError for an image or a position that does not exist.
+    `limit` images are averaged over; attention maps are those of the image with index `image`, from
+    `positions`, (row, column) or "class". Without `renormalize`, attention to a class token counts as
+    distance 0. Raises ValueError for an image or a position that does not exist.
     """
     folder, loaded = open_run(run, device)
     source, chosen = select_split(loaded, data, split, limit)

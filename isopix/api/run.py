@@ -88,7 +88,7 @@ RunLike = Run | PretrainedModel | str | os.PathLike[str]
 
 
 class Interrupted(KeyboardInterrupt, Generic[T]):
-    """Work that was asked to stop (Ctrl-C, SIGTERM, SIGUSR1) and saved first; `result` is what there is."""
+    """Work was stopped (Ctrl-C, SIGTERM, SIGUSR1) and has been saved; `result` is the partial result."""
 
     def __init__(self, message: str, result: T):
         super().__init__(message)

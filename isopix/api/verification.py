@@ -29,7 +29,7 @@ def verify(
     device: str = "auto",
     progress: Progress | None = None,
 ) -> VerifyOutput:
-    """Check the hash of every file of the newest checkpoint, and compute its test loss beside the published
+    """Check the hash of every file of the newest checkpoint, and compare its test loss with the published
     one, if there is one for this network and palette.
 
     `run` may also be a checkpoint folder. The result is saved in the run's `probes` folder. Raises ValueError

@@ -59,7 +59,7 @@ def _notes(runs: Mapping[str, RunRecord]) -> list[str]:
 
 
 def _format_row(row: BaselineRow) -> tuple[str, ...]:
-    """Format a row of the table; values that were not measured stay empty."""
+    """Format a table row; values that were not measured stay empty."""
     interval = "" if row.low is None or row.high is None else f" ({row.low:.1%} to {row.high:.1%})"
     return (
         row.name if row.kind != "baseline" else f"  {row.name}",

@@ -1,4 +1,4 @@
-"""What training commands share: the progress display, the resume hint, and the summary at the end."""
+"""Shared by training commands: the progress display, the resume hint, and the summary at the end."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -59,7 +59,7 @@ class TrainingDisplay:
 
 
 def unless_stopped(train: Callable[[], T]) -> T:
-    """Return what `train` returns, or what there is of it if it was asked to stop and saved first."""
+    """Return the result of `train`, or its partial result if it was asked to stop and saved first."""
     try:
         return train()
     except Interrupted as stopped:

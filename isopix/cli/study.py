@@ -62,7 +62,7 @@ def inductive_bias(
     """Compare convolutions, mixers and transformers with three encodings, and test the paper's ten claims.
 
     Runs every trial that is missing or has failed, then writes figures and a page `report.html`. A failed
-    trial does not stop the others. The same command_line resumes an interrupted study.
+    trial does not stop the others. The same command resumes an interrupted study.
 
     Example: isopix study inductive-bias --data cifar10 --out studies/bias
 

@@ -16,7 +16,7 @@ class Codec(nn.Module, abc.ABC):
     grid: Grid  # of the images that the model reads
     num_codes: int  # Q
     vocab_size: int  # K
-    ordinal: bool = False  # whether codes are levels from dark to light, so that near ones look alike
+    ordinal: bool = False  # whether codes are ordered levels, from dark to light
     patch_size: int  # side of a position in pixels: 1 for pixels
 
     @abc.abstractmethod

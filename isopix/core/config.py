@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field,))
 def config(cls: type[T]) -> type[T]:
-    """Make a class a frozen, keyword-only dataclass: the form that all settings take that are no parts."""
+    """Make a settings class a frozen, keyword-only dataclass; registered parts use `register` instead."""
     return dataclasses.dataclass(frozen=True, kw_only=True)(cls)
 
 

@@ -32,7 +32,7 @@ def read_values(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(f"settings file {path} cannot be read: {' '.join(str(error).split())}") from None
     if not isinstance(values, dict):
-        raise ValueError(f"settings file {path} holds no table of settings")
+        raise ValueError(f"settings file {path} has no table of settings")
     return values
 
 

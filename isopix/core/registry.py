@@ -32,7 +32,7 @@ class Part(abc.ABC):
             _KINDS[noun] = {}
 
     def label(self) -> str:
-        """Return what the part is called in reports, model cards and errors."""
+        """Return the name of the part in reports, model cards and errors."""
         return self.kind.replace("_", " ")
 
 
@@ -42,7 +42,7 @@ _KINDS: dict[str, dict[str, type[Part]]] = {}
 def register(kind: str) -> Callable[[type[P]], type[P]]:
     """Return a class decorator that registers a part as `kind` of its noun.
 
-    Raises TypeError for a class that is no part, and ValueError for a kind that another class has.
+    Raises TypeError for a class that is not a part, and ValueError for a kind that another class has.
     """
 
     def decorate(cls: type[P]) -> type[P]:
@@ -78,7 +78,7 @@ _NAMES: dict[tuple[str, str], None] = {}
 
 
 def register_name(noun: str, name: str) -> None:
-    """Record what a file registers that is no part, such as a recipe, so that it counts as a plugin's."""
+    """Record what a file registers that is not a part, such as a recipe, so that it counts as a plugin's."""
     _NAMES[noun, name] = None
 
 

@@ -10,7 +10,7 @@ MMAP_THRESHOLD = 2**16  # bytes from which a tensor gets its own pages
 
 
 def mmap_alloc(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    """Return an uninitialized CPU tensor, for what is read and kept while a model is converted.
+    """Return an uninitialized CPU tensor, for tensors that are held while a model is converted.
 
     The C library keeps freed memory between tensors that stay, in pieces too small for others: with its
     allocator, an import peaked at up to 1.7 times the size of the model.

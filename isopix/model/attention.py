@@ -18,7 +18,7 @@ AttentionWeights = Float[Tensor, "B heads N N"]  # row: query; column: key; a ro
 
 class AttentionAxis(NamedTuple):
     """The positions that one attention of a block covers from any query: `grid` is all of them, a row or a
-    column. `name` tells the attentions of one block apart.
+    column. `name` distinguishes the attentions of a block.
     """
 
     grid: Grid

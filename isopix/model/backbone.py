@@ -1,4 +1,4 @@
-"""Backbone: stem, masking, position embeddings and blocks; all of a model that outlives pre-training."""
+"""Backbone: stem, masking, position embeddings and blocks; what is used after pre-training."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -207,7 +207,7 @@ class Backbone(nn.Module):
             yield tokens
 
     def _run_visible(self, inputs: Inputs, positions: PositionIndices) -> Iterator[HiddenState]:
-        """Yield the states of images of which only these positions are visible, as many of each."""
+        """Yield the hidden states of these visible positions only, the same number for every image."""
         tokens = sum_components(self.stem(self.stem.gather(inputs, positions, self.grid)))
         for state in self._run_blocks(self._with_cls_token(self.positions.at(tokens, positions))):
             yield self._scatter(state, positions)

@@ -1,4 +1,4 @@
-"""Initialization: each part of a network says how its parameters start; one function draws them."""
+"""Initialization: parts of a network define distributions; one function draws all parameters."""
 
 import abc
 import dataclasses
@@ -20,7 +20,7 @@ Scale = float | Callable[[int, int], float]  # a number, or a function of width 
 
 
 class Draw(abc.ABC):
-    """How one tensor starts."""
+    """Distribution of the initial values of one tensor."""
 
     @abc.abstractmethod
     def __call__(self, shape: torch.Size, width: int, depth: int, generator: torch.Generator) -> Tensor:
@@ -32,7 +32,7 @@ InitTable = Mapping[str, Draw]
 
 @dataclasses.dataclass(frozen=True)
 class Constant(Draw):
-    """The same number everywhere."""
+    """A constant value."""
 
     value: float
 
@@ -85,9 +85,9 @@ class ModelPart(Part):
     """Base of the parts that a network is built of."""
 
     def init(self, scheme: InitScheme) -> InitTable:
-        """Return how parameters start, by the end of their names.
+        """Return initial distributions by the last components of parameter names.
 
-        A key matches the last components of a name, with or without `.weight`: `up` is `mlp.up.weight`; `*`
+        A key matches with or without `.weight`: `up` is `mlp.up.weight`; `*`
         stands for any part of one component. The key with the most components wins. Parameters without a key
         start at N(0, 0.02^2) if they are matrices or kernels, gains of norms at 1, other vectors at 0. A
         buffer with a key is drawn too.

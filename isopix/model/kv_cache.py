@@ -1,4 +1,4 @@
-"""Caches of blocks: what a block keeps of earlier positions, so that sampling computes each position once."""
+"""Caches of the earlier positions of a block, so that sampling computes each position once."""
 
 from jaxtyping import Float
 from torch import Tensor
@@ -27,7 +27,7 @@ class Buffer:
 
 
 class KVCache:
-    """What one block keeps: keys and values of attention, or the inputs of two layers."""
+    """The cache of one block: keys and values of attention, or the inputs of two layers."""
 
     def __init__(self, first: Buffer, second: Buffer):
         self.first, self.second = first, second

@@ -28,7 +28,7 @@ class Likelihood(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def mode(self, tokens: Tokens) -> Codes:
-        """Return the most likely code at each place."""
+        """Return the most likely value of each code."""
 
     @abc.abstractmethod
     def logits(self, tokens: Tokens) -> Logits:

@@ -15,7 +15,7 @@ from isopix.model.stems.base import Components
 
 
 class Masking(nn.Module, abc.ABC):
-    """The components of each position to one token, without what the mask covers."""
+    """Sum the components of each position to one token, without those that are masked."""
 
     drops_tokens: ClassVar[bool] = False  # whether the backbone leaves masked positions out of the blocks
     shifts_right: ClassVar[bool] = False  # whether position i gets the token of position i - 1

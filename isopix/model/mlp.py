@@ -1,4 +1,4 @@
-"""MLPs: what a block computes at each position on its own."""
+"""MLPs, applied to each position independently."""
 
 import abc
 from collections.abc import Callable
@@ -25,7 +25,7 @@ ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {"quick_gelu": quick
 
 @runtime_checkable
 class MLP(Protocol):
-    """A module from tokens to tokens that treats each position on its own."""
+    """A module from tokens to tokens, applied to each position independently."""
 
     def __call__(self, tokens: Tokens, /) -> Tokens: ...
 

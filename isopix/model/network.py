@@ -65,7 +65,7 @@ class Network(nn.Module):
         return {name: tensor.detach() for name, tensor in self.state_dict(keep_vars=True).items()}
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take over these tensors without copying them.
+        """Use these tensors as weights and buffers, without copying them.
 
         The network may be on the meta device (`torch.device("meta")`). Raises ValueError that names the first
         unexpected, missing or misshapen tensor, or one of another codec.

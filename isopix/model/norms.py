@@ -13,7 +13,7 @@ from isopix.model.init import ModelPart
 
 @runtime_checkable
 class Norm(Protocol):
-    """A module that normalizes each position on its own."""
+    """A module that normalizes each position independently."""
 
     def __call__(self, tokens: Float[Tensor, "B _ D"], /) -> Float[Tensor, "B _ D"]: ...
 

@@ -1,4 +1,4 @@
-"""Pooling: the tokens of an image to one vector."""
+"""Pooling: reduce the tokens of an image to one vector."""
 
 from collections.abc import Callable
 from typing import Literal

@@ -1,4 +1,4 @@
-"""Position embeddings: vectors added to tokens, by which blocks tell positions apart."""
+"""Position embeddings: vectors added to tokens that encode where each is in the image."""
 
 import abc
 from typing import TYPE_CHECKING
@@ -74,7 +74,7 @@ class FactorizedPositionEmbeddingSpec(PositionEmbeddingSpec):
 
 @register("none")
 class NoPositionEmbeddingSpec(PositionEmbeddingSpec):
-    """Nothing is added: blocks that depend on positions do so by themselves."""
+    """No position embeddings, for blocks that depend on positions by construction."""
 
     def label(self) -> str:
         return "no position embeddings"

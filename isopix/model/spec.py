@@ -21,7 +21,7 @@ from isopix.model.stems import StemSpec, TokenEmbeddingSpec
 
 @runtime_checkable
 class ObjectiveFacts(Protocol):
-    """What the network depends on of the objective that it is built for."""
+    """Properties of the objective that the architecture depends on."""
 
     @property
     def kind(self) -> str: ...
@@ -42,7 +42,7 @@ class ModelSpec:
     """The network; the defaults are Image GPT's (iGPT section 3).
 
     With `class_token` a learned vector precedes the positions in all blocks; with `tie_blocks` all blocks
-    share the weights of one (ALBERT). `init` names the scheme of initialization.
+    share the weights of one (ALBERT). `init` is the initialization scheme.
     """
 
     codec: CodecSpec = field(default_factory=PaletteSpec)
@@ -105,7 +105,9 @@ class ModelSpec:
         """Raise ValueError for parts that are valid by themselves but not together."""
         corruption = objective.corruption
         if self.class_token and objective.causal:
-            raise ValueError("class_token needs a network that is not causal, in which it sees no position")
+            raise ValueError(
+                "class_token needs a network that is not causal: causally, it attends to no position"
+            )
         if (self.class_token or corruption.drops_tokens) and not self.block.accepts_subsets:
             what = "class_token" if self.class_token else f"objective.corruption={corruption.kind}"
             raise ValueError(

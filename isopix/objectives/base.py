@@ -22,9 +22,9 @@ Augment = Callable[[Images], Images]
 
 
 class TrainingBatch(NamedTuple):
-    """What a network reads, what it predicts, and what is in the loss.
+    """Inputs, targets and masks of a training step.
 
-    `inputs` are what the stem reads, as corrupted; `targets` are the codes of the images as they were. `mask`
+    `inputs` are what the stem reads, as corrupted; `targets` are the codes of the uncorrupted images. `mask`
     covers what the network may not see, `loss_mask` what is in the loss: neither implies the other. `weights`
     are of the images, and sum to one over a batch, so that the losses of its chunks add up to its loss.
     """

@@ -1,4 +1,4 @@
-"""BERT's corruption: of the positions that a mask has chosen, which are masked, replaced or kept."""
+"""BERT-style corruption: of the chosen positions most are masked, some replaced and some left as they are."""
 
 import hashlib
 from collections.abc import Iterable

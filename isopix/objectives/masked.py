@@ -69,7 +69,7 @@ class Masked(ObjectiveSpec):
         return self.mask.expected_fraction(positions, num_codes)
 
     def make_batch(self, images: Images, codec: Codec, generator: torch.Generator) -> TrainingBatch:
-        """Return a batch with the chosen codes in the loss, masked unless they are kept or replaced; images
+        """Return a batch with the chosen codes in the loss, masked unless unchanged or replaced; images
         with nothing in the loss have weight 0.
         """
         drawn = self._draw(images, codec, generator)

@@ -90,8 +90,8 @@ def comparison_grid(found: Mapping[str, Reconstruction], *, scale: int | None = 
 
 
 def _num_blocks(count: int, columns: int) -> int:
-    """Return how many of `count` blocks, each of so many columns, to put side by side: such that the grid is
-    about twice as wide as high, preferably without an incomplete line.
+    """Return how many of `count` blocks of `columns` columns to put side by side, such that the grid is about
+    twice as wide as high, preferably without an incomplete line.
     """
 
     def cost(blocks: int) -> tuple[float, int]:
@@ -103,7 +103,7 @@ def _num_blocks(count: int, columns: int) -> int:
 
 
 def _fit_scale(images: Images, columns: int) -> int:
-    """Return the largest integer scale at which so many columns fit the target width."""
+    """Return the largest integer scale at which these columns fit the target width."""
     if not len(images):
         raise ValueError("an image grid needs at least one image")
     height, width = images.shape[2:]

@@ -1,1 +1,1 @@
-"""Linear probes, k-NN and the baselines beside them: features to accuracy."""
+"""Linear probes, k-NN and baselines: the accuracy of frozen features."""

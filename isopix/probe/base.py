@@ -52,7 +52,7 @@ class FittedProbe:
 
 
 class ProbeMethod(Part, noun="probe"):
-    """A way to classify images by their features; its settings are its fields."""
+    """A classifier of frozen features; its fields are its settings."""
 
     @property
     def streams(self) -> bool:

@@ -1,4 +1,4 @@
-"""Baselines: the same probe of features and labels without training, to compare an accuracy with."""
+"""Baselines of a probe: an untrained network, raw pixels and shuffled labels."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

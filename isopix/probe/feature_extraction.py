@@ -75,7 +75,7 @@ class PixelFeatures:
 class NetworkFeatures:
     """Pooled hidden states of a network, of all layers or of the config's one.
 
-    `settings` are those of the network that its features depend on; they tell cached features apart.
+    `settings` are those of the network that its features depend on; they are part of the cache key.
     """
 
     model: PretrainModel

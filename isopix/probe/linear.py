@@ -144,7 +144,7 @@ def _diagnostics(fits: LinearFits) -> list[dict[str, Any]]:
 
 
 def _check_convergence(fits: LinearFits, first_layer: int) -> None:
-    """Raise RuntimeError for a fit that has not converged, of which no number may be reported."""
+    """Raise RuntimeError for a fit that has not converged; its numbers must not be reported."""
     for index in torch.nonzero(~fits.converged[:, 0]).flatten().tolist():
         raise RuntimeError(
             f"layer {first_layer + index}: the fit with L2 penalty {fits.l2[index, 0]:.3g} did not converge: "

@@ -21,7 +21,7 @@ NETWORK = ("model", "objective")  # groups that are decided once there are weigh
 
 @config
 class Recipe:
-    """An experiment: a model, its objective, data and training; with `finetune` it also learns classes."""
+    """An experiment: a model, its objective, data and training; with `finetune` a classifier is trained."""
 
     name: str
     model: ModelSpec
@@ -46,12 +46,13 @@ class Recipe:
 
     @property
     def predicts_codes(self) -> bool:
-        """Whether codes are predicted in training, and not left behind by fine-tuning."""
+        """Whether the training loss includes codes; False for fine-tuning on classes alone."""
         return self.finetune is None or self.finetune.has_generative_loss
 
     def updated(self, **changes: Any) -> "Recipe":
-        """Return the recipe with fields changed by name, wherever they stand: its own, or of `model` or
-        `train`. Raises TypeError for a name that none has.
+        """Return the recipe with changed fields: its own, or those of `model` or `train`.
+
+        Raises TypeError for a name that none of them has.
         """
         groups: dict[str, Any] = {}
         for name in ("model", "train"):

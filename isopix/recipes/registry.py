@@ -114,7 +114,7 @@ def resolve(
     remaining = flatten(to_dict(changed))
     for path in sorted(origins.keys() - remaining.keys()):
         if not any(each.startswith(f"{path}.") for each in remaining):
-            raise ValueError(f"'{path}' of the {origins[path]} does not go with what was set after it")
+            raise ValueError(f"'{path}' of the {origins[path]} is no longer a setting after later overrides")
     return Resolved(changed, origins)
 
 

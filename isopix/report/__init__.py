@@ -1,1 +1,1 @@
-"""Numbers and figures to one page."""
+"""HTML reports and model cards from run folders."""

@@ -20,7 +20,7 @@ from isopix.report.section import join_words, percent
 NEAR_UNIFORM = 0.95  # of ln K, the loss of a uniform prediction
 FALLING = 0.99  # the loss fell by more than one per cent in the last quarter of the steps
 SEPARABLE = 0.9  # accuracy of raw pixels that leaves little to learn
-WIDE = 0.02  # half-width of an interval that hides the gains of small networks
+WIDE = 0.02  # half-width of an interval too wide to show the gains of small networks
 BASELINES = ("untrained", "raw pixels")  # the tables have all
 
 

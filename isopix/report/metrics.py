@@ -65,7 +65,7 @@ def vocab_size(run: RunRecord) -> int | None:
 
 
 def uniform_classes(run: RunRecord) -> int | None:
-    """Return among how many values an untrained network predicts uniformly; None for a regression."""
+    """Return the number of values of a uniform prediction, codes or classes; None for a regression."""
     if not run.predicts_codes:
         return (run.weights.classes if run.weights else 0) or None
     return vocab_size(run) if run.recipe is None or run.recipe.model.head.categorical else None

@@ -143,9 +143,9 @@ def _setting(config: ProbeConfig, name: str) -> str:
 
 
 def _images(probe: SavedProbe, probes: Sequence[SavedProbe]) -> object:
-    """Return what tells images apart: their hash if all probes have one, or else name, limit and number."""
-    if all(each.images_digest for each in probes):
-        return probe.images_digest
+    """Return what identifies the images: the hash if all probes have one, else name, limit and number."""
+    if all(each.images_hash for each in probes):
+        return probe.images_hash
     return [probe.data, probe.limit, probe.report.network.num_images]
 
 

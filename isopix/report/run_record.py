@@ -57,7 +57,7 @@ class SavedProbe:
     step: int = 0
     data: str = ""
     limit: int | None = None
-    images_digest: str | None = None
+    images_hash: str | None = None
     written: str = ""
     command: list[str] = field(default_factory=list)
     folder: str | None = None

@@ -1,1 +1,1 @@
-"""Runs: what a recipe becomes when it meets images: a run folder, a network again, and its evidence."""
+"""Runs: train, resume, load, probe and evaluate a recipe in a run folder."""

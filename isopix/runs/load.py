@@ -59,8 +59,8 @@ def checkpoint_to_use(path: Path) -> Path:
 
 
 def find_checkpoint(path: Path, groups: Collection[str] | None = None) -> tuple[Checkpoint, list[str]]:
-    """Return the checkpoint at a path, or the newest intact one of a run folder, and what is wrong with newer
-    ones. Raises ValueError if there is none.
+    """Return the checkpoint at a path, or the newest intact one of a run folder, and why newer ones
+    are damaged. Raises ValueError if there is none.
     """
     if (path / checkpoint.MANIFEST).is_file():
         return checkpoint.load_checkpoint(path, groups), []

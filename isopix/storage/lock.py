@@ -17,8 +17,8 @@ def exclusive_lock(folder: Path, description: str, *, name: str = LOCK_FILE) -> 
     """Hold the lock file `name` of `folder`; raises ValueError that names the process that holds it.
 
     `description` says what the folder is, for the message. The operating system releases the lock when the
-    process ends, however it ends. The file is kept: removing it would let a third process lock a new file of
-    that name while a second one holds the old.
+    process ends, however it ends. The file is not deleted: a third process could otherwise lock a new file
+    of that name while a second one holds the old.
     """
     path = folder / name
     lock = FileLock(path, blocking=False, fallback_to_soft=False, preserve_lock_file=True)

@@ -56,7 +56,7 @@ class RunFolder:
         return run
 
     def require_selected_step(self) -> None:
-        """Raise ValueError, with the command to resume, if the number of steps is not selected yet."""
+        """Raise ValueError, with the command that resumes the run, before the number of steps is selected."""
         selection = RunFolder(self.selection)
         if selection.environment.is_file() and not self.has_checkpoints:
             again = command_line(*read_json(selection.environment)["command"][1:])

@@ -100,8 +100,9 @@ class ProcessHandle:
 
 @dataclass(frozen=True)
 class ExecutorObserver(Generic[T]):
-    """Follows the jobs: `job_ended` gets each job that ended and the reason if it was killed or failed;
-    `stop` says whether to stop.
+    """Follows the jobs: `job_ended` is called with each job that ended, and the reason if it was killed or
+    failed;
+    `stop` returns whether to stop.
     """
 
     job_ended: Callable[[T, str], None]

@@ -117,7 +117,7 @@ def run_trial(spec: TrialSpec, device: str, threads: int | None) -> None:
 
 
 def mark_failed(spec: TrialSpec, reason: str, *, traceback: str = "") -> None:
-    """Write that a trial failed; the learning rates that diverged are kept."""
+    """Write that a trial failed; the learning rates that diverged stay recorded."""
     spec.write(replace(spec.read(), status="failed", reason=reason, traceback=traceback))
 
 
@@ -136,7 +136,7 @@ def _run(spec: TrialSpec, device: torch.device) -> TrialResult | None:
     loaded.network.eval()
     data = _limit(load_dataset(loaded.recipe.data, seed=loaded.recipe.train.seed), spec.probe_images)
     report = probe_run(loaded, data, precision=loaded.recipe.train.precision, config=spec.probe)
-    facts: dict[str, object] = {"data": data.name, "limit": None, "images_digest": content_hash(data)}
+    facts: dict[str, object] = {"data": data.name, "limit": None, "images_hash": content_hash(data)}
     save_report(RunFolder(folder), loaded.step, report, facts)
     return replace(
         spec.read(),

@@ -1,1 +1,1 @@
-"""One training loop, its run folder and its checkpoints."""
+"""Training: the loop, optimizers, schedules, evaluators and the learning-rate search."""

@@ -16,7 +16,7 @@ class TrainConfig:
     A step updates the weights once, on `batch_size` images in `accumulate` chunks; `*_every` count steps. An
     evaluation uses the first `evaluate_images` validation images, and the one after the last step
     `num_test_images` test images. `knn_images` > 0 adds the accuracy of k-nearest neighbors among that many
-    training images, `probe_every` > 0 a linear probe every so many steps: shorthands for two of the
+    training images, `probe_every` > 0 a linear probe every that many steps: shorthands for two of the
     `evaluators`, which may be any that are registered.
     """
 

@@ -1,4 +1,4 @@
-"""Divergence: whether a training loss has risen for good, so that continuing is wasted."""
+"""Divergence: detect a training loss that has risen and does not recover."""
 
 from collections import deque
 from statistics import median

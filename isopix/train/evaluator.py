@@ -1,4 +1,4 @@
-"""Evaluators: metrics of the model in training, computed every so many steps."""
+"""Evaluators: metrics of the model during training, computed at regular intervals."""
 
 import abc
 from collections import defaultdict

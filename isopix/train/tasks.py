@@ -16,7 +16,7 @@ NO_PATCH_AUGMENT = NoPatchAugment()
 
 @runtime_checkable
 class Batch(Protocol):
-    """What a task's module is called with."""
+    """The input of a task's module."""
 
     def to(self, device: torch.device) -> "Batch":
         """Return the batch on a device."""
@@ -41,7 +41,7 @@ class EvaluationTask(Protocol):
 
 @runtime_checkable
 class TrainingTask(EvaluationTask, Protocol):
-    """What the trainer needs to know of what it trains; `module`, called with a batch, returns its loss."""
+    """What is trained: batches, a module that returns the loss of a batch, and metrics."""
 
     def make_batch(self, images: Images, labels: Labels | None, generator: torch.Generator) -> Batch:
         """Return the training batch of these images; all random draws come from `generator`."""

@@ -1,4 +1,4 @@
-"""Stems: images or codes to the vectors of each position, which depend on its own pixels only."""
+"""Stems: images or codes to vectors for each position, which depend on the pixels of that position alone."""
 
 from isopix.model.stems.base import Stem, StemSpec
 from isopix.model.stems.patch_embed import ConvPatchEmbedSpec, PatchEmbedSpec

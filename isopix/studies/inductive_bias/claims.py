@@ -128,7 +128,7 @@ def _preservation(evidence: StudyEvidence) -> Iterable[Contrast]:
     depth = min(evidence.deepest(block, 3) for block in ("conv", "mixer", "transformer-1"))
 
     def red(trial: Trial) -> float | None:
-        channels = evidence.measurement(trial, "preservation")
+        channels = evidence.measurement(trial, "distance_preservation")
         of_it = trial.depth == depth and trial.encoding == "pix2vec" and channels is not None
         return channels[0] if of_it else None
 
@@ -146,18 +146,18 @@ def _reconstructions(evidence: StudyEvidence) -> Iterable[Contrast]:
         return value
 
     pairs = (
-        ("error: mixer minus conv", ("mixer", "conv"), "whole", "% of range"),
-        ("error: transformer-1 minus mixer", ("transformer-1", "mixer"), "whole", "% of range"),
+        ("error: mixer minus conv", ("mixer", "conv"), "mean_absolute", "% of range"),
+        ("error: transformer-1 minus mixer", ("transformer-1", "mixer"), "mean_absolute", "% of range"),
         (
-            "palette error: transformer-1 minus mixer",
+            "color histogram error: transformer-1 minus mixer",
             ("transformer-1", "mixer"),
-            "palette",
+            "histogram",
             "% of range",
         ),
         (
             "misplaced fraction: mixer minus transformer-1",
             ("mixer", "transformer-1"),
-            "misplaced",
+            "misplaced_fraction",
             "%",
         ),
     )

@@ -185,10 +185,10 @@ class _Album:
         )
         numbers = {
             block: {
-                "translation": each.translation_error,
-                "permutation": each.permutation_error,
-                "reach": [field.mean_distance for field in each.receptive_field],
-                "radius": [field.radius_95 for field in each.receptive_field],
+                "translation_error": each.translation_error,
+                "permutation_error": each.permutation_error,
+                "receptive_field_mean": [field.mean_distance for field in each.receptive_field],
+                "receptive_field_radius_95": [field.radius_95 for field in each.receptive_field],
             }
             for block, each in found.items()
         }
@@ -199,11 +199,12 @@ class _Album:
         caption = (
             "Where a change of the center pixel shows after the last block, mean over images and positions."
         )
-        self.add("Reach of a pixel", "reach", plot_receptive_fields(last), numbers, caption)
+        drawn = plot_receptive_fields(last)
+        self.add("Receptive field of a pixel", "receptive_fields", drawn, numbers, caption)
 
 
 def _size(networks: Sequence[BlockExample]) -> str:
-    """`3 blocks with pix2vec`."""
+    """Return the size of networks, as `3 blocks with pix2vec`."""
     depth = networks[0].loaded.recipe.model.depth
     return f"{depth} block{'s' * (depth != 1)} with pix2vec"
 
@@ -215,8 +216,8 @@ def _exact(networks: Sequence[BlockExample]) -> str:
 def _encodings(named: Mapping[str, LevelSimilarity]) -> dict[str, Any]:
     return {
         name: {
-            "preservation": each.distance_preservation,
-            "rank": each.effective_rank,
+            "distance_preservation": each.distance_preservation,
+            "effective_rank": each.effective_rank,
             "similarity": each.similarity.tolist(),
         }
         for name, each in named.items()

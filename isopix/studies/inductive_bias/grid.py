@@ -28,8 +28,8 @@ MIN_LR = 0.0001  # the last learning rate that is tried where larger ones diverg
 
 
 class Scale(NamedTuple):
-    """A size of the study: recipes with this prefix, architectures, number of seeds, and the probe of every
-    layer with at most so many images of each split.
+    """A size of the study: the prefix of its recipes, architectures, number of seeds, and the probe of every
+    layer with the maximum number of images of each split that it reads.
     """
 
     prefix: str
@@ -104,7 +104,7 @@ def plan_study(
 
 
 def name(architecture: Architecture) -> str:
-    """Return `conv-pix2vec-3`."""
+    """Return the name of an architecture, as `conv-pix2vec-3`."""
     return "-".join(map(str, architecture))
 
 
@@ -135,7 +135,9 @@ class Study:
     @classmethod
     @contextmanager
     def create(cls, path: Path, planned: StudyPlan) -> Iterator["Study"]:
-        """Write the plan and yield the study, for one process at a time. Raises ValueError as `from_plan`
+        """Write the plan and yield the study, for one process at a time.
+
+        Raises ValueError as `from_plan`
         does, and while another process works on it.
         """
         cls.from_plan(path, planned)

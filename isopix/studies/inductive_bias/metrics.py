@@ -26,17 +26,17 @@ def measure(loaded: LoadedRun, images: Images) -> dict[str, Any]:
     bias = measure_inductive_biases(network, images[:BIAS_IMAGES], generator(seed, "biases"))
     return {
         "color_error": {
-            "whole": error.mean_absolute,
-            "palette": error.histogram,
-            "misplaced": error.misplaced_fraction,
-            "exact": found.accuracy,
+            "mean_absolute": error.mean_absolute,
+            "histogram": error.histogram,
+            "misplaced_fraction": error.misplaced_fraction,
+            "exact_fraction": found.accuracy,
         },
-        "preservation": [each.distance_preservation for each in encodings],
-        "rank": [each.effective_rank for each in encodings],
-        "translation": bias.translation_error,
-        "permutation": bias.permutation_error,
-        "reach": [each.mean_distance for each in bias.receptive_field],
-        "radius": [each.radius_95 for each in bias.receptive_field],
+        "distance_preservation": [each.distance_preservation for each in encodings],
+        "effective_rank": [each.effective_rank for each in encodings],
+        "translation_error": bias.translation_error,
+        "permutation_error": bias.permutation_error,
+        "receptive_field_mean": [each.mean_distance for each in bias.receptive_field],
+        "receptive_field_radius_95": [each.radius_95 for each in bias.receptive_field],
     }
 
 

@@ -30,15 +30,16 @@ TRIALS_NOTE = (
 )
 BIASES_NOTE = (
     "Last layer, means over seeds. Translation, permutation: relative error of features of shifted or "
-    "permuted images, 0 for equivariance, 1 for no better than chance. Reach: mean distance in positions at "
-    "which a change of one pixel shows, and the radius that holds 95 % of it. Distance preservation: rank "
-    "correlation of the similarity and the nearness of two levels of red; rank: effective dimension of the "
-    "encoding. Error: of reconstructed levels, in per cent of the range, and the part that a permutation of "
-    "positions would remove."
+    "permuted images, 0 for equivariance, 1 for no better than chance. Receptive field: mean distance in "
+    "positions at which a change of one pixel shows, and the radius that holds 95 % of it. Distance "
+    "preservation: rank correlation of the similarity and the nearness of two levels of red; effective rank: "
+    "dimensions that the encoding uses. Error: of reconstructed levels, in per cent of the range, and the "
+    "part that a permutation of positions would remove."
 )
 BLOCKS = {"conv": "convolutions", "mixer": "mixers", "transformer-1": "transformers with one head"}
 BIAS_COLUMNS = (
-    *("translation", "permutation", "reach, positions", "95 % radius", "distance preservation", "rank"),
+    *("translation", "permutation", "receptive field, positions", "95 % radius"),
+    *("distance preservation", "effective rank"),
     *("error", "misplaced"),
 )
 ARCHITECTURE_COLUMNS = (
@@ -226,9 +227,14 @@ def _bias(trials: Sequence[Values]) -> Row:
     def color_error(name: str) -> str:
         return f"{100 * mean(trial['measurements']['color_error'][name] for trial in trials):.1f} %"
 
-    names = (("translation", -1, 3), ("permutation", -1, 3), ("reach", -1, 1), ("radius", -1, 1))
-    cells = [average(*each) for each in (*names, ("preservation", 0, 2), ("rank", 0, 1))]
-    return Row([_name(trials[0]), *cells, color_error("whole"), color_error("misplaced")])
+    names = (
+        ("translation_error", -1, 3),
+        ("permutation_error", -1, 3),
+        ("receptive_field_mean", -1, 1),
+        ("receptive_field_radius_95", -1, 1),
+    )
+    cells = [average(*each) for each in (*names, ("distance_preservation", 0, 2), ("effective_rank", 0, 1))]
+    return Row([_name(trials[0]), *cells, color_error("mean_absolute"), color_error("misplaced_fraction")])
 
 
 def _spread(values: Sequence[float], digits: int) -> str:

@@ -163,7 +163,7 @@ def test_files_of_every_kind_read_alike(tmp_path: Path, name: str, text: str) ->
     [
         ("a.ini", "", "ends in '.ini'; allowed: .json, .yaml, .yml, .toml"),
         ("a.json", "{", "cannot be read: "),
-        ("a.yaml", "- 1", "holds no table of settings"),
+        ("a.yaml", "- 1", "has no table of settings"),
         ("a.toml", None, "does not exist"),
     ],
 )

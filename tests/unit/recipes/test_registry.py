@@ -195,6 +195,7 @@ def test_every_weight_is_a_function_of_the_seed() -> None:
 
 def test_a_setting_that_a_later_one_makes_meaningless_is_named() -> None:
     with pytest.raises(
-        ValueError, match=r"'model\.codec\.palette_file' of the option does not go with what was set after"
+        ValueError,
+        match=r"'model\.codec\.palette_file' of the option is no longer a setting after later overrides",
     ):
         registry.resolve("igpt.digits", options={"codec.palette_file": "x.npz"}, assignments=["codec=bytes"])

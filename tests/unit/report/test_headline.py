@@ -88,7 +88,7 @@ def test_probes_that_differ_are_not_compared(tmp_path: Path, name: str) -> None:
         probe(runs[1], evidence(), limit=400)
     else:
         for number, run in enumerate(runs):
-            probe(run, evidence(), images_digest=str(number))
+            probe(run, evidence(), images_hash=str(number))
     text = headlines.headline({run.path.name: read_run(run) for run in runs})
     assert re.fullmatch(r"2 runs whose probes cannot be compared: they differ in \w+\.", text)
 
@@ -99,7 +99,7 @@ def test_probes_of_equal_images_are_compared_whatever_else_they_drew(tmp_path: P
         probe(
             run,
             replace(evidence(), config=ProbeConfig(seed=seed)),
-            images_digest="equal",
+            images_hash="equal",
             data=f"name {seed}",
         )
     assert headlines.headline({run.path.name: read_run(run) for run in runs}).startswith(

@@ -47,7 +47,12 @@ def test_a_trial_is_a_run_with_a_probe_and_a_result_file(
     assert (found.trial.architecture, found.trial.seed) == (("conv", "pix2vec", 1), 0)
     assert len(found.trial.test_accuracies) == len(found.metrics["untrained"]) == 2
     assert len(list(run.probes.glob("probe-*.json"))) == 1
-    assert set(found.metrics["measurements"]["color_error"]) == {"whole", "palette", "misplaced", "exact"}
+    assert set(found.metrics["measurements"]["color_error"]) == {
+        "mean_absolute",
+        "histogram",
+        "misplaced_fraction",
+        "exact_fraction",
+    }
 
 
 def test_a_resumed_trial_has_the_same_numbers(

@@ -14,10 +14,10 @@ LOSS = {"conv": 3.6, "mixer": 4.0, "transformer-1": 4.6, "transformer-4": 4.6}
 ENCODING = {"continuous": 0.03, "fourier": 0.015, "pix2vec": 0.0}  # accuracy at equal loss
 PRESERVATION = {"conv": 0.9, "mixer": 0.6, "transformer-1": 0.1, "transformer-4": 0.1}
 COLOR_ERROR = {
-    "conv": {"whole": 0.02, "palette": 0.01, "misplaced": 0.5},
-    "mixer": {"whole": 0.05, "palette": 0.01, "misplaced": 0.8},
-    "transformer-1": {"whole": 0.2, "palette": 0.15, "misplaced": 0.25},
-    "transformer-4": {"whole": 0.2, "palette": 0.15, "misplaced": 0.25},
+    "conv": {"mean_absolute": 0.02, "histogram": 0.01, "misplaced_fraction": 0.5},
+    "mixer": {"mean_absolute": 0.05, "histogram": 0.01, "misplaced_fraction": 0.8},
+    "transformer-1": {"mean_absolute": 0.2, "histogram": 0.15, "misplaced_fraction": 0.25},
+    "transformer-4": {"mean_absolute": 0.2, "histogram": 0.15, "misplaced_fraction": 0.25},
 }
 
 
@@ -54,7 +54,7 @@ def world(sign: float = 1.0, seeds: int = 3, noise: float = 1e-4) -> World:
             layers = tuple(map(float, fractions))
             trials.append(Trial(block, encoding, depth, seed, value, layers, layers, best))
             measurements[(block, encoding, depth), seed] = {
-                "preservation": [sign * PRESERVATION[block] + noise * draw.normal()] * 3,
+                "distance_preservation": [sign * PRESERVATION[block] + noise * draw.normal()] * 3,
                 "color_error": {
                     name: sign * each + noise * draw.normal() for name, each in COLOR_ERROR[block].items()
                 },

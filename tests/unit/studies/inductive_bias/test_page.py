@@ -20,13 +20,18 @@ STUDY["command"] = ["isopix", "study", "inductive-bias"]
 
 def trial(block: str, seed: int, **more: Any) -> dict[str, Any]:
     measurements = {
-        "translation": [0.0, 0.25],
-        "permutation": [0.0, 0.5],
-        "reach": [0.0, 3.0],
-        "radius": [0, 7],
-        "preservation": [0.75, 0.7, 0.7],
-        "rank": [12.0, 11.0, 11.0],
-        "color_error": {"whole": 0.1, "palette": 0.06, "misplaced": 0.4, "exact": 0.02},
+        "translation_error": [0.0, 0.25],
+        "permutation_error": [0.0, 0.5],
+        "receptive_field_mean": [0.0, 3.0],
+        "receptive_field_radius_95": [0, 7],
+        "distance_preservation": [0.75, 0.7, 0.7],
+        "effective_rank": [12.0, 11.0, 11.0],
+        "color_error": {
+            "mean_absolute": 0.1,
+            "histogram": 0.06,
+            "misplaced_fraction": 0.4,
+            "exact_fraction": 0.02,
+        },
     }
     done = {
         "status": "done",
