@@ -8,6 +8,7 @@ import pytest
 import torch
 
 os.environ["MPLBACKEND"] = "Agg"
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")  # convolutions of every x86 CPU round alike
 torch.set_num_threads(1)
 torch.use_deterministic_algorithms(True)
 hypothesis.settings.register_profile(  # a busy machine is no finding
