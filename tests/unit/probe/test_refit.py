@@ -111,7 +111,7 @@ def test_several_masks_vote_after_refitting_too():
 def test_a_fit_that_does_not_converge_is_refused(monkeypatch: pytest.MonkeyPatch):
     splits = easy()
     result = fit_probe(splits, QUICK, device=CPU)
-    monkeypatch.setattr(logistic, "fit", partial(logistic.fit_logistic, max_iterations=1))
+    monkeypatch.setattr(logistic, "fit_logistic", partial(logistic.fit_logistic, max_iterations=1))
     with pytest.raises(RuntimeError, match="did not converge"):
         refit_on_validation(splits, result.best, QUICK, device=CPU)
 
