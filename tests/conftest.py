@@ -1,11 +1,14 @@
 """Every test: one thread, deterministic kernels, and a cache of its own."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
 import torch
+
+from tests.registry import restored_registry
 
 os.environ["MPLBACKEND"] = "Agg"
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")  # convolutions of every x86 CPU round alike
@@ -26,6 +29,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Prepared data is never read from, or left in, the user's own cache."""
     monkeypatch.setenv("ISOPIX_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+@pytest.fixture(autouse=True)
+def _own_plugins() -> Iterator[None]:
+    """What a test registers is forgotten after it."""
+    with restored_registry():
+        yield
 
 
 @pytest.fixture

@@ -32,4 +32,4 @@ class Denoising(parts.ObjectiveSpec):
         noisy = (images + noise.to(images.device)).round().clamp(0, 255).to(torch.uint8)
         targets = codec.encode(images)
         everywhere = torch.ones_like(targets[..., :1], dtype=torch.bool)
-        return parts.TrainingBatch.of(noisy, None, targets, everywhere)
+        return parts.TrainingBatch.with_equal_weights(noisy, None, targets, everywhere)

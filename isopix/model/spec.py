@@ -106,7 +106,7 @@ class ModelSpec:
         corruption = objective.corruption
         if self.class_token and objective.causal:
             raise ValueError(
-                "class_token needs a network that is not causal: causally, it attends to no position"
+                "class_token needs a network that is not causal: causal attention shows it no position"
             )
         if (self.class_token or corruption.drops_tokens) and not self.block.accepts_subsets:
             what = "class_token" if self.class_token else f"objective.corruption={corruption.kind}"

@@ -1,7 +1,6 @@
 """The laws over the parts of `examples/extend`, which are registered from outside the package."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,24 +13,9 @@ from isopix.objectives.masked import Masked
 from isopix.objectives.masks import MaskSpec
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases, test_generation, test_learning, test_visibility
+from tests.registry import restored_registry
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "extend").glob("*.py"))
-
-
-@contextmanager
-def plugins() -> Iterator[None]:
-    """Register the examples, and forget them again, so that other tests see the package alone."""
-    kinds, loaded = {noun: dict(found) for noun, found in registry._KINDS.items()}, dict(registry._PLUGINS)
-    try:
-        for path in EXAMPLES:
-            registry.load_plugin(path)
-        yield
-    finally:
-        for noun, found in registry._KINDS.items():
-            found.clear()
-            found.update(kinds.get(noun, {}))
-        registry._PLUGINS.clear()
-        registry._PLUGINS.update(loaded)
 
 
 def extensions() -> list[Recipe]:
@@ -54,7 +38,9 @@ def extensions() -> list[Recipe]:
     ]
 
 
-with plugins():
+with restored_registry():
+    for path in EXAMPLES:
+        registry.load_plugin(path)
     CASES = [case.updated(data=cases.CASES[0].data) for case in extensions()]
 
 

@@ -61,12 +61,12 @@ def test_unknown_field(isopix: Run) -> None:
         (
             "pretrain",
             "class_token=true",
-            "class_token needs a network that is not causal, in which it sees no position",
+            "class_token needs a network that is not causal: causal attention shows it no position",
         ),
         (
             "finetune",
             "class_token=true",
-            "class_token needs a network that is not causal, in which it sees no position",
+            "class_token needs a network that is not causal: causal attention shows it no position",
         ),
         (
             "finetune",

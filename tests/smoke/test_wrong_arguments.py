@@ -52,7 +52,7 @@ def test_ctrl_c_is_reported_at_any_moment(isopix: Run, monkeypatch: pytest.Monke
 
 
 def test_a_second_ctrl_c_prints_the_resume_command(isopix: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training, "pretrain_run", raising(KeyboardInterrupt()))
+    monkeypatch.setattr(training, "train_recipe", raising(KeyboardInterrupt()))
     refused(isopix("pretrain", "igpt.digits", "--out", "my run"), "interrupted", code=130)
     Path("my run/checkpoints/step-00000025").mkdir(parents=True)
     message = "interrupted; last checkpoint: {}/checkpoints/step-00000025; resume with: isopix {}"

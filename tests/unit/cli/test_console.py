@@ -6,18 +6,22 @@ import pytest
 
 from isopix.cli.console import load_plugins, plugin_options
 
+PART = "from isopix import parts\n\n\n@parts.register({0!r})\nclass Added(parts.MlpSpec):\n    pass\n"
+
 
 def test_plugins_are_imported_in_order(tmp_path: Path) -> None:
     first, second = tmp_path / "first.py", tmp_path / "second.py"
     log = tmp_path / "log"
     for path in (first, second):
-        path.write_text(f"with open({str(log)!r}, 'a') as log:\n    log.write('{path.stem} ')")
+        path.write_text(
+            f"with open({str(log)!r}, 'a') as log:\n    log.write('{path.stem} ')\n" + PART.format(path.stem)
+        )
     load_plugins([first, second])
     assert log.read_text() == "first second "
 
 
-def test_a_plugin_must_be_a_python_file(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"nowhere\.py is not a Python file"):
+def test_a_plugin_must_be_a_file(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"nowhere\.py is not a file"):
         load_plugins([tmp_path / "nowhere.py"])
 
 

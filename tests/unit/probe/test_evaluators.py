@@ -170,7 +170,7 @@ def test_the_report_does_not_take_them_for_probes_of_the_run(probed: RunFolder) 
     found = read_run(probed)
     assert found.probes == []
     assert found.probe is None
-    assert found.unreadable == []
+    assert found.problems == []
 
 
 def test_probing_is_not_counted_as_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,10 +4,7 @@ import pytest
 import torch
 
 from isopix.model import pool
-from isopix.model.masking import sum_components
-from isopix.probe.features import extract_features, raw_pixels, without_start_token
-from tests.laws import cases
-from tests.unit.data.refusal import refusal
+from isopix.probe.features import extract_features, raw_pixels
 from tests.unit.probe.cases import DEPTH, WIDTH, digits, network
 
 
@@ -49,19 +46,3 @@ def test_no_images_are_refused():
 def test_raw_pixels_span_minus_one_to_one():
     images = torch.tensor([0, 255], dtype=torch.uint8).reshape(1, 1, 1, 2).expand(1, 3, 4, 2)
     assert raw_pixels(images).tolist() == [[[-1.0, 1.0] * 12]]
-
-
-def test_a_network_without_start_token_shares_all_other_weights_and_is_not_shifted():
-    recipe = cases.autoregressive()[0]
-    net, images = cases.busy(recipe), cases.images(recipe)
-    plain = without_start_token(net)
-    assert {id(p) for p in plain.parameters()} == {id(p) for p in net.parameters()} - {
-        id(net.backbone.masking.start)
-    }
-    inputs, backbone = net.inputs_of(images), net.backbone
-    expected = backbone.positions(sum_components(backbone.stem(inputs)))
-    assert torch.equal(plain.backbone.embed(inputs), expected)
-
-
-def test_a_masked_network_has_no_start_token_to_leave_out():
-    assert "no start token" in refusal(without_start_token, network())

@@ -173,7 +173,7 @@ def test_before_the_run_itself_exists_every_verb_names_the_command(
 ) -> None:
     monkeypatch.setattr("sys.argv", ["isopix", "finetune", "pre", "--out", "my run", "--refit-on-validation"])
     refit(pretrained, tmp_path / "ft", observer=RunObserver(stop=lambda: True))
-    message = r"has no checkpoints yet: no .* finetune pre --out 'my run' --refit-on-validation$"
+    message = r"has no checkpoints yet: its number of steps .* pre --out 'my run' --refit-on-validation$"
     with pytest.raises(ValueError, match=message):
         resume_run(tmp_path / "ft", device=CPU, observer=RunObserver())
 

@@ -1,0 +1,23 @@
+"""Registering parts in a test, without other tests seeing them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from isopix.core import registry
+
+
+@contextmanager
+def restored_registry() -> Iterator[None]:
+    """Forget afterwards what is registered inside."""
+    kinds = {noun: dict(found) for noun, found in registry._KINDS.items()}
+    names, loaded = dict(registry._NAMES), dict(registry._PLUGINS)
+    try:
+        yield
+    finally:
+        for noun, found in registry._KINDS.items():
+            found.clear()
+            found.update(kinds.get(noun, {}))
+        registry._NAMES.clear()
+        registry._NAMES.update(names)
+        registry._PLUGINS.clear()
+        registry._PLUGINS.update(loaded)
