@@ -19,7 +19,7 @@ CASES: dict[str, tuple[str, list[str], str, str]] = {
     "accuracy_evaluator.py": (
         "igpt.digits",
         ["train.evaluators=[{kind: code_accuracy, num_images: 16}]", "evaluate_every=1"],
-        "4 heads",
+        "autoregressive",
         "sample",
     ),
     "lda_probe.py": ("igpt.digits", [], "autoregressive", "sample"),
