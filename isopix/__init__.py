@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from isopix.api.verification import verify
     from isopix.core.registry import load_plugin
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 __all__ = [
     "Features",
     "Interrupted",

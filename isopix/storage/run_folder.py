@@ -53,7 +53,18 @@ class RunFolder:
         run.require_selected_step()
         if not run.recipe.is_file():
             raise ValueError(f"{path} has no recipe.json; it is not a run folder")
+        run.require_second_edition()
         return run
+
+    def require_second_edition(self) -> None:
+        """Raise ValueError for a run of isopix 0.1, whose settings have other names."""
+        version = ""
+        with suppress(OSError, ValueError):  # a missing or damaged file is a finding of those who need it
+            version = str(read_json(self.environment).get("isopix", ""))
+        if version.startswith("0.1."):
+            raise ValueError(
+                f"{self.path} was written by isopix {version}; this version cannot read it: train again"
+            )
 
     def require_selected_step(self) -> None:
         """Raise ValueError, with the command that resumes the run, before the number of steps is selected."""

@@ -160,3 +160,14 @@ def test_locking_recovers_the_checkpoint_of_a_dead_process(run):
     )
     with run.lock():
         assert checkpoint.load_latest(run.checkpoints).checkpoint.records["state"]["step"] == 2
+
+
+def test_a_run_of_the_first_edition_is_refused_by_its_version(tmp_path):
+    run = RunFolder.create(tmp_path / "r")
+    run.recipe.write_text("{}")
+    run.environment.write_text('{"isopix": "0.1.0"}')
+    expected = f"{run.path} was written by isopix 0.1.0; this version cannot read it: train again"
+    assert refusal(RunFolder.open, run.path) == expected
+    for other in ('{"isopix": "0.2.0"}', "{}", "damaged"):
+        run.environment.write_text(other)
+        assert RunFolder.open(run.path) == run
