@@ -75,7 +75,7 @@ def analyze(
     image
         Index of the image to draw attention maps for, counted from 0; below --limit.
     renormalize
-        Leave attention to a class token out of distances; otherwise it counts as distance 0, as in much
+        Exclude attention to a class token from distances; otherwise it counts as distance 0, as in much
         published code.
     """
     load_plugins(plugin)
