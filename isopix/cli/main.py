@@ -19,7 +19,7 @@ COMMANDS = {
     "palette": ("isopix.cli.palette:app", "Fit, import and inspect color palettes."),
     "pretrain": ("isopix.cli.pretrain:pretrain", "Pre-train a recipe on images; creates a run folder."),
     "resume": ("isopix.cli.resume:resume", "Resume an interrupted run (bit-exact on CPU)."),
-    "search-lr": ("isopix.cli.search_lr:search_lr", "Search for the learning rate, starting with the largest."),
+    "search-lr": ("isopix.cli.search_lr:search_lr", "Search for the learning rate, starting at 0.01."),
     "probe": ("isopix.cli.probe:probe", "Linear-probe every layer, with baselines."),
     "analyze": (
         "isopix.cli.analyze:analyze",
