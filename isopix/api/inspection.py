@@ -95,7 +95,7 @@ def report(*runs: str | os.PathLike[str], out: PathLike | None = None) -> Report
     default = folders[0].report if len(folders) == 1 else folders[0].path.parent / "report.html"
     path = default if out is None else Path(out)
     if path.is_dir():
-        raise ValueError(f"{path} is a folder; a report is one file, as in {path / 'report.html'}")
+        raise ValueError(f"out {path} is a folder; a report is one file, such as {path / 'report.html'}")
     path.parent.mkdir(parents=True, exist_ok=True)
     with report_disk_full(f"report {path}", path.parent):
         write_bytes(path, page.render_report(records).encode())

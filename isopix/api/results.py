@@ -236,10 +236,13 @@ class StudyOutput:
 
 @dataclass(frozen=True)
 class StudyProgress:
-    """A trial that has ended; `fraction` is the fraction of the study's training FLOPs that are done."""
+    """A trial that has ended. `fraction` of the training FLOPs of the `total` trials to run are done, after
+    `seconds`.
+    """
 
     trial: str
     result: TrialResult
     done: int
     total: int
     fraction: float
+    seconds: float

@@ -1,5 +1,6 @@
 """Studies from Python: inductive_bias compares many networks that differ in one thing at a time."""
 
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
@@ -82,7 +83,7 @@ def _run(
 ) -> bool:
     """Run the trials, calling `progress` after each; return whether it was asked to stop."""
     costs = {spec.name: cost(spec) for spec in specs}
-    left = dict(costs)
+    left, start = dict(costs), time.monotonic()
 
     def job_ended(spec: TrialSpec, reason: str) -> None:
         if reason or spec.read().status == "not run":
@@ -90,7 +91,9 @@ def _run(
         del left[spec.name]
         if progress is not None:
             fraction = 1 - sum(left.values()) / sum(costs.values())
-            progress(StudyProgress(spec.name, spec.read(), len(costs) - len(left), len(costs), fraction))
+            seconds = time.monotonic() - start
+            done = len(costs) - len(left)
+            progress(StudyProgress(spec.name, spec.read(), done, len(costs), fraction, seconds))
 
     with stop_requested() as request:
         stop = lambda: request.signal is not None  # noqa: E731

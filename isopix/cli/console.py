@@ -2,7 +2,8 @@
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -108,6 +109,17 @@ logging.getLogger("isopix").addHandler(_PrintMessages())
 def show_json(values: Mapping[str, Any]) -> None:
     """Print values as JSON to standard output."""
     print(json.dumps(values, indent=2))
+
+
+@contextmanager
+def argument_errors_as_options(*names: str) -> Iterator[None]:
+    """Prefix `--` to an error that starts with the name of one of these arguments, as in `--jobs is 0`."""
+    try:
+        yield
+    except ValueError as error:
+        if str(error).startswith(tuple(f"{name} " for name in names)):
+            raise ValueError(f"--{error}") from None
+        raise
 
 
 def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

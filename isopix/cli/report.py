@@ -1,18 +1,21 @@
 """`isopix report`: write an HTML report about runs."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from isopix.cli.console import Json, Plugins, load_plugins, say, show_json, show_table
-from isopix.report import headline, page
-from isopix.report.baselines import BaselineRow, baseline_rows
-from isopix.report.probe_section import differences, primary_probes
-from isopix.report.run_record import RunRecord
-from isopix.storage.atomic import report_disk_full, write_bytes
-from isopix.storage.run_folder import RunFolder
+from isopix.api import inspection
+from isopix.cli.console import (
+    Json,
+    Plugins,
+    argument_errors_as_options,
+    load_plugins,
+    say,
+    show_json,
+    show_table,
+)
+from isopix.report.baselines import BaselineRow
 
 Out = Annotated[
     Path | None,
@@ -31,31 +34,16 @@ def report(*runs: Path, out: Out = None, plugin: Plugins = None, json: Json = Fa
         Run folders, in the order of the report.
     """
     load_plugins(plugin)
-    folders = [RunFolder.open(path) for path in runs]
-    records = page.read(folders)
-    if out is None:
-        out = folders[0].report if len(folders) == 1 else folders[0].path.parent / "report.html"
-    if out.is_dir():
-        raise ValueError(f"--out {out} is a folder; a report is one file, such as {out / 'report.html'}")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with report_disk_full(f"report {out}", out.parent):
-        write_bytes(out, page.render_report(records).encode())
-    rows = baseline_rows(records)
+    with argument_errors_as_options("out"):
+        written = inspection.report(*runs, out=out)
     if json:
-        show_json({"report": str(out), "summary": [row._asdict() for row in rows]})
+        show_json({"report": str(written.path), "summary": [row._asdict() for row in written.summary]})
         return
     columns = ["name", "network", "test loss (nats)", "layer", "test accuracy (95 % CI)"]
-    show_table("Runs and baselines", columns, [_format_row(row) for row in rows])
-    for note in _notes(records):
+    show_table("Runs and baselines", columns, [_format_row(row) for row in written.summary])
+    for note in written.notes:
         say(f"note: {note}")
-    say(f"wrote {out}")
-
-
-def _notes(runs: Mapping[str, RunRecord]) -> list[str]:
-    """Return why a network is not better than untrained, and which runs cannot be compared."""
-    found = [f"{name}: {text}" for name, run in runs.items() if (text := headline.diagnosis(run))]
-    different = differences(list(primary_probes(runs).values()))
-    return [*found, headline.headline(runs)] if different else found
+    say(f"wrote {written.path}")
 
 
 def _format_row(row: BaselineRow) -> tuple[str, ...]:
