@@ -41,7 +41,7 @@ def probe_run(
 ) -> ProbeReport:
     """Probe every layer of a run and of the baselines on the same images (iGPT section 2.4).
 
-    A method that reads features a batch at a time keeps them in the feature cache, as `note` is told. Raises
+    A method that reads features a batch at a time keeps them in the feature cache, and `note` says so. Raises
     ValueError where `data` has no labels, one class, or no validation images, and for masks or a layer that
     the network does not have; RuntimeError if a selected fit did not converge.
     """

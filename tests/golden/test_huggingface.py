@@ -44,7 +44,7 @@ class Pair(NamedTuple):
 
 def their_model(rows: int = 6, cols: int = 8, **settings: object) -> nn.Module:
     """Random weights, larger than they start with, so that every part matters; biases stay zero."""
-    sizes = {"vocab_size": models.COLOURS + 1, "n_positions": rows * cols, "n_embd": 32}
+    sizes = {"vocab_size": models.COLORS + 1, "n_positions": rows * cols, "n_embd": 32}
     theirs = transformers.ImageGPTForCausalImageModeling(transformers.ImageGPTConfig(**(sizes | settings)))
     draw = torch.Generator().manual_seed(0)
     with torch.no_grad():
@@ -145,7 +145,7 @@ def test_greedy_samples_are_theirs_for_1024_steps(tmp_path: Path) -> None:
     model, draws = PretrainModel(net, Autoregressive()), generator(0, "golden")
     greedy = decode_steps(model, blank, start=0, sampling=SamplingConfig(top_k=1), generator=draws)
     own = torch.cat([stroke.codes[..., 0] for stroke in greedy], 1)
-    last, past, drawn = torch.full((2, 1), models.COLOURS), None, []
+    last, past, drawn = torch.full((2, 1), models.COLORS), None, []
     for _ in range(1024):
         answer = theirs(input_ids=last, past_key_values=past, use_cache=True)
         last, past = answer.logits[:, -1:].argmax(-1), answer.past_key_values

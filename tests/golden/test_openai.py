@@ -27,13 +27,13 @@ Array = NDArray[np.float64]
 Variables = dict[str, Array]
 
 HERE = Path(__file__).parent / "openai-bundle"
-COLOURS = 16
+COLORS = 16
 NO_TENSORFLOW = "TensorFlow is no dependency: pip install 'isopix[tensorflow]' to see this"
 SHAPES = {"2x16, one head": (2, 16, 1), "3x24, three heads": (3, 24, 3)}
 
 
-def palette(colours: int) -> torch.Tensor:
-    step = torch.arange(colours)
+def palette(colors: int) -> torch.Tensor:
+    step = torch.arange(colors)
     return torch.stack([step * 8, (step * 37) % 256, 255 - step * 8], 1).float()
 
 
@@ -115,12 +115,12 @@ def check_logits(net: Network, model: Variables, hidden: Mask | None) -> None:
 def test_logits_are_the_graphs(tmp_path: Path, start: bool, shape: tuple[int, int, int]) -> None:
     depth, width, heads = shape
     model = variables.draw(
-        depth=depth, width=width, heads=heads, colours=COLOURS, positions=36, start=start, scope=""
+        depth=depth, width=width, heads=heads, colors=COLORS, positions=36, start=start, scope=""
     )
     bundles.write(
         tmp_path / "model.ckpt-1", {f"model/{name}": array for name, array in model.items()}, shards=2
     )
-    net = network(read_checkpoint(tmp_path / "model.ckpt-1", palette(COLOURS)))
+    net = network(read_checkpoint(tmp_path / "model.ckpt-1", palette(COLORS)))
     exact = {name: array.astype(np.float64) for name, array in model.items()}
     hidden = None if start else torch.rand(3, 36, 1, generator=torch.Generator().manual_seed(2)) < 0.15
     check_logits(net, exact, hidden)
@@ -141,7 +141,7 @@ def check_checkpoint(folder: Path, script: ModuleType) -> None:
     assert bundle.shards == 2
     for name, array in script.values().items():
         np.testing.assert_array_equal(bundle.read(name).numpy(), array, strict=True)
-    imported = read_checkpoint(folder, palette(script.COLOURS))
+    imported = read_checkpoint(folder, palette(script.COLORS))
     skipped = {report.source for report in imported.tensor_reports if report.skipped}
     assert {"global_step", "beta1_power", "model/clf/w", "model/wte/Adam_1"} <= skipped
     assert skipped | script.values().keys() == bundle.entries.keys()

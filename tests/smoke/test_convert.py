@@ -22,7 +22,7 @@ from tests.unit.interop import bundles, models, variables
 
 HEAD = "lm_head.weight"
 pytestmark = pytest.mark.usefixtures("quick_probes")
-MODEL = {"depth": 2, "width": 16, "heads": 2, "colours": 27, "positions": 64}
+MODEL = {"depth": 2, "width": 16, "heads": 2, "colors": 27, "positions": 64}
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-LAYERS, WIDTH, HEADS, COLOURS, POSITIONS, STEP = 2, 8, 2, 6, 16, 7
+LAYERS, WIDTH, HEADS, COLORS, POSITIONS, STEP = 2, 8, 2, 6, 16, 7
 PREFIX = f"model.ckpt-{STEP}"
 
 
@@ -20,8 +20,8 @@ def shapes() -> dict[str, tuple[int, ...]]:
     heads = (HEADS, WIDTH // HEADS, WIDTH)
     named: dict[str, tuple[int, ...]] = {
         "model/wpe": (POSITIONS, WIDTH),
-        "model/wte": (COLOURS, WIDTH),
-        "model/wtet": (COLOURS, WIDTH),
+        "model/wte": (COLORS, WIDTH),
+        "model/wtet": (COLORS, WIDTH),
         "model/sos": (WIDTH,),
         "model/ln_f/g": (WIDTH,),
     }

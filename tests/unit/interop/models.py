@@ -18,14 +18,14 @@ from isopix.recipes import registry, tiny
 from isopix.recipes.recipe import Recipe
 from tests.unit.data.refusal import refusal
 
-COLOURS = 32
+COLORS = 32
 SOON = 5  # seconds; each takes milliseconds, and a busy machine ten times as long
 Tensors = dict[str, Tensor]
 
 
-def palette(colours: int = COLOURS) -> Tensor:
-    """Distinct colours, levels of 0..255 with fractions."""
-    step = torch.arange(colours)
+def palette(colors: int = COLORS) -> Tensor:
+    """Distinct colors, levels of 0..255 with fractions."""
+    step = torch.arange(colors)
     found = torch.stack([(step * 8) % 256, (step * 37) % 256, (255 - step * 5) % 256], 1) * 0.99 + 0.3
     found[1, 0] = 8355905 / 65536  # near grey, where float32 is too coarse for their range of -1 to 1
     return found
@@ -33,7 +33,7 @@ def palette(colours: int = COLOURS) -> Tensor:
 
 def network(*words: str, name: str = "igpt.digits", deviation: float = 0.3) -> Network:
     """A recipe's network, changed by `path=value` words, every weight drawn anew."""
-    small = ["depth=2", "width=16", "data.cols=6", f"codec.num_colors={COLOURS}"]
+    small = ["depth=2", "width=16", "data.cols=6", f"codec.num_colors={COLORS}"]
     recipe = registry.resolve(name, assignments=[*small, *words]).recipe
     net = recipe.build(recipe.model.codec.build(recipe.grid, palette(recipe.model.codec.num_colors)))
     draw = torch.Generator().manual_seed(0)

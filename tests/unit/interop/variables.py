@@ -11,15 +11,15 @@ def draw(
     depth: int = 2,
     width: int = 12,
     heads: int = 3,
-    colours: int = 7,
+    colors: int = 7,
     positions: int = 16,
     start: bool = True,
     scope: str = "model/",
 ) -> Variables:
     """A whole model; autoregressive where it has a start vector."""
     size = width // heads
-    shapes: dict[str, tuple[int, ...]] = {"wpe": (positions, width), "wte": (colours, width)}
-    shapes |= {"wtet": (colours, width), "ln_f/g": (width,)} | ({"sos": (width,)} if start else {})
+    shapes: dict[str, tuple[int, ...]] = {"wpe": (positions, width), "wte": (colors, width)}
+    shapes |= {"wtet": (colors, width), "ln_f/g": (width,)} | ({"sos": (width,)} if start else {})
     for layer in range(depth):
         here = f"h{layer}"
         shapes |= {f"{here}/ln_1/g": (width,), f"{here}/ln_2/g": (width,)}

@@ -14,7 +14,7 @@ from isopix.objectives.masked import Masked
 from isopix.papers.igpt import TEST_LOSSES
 from isopix.papers.published import PublishedResult, find_published
 
-COLOURS = torch.cartesian_prod(*[torch.linspace(0, 255, 8)] * 3)
+COLORS = torch.cartesian_prod(*[torch.linspace(0, 255, 8)] * 3)
 SIZES = {"s": (24, 512, 8, 2.0895), "m": (36, 1024, 8, 2.0614), "l": (48, 1536, 16, 2.0466)}
 
 
@@ -22,7 +22,7 @@ class PaletteWithFingerprint(Palette):
     """A palette with a given fingerprint."""
 
     def __init__(self, fingerprint: str):
-        super().__init__(COLOURS, Grid(32, 32))
+        super().__init__(COLORS, Grid(32, 32))
         self.stated = fingerprint
 
     def fingerprint(self) -> str:
@@ -34,7 +34,7 @@ def find(palette: str = OPENAI_FINGERPRINT, **changes: object) -> PublishedResul
         "origin": "OpenAI model.ckpt-131000",
         "grid": Grid(32, 32),
         "objective": Autoregressive(),
-        "colors": COLOURS,
+        "colors": COLORS,
         "step": 131_000,
         "tensors": {},
         "tensor_reports": (),

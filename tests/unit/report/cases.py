@@ -100,8 +100,8 @@ def whole(path: Path, recipe: Recipe | None = None, found: ProbeReport | None = 
         json.dumps({"device": "cpu", "threads": 2, "commit": None, "command": ["isopix", "pretrain", "a b"]})
     )
     run.log.write_text("".join(json.dumps(each) + "\n" for each in records()))
-    colours = torch.arange(GRAYS)[:, None].expand(-1, 3) * 15
-    tensors = {"codec.fixed": (colours * FIXED_POINT_SCALE).int(), "head.weight": torch.zeros(3, 4)}
+    colors = torch.arange(GRAYS)[:, None].expand(-1, 3) * 15
+    tensors = {"codec.fixed": (colors * FIXED_POINT_SCALE).int(), "head.weight": torch.zeros(3, 4)}
     checkpoint.save_checkpoint(
         checkpoint.step_folder(run.checkpoints, 100), {"model": tensors}, {"state": {"step": 100}}
     )

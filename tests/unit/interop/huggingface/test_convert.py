@@ -54,7 +54,7 @@ def test_import_then_export_is_the_same_folder(tmp_path: Path) -> None:
 
 
 def test_any_palette_is_kept_to_the_resolution_of_the_codec(tmp_path: Path) -> None:
-    clusters = torch.rand(models.COLOURS, 3, generator=torch.Generator().manual_seed(0)) * 2 - 1
+    clusters = torch.rand(models.COLORS, 3, generator=torch.Generator().manual_seed(0)) * 2 - 1
     theirs = folder(tmp_path / "a")
     change_json(theirs / "preprocessor_config.json", clusters=clusters.tolist())
     net = revived(read_imagegpt(theirs))

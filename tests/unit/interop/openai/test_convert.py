@@ -17,7 +17,7 @@ from tests.unit.interop import bundles, variables
 from tests.unit.interop.bundles import refused
 from tests.unit.interop.variables import Variables
 
-COLOURS = torch.arange(21).view(7, 3).float()
+COLORS = torch.arange(21).view(7, 3).float()
 
 
 @pytest.fixture
@@ -28,11 +28,11 @@ def prefix(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("start", [True, False])
 def test_sizes_and_objective_are_inferred_from_the_shapes(prefix: Path, start: bool) -> None:
     bundles.write(prefix, variables.draw(start=start), shards=3)
-    imported = read_checkpoint(prefix, COLOURS)
+    imported = read_checkpoint(prefix, COLORS)
     assert (imported.depth, imported.width, imported.grid) == (2, 12, Grid(4, 4))
     assert imported.block == TransformerSpec(heads=3)
     assert imported.objective == (Autoregressive() if start else Masked())
-    assert torch.equal(imported.colors, COLOURS)
+    assert torch.equal(imported.colors, COLORS)
     assert (imported.origin, imported.step) == ("OpenAI model.ckpt-131000", 131_000)
 
 
@@ -55,7 +55,7 @@ EXTRA = {
 def test_every_variable_is_reported(prefix: Path, start: bool) -> None:
     model = variables.draw(start=start)
     bundles.write(prefix, model | {name: np.ones(3, np.float32) for name in EXTRA})
-    imported = read_checkpoint(prefix, COLOURS)
+    imported = read_checkpoint(prefix, COLORS)
     assert sorted(report.source for report in imported.tensor_reports) == sorted([*model, *EXTRA])
     assert {report.source: report.skipped for report in imported.tensor_reports if report.skipped} == EXTRA
     used = {name for report in imported.tensor_reports for name in report.target}
@@ -68,29 +68,29 @@ def test_too_many_variables_are_refused_before_anything_is_read(
     monkeypatch.setattr(imports, "MAX_JSON", 2**13)
     slots = {f"model/h{n}/ln_1/g/AdamWeightDecayOptimizer_1": np.zeros(1, np.float32) for n in range(40)}
     bundles.layout(variables.draw() | slots, checksum=lambda raw: 0).write(prefix)
-    refused(lambda: read_checkpoint(prefix, COLOURS), str(prefix), "the list of tensors has")
+    refused(lambda: read_checkpoint(prefix, COLORS), str(prefix), "the list of tensors has")
 
 
 def test_what_is_skipped_is_not_read(prefix: Path) -> None:
     """A classifier of integers that are damaged, too, is none of the model's business."""
     written = bundles.layout(variables.draw() | {"model/clf/w": np.ones(3, np.int32)})
     written.with_place("model/clf/w", crc=0).write(prefix)
-    read_checkpoint(prefix, COLOURS)
+    read_checkpoint(prefix, COLORS)
 
 
 @pytest.mark.parametrize("scope", ["", "model/", "tower_0/model/"])
 def test_any_single_scope_is_accepted(prefix: Path, scope: str) -> None:
     bundles.write(prefix, variables.draw(scope=scope))
-    assert read_checkpoint(prefix, COLOURS).tensor_reports[0].source == f"{scope}wte"
+    assert read_checkpoint(prefix, COLORS).tensor_reports[0].source == f"{scope}wte"
 
 
 @pytest.mark.parametrize("heads", [1, 3])
 def test_a_leading_dimension_of_one_is_dropped(prefix: Path, heads: int) -> None:
     model = variables.draw(heads=heads)
     bundles.write(prefix, {name: array[None] for name, array in model.items()})
-    wide = read_checkpoint(prefix, COLOURS)
+    wide = read_checkpoint(prefix, COLORS)
     bundles.write(prefix, model)
-    plain = read_checkpoint(prefix, COLOURS)
+    plain = read_checkpoint(prefix, COLORS)
     assert wide.block == plain.block == TransformerSpec(heads=heads)
     assert all(torch.equal(wide.tensors[name], plain.tensors[name]) for name in plain.tensors)
 
@@ -98,13 +98,13 @@ def test_a_leading_dimension_of_one_is_dropped(prefix: Path, heads: int) -> None
 @pytest.mark.parametrize(("name", "step"), [("model.ckpt-7", 7), ("model.ckpt", 0), ("best-of-3-runs", 0)])
 def test_step_is_in_the_name_or_unknown(tmp_path: Path, name: str, step: int) -> None:
     bundles.write(tmp_path / name, variables.draw())
-    assert read_checkpoint(tmp_path / name, COLOURS).step == step
+    assert read_checkpoint(tmp_path / name, COLORS).step == step
 
 
 def test_attention_stacks_query_key_and_value_with_heads_inside(prefix: Path) -> None:
     model = variables.draw()
     bundles.write(prefix, model)
-    tensors = read_checkpoint(prefix, COLOURS).tensors
+    tensors = read_checkpoint(prefix, COLORS).tensors
     for part, name in enumerate("qkv"):
         theirs = model[f"model/h1/attn/{name}_proj"]
         for head, unit, channel in [(0, 0, 0), (1, 3, 5), (2, 1, 11)]:
@@ -126,7 +126,7 @@ def test_every_mapping_is_inverted(row: WeightMapping) -> None:
 def test_other_precisions_become_float32(prefix: Path, kind: type) -> None:
     model = {name: array.astype(kind) for name, array in variables.draw().items()}
     bundles.write(prefix, model)
-    head = read_checkpoint(prefix, COLOURS).tensors["head.project.weight"]
+    head = read_checkpoint(prefix, COLORS).tensors["head.project.weight"]
     assert torch.equal(head, torch.from_numpy(model["model/wtet"].astype(np.float32)))
 
 
@@ -135,7 +135,7 @@ MODEL = variables.draw(depth=3)
 
 def check_refused(prefix: Path, model: Variables, *words: str, grid: Grid | None = None) -> None:
     bundles.write(prefix, model)
-    refused(lambda: read_checkpoint(prefix, COLOURS, grid=grid), str(prefix), *words)
+    refused(lambda: read_checkpoint(prefix, COLORS, grid=grid), str(prefix), *words)
 
 
 @pytest.mark.parametrize("name", [name for name in MODEL if name != "model/sos"])
@@ -181,14 +181,14 @@ def test_a_missing_layer_is_named(prefix: Path) -> None:
 
 def test_a_palette_of_another_size_is_refused(prefix: Path) -> None:
     bundles.write(prefix, MODEL)
-    refused(lambda: read_checkpoint(prefix, COLOURS[:5]), str(prefix), "has 7 colors; the palette has 5")
+    refused(lambda: read_checkpoint(prefix, COLORS[:5]), str(prefix), "has 7 colors; the palette has 5")
 
 
 def test_positions_that_are_not_a_square_need_a_grid(prefix: Path) -> None:
     check_refused(
         prefix, variables.draw(positions=15), "15 positions are not a square; give --rows and --cols"
     )
-    assert read_checkpoint(prefix, COLOURS, grid=Grid(3, 5)).grid == Grid(3, 5)
+    assert read_checkpoint(prefix, COLORS, grid=Grid(3, 5)).grid == Grid(3, 5)
 
 
 def test_a_grid_of_other_positions_is_refused(prefix: Path) -> None:
@@ -220,4 +220,4 @@ def test_a_model_without_heads_is_refused(prefix: Path) -> None:
 def test_damage_is_named_once_with_its_shard(prefix: Path) -> None:
     bundles.layout(MODEL).with_place("model/wpe", crc=0).write(prefix)
     with pytest.raises(ValueError, match=r"^checkpoint shard .*00001: tensor 'model/wpe' is damaged"):
-        read_checkpoint(prefix, COLOURS)
+        read_checkpoint(prefix, COLORS)
