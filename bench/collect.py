@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from isopix.report.load_run import load_run
+from isopix.reporting.load_run import load_run
 
 from isopix.storage import log
 from isopix.storage.atomic import read_json

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from isopix.core.device import select_device, synchronize
 from isopix.core.types import Labels
-from isopix.probe import logistic
+from isopix.probing import logistic
 
 CLASSES = 10
 DECAY = 1.0  # the k-th direction's variance is k^-DECAY

@@ -3,8 +3,6 @@ learned, show it.
 """
 
 import importlib
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -52,7 +50,8 @@ __all__ = [
     "verify",
 ]
 
-# The module that defines each name; modules that are exported themselves stand for their own names.
+# The module that defines each name, imported on first use, so that `import isopix` does not import torch; a
+# module that ends in an exported name is that name.
 _MODULES = {
     "isopix.api.convert": ("convert",),
     "isopix.api.evaluation": ("evaluate", "low_data", "probe"),
@@ -72,27 +71,12 @@ _MODULES = {
 _EXPORTS = {name: module for module, names in _MODULES.items() for name in names}
 
 
-class _Package(ModuleType):
-    """Imports an exported name on first use, so that `import isopix` does not import torch.
-
-    `probe`, `report` and `finetune` are names of subpackages too, and Python assigns an imported subpackage
-    to the attribute of its name: here the attributes stay the functions.
-    """
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in _EXPORTS:
-            raise AttributeError(f"module 'isopix' has no attribute '{name}'")
-        module = importlib.import_module(_EXPORTS[name])
-        value = module if _EXPORTS[name].endswith(f".{name}") else getattr(module, name)
-        super().__setattr__(name, value)
-        return value
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name not in _EXPORTS or not isinstance(value, ModuleType):
-            super().__setattr__(name, value)
-
-    def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *__all__})
+def __getattr__(name: str) -> Any:
+    if name not in _EXPORTS:
+        raise AttributeError(f"module 'isopix' has no attribute '{name}'")
+    module = importlib.import_module(_EXPORTS[name])
+    return module if _EXPORTS[name].endswith(f".{name}") else getattr(module, name)
 
 
-sys.modules[__name__].__class__ = _Package
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -30,11 +30,11 @@ from isopix.core.registry import kinds_of
 from isopix.data.dataset import ImageDataset, content_hash
 from isopix.model.backbone import FeatureKind
 from isopix.model.pool import Pool
-from isopix.probe.base import ProbeMethod
-from isopix.probe.config import L2_EXTRA, L2_GRID, LowDataProtocol, ProbeConfig
-from isopix.probe.low_data import LowDataResult
-from isopix.probe.results import ProbeReport
-from isopix.probe.sgd import SgdProbe
+from isopix.probing.base import ProbeMethod
+from isopix.probing.config import L2_EXTRA, L2_GRID, LowDataProtocol, ProbeConfig
+from isopix.probing.low_data import LowDataResult
+from isopix.probing.results import ProbeReport
+from isopix.probing.sgd import SgdProbe
 from isopix.runs.evaluate import check_masks, default_masks, evaluate_finetuned, load_finetuned
 from isopix.runs.load import LoadedRun
 from isopix.runs.low_data import FineTuneJob, finetune_job, finetune_low_data, probe_low_data

@@ -27,10 +27,10 @@ from isopix.plots import style
 from isopix.plots.analyses import ANALYSIS_FIGURES
 from isopix.recipes.cost import recipe_cost, recipe_memory
 from isopix.recipes.recipe import Recipe
-from isopix.report import headline, page
-from isopix.report.baselines import baseline_rows
-from isopix.report.probe_section import differences, primary_probes
-from isopix.report.run_record import RunRecord
+from isopix.reporting import headline, page
+from isopix.reporting.baselines import baseline_rows
+from isopix.reporting.probe_section import differences, primary_probes
+from isopix.reporting.run_record import RunRecord
 from isopix.storage.atomic import report_disk_full, write_bytes
 from isopix.storage.provenance import with_provenance
 from isopix.storage.run_folder import RunFolder

@@ -32,7 +32,7 @@ from isopix.model.network import Network
 from isopix.model.pool import POOLS, Pool
 from isopix.model.start_token import without_start_token
 from isopix.objectives.base import PretrainModel, nll_per_image
-from isopix.probe.features import extract_features
+from isopix.probing.features import extract_features
 from isopix.runs.load import LoadedRun, load_run
 from isopix.storage import checkpoint
 from isopix.storage.run_folder import reject_huggingface_model

@@ -11,8 +11,8 @@ from isopix.api.results import PublishOutput
 from isopix.api.run import load_network
 from isopix.interop import hub
 from isopix.interop.huggingface.convert import write_imagegpt
-from isopix.report.model_card import model_card
-from isopix.report.run_record import read_run_or_model
+from isopix.reporting.model_card import model_card
+from isopix.reporting.run_record import read_run_or_model
 
 Format = Literal["isopix", "huggingface"]
 

@@ -11,14 +11,14 @@ from isopix.analysis.cost import DeviceCost
 from isopix.codecs.palette_file import PaletteFile
 from isopix.codecs.quantization_error import QuantizationError
 from isopix.core.types import Grid, Images
-from isopix.finetune.metrics import ClassificationMetrics
+from isopix.finetuning.metrics import ClassificationMetrics
 from isopix.generate.reconstruct import Reconstruction
 from isopix.generate.sample import SampledImages
 from isopix.papers.published import PublishedResult
-from isopix.probe.low_data import LowDataResult
-from isopix.probe.results import LayerScore, ProbeReport
+from isopix.probing.low_data import LowDataResult
+from isopix.probing.results import LayerScore, ProbeReport
 from isopix.recipes.recipe import Recipe
-from isopix.report.baselines import BaselineRow
+from isopix.reporting.baselines import BaselineRow
 from isopix.studies.claim_tests import ClaimResult
 from isopix.studies.trial import TrialResult
 

@@ -18,7 +18,7 @@ from isopix.cli.console import (
 )
 from isopix.cli.progress import progress_bar
 from isopix.core.device import Precision
-from isopix.finetune.metrics import ClassificationMetrics
+from isopix.finetuning.metrics import ClassificationMetrics
 
 
 def evaluate(

@@ -21,7 +21,7 @@ from isopix.cli.console import (
 from isopix.cli.progress import progress_bar
 from isopix.core.device import Precision
 from isopix.papers.igpt import LOW_DATA, PublishedLowData
-from isopix.probe.low_data import LowDataResult
+from isopix.probing.low_data import LowDataResult
 from isopix.recipes.recipe import Recipe
 from isopix.train.trainer import Record
 

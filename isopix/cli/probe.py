@@ -23,8 +23,8 @@ from isopix.cli.progress import progress_bar
 from isopix.core.device import Precision
 from isopix.model.backbone import FeatureKind
 from isopix.model.pool import Pool
-from isopix.probe.config import ProbeConfig
-from isopix.probe.results import ConcatResult, LayerScore, ProbeReport
+from isopix.probing.config import ProbeConfig
+from isopix.probing.results import ConcatResult, LayerScore, ProbeReport
 
 Features = Annotated[
     FeatureKind,

@@ -15,7 +15,7 @@ from isopix.cli.console import (
     show_json,
     show_table,
 )
-from isopix.report.baselines import BaselineRow
+from isopix.reporting.baselines import BaselineRow
 
 Out = Annotated[
     Path | None,

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from isopix.plots import style
-from isopix.probe.results import ProbeReport, ProbeResult
+from isopix.probing.results import ProbeReport, ProbeResult
 
 LogRecord = Mapping[str, Any]  # a line of a run's log
 

@@ -8,12 +8,12 @@ from isopix.core.config import config
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.data.dataset import DataConfig
-from isopix.finetune.config import FineTuneConfig
+from isopix.finetuning.config import FineTuneConfig
 from isopix.model.network import Network
 from isopix.model.spec import ModelSpec
 from isopix.objectives import Autoregressive
 from isopix.objectives.base import ObjectiveSpec
-from isopix.probe import evaluators  # noqa: F401  registers them
+from isopix.probing import evaluators  # noqa: F401  registers them
 from isopix.train.config import TrainConfig
 
 NETWORK = ("model", "objective")  # groups that are decided once there are weights

@@ -11,11 +11,11 @@ from isopix.core.command_line import command_line
 from isopix.core.device import Precision, autocast
 from isopix.core.types import Images, Mask
 from isopix.data.dataset import ImageDataset
-from isopix.finetune.classifier import FineTuneModel
-from isopix.finetune.metrics import ClassificationMetrics, evaluate_predictions
+from isopix.finetuning.classifier import FineTuneModel
+from isopix.finetuning.metrics import ClassificationMetrics, evaluate_predictions
 from isopix.model.heads import ClassLogits
 from isopix.objectives.base import PretrainModel
-from isopix.probe.features import draw_masks, eval_batch_size
+from isopix.probing.features import draw_masks, eval_batch_size
 from isopix.runs.load import LoadedRun, build_network, checkpoint_to_use, find_checkpoint, recipe_of
 
 Progress = Callable[[int], None]  # called with the number of images done, each counted once per mask

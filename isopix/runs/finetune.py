@@ -13,8 +13,8 @@ from isopix.core.config import to_dict
 from isopix.core.overrides import flatten, override, parse, read_values
 from isopix.data.augment import PadCropFlip
 from isopix.data.patch_augment import NoPatchAugment
-from isopix.finetune.classifier import FineTuneModel
-from isopix.finetune.config import FineTuneConfig
+from isopix.finetuning.classifier import FineTuneModel
+from isopix.finetuning.config import FineTuneConfig
 from isopix.model.network import Network
 from isopix.model.pool import Pool
 from isopix.model.pos_embed_resize import resize_pos_embed

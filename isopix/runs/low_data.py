@@ -14,9 +14,9 @@ from isopix.core.device import Precision
 from isopix.core.overrides import parse, resolve_setting
 from isopix.data.dataset import DataConfig, ImageDataset
 from isopix.objectives.base import PretrainModel
-from isopix.probe.config import LowDataProtocol, ProbeConfig
-from isopix.probe.feature_extraction import FeatureSource, NetworkFeatures, PixelFeatures, read_splits
-from isopix.probe.low_data import LowDataResult, probe_subsets
+from isopix.probing.config import LowDataProtocol, ProbeConfig
+from isopix.probing.feature_extraction import FeatureSource, NetworkFeatures, PixelFeatures, read_splits
+from isopix.probing.low_data import LowDataResult, probe_subsets
 from isopix.recipes.recipe import Recipe
 from isopix.runs.finetune import prepare_finetune
 from isopix.runs.load import LoadedRun

@@ -9,9 +9,9 @@ from isopix.core.config import to_dict
 from isopix.core.device import Precision
 from isopix.data.dataset import ImageDataset
 from isopix.objectives.base import PretrainModel
-from isopix.probe.baselines import probe_with_baselines
-from isopix.probe.config import ProbeConfig
-from isopix.probe.feature_extraction import (
+from isopix.probing.baselines import probe_with_baselines
+from isopix.probing.config import ProbeConfig
+from isopix.probing.feature_extraction import (
     FeatureSource,
     NetworkFeatures,
     Note,
@@ -19,8 +19,8 @@ from isopix.probe.feature_extraction import (
     read_cached_splits,
     read_splits,
 )
-from isopix.probe.feature_splits import FeatureSplits
-from isopix.probe.results import ProbeReport
+from isopix.probing.feature_splits import FeatureSplits
+from isopix.probing.results import ProbeReport
 from isopix.recipes.recipe import NETWORK, Recipe
 from isopix.runs.load import LoadedRun
 from isopix.storage.atomic import write_json

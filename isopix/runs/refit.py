@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 
 from isopix.core.config import to_dict
-from isopix.finetune.config import FineTuneConfig
+from isopix.finetuning.config import FineTuneConfig
 from isopix.recipes.recipe import Recipe
 from isopix.runs.finetune import FineTuneStart
 from isopix.runs.load import WEIGHTS, codec_of, find_checkpoint, recipe_of

@@ -13,11 +13,11 @@ from isopix.core.device import runtime_environment
 from isopix.core.registry import plugins
 from isopix.data.batches import Batches, steps_per_epoch
 from isopix.data.dataset import ImageDataset
-from isopix.finetune.classifier import FineTuneModel
-from isopix.finetune.task import FineTuneTask
+from isopix.finetuning.classifier import FineTuneModel
+from isopix.finetuning.task import FineTuneTask
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
-from isopix.probe.evaluators import KNNAccuracy, LinearProbe
+from isopix.probing.evaluators import KNNAccuracy, LinearProbe
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import WEIGHTS
 from isopix.storage import checkpoint

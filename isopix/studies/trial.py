@@ -13,8 +13,8 @@ import torch
 from isopix.core.config import from_dict
 from isopix.core.device import select_device
 from isopix.data.dataset import ImageDataset, content_hash, load_dataset
-from isopix.probe.config import ProbeConfig
-from isopix.probe.results import ProbeReport
+from isopix.probing.config import ProbeConfig
+from isopix.probing.results import ProbeReport
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import LoadedRun, load_run
 from isopix.runs.lr_search import pretrain_runner, train_at_lr

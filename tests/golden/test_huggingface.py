@@ -17,7 +17,7 @@ from isopix.model.network import Network
 from isopix.model.start_token import without_start_token
 from isopix.objectives.autoregressive import Autoregressive
 from isopix.objectives.base import PretrainModel, nll_per_image
-from isopix.probe.features import extract_features
+from isopix.probing.features import extract_features
 from tests.unit.interop import models
 
 transformers = pytest.importorskip("transformers", reason="the reference is in isopix[bench]")

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from isopix.core.overrides import override, parse
-from isopix.finetune.config import FineTuneConfig
+from isopix.finetuning.config import FineTuneConfig
 from isopix.recipes import registry
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run

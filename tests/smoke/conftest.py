@@ -11,7 +11,7 @@ from PIL import Image
 
 from isopix.api import evaluation
 from isopix.cli.main import main
-from isopix.probe.config import ProbeConfig
+from isopix.probing.config import ProbeConfig
 
 QUICK = [
     "steps=2",

@@ -23,8 +23,8 @@ from isopix.plots.encodings import plot_level_similarity
 from isopix.plots.images import comparison_grid
 from isopix.plots.inductive_biases import compare_inductive_biases, plot_receptive_fields
 from isopix.plots.study import TrialGroup, display_name
-from isopix.report.gallery import image_tag
-from isopix.report.section import Chart
+from isopix.reporting.gallery import image_tag
+from isopix.reporting.section import Chart
 from isopix.runs.load import LoadedRun, load_run
 from isopix.storage.atomic import write_json
 from isopix.studies.inductive_bias.metrics import BIAS_IMAGES, reconstruct_masked

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from isopix.core.config import from_dict
 from isopix.data.dataset import load_dataset
-from isopix.probe.config import ProbeConfig
-from isopix.probe.linear import RidgeProbe
+from isopix.probing.config import ProbeConfig
+from isopix.probing.linear import RidgeProbe
 from isopix.recipes import registry
 from isopix.recipes.cost import recipe_cost
 from isopix.recipes.isotropic import BLOCKS, CELLS, ENCODINGS

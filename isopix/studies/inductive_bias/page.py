@@ -7,8 +7,8 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from isopix.report import template
-from isopix.report.section import NUMBER, Chart, Panel, Row, Section, Settings, Table, join_words
+from isopix.reporting import template
+from isopix.reporting.section import NUMBER, Chart, Panel, Row, Section, Settings, Table, join_words
 
 Values = Mapping[str, Any]
 

@@ -14,7 +14,7 @@ from isopix.api.pretrained import PretrainedModel
 from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.generate.sample import SamplingConfig
-from isopix.probe.features import extract_features
+from isopix.probing.features import extract_features
 from isopix.runs.load import LoadedRun
 from tests.laws import cases
 from tests.unit.data.refusal import refusal

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from isopix.cli.report import report
-from tests.unit.report.cases import evidence, probe, whole
+from tests.unit.reporting.cases import evidence, probe, whole
 
 
 def test_the_report_of_one_run_is_in_its_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

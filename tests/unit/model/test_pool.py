@@ -5,7 +5,7 @@ import torch
 
 from isopix.core.random import generator
 from isopix.model.pool import POOLS, Pool
-from isopix.probe.features import extract_features
+from isopix.probing.features import extract_features
 from tests.laws import cases
 
 WITH_TOKEN = next(case for case in cases.masked() if case.model.class_token)

@@ -8,7 +8,7 @@ from isopix.plots.analyses import ANALYSIS_FIGURES
 from isopix.plots.filters import plot_embedding_pca
 from isopix.plots.inductive_biases import plot_inductive_biases
 from isopix.plots.positions import plot_position_similarity
-from isopix.report.captions import CAPTIONS
+from isopix.reporting.captions import CAPTIONS
 
 
 def test_every_analysis_has_a_figure_and_a_caption() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
 from isopix.plots import curves
-from tests.unit.report.cases import evidence, records
+from tests.unit.reporting.cases import evidence, records
 
 
 def texts(figure: Figure) -> list[str]:

@@ -9,8 +9,8 @@ import torch
 
 from isopix.core.random import generator
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
-from isopix.probe.features import draw_masks
-from isopix.probe.results import EnsembleAccuracy
+from isopix.probing.features import draw_masks
+from isopix.probing.results import EnsembleAccuracy
 from isopix.recipes import registry
 from isopix.runs import evaluate as evaluating
 from isopix.runs.evaluate import (

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from isopix.core.types import Grid
-from isopix.finetune.config import FineTuneConfig
+from isopix.finetuning.config import FineTuneConfig
 from isopix.model.pos_embed_resize import interpolate_pos_embed
 from isopix.recipes import registry
 from isopix.runs import finetune

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from isopix.data.dataset import load_dataset
-from isopix.probe.config import LowDataProtocol, ProbeConfig
+from isopix.probing.config import LowDataProtocol, ProbeConfig
 from isopix.recipes import registry
 from isopix.runs.load import LoadedRun, load_run
 from isopix.runs.low_data import FineTuneJob, finetune_job, finetune_low_data, probe_low_data

@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
-from isopix.probe import feature_extraction
-from isopix.probe.config import ProbeConfig
-from isopix.probe.feature_splits import FeatureSplit, FeatureSplits
-from isopix.probe.features import iter_features, raw_pixels
-from isopix.probe.probe import fit_probe
-from isopix.probe.results import ProbeReport
+from isopix.probing import feature_extraction
+from isopix.probing.config import ProbeConfig
+from isopix.probing.feature_splits import FeatureSplit, FeatureSplits
+from isopix.probing.features import iter_features, raw_pixels
+from isopix.probing.probe import fit_probe
+from isopix.probing.results import ProbeReport
 from isopix.recipes import registry
 from isopix.runs.load import LoadedRun
 from isopix.runs.probe import probe_run

@@ -5,9 +5,9 @@ import torch
 
 from isopix.core.random import generator
 from isopix.data.patch_augment import RandomPatchAugment
-from isopix.finetune.classifier import FineTuneModel
-from isopix.finetune.config import FineTuneConfig
-from isopix.finetune.task import FineTuneTask
+from isopix.finetuning.classifier import FineTuneModel
+from isopix.finetuning.config import FineTuneConfig
+from isopix.finetuning.task import FineTuneTask
 from isopix.train.tasks import PretrainTask
 from tests.laws import cases
 

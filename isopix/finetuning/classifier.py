@@ -1,0 +1,181 @@
+"""The fine-tuned model: a class head on a pre-trained network, and the joint loss of classes and codes."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from isopix.core.random import generator as seeded
+from isopix.core.types import Images, Labels, Mask, Scalar
+from isopix.finetuning.config import FineTuneConfig
+from isopix.model.backbone import HiddenState
+from isopix.model.conv_layers import Bottleneck
+from isopix.model.heads import ClassHead, ClassLogits
+from isopix.model.init import initialize
+from isopix.model.pool import POOLS
+from isopix.model.stems.base import Inputs
+from isopix.objectives.base import Augment, Loss, ObjectiveSpec, PretrainModel, TrainingBatch, stem_inputs
+from isopix.objectives.masked import Masked
+from isopix.objectives.masks import exact_ratio_mask
+
+
+class LabeledBatch(NamedTuple):
+    """A batch of the objective, and the classes of its images.
+
+    `dropout_mask` multiplies the features of the class head; `weights` are the images' weights in L_CLF.
+    """
+
+    batch: TrainingBatch
+    labels: Labels
+    dropout_mask: Float[Tensor, "B D"]
+    weights: Float[Tensor, " B"]
+
+    def to(self, device: torch.device) -> "LabeledBatch":
+        """Return the batch on a device."""
+        batch, *rest = self
+        return LabeledBatch(batch.to(device), *(item.to(device, non_blocking=True) for item in rest))
+
+    def chunks(self, count: int) -> Iterator["LabeledBatch"]:
+        """Split the batch into `count` parts along images, of sizes that differ by one at most."""
+        batch, *rest = self
+        split = (item.tensor_split(count) for item in rest)
+        return (LabeledBatch(*items) for items in zip(batch.chunks(count), *split, strict=True))
+
+
+class FineTuneModel(nn.Module):
+    """A pre-trained network with a class head.
+
+    The output layer starts at zero, so that the untrained loss is exactly ln C; a residual block before it
+    starts as `seed` decides. Parameters that the loss does not depend on are frozen.
+    """
+
+    def __init__(
+        self, model: PretrainModel, width: int, num_classes: int, settings: FineTuneConfig, *, seed: int = 0
+    ):
+        super().__init__()
+        network = model.network
+        self.network, self.settings = network, settings
+        positions = network.backbone.grid.positions
+        self.objective = _with_mask_ratio(model.objective, settings.mask_ratio, positions)
+        depth = network.backbone.depth
+        self.layer = settings.layer_index(depth)
+        self.head = ClassHead(width, num_classes, residual_block=settings.residual_block).to(network.device)
+        if self.head.block is not None:
+            draw = seeded(seed, "classifier")
+            initialize(self.head.block, {"": Bottleneck.INIT}, width=width, depth=depth, generator=draw)
+        self._freeze_unused()
+
+    def make_batch(
+        self,
+        images: Images,
+        labels: Labels,
+        generator: torch.Generator,
+        augment: Augment = lambda images: images,
+    ) -> LabeledBatch:
+        """Return the objective's batch, or an unmasked one, with the classes and a dropout mask."""
+        batch = self._make_batch(images, generator)
+        dropout_mask = torch.ones(len(images), self.head.weight.shape[1])
+        if self.settings.dropout:
+            keep = 1 - self.settings.dropout
+            dropout_mask = (torch.rand(dropout_mask.shape, generator=generator) < keep).float() / keep
+        batch = stem_inputs(batch, images, self.network, augment)
+        return LabeledBatch(batch, labels, dropout_mask, torch.full((len(images),), 1 / len(images)))
+
+    def _make_batch(self, images: Images, generator: torch.Generator) -> TrainingBatch:
+        if self.settings.mask_ratio != 0:
+            return self.objective.make_batch(images, self.network.codec, generator)
+        codes = self.network.codec.encode(images)
+        return TrainingBatch.with_equal_weights(
+            images, None, codes, torch.zeros_like(codes[..., :1], dtype=torch.bool)
+        )
+
+    def forward(self, labeled: LabeledBatch) -> Loss:
+        """Return the joint loss."""
+        batch, settings = labeled.batch, self.settings
+        if not settings.has_class_loss:
+            return self.objective.loss(self.network, batch)
+        if not settings.has_generative_loss:
+            [states] = self.network.backbone.forward_intermediates([self.layer], batch.inputs, batch.mask)
+            return self._training_class_loss(states, labeled)
+        states, last = self._states(batch)
+        generative = self.objective.decoded_loss(self.network.head, last, batch)
+        return float(settings.generative_weight) * generative + self._training_class_loss(states, labeled)
+
+    def evaluate(self, labeled: LabeledBatch, images: Images) -> dict[str, Scalar]:
+        """Return `loss_nats` per predicted code if L_GEN is trained, `class_nats` per image and `accuracy`.
+
+        `images` are those of the batch without corruption, which are classified unless `mask_at_eval`.
+        """
+        batch = labeled.batch
+        unmasked = batch.mask is not None and not self.settings.mask_at_eval
+        if not self.settings.has_generative_loss:
+            read = (self.network.inputs_of(images), None) if unmasked else (batch.inputs, batch.mask)
+            return self._class_metrics(self.predict(*read), labeled)
+        states, last = self._states(batch)
+        nats = self.objective.decoded_eval_loss(self.network.head, last, batch)
+        logits = self.predict(self.network.inputs_of(images)) if unmasked else self.class_logits(states)
+        return {"loss_nats": nats, **self._class_metrics(logits, labeled)}
+
+    def predict(self, inputs: Inputs, mask: Mask | None = None) -> ClassLogits:
+        """Return the class logits [B C] of what the stem reads."""
+        [states] = self.network.backbone.forward_intermediates([self.layer], inputs, mask)
+        return self.class_logits(states)
+
+    def class_logits(
+        self, states: HiddenState, dropout_mask: Float[Tensor, "B D"] | None = None
+    ) -> ClassLogits:
+        """Return the class logits [B C] of hidden states."""
+        pooled = POOLS[self.settings.pool](states, self.network.backbone.num_prefix_tokens)
+        return self.head(pooled, dropout_mask)
+
+    def _class_metrics(self, logits: ClassLogits, labeled: LabeledBatch) -> dict[str, Scalar]:
+        accuracy = (logits.argmax(1) == labeled.labels).float().mean()
+        return {"class_nats": self._class_loss(logits, labeled), "accuracy": accuracy}
+
+    def _training_class_loss(self, states: HiddenState, labeled: LabeledBatch) -> Loss:
+        """Return L_CLF with dropout and label smoothing."""
+        logits = self.class_logits(states, labeled.dropout_mask)
+        return self._class_loss(logits, labeled, self.settings.label_smoothing)
+
+    def _class_loss(self, logits: ClassLogits, labeled: LabeledBatch, smoothing: float = 0.0) -> Scalar:
+        losses = F.cross_entropy(logits, labeled.labels, reduction="none", label_smoothing=smoothing)
+        return (losses * labeled.weights).sum()
+
+    def _states(self, batch: TrainingBatch) -> list[HiddenState]:
+        """Return the hidden states that the class head reads, and those that the head of codes reads."""
+        backbone = self.network.backbone
+        layers = [self.layer, backbone.depth]
+        states, last = backbone.forward_intermediates(layers, batch.inputs, batch.mask)
+        return [states, backbone.decoder_input(last, batch.mask)]
+
+    def _freeze_unused(self) -> None:
+        """Freeze what the loss does not depend on, so that the optimizer keeps no state of it."""
+        unused: set[nn.Parameter] = set()
+        backbone = self.network.backbone
+        if not self.settings.has_generative_loss:
+            unused = set(self.network.parameters()) - set(backbone.truncated(self.layer).parameters())
+        if self.settings.mask_ratio == 0:
+            unused |= set(backbone.masking.parameters())
+        if not self.settings.has_class_loss:
+            unused = set(self.head.parameters())
+        for parameter in unused:
+            parameter.requires_grad_(False)
+
+
+def _with_mask_ratio(objective: ObjectiveSpec, mask_ratio: float | None, num_positions: int) -> ObjectiveSpec:
+    """Return the objective with random masks of this fraction of the positions.
+
+    Raises ValueError for an objective without masks, and for a grid that is too small.
+    """
+    if mask_ratio is None:
+        return objective
+    if not isinstance(objective, Masked):
+        raise ValueError(
+            f"finetune.mask_ratio {mask_ratio} is not possible with objective {objective.kind}, "
+            "which masks nothing"
+        )
+    return replace(objective, mask=exact_ratio_mask(mask_ratio, num_positions)) if mask_ratio else objective

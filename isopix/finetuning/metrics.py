@@ -1,0 +1,87 @@
+"""Metrics of a classifier on held-out images, unmasked or ensembled over several masks."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional as F
+
+from isopix.core import bootstrap
+from isopix.core.random import generator
+from isopix.core.types import Labels
+from isopix.probing import mask_ensemble
+from isopix.probing.results import EnsembleAccuracy
+
+EnsembleLogits = Float[Tensor, "K B C"]  # class logits of the same images under K masks, or K = 1 unmasked
+
+TOP_K = 5
+NUM_RESAMPLES = 1000
+VOTE_BATCH_SIZE = 256  # images that are voted on at once; no setting, as the random ties depend on it
+
+
+@dataclass(frozen=True)
+class ClassificationMetrics:
+    """`accuracy` is the fraction of images whose majority vote over all masks is correct (iGPT section 4.6),
+    `interval` its 95 % bootstrap interval.
+
+    `cross_entropy` is in nats per image, the mean over masks; `top5_accuracy` is that of the mean
+    probability, None for five classes or fewer; `per_class_accuracy` is None for classes without images;
+    `confusion_matrix` [C C] counts images by class (rows) and prediction (columns). `ensemble` has the
+    accuracies of a single mask and of the mean probability.
+    """
+
+    num_images: int
+    accuracy: float
+    interval: tuple[float, float]
+    cross_entropy: float
+    top5_accuracy: float | None
+    per_class_accuracy: tuple[float | None, ...]
+    confusion_matrix: tuple[tuple[int, ...], ...]
+    ensemble: EnsembleAccuracy
+
+
+def evaluate_predictions(logits: EnsembleLogits, labels: Labels, *, seed: int) -> ClassificationMetrics:
+    """Compute all metrics, on the CPU; the seed determines random ties and bootstrap samples."""
+    exact, num_classes = logits.cpu().double(), logits.shape[2]
+    labels, predictions = labels.cpu(), logits.cpu().argmax(-1)
+    voted = majority_vote(predictions, seed=seed)
+    probabilities = exact.softmax(-1)
+    random = generator(seed, "evaluate.bootstrap")
+    counts = bootstrap.resample_counts(len(labels), NUM_RESAMPLES, random)
+    low, high = bootstrap.percentile_interval((voted == labels)[None], counts)
+    top_k = probabilities.mean(0).topk(min(TOP_K, num_classes)).indices
+    averaged = mask_ensemble.mean_probability(probabilities)
+    return ClassificationMetrics(
+        num_images=len(labels),
+        accuracy=_mean(voted == labels),
+        interval=(low.item(), high.item()),
+        cross_entropy=F.cross_entropy(exact.flatten(0, 1), labels.repeat(len(exact))).item(),
+        top5_accuracy=_mean((top_k == labels[:, None]).any(1)) if num_classes > TOP_K else None,
+        per_class_accuracy=tuple(_accuracy_of_class(voted, labels, each) for each in range(num_classes)),
+        confusion_matrix=tuple(map(tuple, confusion_matrix(voted, labels, num_classes).tolist())),
+        ensemble=EnsembleAccuracy(_mean(predictions == labels), _mean(averaged == labels)),
+    )
+
+
+def majority_vote(predictions: Int[Tensor, "K B"], *, seed: int) -> Labels:
+    """Return the most frequent of K predictions per image; ties are broken at random, by the seed."""
+    random = generator(seed, "evaluate.vote")
+    return torch.cat(
+        [mask_ensemble.mode(batch, random) for batch in torch.split(predictions, VOTE_BATCH_SIZE, 1)]
+    )
+
+
+def confusion_matrix(predictions: Labels, labels: Labels, num_classes: int) -> Int[Tensor, "C C"]:
+    """Count the images of each class (rows) by prediction (columns)."""
+    counts = (labels * num_classes + predictions).bincount(minlength=num_classes**2)
+    return counts.reshape(num_classes, num_classes)
+
+
+def _mean(correct: Tensor) -> float:
+    return correct.double().mean().item()
+
+
+def _accuracy_of_class(predictions: Labels, labels: Labels, label: int) -> float | None:
+    own = labels == label
+    return _mean(predictions[own] == label) if own.any() else None

@@ -1,0 +1,104 @@
+"""Baselines of a probe: an untrained network, raw pixels and shuffled labels."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from statistics import mean, median, median_low, variance
+from typing import TypeVar
+
+import torch
+
+from isopix.core.bootstrap import Z_95
+from isopix.core.random import generator
+from isopix.probing.config import ProbeConfig
+from isopix.probing.feature_splits import FeatureSplit, FeatureSplits
+from isopix.probing.probe import fit_probe
+from isopix.probing.refit import refit_on_validation
+from isopix.probing.results import EnsembleAccuracy, LayerScore, ProbeReport, ProbeResult
+
+NUM_PERMUTATIONS = 5  # of the labels; the accuracy of one may be far from chance, as images are correlated
+
+T = TypeVar("T")
+ReadFeatures = Callable[[], FeatureSplits]
+
+
+def probe_with_baselines(
+    network: ReadFeatures, baselines: Mapping[str, ReadFeatures], *, config: ProbeConfig, device: torch.device
+) -> ProbeReport:
+    """Probe a network, each baseline, and the network's best layer with shuffled labels; refit that layer on
+    train and validation if the config asks for it.
+
+    Features are read one source at a time and released before the next is read. The layers of a baseline are
+    numbered from its own first. Raises what `probe` raises.
+    """
+    result, best_layer = _probe_and_keep_best(network(), config, device)
+    results = {name: fit_probe(read(), config, device=device) for name, read in baselines.items()}
+    results["shuffled labels"] = shuffled_label_baseline(best_layer, config, device=device)
+    refit = None
+    if config.refit_on_validation:
+        refit = refit_on_validation(best_layer, result.best, config, device=device)
+    return ProbeReport(config, result, results, refit)
+
+
+def _probe_and_keep_best(
+    splits: FeatureSplits, config: ProbeConfig, device: torch.device
+) -> tuple[ProbeResult, FeatureSplits]:
+    result = fit_probe(splits, config, device=device)
+    best_layer = splits.select_layers(result.best_index, result.best_index + 1)
+    return result, replace(best_layer.map(FeatureSplit.clone), first_layer=0)
+
+
+def shuffled_label_baseline(
+    splits: FeatureSplits, config: ProbeConfig, *, device: torch.device
+) -> ProbeResult:
+    """Probe one layer anew for each of NUM_PERMUTATIONS random permutations of its labels.
+
+    Accuracies and objective are means over the permutations; `l2`, `lr` and `neighbors` are medians,
+    `grad_norm` and `iterations` maxima. The interval is the mean and 1.96 standard deviations of the accuracy
+    of one permutation on new test images: the variance over permutations plus that over bootstrap samples.
+    """
+    indices = range(NUM_PERMUTATIONS)
+    results = [fit_probe(shuffle_labels(splits, config.seed, i), config, device=device) for i in indices]
+    return replace(results[0], layers=(_average([result.best for result in results]),), warnings=())
+
+
+def shuffle_labels(splits: FeatureSplits, seed: int, permutation: int = 0) -> FeatureSplits:
+    """Permute the labels of train and of validation, so that features and labels are independent."""
+    random = generator(seed, "probe.shuffle", permutation)
+
+    def shuffled(split: FeatureSplit) -> FeatureSplit:
+        order = torch.randperm(len(split.labels), generator=random).to(split.labels.device)
+        return replace(split, labels=split.labels[order])
+
+    return replace(splits, train=shuffled(splits.train), validation=shuffled(splits.validation))
+
+
+def _average(scores: Sequence[LayerScore]) -> LayerScore:
+    accuracy = mean(score.test_accuracy for score in scores)
+    resampled = mean(((score.interval[1] - score.interval[0]) / 2 / Z_95) ** 2 for score in scores)
+    half_width = Z_95 * math.sqrt(variance([score.test_accuracy for score in scores]) + resampled)
+    return LayerScore(
+        layer=scores[0].layer,
+        l2=_reduce(median, [score.l2 for score in scores]),
+        val_accuracy=mean(score.val_accuracy for score in scores),
+        test_accuracy=accuracy,
+        interval=(max(0.0, accuracy - half_width), min(1.0, accuracy + half_width)),
+        objective=_reduce(mean, [score.objective for score in scores]),
+        grad_norm=_reduce(max, [score.grad_norm for score in scores]),
+        iterations=_reduce(max, [score.iterations for score in scores]),
+        lr=_reduce(median, [score.lr for score in scores]),
+        neighbors=_reduce(median_low, [score.neighbors for score in scores]),
+        ensemble=_reduce(_mean_ensemble, [score.ensemble for score in scores]),
+    )
+
+
+def _reduce(reduce: Callable[[list[T]], T], values: Sequence[T | None]) -> T | None:
+    """Reduce the values to one; None where the method has no such value."""
+    known = [value for value in values if value is not None]
+    return reduce(known) if known else None
+
+
+def _mean_ensemble(ensembles: list[EnsembleAccuracy]) -> EnsembleAccuracy:
+    return EnsembleAccuracy(
+        mean(each.single_mask for each in ensembles), mean(each.mean_probability for each in ensembles)
+    )

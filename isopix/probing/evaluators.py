@@ -1,0 +1,125 @@
+"""Evaluators that measure features during training: k-nearest neighbors and a linear probe."""
+
+from typing import Any
+
+import torch
+
+from isopix.core.random import generator
+from isopix.core.registry import register
+from isopix.data import splits
+from isopix.data.dataset import ImageDataset
+from isopix.probing.config import ProbeConfig
+from isopix.probing.feature_splits import FeatureSplit, FeatureSplits
+from isopix.probing.features import extract_features
+from isopix.probing.knn import knn_accuracy
+from isopix.probing.probe import fit_probe
+from isopix.probing.results import LayerScore
+from isopix.storage.atomic import write_json
+from isopix.train.evaluator import EvaluationContext, EvaluationError, Evaluator, EvaluatorSpec, Metrics
+
+# A fifth of the work of the default grid of L2 penalties.
+PROBE_CONFIG = ProbeConfig(l2_grid=(1e-4, 1e-3, 1e-2, 1e-1, 1.0), l2_extra=())
+
+
+@register("knn")
+class KNNAccuracy(EvaluatorSpec):
+    """`knn_accuracy` of validation images, classified by their nearest neighbors among training images.
+
+    `num_images` of each split, the same at every evaluation. The features are those of the middle layer,
+    where linear probes peak (iGPT section 4.1).
+    """
+
+    num_images: int = 1000
+
+    def check_data(self, data: ImageDataset) -> None:
+        data.require_labels("knn_images")
+
+    def start(self, context: EvaluationContext) -> Evaluator:
+        data, network = context.data, context.network
+
+        def features(split: splits.Split) -> FeatureSplit:
+            order = torch.randperm(len(split), generator=generator(context.seed, "neighbours"))
+            images = split.select(order[: self.num_images])
+            assert images.labels is not None, "checked by check_data"
+            middle = network.truncated(network.backbone.depth // 2)
+            return FeatureSplit(
+                extract_features(middle, images.images, precision=context.precision)[-1:], images.labels
+            )
+
+        def evaluate(step: int) -> Metrics:
+            if not len(data.validation):
+                return {}
+            return {"knn_accuracy": knn_accuracy(features(data.train), features(data.validation))[0]}
+
+        return evaluate
+
+
+@register("linear_probe")
+class LinearProbe(EvaluatorSpec):
+    """`probe_accuracy` of the best layer, by a linear probe of every layer; test images are not used.
+
+    Fitted to the first `num_train` training images. The L2 penalty and the layer are selected on half of the
+    validation images, at most `num_val`, and the accuracy is that on as many others, with its 95 % interval.
+    The results of all layers go to the history folder.
+    """
+
+    num_train: int = 1000
+    num_val: int = 500
+
+    def check_data(self, data: ImageDataset) -> None:
+        data.require_labels("probe_every")
+        if len(data.validation) < 2:
+            raise ValueError(
+                "probe_every needs two or more validation images, to select by and to evaluate on, and there "
+                f"are {len(data.validation)}; set data.holdout=0.1 and data.train_on_validation=false"
+            )
+
+    def start(self, context: EvaluationContext) -> Evaluator:
+        data, network = context.data, context.network
+
+        def features(split: splits.Split) -> FeatureSplit:
+            assert split.labels is not None, "checked by check_data"
+            return FeatureSplit(
+                extract_features(network, split.images, precision=context.precision), split.labels
+            )
+
+        def evaluate(step: int) -> Metrics:
+            half = min(self.num_val, len(data.validation) // 2)
+            evaluated = data.validation.select(torch.arange(half, 2 * half))
+            try:
+                parts = FeatureSplits(
+                    train=features(data.train.first(self.num_train)),
+                    validation=features(data.validation.first(half)),
+                    test=features(evaluated),
+                )
+                found = fit_probe(parts, PROBE_CONFIG, device=network.device)
+            except RuntimeError as error:
+                raise EvaluationError(str(error).splitlines()[0]) from error
+            layers = [_as_record(score) for score in found.layers]
+            if context.history is not None:
+                context.history.mkdir(parents=True, exist_ok=True)
+                record = {
+                    "kind": "linear probe",
+                    "step": step,
+                    "split": "validation",
+                    "images": found.num_images,
+                    "best": found.best_index,
+                    "classes": found.num_classes,
+                    "majority_accuracy": found.majority_accuracy,
+                    "layers": layers,
+                }
+                write_json(context.history / f"step-{step:08d}.json", record)
+            best = {f"probe_{name}": value for name, value in layers[found.best_index].items()}
+            return {**best, "probe_images": half}
+
+        return evaluate
+
+
+def _as_record(score: LayerScore) -> dict[str, Any]:
+    return {
+        "layer": score.layer,
+        "l2": score.l2,
+        "accuracy": score.test_accuracy,
+        "low": score.interval[0],
+        "high": score.interval[1],
+    }

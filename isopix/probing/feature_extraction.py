@@ -1,0 +1,177 @@
+"""Feature extraction for a whole data set: the splits of a probe, from a network or from raw pixels."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+
+from isopix.core.device import Precision
+from isopix.core.types import Images, Labels, Mask
+from isopix.data.dataset import ImageDataset, content_hash, default_cache
+from isopix.model.network import Network
+from isopix.model.start_token import without_start_token
+from isopix.objectives.base import PretrainModel
+from isopix.probing.config import ProbeConfig
+from isopix.probing.feature_cache import cached
+from isopix.probing.feature_splits import Features, FeatureSplit, FeatureSplits
+from isopix.probing.features import (
+    Progress,
+    concat_batches,
+    draw_masks,
+    iter_features,
+    raw_pixels,
+)
+from isopix.storage.hashing import hash_bytes
+
+CACHE_VERSION = 3  # to be raised whenever the same network and images would give other cached features
+PIXEL_BATCH_SIZE = 1024  # images whose pixels are read at once
+
+Note = Callable[[str], None]
+
+
+class View(NamedTuple):
+    """Images of a split, under the random masks of the purpose `mask` (None: unmasked)."""
+
+    name: str
+    images: Images
+    labels: Labels
+    mask: str | None
+
+
+def views_of(data: ImageDataset, mask_ensemble: int) -> list[View]:
+    """Return train, validation and test, the test images once for each mask of the ensemble.
+
+    The data must have labels.
+    """
+    views = []
+    for name, split in (("train", data.train), ("validation", data.validation), ("test", data.test)):
+        assert split.labels is not None
+        for number in range(max(1, mask_ensemble) if name == "test" else 1):
+            mask = f"probe.mask.{name}.{number}" if mask_ensemble else None
+            views.append(View(f"{name}-{number}", split.images, split.labels, mask))
+    return views
+
+
+@dataclass(frozen=True)
+class PixelFeatures:
+    """Raw pixels as features: a baseline."""
+
+    first_layer = 0
+    mask_ensemble = 0
+
+    def read(self, view: View) -> Iterator[Features]:
+        for start in range(0, len(view.images), PIXEL_BATCH_SIZE):
+            yield raw_pixels(view.images[start : start + PIXEL_BATCH_SIZE])
+
+    def identity(self) -> str:
+        return "raw pixels"
+
+
+@dataclass(frozen=True)
+class NetworkFeatures:
+    """Pooled hidden states of a network, of all layers or of the config's one.
+
+    `settings` are those of the network that its features depend on; they are part of the cache key.
+    """
+
+    model: PretrainModel
+    config: ProbeConfig
+    precision: Precision
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def first_layer(self) -> int:
+        """The number of the first layer that is read."""
+        return self.config.layer or 0
+
+    @property
+    def mask_ensemble(self) -> int:
+        return self.config.mask_ensemble
+
+    def read(self, view: View) -> Iterator[Features]:
+        for features in iter_features(
+            self._cut(),
+            view.images,
+            mask=self._masks(view),
+            features=self.config.features,
+            pool=self.config.pool,
+            precision=self.precision,
+        ):
+            yield features[self.first_layer :]
+
+    def identity(self) -> str:
+        """Return a hash of everything that the features depend on except the images."""
+        config = self.config
+        read = [config.features, config.pool, config.start_token, config.layer, self.precision]
+        masks = [config.mask_ensemble, config.seed if config.mask_ensemble else None]
+        settings = json.dumps([*read, *masks, dict(self.settings)], sort_keys=True)
+        return hash_bytes(settings.encode(), _hash_weights(self.model.network))
+
+    def _cut(self) -> Network:
+        whole = self.model.network
+        network = whole if self.config.start_token else without_start_token(whole)
+        return network if self.config.layer is None else network.truncated(self.config.layer)
+
+    def _masks(self, view: View) -> Mask | None:
+        if view.mask is None:
+            return None
+        return draw_masks(self.model, view.images, seed=self.config.seed, purpose=view.mask)
+
+
+FeatureSource = PixelFeatures | NetworkFeatures
+
+
+def read_splits(source: FeatureSource, data: ImageDataset, progress: Progress) -> FeatureSplits:
+    """Read all features into memory."""
+    counted = _Counted(source, progress)
+    train, validation, test, *extra_views = (
+        FeatureSplit(concat_batches(counted.read(view), len(view.images)), view.labels)
+        for view in views_of(data, source.mask_ensemble)
+    )
+    return FeatureSplits(train, validation, test, tuple(extra_views), first_layer=source.first_layer)
+
+
+def read_cached_splits(
+    source: FeatureSource, data: ImageDataset, progress: Progress, note: Note
+) -> FeatureSplits:
+    """Read all features in 16 bits from the cache, computing them if they are not there.
+
+    They lie in $ISOPIX_CACHE/features, in a folder named by a hash of the weights, the images and the
+    settings; `note` receives which. Raises what `cached` raises.
+    """
+    views = views_of(data, source.mask_ensemble)
+    key = hash_bytes(str(CACHE_VERSION).encode(), source.identity().encode(), content_hash(data).encode())
+    folder = default_cache() / "features" / key
+    counted = _Counted(source, progress)
+    stored = cached({view.name: partial(counted.read, view) for view in views}, folder)
+    size = sum(each.nbytes for each in stored.features.values()) / 2**20
+    note(f"features {'read from' if stored.found else 'written to'} {folder} ({size:,.1f} MiB)")
+    train, validation, test, *extra_views = (
+        FeatureSplit(stored.features[view.name], view.labels) for view in views
+    )
+    return FeatureSplits(train, validation, test, tuple(extra_views), stored.scale, source.first_layer)
+
+
+class _Counted:
+    """Reads one view after another, and reports the total number of images read."""
+
+    def __init__(self, source: FeatureSource, progress: Progress):
+        self.source, self.progress, self.count = source, progress, 0
+
+    def read(self, view: View) -> Iterator[Features]:
+        for features in self.source.read(view):
+            self.count += features.shape[1]
+            self.progress(self.count)
+            yield features
+
+
+def _hash_weights(network: Network) -> bytes:
+    state = hashlib.blake2b(digest_size=16)
+    for name, tensor in sorted(network.tensors().items()):
+        state.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
+        state.update(tensor.cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    return state.digest()

@@ -1,0 +1,108 @@
+"""The features of images: one vector per layer of a network, or the raw pixels."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+import torch
+from einops import rearrange
+from jaxtyping import Float
+from torch import Tensor
+
+from isopix.core.device import Precision, autocast
+from isopix.core.random import generator
+from isopix.core.types import Images, Mask
+from isopix.model.backbone import Backbone, FeatureKind
+from isopix.model.network import Network
+from isopix.model.pool import POOLS, Pool
+from isopix.objectives.base import PretrainModel
+from isopix.probing.feature_splits import Features
+
+DEVICE_BATCH_SIZE = 128
+CPU_POSITIONS = 8192  # positions per batch that stay in a CPU's caches, which is nearly twice as fast
+MASK_BATCH_SIZE = 64  # images whose masks are drawn at once; no setting, as the draws depend on it
+
+Progress = Callable[[int], None]  # called with the number of images done
+
+
+def iter_features(
+    network: Network,
+    images: Images,
+    *,
+    mask: Mask | None = None,
+    features: FeatureKind = "normed",
+    pool: Pool = "mean",
+    batch_size: int | None = None,
+    precision: Precision = "fp32",
+) -> Iterator[Features]:
+    """Yield the pooled tokens of all layers 0..L, [L+1 B D] in float32 on the CPU, batch by batch.
+
+    By default those of iGPT section 2.4: the mean over positions of the activations after the next norm. The
+    forward passes run on the network's device. Raises ValueError if there are no images.
+    """
+    if not len(images):
+        raise ValueError("cannot extract features: there are no images")
+    device, prefix = network.device, network.backbone.num_prefix_tokens
+    size = batch_size or eval_batch_size(network.backbone)
+    for start in range(0, len(images), size):
+        batch = images[start : start + size].to(device)
+        masked = None if mask is None else mask[start : start + size].to(device)
+        with torch.no_grad(), autocast(device, precision):
+            layers = network.features(batch, masked, kind=features)
+            pooled = torch.stack([POOLS[pool](tokens, prefix) for tokens in layers])
+        yield pooled.cpu()
+
+
+def eval_batch_size(backbone: Backbone) -> int:
+    """Return a fast batch size for forward passes without gradients."""
+    cpu_batch_size = max(1, CPU_POSITIONS // backbone.grid.positions)
+    return cpu_batch_size if next(backbone.parameters()).device.type == "cpu" else DEVICE_BATCH_SIZE
+
+
+def concat_batches(
+    batches: Iterable[Features], num_images: int, progress: Progress | None = None
+) -> Features:
+    """Concatenate batches along images, in memory that is allocated once."""
+    features, done = torch.empty(0), 0
+    for batch in batches:
+        if not done:
+            features = torch.empty(len(batch), num_images, batch.shape[2])
+        features[:, done : done + batch.shape[1]] = batch
+        done += batch.shape[1]
+        if progress:
+            progress(done)
+    return features
+
+
+def extract_features(
+    network: Network,
+    images: Images,
+    *,
+    features: FeatureKind = "normed",
+    pool: Pool = "mean",
+    batch_size: int | None = None,
+    precision: Precision = "fp32",
+    progress: Progress | None = None,
+) -> Features:
+    """Return the features of `iter_features` for all images at once. Raises what it raises."""
+    batches = iter_features(
+        network, images, features=features, pool=pool, batch_size=batch_size, precision=precision
+    )
+    return concat_batches(batches, len(images), progress)
+
+
+def draw_masks(model: PretrainModel, images: Images, *, seed: int, purpose: str) -> Mask:
+    """Draw an independent mask for each image, as the objective does in training: a function of seed, purpose
+    and the index of the image. Raises ValueError for an objective that masks nothing.
+    """
+    masks = []
+    for index, start in enumerate(range(0, len(images), MASK_BATCH_SIZE)):
+        batch = images[start : start + MASK_BATCH_SIZE].to(model.network.device)
+        mask = model.make_batch(batch, generator(seed, purpose, index)).mask
+        if mask is None:
+            raise ValueError("the objective of this network masks nothing; probe it without masks")
+        masks.append(mask.cpu())
+    return torch.cat(masks)
+
+
+def raw_pixels(images: Images) -> Float[Tensor, "1 B D"]:
+    """Return all pixels of each image, in [-1, 1], as one layer of features: a baseline without a network."""
+    return rearrange(images, "b c h w -> 1 b (c h w)").float() / 127.5 - 1

@@ -1,0 +1,151 @@
+"""k-nearest neighbors: a probe without parameters, weighted by cosine similarity."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional as F
+
+from isopix.core.registry import register
+from isopix.probing.base import FittedProbe, Probabilities, ProbeMethod, ProbeProblem
+from isopix.probing.feature_splits import AffineScale, Features, FeatureSplit, Standardizer
+
+TEMPERATURE = 0.07  # Wu, Xiong, Yu, Lin 2018, Unsupervised Feature Learning via Non-Parametric Instance
+NUM_NEIGHBORS = 20  # Discrimination, section 3.4; they use 200, too many for some hundred images
+BATCH_SIZE = 1024  # images that are compared with all training images at once
+
+
+@register("knn")
+class KnnProbe(ProbeMethod):
+    """Each of the nearest k training images votes with weight exp(cosine / temperature), on standardized
+    features (Wu et al. 2018, section 3.4); validation selects k.
+    """
+
+    neighbors_grid: tuple[int, ...] = (10, 20, 50, 100, 200)
+    temperature: float = TEMPERATURE
+
+    def label(self) -> str:
+        return "k-nearest neighbors"
+
+    def __post_init__(self) -> None:
+        if not self.neighbors_grid or min(self.neighbors_grid) < 1:
+            raise ValueError(f"neighbors_grid {self.neighbors_grid} must be one or more positive numbers")
+        if not 0 < self.temperature < float("inf"):
+            raise ValueError(f"temperature {self.temperature} must be positive")
+
+    @property
+    def streams(self) -> bool:
+        return False
+
+    def grid(self, l2_grid: tuple[float, ...]) -> tuple[str, tuple[float, ...]]:
+        return "neighbors", ()
+
+    def fix(self, setting: int | float) -> "KnnProbe":
+        return replace(self, neighbors_grid=(int(setting),))
+
+    def fit_layers(self, problem: ProbeProblem) -> Iterator[FittedProbe]:
+        for layer in range(len(problem.splits.train.features)):
+            yield self._fit_layer(problem, layer)
+
+    def _fit_layer(self, problem: ProbeProblem, layer: int) -> FittedProbe:
+        splits = problem.splits.select_layers(layer, layer + 1).map(lambda split: split.to(problem.device))
+        grid = _descending(self.neighbors_grid, len(splits.train))
+        memory = _MemoryBank(splits.train, problem, splits.stored_scale, self.temperature)
+        predictions = memory.votes(splits.validation.features, grid).argmax(-1)
+        accuracies = problem.is_correct(predictions, splits.validation.labels).double().mean(-1)
+        best = int(accuracies.argmax())
+
+        def predict_proba(features: Features) -> Probabilities:
+            return memory.votes(features, grid[best : best + 1])
+
+        return FittedProbe(accuracies[best : best + 1].cpu(), predict_proba, [{"neighbors": grid[best]}])
+
+
+class _MemoryBank:
+    """The training images of one layer."""
+
+    def __init__(
+        self, train: FeatureSplit, problem: ProbeProblem, scale: AffineScale | None, temperature: float
+    ):
+        self.standardizer, self.temperature = Standardizer.fit(train, scale), temperature
+        self.points = self.standardizer(train.features)[0]
+        self.targets = problem.class_indices(train.labels)
+        self.num_classes = len(problem.classes)
+
+    def votes(self, features: Features, neighbors_grid: Sequence[int]) -> Float[Tensor, "S B C"]:
+        return class_votes(
+            self.standardizer(features)[0],
+            self.points,
+            self.targets,
+            neighbors_grid=neighbors_grid,
+            num_classes=self.num_classes,
+            temperature=self.temperature,
+        )
+
+
+def class_votes(
+    queries: Float[Tensor, "B D"],
+    points: Float[Tensor, "N D"],
+    targets: Int[Tensor, " N"],
+    *,
+    neighbors_grid: Sequence[int],
+    num_classes: int,
+    temperature: float = TEMPERATURE,
+) -> Float[Tensor, "S B C"]:
+    """Return each class's fraction of the votes of the nearest k of `points`, for each k of the grid.
+
+    One product on the device serves every k; scikit-learn's KNeighborsClassifier, which the tests compare it
+    with, searches on the CPU once for each.
+    """
+    queries, points = F.normalize(queries, dim=-1), F.normalize(points, dim=-1)
+    votes = [
+        _weighted_votes(
+            batch @ points.T,
+            targets,
+            neighbors_grid=neighbors_grid,
+            num_classes=num_classes,
+            temperature=temperature,
+        )
+        for batch in torch.split(queries, BATCH_SIZE)
+    ]
+    return torch.cat(votes, 1)
+
+
+def _weighted_votes(
+    cosines: Float[Tensor, "B N"],
+    targets: Int[Tensor, " N"],
+    *,
+    neighbors_grid: Sequence[int],
+    num_classes: int,
+    temperature: float,
+) -> Float[Tensor, "S B C"]:
+    nearest = cosines.topk(max(neighbors_grid), dim=-1)
+    weights, voters = (nearest.values / temperature).exp(), targets[nearest.indices]
+    votes = cosines.new_zeros(len(neighbors_grid), len(cosines), num_classes)
+    for index, k in enumerate(neighbors_grid):
+        votes[index].scatter_add_(1, voters[:, :k], weights[:, :k])
+    return votes / votes.sum(-1, keepdim=True)
+
+
+def knn_accuracy(
+    train: FeatureSplit, queries: FeatureSplit, *, num_neighbors: int = NUM_NEIGHBORS
+) -> list[float]:
+    """Return the k-NN accuracy of each layer on `queries`.
+
+    Nothing is fitted: a few hundred images take milliseconds per layer.
+    """
+    standardizer, grid = Standardizer.fit(train), _descending([num_neighbors], len(train))
+    num_classes = int(train.labels.max()) + 1
+    accuracies = []
+    layers = zip(standardizer(train.features), standardizer(queries.features), strict=True)
+    for points, features in layers:
+        votes = class_votes(features, points, train.labels, neighbors_grid=grid, num_classes=num_classes)[0]
+        accuracies.append((votes.argmax(-1) == queries.labels).double().mean().item())
+    return accuracies
+
+
+def _descending(grid: Sequence[int], most: int) -> list[int]:
+    """Clip to `most` and sort in descending order, so that ties select the largest."""
+    return sorted({min(k, most) for k in grid}, reverse=True)

@@ -1,0 +1,203 @@
+"""Multinomial logistic regression: many layers and L2 penalties at once, each fit checked for convergence.
+
+Over weights W [K D] and intercepts b [K], minimize
+
+    mean over images of -log softmax(W x + b)[label]  +  l2 / 2 |W|^2   (nats per image; b is not penalized)
+
+scikit-learn's `LogisticRegression` minimizes N C times this, with C = 1 / (l2 N). For two classes it
+penalizes the difference of the two weight vectors, so there C = 2 / (l2 N). It fits one layer and one penalty
+at a time and does not bound the error; bench/probe.py compares speed and objectives.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+import torch
+from einops import rearrange, repeat
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn import functional as F
+
+from isopix.core.types import Labels
+from isopix.probing import lbfgs
+from isopix.probing.feature_splits import Features
+
+L2Penalties = Float[Tensor, "F S"]  # S penalties for each of F layers
+
+RELATIVE_GAP = 3e-7  # how far an objective may be above its minimum, as a fraction of it
+MAX_GRAD_NORM = 1e-5  # needed too: fits with large penalties would stop where predictions still change
+MAX_ITERATIONS = 5000
+# Numbers in a batch of images, features and logits: what a cache holds, or enough to occupy many cores.
+BATCH_NUMBERS = {"cpu": 2**20, "cuda": 2**26}
+
+
+@dataclass(frozen=True)
+class LinearFits:
+    """A linear classifier for each layer and each penalty; float64, on the device of the features.
+
+    `objectives` are in nats per image; `grad_norms` are the norms of the final gradients (for centered
+    features), `max_grad_norms` what these had to fall to.
+    """
+
+    weights: Float[Tensor, "F S K D"]
+    intercepts: Float[Tensor, "F S K"]
+    l2: Float[Tensor, "F S"]
+    objectives: Float[Tensor, "F S"]
+    grad_norms: Float[Tensor, "F S"]
+    max_grad_norms: Float[Tensor, "F S"]
+    iterations: Int[Tensor, "F S"]
+    converged: Bool[Tensor, "F S"]
+
+    def take(self, columns: Int[Tensor, "F T"]) -> "LinearFits":
+        """Return for each layer its fits at the given indices of penalties."""
+        rows = torch.arange(len(columns), device=columns.device)[:, None]
+        return LinearFits(**{field.name: getattr(self, field.name)[rows, columns] for field in fields(self)})
+
+    def select(self, layers: Int[Tensor, " E"]) -> "LinearFits":
+        """Return the fits of these layers."""
+        return LinearFits(**{field.name: getattr(self, field.name)[layers] for field in fields(self)})
+
+    def assign(self, layers: Int[Tensor, " E"], other: "LinearFits") -> None:
+        """Replace the fits of these layers, in place."""
+        for field in fields(self):
+            getattr(self, field.name)[layers] = getattr(other, field.name)
+
+    def logits(self, features: Features) -> Float[Tensor, "F S B K"]:
+        """Return the logits of each image by each fit."""
+        return torch.stack(list(self._by_layer(features)))
+
+    def predict(self, features: Features) -> Int[Tensor, "F S B"]:
+        """Return the class of each image by each fit."""
+        return torch.stack([each.argmax(-1) for each in self._by_layer(features)])
+
+    def _by_layer(self, features: Features) -> Iterator[Float[Tensor, "S B K"]]:
+        for x, w, b in zip(features, self.weights, self.intercepts, strict=True):
+            yield torch.einsum("bd,skd->sbk", x.to(w), w) + rearrange(b, "s k -> s 1 k")
+
+
+def fit_logistic(
+    features: Features,
+    labels: Labels,
+    l2: L2Penalties,
+    *,
+    num_classes: int,
+    max_iterations: int = MAX_ITERATIONS,
+) -> LinearFits:
+    """Find the minimum for each layer and each penalty, in float64 on the device of the features.
+
+    A fit has converged if its gradient norm is at most 1e-5, and |gradient|^2 / (2 l2), which by strong
+    convexity bounds the distance of the objective from its minimum, is at most 3e-7 of the objective.
+
+    Features are first centered and rotated to their principal axes: the minimum does not change (the
+    intercept is not penalized, the penalty is isotropic), and L-BFGS starts from nearly the true curvature.
+    """
+    l2 = l2.to(features.device, torch.float64)
+    axes = _PrincipalAxes(features)
+    problem = _Softmax(axes.features, labels, l2, num_classes)
+    found = lbfgs.minimize(
+        problem,
+        problem.start(),
+        curvature=problem.curvature(axes.variances),
+        stop=problem.has_converged,
+        max_iterations=max_iterations,
+    )
+    values, gradients, shape = found.state.values, found.state.gradients, l2.shape
+    weights, intercepts = axes.rotate_back(found.state.points.reshape(*shape, num_classes, -1))
+    return LinearFits(
+        weights=weights,
+        intercepts=intercepts,
+        l2=l2,
+        objectives=values.reshape(shape),
+        grad_norms=gradients.norm(dim=-1).reshape(shape),
+        max_grad_norms=_max_grad_norm(l2.flatten(), values).reshape(shape),
+        iterations=found.iterations.reshape(shape),
+        converged=found.converged.reshape(shape),
+    )
+
+
+def _max_grad_norm(l2: lbfgs.Values, values: lbfgs.Values) -> lbfgs.Values:
+    """Return the largest gradient norm of a fit that has converged."""
+    return (2 * l2 * RELATIVE_GAP * values).sqrt().clamp(max=MAX_GRAD_NORM)
+
+
+class _PrincipalAxes:
+    """Features in float64, centered, along their principal axes, with a column of ones: [F N axes+1].
+
+    Only as many axes as images are kept, those of the largest variance: outside the images' span the optimal
+    weights are zero.
+    """
+
+    def __init__(self, features: Features):
+        images, width = features.shape[1:]
+        self.center = features.mean(1, dtype=torch.float64)
+        centered = features - self.center[:, None]
+        variances, axes = torch.linalg.eigh(centered.mT @ centered / images)
+        kept = min(images, width)
+        self.variances, self.axes = variances[..., -kept:].clamp_min(0), axes[..., -kept:]
+        self.features = centered @ F.pad(self.axes, (0, 1))
+        self.features[..., -1] = 1
+
+    def rotate_back(self, points: Float[Tensor, "F S K n"]) -> tuple[Tensor, Tensor]:
+        """Return weights and intercepts for the features as they were given."""
+        weights = torch.einsum("fska,fda->fskd", points[..., :-1], self.axes)
+        return weights, points[..., -1] - torch.einsum("fskd,fd->fsk", weights, self.center)
+
+
+class _Softmax:
+    """The objectives: problem f * S + s has the features of layer f and penalty s."""
+
+    def __init__(self, features: Features, labels: Labels, l2: L2Penalties, num_classes: int):
+        self.features, self.labels, self.num_classes = features, labels.to(features.device), num_classes
+        self.l2, self.per_layer = l2.flatten(), l2.shape[1]
+        counts = torch.bincount(self.labels, minlength=num_classes)
+        self.frequencies = counts.to(features) / len(labels)
+
+    def start(self) -> lbfgs.Points:
+        """Return weights of zero and the intercepts that are optimal for them."""
+        points = self.features.new_zeros(len(self.l2), self.num_classes, self.features.shape[2])
+        points[..., -1] = self.frequencies.log()
+        return points.flatten(1)
+
+    def curvature(self, variances: Float[Tensor, "F axes"]) -> lbfgs.Points:
+        """Return the Hessian's diagonal near the start, where probabilities are the class frequencies."""
+        variances = F.pad(variances, (0, 1), value=1.0).repeat_interleave(self.per_layer, 0)
+        penalty = repeat(self.l2, "p -> p 1 n", n=variances.shape[1]).clone()
+        penalty[..., -1] = 0
+        return (torch.einsum("k,pn->pkn", self.frequencies, variances) + penalty).flatten(1)
+
+    def __call__(self, points: lbfgs.Points, members: lbfgs.Members) -> tuple[lbfgs.Values, lbfgs.Points]:
+        weights = rearrange(points, "p (k n) -> p k n", k=self.num_classes).clone()
+        weights[..., -1] = 0  # the intercepts, which are not penalized
+        l2 = self.l2[members]
+        values = l2 / 2 * weights.square().sum((1, 2))
+        gradients = l2[:, None] * weights.flatten(1)
+        layers = members // self.per_layer
+        for layer in sorted(set(layers.tolist())):
+            rows = layers == layer
+            value, gradient = self._cross_entropy(self.features[layer], points[rows])
+            values[rows] += value
+            gradients[rows] += gradient
+        return values, gradients
+
+    def _cross_entropy(
+        self, features: Float[Tensor, "B axes"], points: lbfgs.Points
+    ) -> tuple[lbfgs.Values, lbfgs.Points]:
+        """Return mean nats per image and their gradients, for problems of one layer."""
+        weights = rearrange(points, "p (k n) -> (p k) n", k=self.num_classes)
+        values, gradients = points.new_zeros(len(points)), torch.zeros_like(weights)
+        count, size = len(features), max(1, BATCH_NUMBERS[features.device.type] // sum(weights.shape))
+        for start in range(0, count, size):
+            x, labels = features[start : start + size], self.labels[start : start + size]
+            column = torch.arange(len(labels), device=x.device)
+            logs = rearrange(weights @ x.T, "(p k) b -> p k b", k=self.num_classes).log_softmax(1)
+            values -= logs[:, labels, column].sum(1)
+            errors = logs.exp_()
+            errors[:, labels, column] -= 1
+            gradients += rearrange(errors, "p k b -> (p k) b") @ x
+        return values / count, rearrange(gradients, "(p k) n -> p (k n)", k=self.num_classes) / count
+
+    def has_converged(
+        self, values: lbfgs.Values, gradients: lbfgs.Points, members: lbfgs.Members
+    ) -> lbfgs.Mask:
+        """Return which problems have converged."""
+        return gradients.norm(dim=-1) <= _max_grad_norm(self.l2[members], values)

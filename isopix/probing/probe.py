@@ -1,0 +1,155 @@
+"""The probe: classifiers of the features of every layer, selected on validation and evaluated on test."""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from isopix.core import bootstrap
+from isopix.core.random import generator
+from isopix.probing import mask_ensemble
+from isopix.probing.base import FittedProbe, ProbeProblem
+from isopix.probing.config import ProbeConfig
+from isopix.probing.feature_splits import FeatureSplits
+from isopix.probing.results import SELECTED_LABELS, ConcatResult, EnsembleAccuracy, LayerScore, ProbeResult
+
+TEST_BATCH_SIZE = 256  # test images predicted at once; no setting, as the random ties depend on it
+
+Progress = Callable[[int], None]  # called with the number of layers done
+
+
+def fit_probe(
+    splits: FeatureSplits, config: ProbeConfig, *, device: torch.device, progress: Progress | None = None
+) -> ProbeResult:
+    """Fit a classifier to every layer, select its setting and the best layer on validation, and report all
+    layers on test.
+
+    Features are standardized by the mean and standard deviation of train. Raises ValueError where there is
+    nothing to fit to or select on, RuntimeError if a selected fit did not converge.
+    """
+    _check(splits)
+    # MPS devices have no float64, without which convergence cannot be verified.
+    device = torch.device("cpu") if device.type == "mps" else device
+    evaluator = _Evaluator(splits, config, device)
+    scores = evaluator.scores(splits, progress)
+    best_index = max(range(len(scores)), key=lambda index: scores[index].val_accuracy)
+    majority = splits.train.labels.mode().values
+    return ProbeResult(
+        layers=tuple(scores),
+        best_index=best_index,
+        num_classes=len(evaluator.classes),
+        majority_accuracy=(splits.test.labels == majority).double().mean().item(),
+        num_images={name: len(getattr(splits, name)) for name in ("train", "validation", "test")},
+        warnings=_warnings(scores, config),
+        concat=_concat(splits, best_index, evaluator),
+    )
+
+
+class _Evaluator:
+    """Fits layers by the config's method and evaluates the predictions for the test images."""
+
+    def __init__(self, splits: FeatureSplits, config: ProbeConfig, device: torch.device):
+        self.config, self.device = config, device
+        self.classes = torch.tensor(sorted(set(splits.train.labels.tolist())), device=device)
+        random = generator(config.seed, "probe.bootstrap")
+        self.resamples = bootstrap.resample_counts(len(splits.test), config.num_resamples, random)
+
+    def scores(self, splits: FeatureSplits, progress: Progress | None = None) -> list[LayerScore]:
+        """Return the score of every layer."""
+        config = self.config
+        problem = ProbeProblem(
+            splits, self.classes, self.device, config.l2_grid, config.l2_extra, config.seed
+        )
+        scores = list[LayerScore]()
+        for fitted in config.method.fit_layers(problem):
+            layers = splits.select_layers(len(scores), len(scores) + len(fitted.diagnostics))
+            scores += self._evaluate(fitted, layers, problem)
+            if progress:
+                progress(len(scores))
+        return scores
+
+    def _evaluate(
+        self, fitted: FittedProbe, splits: FeatureSplits, problem: ProbeProblem
+    ) -> list[LayerScore]:
+        correct, ensembles = self._predict(fitted, splits, problem)
+        intervals = zip(
+            *(ends.tolist() for ends in bootstrap.percentile_interval(correct, self.resamples)), strict=True
+        )
+        columns = (fitted.val_accuracy.tolist(), correct.double().mean(1).tolist(), intervals)
+        rows = zip(*columns, fitted.diagnostics, ensembles, strict=True)
+        absent = dict.fromkeys(("l2", "objective", "grad_norm", "iterations"))
+        return [
+            LayerScore(
+                layer=splits.first_layer + index,
+                val_accuracy=val_accuracy,
+                test_accuracy=test_accuracy,
+                interval=interval,
+                ensemble=ensemble if self.config.mask_ensemble else None,
+                **absent | diagnostics,
+            )
+            for index, (val_accuracy, test_accuracy, interval, diagnostics, ensemble) in enumerate(rows)
+        ]
+
+    def _predict(
+        self, fitted: FittedProbe, splits: FeatureSplits, problem: ProbeProblem
+    ) -> tuple[Bool[Tensor, "F B"], list[EnsembleAccuracy]]:
+        """Return whether the majority vote over the views is correct, and how accurate one view and the mean
+        probability are.
+        """
+        layers = range(splits.first_layer, splits.first_layer + len(fitted.diagnostics))
+        generators = [generator(self.config.seed, "probe.vote", layer) for layer in layers]
+        vote, single, mean = [], [], []
+        for start in range(0, len(splits.test), TEST_BATCH_SIZE):
+            part = slice(start, start + TEST_BATCH_SIZE)
+            labels = splits.test.labels[part]
+            views = (view.features[:, part].to(self.device) for view in splits.test_views)
+            probabilities = torch.stack([fitted.predict_proba(view) for view in views], 1)  # [F K B C]
+            predictions = probabilities.argmax(-1)
+            voted = torch.stack(
+                [mask_ensemble.mode(*pair) for pair in zip(predictions, generators, strict=True)]
+            )
+            averaged = torch.stack([mask_ensemble.mean_probability(each) for each in probabilities])
+            vote.append(problem.is_correct(voted, labels).cpu())
+            single.append(problem.is_correct(predictions, labels).double().mean(1).cpu())
+            mean.append(problem.is_correct(averaged, labels).cpu())
+        accuracies = (torch.cat(batches, 1).double().mean(1).tolist() for batches in (single, mean))
+        return torch.cat(vote, 1), [EnsembleAccuracy(*pair) for pair in zip(*accuracies, strict=True)]
+
+
+def _concat(splits: FeatureSplits, best_index: int, evaluator: _Evaluator) -> ConcatResult | None:
+    """Probe the layers around the best one, concatenated and moved inwards at an end; none if one."""
+    wanted, count = evaluator.config.concat, len(splits.train.features)
+    size = min(wanted, count)
+    start = min(max(best_index - wanted // 2, 0), count - size)
+    if size < 2:
+        return None
+    [score] = evaluator.scores(splits.select_layers(start, start + size).concat_layers())
+    first = splits.first_layer + start
+    return ConcatResult(tuple(range(first, first + size)), score)
+
+
+def _check(splits: FeatureSplits) -> None:
+    for name in ("train", "validation", "test"):
+        if not len(getattr(splits, name)):
+            raise ValueError(f"the {name} split has no images; a probe needs some in every split")
+    views = [("test", view) for view in splits.test_views]
+    for name, split in [("train", splits.train), ("validation", splits.validation), *views]:
+        for chunk in split.chunks():
+            for index in torch.nonzero(~chunk.features.isfinite().all(2).all(1)).flatten().tolist():
+                layer = splits.first_layer + index
+                raise RuntimeError(f"features of layer {layer} are not finite in the {name} split")
+    if len(set(splits.train.labels.tolist())) < 2:
+        raise ValueError("the train split has images of one class only; a probe needs at least two classes")
+
+
+def _warnings(scores: list[LayerScore], config: ProbeConfig) -> tuple[str, ...]:
+    name, grid = config.method.grid(config.l2_grid + config.l2_extra)
+    edges = {min(grid), max(grid)} if len(grid) > 1 else set()
+    layers = [str(score.layer) for score in scores if getattr(score, name) in edges]
+    if not layers:
+        return ()
+    return (
+        f"the selected {SELECTED_LABELS[name]} is at the edge of the grid {min(grid):g} .. {max(grid):g} "
+        f"in layer {', '.join(layers)}",
+    )

@@ -1,0 +1,114 @@
+"""Runs and baselines: every run with its loss and probe accuracy, and what they are compared with."""
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from isopix.probing.results import ProbeResult
+from isopix.reporting.metrics import finetune_accuracy, held_out_loss, loss_unit, uniform_classes
+from isopix.reporting.probe_section import differences, nondefault_settings, primary_probes
+from isopix.reporting.run_record import RunRecord, SavedProbe
+from isopix.reporting.section import NUMBER, Panel, Section, Table, Text, interval, interval_bar, percent
+from isopix.reporting.section import Row as TableRow
+
+NOTE = (
+    "Accuracy: test accuracy of a classifier of frozen features (logistic regression by L-BFGS unless "
+    "another is named), with its 95\u00a0% interval. A difference is significant if it exceeds the root sum "
+    "of squares of the two half-widths."
+)
+
+
+class BaselineRow(NamedTuple):
+    """A run or a baseline; `loss` in nats per predicted code, `accuracy` with its 95 % interval."""
+
+    name: str
+    kind: str = "baseline"  # run, baseline or shared
+    description: str = ""
+    loss: float | None = None
+    layer: int | None = None
+    accuracy: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+def baseline_rows(runs: Mapping[str, RunRecord]) -> list[BaselineRow]:
+    """Return each run with its own baselines, then the baselines that runs share.
+
+    Nothing is shared between runs whose probes cannot be compared.
+    """
+    rows: list[BaselineRow] = []
+    shared: dict[BaselineRow, None] = {}
+    comparable = not differences(list(primary_probes(runs).values()))
+    for name, run in runs.items():
+        rows += _run(name, run)
+        common = [] if run.probe is None else list(_shared(run.probe))
+        if comparable:
+            shared |= dict.fromkeys(common)
+        else:
+            rows += [row._replace(kind="baseline") for row in common]
+    return [*rows, *shared]
+
+
+def baselines_section(runs: Mapping[str, RunRecord]) -> Section:
+    """Return the table of runs and baselines."""
+    unit = " or ".join(dict.fromkeys(loss_unit(run) for run in runs.values() if run.predicts_codes)) or "code"
+    columns = (
+        ("run or baseline", ""),
+        ("description", "minor"),
+        (f"nats per {unit}", NUMBER),
+        ("bits", "n minor"),
+        ("layer", NUMBER),
+        ("accuracy", NUMBER),
+        ("95 %", NUMBER),
+        ("0 to 100 %", "wide"),
+    )
+    table = Table(columns, [_cells(row) for row in baseline_rows(runs)], "summary")
+    return Section("Runs and baselines", [Panel(tables=[table], notes=[NOTE])])
+
+
+def _run(name: str, run: RunRecord) -> Iterator[BaselineRow]:
+    loss, classes = held_out_loss(run) if run.predicts_codes else None, uniform_classes(run)
+    probe, baselines = run.probe, run.probe.report.baselines if run.probe else {}
+    what = run.recipe.objective.label() if run.recipe and run.predicts_codes else ""
+    if run.recipe and run.recipe.finetune:
+        what = run.recipe.finetune.label()
+    row = BaselineRow(name, "run", what + (nondefault_settings(probe) if probe else ""), loss and loss.nats)
+    yield _scored(row, probe.report.network) if probe else row
+    if found := finetune_accuracy(run):
+        yield BaselineRow(
+            "fine-tuned", description="class head", accuracy=found[0], low=found[1], high=found[2]
+        )
+    nats = math.log(classes) if classes and run.predicts_codes else None
+    untrained = BaselineRow("untrained", description="same network", loss=nats)
+    if "untrained" in baselines:
+        yield _scored(untrained, baselines["untrained"])
+    elif run.predicts_codes:
+        yield untrained
+    for baseline, record in baselines.items():
+        if baseline not in ("untrained", "raw pixels"):
+            yield _scored(BaselineRow(baseline, description="best layer"), record)
+
+
+def _shared(probe: SavedProbe) -> Iterator[BaselineRow]:
+    """Yield the baselines that depend on the images alone."""
+    images, baselines = f", {probe.data}" if probe.data else "", probe.report.baselines
+    if "raw pixels" in baselines:
+        yield _scored(BaselineRow("raw pixels", "shared", f"no network{images}"), baselines["raw pixels"])
+    majority = probe.report.network.majority_accuracy
+    yield BaselineRow("majority class", "shared", f"constant{images}", accuracy=majority)
+
+
+def _scored(row: BaselineRow, record: ProbeResult) -> BaselineRow:
+    score, (low, high) = record.best, record.best.interval
+    layer = score.layer if len(record.layers) > 1 else None
+    return row._replace(layer=layer, accuracy=score.test_accuracy, low=low, high=high)
+
+
+def _cells(row: BaselineRow) -> TableRow:
+    nats: list[Text] = ["", ""] if row.loss is None else [f"{row.loss:.3f}", f"{row.loss / math.log(2):.3f}"]
+    scored: list[Text] = ["not probed" if row.kind == "run" else "", "", ""]
+    if row.accuracy is not None:
+        bar: Any = interval_bar(row.accuracy, row.low, row.high)
+        scored = [percent(row.accuracy), interval(row.low, row.high), bar]
+    layer = "" if row.layer is None else str(row.layer)
+    return TableRow([row.name, row.description, *nats, layer, *scored], row.kind)

@@ -1,0 +1,92 @@
+"""Training curves: the loss by step, and the probe accuracy during training against the loss."""
+
+import json
+import math
+from collections.abc import Mapping
+
+from markupsafe import Markup
+
+from isopix.analysis.representation import ProbePoint, loss_accuracy_correlation, probe_points
+from isopix.plots import curves, representation, svg
+from isopix.reporting.metrics import held_out_loss, loss_unit, uniform_classes
+from isopix.reporting.run_record import RunRecord
+from isopix.reporting.section import Chart, Panel, Section, join_words, missing, percent
+
+
+def loss_section(run: RunRecord, name: str, path: str) -> Section:
+    """Return the loss by step and the newest held-out loss."""
+    loss, classes, unit = held_out_loss(run), uniform_classes(run), loss_unit(run)
+    notes = []
+    if loss:
+        notes.append(
+            f"{loss.split.capitalize()} loss: {loss.nats:.3f} nats per {unit} ({loss.bits:.3f} bits),"
+            f" {loss.where}."
+        )
+    logged = any("loss_nats" in each for each in run.log)
+    if not loss and not logged:
+        verb, text = (
+            ("verify", "No loss yet; to compute it:")
+            if run.imported_from
+            else ("resume", "No loss yet; to resume:")
+        )
+        return Section("Loss", [Panel(notes=[missing(text, f"isopix {verb} {path}")])])
+    if classes:
+        dotted = " (dotted line)" if logged else ""
+        notes.append(
+            f"Uniform prediction of {classes:,} values: ln {classes:,} = {math.log(classes):.3f} nats per"
+            f" {unit}{dotted}."
+        )
+    alt = " ".join(["Loss by step.", *notes[:1]])
+    charts = [Chart(_loss_curve(run, name, alt))] if logged else []
+    return Section("Loss", [Panel(charts, notes=notes)], "pair")
+
+
+def _loss_curve(run: RunRecord, name: str, alt: str) -> Markup:
+    # The training loss of joint fine-tuning is a sum of two losses, and not comparable with either.
+    joint = run.predicts_codes and run.recipe is not None and run.recipe.finetune is not None
+    records = [each for each in run.log if each["kind"] != "train" or not joint]
+    key = "loss_nats" if run.predicts_codes else "class_nats"
+    figure = curves.plot_loss(records, uniform_classes(run), unit=loss_unit(run), loss_key=key)
+    return svg.svg_markup(figure, name, alt)
+
+
+def probe_curve(runs: Mapping[str, RunRecord], name: str) -> Chart | None:
+    """Return probe accuracy during training against the validation loss, a line per run.
+
+    None where fewer than two of several runs were probed at two steps or more, or where their images differ.
+    """
+    probed = {run: probe_points(record.log) for run, record in runs.items()}
+    lines = {run: line for run, line in probed.items() if len(_trained(line)) > 1}
+    if len(lines) < min(2, len(runs)) or len({_images(runs[run]) for run in lines}) > 1:
+        return None
+    unit = " or ".join(dict.fromkeys(loss_unit(runs[run]) for run in lines))
+    alt = f"Probe accuracy against validation loss. {'; '.join(_alt(*each) for each in lines.items())}."
+    drawn = representation.plot_accuracy_vs_loss(lines, unit=unit)
+    return Chart(svg.svg_markup(drawn, name, alt), _caption([runs[run] for run in lines], lines))
+
+
+def _trained(line: list[ProbePoint]) -> list[ProbePoint]:
+    return [point for point in line if point.step > 0]
+
+
+def _images(run: RunRecord) -> str:
+    """Return the settings that decide which images the accuracies are of, but for the seed."""
+    data = run.settings.get("data", {})
+    return json.dumps([data.get(key) for key in ("source", "holdout", "limit")])
+
+
+def _alt(name: str, line: list[ProbePoint]) -> str:
+    found = loss_accuracy_correlation(line)
+    rho = f", {representation.format_correlation(found)}" if found else ""
+    return f"{name}: {percent(line[-1].accuracy)} at {line[-1].loss:.3f} nats{rho}"
+
+
+def _caption(runs: list[RunRecord], lines: Mapping[str, list[ProbePoint]]) -> str:
+    steps = [point.step for line in lines.values() for point in _trained(line)]
+    images = sorted({each["probe_images"] for run in runs for each in run.log if "probe_images" in each})
+    rho = "; ρ: Spearman’s rank correlation" if any(map(loss_accuracy_correlation, lines.values())) else ""
+    return (
+        f"Linear-probe accuracy of the best layer at steps {min(steps):,} to {max(steps):,}, on"
+        f" {join_words([f'{count:,}' for count in images])} validation images other than those that chose the"
+        f" layer. Bars: 95\u00a0% intervals{rho}; ring: last step; dashed: untrained network."
+    )

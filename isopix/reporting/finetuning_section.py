@@ -1,0 +1,122 @@
+"""Fine-tuning: accuracy by step, test metrics, and the evaluations under masks."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from isopix.plots import finetuning, svg
+from isopix.reporting.metrics import finetune_accuracy
+from isopix.reporting.run_record import RunRecord, SavedEvaluation
+from isopix.reporting.section import (
+    NUMBER,
+    Chart,
+    Panel,
+    Row,
+    Section,
+    Table,
+    Text,
+    interval,
+    missing,
+    percent,
+)
+from isopix.train.early_stopping import best_evaluation
+
+Values = Mapping[str, Any]
+
+COLUMNS = (
+    "images",
+    "masks",
+    "accuracy",
+    "95 %",
+    "one mask",
+    "mean probability",
+    "top-5",
+    "cross-entropy, nats",
+)
+NOTE = (
+    "Accuracy: majority vote over the masks that each image was read under, ties broken at random; compared "
+    "with the mean of one mask and with the class of the highest mean probability."
+)
+
+
+def finetuning_section(run: RunRecord, name: str, path: str) -> Section | None:
+    """Return the section of a fine-tuned run; None for another run, or before its first evaluation."""
+    seen = [each for each in run.log if each["kind"] == "evaluation" and "accuracy" in each]
+    if run.recipe is None or run.recipe.finetune is None or not seen:
+        return None
+    best = best_evaluation(seen) if run.recipe.finetune.early_stops else None
+    drawn = finetuning.plot_finetuning_accuracy(seen, run.environment.get("majority"), best=best)
+    reached = f" Best validation accuracy {best['accuracy']:.1%} at step {best['step']}." if best else ""
+    chart = Chart(svg.svg_markup(drawn, name, f"Accuracy by step.{reached}"), _caption(run, best))
+    first = _metrics(run, path)
+    if not run.evaluations:
+        return Section("Fine-tuning", [first._replace(charts=[chart])], "pair")
+    columns = [("test images", ""), *((column, NUMBER) for column in COLUMNS)]
+    table = Table(columns, [_evaluation(each) for each in run.evaluations])
+    return Section(
+        "Fine-tuning", [first._replace(charts=[chart]), Panel(tables=[table], notes=[NOTE])], "pair"
+    )
+
+
+def _metrics(run: RunRecord, path: str) -> Panel:
+    assert run.recipe is not None
+    found = finetune_accuracy(run)
+    if found is None:
+        if run.recipe.train.num_test_images == 0:
+            return Panel(
+                notes=["Not evaluated on test images: this run selects the number of steps of another."]
+            )
+        return Panel(notes=[missing("Not evaluated on test images yet; to resume:", f"isopix resume {path}")])
+    rows = [
+        Row(["test accuracy", percent(found.accuracy)], "run"),
+        Row(["95 % interval", interval(found.low, found.high)]),
+        Row(["test images", f"{found.images:,}"]),
+        *(Row([name, value]) for name, value in _weights(run)),
+    ]
+    return Panel(tables=[Table([("metric", ""), ("value", NUMBER)], rows)])
+
+
+def _weights(run: RunRecord) -> list[tuple[str, str]]:
+    """Return which weights were evaluated."""
+    assert run.recipe is not None
+    assert run.recipe.finetune is not None
+    selected = run.environment.get("selected")
+    if selected:
+        accuracy = f"{100 * selected['validation_accuracy']:.1f}\u00a0%"
+        return [
+            ("weights", f"refit on train + validation for {selected['step']:,} steps"),
+            ("validation accuracy of that step", accuracy),
+        ]
+    return [
+        (
+            "weights",
+            "best validation step" if run.recipe.finetune.early_stops else "last step, no early stopping",
+        )
+    ]
+
+
+def _evaluation(each: SavedEvaluation) -> Row:
+    metrics, several = each.metrics, each.masks > 1
+    cells: list[Text] = [
+        each.data,
+        f"{metrics.num_images:,}",
+        str(each.masks or "none"),
+        percent(metrics.accuracy),
+        interval(*metrics.interval),
+        percent(metrics.ensemble.single_mask) if several else "",
+        percent(metrics.ensemble.mean_probability) if several else "",
+        "" if metrics.top5_accuracy is None else percent(metrics.top5_accuracy),
+        f"{metrics.cross_entropy:.3f}",
+    ]
+    return Row(cells)
+
+
+def _caption(run: RunRecord, best: Values | None) -> str:
+    assert run.recipe is not None
+    assert run.recipe.finetune is not None
+    settings, origin = run.recipe.finetune, run.environment.get("pretrained")
+    start = (
+        f"Fine-tuned from step {origin['step']:,} of {origin['run']}" if origin else "Trained from scratch"
+    )
+    layer = "the last layer" if settings.layer is None else f"layer {settings.layer}"
+    ring = f" Ring: best step on validation images, {best['step']:,}." if best else ""
+    return f"{start}; loss {settings.label()}; class head on {layer}.{ring}"

@@ -1,0 +1,163 @@
+"""The pictures of a run with their captions; for a missing one the command that makes it."""
+
+import base64
+import io
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jaxtyping import Float, UInt8
+from markupsafe import Markup
+from PIL import Image
+from torch import Tensor
+
+from isopix.core.overrides import flatten
+from isopix.plots.palette import arrange_colors, oklab
+from isopix.reporting.run_record import RunRecord, SavedImage
+from isopix.reporting.section import Chart, Panel, Section, Text, missing, percent
+
+Facts = Mapping[str, Any]
+
+
+class Gallery(NamedTuple):
+    """A kind of picture: its title, the command that makes it, and its caption."""
+
+    title: str
+    command: str
+    caption: Callable[[Facts, RunRecord], str]
+
+
+def gallery_sections(run: RunRecord) -> list[Section]:
+    """Return a section for each kind of picture that the model can make, or that is there."""
+    there = dict.fromkeys(str(image.facts["kind"]) for image in run.images)
+    possible = _possible(run)
+    sections = [_section(kind, run) for kind in dict.fromkeys([*possible, *there])]
+    if sections and possible and (note := unsupported_note(run)):
+        last = sections[-1]
+        sections[-1] = last._replace(panels=[*last.panels, Panel(notes=[note])])
+    return sections
+
+
+def unsupported_note(run: RunRecord) -> str:
+    """Return which pictures a model of this objective cannot make."""
+    if run.recipe is None:
+        return ""
+    if run.recipe.objective.can_sample:
+        return "An autoregressive model masks nothing to reconstruct; it samples and completes images."
+    return (
+        "A masked model does not predict pixel by pixel, so it cannot sample; it reconstructs masked parts."
+    )
+
+
+def embed(png: bytes) -> str:
+    """Return a PNG as a data URL."""
+    return f"data:image/png;base64,{base64.b64encode(png).decode()}"
+
+
+def image_tag(png: bytes, alt: str, *, scale: float = 0.5) -> Markup:
+    """Return an image; by default at two of its pixels per CSS pixel, sharp on fine screens and in print."""
+    with Image.open(io.BytesIO(png)) as image:
+        width, height = (int(side * scale) for side in image.size)
+    return Markup('<img src="{}" width="{}" height="{}" alt="{}">').format(embed(png), width, height, alt)
+
+
+def palette_section(run: RunRecord, path: str) -> Section | None:
+    """Return the colors of a run's palette; None for a codec without one."""
+    if run.weights is None or run.weights.colors is None:
+        expected = any(name.endswith("codec.palette_file") for name in flatten(run.settings))
+        note = missing("No checkpoint with a palette yet; to resume:", f"isopix resume {path}")
+        return Section("Palette", [Panel(notes=[note])]) if expected else None
+    colors = run.weights.colors
+    count = f"{len(colors):,} colors"
+    tag = image_tag(_png(arrange_colors(colors, oklab(colors)).byte()), f"The palette: {count}", scale=1.0)
+    chart = Chart(tag, f"All {count} of the palette by hue and lightness.", "pixels palette")
+    return Section("Palette", [Panel([chart])])
+
+
+def color_strip(colors: Float[Tensor, "K 3"]) -> str:
+    """Return all colors in one line of pixels, from dark to light, as a data URL."""
+    return embed(_png(colors[oklab(colors)[:, 0].argsort()].round().byte()[None]))
+
+
+def _possible(run: RunRecord) -> Iterator[str]:
+    if run.recipe is not None and run.predicts_codes:
+        yield from ("samples", "completions") if run.recipe.objective.can_sample else ("reconstructions",)
+
+
+def _section(kind: str, run: RunRecord) -> Section:
+    gallery = GALLERIES.get(kind, Gallery(kind, "", lambda facts, run: kind))
+    images = [image for image in run.images if image.facts["kind"] == kind]
+    newest = [image for image in images if image.facts["step"] == images[-1].facts["step"]]
+    notes: list[Text] = []
+    if not images:
+        notes.append(missing("None yet; to make some:", gallery.command.format(shlex.quote(str(run.path)))))
+    elif older := len(images) - len(newest):
+        notes.append(f"{older} of earlier steps {'is' if older == 1 else 'are'} in {run.path / 'samples'}.")
+    return Section(gallery.title, [Panel([_chart(image, gallery, run) for image in newest], notes=notes)])
+
+
+def _chart(image: SavedImage, gallery: Gallery, run: RunRecord) -> Chart:
+    caption = gallery.caption(image.facts, run)
+    return Chart(image_tag(image.png, f"{gallery.title}: {caption}"), caption, "pixels")
+
+
+def _samples(facts: Facts, run: RunRecord) -> str:
+    return f"{_count(facts)}, sampled pixel by pixel{_sampling(facts)} {_when(facts)}"
+
+
+def _completions(facts: Facts, run: RunRecord) -> str:
+    each = facts.get("each", 1)
+    return (
+        f"Prompt: the top {facts.get('rows', 'first')} rows of {_count(facts)}{_source(facts)};"
+        f" {each} completion{'s' * (each != 1)} of each{_sampling(facts)} {_when(facts)}"
+    )
+
+
+def _reconstructions(facts: Facts, run: RunRecord) -> str:
+    accuracy, patches = (
+        facts.get("accuracy"),
+        run.recipe is not None and run.recipe.model.codec.patch_size > 1,
+    )
+    exact = f", {percent(accuracy)} exact" if isinstance(accuracy, float) else ""
+    unit = "code" if run.recipe is None else run.recipe.model.codec.unit()
+    decoded = " Predicted codes are shown decoded, next to the decoded targets." if patches else ""
+    return (
+        f"{_count(facts)}{_source(facts)}; masked {'patches' if patches else 'pixels'} in mauve. Prediction:"
+        f" the most likely value of each masked {unit}{exact}.{decoded} {_when(facts)}"
+    )
+
+
+GALLERIES = {
+    "samples": Gallery("Samples", "isopix sample {} -n 16", _samples),
+    "completions": Gallery("Completions", "isopix complete {} -n 8 --each 3", _completions),
+    "reconstructions": Gallery("Reconstructions", "isopix reconstruct {} -n 8", _reconstructions),
+}
+
+
+def _count(facts: Facts) -> str:
+    count = facts.get("count", "some")
+    return f"{count} image{'' if count == 1 else 's'}"
+
+
+def _source(facts: Facts) -> str:
+    data, split = facts.get("data"), facts.get("split")
+    return f" from {Path(str(data)).name}{f' ({split})' if split else ''}" if data else ""
+
+
+def _sampling(facts: Facts) -> str:
+    names = {"temperature": "temperature", "top_k": "top-k", "top_p": "top-p"}
+    given = [
+        f"{name} {facts[key]:g}" for key, name in names.items() if isinstance(facts.get(key), int | float)
+    ]
+    return f"; {', '.join(given)}." if given else "."
+
+
+def _when(facts: Facts) -> str:
+    return f"Step {facts.get('step', 'unknown')}, seed {facts.get('seed', 'unknown')}."
+
+
+def _png(pixels: UInt8[Tensor, "rows cols 3"]) -> bytes:
+    content = io.BytesIO()
+    Image.fromarray(pixels.numpy()).save(content, format="PNG")
+    return content.getvalue()

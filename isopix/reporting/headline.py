@@ -1,0 +1,151 @@
+"""The headline: the main metric of runs, their baselines, and a diagnosis where training gained nothing."""
+
+import math
+from collections.abc import Mapping
+
+from isopix.probing.results import LayerScore
+from isopix.reporting.metrics import (
+    epochs,
+    finetune_accuracy,
+    format_epochs,
+    held_out_loss,
+    images_seen,
+    loss_unit,
+    uniform_classes,
+)
+from isopix.reporting.probe_section import differences, nondefault_settings, primary_probes
+from isopix.reporting.run_record import DEFAULTS, RunRecord, SavedProbe
+from isopix.reporting.section import join_words, percent
+
+NEAR_UNIFORM = 0.95  # of ln K, the loss of a uniform prediction
+FALLING = 0.99  # the loss fell by more than one per cent in the last quarter of the steps
+SEPARABLE = 0.9  # accuracy of raw pixels that leaves little to learn
+WIDE = 0.02  # half-width of an interval too wide to show the gains of small networks
+BASELINES = ("untrained", "raw pixels")  # the tables have all
+
+
+def headline(runs: Mapping[str, RunRecord]) -> str:
+    """Return the main metric of runs by their names, and the baselines."""
+    probes = primary_probes(runs)
+    if different := differences(list(probes.values())):
+        return f"{len(runs)} runs whose probes cannot be compared: they differ in {join_words(different)}."
+    if probes:
+        alone = _loss(*runs.values()) if len(runs) == 1 else ""
+        return f"{_probed(runs, probes)}{_baselines(probes)}{alone}"
+    if len(runs) > 1:
+        return f"{len(runs)} runs, not probed yet."
+    (run,) = runs.values()
+    if found := finetune_accuracy(run):
+        return f"Test accuracy after fine-tuning: {percent(found.accuracy)}."
+    return _loss(run).strip() or "Not evaluated yet."
+
+
+def diagnosis(run: RunRecord) -> str:
+    """Return likely reasons why no layer is significantly better than the untrained network's; or empty.
+
+    Each reason is a number of the run itself.
+    """
+    probe = run.probe
+    if probe is None or "untrained" not in probe.report.baselines:
+        return ""
+    if significantly_better(probe.report.network.best, probe.report.baselines["untrained"].best):
+        return ""
+    reasons = [reason for reason in (_training(run), _separable(probe), _few_images(probe)) if reason]
+    start = "No layer is significantly better than the untrained network"
+    return f"{start}. Possible reasons: {'; '.join(reasons)}." if reasons else f"{start}; no number says why."
+
+
+def significantly_better(one: LayerScore, other: LayerScore) -> bool:
+    """Return whether a score is higher by more than the root sum of squares of the two half-widths.
+
+    This is a test at 95 % for independent scores, and a stricter one for scores of the same images, as here.
+    """
+    half_widths = one.test_accuracy - one.interval[0], other.interval[1] - other.test_accuracy
+    return one.test_accuracy - other.test_accuracy > math.hypot(*half_widths)
+
+
+def _probed(runs: Mapping[str, RunRecord], probes: Mapping[str, SavedProbe]) -> str:
+    first, scores = next(iter(probes.values())), {n: p.report.network.best for n, p in probes.items()}
+    kind = "Linear-probe" if first.report.config.method == DEFAULTS.method else "Probe"
+    start = f"{kind} test accuracy{nondefault_settings(first)}"
+    if len(runs) == 1:
+        (score,) = scores.values()
+        return f"{start}: {percent(score.test_accuracy)} at layer {score.layer}."
+    return (
+        f"{start}: {', '.join(f'{percent(score.test_accuracy)} ({name})' for name, score in scores.items())}."
+    )
+
+
+def _baselines(probes: Mapping[str, SavedProbe]) -> str:
+    """Return ` Baselines: untrained 27.9 %; raw pixels 47.1 % (better).`"""
+    found = [text for name in BASELINES if (text := _baseline(name, probes))]
+    return f" Baselines: {'; '.join(found)}." if found else ""
+
+
+def _baseline(baseline: str, probes: Mapping[str, SavedProbe]) -> str:
+    pairs = {
+        name: (probe.report.network.best, probe.report.baselines[baseline].best)
+        for name, probe in probes.items()
+        if baseline in probe.report.baselines
+    }
+    better = [name for name, (own, other) in pairs.items() if significantly_better(other, own)]
+    worse = [name for name, (own, other) in pairs.items() if significantly_better(own, other)]
+    equal = [name for name in pairs if name not in better and name not in worse]
+    every = len(pairs) == 1 or not worse
+    marks = []
+    if better:
+        marks.append("better" if every and not equal else f"better than {join_words(better)}")
+    if equal:
+        marks.append(
+            f"not significantly different{'' if every and not better else f' from {join_words(equal)}'}"
+        )
+    numbers = ", ".join(dict.fromkeys(percent(other.test_accuracy) for _, other in pairs.values()))
+    note = f" ({', '.join(marks)})" if marks else ""
+    return f"{baseline} {numbers}{note}" if pairs else ""
+
+
+def _loss(run: RunRecord) -> str:
+    loss, classes = held_out_loss(run), uniform_classes(run)
+    if loss is None:
+        return ""
+    uniform = f"; uniform prediction {math.log(classes):.2f}" if classes else ""
+    return f" {loss.split.capitalize()} loss: {loss.nats:.2f} nats per {loss_unit(run)}{uniform}."
+
+
+def _training(run: RunRecord) -> str:
+    """Return that the run is short: a loss near that of a uniform prediction, or one that still falls."""
+    if run.imported_from:
+        return ""
+    loss, classes, turns = held_out_loss(run), uniform_classes(run), epochs(run)
+    seen = f"{images_seen(run):,} images{'' if turns is None else f' ({format_epochs(turns)} epochs)'}"
+    if loss and classes and loss.nats > NEAR_UNIFORM * math.log(classes):
+        return (
+            f"after {seen} the loss is near that of a uniform prediction, {loss.nats:.2f} of"
+            f" {math.log(classes):.2f} nats"
+        )
+    losses = [float(each["loss_nats"]) for each in run.log if each["kind"] == "train"]
+    quarter = len(losses) // 4
+    if not quarter:
+        return ""
+    before, after = sum(losses[-2 * quarter : -quarter]) / quarter, sum(losses[-quarter:]) / quarter
+    if after < FALLING * before:
+        return (
+            f"after {seen} the training loss still fell, from {before:.2f} to {after:.2f} nats between the"
+            " third and the last quarter"
+        )
+    return f"only {seen} were seen" if turns is not None and turns < 1 else ""
+
+
+def _separable(probe: SavedProbe) -> str:
+    pixels = probe.report.baselines.get("raw pixels")
+    return (
+        f"raw pixels alone reach {percent(pixels.best.test_accuracy)}"
+        if pixels and pixels.best.test_accuracy > SEPARABLE
+        else ""
+    )
+
+
+def _few_images(probe: SavedProbe) -> str:
+    score, count = probe.report.network.best, probe.report.network.num_images.get("test")
+    half = (score.interval[1] - score.interval[0]) / 2
+    return "" if count is None or half < WIDE else f"{count:,} test images: ±{100 * half:.1f} points"

@@ -1,0 +1,111 @@
+"""Numbers of a run for tables and headlines: losses, images seen, test accuracy."""
+
+import math
+from typing import NamedTuple
+
+from isopix.core.bootstrap import Z_95
+from isopix.reporting.run_record import RunRecord
+
+
+class MeanLoss(NamedTuple):
+    """The newest mean loss on images outside of training."""
+
+    nats: float
+    images: int
+    split: str
+    data: str = ""  # where they are not the run's own
+
+    @property
+    def bits(self) -> float:
+        return self.nats / math.log(2)
+
+    @property
+    def where(self) -> str:
+        """The images, as `64 test images`."""
+        return f"{self.images:,} {self.split} images{f' of {self.data}' if self.data else ''}"
+
+
+class FineTuneAccuracy(NamedTuple):
+    """The test accuracy of a fine-tuned run with its 95 % interval (Wilson's)."""
+
+    accuracy: float
+    low: float
+    high: float
+    images: int
+
+
+def loss_unit(run: RunRecord) -> str:
+    """Return what a loss is averaged over, as `masked pixel`; `image` if only classes are learned."""
+    if not run.predicts_codes:
+        return "image"
+    if run.recipe is None:
+        return "predicted code"
+    return f"{'' if run.recipe.objective.can_sample else 'masked '}{run.recipe.model.codec.unit()}"
+
+
+def held_out_loss(run: RunRecord) -> MeanLoss | None:
+    """Return the test loss, or else the newest validation loss, or else the newest of `isopix verify`.
+
+    The loss is that of codes, or of classes where only they are learned.
+    """
+    name = "loss_nats" if run.predicts_codes else "class_nats"
+    for split in ("test", "validation"):
+        found = [each for each in run.log if each.get("split") == split and name in each]
+        if found:
+            return MeanLoss(float(found[-1][name]), int(found[-1]["images"]), split)
+    if run.predicts_codes and run.verifications:
+        newest = run.verifications[-1]
+        return MeanLoss(newest["loss_nats"], newest["images"], "test", newest["data"])
+    return None
+
+
+def vocab_size(run: RunRecord) -> int | None:
+    """Return K, the number of values of a code; None where it is not known."""
+    return None if run.recipe is None else run.recipe.model.codec.placeholder(run.recipe.grid).vocab_size
+
+
+def uniform_classes(run: RunRecord) -> int | None:
+    """Return the number of values of a uniform prediction, codes or classes; None for a regression."""
+    if not run.predicts_codes:
+        return (run.weights.classes if run.weights else 0) or None
+    return vocab_size(run) if run.recipe is None or run.recipe.model.head.categorical else None
+
+
+def num_steps(run: RunRecord) -> int:
+    """Return the number of training steps."""
+    return max((each["step"] for each in run.log), default=run.weights.step if run.weights else 0)
+
+
+def images_seen(run: RunRecord) -> int:
+    """Return the number of training images, repetitions included; without a log by the weights' step."""
+    logged = [int(each["images"]) for each in run.log if each["kind"] == "train"]
+    unlogged = run.weights.step * run.recipe.train.batch_size if run.weights and run.recipe else 0
+    return max(logged, default=unlogged)
+
+
+def epochs(run: RunRecord) -> float | None:
+    """Return how often the training images were seen; None where their number is not known."""
+    train = (run.environment.get("images") or {}).get("train")
+    return images_seen(run) / train if train else None
+
+
+def format_epochs(count: float) -> str:
+    """Return a number of epochs with enough digits to differ from 0."""
+    return f"{count:,.1f}" if count >= 1 else f"{count:.2g}" if count >= 0.01 else "less than 0.01"
+
+
+def finetune_accuracy(run: RunRecord) -> FineTuneAccuracy | None:
+    """Return the test accuracy of a fine-tuned run; None before its test evaluation."""
+    tested = [each for each in run.log if each.get("split") == "test" and "accuracy" in each]
+    if not tested:
+        return None
+    accuracy, count = float(tested[-1]["accuracy"]), int(tested[-1]["images"])
+    return FineTuneAccuracy(accuracy, *wilson(accuracy, count), count)
+
+
+def wilson(fraction: float, count: int) -> tuple[float, float]:
+    """Return the 95 % interval of a fraction of `count` independent images (Wilson's score)."""
+    square = Z_95**2 / count
+    center = (fraction + square / 2) / (1 + square)
+    half = math.sqrt(fraction * (1 - fraction) * square + square**2 / 4) / (1 + square)
+    return max(0.0, center - half), min(1.0, center + half)

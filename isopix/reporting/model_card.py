@@ -1,0 +1,196 @@
+"""A Hugging Face model card in Markdown; every number is from the run folder."""
+
+import math
+import re
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import PurePath
+from typing import Literal
+
+from isopix.codecs import PaletteSpec
+from isopix.core.config import from_dict
+from isopix.interop.huggingface import snippet
+from isopix.model.blocks import TransformerSpec
+from isopix.recipes.recipe import Recipe
+from isopix.reporting.baselines import BaselineRow, baseline_rows
+from isopix.reporting.metrics import finetune_accuracy, held_out_loss, loss_unit, uniform_classes, vocab_size
+from isopix.reporting.probe_section import concatenated, probe_settings
+from isopix.reporting.run_record import RunRecord
+from isopix.reporting.section import percent
+from isopix.reporting.settings_section import grouped_settings, last_path_part, without_private_paths
+
+HEAD = """---
+library_name: {library}
+tags:
+{tags}- isopix
+- self-supervised
+---
+"""
+VERSIONS = ("isopix", "torch", "python", "device")  # of environment.json
+USAGE = """```python
+import numpy as np
+from PIL import Image
+
+import isopix
+
+model = isopix.load({name})
+picture = Image.open("picture.png").convert("RGB").resize(({cols}, {rows}))
+images = np.asarray(picture)[None]
+nats = model.nll(images)
+features = model.features(images, layer={layer})
+```"""
+
+Library = Literal["transformers", "isopix"]
+
+
+def model_card(run: RunRecord, *, name: str, library: Library) -> str:
+    """Return the card of a run's model; what is not in its folder is left out.
+
+    `name` is what the library's loader takes. Absolute paths are cut to their last part, since a card is
+    public. Raises ValueError for a recipe that cannot be read, and for an objective that `transformers`
+    does not support, if that is the library.
+    """
+    if run.recipe is None:
+        raise ValueError(f"{run.path} has no recipe that can be read, so it has no model card")
+    recipe = from_dict(Recipe, without_private_paths(run.settings))
+    run = _public(run, recipe)
+    sections = {
+        "Model": _description(run),
+        "Results": _results(run, name),
+        "Usage": _USAGES[library](run, recipe, name),
+        "Limitations": _limitations(run, recipe),
+        "Training": _training(run),
+    }
+    found = {title: list(parts) for title, parts in sections.items()}
+    text = [f"## {title}\n\n" + "\n\n".join(parts) for title, parts in found.items() if parts]
+    head = HEAD.format(library=library, tags=_tags(recipe))
+    return "\n".join([head, f"# {_escape(PurePath(name).name)}\n", "\n\n".join(text), ""])
+
+
+def _tags(recipe: Recipe) -> str:
+    """Return Image GPT's tags for a model of its kind: a palette and transformer blocks."""
+    same = isinstance(recipe.model.codec, PaletteSpec) and isinstance(recipe.model.block, TransformerSpec)
+    return "- image-gpt\n- imagegpt\n" if same else ""
+
+
+def _description(run: RunRecord) -> Iterator[str]:
+    rows = [(name, value) for group in grouped_settings(run).values() for name, value in group]
+    yield _table(["setting", "value"], ([_escape(name), _escape(value)] for name, value in rows))
+    if run.weights:
+        trained = run.environment.get("trained_parameters")
+        part = f", {trained:,} of them trained" if trained else ""
+        yield f"{run.weights.parameters:,} parameters{part}, after step {run.weights.step:,}."
+
+
+def _results(run: RunRecord, name: str) -> Iterator[str]:
+    if found := finetune_accuracy(run):
+        bounds = f"{percent(found.low)} to {percent(found.high)}"
+        yield f"Test accuracy: **{percent(found.accuracy)}** ({bounds}, 95 %), {found.images:,} images."
+    loss, classes = held_out_loss(run), uniform_classes(run)
+    if loss and run.predicts_codes:
+        uniform = f" Uniform prediction: {math.log(classes):.3f}." if classes else ""
+        yield (
+            f"{loss.split.capitalize()} loss: **{loss.nats:.3f} nats per {loss_unit(run)}** "
+            f"({loss.bits:.3f} bits), {_escape(loss.where)}.{uniform}"
+        )
+    if run.probe is not None:
+        network, config = run.probe.report.network, run.probe.report.config
+        data = _escape(run.probe.data) or "the run's own images"
+        yield (
+            f"Probe on {data} ({_escape(probe_settings(config))}): test accuracy of the layer chosen on "
+            "validation images, its 95 % interval, and baselines:"
+        )
+        scored = [row for row in baseline_rows({PurePath(name).name: run}) if row.accuracy is not None]
+        yield _table(["features", "layer", "test accuracy", "95 % interval"], map(_cells, scored))
+        yield "By layer (0 is the embedding):"
+        rows = [[str(score.layer), percent(score.test_accuracy)] for score in network.layers]
+        if network.concat:
+            rows.append([concatenated(network.concat), percent(network.concat.score.test_accuracy)])
+        yield _table(["layer", "test accuracy"], rows)
+
+
+def _cells(row: BaselineRow) -> list[str]:
+    assert row.accuracy is not None
+    bounds = "" if row.low is None or row.high is None else f"{percent(row.low)} to {percent(row.high)}"
+    name = f"{row.name}, {row.description}" if row.kind == "shared" else row.name
+    return [_escape(name), "" if row.layer is None else str(row.layer), percent(row.accuracy), bounds]
+
+
+def _with_transformers(run: RunRecord, recipe: Recipe, name: str) -> list[str]:
+    if not recipe.objective.can_sample:
+        raise ValueError(
+            "transformers supports autoregressive models only; the objective of this one is "
+            f"{recipe.objective.label()}"
+        )
+    return snippet.usage(name, layer=_layer(run, recipe), depth=recipe.model.depth)
+
+
+def _with_isopix(run: RunRecord, recipe: Recipe, name: str) -> list[str]:
+    layer, data = _layer(run, recipe), recipe.data
+    code = USAGE.format(name=repr(name), layer=layer, rows=data.rows, cols=data.cols)
+    if not run.predicts_codes:
+        return [code.replace("nats = model.nll(images)\n", "")]
+    verbs = "`sample` and `complete`" if recipe.objective.can_sample else "`reconstruct`"
+    return [code, f"`nats` is the mean loss per {loss_unit(run)}. See also {verbs} in `help(model)`."]
+
+
+_USAGES: dict[Library, Callable[[RunRecord, Recipe, str], list[str]]] = {
+    "transformers": _with_transformers,
+    "isopix": _with_isopix,
+}
+
+
+def _layer(run: RunRecord, recipe: Recipe) -> int:
+    """Return the best layer of the primary probe, or else the middle one."""
+    return recipe.model.depth // 2 if run.probe is None else run.probe.report.network.best.layer
+
+
+def _limitations(run: RunRecord, recipe: Recipe) -> Iterator[str]:
+    yield (
+        f"Input: {recipe.data.rows} × {recipe.data.cols} pixels, {recipe.model.codec.label()} "
+        f"({vocab_size(run):,} values per code). Crop images of another aspect ratio first."
+    )
+    if run.imported_from:
+        yield "The training images are not known."
+    else:
+        yield f"Training images: {_escape(recipe.data.source)}. All numbers are of one run with one seed."
+
+
+def _training(run: RunRecord) -> Iterator[str]:
+    made = [run.environment.get("command"), *(probe.command for probe in run.probes)]
+    lines = dict.fromkeys(
+        shlex.join(last_path_part(str(word)) for word in command) for command in made if command
+    )
+    if lines:
+        yield "```sh\n" + "\n".join(lines) + "\n```"
+    known = [name for name in VERSIONS if run.environment.get(name) is not None]
+    if known:
+        yield f"{', '.join(f'{name} {_escape(str(run.environment[name]))}' for name in known)}."
+    if run.problems:
+        yield f"Files that could not be read: {_escape('; '.join(run.problems))}."
+
+
+def _public(run: RunRecord, recipe: Recipe) -> RunRecord:
+    """Return the run without the folders that its files lie in."""
+    environment = {**run.environment, "trained_on": last_path_part(run.environment.get("trained_on"))}
+    if origin := run.environment.get("pretrained"):
+        environment["pretrained"] = {**origin, "run": PurePath(str(origin.get("run"))).name}
+    return replace(
+        run,
+        recipe=recipe,
+        environment=environment,
+        probes=[replace(probe, data=last_path_part(probe.data)) for probe in run.probes],
+        verifications=[{**each, "data": last_path_part(each["data"])} for each in run.verifications],
+        problems=[each.split(":")[0] for each in run.problems],
+    )
+
+
+def _escape(text: str) -> str:
+    """Return text in one line, without Markdown and HTML markup."""
+    return re.sub(r"([\\`*_{}\[\]<>#|~])", r"\\\1", re.sub(r"\s*[\r\n]\s*", " ", text))
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,0 +1,189 @@
+"""One self-contained HTML page about one or several runs, without scripts and network access."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from isopix.analysis.run import ANALYSES
+from isopix.plots import svg
+from isopix.reporting import headline, template
+from isopix.reporting.baselines import baselines_section
+from isopix.reporting.curve_sections import loss_section, probe_curve
+from isopix.reporting.finetuning_section import finetuning_section
+from isopix.reporting.gallery import color_strip, gallery_sections, palette_section
+from isopix.reporting.metrics import images_seen, num_steps
+from isopix.reporting.probe_section import accuracy_chart, differences, primary_probes, probe_section
+from isopix.reporting.run_record import RunRecord, SavedEvaluation, SavedProbe, read_run
+from isopix.reporting.section import Chart, Panel, Section, Settings, Text, join_words
+from isopix.reporting.settings_section import settings_section
+from isopix.storage.run_folder import RunFolder
+
+Values = Mapping[str, Any]
+
+
+class RunView(NamedTuple):
+    """A run as the template shows it."""
+
+    name: str
+    headline: str
+    diagnosis: str
+    facts: list[tuple[str, str]]
+    sections: list[Section]
+
+
+def build(runs: Sequence[RunFolder]) -> str:
+    """Return the page about these runs, in order; raises what `read` raises."""
+    return render_report(read(runs))
+
+
+def read(runs: Sequence[RunFolder]) -> dict[str, RunRecord]:
+    """Return all runs by their names. Raises ValueError without runs, or if a recipe cannot be read."""
+    if not runs:
+        raise ValueError("a report needs a run folder, as in: isopix report runs/photos")
+    return dict(zip(_names([run.path for run in runs]), map(read_run, runs), strict=True))
+
+
+def render_report(runs: Mapping[str, RunRecord]) -> str:
+    """Return the page about these runs."""
+    views = [_view(name, number, run, len(runs)) for number, (name, run) in enumerate(runs.items())]
+    colors = [run.weights.colors for run in runs.values() if run.weights and run.weights.colors is not None]
+    return template.render_template(
+        "page.html.j2",
+        title=join_words(list(runs)),
+        headline=headline.headline(runs),
+        bands=list(dict.fromkeys(map(color_strip, colors))),
+        summary=_summary(runs) if len(runs) > 1 else [],
+        views=views,
+        date=str(next(iter(runs.values())).environment.get("started", ""))[:10],
+        report_command=shlex.join(["isopix", "report", *(str(run.path) for run in runs.values())]),
+    )
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """Return the folders' names, with their parents' or whole where names are equal."""
+    for parts in (1, 2):
+        names = ["/".join(path.resolve().parts[-parts:]) for path in paths]
+        if len(set(names)) == len(names):
+            return names
+    if len(set(paths)) < len(paths):
+        raise ValueError("a report shows each run once; one was given twice")
+    return [str(path) for path in paths]
+
+
+def _summary(runs: Mapping[str, RunRecord]) -> list[Section]:
+    """Return the table of all runs, and the charts that they share if their probes can be compared."""
+    charts = list[Chart]()
+    probes = primary_probes(runs)
+    if len(probes) > 1 and not differences(list(probes.values())):
+        caption = (
+            "Test accuracy by layer; bands: 95\u00a0% intervals; rings: best layers on validation images."
+        )
+        charts.append(accuracy_chart(probes, "together", caption))
+    if curve := probe_curve(runs, "along"):
+        charts.append(curve)
+    section = baselines_section(runs)
+    return [section._replace(panels=[*section.panels, Panel(charts)])]
+
+
+def _view(name: str, number: int, run: RunRecord, count: int) -> RunView:
+    path = shlex.quote(str(run.path))
+    sections: list[Section | None] = [
+        *gallery_sections(run),
+        finetuning_section(run, f"t{number}", path),
+        baselines_section({name: run}) if count == 1 else None,
+        probe_section(run, f"a{number}", path),
+        _analyses(run, f"n{number}"),
+        loss_section(run, f"l{number}", path),
+        _probe_curve(name, number, run),
+        palette_section(run, path),
+        settings_section(run),
+        _environment(run),
+        Section(
+            "Reproduce",
+            [Panel(code="\n".join(_commands(run)) or "The command of this run was not recorded.")],
+        ),
+    ]
+    return RunView(
+        name=name,
+        headline=headline.headline({name: run}),
+        diagnosis=headline.diagnosis(run),
+        facts=_facts(run),
+        sections=[section for section in sections if section is not None],
+    )
+
+
+def _facts(run: RunRecord) -> list[tuple[str, str]]:
+    facts = []
+    if recipe := run.recipe:
+        facts.append(("objective", (recipe.finetune or recipe.objective).label()))
+        facts.append(("depth × width", f"{recipe.model.depth} × {recipe.model.width}"))
+    if trained := run.environment.get("trained_parameters"):
+        facts.append(("trained parameters", f"{trained:,}"))
+    elif run.weights:
+        facts.append(("parameters", f"{run.weights.parameters:,}"))
+    if run.imported_from:
+        step = run.weights.step if run.weights else 0
+        return [*facts, ("steps", f"{step:,}" if step else "not known"), ("imported from", run.imported_from)]
+    seconds = max((each["seconds"] for each in run.log if each["kind"] == "train"), default=0.0)
+    hours, minutes = divmod(round(seconds / 60), 60)
+    took = f"{hours} h {minutes} min" if hours else f"{minutes} min" if minutes else f"{seconds:.0f} s"
+    seen = ("images seen", f"{images_seen(run):,}")
+    return [*facts, ("steps", f"{num_steps(run):,}"), seen, ("training time", took)]
+
+
+def _analyses(run: RunRecord, name: str) -> Section | None:
+    charts = []
+    for i, each in enumerate(run.analyses):
+        title = ANALYSES[each.name].title
+        drawing = svg.svg_markup(each.figure, f"{name}-{i}", f"{title}. {each.caption}")
+        charts.append(Chart(drawing, each.caption, title=title))
+    return Section("Analysis", [Panel([chart]) for chart in charts], "grid") if charts else None
+
+
+def _probe_curve(name: str, number: int, run: RunRecord) -> Section | None:
+    curve = probe_curve({name: run}, f"r{number}")
+    return Section("Loss and probe accuracy", [Panel([curve])]) if curve else None
+
+
+def _environment(run: RunRecord) -> Section:
+    items = [(key, _text(value)) for key, value in run.environment.items() if key != "command"]
+    notes: list[Text] = [] if items else ["No environment.json in this run."]
+    notes += [str(each.get("text", "")) for each in run.log if each["kind"] == "note"]
+    if run.problems:
+        notes += ["Files that could not be read:", *run.problems]
+    return Section("Environment", [Panel(settings=[Settings("", items)], notes=notes)])
+
+
+def _commands(run: RunRecord) -> list[str]:
+    """Return the commands of all that is shown, each once and under its working directory."""
+    shown = [*(image.facts for image in run.images), *(each.numbers for each in run.analyses)]
+    saved: list[SavedProbe | SavedEvaluation] = [*run.probes, *run.evaluations]
+    evaluated = [{"command": each.command, "folder": each.folder} for each in saved]
+    made: list[Values] = [run.environment, *evaluated, *shown]
+    lines, here = _requirements(run.environment), None
+    for command, folder in dict.fromkeys(
+        (_text(each["command"]), each.get("folder")) for each in made if each.get("command")
+    ):
+        if folder and folder != here:
+            here = folder
+            lines.append(f"cd {shlex.quote(str(folder))}")
+        lines.append(command)
+    return lines
+
+
+def _requirements(environment: Values) -> list[str]:
+    """Return comments on what the commands need: the commit of isopix, and a palette file."""
+    commit, palette = environment.get("commit"), environment.get("palette")
+    lines = [f"# isopix at commit {_text(commit)}"] if commit else []
+    if isinstance(palette, Mapping):
+        lines.append(f"# palette {palette.get('file')}: {palette.get('source')}")
+    return [" ".join(line.split()) for line in lines]
+
+
+def _text(value: object) -> str:
+    if isinstance(value, list):
+        return shlex.join(str(word) for word in value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_text(each)}" for name, each in value.items())
+    return "not recorded" if value is None else f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,102 @@
+"""Three real layers: scanned digits through a small transformer, as it was drawn and as it was trained."""
+
+from functools import cache
+from pathlib import Path
+
+import torch
+from jaxtyping import Float
+from sklearn.datasets import load_digits
+from torch import Tensor
+
+from isopix.codecs.base import Codec
+from isopix.core.types import Codes, Grid, Images, Labels
+from isopix.model.blocks import TransformerSpec
+from isopix.model.network import Network
+from isopix.model.spec import ModelSpec
+from isopix.objectives.masked import Masked
+from isopix.probing.config import ProbeConfig
+from isopix.probing.feature_splits import FeatureSplit, FeatureSplits
+from isopix.recipes import registry
+from isopix.runs.load import load_run
+from isopix.runs.pretrain import train_recipe
+from isopix.runs.training import RunObserver
+
+WIDTH, DEPTH = 32, 2
+CPU = torch.device("cpu")
+QUICK = ProbeConfig(l2_grid=(1e-3, 1e-2, 1e-1), l2_extra=(), num_resamples=200)
+STEP = 15  # between two of the scans' 17 gray levels, in an image of 0..255
+
+
+class Grays(Codec):
+    """The 17 gray levels of scikit-learn's digits."""
+
+    grid, num_codes, vocab_size, patch_size = Grid(8, 8), 1, 17, 1
+
+    def encode(self, images: Images) -> Codes:
+        return (images[:, :1].long() // STEP).flatten(2).mT
+
+    def decode(self, codes: Codes, grid: Grid | None = None) -> Images:
+        raise NotImplementedError
+
+    def fingerprint(self) -> str:
+        return "grays"
+
+
+@cache
+def digits() -> tuple[Images, Labels]:
+    """All 1,797 scans as color images, and which digit each is."""
+    data = load_digits()
+    gray = torch.from_numpy(data.images).to(torch.uint8) * STEP
+    return gray[:, None].expand(-1, 3, -1, -1).contiguous(), torch.from_numpy(data.target)
+
+
+def network() -> Network:
+    """An untrained network in which content and position both matter."""
+    spec = ModelSpec(block=TransformerSpec(heads=2), depth=DEPTH, width=WIDTH)
+    return spec.build(Grays(), Masked(), torch.Generator().manual_seed(0))
+
+
+def trained(run: Path) -> Network:
+    """A network of as many layers after some steps on digits, its run folder at `run`."""
+    settings = [f"depth={DEPTH}", f"width={WIDTH}", "block.heads=2", "steps=60", "batch_size=16"]
+    settings += ["evaluate_images=1", "num_test_images=1", "checkpoint_every=60"]
+    recipe = registry.resolve("igpt.digits", assignments=settings).recipe
+    train_recipe(recipe, run, device=CPU, observer=RunObserver())
+    return load_run(run, device=CPU).network.eval()
+
+
+def clusters(
+    images: int, width: int, classes: int, *, spread: float = 1.0
+) -> tuple[Float[Tensor, "1 B D"], Labels]:
+    """Points around one center per class, as one layer of features."""
+    draw = torch.Generator().manual_seed(images + width)
+    labels = torch.arange(images) % classes
+    centers = torch.randn(classes, width, generator=draw)
+    return (centers[labels] + spread * torch.randn(images, width, generator=draw))[None], labels
+
+
+def cut(
+    features: Float[Tensor, "F B D"], labels: Labels, train: int = 120, validation: int = 60
+) -> FeatureSplits:
+    """The first images to train on, the next to validate on, the rest to test on."""
+    parts = (slice(0, train), slice(train, train + validation), slice(train + validation, None))
+    return FeatureSplits(*(FeatureSplit(features[:, part], labels[part]) for part in parts))
+
+
+def easy() -> FeatureSplits:
+    """Three classes that a linear classifier mostly separates."""
+    return cut(*clusters(300, 6, 3, spread=2.0))
+
+
+def noise(split: FeatureSplit) -> Float[Tensor, "F B D"]:
+    """Features of the same shape that do not depend on the images."""
+    draw = torch.Generator().manual_seed(len(split.labels))
+    return torch.randn(split.features.shape, generator=draw)
+
+
+def stacked(first: FeatureSplits, second: FeatureSplits) -> FeatureSplits:
+    """The layers of both, of the same images."""
+    pairs = ((getattr(first, name), getattr(second, name)) for name in ("train", "validation", "test"))
+    return FeatureSplits(
+        *(FeatureSplit(torch.cat([one.features, two.features]), one.labels) for one, two in pairs)
+    )

@@ -1,0 +1,242 @@
+"""Evaluators of features use no test image, leave no trace in the weights, and are repeated by a resume."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from isopix.data.dataset import load_dataset
+from isopix.probing import evaluators
+from isopix.probing.evaluators import KNNAccuracy, LinearProbe
+from isopix.probing.feature_splits import FeatureSplit, FeatureSplits
+from isopix.probing.features import extract_features
+from isopix.probing.probe import fit_probe
+from isopix.recipes import registry
+from isopix.recipes.recipe import Recipe
+from isopix.reporting.run_record import read_run
+from isopix.runs.load import load_run
+from isopix.runs.pretrain import train_recipe
+from isopix.runs.resume import resume_run
+from isopix.runs.training import RunObserver
+from isopix.storage import checkpoint, log
+from isopix.storage.run_folder import RunFolder
+from isopix.train.evaluator import EvaluationContext, EvaluationError
+from isopix.train.tasks import PretrainTask
+from isopix.train.throughput import Throughput
+
+CPU = torch.device("cpu")
+WORDS = [
+    *("depth=1", "width=16", "steps=12", "batch_size=16", "log_every=1", "evaluate_every=5"),
+    *("evaluate_images=40", "checkpoint_every=4", "data.limit=90", "probe_every=5"),
+]
+RECIPE = registry.resolve("igpt.digits_bert", assignments=WORDS).recipe
+
+
+def run(recipe: Recipe, out: Path) -> RunFolder:
+    train_recipe(recipe, out, device=CPU, observer=RunObserver())
+    return RunFolder(out)
+
+
+def state(folder: RunFolder) -> dict[str, torch.Tensor]:
+    found = checkpoint.load_latest(folder.checkpoints).checkpoint
+    assert found is not None
+    return {
+        f"{group}/{name}": tensor for group, named in found.tensors.items() for name, tensor in named.items()
+    }
+
+
+def validations(folder: RunFolder) -> list[dict[str, object]]:
+    return [record for record in log.read_log(folder.log) if record.get("split") == "validation"]
+
+
+def probed_steps(folder: RunFolder) -> list[int]:
+    return [record["step"] for record in validations(folder) if "probe_accuracy" in record]
+
+
+def files(folder: RunFolder) -> dict[str, str]:
+    return {path.name: path.read_text() for path in sorted(folder.history.iterdir())}
+
+
+def context(folder: RunFolder, recipe: Recipe = RECIPE, history: Path | None = None) -> EvaluationContext:
+    data, model = load_dataset(recipe.data, seed=recipe.train.seed), load_run(folder.path, device=CPU).model
+    return EvaluationContext(PretrainTask(model), model, data, recipe.train.seed, "fp32", history)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick_fits() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        quick = replace(evaluators.PROBE_CONFIG, l2_grid=(0.1, 1.0), num_resamples=10)
+        patch.setattr(evaluators, "PROBE_CONFIG", quick)
+        yield
+
+
+@pytest.fixture(scope="module")
+def probed(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    return run(RECIPE, tmp_path_factory.mktemp("probed") / "run")
+
+
+def test_it_runs_before_the_first_step_every_so_many_and_after_the_last(probed: RunFolder) -> None:
+    assert probed_steps(probed) == [0, 5, 10, 12]
+    assert list(files(probed)) == [f"step-{step:08d}.json" for step in (0, 5, 10, 12)]
+
+
+def test_each_has_the_validation_loss_of_its_step(tmp_path: Path) -> None:
+    folder = run(RECIPE.updated(evaluate_every=7), tmp_path / "run")
+    evaluations = [record for record in log.read_log(folder.log) if record["kind"] == "evaluation"]
+    assert [record["step"] for record in evaluations] == [0, 5, 7, 10, 12, 12]
+    assert all("loss_nats" in record for record in evaluations)
+    assert probed_steps(folder) == [0, 5, 10, 12]
+
+
+def test_training_is_the_same_with_and_without(probed: RunFolder, tmp_path: Path) -> None:
+    alone = run(RECIPE.updated(probe_every=0), tmp_path / "run")
+    ours, theirs = state(probed), state(alone)
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    for kind in ("train", "evaluation"):
+        losses = [
+            [record["loss_nats"] for record in log.read_log(each.log) if record["kind"] == kind]
+            for each in (probed, alone)
+        ]
+        assert losses[0] == losses[1]
+    assert not alone.history.exists()
+
+
+@pytest.mark.parametrize("stop", [5, 7])
+def test_a_run_that_was_stopped_ends_with_the_same_probes(
+    probed: RunFolder, tmp_path: Path, stop: int
+) -> None:
+    asked = iter([False] * (stop - 1) + [True])
+    train_recipe(RECIPE, tmp_path / "run", device=CPU, observer=RunObserver(stop=lambda: next(asked)))
+    folder = RunFolder(tmp_path / "run")
+    stray = folder.history / "step-00000099.json"
+    stray.write_text("{}")  # as a killed process leaves that was ahead of its last checkpoint
+    resume_run(folder.path, device=CPU, observer=RunObserver())
+    assert files(folder) == files(probed)
+    assert validations(folder) == validations(probed)
+
+
+def test_the_accuracy_is_that_of_the_networks_features_on_the_images_that_it_says(probed: RunFolder) -> None:
+    data, network = (
+        load_dataset(RECIPE.data, seed=RECIPE.train.seed),
+        load_run(probed.path, device=CPU).network,
+    )
+    parts = {
+        "train": (data.train.images, data.train.labels),
+        "validation": (data.validation.images[:45], data.validation.labels[:45]),
+        "test": (data.validation.images[45:90], data.validation.labels[45:90]),
+    }
+    splits = FeatureSplits(
+        **{
+            name: FeatureSplit(extract_features(network, images), labels)
+            for name, (images, labels) in parts.items()
+        }
+    )
+    found = fit_probe(splits, evaluators.PROBE_CONFIG, device=CPU)
+    last = validations(probed)[-1]
+    assert (last["probe_layer"], last["probe_images"]) == (found.best_index, 45)
+    assert last["probe_accuracy"] == pytest.approx(found.best.test_accuracy)
+    saved = json.loads(files(probed)["step-00000012.json"])
+    assert [score["accuracy"] for score in saved["layers"]] == [score.test_accuracy for score in found.layers]
+
+
+def test_the_test_images_are_not_used(probed: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def spy(network, images, **settings):
+        seen.append(images)
+        return extract_features(network, images, **settings)
+
+    monkeypatch.setattr(evaluators, "extract_features", spy)
+    given = context(probed)
+    LinearProbe().start(given)(3)
+    assert torch.equal(torch.cat(seen), torch.cat([given.data.train.images, given.data.validation.images]))
+
+
+def test_a_fit_that_fails_is_a_failed_evaluation(probed: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*given: object, **settings: object) -> None:
+        raise RuntimeError("it did not converge\nand more")
+
+    monkeypatch.setattr(evaluators, "fit_probe", fail)
+    with pytest.raises(EvaluationError, match=r"^it did not converge$"):
+        LinearProbe().start(context(probed))(3)
+
+
+def test_the_report_does_not_take_them_for_probes_of_the_run(probed: RunFolder) -> None:
+    found = read_run(probed)
+    assert found.probes == []
+    assert found.probe is None
+    assert found.problems == []
+
+
+def test_probing_is_not_counted_as_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+
+    def slow(*given: object, **settings: object) -> None:
+        clock[0] += 1000
+        raise RuntimeError("too slow")
+
+    monkeypatch.setattr("isopix.train.throughput.time.perf_counter", lambda: clock[0])
+    monkeypatch.setattr(evaluators, "fit_probe", slow)
+    count_step = Throughput.count_step
+
+    def step(self: Throughput) -> None:
+        clock[0] += 1
+        count_step(self)
+
+    monkeypatch.setattr(Throughput, "count_step", step)
+    records = log.read_log(run(RECIPE, tmp_path / "run").log)
+    assert [record["seconds"] for record in records if record["kind"] == "train"] == list(range(1, 13))
+    notes = [record["text"] for record in records if record["kind"] == "note"]
+    assert notes[-1] == "no linear probe at step 12: too slow"
+
+
+@pytest.mark.parametrize("change", ["data.holdout=0", "data.train_on_validation=true"])
+def test_without_validation_images_it_is_refused_before_training(tmp_path: Path, change: str) -> None:
+    recipe = registry.resolve("igpt.digits", assignments=[*WORDS, change]).recipe
+    with pytest.raises(ValueError, match="probe_every needs two or more validation images"):
+        train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
+    assert not (tmp_path / "run").exists()
+
+
+KNN_WORDS = [
+    *("depth=2", "width=16", "steps=4", "batch_size=8", "evaluate_every=2", "evaluate_images=20"),
+    *("num_test_images=8", "data.limit=200"),
+]
+
+
+def knn_run(out: Path, *settings: str) -> RunFolder:
+    return run(registry.resolve("igpt.digits", assignments=[*KNN_WORDS, *settings]).recipe, out)
+
+
+def test_every_evaluation_has_knn_accuracy_and_the_weights_are_the_same_bits(tmp_path: Path) -> None:
+    with_knn, without = knn_run(tmp_path / "a", "knn_images=100"), knn_run(tmp_path / "b")
+    found = [each["knn_accuracy"] for each in validations(with_knn)]
+    assert len(found) == 3
+    assert all(0.1 < each <= 1 for each in found)
+    assert not any("knn_accuracy" in each for each in validations(without))
+    ours, theirs = (load_run(each.path, device=CPU).network.tensors() for each in (with_knn, without))
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def test_shorthand_settings_and_listed_evaluators_are_the_same(tmp_path: Path) -> None:
+    listed = "evaluators=[{kind: knn, num_images: 100}, {kind: linear_probe, every: 3}]"
+    ours = knn_run(tmp_path / "a", "knn_images=100", "probe_every=3")
+    theirs = knn_run(tmp_path / "b", listed)
+    assert validations(ours) == validations(theirs)
+    assert load_run(theirs.path, device=CPU).recipe.train.evaluators == (
+        KNNAccuracy(num_images=100),
+        LinearProbe(every=3),
+    )
+
+
+def test_images_without_labels_are_refused_before_anything_is_trained(tmp_path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(256, size=(40, 8, 8, 3), dtype=np.uint8)
+    np.savez(tmp_path / "bare.npz", x_train=pixels)
+    with pytest.raises(ValueError, match=r"^knn_images needs labels; dataset 'bare' has none"):
+        knn_run(tmp_path / "run", f"data.source={tmp_path / 'bare.npz'}", "num_colors=4", "knn_images=5")
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,131 @@
+"""Run folders in every state, made by the package's own writers."""
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image
+
+from isopix.codecs import FullPatchSpec
+from isopix.codecs.nearest_color import FIXED_POINT_SCALE
+from isopix.core.config import to_dict
+from isopix.model.heads import RegressionHeadSpec
+from isopix.model.stems import PatchEmbedSpec
+from isopix.probing.config import ProbeConfig
+from isopix.probing.results import LayerScore, ProbeReport, ProbeResult
+from isopix.recipes import tiny
+from isopix.recipes.recipe import Recipe
+from isopix.storage import checkpoint
+from isopix.storage.run_folder import RunFolder
+
+GRAYS = 17
+
+
+def score(layer: int, test: float, half: float = 0.02) -> LayerScore:
+    return LayerScore(layer, 0.1, test, test, (test - half, test + half), 1.0, 1e-7, 20)
+
+
+def record(accuracies: Sequence[float], half: float = 0.02) -> ProbeResult:
+    best = max(range(len(accuracies)), key=lambda layer: accuracies[layer])
+    return ProbeResult(
+        layers=tuple(score(layer, test, half) for layer, test in enumerate(accuracies)),
+        best_index=best,
+        num_classes=10,
+        majority_accuracy=0.1,
+        num_images={"train": 1437, "validation": 180, "test": 180},
+        warnings=(),
+    )
+
+
+def evidence(
+    trained: Sequence[float] = (0.3, 0.5, 0.4),
+    untrained: Sequence[float] = (0.3, 0.2, 0.2),
+    pixels: float = 0.4,
+    half: float = 0.02,
+) -> ProbeReport:
+    baselines = {
+        "raw pixels": record([pixels], half),
+        "untrained": record(untrained, half),
+        "shuffled labels": record([0.1], half),
+    }
+    return ProbeReport(ProbeConfig(), record(trained, half), baselines)
+
+
+def records() -> list[dict[str, Any]]:
+    numbers = {"learning_rate": 0.003, "images_per_second": 100.0}
+    train = [
+        {
+            "kind": "train",
+            "step": step,
+            "images": 8 * step,
+            "loss_nats": 2.8 - step / 100,
+            "seconds": step / 2,
+        }
+        | numbers
+        for step in range(10, 101, 10)
+    ]
+    held_out = {"kind": "evaluation", "images": 64}
+    return [
+        {**held_out, "step": 0, "split": "validation", "loss_nats": 2.833},
+        *train,
+        {**held_out, "step": 100, "split": "validation", "loss_nats": 1.9},
+        {**held_out, "step": 100, "split": "test", "loss_nats": 1.8},
+    ]
+
+
+def regression() -> Recipe:
+    """A network whose untrained prediction is not uniform."""
+    return tiny.digits_bert().updated(
+        codec=FullPatchSpec(patch_size=2),
+        stem=PatchEmbedSpec(),
+        head=RegressionHeadSpec(),
+    )
+
+
+def bare(path: Path, recipe: Recipe | None = None) -> RunFolder:
+    """A run that has just begun."""
+    run = RunFolder.create(path)
+    run.recipe.write_text(json.dumps(to_dict(recipe or tiny.digits())))
+    return run
+
+
+def whole(path: Path, recipe: Recipe | None = None, found: ProbeReport | None = None) -> RunFolder:
+    """A run with every file."""
+    recipe = recipe or tiny.digits()
+    run = bare(path, recipe)
+    run.environment.write_text(
+        json.dumps({"device": "cpu", "threads": 2, "commit": None, "command": ["isopix", "pretrain", "a b"]})
+    )
+    run.log.write_text("".join(json.dumps(each) + "\n" for each in records()))
+    colors = torch.arange(GRAYS)[:, None].expand(-1, 3) * 15
+    tensors = {"codec.fixed": (colors * FIXED_POINT_SCALE).int(), "head.weight": torch.zeros(3, 4)}
+    checkpoint.save_checkpoint(
+        checkpoint.step_folder(run.checkpoints, 100), {"model": tensors}, {"state": {"step": 100}}
+    )
+    probe(run, found or evidence())
+    for kind in ("samples", "completions") if recipe.objective.causal else ("reconstructions",):
+        drawing(run, kind)
+    return run
+
+
+def probe(run: RunFolder, found: ProbeReport, name: str = "probe", **facts: Any) -> None:
+    values = {"step": 100, "data": "digits", "command": ["isopix", "probe", "a"], **found.to_dict(), **facts}
+    (run.probes / f"{name}.json").write_text(json.dumps(values))
+
+
+def drawing(run: RunFolder, kind: str, step: int = 100, **facts: Any) -> Path:
+    path = run.samples / f"{kind}-{step}.png"
+    Image.new("RGBA", (64, 32)).save(path)
+    values = {"kind": kind, "step": step, "seed": 3, "count": 8, "temperature": 0.9, "rows": 4, "each": 2}
+    values |= {"accuracy": 0.25} | facts
+    path.with_suffix(".json").write_text(json.dumps(values))
+    return path
+
+
+def words(text: str) -> str:
+    """The text of a page, without its tags and style."""
+    plain = re.sub(r"<style>.*?</style>|<[^>]*>", "", text, flags=re.DOTALL)
+    return re.sub(r"\s+", " ", plain.replace("&nbsp;", " ").replace("\u00a0", " "))

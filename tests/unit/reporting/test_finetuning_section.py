@@ -1,0 +1,128 @@
+"""Fine-tuned runs: test accuracy with its interval, and no joint loss among the curves."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from scipy.stats import binomtest
+
+from isopix.core.config import to_dict
+from isopix.finetuning.config import FineTuneConfig
+from isopix.finetuning.metrics import evaluate_predictions
+from isopix.recipes import tiny
+from isopix.reporting import page
+from isopix.reporting.baselines import baseline_rows
+from isopix.reporting.metrics import wilson
+from isopix.storage import checkpoint, log
+from isopix.storage.atomic import write_json
+from isopix.storage.run_folder import RunFolder
+from tests.unit.reporting.cases import bare, records
+
+JOINT = FineTuneConfig(generative_weight=0.5, layer=2)
+
+
+def fine_tuned(path: Path, *, tested: bool = True, finetune: FineTuneConfig = JOINT) -> RunFolder:
+    run = bare(path, replace(tiny.digits(), finetune=finetune))
+    pretrained = {"run": "runs/pre", "step": 400}
+    write_json(run.environment, {"pretrained": pretrained, "majority": 0.125, "command": ["isopix"]})
+    written = log.RunLog(run.log)
+    accuracies = iter([0.1, 0.625, 0.6])
+    for each in records():
+        if each["kind"] != "evaluation" or each["split"] == "validation" or tested:
+            written.write(each | ({"accuracy": next(accuracies)} if each["kind"] == "evaluation" else {}))
+    written.close()
+    return run
+
+
+def test_the_interval_is_wilsons() -> None:
+    for right, count in ((0, 10), (7, 10), (180, 180), (412, 1000)):
+        theirs = binomtest(right, count).proportion_ci(method="wilson")
+        assert wilson(right / count, count) == pytest.approx((theirs.low, theirs.high), abs=1e-4)
+
+
+def test_the_page_shows_the_accuracy_and_the_initialization(tmp_path: Path) -> None:
+    text = page.build([fine_tuned(tmp_path / "ft")])
+    assert "Test accuracy after fine-tuning: 60.0\u00a0%." in text
+    assert '<th scope="row">test accuracy</th><td class="n">60.0\u00a0%</td>' in text
+    assert '<th scope="row">test images</th><td class="n">64</td>' in text
+    assert "Fine-tuned from step 400 of runs/pre; loss 0.5 · L_GEN + L_CLF; class head on layer 2." in text
+    assert "Ring: best step on validation images, 100." in text
+    assert "majority class 12.5 %" in text
+    assert ">training</text>" not in text, "the joint loss is not a loss per pixel"
+
+
+@pytest.mark.parametrize("finetune", [FineTuneConfig(patience=None), FineTuneConfig(generative_weight="inf")])
+def test_a_run_that_chose_nothing_shows_no_choice(tmp_path: Path, finetune: FineTuneConfig) -> None:
+    text = page.build([fine_tuned(tmp_path / "ft", finetune=finetune)])
+    assert "Ring: step" not in text
+    assert "Best validation accuracy" not in text
+    assert "last step, no early stopping" in text
+    assert "best validation step" not in text.partition(">Fine-tuning<")[2].partition("</section>")[0]
+
+
+def test_for_classes_alone_the_page_shows_no_loss_of_codes(tmp_path: Path) -> None:
+    """Whatever an earlier version logged."""
+    alone = FineTuneConfig(generative_weight=0.0)
+    run = fine_tuned(tmp_path / "ft", finetune=alone)
+    lines = [{**each, "class_nats": 1.25} if "split" in each else each for each in log.read_log(run.log)]
+    run.log.write_text("".join(json.dumps(each) + "\n" for each in lines))
+    write_json(run.environment, {"trained_parameters": 12345})
+    state = {"state": {"step": 100, "classes": ["a", "b", "c"]}}
+    checkpoint.save_checkpoint(
+        checkpoint.step_folder(run.checkpoints, 100), {"model": {"x": torch.zeros(4)}}, state
+    )
+    text = page.build([run])
+    assert "Test loss: 1.250 nats per image (1.803 bits), 64 test images." in text
+    assert "Uniform prediction of 3 values: ln 3 = 1.099 nats per image (dotted line)." in text
+    for said in ("nats per image", ">training</text>", "<dt>trained parameters</dt><dd>12,345</dd>"):
+        assert said in text
+    assert "<dt>objective</dt><dd>L_CLF</dd>" in text
+    for absent in ("1.800", "1.80 nats", "per pixel", "isopix sample", "isopix complete", "ln 17"):
+        assert absent not in text
+    rows = baseline_rows(page.read([run]))
+    assert [row.name for row in rows] == ["ft", "fine-tuned"]
+    assert {row.loss for row in rows} == {None}
+
+
+def test_before_its_end_the_page_says_how_to_get_there(tmp_path: Path) -> None:
+    text = page.build([fine_tuned(tmp_path / "ft", tested=False)])
+    assert "Not evaluated on test images yet" in text
+    assert "isopix resume" in text
+
+
+def test_the_baselines_have_a_row_for_the_class_head(tmp_path: Path) -> None:
+    rows = baseline_rows(page.read([fine_tuned(tmp_path / "ft")]))
+    [row] = [row for row in rows if row.name == "fine-tuned"]
+    assert row.accuracy == 0.6
+    assert (row.low, row.high) == wilson(0.6, 64)
+
+
+def test_the_page_says_how_many_steps_a_refit_has(tmp_path: Path) -> None:
+    run = fine_tuned(tmp_path / "ft")
+    selected = {"step": 40, "validation_accuracy": 0.625, "run": "ft/selection"}
+    write_json(run.environment, {"selected": selected})
+    text = page.build([run])
+    assert "refit on train + validation for 40 steps" in text
+    assert 'validation accuracy of that step</th><td class="n">62.5\u00a0%' in text
+
+
+def test_evaluations_are_a_table(tmp_path: Path) -> None:
+    run = fine_tuned(tmp_path / "ft")
+    assert "mean probability" not in page.build([run])
+    verdict = evaluate_predictions(torch.eye(7)[None].expand(3, -1, -1).contiguous(), torch.arange(7), seed=0)
+    run.evaluations.mkdir()
+    for masks, name in ((3, "a"), (0, "b")):
+        facts = {"step": 100, "data": f"set {name}", "masks": masks, "command": ["isopix", "evaluate", name]}
+        write_json(run.evaluations / f"{name}.json", facts | to_dict(verdict))
+    (run.evaluations / "c.json").write_text("{}")
+    text = page.build([run])
+    assert text.count("set a") == text.count("set b") == 1
+    assert text.count("100.0\u00a0%") >= 6  # accuracy and top 5 of both, one mask and their mean of the first
+    assert "isopix evaluate a" in text
+    assert "c.json: &#39;num_images&#39; is missing" in text
+
+
+def test_other_runs_have_no_such_part(tmp_path: Path) -> None:
+    assert ">Fine-tuning<" not in page.build([bare(tmp_path / "run")])

@@ -1,0 +1,15 @@
+"""Pictures have captions that say what they show."""
+
+from pathlib import Path
+
+from isopix.recipes import registry
+from isopix.reporting import page
+from tests.unit.reporting.cases import bare, drawing
+
+
+def test_a_patch_codec_shows_decoded_patches(tmp_path: Path) -> None:
+    run = bare(tmp_path / "run", registry.find("patchformer.tiny"))
+    drawing(run, "reconstructions")
+    text = page.build([run])
+    assert "masked patches in mauve. Prediction: the most likely value of each masked gray pixel" in text
+    assert "Predicted codes are shown decoded" in text
