@@ -8,7 +8,8 @@ CRC-32C of both. Every byte must belong to a block: blocks follow each other wit
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from isopix.interop.openai.crc32c import extend_crc, mask_crc
+import google_crc32c
+
 from isopix.interop.openai.protobuf import read_bytes, read_varint
 
 MAGIC = 0xDB4775248B80FB57
@@ -27,6 +28,11 @@ class BlockHandle(NamedTuple):
     @property
     def end(self) -> int:
         return self.offset + self.size + TRAILER
+
+
+def mask_crc(crc: int) -> int:
+    """Return the masked form in which TensorFlow stores a CRC-32C."""
+    return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 def iter_entries(file: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -84,7 +90,7 @@ def _block(file: bytes, handle: BlockHandle) -> bytes:
         raise ValueError(f"a block of {handle.size} bytes at byte {handle.offset} exceeds the file")
     stored = file[handle.offset : handle.end]
     contents, compression = stored[:-TRAILER], stored[-TRAILER]
-    if mask_crc(extend_crc(0, stored[:-4])) != int.from_bytes(stored[-4:], "little"):
+    if mask_crc(google_crc32c.value(stored[:-4])) != int.from_bytes(stored[-4:], "little"):
         raise ValueError(f"the block at byte {handle.offset} is damaged; its checksum differs")
     if compression:
         name = COMPRESSIONS.get(compression, f"unknown type {compression}")

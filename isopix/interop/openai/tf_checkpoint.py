@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import google_crc32c
 import numpy as np
 import torch
 from torch import Tensor
 
 from isopix.interop.mmap_alloc import mmap_alloc
 from isopix.interop.openai import sstable
-from isopix.interop.openai.crc32c import extend_crc, mask_crc
 from isopix.interop.openai.protobuf import Message, get_int, get_messages, parse_message
 
 VERSION = 1  # format version that this reader supports
@@ -131,8 +131,8 @@ class TFCheckpoint:
                 chunk = memory[start : start + CHUNK]
                 if file.readinto(chunk) < len(chunk):
                     raise ValueError(f"checkpoint shard {path} is truncated: it ends inside tensor {name!r}")
-                crc = extend_crc(crc, chunk)
-        if mask_crc(crc) != entry.crc:
+                crc = google_crc32c.extend(crc, bytes(chunk))
+        if sstable.mask_crc(crc) != entry.crc:
             raise ValueError(f"checkpoint shard {path}: tensor {name!r} is damaged; its checksum differs")
 
     def _check_shard(self, shard: int, inside: Iterator[tuple[str, TensorEntry]]) -> None:
