@@ -15,6 +15,7 @@ from torch import Tensor
 from isopix.codecs.palette import Palette
 from isopix.core.command_line import command_line
 from isopix.core.types import Grid
+from isopix.storage.atomic import replace_file
 from isopix.storage.npy import Arrays, is_numeric, read_arrays
 
 ValueRange = tuple[float, float]
@@ -56,12 +57,7 @@ def write_palette(path: Path, palette: PaletteFile) -> None:
     content = io.BytesIO()
     np.savez(content, **arrays)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.part")
-    try:
-        temporary.write_bytes(content.getvalue())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    replace_file(path, content.getvalue())
 
 
 def check_palette_path(path: Path) -> None:

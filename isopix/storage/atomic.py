@@ -10,11 +10,7 @@ from pathlib import Path
 from typing import Any
 
 MAX_JSON = 4 << 20  # bytes; the files that isopix writes are far smaller
-DISK_FULL_ERRNOS = (
-    errno.ENOSPC,
-    errno.EDQUOT,
-    errno.EFBIG,
-)  # disk, user quota, process limit
+DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # disk, user quota, process limit
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -27,8 +23,12 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
     """Replace the file atomically: a reader sees the old values or the new. Raises ValueError on nan."""
+    replace_file(path, json_bytes(values))
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Replace the file atomically: a reader sees the old content or the new."""
     temporary = path.with_name(f".tmp-{path.name}-{os.getpid()}")
-    data = json_bytes(values)
     with report_disk_full(str(path), path.parent):
         try:
             write_bytes(temporary, data)
@@ -64,6 +64,21 @@ def fsync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def temporary_folder(target: Path, what: str) -> Iterator[Path]:
+    """Yield a new folder next to `target`, to be filled and renamed to it, and delete it if it was not.
+
+    A full disk raises RuntimeError that says that `what` did not fit.
+    """
+    temporary = target.with_name(f".tmp-{target.name}-{os.getpid()}")
+    with report_disk_full(what, target.parent):
+        try:
+            temporary.mkdir()
+            yield temporary
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
 @contextmanager

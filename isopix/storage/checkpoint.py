@@ -4,14 +4,22 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from isopix.storage import safetensors_io
-from isopix.storage.atomic import MAX_JSON, fsync_folder, json_bytes, read_json, report_disk_full, write_bytes
+from isopix.storage.atomic import (
+    MAX_JSON,
+    fsync_folder,
+    json_bytes,
+    read_json,
+    temporary_folder,
+    write_bytes,
+)
+from isopix.storage.safetensors_io import read_tensors, write_tensors
 
 MANIFEST = "manifest.json"
 FORMAT = 1
@@ -67,15 +75,10 @@ def save_checkpoint(folder: Path, tensors: Groups, records: Mapping[str, Mapping
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     recover(folder.parent, folder.name)
-    temporary = folder.with_name(f".tmp-{folder.name}-{os.getpid()}")
     size = sum(tensor.nbytes for group in tensors.values() for tensor in group.values())
-    with report_disk_full(f"checkpoint {folder} of {size} bytes", folder.parent):
-        try:
-            temporary.mkdir()
-            _fill(temporary, tensors, records)
-            _publish(temporary, folder)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+    with temporary_folder(folder, f"checkpoint {folder} of {size} bytes") as temporary:
+        _fill(temporary, tensors, records)
+        _publish(temporary, folder)
 
 
 def load_checkpoint(folder: Path, groups: Collection[str] | None = None) -> Checkpoint:
@@ -83,19 +86,17 @@ def load_checkpoint(folder: Path, groups: Collection[str] | None = None) -> Chec
 
     Raises DamagedCheckpointError, a ValueError, that names the file and the damage.
     """
-    try:
+    with _reported_as_damage(folder):
         entries = _read_manifest(folder)
-        missing = [f"{group}.safetensors" for group in groups or () if f"{group}.safetensors" not in entries]
-        if missing:
-            raise DamagedCheckpointError(folder, f"{missing[0]} is missing from {MANIFEST}")
-        selected = {name: entries[name] for name in entries if _is_selected(Path(name), groups)}
-        for name, entry in selected.items():
-            _verify(folder, name, entry)
-        paths = [folder / name for name in selected]
-        tensors = {path.stem: _read_tensors(path) for path in paths if path.suffix == ".safetensors"}
-        records = {path.stem: _read_json(path) for path in paths if path.suffix == ".json"}
-    except OSError as error:
-        raise DamagedCheckpointError(folder, f"cannot be read: {error}") from None
+        for group in groups or ():
+            if f"{group}.safetensors" not in entries:
+                raise ValueError(f"{group}.safetensors is missing from {MANIFEST}")
+        paths = [folder / name for name in entries]
+        selected = [path for path in paths if groups is None or path.suffix == ".json" or path.stem in groups]
+        for path in selected:
+            _verify(path, entries[path.name])
+        tensors = {path.stem: read_tensors(path) for path in selected if path.suffix == ".safetensors"}
+        records = {path.stem: read_json(path) for path in selected if path.suffix == ".json"}
     return Checkpoint(tensors, records, folder)
 
 
@@ -127,12 +128,10 @@ def verify_files(folder: Path) -> list[str]:
 
     Raises DamagedCheckpointError about the first that differs.
     """
-    try:
+    with _reported_as_damage(folder):
         entries = _read_manifest(folder)
         for name, entry in entries.items():
-            _verify(folder, name, entry)
-    except OSError as error:
-        raise DamagedCheckpointError(folder, f"cannot be read: {error}") from None
+            _verify(folder / name, entry)
     return list(entries)
 
 
@@ -173,7 +172,7 @@ def _fill(folder: Path, tensors: Groups, records: Mapping[str, Mapping[str, Any]
                 f"'{name}' is not allowed as a name in a checkpoint; allowed: letters, digits, '_' and '-'"
             )
     for group, members in tensors.items():
-        safetensors_io.write_tensors(folder / f"{group}.safetensors", members)
+        write_tensors(folder / f"{group}.safetensors", members)
     for record, values in records.items():
         data = json_bytes(values)
         if len(data) > MAX_JSON:
@@ -227,10 +226,6 @@ def _is_another_process(pid: int) -> bool:
     return True
 
 
-def _is_selected(file: Path, groups: Collection[str] | None) -> bool:
-    return groups is None or file.suffix == ".json" or file.stem in groups
-
-
 def _is_intact(folder: Path) -> bool:
     try:
         verify_files(folder)
@@ -239,58 +234,50 @@ def _is_intact(folder: Path) -> bool:
     return True
 
 
+@contextmanager
+def _reported_as_damage(folder: Path) -> Iterator[None]:
+    """Turn what the checks below and the readers raise into DamagedCheckpointError."""
+    try:
+        yield
+    except OSError as error:
+        raise DamagedCheckpointError(folder, f"cannot be read: {error}") from None
+    except ValueError as error:
+        raise DamagedCheckpointError(folder, str(error)) from None
+
+
 def _read_manifest(folder: Path) -> dict[str, FileEntry]:
     """Return the files of the checkpoint; raises if the folder has other safetensors or JSON files."""
     if not folder.is_dir():
-        raise DamagedCheckpointError(folder, "is not a folder" if folder.exists() else "does not exist")
+        raise ValueError("is not a folder" if folder.exists() else "does not exist")
     if not (folder / MANIFEST).is_file():
-        raise DamagedCheckpointError(folder, f"{MANIFEST} is missing")
-    manifest = _read_json(folder / MANIFEST)
+        raise ValueError(f"{MANIFEST} is missing")
+    manifest = read_json(folder / MANIFEST)
     if manifest.get("format") != FORMAT:
-        raise DamagedCheckpointError(
-            folder, f"{MANIFEST} has format {manifest.get('format')!r}; known: {FORMAT}"
-        )
+        raise ValueError(f"{MANIFEST} has format {manifest.get('format')!r}; known: {FORMAT}")
     if not isinstance(manifest.get("files"), dict):
-        raise DamagedCheckpointError(folder, f"{MANIFEST} lists no files")
-    entries = {name: _entry(folder, name, values) for name, values in manifest["files"].items()}
+        raise ValueError(f"{MANIFEST} lists no files")
+    entries = {name: _entry(name, values) for name, values in manifest["files"].items()}
     for path in _files(folder):
         if path.name not in entries:
-            raise DamagedCheckpointError(folder, f"{path.name} is not in {MANIFEST}")
+            raise ValueError(f"{path.name} is not in {MANIFEST}")
     return entries
 
 
-def _entry(folder: Path, name: str, values: object) -> FileEntry:
+def _entry(name: str, values: object) -> FileEntry:
     if not FILE_NAME.fullmatch(name):
-        raise DamagedCheckpointError(folder, f"{MANIFEST} lists {name!r}, which is not an allowed file name")
+        raise ValueError(f"{MANIFEST} lists {name!r}, which is not an allowed file name")
     match values:
         case {"size": int(size), "sha256": str(sha256)}:
             return FileEntry(size, sha256)
-    raise DamagedCheckpointError(folder, f"{MANIFEST} has no size and sha256 of {name}")
+    raise ValueError(f"{MANIFEST} has no size and sha256 of {name}")
 
 
-def _verify(folder: Path, name: str, entry: FileEntry) -> None:
-    path = folder / name
+def _verify(path: Path, entry: FileEntry) -> None:
     if not path.is_file():
-        raise DamagedCheckpointError(folder, f"{name} is missing")
+        raise ValueError(f"{path.name} is missing")
     size = path.stat().st_size
     if size != entry.size:
         wrong = "truncated" if size < entry.size else "too long"
-        raise DamagedCheckpointError(
-            folder, f"{name} has {size} bytes, the manifest has {entry.size}: {wrong}"
-        )
+        raise ValueError(f"{path.name} has {size} bytes, the manifest has {entry.size}: {wrong}")
     if _sha256(path) != entry.sha256:
-        raise DamagedCheckpointError(folder, f"{name} does not have the sha256 of the manifest: changed")
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        return read_json(path)
-    except ValueError as error:
-        raise DamagedCheckpointError(path.parent, str(error)) from None
-
-
-def _read_tensors(path: Path) -> dict[str, Tensor]:
-    try:
-        return safetensors_io.read_tensors(path)
-    except ValueError as error:
-        raise DamagedCheckpointError(path.parent, str(error)) from None
+        raise ValueError(f"{path.name} does not have the sha256 of the manifest: changed")

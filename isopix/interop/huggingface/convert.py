@@ -1,7 +1,5 @@
 """Import and export ImageGPT models of Hugging Face `transformers`."""
 
-import os
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -61,18 +59,13 @@ def write_imagegpt(folder: Path, network: Network, *, card: str) -> None:
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise ValueError(f"{folder} exists already; the folder must be new or empty")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = folder.with_name(f".tmp-{folder.name}-{os.getpid()}")
-    with atomic.report_disk_full(f"model {folder}", folder.parent):
-        try:
-            temporary.mkdir()
-            safetensors_io.write_tensors(temporary / "model.safetensors", tensors, {"format": "pt"})
-            for name, values in files.items():
-                atomic.write_bytes(temporary / name, atomic.json_bytes(values))
-            atomic.write_bytes(temporary / "README.md", card.encode())
-            atomic.fsync_folder(temporary)
-            temporary.rename(folder)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+    with atomic.temporary_folder(folder, f"model {folder}") as temporary:
+        safetensors_io.write_tensors(temporary / "model.safetensors", tensors, {"format": "pt"})
+        for name, values in files.items():
+            atomic.write_bytes(temporary / name, atomic.json_bytes(values))
+        atomic.write_bytes(temporary / "README.md", card.encode())
+        atomic.fsync_folder(temporary)
+        temporary.rename(folder)
         atomic.fsync_folder(folder.parent)
 
 
