@@ -22,17 +22,14 @@ class Bytes(Codec):
         self.grid, self.patch_size, self.num_codes = grid, patch_size, 3 * patch_size**2
 
     def encode(self, images: Images) -> Codes:
-        """Return the levels."""
         side = self.patch_size
         return rearrange(images, "b c (h p) (w q) -> b (h w) (p q c)", p=side, q=side).long()
 
     def decode(self, codes: Codes, grid: Grid | None = None) -> Images:
-        """Return the images of these levels."""
         levels, rows, side = codes.to(torch.uint8), (grid or self.grid).rows, self.patch_size
         return rearrange(levels, "b (h w) (p q c) -> b c (h p) (w q)", h=rows, p=side, q=side).contiguous()
 
     def fingerprint(self) -> str:
-        """Return the SHA-256 of a description of the codes."""
         side = self.patch_size
         where = f" of {side} x {side}" if side > 1 else ""
         return hashlib.sha256(f"red, green and blue bytes{where}".encode()).hexdigest()
@@ -50,9 +47,7 @@ class BytesSpec(StatelessCodecSpec):
 
     @property
     def patch_size(self) -> int:
-        """Side of a position in pixels."""
         return 1
 
     def build(self, grid: Grid) -> Bytes:
-        """Return the codec for images of this grid."""
         return Bytes(grid)

@@ -33,7 +33,6 @@ class PaletteSpec(CodecSpec):
 
     @property
     def patch_size(self) -> int:
-        """Side of a position in pixels."""
         return 1
 
     def build(self, grid: Grid, colors: Float[Tensor, "K 3"]) -> Palette:
@@ -44,7 +43,6 @@ class PaletteSpec(CodecSpec):
 
     @property
     def fit_message(self) -> str:
-        """What `fit` spends time on; empty if it only reads a file."""
         return "" if self.palette_file else f"fitting {self.num_colors} colors"
 
     def fit(self, images: Images, grid: Grid, seed: int) -> Palette:
@@ -58,7 +56,6 @@ class PaletteSpec(CodecSpec):
         return self.build(grid, colors)
 
     def from_state(self, tensors: Mapping[str, Tensor], grid: Grid) -> Palette:
-        """Return the palette of a checkpoint. Raises KeyError with the tensor's name if it has none."""
         return self.build(grid, tensors["codec.fixed"] / nearest_color.FIXED_POINT_SCALE)
 
     def placeholder(self, grid: Grid) -> Palette:
@@ -67,7 +64,6 @@ class PaletteSpec(CodecSpec):
         return self.build(grid, torch.stack([index % 256, index // 256, torch.zeros_like(index)], 1).float())
 
     def with_absolute_paths(self) -> "PaletteSpec":
-        """Return these settings with an absolute path of the palette file."""
         path = self.palette_file
         return replace(self, palette_file=str(Path(path).resolve())) if path else self
 

@@ -38,7 +38,6 @@ class MeanColorSpec(StatelessCodecSpec):
         _check(self.patch_size, self.bits, MAX_COLOR_BITS)
 
     def build(self, grid: Grid) -> "MeanColorCodec":
-        """Return the codec for images of this grid."""
         return MeanColorCodec(grid, patch_size=self.patch_size, side=1, bits=self.bits)
 
     def label(self) -> str:
@@ -47,9 +46,7 @@ class MeanColorSpec(StatelessCodecSpec):
 
 @register("downsampled_color")
 class DownsampledColorSpec(StatelessCodecSpec):
-    """The patch averaged to `side` x `side` colors of `bits` bits per channel: 16 codes of 512 classes (ViT,
-    appendix B.1.2).
-    """
+    """The patch averaged to `side` x `side` colors: 16 codes of 512 classes (ViT, appendix B.1.2)."""
 
     patch_size: int = 16
     side: int = 4
@@ -63,7 +60,6 @@ class DownsampledColorSpec(StatelessCodecSpec):
             )
 
     def build(self, grid: Grid) -> "MeanColorCodec":
-        """Return the codec for images of this grid."""
         return MeanColorCodec(grid, patch_size=self.patch_size, side=self.side, bits=self.bits)
 
     def label(self) -> str:
@@ -100,7 +96,6 @@ class GrayThumbnailSpec(StatelessCodecSpec):
             )
 
     def build(self, grid: Grid) -> "GrayThumbnailCodec":
-        """Return the codec for images of this grid."""
         return GrayThumbnailCodec(grid, self)
 
     def label(self) -> str:
@@ -120,7 +115,6 @@ class FullPatchSpec(StatelessCodecSpec):
         _check_patch_size(self.patch_size)
 
     def build(self, grid: Grid) -> Bytes:
-        """Return the codec for images of this grid."""
         return Bytes(grid, self.patch_size)
 
     def label(self) -> str:
@@ -155,7 +149,6 @@ class MeanColorCodec(Codec):
         return repeat(small, "b c h w -> b c (h p) (w q)", p=part, q=part)
 
     def fingerprint(self) -> str:
-        """Return the SHA-256 of a description of the codes."""
         parts = f"{self.side} x {self.side} parts of {self.patch_size} x {self.patch_size}"
         return hashlib.sha256(f"mean colors of {parts}, {self.bits} bits".encode()).hexdigest()
 
@@ -202,7 +195,6 @@ class GrayThumbnailCodec(Codec):
         return rows // (self.patch_size // THUMBNAIL_SIDE)
 
     def fingerprint(self) -> str:
-        """Return the SHA-256 of a description of the codes."""
         description = f"{self.bits}-bit gray, {self.thumbnail} of {self.patch_size} x {self.patch_size}"
         return hashlib.sha256(description.encode()).hexdigest()
 

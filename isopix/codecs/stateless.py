@@ -17,13 +17,10 @@ class StatelessCodecSpec(CodecSpec):
         """Return the codec for images of this grid."""
 
     def fit(self, images: Images, grid: Grid, seed: int) -> Codec:
-        """Return the codec, whatever the images."""
         return self.build(grid)
 
     def from_state(self, tensors: Mapping[str, Tensor], grid: Grid) -> Codec:
-        """Return the codec, whatever the checkpoint's tensors."""
         return self.build(grid)
 
     def placeholder(self, grid: Grid) -> Codec:
-        """Return the codec."""
         return self.build(grid)

@@ -116,9 +116,8 @@ def free_memory(device: torch.device) -> int:
     """Return the bytes of free memory of a device."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
-    free = (
-        "SC_AVPHYS_PAGES" if "SC_AVPHYS_PAGES" in os.sysconf_names else "SC_PHYS_PAGES"
-    )  # macOS: total memory
+    # macOS tells only the total memory.
+    free = "SC_AVPHYS_PAGES" if "SC_AVPHYS_PAGES" in os.sysconf_names else "SC_PHYS_PAGES"
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf(free)
 
 

@@ -83,9 +83,7 @@ def register_name(noun: str, name: str) -> None:
 
 
 class Plugin(NamedTuple):
-    """A user's file of parts: its absolute path, the SHA-256 of its content, and what it registered, each as
-    `noun kind`.
-    """
+    """A user's file: its absolute path, the SHA-256 of its content, and its parts, each as `noun kind`."""
 
     path: str
     sha256: str
@@ -136,9 +134,7 @@ def plugins() -> tuple[Plugin, ...]:
 
 
 def require_plugins(recorded: Iterable[Mapping[str, object]]) -> None:
-    """Raises ValueError that names the first plugin of a run which this process has not loaded with the same
-    content.
-    """
+    """Raise ValueError that names the first plugin that this process has not loaded with equal content."""
     loaded = {plugin.sha256 for plugin in plugins()}
     for plugin in recorded:
         if plugin["sha256"] not in loaded:

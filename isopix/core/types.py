@@ -22,9 +22,7 @@ Scalar = Float[Tensor, ""]
 
 
 class Grid(NamedTuple):
-    """The lattice of positions that a model reads: one for each pixel, or one for each patch; raster
-    order.
-    """
+    """The lattice of positions that a model reads: one per pixel or one per patch, in raster order."""
 
     rows: int
     cols: int

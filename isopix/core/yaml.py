@@ -1,6 +1,4 @@
-"""YAML 1.2 of the core schema without octal and hexadecimal integers: `yes`, 010, 0x10, 1_000 and 10:00 are
-strings.
-"""
+"""YAML 1.2, core schema without octal and hexadecimal: `yes`, 010, 0x10, 1_000, 10:00 are strings."""
 
 import re
 from typing import Any

@@ -39,7 +39,6 @@ class NoAugmentation(AugmentationSpec):
         """Full-resolution images are not needed."""
 
     def sample(self, split: Split, indices: Indices, generator: torch.Generator) -> Images:
-        """Return the images with these indices."""
         return _images(split, indices)
 
 
@@ -63,7 +62,6 @@ class PadCropFlip(AugmentationSpec):
             )
 
     def sample(self, split: Split, indices: Indices, generator: torch.Generator) -> Images:
-        """Return augmented images with these indices."""
         return pad_crop_flip(_images(split, indices), pad=self.pad, flip=self.flip, generator=generator)
 
     def label(self) -> str:
@@ -96,11 +94,9 @@ class ScaleCrop(AugmentationSpec):
         _check_flip(self.flip)
 
     def source_side(self, rows: int, cols: int) -> int:
-        """Return the shorter side, in pixels, of the full-resolution images to store."""
         return ceil(2 * max(rows, cols) * self.max_side / self.crop)
 
     def sample(self, split: Split, indices: Indices, generator: torch.Generator) -> Images:
-        """Return augmented images with these indices."""
         assert split.full_resolution is not None, "the split was loaded for another augmentation"
         sides = torch.randint(self.min_side, self.max_side + 1, (len(indices),), generator=generator)
         rows, cols = split.images.shape[2:]

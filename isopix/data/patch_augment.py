@@ -1,6 +1,4 @@
-"""Patch augmentation: random changes, patch by patch, of the pixels that the model sees in training; its
-targets are unchanged.
-"""
+"""Patch augmentation: random changes, patch by patch, of the model's inputs and not of its targets."""
 
 import abc
 import math
@@ -35,7 +33,6 @@ class NoPatchAugment(PatchAugmentSpec):
     """The pixels unchanged."""
 
     def apply(self, images: Images, patch_size: int, generator: torch.Generator) -> Images:
-        """Return the images."""
         return images
 
 
@@ -67,7 +64,6 @@ class RandomPatchAugment(PatchAugmentSpec):
             raise ValueError(f"min_bits {self.min_bits}; allowed: 1 to 8")
 
     def apply(self, images: Images, patch_size: int, generator: torch.Generator) -> Images:
-        """Return the images with each patch changed at random, as a function of `generator` alone."""
         pixels = rearrange(images, "b c (h p) (w q) -> (b h w) c p q", p=patch_size, q=patch_size).float()
         draw = _Uniform(len(pixels), generator, images.device)
         pixels = random_resized_crop(pixels, round(self.crop * patch_size), draw.uniform(), draw.uniform())

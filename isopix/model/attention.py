@@ -53,9 +53,7 @@ class Attention(nn.Module):
         return self._merge(_attend(*split, causal=False))
 
     def weights(self, tokens: Tokens) -> AttentionWeights:
-        """Return softmax(q kT / sqrt(e)), which `forward` never materializes, in float32 or wider; 0 after
-        the query if causal.
-        """
+        """Return softmax(q kT / sqrt(e)), in float32 or wider; 0 after the query if causal."""
         q, k, _ = self._project(tokens)
         dtype = torch.promote_types(q.dtype, torch.float32)
         scores = q.to(dtype) @ k.to(dtype).mT / math.sqrt(q.shape[-1])

@@ -114,9 +114,7 @@ class Backbone(nn.Module):
         return [found[layer] for layer in layers]
 
     def truncated(self, layer: int) -> "Backbone":
-        """Return the backbone of the first `layer` blocks, sharing them; its last normed features are those
-        of this layer.
-        """
+        """Return the backbone of the first `layer` blocks, shared; its last normed features are its own."""
         return self._with(self.masking, self.layers[:layer], self._norms()[layer])
 
     def with_masking(self, masking: Masking) -> "Backbone":
@@ -179,9 +177,7 @@ class Backbone(nn.Module):
         return [block.new_cache(self.grid.positions) for block in self.layers]
 
     def embed_next(self, inputs: Inputs, position: int) -> Tokens:
-        """Return hidden state 0 of a shifted sequence at one position, from the inputs of the position before
-        it.
-        """
+        """Return hidden state 0 of a shifted sequence at a position, from the inputs of the one before."""
         return self.positions.from_position(sum_components(self.stem(inputs)), position)
 
     def decode_step(self, tokens: Tokens, caches: Sequence[KVCache]) -> Tokens:
@@ -213,9 +209,7 @@ class Backbone(nn.Module):
             yield self._scatter(state, positions)
 
     def _scatter(self, state: HiddenState, positions: PositionIndices) -> HiddenState:
-        """Return the state at every position; masked ones get the pooled vector: the class token, or without
-        one the mean.
-        """
+        """Return the state at every position, at masked ones the class token, or without one the mean."""
         visible = self.patch_tokens(state)
         pooled = visible.sum(1) / max(1, visible.shape[1]) if self.cls_token is None else state[:, 0]
         everywhere = pooled[:, None].expand(-1, self.grid.positions, -1).to(visible.dtype)

@@ -82,9 +82,7 @@ class UpsamplingHeadSpec(HeadSpec):
 
 @register("regression")
 class RegressionHeadSpec(HeadSpec):
-    """A mean for each code, by one matrix without bias, with squared error: "regression on the full patch
-    using L2" (ViT, appendix B.1.2).
-    """
+    """A mean for each code, by one matrix without bias, with squared error (ViT, appendix B.1.2)."""
 
     categorical: ClassVar[bool] = False
 
@@ -137,9 +135,7 @@ class UpsamplingHead(Categorical):
 
 
 class UpsampleBlock(nn.Module):
-    """conv0(u) + conv2(f(conv1(u f(x)))): u doubles the side, f is GroupNorm and ReLU; conv0 is 1 x 1, the
-    others 3 x 3.
-    """
+    """conv0(u) + conv2(f(conv1(u f(x)))): u doubles the side, f is GroupNorm, ReLU; conv0 is 1 x 1."""
 
     def __init__(self, in_channels: int, out_channels: int):
         super().__init__()

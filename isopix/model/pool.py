@@ -27,9 +27,7 @@ def maximum(tokens: AllTokens, num_prefix_tokens: int) -> Pooled:
 
 
 def first(tokens: AllTokens, num_prefix_tokens: int) -> Pooled:
-    """The first token in float32: the class token where there is one (ViT, equation 4; PatchFormer section
-    2.1).
-    """
+    """The first token in float32: a class token if there is one (ViT, eq. 4; PatchFormer section 2.1)."""
     return tokens[:, 0].float()
 
 

@@ -9,9 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 
 def count_flops(build: Callable[[], nn.Module], shape: tuple[int, ...], dtype: torch.dtype) -> int:
-    """Return the FLOPs of matrices and convolutions in a forward pass over one input of this shape; a
-    multiply-add counts as two.
-    """
+    """Return the FLOPs of matrices and convolutions of one forward pass; a multiply-add counts as two."""
     with torch.device("meta"), FlopCounterMode(display=False) as counter:
         build()(torch.zeros(shape, dtype=dtype))
     return int(counter.get_total_flops())

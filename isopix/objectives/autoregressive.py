@@ -11,9 +11,7 @@ from isopix.objectives.base import ObjectiveSpec, TrainingBatch
 
 @register("autoregressive")
 class Autoregressive(ObjectiveSpec):
-    """L_AR = E[-ln p(x)], p(x) = product over i of p(x_i | x_1 .. x_i-1): mean over all positions (iGPT
-    section 2.1).
-    """
+    """L_AR = E[-ln p(x)], p(x) = prod_i p(x_i | x_1 .. x_i-1): mean over positions (iGPT section 2.1)."""
 
     @property
     def causal(self) -> bool:

@@ -22,9 +22,7 @@ class Corruption(NamedTuple):
     source: Int[Tensor, "B N"]
 
     def apply(self, images: Images, grid: Grid) -> Images:
-        """Return the images with the pixels of each position taken from its source. Stems are local, so that
-        this moves embeddings.
-        """
+        """Move pixels from each source to its position; stems are local, so that this moves embeddings."""
         patches = gather_patches(images, self.source.to(images.device), grid)
         return rearrange(patches, "b (h w) c p q -> b c (h p) (w q)", h=grid.rows)
 

@@ -142,9 +142,7 @@ class BlockMask(MaskSpec):
 
 
 def exact_ratio_mask(ratio: float, positions: int) -> BlockMask:
-    """Return the mask of single positions that masks this fraction of every image, rounded. Raises ValueError
-    if none or all would be masked.
-    """
+    """Mask this fraction, rounded, of every image's positions. Raises ValueError if that is none or all."""
     count = round(ratio * positions)
     if not 0 < count < positions:
         raise ValueError(
@@ -156,9 +154,7 @@ def exact_ratio_mask(ratio: float, positions: int) -> BlockMask:
 
 
 def _binomial_bound(total: int, probability: float) -> int:
-    """An upper bound on the successes of `total` independent trials: the mean and eight standard deviations
-    (exceeded once in 10^15 draws).
-    """
+    """Bound `total` trials: the mean and eight standard deviations (exceeded once in 10^15 draws)."""
     mean = total * probability
     return min(total, math.ceil(mean + 8 * math.sqrt(mean * (1 - probability))) + 8)
 

@@ -9,11 +9,7 @@ import pyarrow as pa
 from isopix.data.sources.base import SourceSplit, labels_or_none
 
 ROWS_PER_BATCH = 1024  # read at a time
-LABEL_NAMES = (
-    "label",
-    "labels",
-    "fine_label",
-)  # in order of preference, if several columns could be the label
+LABEL_NAMES = ("label", "labels", "fine_label")  # by preference, if several columns could be the label
 
 
 class ImageColumns(NamedTuple):
@@ -36,9 +32,8 @@ def find_columns(schema: pa.Schema, where: str) -> ImageColumns:
         raise ValueError(
             f"{where} has no image column of {{bytes, path}}; its columns: {', '.join(schema.names)}"
         )
-    features = (
-        json.loads((schema.metadata or {}).get(b"huggingface", b"{}")).get("info", {}).get("features", {})
-    )
+    metadata = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
+    features = metadata.get("info", {}).get("features", {})
     integers = [field.name for field in schema if pa.types.is_integer(field.type)]
     typed = [name for name in integers if features.get(name, {}).get("_type") == "ClassLabel"]
     label = _choose_label(typed or integers)

@@ -63,9 +63,8 @@ class Block(nn.Module, abc.ABC):
 class BlockSpec(ModelPart, noun="block"):
     """Settings of a block."""
 
-    accepts_subsets: ClassVar[bool] = (
-        False  # whether any set of positions, not the whole grid in raster order
-    )
+    # Whether it accepts any set of positions, not the whole grid in raster order alone.
+    accepts_subsets: ClassVar[bool] = False
 
     norm: NormSpec = field(default_factory=RMSNormSpec)
 

@@ -89,9 +89,7 @@ class TokenMLP(nn.Module):
         return rearrange(F.linear(hidden, down, self.down.bias), "b d n -> b n d")
 
     def forward_cached(self, tokens: Tokens, cache: KVCache) -> Tokens:
-        """Return the outputs of `forward` at the next positions only; `cache` keeps tokens and hidden units
-        that are complete.
-        """
+        """Return the outputs at the next positions; `cache` keeps tokens and complete hidden units."""
         up, down = self._matrices()
         begin, done = cache.first.count, cache.second.count
         past = cache.first.extend(tokens)

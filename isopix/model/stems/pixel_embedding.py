@@ -70,9 +70,7 @@ class FourierPixelEmbeddingSpec(PixelStemSpec):
 
 @register("linear_pixel_embedding")
 class LinearPixelEmbeddingSpec(PixelStemSpec):
-    """(x - 127.5) / 127.5 of each channel, then linear: the study's "continuous" encoding (inductive biases
-    of small isotropic nets, section 3).
-    """
+    """(x - 127.5) / 127.5 of each channel, then linear: "continuous" (inductive biases, section 3)."""
 
     def label(self) -> str:
         return "linear embedding of the three channels"
@@ -82,9 +80,7 @@ class LinearPixelEmbeddingSpec(PixelStemSpec):
 
 
 class FourierFeatures(nn.Module):
-    """Sines and cosines of 2 pi sigma b p. `normals` are b for sigma 1, so that networks that differ in sigma
-    share them.
-    """
+    """Sines and cosines of 2 pi sigma b p; `normals` are b for sigma 1, the same whatever sigma is."""
 
     normals: Tensor
 
