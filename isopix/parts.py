@@ -29,8 +29,7 @@ setting, such as `model.block.mlp.kind=gated`; load the file by `--plugin my_par
 """
 
 from isopix.analysis.base import Analysis, AnalysisInput
-from isopix.codecs.base import Codec, CodecSpec
-from isopix.codecs.stateless import StatelessCodecSpec
+from isopix.codecs.base import Codec, CodecSpec, StatelessCodecSpec
 from isopix.core.random import generator
 from isopix.core.registry import Part, kinds, nouns, register
 from isopix.core.types import (
@@ -51,9 +50,8 @@ from isopix.data.dataset import DataConfig, ImageDataset
 from isopix.data.patch_augment import PatchAugmentSpec
 from isopix.model.attention import Attention
 from isopix.model.blocks.base import Block, BlockSpec
-from isopix.model.heads import HeadSpec
+from isopix.model.heads import Categorical, HeadSpec, Likelihood
 from isopix.model.init import Constant, Draw, Glorot, InitScheme, InitTable, Normal, Ones, Uniform, Zeros
-from isopix.model.likelihood import Categorical, Likelihood
 from isopix.model.masking import Masking, MaskingSpec, ZeroMaskingSpec
 from isopix.model.mlp import MLP, MLPSpec
 from isopix.model.network import Network

@@ -20,9 +20,8 @@ from isopix.api.run import (
 from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.data.dataset import ImageDataset
-from isopix.generate.complete import complete_images
 from isopix.generate.reconstruct import reconstruct_images, require_masked_inputs
-from isopix.generate.sample import SamplingConfig, require_sampling, sample_images
+from isopix.generate.sample import SamplingConfig, complete_images, require_sampling, sample_images
 from isopix.plots import images as pictures
 from isopix.runs.load import LoadedRun
 from isopix.storage.atomic import write_json

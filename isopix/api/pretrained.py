@@ -23,14 +23,12 @@ from isopix.core.config import to_dict
 from isopix.core.device import Precision, autocast
 from isopix.core.random import generator
 from isopix.core.types import Images, Logits
-from isopix.generate.complete import complete_images
 from isopix.generate.reconstruct import Reconstruction, reconstruct_images
-from isopix.generate.sample import SampledImages, SamplingConfig, sample_images
+from isopix.generate.sample import SampledImages, SamplingConfig, complete_images, sample_images
 from isopix.interop import hub
 from isopix.model.backbone import FeatureKind, HiddenState
-from isopix.model.network import Network
+from isopix.model.network import Network, without_start_token
 from isopix.model.pool import POOLS, Pool
-from isopix.model.start_token import without_start_token
 from isopix.objectives.base import PretrainModel, nll_per_image
 from isopix.probing.features import extract_features
 from isopix.runs.load import LoadedRun, load_run

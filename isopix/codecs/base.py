@@ -74,3 +74,20 @@ class CodecSpec(Part, noun="codec"):
     def provenance(self) -> dict[str, Any]:
         """Return where the codec comes from, to be recorded; nothing for one of the run's own."""
         return {}
+
+
+class StatelessCodecSpec(CodecSpec):
+    """Settings of a codec that does not depend on the images."""
+
+    @abc.abstractmethod
+    def build(self, grid: Grid) -> Codec:
+        """Return the codec for images of this grid."""
+
+    def fit(self, images: Images, grid: Grid, seed: int) -> Codec:
+        return self.build(grid)
+
+    def from_state(self, tensors: Mapping[str, Tensor], grid: Grid) -> Codec:
+        return self.build(grid)
+
+    def placeholder(self, grid: Grid) -> Codec:
+        return self.build(grid)

@@ -5,8 +5,7 @@ import hashlib
 import torch
 from einops import rearrange
 
-from isopix.codecs.base import Codec
-from isopix.codecs.stateless import StatelessCodecSpec
+from isopix.codecs.base import Codec, StatelessCodecSpec
 from isopix.core.registry import register
 from isopix.core.types import Codes, Grid, Images
 

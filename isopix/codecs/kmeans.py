@@ -9,9 +9,14 @@ from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it ships no types
 from torch import Tensor
 
-from isopix.codecs.color_histogram import ColorHistogram, count_colors
 from isopix.codecs.palette import Palette, check_num_colors
-from isopix.codecs.quantization_error import QuantizationError, assign_codes, quantization_error
+from isopix.codecs.quantization_error import (
+    ColorHistogram,
+    QuantizationError,
+    assign_codes,
+    count_colors,
+    quantization_error,
+)
 from isopix.core.random import generator
 from isopix.core.types import Grid, Images
 

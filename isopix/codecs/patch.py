@@ -14,9 +14,8 @@ from einops import rearrange, reduce, repeat
 from jaxtyping import Int
 from torch import Tensor
 
-from isopix.codecs.base import Codec
+from isopix.codecs.base import Codec, StatelessCodecSpec
 from isopix.codecs.bytes import Bytes
-from isopix.codecs.stateless import StatelessCodecSpec
 from isopix.core.registry import register
 from isopix.core.types import Codes, Grid, Images
 

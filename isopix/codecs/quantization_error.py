@@ -1,16 +1,44 @@
-"""Quantization error of a palette on images, and how often each color is used."""
+"""Color histograms, from which palettes are fitted, and the quantization error of a palette on them."""
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Int, UInt8
 from torch import Tensor
 
-from isopix.codecs.color_histogram import ColorHistogram, count_colors
 from isopix.codecs.palette import Palette
 from isopix.core.types import Grid, Images
+
+BATCH_SIZE = 1024  # images counted at a time
+
+
+@dataclass(frozen=True)
+class ColorHistogram:
+    """The colors that occur, sorted by red, green, blue, and the number of pixels of each."""
+
+    colors: UInt8[Tensor, "n 3"]
+    counts: Int[Tensor, " n"]
+
+    @property
+    def num_pixels(self) -> int:
+        return int(self.counts.sum())
+
+
+def count_colors(images: Images | Iterable[Images]) -> ColorHistogram:
+    """Return the histogram of images, or of an iterable of batches. Raises ValueError if there are none."""
+    counts = torch.zeros(2**24, dtype=torch.int64)
+    for batch in torch.split(images, BATCH_SIZE) if isinstance(images, Tensor) else images:
+        red, green, blue = batch.cpu().unbind(1)
+        index = red.long().mul_(256).add_(green).mul_(256).add_(blue).flatten()
+        counts.scatter_add_(0, index, torch.ones_like(index))
+    found = counts.nonzero().flatten()
+    if len(found) == 0:
+        raise ValueError("there are no pixels to count colors of; at least one image is needed")
+    colors = torch.stack([found >> 16, found >> 8 & 255, found & 255], dim=1).to(torch.uint8)
+    return ColorHistogram(colors, counts[found])
+
 
 RARE_FRACTION = 1e-5  # of the pixels, below which a color is called rare
 

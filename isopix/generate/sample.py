@@ -1,4 +1,4 @@
-"""Autoregressive sampling: the state is an image whose positions are sampled in raster order."""
+"""Autoregressive sampling and completion: the positions of an image are sampled in raster order."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -156,3 +156,32 @@ def require_sampling(model: PretrainModel) -> None:
             f"this model was trained with the {model.objective.label()} objective and cannot sample images; "
             f"it can {other}be probed (isopix probe)"
         )
+
+
+def complete_images(
+    model: PretrainModel,
+    images: Images,
+    *,
+    rows: int,
+    samples_per_prompt: int = 1,
+    sampling: SamplingConfig,
+    generator: torch.Generator,
+    progress: Callable[[int], None] = lambda position: None,
+) -> SampledImages:
+    """Complete every image from its first `rows` rows of positions; the iGPT paper gives the upper half.
+
+    Returns [B * samples_per_prompt, 3, H, W]; the completions of one image are adjacent. Raises ValueError if
+    `rows` leaves no row to condition on or no row to sample.
+    """
+    grid = model.network.codec.grid
+    if not 0 < rows < grid.rows:
+        raise ValueError(f"rows must be between 1 and {grid.rows - 1} for this model; got {rows}")
+    return fill_in(
+        model,
+        images,
+        start=rows * grid.cols,
+        samples_per_prompt=samples_per_prompt,
+        sampling=sampling,
+        generator=generator,
+        progress=progress,
+    )

@@ -5,7 +5,7 @@ probabilities, or the middle of the range.
 import abc
 from itertools import pairwise
 from math import isqrt
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from einops import rearrange, repeat
@@ -18,9 +18,53 @@ from isopix.core.registry import register
 from isopix.core.types import Codes, Logits, Tokens
 from isopix.model.conv_layers import EXPANSION, Bottleneck, GroupNormReLU, Pixels, StdConv2d
 from isopix.model.init import Glorot, InitScheme, InitTable, ModelPart, Zeros
-from isopix.model.likelihood import Categorical, Likelihood, Nats, at_least_float32
 from isopix.model.pool import Pooled
 from isopix.model.profiling import count_flops
+
+Nats = Float[Tensor, "B N Q"]
+
+
+class Likelihood(nn.Module, abc.ABC):
+    """Base of all heads: a distribution over codes at each position; `forward` returns its parameters."""
+
+    if TYPE_CHECKING:
+
+        def __call__(self, tokens: Tokens) -> Tensor: ...
+
+    @abc.abstractmethod
+    def nll(self, tokens: Tokens, targets: Codes, label_smoothing: float = 0.0) -> Nats:
+        """Return -ln p(target) of each code. With `label_smoothing` s it is the cross-entropy with soft
+        labels: 1 - s for the target, and s shared by all K values.
+        """
+
+    @abc.abstractmethod
+    def mode(self, tokens: Tokens) -> Codes:
+        """Return the most likely value of each code."""
+
+    @abc.abstractmethod
+    def logits(self, tokens: Tokens) -> Logits:
+        """Return the logits of all K values of each code. Raises ValueError for a distribution without."""
+
+
+class Categorical(Likelihood):
+    """A softmax over the K values of each code: `forward` returns logits [B N Q K]."""
+
+    def nll(self, tokens: Tokens, targets: Codes, label_smoothing: float = 0.0) -> Nats:
+        logits = self.logits(tokens).flatten(0, 2)
+        losses = F.cross_entropy(logits, targets.flatten(), reduction="none", label_smoothing=label_smoothing)
+        return losses.reshape(targets.shape)
+
+    def mode(self, tokens: Tokens) -> Codes:
+        return self.logits(tokens).argmax(-1)
+
+    def logits(self, tokens: Tokens) -> Logits:
+        return self(tokens)
+
+
+def at_least_float32(values: Tensor) -> Tensor:
+    """Convert to float32, in which losses are computed; float64 stays as it is."""
+    return values.to(torch.promote_types(values.dtype, torch.float32))
+
 
 ClassLogits = Float[Tensor, "B C"]
 Means = Float[Tensor, "B N Q"]  # codes 0..K-1 scaled to [-1, 1]

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from isopix.codecs.base import Codec
 from isopix.core.types import Codes, Grid, Images, Logits, Mask
 from isopix.model.backbone import Backbone, FeatureKind, HiddenState
-from isopix.model.likelihood import Likelihood
+from isopix.model.heads import Likelihood
+from isopix.model.masking import ZeroMasking
 from isopix.model.stems.base import Inputs
 
 
@@ -83,3 +84,16 @@ class Network(nn.Module):
             if name.startswith("codec.") and not torch.equal(tensor.cpu(), tensors[name].cpu()):
                 raise ValueError(f"tensor '{name}' of this model's codec differs from the checkpoint's")
         self.load_state_dict(dict(tensors), strict=True, assign=True)
+
+
+def without_start_token(network: Network) -> Network:
+    """Return an autoregressive network, sharing all weights, that reads pixel i at position i.
+
+    It was trained with pixel i at position i + 1, after the start token, so that every pixel is read with a
+    position embedding that it was not trained with. These are not the features of the paper, but those of
+    Hugging Face's ImageGPT; use them only to compare with numbers obtained that way.
+    Raises ValueError for a network without a start token.
+    """
+    if not network.backbone.masking.shifts_right:
+        raise ValueError("this network has no start token to leave out; only an autoregressive one has")
+    return Network(network.codec, network.backbone.with_masking(ZeroMasking()), network.head)

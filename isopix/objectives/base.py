@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from isopix.codecs.base import Codec
 from isopix.core.registry import Part
 from isopix.core.types import Codes, Grid, Images, LossMask, Mask, PositionIndices, Scalar, Tokens
-from isopix.model.likelihood import Likelihood
+from isopix.model.heads import Likelihood
 from isopix.model.masking import MaskingSpec
 from isopix.model.network import Network
 from isopix.model.stems.base import Inputs

@@ -12,8 +12,7 @@ import torch
 from isopix.core.device import Precision
 from isopix.core.types import Images, Labels, Mask
 from isopix.data.dataset import ImageDataset, content_hash, default_cache
-from isopix.model.network import Network
-from isopix.model.start_token import without_start_token
+from isopix.model.network import Network, without_start_token
 from isopix.objectives.base import PretrainModel
 from isopix.probing.config import ProbeConfig
 from isopix.probing.feature_cache import cached

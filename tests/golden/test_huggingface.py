@@ -13,8 +13,7 @@ from torch import nn
 from isopix.core.random import generator
 from isopix.generate.sample import SamplingConfig, decode_steps
 from isopix.interop.huggingface.convert import read_imagegpt, write_imagegpt
-from isopix.model.network import Network
-from isopix.model.start_token import without_start_token
+from isopix.model.network import Network, without_start_token
 from isopix.objectives.autoregressive import Autoregressive
 from isopix.objectives.base import PretrainModel, nll_per_image
 from isopix.probing.features import extract_features

@@ -4,9 +4,8 @@ import pytest
 import torch
 
 from isopix.core.random import generator
-from isopix.generate.complete import complete_images
 from isopix.generate.reconstruct import reconstruct_images
-from isopix.generate.sample import SamplingConfig, decode_steps, fill_in, sample_images
+from isopix.generate.sample import SamplingConfig, complete_images, decode_steps, fill_in, sample_images
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases
 

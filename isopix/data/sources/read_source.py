@@ -1,13 +1,27 @@
-"""Open a source by the name of a dataset, or by the path of a file or folder."""
+"""Open a source: scikit-learn's digits, a data set by its name, or a file or folder by its path."""
 
 from pathlib import Path
 
-from isopix.data.sources.base import Source
-from isopix.data.sources.digits import read_digits
+import numpy as np
+from sklearn.datasets import load_digits
+
+from isopix.data.sources.base import Source, SourceSplit, SplitName, array_split, class_names
 from isopix.data.sources.folder import read_folder
 from isopix.data.sources.hub import HUB_DATASETS, LOCAL_SOURCES, read_hub
 from isopix.data.sources.npz import read_npz
 from isopix.data.sources.parquet import parquet_files, read_parquet
+from isopix.storage.hashing import hash_bytes
+
+
+def read_digits() -> Source:
+    """Return the 1,797 scans of 8x8 pixels; gray level v of 0..16 becomes round(v * 255 / 16)."""
+    digits = load_digits()
+    pixels = np.round(digits.images * 255 / 16).astype(np.uint8)
+    labels = np.asarray(digits.target, dtype=np.int64)
+    splits: dict[SplitName, SourceSplit] = {"train": array_split(pixels, labels, "digits")}
+    content_hash = hash_bytes(pixels.tobytes(), labels.tobytes())
+    return Source("digits", splits, class_names((), splits), content_hash)
+
 
 DATASET_NAMES = ("digits", *HUB_DATASETS)
 

@@ -7,8 +7,8 @@ from sklearn.datasets import load_digits
 from torch import Tensor
 
 from isopix.codecs import kmeans
-from isopix.codecs.color_histogram import ColorHistogram, count_colors
 from isopix.codecs.palette import Palette
+from isopix.codecs.quantization_error import ColorHistogram, count_colors
 from isopix.core.random import generator
 from isopix.core.types import Grid
 

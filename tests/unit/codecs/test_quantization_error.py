@@ -4,9 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from isopix.codecs.color_histogram import count_colors
 from isopix.codecs.palette import Palette
-from isopix.codecs.quantization_error import quantization_error
+from isopix.codecs.quantization_error import count_colors, quantization_error
 from isopix.core.types import Grid
 
 PALETTE = Palette(torch.tensor([[0.0, 0, 0], [99.6, 100, 100], [200, 200, 200]]), Grid(1, 1))

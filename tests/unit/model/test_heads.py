@@ -12,8 +12,7 @@ from isopix.codecs import DownsampledColorSpec, FullPatchSpec, GrayThumbnailSpec
 from isopix.codecs.base import Codec
 from isopix.core.random import generator
 from isopix.core.types import Grid
-from isopix.model.heads import HeadSpec, LinearHeadSpec, RegressionHeadSpec, UpsamplingHeadSpec
-from isopix.model.likelihood import Likelihood
+from isopix.model.heads import HeadSpec, Likelihood, LinearHeadSpec, RegressionHeadSpec, UpsamplingHeadSpec
 
 GRID = Grid(2, 3)
 GREY = GrayThumbnailSpec(patch_size=8).build(GRID)

@@ -7,8 +7,7 @@ from isopix.codecs import MeanColorSpec
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.model.masking import DropMaskingSpec, MaskTokenMaskingSpec
-from isopix.objectives.bert_corruption import keep_or_swap
-from isopix.objectives.masked import Masked
+from isopix.objectives.masked import Masked, keep_or_swap
 from isopix.objectives.masks import BernoulliMask, BlockMask, PerChannelMask
 
 GRID = Grid(14, 14)

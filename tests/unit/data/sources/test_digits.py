@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from isopix.data.sources.digits import read_digits
+from isopix.data.sources.read_source import read_digits
 
 
 def test_digits_have_seventeen_gray_levels() -> None:

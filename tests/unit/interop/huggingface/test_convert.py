@@ -10,7 +10,7 @@ from isopix.interop.huggingface import convert as huggingface
 from isopix.interop.huggingface.convert import read_imagegpt, write_imagegpt
 from isopix.interop.name_tables import HUGGING_FACE, expand_layers
 from isopix.model.masking import sum_components
-from isopix.model.start_token import without_start_token
+from isopix.model.network import without_start_token
 from tests.unit.data.refusal import refusal
 from tests.unit.interop import models
 from tests.unit.interop.models import change_json, change_weights, folder, load_file, network, revived
