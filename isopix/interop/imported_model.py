@@ -1,5 +1,6 @@
 """ImportedModel: a model of another library, read and converted to the names and layouts of isopix."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import starmap
@@ -37,13 +38,16 @@ class ImportedModel:
     tensor_reports: tuple[TensorReport, ...]
 
 
-def check_positions(positions: int, grid: Grid) -> Grid:
-    """Return the grid. Raises ValueError if it does not have that many positions."""
-    if grid.positions != positions:
-        raise ValueError(
-            f"the model has {positions} positions; a grid of {grid.rows} x {grid.cols} has {grid.positions}"
-        )
-    return grid
+def grid_of(positions: int, given: Grid | None) -> Grid:
+    """Return the given grid, or the square one. Raises ValueError if it does not have that many positions."""
+    grid = given or Grid(math.isqrt(positions), math.isqrt(positions))
+    if grid.positions == positions:
+        return grid
+    if given is None:
+        raise ValueError(f"its {positions} positions are not a square; give --rows and --cols")
+    raise ValueError(
+        f"the model has {positions} positions; a grid of {grid.rows} x {grid.cols} has {grid.positions}"
+    )
 
 
 def check_report_size(reports: Iterable[TensorReport]) -> None:

@@ -1,5 +1,7 @@
 """Autoregressive objective: predict every code from those before it in raster order."""
 
+from typing import ClassVar
+
 import torch
 
 from isopix.codecs.base import Codec
@@ -13,12 +15,10 @@ from isopix.objectives.base import ObjectiveSpec, TrainingBatch
 class Autoregressive(ObjectiveSpec):
     """L_AR = E[-ln p(x)], p(x) = prod_i p(x_i | x_1 .. x_i-1): mean over positions (iGPT section 2.1)."""
 
-    @property
-    def causal(self) -> bool:
-        return True
+    can_sample: ClassVar[bool] = True
 
     @property
-    def can_sample(self) -> bool:
+    def causal(self) -> bool:
         return True
 
     @property

@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from einops import rearrange
@@ -56,19 +56,12 @@ class TrainingBatch(NamedTuple):
 class ObjectiveSpec(Part, noun="objective"):
     """An objective, by its settings."""
 
+    can_sample: ClassVar[bool] = False  # whether every code is predicted from the codes before it
+    masks_input: ClassVar[bool] = False  # whether positions of the input are masked, to be reconstructed
+
     @property
     def causal(self) -> bool:
         """Whether a position may only attend to itself and those before it."""
-        return False
-
-    @property
-    def can_sample(self) -> bool:
-        """Whether every code is predicted from the codes before it, so that the model can sample."""
-        return False
-
-    @property
-    def masks_input(self) -> bool:
-        """Whether some positions of the input are masked, which the model can reconstruct."""
         return False
 
     @property

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from einops import rearrange
@@ -27,7 +27,7 @@ class Corruption(NamedTuple):
     source: Int[Tensor, "B N"]
 
     def apply(self, images: Images, grid: Grid) -> Images:
-        """Move pixels from each source to its position; stems are local, so that this moves embeddings."""
+        """Return images with the pixels of each position's source; stems are local: this moves embeddings."""
         patches = gather_patches(images, self.source.to(images.device), grid)
         return rearrange(patches, "b (h w) c p q -> b c (h p) (w q)", h=grid.rows)
 
@@ -80,6 +80,8 @@ class Masked(ObjectiveSpec):
     and those before it.
     """
 
+    masks_input: ClassVar[bool] = True
+
     mask: MaskSpec = BernoulliMask()
     corruption: MaskingSpec = ZeroMaskingSpec()
     random_rate: float = 0.0
@@ -104,10 +106,6 @@ class Masked(ObjectiveSpec):
 
     def label(self) -> str:
         return "masked, causal" if self.causal else "masked"
-
-    @property
-    def masks_input(self) -> bool:
-        return True
 
     @property
     def masks_single_codes(self) -> bool:

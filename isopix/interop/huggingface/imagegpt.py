@@ -1,6 +1,5 @@
 """Check config, palette, tensor names and shapes of an ImageGPT model of `transformers` before use."""
 
-import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from isopix.core.types import Grid
-from isopix.interop.imported_model import check_positions
+from isopix.interop.imported_model import grid_of
 from isopix.interop.weight_files import quote
 from isopix.model.blocks import TransformerSpec
 from isopix.model.mlp import Activation, TwoLayerMLPSpec
@@ -104,18 +103,10 @@ def _block(values: Mapping[str, Any], expansion: int) -> TransformerSpec:
 
 def infer_grid(positions: int, size: object, grid: Grid | None) -> Grid:
     """Return the given grid, or the image processor's size if it has that many positions, or a square."""
-    if grid is not None:
-        return check_positions(positions, grid)
     match size:
         case {"height": int(rows), "width": int(cols)} if rows > 0 and rows * cols == positions:
-            return Grid(rows, cols)
-    side = math.isqrt(positions)
-    if side * side != positions:
-        raise ValueError(
-            f"n_positions {positions} is not a square, and {PROCESSOR} states no size of that many pixels; "
-            "give --rows and --cols"
-        )
-    return Grid(side, side)
+            return grid_of(positions, grid or Grid(rows, cols))
+    return grid_of(positions, grid)
 
 
 def palette_from_clusters(clusters: object) -> Float[Tensor, "K 3"]:

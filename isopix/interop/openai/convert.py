@@ -4,7 +4,6 @@ Depth, width, heads, positions and number of colors are inferred from the shapes
 checkpoint with a start token (`sos`) is autoregressive, one without is masked.
 """
 
-import math
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -16,9 +15,9 @@ from torch import Tensor
 from isopix.core.types import Grid
 from isopix.interop.imported_model import (
     ImportedModel,
-    check_positions,
     check_report_size,
     convert_tensors,
+    grid_of,
 )
 from isopix.interop.name_tables import (
     OPENAI_START,
@@ -104,7 +103,7 @@ def _import(checkpoint: TFCheckpoint, colors: Float[Tensor, "K 3"], grid: Grid |
     table = sizes.mappings(scope)
     shapes = {name: sizes.shape(name.removeprefix(scope)) for mapping in table for name in mapping.source}
     _check_shapes(given, shapes)
-    image_grid = _grid(sizes.positions, grid)
+    image_grid = grid_of(sizes.positions, grid)
     skipped_reports = tuple(TensorReport(name, skipped=rule) for name, rule in skipped.items())
     check_report_size(
         [
@@ -180,12 +179,3 @@ def _check_shapes(given: Shapes, wanted: Shapes) -> None:
             raise ValueError(f"variable {name!r} has shape {given[name]}; this model needs {shape}")
     for name in sorted(given.keys() - wanted.keys()):
         raise ValueError(f"variable {name!r} is unknown")
-
-
-def _grid(positions: int, grid: Grid | None) -> Grid:
-    if grid is not None:
-        return check_positions(positions, grid)
-    side = math.isqrt(positions)
-    if side * side != positions:
-        raise ValueError(f"its {positions} positions are not a square; give --rows and --cols")
-    return Grid(side, side)

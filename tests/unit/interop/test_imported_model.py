@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from isopix.core.types import Grid
-from isopix.interop.imported_model import check_positions, check_report_size, convert_tensors
+from isopix.interop.imported_model import check_report_size, convert_tensors, grid_of
 from isopix.interop.name_tables import TensorReport, renamed
 from tests.unit.data.refusal import refusal
 
@@ -44,8 +44,8 @@ def test_other_dtypes_are_refused(dtype: torch.dtype) -> None:
 
 
 def test_a_grid_must_have_the_number_of_positions() -> None:
-    assert check_positions(12, Grid(3, 4)) == Grid(3, 4)
-    assert refusal(check_positions, 12, Grid(3, 5)) == "the model has 12 positions; a grid of 3 x 5 has 15"
+    assert grid_of(12, Grid(3, 4)) == Grid(3, 4)
+    assert refusal(grid_of, 12, Grid(3, 5)) == "the model has 12 positions; a grid of 3 x 5 has 15"
 
 
 def test_too_many_tensors_for_the_report_are_refused() -> None:

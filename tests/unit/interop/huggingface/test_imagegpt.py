@@ -115,12 +115,12 @@ def test_a_size_that_does_not_fit_leaves_a_square(tmp_path: Path, size: object) 
 
 def test_positions_without_a_known_grid_are_refused(source: Path) -> None:
     change_json(source / "preprocessor_config.json", size=None)
-    assert "n_positions 48 is not a square" in refusal(read_imagegpt, source)
+    assert "its 48 positions are not a square" in refusal(read_imagegpt, source)
 
 
 def test_a_grid_can_be_given(source: Path) -> None:
     change_json(source / "preprocessor_config.json", size=None)
-    assert "n_positions 48 is not a square" in (line := refusal(read_imagegpt, source))
+    assert "its 48 positions are not a square" in (line := refusal(read_imagegpt, source))
     assert line.endswith("give --rows and --cols")
     assert read_imagegpt(source, grid=Grid(4, 12)).grid == Grid(4, 12)
     assert "48 positions; a grid of 5 x 9 has 45" in refusal(lambda: read_imagegpt(source, grid=Grid(5, 9)))
