@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from jaxtyping import Float
@@ -13,6 +13,7 @@ from isopix.codecs import kmeans, nearest_color
 from isopix.codecs.base import CodecSpec
 from isopix.codecs.palette import Palette
 from isopix.codecs.palette_file import read_palette
+from isopix.core.ranges import Range
 from isopix.core.registry import register
 from isopix.core.types import Grid, Images
 
@@ -21,12 +22,8 @@ from isopix.core.types import Grid, Images
 class PaletteSpec(CodecSpec):
     """A palette of `num_colors` colors, from a palette file or, for None, fitted to the training images."""
 
-    num_colors: int = 512
+    num_colors: Annotated[int, Range(low=2, high=nearest_color.MAX_COLORS)] = 512
     palette_file: str | None = None
-
-    def __post_init__(self) -> None:
-        if not 2 <= self.num_colors <= nearest_color.MAX_COLORS:
-            raise ValueError(f"num_colors is {self.num_colors}; allowed: 2 to {nearest_color.MAX_COLORS}")
 
     def label(self) -> str:
         return f"{self.num_colors}-color palette"

@@ -7,7 +7,7 @@ of the values that it stands for, so that encoding gives it back.
 
 import hashlib
 from math import isqrt
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from einops import rearrange, reduce, repeat
@@ -16,13 +16,14 @@ from torch import Tensor
 
 from isopix.codecs.base import Codec, StatelessCodecSpec
 from isopix.codecs.bytes import Bytes
+from isopix.core.ranges import Count, Range
 from isopix.core.registry import register
 from isopix.core.types import Codes, Grid, Images
 
 Thumbnail = Literal["center_crop", "subsample"]
 Levels = Int[Tensor, "B C H W"]  # levels 0..255 of one channel or of three
 
-MAX_COLOR_BITS = 5  # per channel: 32,768 colors
+ColorBits = Annotated[int, Range(low=1, high=5)]  # per channel: at most 32,768 colors
 THUMBNAIL_SIDE = 8  # side in pixels of the images that PatchFormer predicts (section 2.1)
 
 
@@ -30,11 +31,8 @@ THUMBNAIL_SIDE = 8  # side in pixels of the images that PatchFormer predicts (se
 class MeanColorSpec(StatelessCodecSpec):
     """The patch's mean color with `bits` bits per channel: 3 bits are 512 classes (ViT, appendix B.1.2)."""
 
-    patch_size: int = 16
-    bits: int = 3
-
-    def __post_init__(self) -> None:
-        _check(self.patch_size, self.bits, MAX_COLOR_BITS)
+    patch_size: Count = 16
+    bits: ColorBits = 3
 
     def build(self, grid: Grid) -> "MeanColorCodec":
         return MeanColorCodec(grid, patch_size=self.patch_size, side=1, bits=self.bits)
@@ -45,15 +43,15 @@ class MeanColorSpec(StatelessCodecSpec):
 
 @register("downsampled_color")
 class DownsampledColorSpec(StatelessCodecSpec):
-    """The patch averaged to `side` x `side` colors: 16 codes of 512 classes (ViT, appendix B.1.2)."""
+    """The patch averaged to `side` x `side` colors of `bits` bits: 16 codes of 512 (ViT, appendix B.1.2)."""
 
-    patch_size: int = 16
-    side: int = 4
-    bits: int = 3
+    patch_size: Count = 16
+    side: Count = 4
+    bits: ColorBits = 3
 
     def __post_init__(self) -> None:
-        _check(self.patch_size, self.bits, MAX_COLOR_BITS)
-        if self.side < 1 or self.patch_size % self.side:
+        super().__post_init__()
+        if self.patch_size % self.side:
             raise ValueError(
                 f"patch_size {self.patch_size} cannot be divided into {self.side} x {self.side} equal parts"
             )
@@ -80,14 +78,12 @@ class GrayThumbnailSpec(StatelessCodecSpec):
     `subsample` the side is a multiple of 8.
     """
 
-    patch_size: int = 16
+    patch_size: Annotated[int, Range(low=THUMBNAIL_SIDE)] = 16
     thumbnail: Thumbnail = "center_crop"
-    bits: int = 2
+    bits: Annotated[int, Range(low=1, high=8)] = 2
 
     def __post_init__(self) -> None:
-        _check(self.patch_size, self.bits, 8)
-        if self.patch_size < THUMBNAIL_SIDE:
-            raise ValueError(f"patch_size {self.patch_size}; allowed: {THUMBNAIL_SIDE} or more")
+        super().__post_init__()
         if self.thumbnail == "subsample" and self.patch_size % THUMBNAIL_SIDE:
             raise ValueError(
                 f"patch_size {self.patch_size}; thumbnail=subsample allows multiples of {THUMBNAIL_SIDE}, "
@@ -108,10 +104,7 @@ class GrayThumbnailSpec(StatelessCodecSpec):
 class FullPatchSpec(StatelessCodecSpec):
     """Every pixel of the patch: 256 times three levels of 256, for a regression (ViT, appendix B.1.2)."""
 
-    patch_size: int = 16
-
-    def __post_init__(self) -> None:
-        _check_patch_size(self.patch_size)
+    patch_size: Count = 16
 
     def build(self, grid: Grid) -> Bytes:
         return Bytes(grid, self.patch_size)
@@ -212,14 +205,3 @@ def _to_image(colors: Tensor, grid: Grid) -> Tensor:
     """Arrange [B C N Q], with Q parts of a square, as one image."""
     side = isqrt(colors.shape[-1])
     return rearrange(colors, "b c (h w) (p q) -> b c (h p) (w q)", h=grid.rows, p=side)
-
-
-def _check(patch_size: int, bits: int, max_bits: int) -> None:
-    _check_patch_size(patch_size)
-    if not 1 <= bits <= max_bits:
-        raise ValueError(f"bits {bits}; allowed: 1 to {max_bits}")
-
-
-def _check_patch_size(patch_size: int) -> None:
-    if patch_size < 1:
-        raise ValueError(f"patch_size {patch_size}; allowed: 1 or more")

@@ -16,6 +16,7 @@ from typing import Any, TypeVar, Union, dataclass_transform, get_args, get_origi
 
 from pydantic import TypeAdapter, ValidationError
 
+from isopix.core.ranges import check_ranges
 from isopix.core.registry import Part, kinds_of
 
 T = TypeVar("T")
@@ -24,6 +25,8 @@ T = TypeVar("T")
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field,))
 def config(cls: type[T]) -> type[T]:
     """Make a settings class a frozen, keyword-only dataclass; registered parts use `register` instead."""
+    if not hasattr(cls, "__post_init__"):
+        cls.__post_init__ = check_ranges  # type: ignore[attr-defined]
     return dataclasses.dataclass(frozen=True, kw_only=True)(cls)
 
 

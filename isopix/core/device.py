@@ -45,10 +45,7 @@ SPEC_BY_DRIVER_NAME = {
 
 
 def select_device(name: str = "auto") -> torch.device:
-    """Return the device of that name; `auto` prefers CUDA, then MPS, then the CPU.
-
-    Raises ValueError if it is not available.
-    """
+    """Return the device; `auto` prefers CUDA, then MPS, then the CPU. Raises ValueError if not available."""
     available = ["cpu"]
     if torch.cuda.is_available():
         available += ["cuda", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]

@@ -11,6 +11,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar, NamedTuple, TypeVar, cast, dataclass_transform
 
+from isopix.core.ranges import check_ranges
+
 P = TypeVar("P", bound="Part")
 
 
@@ -30,6 +32,9 @@ class Part(abc.ABC):
         if noun:
             cls.noun = noun
             _KINDS[noun] = {}
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
 
     def label(self) -> str:
         """Return the name of the part in reports, model cards and errors."""
@@ -83,7 +88,7 @@ def register_name(noun: str, name: str) -> None:
 
 
 class Plugin(NamedTuple):
-    """A user's file: its absolute path, the SHA-256 of its content, and its parts, each as `noun kind`."""
+    """A user's file: its absolute path, the SHA-256 of its content, what it registered, as `noun kind`."""
 
     path: str
     sha256: str

@@ -3,12 +3,14 @@
 import abc
 from dataclasses import dataclass
 from math import ceil
+from typing import Annotated
 
 import torch
 from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from isopix.core.ranges import Probability, Range
 from isopix.core.registry import Part, register
 from isopix.core.types import Images
 from isopix.data.splits import FullResolution, Indices, Split
@@ -46,13 +48,8 @@ class NoAugmentation(AugmentationSpec):
 class PadCropFlip(AugmentationSpec):
     """Reflection padding, random crop, horizontal flip with probability `flip` (iGPT section 3.1, CIFAR)."""
 
-    pad: int = 4
-    flip: float = 0.5
-
-    def __post_init__(self) -> None:
-        if self.pad < 0:
-            raise ValueError(f"pad {self.pad}; allowed: 0 or more")
-        _check_flip(self.flip)
+    pad: Annotated[int, Range(low=0)] = 4
+    flip: Probability = 0.5
 
     def source_side(self, rows: int, cols: int) -> None:
         """Full-resolution images are not needed. Raises ValueError if a side is too short to be reflected."""
@@ -83,15 +80,15 @@ class ScaleCrop(AugmentationSpec):
     min_side: int = 256
     max_side: int = 384
     crop: int = 224
-    flip: float = 0.0
+    flip: Probability = 0.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 < self.crop <= self.min_side <= self.max_side:
             raise ValueError(
                 f"crop {self.crop}, min_side {self.min_side}, max_side {self.max_side}; "
                 "allowed: crop <= min_side <= max_side"
             )
-        _check_flip(self.flip)
 
     def source_side(self, rows: int, cols: int) -> int:
         return ceil(2 * max(rows, cols) * self.max_side / self.crop)
@@ -169,11 +166,6 @@ def gather_pixels(full: FullResolution, row: Int[Tensor, "B h"], col: Int[Tensor
     offsets = (rearrange(plane, "b c -> b c 1 1"), lines, columns)
     plane, line, col = (offset.to(full.pixels.device, non_blocking=True) for offset in offsets)
     return full.pixels[plane + line + col]
-
-
-def _check_flip(flip: float) -> None:
-    if not 0 <= flip <= 1:
-        raise ValueError(f"flip {flip}; allowed: from 0 to 1")
 
 
 def _images(split: Split, indices: Indices) -> Images:

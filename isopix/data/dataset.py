@@ -6,12 +6,13 @@ import os
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 
 from isopix.core.config import config
 from isopix.core.random import generator
+from isopix.core.ranges import Count, Range, check_ranges
 from isopix.data.augment import AugmentationSpec, NoAugmentation
 from isopix.data.cache import BadFile, CachedSource, cached_source
 from isopix.data.patch_augment import NoPatchAugment, PatchAugmentSpec
@@ -23,7 +24,7 @@ from isopix.data.sources.read_source import DATASET_NAMES, read_source
 from isopix.data.splits import Split, balanced_subset, held_out_indices, split_sizes
 from isopix.storage.hashing import hash_bytes
 
-MAX_SIDE = 1024
+Side = Annotated[int, Range(low=1, high=1024)]  # pixels
 MAX_BAD_FRACTION = 0.01  # of all images; above it the dataset itself is probably wrong
 
 
@@ -42,28 +43,22 @@ class DataConfig:
     """
 
     source: str = "digits"
-    rows: int = 32
-    cols: int = 32
+    rows: Side = 32
+    cols: Side = 32
     crop: Literal["center", "random"] = "center"
     resample: Resample = "area"
-    holdout: float | None = None
+    holdout: Annotated[float, Range(low=0, below=0.5)] | None = None
     train_on_validation: bool = False
-    limit: int | None = None
+    limit: Count | None = None
     labels_per_class: int | str | None = None
     subset: int = 0
     augment: AugmentationSpec = NoAugmentation()
     patch_augment: PatchAugmentSpec = NoPatchAugment()
 
     def __post_init__(self) -> None:
+        check_ranges(self)
         if not self.source:
             raise ValueError(f"source is empty; give {LOCAL_SOURCES}, or one of: {', '.join(DATASET_NAMES)}")
-        for side in (self.rows, self.cols):
-            if not 1 <= side <= MAX_SIDE:
-                raise ValueError(f"image side is {side}; allowed: whole numbers from 1 to {MAX_SIDE}")
-        if self.holdout is not None and not 0 <= self.holdout < 0.5:
-            raise ValueError(f"holdout is {self.holdout}; allowed: from 0 to below 0.5")
-        if self.limit is not None and self.limit < 1:
-            raise ValueError(f"limit is {self.limit}; allowed: 1 or more")
         if self.subset < 0 or (self.subset and self.labels_per_class is None):
             raise ValueError(
                 f"subset is {self.subset}; allowed: 0 or more, and above 0 only with labels_per_class"

@@ -2,13 +2,14 @@
 
 import abc
 import math
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import torch
 from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
+from isopix.core.ranges import Probability, Range
 from isopix.core.registry import Part, register
 from isopix.core.types import Images
 
@@ -48,20 +49,11 @@ class RandomPatchAugment(PatchAugmentSpec):
     up to 0.2 of a turn, all times `strength`; and 14 of 16 pixels for the crop.
     """
 
-    crop: float = 0.875
-    strength: float = 1.0
-    flip: float = 0.2
-    min_bits: int = 2
-    gray: float = 0.2
-
-    def __post_init__(self) -> None:
-        for name in ("strength", "flip", "gray"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} {getattr(self, name)} must lie in [0, 1]")
-        if not 0 < self.crop <= 1:
-            raise ValueError(f"crop {self.crop} must lie in (0, 1]")
-        if not 1 <= self.min_bits <= 8:
-            raise ValueError(f"min_bits {self.min_bits}; allowed: 1 to 8")
+    crop: Annotated[float, Range(above=0, high=1)] = 0.875
+    strength: Probability = 1.0
+    flip: Probability = 0.2
+    min_bits: Annotated[int, Range(low=1, high=8)] = 2
+    gray: Probability = 0.2
 
     def apply(self, images: Images, patch_size: int, generator: torch.Generator) -> Images:
         pixels = rearrange(images, "b c (h p) (w q) -> (b h w) c p q", p=patch_size, q=patch_size).float()

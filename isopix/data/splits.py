@@ -137,10 +137,7 @@ def balanced_subset(labels: Labels, per_class: int | Fraction, draw: torch.Gener
 
 
 def held_out_indices(count: int, sizes: tuple[int, ...], seed: int) -> tuple[Indices, ...]:
-    """Return a random partition of range(count): the images kept, then one set of each size; each sorted.
-
-    Raises ValueError if no image would be kept.
-    """
+    """Partition range(count) at random: kept, then each size; sorted. Raises ValueError if none is kept."""
     if sum(sizes) >= count:
         raise ValueError(
             f"{count} training images are too few to hold out {sum(sizes)} of them; "

@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from isopix.core.config import config
+from isopix.core.ranges import Count, Range, check_ranges
 from isopix.core.types import Codes, Grid, Images
 from isopix.objectives.base import PretrainModel
 
@@ -26,19 +27,16 @@ class SamplingConfig:
     """
 
     temperature: float = 1.0
-    top_k: int | None = None
-    top_p: float | None = None
+    top_k: Count | None = None
+    top_p: Annotated[float, Range(above=0, high=1)] | None = None
 
     def __post_init__(self) -> None:
+        check_ranges(self)
         if not 0 < self.temperature < math.inf:
             raise ValueError(
                 f"temperature {self.temperature} must be a finite number greater than 0; "
                 "use top_k=1 for greedy decoding"
             )
-        if self.top_k is not None and self.top_k < 1:
-            raise ValueError(f"top_k {self.top_k} must be at least 1")
-        if self.top_p is not None and not 0 < self.top_p <= 1:
-            raise ValueError(f"top_p {self.top_p} must be in (0, 1]")
 
     def sample_codes(self, logits: NextLogits, generator: torch.Generator) -> NextCodes:
         """Sample one code per row, on the CPU so that the result does not depend on the device."""

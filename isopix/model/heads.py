@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from isopix.codecs.base import Codec
+from isopix.core.ranges import Count
 from isopix.core.registry import register
 from isopix.core.types import Codes, Logits, Tokens
 from isopix.model.conv_layers import EXPANSION, Bottleneck, GroupNormReLU, Pixels, StdConv2d
@@ -104,11 +105,7 @@ class UpsamplingHeadSpec(HeadSpec):
     and halved in channels until there is one pixel per code (PatchFormer section 2.1, without details).
     """
 
-    channels: int = 256
-
-    def __post_init__(self) -> None:
-        if self.channels < 1:
-            raise ValueError(f"channels {self.channels} must be at least 1")
+    channels: Count = 256
 
     def label(self) -> str:
         return f"upsampling residual decoder, {self.channels} channels"

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from isopix.core.ranges import Count
 from isopix.core.registry import register
 from isopix.core.types import Tokens
 from isopix.model.init import Glorot, InitScheme, InitTable, ModelPart, Normal
@@ -46,13 +47,12 @@ class MLPSpec(ModelPart, noun="mlp"):
 class TwoLayerMLPSpec(MLPSpec):
     """width -> expansion * width -> width, with an activation in between."""
 
-    expansion: int = 4
+    expansion: Count = 4
     activation: Activation = "gelu"
     bias: bool = True
 
     def __post_init__(self) -> None:
-        if self.expansion < 1:
-            raise ValueError(f"expansion {self.expansion} must be at least 1")
+        super().__post_init__()
         if self.activation not in get_args(Activation):
             known = ", ".join(get_args(Activation))
             raise ValueError(f"activation '{self.activation}' is unknown; known: {known}")

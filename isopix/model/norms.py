@@ -1,14 +1,16 @@
 """Norms over the channels of one position."""
 
 import abc
-import math
-from typing import Protocol, runtime_checkable
+from typing import Annotated, Protocol, runtime_checkable
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from isopix.core.ranges import Range
 from isopix.core.registry import register
 from isopix.model.init import ModelPart
+
+Epsilon = Annotated[float, Range(above=0)]
 
 
 @runtime_checkable
@@ -30,10 +32,7 @@ class NormSpec(ModelPart, noun="norm"):
 class RMSNormSpec(NormSpec):
     """x / sqrt(mean(x^2) + epsilon) * gain, without mean subtraction or bias (OpenAI's released iGPT)."""
 
-    epsilon: float = 1e-5
-
-    def __post_init__(self) -> None:
-        _check_epsilon(self.epsilon)
+    epsilon: Epsilon = 1e-5
 
     def label(self) -> str:
         return "RMSNorm"
@@ -46,18 +45,10 @@ class RMSNormSpec(NormSpec):
 class LayerNormSpec(NormSpec):
     """The standard layer norm with gain and bias."""
 
-    epsilon: float = 1e-5
-
-    def __post_init__(self) -> None:
-        _check_epsilon(self.epsilon)
+    epsilon: Epsilon = 1e-5
 
     def label(self) -> str:
         return "LayerNorm"
 
     def build(self, width: int) -> nn.LayerNorm:
         return nn.LayerNorm(width, eps=self.epsilon)
-
-
-def _check_epsilon(epsilon: float) -> None:
-    if not 0 < epsilon < math.inf:
-        raise ValueError(f"epsilon {epsilon} must be a positive finite number")

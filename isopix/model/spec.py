@@ -9,6 +9,7 @@ from torch import nn
 from isopix.codecs import PaletteSpec
 from isopix.codecs.base import Codec, CodecSpec
 from isopix.core.config import config
+from isopix.core.ranges import Count
 from isopix.model.backbone import Backbone
 from isopix.model.blocks import BlockSpec, TransformerSpec
 from isopix.model.heads import HeadSpec, LinearHeadSpec
@@ -50,16 +51,11 @@ class ModelSpec:
     positions: PositionEmbeddingSpec = field(default_factory=LearnedPositionEmbeddingSpec)
     class_token: bool = False
     block: BlockSpec = field(default_factory=TransformerSpec)
-    depth: int
-    width: int
+    depth: Count
+    width: Count
     tie_blocks: bool = False
     head: HeadSpec = field(default_factory=LinearHeadSpec)
     init: InitScheme = "openai"
-
-    def __post_init__(self) -> None:
-        for name, value in (("depth", self.depth), ("width", self.width)):
-            if value < 1:
-                raise ValueError(f"{name} {value} must be at least 1")
 
     def build(self, codec: Codec, objective: ObjectiveFacts, generator: torch.Generator) -> Network:
         """Return the initialized network. Raises ValueError for parts that do not fit together."""

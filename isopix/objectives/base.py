@@ -162,10 +162,7 @@ class PretrainModel(nn.Module):
 
 
 def stem_inputs(
-    batch: TrainingBatch,
-    images: Images,
-    network: Network,
-    augment: Augment = lambda images: images,
+    batch: TrainingBatch, images: Images, network: Network, augment: Augment = lambda images: images
 ) -> TrainingBatch:
     """Return an objective's batch of these images, its inputs augmented and as the stem reads them.
 

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import torch
 from einops import rearrange
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from isopix.codecs.base import Codec
 from isopix.core.random import generator
+from isopix.core.ranges import Range
 from isopix.core.registry import register
 from isopix.core.types import Grid, Images, LossMask, Mask, PositionIndices
 from isopix.model.masking import MaskingSpec, ZeroMaskingSpec
@@ -87,17 +88,16 @@ class Masked(ObjectiveSpec):
     random_rate: float = 0.0
     keep_rate: float = 0.0
     deterministic_mask: bool = False
-    label_smoothing: float = 0.0
+    label_smoothing: Annotated[float, Range(low=0, below=1)] = 0.0
     causal: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         random, keep = self.random_rate, self.keep_rate
         if not (random >= 0 and keep >= 0 and random + keep <= 1):
             raise ValueError(
                 f"random_rate {random} and keep_rate {keep} must be at least 0 and sum to at most 1"
             )
-        if not 0 <= self.label_smoothing < 1:
-            raise ValueError(f"label_smoothing {self.label_smoothing} must lie in [0, 1)")
         if self.mask.masks_single_codes and not self.corruption.masks_single_codes:
             raise ValueError(
                 f"mask {self.mask.kind} masks single codes, which corruption {self.corruption.kind} cannot; "

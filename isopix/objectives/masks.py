@@ -2,13 +2,16 @@
 
 import abc
 import math
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from einops import repeat
 
+from isopix.core.ranges import Count, Range
 from isopix.core.registry import Part, register
 from isopix.core.types import Grid, Mask
+
+MaskRatio = Annotated[float, Range(above=0, below=1)]
 
 
 class MaskSpec(Part, noun="mask"):
@@ -36,10 +39,7 @@ class MaskSpec(Part, noun="mask"):
 class BernoulliMask(MaskSpec):
     """Every position masked independently with probability `ratio` (iGPT section 2.1: 0.15)."""
 
-    ratio: float = 0.15
-
-    def __post_init__(self) -> None:
-        _check_ratio(self.ratio)
+    ratio: MaskRatio = 0.15
 
     def label(self) -> str:
         return f"{100 * self.ratio:g} % of positions, independent"
@@ -62,10 +62,7 @@ class PerChannelMask(MaskSpec):
 
     masks_single_codes: ClassVar[bool] = True
 
-    ratio: float = 0.15
-
-    def __post_init__(self) -> None:
-        _check_ratio(self.ratio)
+    ratio: MaskRatio = 0.15
 
     def label(self) -> str:
         return f"{100 * self.ratio:g} % of codes, independent"
@@ -89,14 +86,9 @@ class BlockMask(MaskSpec):
     which squares of four cannot make: `exact_count` 118 masks as many single positions, anywhere.
     """
 
-    ratio: float = 0.6
-    side: int = 2
-    exact_count: int | None = None
-
-    def __post_init__(self) -> None:
-        _check_ratio(self.ratio)
-        if self.side < 1 or (self.exact_count is not None and self.exact_count < 1):
-            raise ValueError(f"side {self.side} and exact_count {self.exact_count} must be at least 1")
+    ratio: MaskRatio = 0.6
+    side: Count = 2
+    exact_count: Count | None = None
 
     def label(self) -> str:
         amount = self.exact_count or f"{100 * self.ratio:g} % of"
@@ -154,11 +146,6 @@ def exact_ratio_mask(ratio: float, positions: int) -> BlockMask:
 
 
 def _binomial_bound(total: int, probability: float) -> int:
-    """Bound `total` trials: the mean and eight standard deviations (exceeded once in 10^15 draws)."""
+    """Bound the successes of `total` trials: mean + 8 standard deviations (exceeded once in 10^15 draws)."""
     mean = total * probability
     return min(total, math.ceil(mean + 8 * math.sqrt(mean * (1 - probability))) + 8)
-
-
-def _check_ratio(ratio: float) -> None:
-    if not 0 < ratio < 1:
-        raise ValueError(f"mask ratio {ratio} must lie strictly between 0 and 1")

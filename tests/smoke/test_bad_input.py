@@ -139,7 +139,7 @@ def test_a_probe_needs_two_classes(isopix: Run, workplace: Path) -> None:
 
 def test_an_invalid_image_size(isopix: Run) -> None:
     answer = isopix("pretrain", "igpt.digits", "--out", "r", "data.rows=0")
-    refused(answer, "data: image side is 0; allowed: whole numbers from 1 to 1024")
+    refused(answer, "data: rows is 0; allowed: 1 to 1024")
 
 
 def test_a_palette_of_another_size(isopix: Run) -> None:

@@ -54,10 +54,7 @@ def array_split(pixels: NDArray[Any], labels: NDArray[np.int64] | None, where: s
 
 
 def labels_or_none(values: Iterable[int | None], where: str) -> NDArray[np.int64] | None:
-    """Return class indices, or None if all are missing (test sets on the Hub have -1).
-
-    Raises ValueError if only some are missing.
-    """
+    """Return class indices; None if all are missing (None or -1). Raises ValueError if only some are."""
     labels = np.array([-1 if value is None else value for value in values], dtype=np.int64)
     missing = int((labels < 0).sum())
     if missing == len(labels):

@@ -31,11 +31,7 @@ LOCAL_SOURCES = "a folder of images, an .npz file, a Parquet file or folder"
 
 
 def read_hub(name: str) -> Source:
-    """Return a dataset of the Hub by its short name.
-
-    Raises RuntimeError, which lists the alternatives, if the library is not installed or the Hub cannot be
-    reached.
-    """
+    """Return a dataset by its short name. Raises RuntimeError without the library or a reachable Hub."""
     hub = HUB_DATASETS[name]
     loaded = {split: _load_split(name, hub.repository, hub_split) for split, hub_split in hub.splits.items()}
     columns = find_columns(loaded["train"].features.arrow_schema, f"dataset '{name}'")

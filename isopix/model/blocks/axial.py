@@ -7,6 +7,7 @@ from typing import ClassVar
 import torch
 from einops import rearrange
 
+from isopix.core.ranges import Count
 from isopix.core.registry import register
 from isopix.core.types import Grid, Tokens
 from isopix.model.attention import AttentionAxis, AttentionWeights
@@ -25,13 +26,10 @@ class AxialSpec(BlockSpec):
     It has no causal form: a row and a column together do not cover all earlier positions.
     """
 
-    heads: int = 8
+    heads: Count = 8
     attention_bias: bool = True
     norm: NormSpec = field(default_factory=LayerNormSpec)
     mlp: MLPSpec = field(default_factory=TwoLayerMLPSpec)
-
-    def __post_init__(self) -> None:
-        self._half()  # raises ValueError for invalid settings of a transformer block
 
     def label(self) -> str:
         return self._half().label().replace("transformer", "axial attention", 1)

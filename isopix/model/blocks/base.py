@@ -10,7 +10,7 @@ from torch import nn
 from isopix.core.types import Grid, PositionIndices, SelectedTokens, Tokens
 from isopix.model.attention import AttentionAxis, AttentionWeights
 from isopix.model.init import ModelPart
-from isopix.model.kv_cache import KVCache
+from isopix.model.kv_cache import Buffer, KVCache
 from isopix.model.norms import Norm, NormSpec, RMSNormSpec
 
 
@@ -18,7 +18,7 @@ class Block(nn.Module, abc.ABC):
     """One block. The capabilities are false unless a block declares them and has their methods."""
 
     has_attention_weights: ClassVar[bool] = False  # `attention_axes` and `attention_weights`
-    supports_cache: ClassVar[bool] = False  # `new_cache` and `forward_cached`, if it is causal
+    supports_cache: ClassVar[bool] = False  # `forward_cached`, if it is causal
 
     norm1: Norm  # the first norm
     if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Block(nn.Module, abc.ABC):
 
     def new_cache(self, positions: int) -> KVCache:
         """Return an empty cache for a sequence of this length."""
-        raise NotImplementedError
+        return KVCache(Buffer(positions), Buffer(positions))
 
     def forward_cached(self, tokens: Tokens, cache: KVCache) -> Tokens:
         """Return the outputs of `forward` at the next positions; `cache` holds the earlier ones."""

@@ -60,19 +60,13 @@ class ConvolutionBlock(Block):
         tokens = tokens + F.gelu(self.conv1(self.norm1(tokens)))
         return tokens + F.gelu(self.conv2(self.norm2(tokens)))
 
-    def new_cache(self, positions: int) -> KVCache:
-        return KVCache(Buffer(positions), Buffer(positions))
-
     def forward_cached(self, tokens: Tokens, cache: KVCache) -> Tokens:
         tokens = tokens + F.gelu(self.conv1.forward_cached(self.norm1(tokens), cache.first))
         return tokens + F.gelu(self.conv2.forward_cached(self.norm2(tokens), cache.second))
 
 
 class GridConv(nn.Module):
-    """3x3 over the grid of tokens, width to width, stride 1, bias, zero padding; weight [D D taps].
-
-    The causal form has no weights for later positions.
-    """
+    """3x3 over the grid of tokens, bias, zero padding; weight [D D taps], causally of earlier taps only."""
 
     def __init__(self, grid: Grid, width: int, causal: bool):
         super().__init__()

@@ -8,6 +8,7 @@ from einops import rearrange
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from isopix.core.ranges import Count
 from isopix.core.registry import register
 from isopix.core.types import Grid, Tokens
 from isopix.model.blocks.base import Block, BlockSpec
@@ -27,13 +28,9 @@ class MixerSpec(BlockSpec):
     positions: triangular for as many units as positions.
     """
 
-    units: int | None = None
+    units: Count | None = None
     norm: NormSpec = field(default_factory=LayerNormSpec)
     mlp: MLPSpec = field(default_factory=lambda: TwoLayerMLPSpec(expansion=1))
-
-    def __post_init__(self) -> None:
-        if self.units is not None and self.units < 1:
-            raise ValueError(f"units {self.units} must be at least 1")
 
     def label(self) -> str:
         tokens = f"{self.units} hidden units" if self.units else "1x"

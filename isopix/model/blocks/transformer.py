@@ -7,12 +7,13 @@ from typing import ClassVar
 
 import torch
 
+from isopix.core.ranges import Count
 from isopix.core.registry import register
 from isopix.core.types import Grid, PositionIndices, SelectedTokens, Tokens
 from isopix.model.attention import Attention, AttentionAxis, AttentionWeights
 from isopix.model.blocks.base import Block, BlockSpec
 from isopix.model.init import Glorot, InitScheme, InitTable, Normal, Uniform
-from isopix.model.kv_cache import Buffer, KVCache
+from isopix.model.kv_cache import KVCache
 from isopix.model.mlp import MLPSpec, TwoLayerMLPSpec
 from isopix.model.norms import NormSpec, RMSNormSpec
 
@@ -25,14 +26,10 @@ class TransformerSpec(BlockSpec):
 
     accepts_subsets: ClassVar[bool] = True
 
-    heads: int = 8
+    heads: Count = 8
     attention_bias: bool = False
     norm: NormSpec = field(default_factory=RMSNormSpec)
     mlp: MLPSpec = field(default_factory=lambda: TwoLayerMLPSpec(activation="quick_gelu", bias=False))
-
-    def __post_init__(self) -> None:
-        if self.heads < 1:
-            raise ValueError(f"heads {self.heads} must be at least 1")
 
     def label(self) -> str:
         heads = f"{self.heads} head{'s' * (self.heads != 1)}"
@@ -81,9 +78,6 @@ class TransformerBlock(Block):
 
     def attention_weights(self, tokens: Tokens) -> Iterator[AttentionWeights]:
         yield self.attention.weights(self.norm1(tokens))
-
-    def new_cache(self, positions: int) -> KVCache:
-        return KVCache(Buffer(positions), Buffer(positions))
 
     def forward_cached(self, tokens: Tokens, cache: KVCache) -> Tokens:
         tokens = tokens + self.attention.forward_cached(self.norm1(tokens), cache)

@@ -7,9 +7,10 @@ from einops import rearrange
 from torch import nn
 
 from isopix.codecs.base import Codec
+from isopix.core.ranges import Count
 from isopix.core.registry import register
 from isopix.core.types import Images
-from isopix.model.conv_layers import EXPANSION, Bottleneck, GlobalAvgPool, GroupNormReLU, Pixels, StdConv2d
+from isopix.model.conv_layers import EXPANSION, Bottleneck, GroupNormReLU, Pixels, StdConv2d
 from isopix.model.init import Glorot, InitScheme, InitTable
 from isopix.model.profiling import count_flops
 from isopix.model.stems.base import Components, Stem, StemSpec
@@ -52,12 +53,8 @@ class ConvPatchEmbedSpec(PatchStemSpec):
     then one matrix. The first has `channels` channels, each next one twice as many.
     """
 
-    channels: int = 32
-    last: int = 4
-
-    def __post_init__(self) -> None:
-        if self.channels < 1 or self.last < 1:
-            raise ValueError(f"channels {self.channels} and last {self.last} must be at least 1")
+    channels: Count = 32
+    last: Count = 4
 
     def label(self) -> str:
         return f"convolutional patch embedding, {self.channels} channels"
@@ -120,7 +117,7 @@ class ResNetPatchEmbedSpec(PatchStemSpec):
                 stride = 2 if stage and not block else 1
                 layers.append(Bottleneck(channels, inner, stride))
                 channels = EXPANSION * inner
-        features = nn.Sequential(*layers, GroupNormReLU(channels), GlobalAvgPool())
+        features = nn.Sequential(*layers, GroupNormReLU(channels), nn.AdaptiveAvgPool2d(1), nn.Flatten())
         return PatchEmbed(features, channels, codec, width)
 
     def init(self, scheme: InitScheme) -> InitTable:

@@ -6,7 +6,7 @@ features, as if it were computed pixel by pixel.
 
 import abc
 import math
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from einops import rearrange
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from isopix.codecs.base import Codec
+from isopix.core.ranges import Count, Range
 from isopix.core.registry import register
 from isopix.core.types import Images
 from isopix.model.init import Glorot, InitScheme, InitTable, Normal, Zeros
@@ -52,14 +53,8 @@ class FourierPixelEmbeddingSpec(PixelStemSpec):
     is 1; it does not state the number of `frequencies`.
     """
 
-    sigma: float = 1.0
-    frequencies: int = 64
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.sigma < math.inf:
-            raise ValueError(f"sigma {self.sigma} must be a finite number of at least 0")
-        if self.frequencies < 1:
-            raise ValueError(f"frequencies {self.frequencies} must be at least 1")
+    sigma: Annotated[float, Range(low=0)] = 1.0
+    frequencies: Count = 64
 
     def label(self) -> str:
         return f"{self.frequencies} random Fourier features per channel, sigma {self.sigma:g}"

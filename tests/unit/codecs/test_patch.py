@@ -160,11 +160,11 @@ def test_different_codecs_have_different_fingerprints() -> None:
 @pytest.mark.parametrize(
     ("kind", "values", "message"),
     [
-        (FullPatchSpec, {"patch_size": 0}, "patch_size 0; allowed: 1 or more"),
-        (MeanColorSpec, {"patch_size": 0}, "patch_size 0; allowed: 1 or more"),
-        (MeanColorSpec, {"bits": 6}, "bits 6; allowed: 1 to 5"),
-        (GrayThumbnailSpec, {"bits": 9}, "bits 9; allowed: 1 to 8"),
-        (GrayThumbnailSpec, {"patch_size": 7}, "patch_size 7; allowed: 8 or more"),
+        (FullPatchSpec, {"patch_size": 0}, "patch_size is 0; allowed: 1 or more"),
+        (MeanColorSpec, {"patch_size": 0}, "patch_size is 0; allowed: 1 or more"),
+        (MeanColorSpec, {"bits": 6}, "bits is 6; allowed: 1 to 5"),
+        (GrayThumbnailSpec, {"bits": 9}, "bits is 9; allowed: 1 to 8"),
+        (GrayThumbnailSpec, {"patch_size": 7}, "patch_size is 7; allowed: 8 or more"),
         (
             GrayThumbnailSpec,
             {"patch_size": 12, "thumbnail": "subsample"},

@@ -190,7 +190,7 @@ def test_the_tightest_crop_still_averages_two_pixels_into_one() -> None:
 
 @pytest.mark.parametrize("augmentation", [PadCropFlip, ScaleCrop])
 def test_an_impossible_chance_of_a_flip_is_rejected(augmentation: type) -> None:
-    assert refusal(lambda: augmentation(flip=1.5)) == "flip 1.5; allowed: from 0 to 1"
+    assert refusal(lambda: augmentation(flip=1.5)) == "flip is 1.5; allowed: 0 to 1"
 
 
 def test_a_crop_larger_than_the_image_is_rejected() -> None:

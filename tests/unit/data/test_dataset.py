@@ -34,9 +34,9 @@ def test_an_augmentation_is_chosen_by_its_kind() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"rows": 0}, "image side is 0; allowed: whole numbers from 1 to 1024"),
-        ({"cols": 5000}, "image side is 5000; allowed: whole numbers from 1 to 1024"),
-        ({"holdout": 0.5}, "holdout is 0.5; allowed: from 0 to below 0.5"),
+        ({"rows": 0}, "rows is 0; allowed: 1 to 1024"),
+        ({"cols": 5000}, "cols is 5000; allowed: 1 to 1024"),
+        ({"holdout": 0.5}, "holdout is 0.5; allowed: 0 or more and below 0.5"),
         ({"limit": 0}, "limit is 0; allowed: 1 or more"),
         ({"rows": 4, "augment.kind": "pad_crop_flip"}, "pad 4 does not fit images of 4x32; allowed: below 4"),
     ],

@@ -49,9 +49,9 @@ def test_sampled_frequencies_match_the_probabilities() -> None:
         ),
         ({"temperature": float("inf")}, "temperature inf must be a finite number greater than 0"),
         ({"temperature": float("nan")}, "temperature nan must be a finite number greater than 0"),
-        ({"top_k": 0}, "top_k 0 must be at least 1"),
-        ({"top_p": 0.0}, r"top_p 0.0 must be in \(0, 1\]"),
-        ({"top_p": 1.5}, r"top_p 1.5 must be in \(0, 1\]"),
+        ({"top_k": 0}, "top_k is 0; allowed: 1 or more"),
+        ({"top_p": 0.0}, "top_p is 0.0; allowed: above 0 and at most 1"),
+        ({"top_p": 1.5}, "top_p is 1.5; allowed: above 0 and at most 1"),
     ],
 )
 def test_invalid_settings_are_rejected(settings: dict[str, float], message: str) -> None:

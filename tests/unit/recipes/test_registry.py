@@ -81,7 +81,7 @@ def test_a_size_is_rows_and_columns_of_which_either_may_differ(tmp_path) -> None
     assert both.origins == {"data.rows": "command line", "data.cols": "command line"}
     wide = registry.resolve("vit.tiny", file=file, assignments=["data.cols=80"]).recipe.data
     assert (wide.rows, wide.cols) == (48, 80)
-    with pytest.raises(ValueError, match="image side is 0"):
+    with pytest.raises(ValueError, match="rows is 0"):
         registry.resolve("vit.tiny", assignments=["data.size=0"])
 
 
@@ -155,17 +155,17 @@ def test_a_wrong_kind_is_named_before_the_settings_that_it_lacks() -> None:
         ("compile=on", "train.compile is 'on'; allowed: true, false"),
         ("block.norm=batch", "'model.block.norm.kind' is 'batch'; known: layer_norm, rms_norm"),
         ("block.norm=1", "'model.block.norm' is 1; known: layer_norm, rms_norm"),
-        ("block.norm.epsilon=-1", "model.block.norm: epsilon -1.0 must be a positive finite number"),
+        ("block.norm.epsilon=-1", "model.block.norm: epsilon is -1.0; allowed: above 0"),
         ("lr=.inf", "train.optimizer.lr is inf; allowed: finite numbers"),
         ("lr=inf", "train.optimizer.lr is 'inf'; allowed: finite numbers"),
         ("optimizer.epsilon=0", "train.optimizer: epsilon 0.0 must be a number greater than 0"),
         ("optimizer.beta1=1", "train.optimizer: beta1 1.0 and beta2 0.95 must lie in [0, 1)"),
         ("data=photos", "'data' is 'photos'; settings inside it: source, rows, cols"),
         ("data.source=", "data.source: input should be a valid string"),
-        ("depth=0", "model: depth 0 must be at least 1"),
+        ("depth=0", "model: depth is 0; allowed: 1 or more"),
         ("precision=fp8", "train.precision: input should be 'fp32' or 'bf16' (given: 'fp8')"),
         ("accumulate=3", "train: batch_size 16 is not a multiple of accumulate 3"),
-        ("data.rows=0", "data: image side is 0; allowed: whole numbers from 1 to 1024"),
+        ("data.rows=0", "data: rows is 0; allowed: 1 to 1024"),
     ],
 )
 def test_wrong_settings_name_the_right_ones(word: str, message: str) -> None:

@@ -24,5 +24,5 @@ def test_the_isotropic_studys_flops(expansion: int, flops: int) -> None:
 
 
 def test_an_mlp_needs_hidden_units() -> None:
-    with pytest.raises(ValueError, match="expansion 0 must be at least 1"):
+    with pytest.raises(ValueError, match="expansion is 0; allowed: 1 or more"):
         TwoLayerMLPSpec(expansion=0)

@@ -103,5 +103,5 @@ def test_a_norm_has_at_least_four_channels_per_group() -> None:
     ],
 )
 def test_impossible_stems_are_refused(kind: type, values: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match="must be at least 1"):
+    with pytest.raises(ValueError, match=r"must be at least 1|allowed: 1 or more"):
         from_dict(kind, values)

@@ -105,8 +105,9 @@ def test_frequencies_are_drawn_from_the_seed_saved_and_not_learned() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"sigma": -1.0}, "sigma -1.0 must be a finite number"),
-        ({"frequencies": 0}, "at least 1"),
+        ({"sigma": -1.0}, "sigma is -1.0; allowed: 0 or more"),
+        ({"frequencies": 0}, "frequencies is 0; allowed: 1 or more"),
+        ({"sigma": math.inf}, "sigma is inf; allowed: 0 or more"),
     ],
 )
 def test_impossible_features_are_refused(wrong: dict[str, float], message: str) -> None:

@@ -1,0 +1,57 @@
+"""Ranges of settings, declared in their types: `ratio: Annotated[float, Range(above=0, below=1)] = 0.15`."""
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, get_args, get_type_hints
+
+Number = int | float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Range:
+    """Finite numbers between limits that belong to the range (`low`, `high`) or do not (`above`, `below`)."""
+
+    low: Number = -math.inf
+    high: Number = math.inf
+    above: Number = -math.inf
+    below: Number = math.inf
+
+    def __contains__(self, value: Number) -> bool:
+        return self.low <= value <= self.high and self.above < value < self.below
+
+    def __str__(self) -> str:
+        if math.isfinite(self.low) and math.isfinite(self.high):
+            return f"{self.low:g} to {self.high:g}"
+        limits = {"{:g} or more": self.low, "above {:g}": self.above}
+        limits |= {"at most {:g}": self.high, "below {:g}": self.below}
+        return " and ".join(text.format(limit) for text, limit in limits.items() if math.isfinite(limit))
+
+
+Count = Annotated[int, Range(low=1)]
+Probability = Annotated[float, Range(low=0, high=1)]
+
+
+def check_ranges(settings: object) -> None:
+    """Raise ValueError for the first setting outside the range that its type declares; None is allowed.
+
+    Settings classes and parts are checked when they are made; a `__post_init__` of their own calls this, or
+    that of its base class, first.
+    """
+    ranges = _ranges(type(settings))  # type: ignore[arg-type]  # mypy: type[object] has no hash
+    for name, allowed in ranges.items():
+        value = getattr(settings, name)
+        if value is not None and value not in allowed:
+            raise ValueError(f"{name} is {value}; allowed: {allowed}")
+
+
+@cache
+def _ranges(cls: type) -> dict[str, Range]:
+    """Return the range of each field that has one, also as a member of a union."""
+    return {
+        name: extra
+        for name, hint in get_type_hints(cls, include_extras=True).items()
+        for member in (hint, *get_args(hint))
+        for extra in getattr(member, "__metadata__", ())
+        if isinstance(extra, Range)
+    }
