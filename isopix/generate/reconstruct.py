@@ -40,10 +40,7 @@ class Reconstruction(NamedTuple):
 
 @torch.inference_mode()
 def reconstruct_images(model: PretrainModel, images: Images, *, generator: torch.Generator) -> Reconstruction:
-    """Predict the most likely code of every masked position in one pass (BERT; iGPT section 2.1).
-
-    Raises ValueError for a network that masks no inputs.
-    """
+    """Predict masked codes in one pass (iGPT section 2.1). Raises ValueError if the network masks none."""
     require_masked_inputs(model)
     network, codec = model.network, model.network.codec
     batch = model.objective.make_batch(images, codec, generator)

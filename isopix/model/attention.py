@@ -63,9 +63,7 @@ class Attention(nn.Module):
         return scores.softmax(-1)
 
     def forward_cached(self, tokens: Tokens, cache: KVCache) -> Tokens:
-        """Return the outputs of `forward` at the next positions: a first run of any length, then one position
-        at a time. `cache` keeps keys and values.
-        """
+        """Return `forward` at the next positions: first a run of any length, then single ones."""
         q, k, v = self._project(tokens)
         first = cache.first.count == 0
         if not first and tokens.shape[1] != 1:

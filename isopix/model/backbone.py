@@ -114,7 +114,7 @@ class Backbone(nn.Module):
         return [found[layer] for layer in layers]
 
     def truncated(self, layer: int) -> "Backbone":
-        """Return the backbone of the first `layer` blocks, shared; its last normed features are its own."""
+        """Return the backbone of the first `layer` blocks, shared, up to the features of this layer."""
         return self._with(self.masking, self.layers[:layer], self._norms()[layer])
 
     def with_masking(self, masking: Masking) -> "Backbone":

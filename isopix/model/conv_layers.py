@@ -10,7 +10,6 @@ from torch.nn import functional as F
 from isopix.model.init import Glorot, InitTable
 
 Pixels = Float[Tensor, "patches _ _ _"]
-Vectors = Float[Tensor, "patches _"]
 
 MAX_GROUPS = 32
 MIN_CHANNELS_PER_GROUP = 4  # where there are as many
@@ -42,13 +41,6 @@ class GroupNormReLU(nn.Module):
 
     def forward(self, pixels: Pixels) -> Pixels:
         return F.relu(self.norm(pixels))
-
-
-class GlobalAvgPool(nn.Module):
-    """The mean over the pixels of a patch."""
-
-    def forward(self, pixels: Pixels) -> Vectors:
-        return pixels.mean((2, 3))
 
 
 EXPANSION = 4  # output channels of a bottleneck over its inner channels

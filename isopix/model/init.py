@@ -106,12 +106,7 @@ class ModelPart(Part):
 
 @torch.no_grad()
 def initialize(
-    module: nn.Module,
-    tables: Mapping[str, InitTable],
-    *,
-    width: int,
-    depth: int,
-    generator: torch.Generator,
+    module: nn.Module, tables: Mapping[str, InitTable], *, width: int, depth: int, generator: torch.Generator
 ) -> None:
     """Draw every parameter of a module anew, then the buffers that a table names.
 

@@ -20,10 +20,7 @@ class LengthGroup(NamedTuple):
 
 
 def group_by_length(mask: Mask) -> list[LengthGroup]:
-    """Group the images by their number of visible positions: one group if a mask always masks as many.
-
-    A position with a single masked code is not visible.
-    """
+    """Group images by their number of positions without any masked code: one group for equal masks."""
     masked = mask.any(-1)
     counts = (~masked).sum(1)
     groups = []

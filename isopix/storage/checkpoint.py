@@ -11,14 +11,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from isopix.storage.atomic import (
-    MAX_JSON,
-    fsync_folder,
-    json_bytes,
-    read_json,
-    temporary_folder,
-    write_bytes,
-)
+from isopix.storage.atomic import MAX_JSON, fsync_folder, json_bytes, read_json, temporary_folder, write_bytes
 from isopix.storage.safetensors_io import read_tensors, write_tensors
 
 MANIFEST = "manifest.json"
@@ -101,10 +94,7 @@ def load_checkpoint(folder: Path, groups: Collection[str] | None = None) -> Chec
 
 
 def load_latest(checkpoints: Path, groups: Collection[str] | None = None) -> LatestCheckpoint:
-    """Load the latest intact `step-NNNNNNNN` in the folder.
-
-    Raises DamagedCheckpointError about the latest if there are checkpoints and none is intact.
-    """
+    """Load the latest intact checkpoint. Raises DamagedCheckpointError if there are some, all damaged."""
     damaged: list[DamagedCheckpointError] = []
     for folder in _latest_first(checkpoints):
         try:
@@ -124,10 +114,7 @@ def latest_folder(checkpoints: Path) -> Path | None:
 
 
 def verify_files(folder: Path) -> list[str]:
-    """Return the files of a checkpoint after comparing each with its hash in the manifest.
-
-    Raises DamagedCheckpointError about the first that differs.
-    """
+    """Return the files, all hashes compared. Raises DamagedCheckpointError about the first that differs."""
     with _reported_as_damage(folder):
         entries = _read_manifest(folder)
         for name, entry in entries.items():

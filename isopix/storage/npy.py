@@ -71,17 +71,14 @@ class NpyWriter:
 
 def open_memmap(path: Path) -> Tensor:
     """Memory-map a .npy file copy-on-write: rows are read on demand, and changes never reach the file."""
-    with path.open("rb") as file:
-        npy_format.read_magic(file)
-        shape, _, dtype = npy_format.read_array_header_1_0(file)
-    if 0 in shape:  # an empty file cannot be mapped
-        return torch.from_numpy(np.zeros(shape, dtype))
     return torch.from_numpy(np.load(path, mmap_mode="c"))
 
 
 def _read(path: Path) -> Arrays:
     if zipfile.is_zipfile(path):
-        unpacked, allowed = _unpacked_bytes(path), _allowed_bytes(path)
+        with zipfile.ZipFile(path) as archive:  # bytes of a member beyond its stated size are never read
+            unpacked = sum(member.file_size for member in archive.infolist())
+        allowed = min(MAX_UNPACKED, max(ALWAYS_ALLOWED, MAX_RATIO * path.stat().st_size))
         if unpacked > allowed:
             raise ValueError(f"it unpacks to {unpacked:,} bytes, above the limit of {allowed:,}")
     with path.open("rb") as file:
@@ -91,13 +88,3 @@ def _read(path: Path) -> Arrays:
         with loaded:
             members = {name: loaded[name] for name in loaded.files}
     return {name: array for name, array in members.items() if isinstance(array, np.ndarray)}
-
-
-def _unpacked_bytes(path: Path) -> int:
-    """Return the size that the archive's directory states; bytes of a member beyond it are never read."""
-    with zipfile.ZipFile(path) as archive:
-        return sum(member.file_size for member in archive.infolist())
-
-
-def _allowed_bytes(path: Path) -> int:
-    return min(MAX_UNPACKED, max(ALWAYS_ALLOWED, MAX_RATIO * path.stat().st_size))

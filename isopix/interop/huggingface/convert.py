@@ -70,10 +70,7 @@ def write_imagegpt(folder: Path, network: Network, *, card: str) -> None:
 
 
 def exported_config(network: Network) -> dict[str, Any]:
-    """Return the `transformers` config of this network, without dropout.
-
-    Raises ValueError for a network that is not an autoregressive Image GPT.
-    """
+    """Return the `transformers` config, without dropout. Raises ValueError if not an autoregressive iGPT."""
     tensors, block = exported_state_dict(network), network.backbone.layers[0]
     assert isinstance(block, TransformerBlock), "checked by exported_state_dict"
     assert isinstance(block.mlp, TwoLayerMLP)

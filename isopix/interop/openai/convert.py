@@ -13,19 +13,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from isopix.core.types import Grid
-from isopix.interop.imported_model import (
-    ImportedModel,
-    check_report_size,
-    convert_tensors,
-    grid_of,
-)
-from isopix.interop.name_tables import (
-    OPENAI_START,
-    TensorReport,
-    WeightMapping,
-    expand_layers,
-    openai_table,
-)
+from isopix.interop.imported_model import ImportedModel, check_report_size, convert_tensors, grid_of
+from isopix.interop.name_tables import OPENAI_START, TensorReport, WeightMapping, expand_layers, openai_table
 from isopix.interop.openai.tf_checkpoint import TFCheckpoint
 from isopix.model.blocks import TransformerSpec
 from isopix.objectives.autoregressive import Autoregressive

@@ -29,27 +29,12 @@ MAX_DIMENSIONS = 8
 MAX_DIMENSION = 2**31
 CHUNK = 2**22  # bytes read and checked at a time
 
-# TensorFlow's type numbers; tensors of UNSUPPORTED types are listed, but cannot be read.
-DTYPES = {
-    1: torch.float32,
-    2: torch.float64,
-    3: torch.int32,
-    4: torch.uint8,
-    5: torch.int16,
-    6: torch.int8,
-    9: torch.int64,
-    14: torch.bfloat16,
-    19: torch.float16,
-}
-UNSUPPORTED = {
-    7: "string",
-    8: "complex64",
-    10: "bool",
-    17: "uint16",
-    18: "complex128",
-    22: "uint32",
-    23: "uint64",
-}
+# TensorFlow's names of its type numbers; tensors of a type that is not READABLE are listed all the same.
+TYPE_NAMES = {1: "float32", 2: "float64", 3: "int32", 4: "uint8", 5: "int16", 6: "int8", 7: "string"}
+TYPE_NAMES |= {8: "complex64", 9: "int64", 10: "bool", 14: "bfloat16", 17: "uint16", 18: "complex128"}
+TYPE_NAMES |= {19: "float16", 22: "uint32", 23: "uint64"}
+READABLE = ["float32", "float64", "int32", "uint8", "int16", "int8", "int64", "bfloat16", "float16"]
+DTYPES: dict[str, torch.dtype] = {name: getattr(torch, name) for name in READABLE}
 
 
 class TensorEntry(NamedTuple):
@@ -112,11 +97,10 @@ class TFCheckpoint:
         checksum.
         """
         entry = self.entries[name]
-        dtypes = {_dtype_name(dtype): dtype for dtype in DTYPES.values()}
-        if entry.dtype not in dtypes:
-            allowed = ", ".join(dtypes)
+        if entry.dtype not in DTYPES:
+            allowed = ", ".join(DTYPES)
             raise ValueError(f"tensor {name!r} of {self.prefix} has type {entry.dtype}; supported: {allowed}")
-        tensor = mmap_alloc(entry.shape, dtypes[entry.dtype])
+        tensor = mmap_alloc(entry.shape, DTYPES[entry.dtype])
         raw = tensor.view(-1).view(torch.uint8).numpy()
         self._fill(name, entry, raw.data)
         if self.big_endian and tensor.itemsize > 1:
@@ -221,8 +205,9 @@ def _name(key: bytes) -> str:
 def _entry(fields: Message, shards: int) -> TensorEntry:
     if 7 in fields:
         raise ValueError("it is stored in slices (a partitioned variable), which is not supported")
-    kind, shape = get_int(fields, 1), _shape(fields)
-    entry = TensorEntry(_type(kind), shape, *(get_int(fields, field) for field in (3, 4, 5, 6)))
+    number, shape = get_int(fields, 1), _shape(fields)
+    kind = TYPE_NAMES.get(number, f"number {number}")
+    entry = TensorEntry(kind, shape, *(get_int(fields, field) for field in (3, 4, 5, 6)))
     if not 0 <= entry.shard < shards:
         raise ValueError(f"it is in shard {entry.shard} of {shards}")
     if entry.offset < 0 or entry.size < 0:
@@ -243,11 +228,3 @@ def _shape(fields: Message) -> tuple[int, ...]:
     if any(not 0 <= size < MAX_DIMENSION for size in shape):
         raise ValueError(f"shape {shape} is invalid")
     return shape
-
-
-def _type(kind: int) -> str:
-    return _dtype_name(DTYPES[kind]) if kind in DTYPES else UNSUPPORTED.get(kind, f"number {kind}")
-
-
-def _dtype_name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
