@@ -6,7 +6,7 @@ the device or the number of threads. Ties go to the lower index.
 """
 
 import torch
-from jaxtyping import Float, Int, Int16, Int32, UInt8
+from jaxtyping import Bool, Float, Int, Int16, Int32, UInt8
 from torch import Tensor
 
 FixedPointColors = Int32[Tensor, "K 3"]
@@ -17,7 +17,6 @@ FIXED_POINT_SCALE = 65536  # one level of 0..255
 MAX_COLORS = 2**15  # indices that fit in int16
 CELL_SIDE = 8  # levels along an edge of a cell of the color cube: the fastest of 4, 8 and 16
 CELLS_PER_AXIS = 256 // CELL_SIDE
-CELLS_PER_CHUNK = 256  # cells compared at a time, so that their scores fit in the cache
 MAX_DISTANCES = 2**16  # distances computed at a time, also for the cache
 
 
@@ -70,25 +69,13 @@ def _bounds(
 
 
 def _compare(
-    candidates: Tensor,
+    candidates: Bool[Tensor, "cells K"],
     by_cell: Float[Tensor, "cells K"],
     by_pixel: Float[Tensor, "K P"],
     codes: Int16[Tensor, "cells P"],
 ) -> None:
-    """Write the best of each cell's candidates into `codes`; cells with similar numbers go together."""
-    counts = candidates.sum(1)
-    colors = candidates.nonzero()[:, 1]  # ascending within a cell, so that ties go to the lower index
-    starts = counts.cumsum(0) - counts
-    order = counts.argsort(descending=True)
-    for cells in torch.split(order, CELLS_PER_CHUNK):
-        color = colors[starts[cells]]
-        best = by_pixel[color] + by_cell[cells, color, None]
-        chosen = color.short()[:, None].repeat(1, best.shape[1])
-        for rank in range(1, int(counts[cells[0]])):
-            remaining = int((counts[cells] > rank).sum())
-            color = colors[starts[cells[:remaining]] + rank]
-            score = by_pixel[color] + by_cell[cells[:remaining], color, None]
-            nearer = score < best[:remaining]
-            best[:remaining] = torch.minimum(score, best[:remaining])
-            chosen[:remaining] = torch.where(nearer, color.short()[:, None], chosen[:remaining])
-        codes[cells] = chosen
+    """Write the best of each cell's candidates into `codes`; NumPy, whose small calls cost less."""
+    cells, pixels, written = by_cell.numpy(), by_pixel.numpy(), codes.numpy()
+    for cell, possible in enumerate(candidates.numpy()):
+        colors = possible.nonzero()[0]  # ascending, and argmin returns the first of equal minima
+        written[cell] = colors[(pixels[colors] + cells[cell, colors, None]).argmin(0)]
