@@ -72,7 +72,12 @@ def read_palette(path: Path, value_range: ValueRange | None = None) -> PaletteFi
     Raises ValueError if there is no such array, if its range is not stated (OpenAI's file is recognized by
     its hash), if the colors are not a valid palette, or if an isopix file has been changed.
     """
-    arrays = _arrays(path)
+    if not path.is_file():
+        raise ValueError(f"palette file {path} does not exist")
+    try:
+        arrays = read_arrays(path)
+    except ValueError as error:
+        raise ValueError(f"palette file {path} cannot be read: {error}") from None
     try:
         palette = (
             _from_isopix(arrays, value_range)
@@ -151,13 +156,3 @@ def _check_table(values: NDArray[Any]) -> None:
     if values.ndim != 2 or values.shape[1] != 3 or len(values) == 0 or not is_numeric(values):
         found = f"its colors are {values.dtype} {list(values.shape)}"
         raise ValueError(f"{found}; expected: numbers [colors 3], and at least one color")
-
-
-def _arrays(path: Path) -> Arrays:
-    """Return the arrays of a `.npy` or `.npz` file by name."""
-    if not path.is_file():
-        raise ValueError(f"palette file {path} does not exist")
-    try:
-        return read_arrays(path)
-    except ValueError as error:
-        raise ValueError(f"palette file {path} cannot be read: {error}") from None

@@ -174,13 +174,6 @@ def default_cache() -> Path:
     return Path(os.environ.get("ISOPIX_CACHE") or Path.home() / ".cache" / "isopix")
 
 
-def write_bad_files(path: Path, bad_files: tuple[BadFile, ...]) -> None:
-    """Write a CSV file with the columns path and reason."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
-        csv.writer(file).writerows([("path", "reason"), *((bad.path, bad.reason) for bad in bad_files)])
-
-
 def _preprocess_configs(source: Source, config: DataConfig, seed: int) -> dict[SplitName, PreprocessConfig]:
     """Full-resolution images are kept only for splits that are trained on."""
     side = config.augment.source_side(config.rows, config.cols)
@@ -198,10 +191,13 @@ def _preprocess_configs(source: Source, config: DataConfig, seed: int) -> dict[S
 
 
 def _report_bad_files(source: Source, cached: CachedSource, path: Path) -> Path | None:
+    """Write the bad files, if any, as a CSV file and return its path. Raises ValueError if they are many."""
     bad = cached.bad_files
     if not bad:
         return None
-    write_bad_files(path, bad)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
+        csv.writer(file).writerows([("path", "reason"), *((each.path, each.reason) for each in bad)])
     total = sum(split.num_images for split in source.splits.values())
     if len(bad) > MAX_BAD_FRACTION * total:
         raise ValueError(

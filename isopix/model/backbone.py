@@ -181,9 +181,7 @@ class Backbone(nn.Module):
         return self.positions.from_position(sum_components(self.stem(inputs)), position)
 
     def decode_step(self, tokens: Tokens, caches: Sequence[KVCache]) -> Tokens:
-        """Return the normed features of the last layer at the next positions, from their hidden state 0: a
-        first run of any length, then one position at a time.
-        """
+        """Return the last normed features at the next positions (a run, then one each) of their state 0."""
         for block, cache in zip(self.layers, caches, strict=True):
             tokens = block.forward_cached(tokens, cache)
         return self.norm(tokens)

@@ -1,6 +1,4 @@
-"""Heads: tokens to logits or means; zero-initialized, so that an untrained model predicts exactly uniform
-probabilities, or the middle of the range.
-"""
+"""Heads: tokens to logits or means, zero-initialized: untrained they predict uniformly, or mid-range."""
 
 import abc
 from itertools import pairwise

@@ -16,9 +16,7 @@ def count_flops(build: Callable[[], nn.Module], shape: tuple[int, ...], dtype: t
 
 
 def activation_bytes(forward: Callable[[], Tensor], *, exclude: Iterable[Tensor]) -> int:
-    """Return the bytes that a forward pass saves for the backward pass, without those of the tensors in
-    `exclude`; tensors that share memory count once.
-    """
+    """Return the bytes that a forward pass saves for backward, shared ones once, without `exclude`."""
     storages: dict[int, UntypedStorage] = {}  # holding them keeps their ids unique
 
     def save(tensor: Tensor) -> Tensor:

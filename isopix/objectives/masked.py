@@ -1,7 +1,6 @@
 """Masked objective: predict the codes of masked positions from the visible ones (BERT)."""
 
 import hashlib
-from collections.abc import Iterable
 from typing import Annotated, ClassVar, NamedTuple
 
 import torch
@@ -33,11 +32,6 @@ class Corruption(NamedTuple):
         return rearrange(patches, "b (h w) c p q -> b c (h p) (w q)", h=grid.rows)
 
 
-def mask_all(chosen: Mask) -> Corruption:
-    """Mask everything that was chosen."""
-    return Corruption(chosen, chosen, torch.arange(chosen.shape[1]).expand(chosen.shape[:2]))
-
-
 def keep_or_swap(
     chosen: Mask, *, random_rate: float, keep_rate: float, generator: torch.Generator
 ) -> Corruption:
@@ -56,11 +50,6 @@ def keep_or_swap(
     visible = replaced | (whole & (choice >= random_rate) & (choice < random_rate + keep_rate))
     source = torch.where(replaced, other, torch.arange(whole.shape[1]))
     return Corruption(chosen, chosen & ~visible[..., None], source)
-
-
-def concat(corruptions: Iterable[Corruption]) -> Corruption:
-    """Concatenate the corruptions of several batches."""
-    return Corruption(*map(torch.cat, zip(*corruptions, strict=True)))
 
 
 def per_image_generators(images: Images) -> list[torch.Generator]:
@@ -118,9 +107,7 @@ class Masked(ObjectiveSpec):
         return self.mask.expected_fraction(positions, num_codes)
 
     def make_batch(self, images: Images, codec: Codec, generator: torch.Generator) -> TrainingBatch:
-        """Return a batch with the chosen codes in the loss, masked unless unchanged or replaced; images
-        with nothing in the loss have weight 0.
-        """
+        """Return a batch with the chosen codes in the loss; images with nothing in the loss have weight 0."""
         drawn = self._draw(images, codec, generator)
         shown = drawn.apply(images, codec.grid) if self.random_rate else images
         mask, loss_mask = drawn.mask.to(images.device), drawn.loss_mask.to(images.device)
@@ -145,12 +132,13 @@ class Masked(ObjectiveSpec):
     def _draw(self, images: Images, codec: Codec, generator: torch.Generator) -> Corruption:
         if not self.deterministic_mask:
             return self._corrupt(len(images), codec, generator)
-        return concat(self._corrupt(1, codec, own) for own in per_image_generators(images))
+        drawn = [self._corrupt(1, codec, own) for own in per_image_generators(images)]
+        return Corruption(*map(torch.cat, zip(*drawn, strict=True)))
 
     def _corrupt(self, batch: int, codec: Codec, generator: torch.Generator) -> Corruption:
         chosen = self.mask.sample(batch, codec.grid, codec.num_codes, generator)
         if not (self.random_rate or self.keep_rate):
-            return mask_all(chosen)
+            return Corruption(chosen, chosen, torch.arange(chosen.shape[1]).expand(chosen.shape[:2]))
         return keep_or_swap(
             chosen, random_rate=self.random_rate, keep_rate=self.keep_rate, generator=generator
         )
