@@ -37,3 +37,10 @@ def test_no_exported_name_is_a_subpackage() -> None:
 def test_another_name_is_no_attribute() -> None:
     with pytest.raises(AttributeError, match="module 'isopix' has no attribute 'train_all'"):
         isopix.train_all  # noqa: B018
+
+
+def test_the_command_line_is_a_module_too() -> None:
+    found = subprocess.run(
+        [sys.executable, "-m", "isopix", "--version"], capture_output=True, text=True, check=True
+    )
+    assert found.stdout.strip() == isopix.__version__
