@@ -18,7 +18,7 @@ from isopix.api.run import (
 )
 from isopix.core import device as devices
 from isopix.core.config import to_dict
-from isopix.core.overrides import flatten, override, parse, read_values, resolve_setting
+from isopix.core.overrides import override, parse, resolve_setting
 from isopix.interop.import_run import TENSOR_REPORT
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
@@ -187,12 +187,7 @@ def resolve_recipe(
     Raises ValueError that names the wrong setting.
     """
     path = None if file is None else Path(file)
-    if isinstance(recipe, str):
-        return registry.resolve(recipe, file=path, options=options, assignments=overrides).recipe
-    given = {name: value for name, value in (options or {}).items() if value is not None}
-    for changes in (flatten(read_values(path)) if path else {}, given, parse(overrides)):
-        recipe = override(recipe, registry.sized(changes))
-    return recipe
+    return registry.resolve(recipe, file=path, options=options, assignments=overrides).recipe
 
 
 def _work(recipe: Recipe) -> str:

@@ -21,7 +21,11 @@ NETWORK = ("model", "objective")  # groups that are decided once there are weigh
 
 @config
 class Recipe:
-    """An experiment: a model, its objective, data and training; with `finetune` a classifier is trained."""
+    """An experiment: a model, its objective, data and training; with `finetune` a classifier is trained.
+
+    `finetune_overrides` are settings as `path=value`: how this experiment is fine-tuned, where that is not as
+    in iGPT.
+    """
 
     name: str
     model: ModelSpec
@@ -29,6 +33,7 @@ class Recipe:
     data: DataConfig = DataConfig()
     train: TrainConfig = TrainConfig()
     finetune: FineTuneConfig | None = None
+    finetune_overrides: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         rows, cols, patch = self.data.rows, self.data.cols, self.model.codec.patch_size

@@ -1,6 +1,7 @@
 """Optimizers, as settings."""
 
 import abc
+import dataclasses
 import math
 from collections.abc import Iterable
 
@@ -18,6 +19,10 @@ class OptimizerSpec(Part, noun="optimizer"):
     @abc.abstractmethod
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         """Return a fused optimizer of these parameters, which skips an update where `found_inf` is 1."""
+
+    def for_finetuning(self, lr: float) -> "OptimizerSpec":
+        """Return the optimizer to fine-tune with after pre-training with this one; by default the same."""
+        return dataclasses.replace(self, lr=lr)
 
 
 @register("adam")
@@ -38,6 +43,10 @@ class Adam(OptimizerSpec):
         """Return the fused form: one kernel, and updates that are skipped without waiting for the device."""
         betas = (self.beta1, self.beta2)
         return torch.optim.Adam(parameters, self.lr, betas, self.epsilon, fused=True)
+
+    def for_finetuning(self, lr: float) -> "Adam":
+        """Return iGPT's Adam, whatever the other settings of pre-training."""
+        return Adam(lr=lr)
 
     def label(self) -> str:
         return f"Adam, lr {self.lr:g}, betas ({self.beta1:g}, {self.beta2:g})"
