@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,6 @@ from isopix.probing.base import ProbeMethod
 from isopix.probing.config import L2_EXTRA, L2_GRID, LowDataProtocol, ProbeConfig
 from isopix.probing.low_data import LowDataResult
 from isopix.probing.results import ProbeReport
-from isopix.probing.sgd import SgdProbe
 from isopix.runs.evaluate import check_masks, default_masks, evaluate_finetuned, load_finetuned
 from isopix.runs.load import LoadedRun
 from isopix.runs.low_data import FineTuneJob, finetune_job, finetune_low_data, probe_low_data
@@ -206,17 +205,18 @@ def _probe(
 
 def _method(name: str, iterations: int | None) -> ProbeMethod:
     """Return the method of this name. Raises ValueError for one that is not registered, and for iterations
-    of a method other than sgd.
+    of a method without such a setting.
     """
     methods = kinds_of(ProbeMethod)
     if name not in methods:
         raise ValueError(f"method is '{name}'; allowed: {', '.join(sorted(methods))}")
-    method = methods[name]()
     if iterations is None:
-        return method
-    if not isinstance(method, SgdProbe):
-        raise ValueError(f"iterations is {iterations}, but method {name} has none; only sgd has")
-    return replace(method, iterations=iterations)
+        return methods[name]()
+    iterative = [kind for kind, cls in methods.items() if "iterations" in {each.name for each in fields(cls)}]
+    if name not in iterative:
+        has = f"only {' and '.join(iterative)} {'has' if len(iterative) == 1 else 'have'}"
+        raise ValueError(f"iterations is {iterations}, but method {name} has none; {has}")
+    return config.from_dict(methods[name], {"iterations": iterations})
 
 
 def _probe_low_data(
