@@ -12,8 +12,7 @@ from isopix.core.bootstrap import Z_95
 from isopix.core.random import generator
 from isopix.probing.config import ProbeConfig
 from isopix.probing.feature_splits import FeatureSplit, FeatureSplits
-from isopix.probing.probe import fit_probe
-from isopix.probing.refit import refit_on_validation
+from isopix.probing.probe import fit_probe, refit_on_validation
 from isopix.probing.results import EnsembleAccuracy, LayerScore, ProbeReport, ProbeResult
 
 NUM_PERMUTATIONS = 5  # of the labels; the accuracy of one may be far from chance, as images are correlated
@@ -45,7 +44,7 @@ def _probe_and_keep_best(
 ) -> tuple[ProbeResult, FeatureSplits]:
     result = fit_probe(splits, config, device=device)
     best_layer = splits.select_layers(result.best_index, result.best_index + 1)
-    return result, replace(best_layer.map(FeatureSplit.clone), first_layer=0)
+    return result, replace(best_layer.map(lambda split: split.map(torch.clone)), first_layer=0)
 
 
 def shuffled_label_baseline(

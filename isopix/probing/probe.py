@@ -1,6 +1,7 @@
 """The probe: classifiers of the features of every layer, selected on validation and evaluated on test."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from jaxtyping import Bool
@@ -44,6 +45,23 @@ def fit_probe(
         warnings=_warnings(scores, config),
         concat=_concat(splits, best_index, evaluator),
     )
+
+
+def refit_on_validation(
+    splits: FeatureSplits, selected: LayerScore, config: ProbeConfig, *, device: torch.device
+) -> LayerScore:
+    """Fit the selected layer, the only one of `splits`, to train and validation together at the selected
+    setting, and evaluate it on test (iGPT section 3.1).
+
+    Features are standardized by all images of the fit. `val_accuracy` stays the one that the layer was
+    selected by, as the validation images are no longer held out. Raises what `probe` raises.
+    """
+    name, _ = config.method.grid(config.l2_grid)
+    method = config.method.fix(getattr(selected, name))
+    l2_grid = config.l2_grid if selected.l2 is None else (selected.l2,)
+    fixed = replace(config, method=method, l2_grid=l2_grid, l2_extra=())
+    score = fit_probe(splits.with_validation_in_train(), fixed, device=device).best
+    return replace(score, layer=selected.layer, val_accuracy=selected.val_accuracy)
 
 
 class _Evaluator:
