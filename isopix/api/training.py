@@ -24,7 +24,7 @@ from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.finetune import prepare_finetune
 from isopix.runs.load import find_checkpoint, recipe_of
-from isopix.runs.lr_search import pretrain_runner, run_lr_search
+from isopix.runs.lr_search import run_lr_search
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.refit import finetune_and_refit
 from isopix.runs.resume import resume_run
@@ -124,9 +124,7 @@ def search_lr(
         text = f"{at_lr.name}, lr {lr}, {train.steps} steps, batch size {train.batch_size}"
         return nullcontext(observer(at_lr, text, progress))
 
-    result = run_lr_search(
-        Path(out), rates, runner=pretrain_runner(resolved, where), observer_for=observer_for
-    )
+    result = run_lr_search(resolved, Path(out), rates, device=where, observer_for=observer_for)
     if not result.finished:
         raise Interrupted(f"stopped and saved: {out}", result)
     return result

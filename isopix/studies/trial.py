@@ -17,7 +17,7 @@ from isopix.probing.config import ProbeConfig
 from isopix.probing.results import ProbeReport
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import LoadedRun, load_run
-from isopix.runs.lr_search import pretrain_runner, train_at_lr
+from isopix.runs.lr_search import train_at_lr, trial_recipe
 from isopix.runs.probe import probe_run, save_report
 from isopix.runs.training import RunObserver
 from isopix.storage.atomic import read_json, write_json
@@ -155,12 +155,12 @@ def _train(spec: TrialSpec, device: torch.device) -> LRTrial | None:
 
     Raises RuntimeError if every learning rate diverges, and what `pretrain` raises.
     """
-    runner, observer = pretrain_runner(spec.recipe, device), RunObserver(stop=_orphaned)
+    recipe, observer = trial_recipe(spec.recipe), RunObserver(stop=_orphaned)
     for lr in spec.lrs:
         before = spec.read()
         if lr in [each.lr for each in before.lr_trials if each.status != "completed"]:
             continue
-        found = train_at_lr(lr, spec.run(lr), runner=runner, observer=observer)
+        found = train_at_lr(recipe, lr, spec.run(lr), device=device, observer=observer)
         if found is None:
             return None
         others = tuple(each for each in before.lr_trials if each.lr != lr)
