@@ -70,19 +70,12 @@ def tiny() -> Recipe:
 def tiny_axial() -> Recipe:
     """vit.tiny with attention along rows, then columns, and without a class token."""
     block = AxialSpec(heads=4, norm=LayerNormSpec(epsilon=EPSILON))
-    return tiny().updated(
-        name="vit.tiny_axial",
-        block=block,
-        class_token=False,
-    )
+    return tiny().updated(name="vit.tiny_axial", block=block, class_token=False)
 
 
 def tiny_hybrid() -> Recipe:
     """vit.tiny with a small ResNet for each patch instead of a linear patch embedding."""
-    return tiny().updated(
-        name="vit.tiny_hybrid",
-        stem=ResNetPatchEmbedSpec(stages=(1, 1), channels=16),
-    )
+    return tiny().updated(name="vit.tiny_hybrid", stem=ResNetPatchEmbedSpec(stages=(1, 1), channels=16))
 
 
 def _vit(name: str, *, patch: int, depth: int, width: int, heads: int) -> Recipe:
