@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
@@ -86,7 +87,7 @@ def class_votes(
     """
     queries, points = F.normalize(queries, dim=-1), F.normalize(points, dim=-1)
     votes = queries.new_zeros(len(neighbors_grid), len(queries), num_classes)
-    for part, batch in zip(votes.split(BATCH_SIZE, 1), queries.split(BATCH_SIZE), strict=True):
+    for part, batch in zip(torch.split(votes, BATCH_SIZE, 1), torch.split(queries, BATCH_SIZE), strict=True):
         nearest = (batch @ points.T).topk(max(neighbors_grid), dim=-1)
         weights, voters = (nearest.values / temperature).exp(), targets[nearest.indices]
         for own, k in zip(part, neighbors_grid, strict=True):

@@ -1,8 +1,8 @@
 """Results of the study's trials, and their means over seeds."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import groupby
-from typing import NamedTuple
 
 import numpy as np
 
@@ -11,7 +11,8 @@ from isopix.plots.study import MeanStd, TrialGroup
 Architecture = tuple[str, str, int]  # block, encoding, depth
 
 
-class Trial(NamedTuple):
+@dataclass(frozen=True)
+class Trial:
     """A trained and probed network; loss in nats per masked sub-pixel, accuracies in [0, 1]."""
 
     block: str  # conv, mixer, transformer-1, transformer-4
