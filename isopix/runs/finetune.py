@@ -113,9 +113,7 @@ def _check_same_network(recipe: Recipe, pretrained: Recipe) -> None:
 
 def _check_parts(recipe: Recipe) -> None:
     """Raises ValueError for parts that do not go together, those of fine-tuning among them."""
-    codec = recipe.model.codec.placeholder(recipe.grid)
-    with torch.device("meta"):
-        network = recipe.assemble(codec)
+    network = recipe.outline()
     if recipe.finetune is not None:
         FineTuneModel(PretrainModel(network, recipe.objective), recipe.model.width, 2, recipe.finetune)
 
@@ -129,7 +127,4 @@ def _resized(recipe: Recipe, loaded: LoadedRun) -> Network:
         return loaded.network
     mode = (recipe.finetune or FineTuneConfig()).interpolation
     tensors = resize_pos_embed(loaded.network.tensors(), loaded.recipe.grid, recipe.grid, mode)
-    with torch.device("meta"):
-        network = recipe.assemble(recipe.model.codec.from_state(tensors, recipe.grid))
-    network.load(tensors)
-    return network
+    return recipe.restore(recipe.model.codec.from_state(tensors, recipe.grid), tensors)

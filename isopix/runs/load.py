@@ -137,11 +137,7 @@ def recipe_of(found: Checkpoint) -> Recipe:
 
 def build_network(found: Checkpoint) -> Network:
     """Return the network of a checkpoint with its weights and its codec, without drawing initial weights."""
-    codec = codec_of(found)
-    with torch.device("meta"):
-        network = recipe_of(found).assemble(codec)
-    network.load(found.tensors["model"])
-    return network
+    return recipe_of(found).restore(codec_of(found), found.tensors["model"])
 
 
 def codec_of(found: Checkpoint) -> Codec:

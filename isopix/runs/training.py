@@ -13,8 +13,7 @@ from isopix.core.device import runtime_environment
 from isopix.core.registry import plugins
 from isopix.data.batches import Batches, steps_per_epoch
 from isopix.data.dataset import ImageDataset
-from isopix.finetuning.classifier import FineTuneModel
-from isopix.finetuning.task import FineTuneTask
+from isopix.finetuning.classifier import FineTuneModel, FineTuneTask
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
 from isopix.probing.evaluators import KNNAccuracy, LinearProbe
@@ -89,11 +88,6 @@ class TrainingRun:
                 self.early_stopping = EarlyStopping(finetune.patience)
         if recipe.train.compile:
             network.codec.build_table()
-
-    @property
-    def num_trained_parameters(self) -> int:
-        """The number of parameters that are not frozen."""
-        return sum(each.numel() for each in self.task.module.parameters() if each.requires_grad)
 
     def run(
         self, observer: RunObserver, found: Checkpoint | None = None, notes: Sequence[str] = ()
