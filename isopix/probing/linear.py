@@ -19,7 +19,7 @@ from isopix.probing.logistic import L2Penalties, LinearFits
 MAX_BYTES = 2**31  # memory of the layers that are fitted together
 
 
-class LinearProbe(ProbeMethod):
+class L2PenalizedProbe(ProbeMethod):
     """A linear classifier with an L2 penalty, fitted to features in memory."""
 
     @abc.abstractmethod
@@ -41,7 +41,7 @@ class LinearProbe(ProbeMethod):
 
 
 @register("lbfgs")
-class LbfgsProbe(LinearProbe):
+class LbfgsProbe(L2PenalizedProbe):
     """Multinomial logistic regression by L-BFGS (iGPT section 3.4, CIFAR and STL-10)."""
 
     def label(self) -> str:
@@ -55,7 +55,7 @@ class LbfgsProbe(LinearProbe):
 
 
 @register("ridge")
-class RidgeProbe(LinearProbe):
+class RidgeProbe(L2PenalizedProbe):
     """Least squares to one-hot targets in closed form; its outputs estimate the probabilities of the classes,
     but may lie outside 0..1.
     """
@@ -77,7 +77,7 @@ def _layers_at_once(problem: ProbeProblem) -> int:
     return max(1, MAX_BYTES // (20 * images * width + 8 * (2 * lbfgs.HISTORY_SIZE + 10) * weights))
 
 
-def _fit(method: LinearProbe, problem: ProbeProblem) -> FittedProbe:
+def _fit(method: L2PenalizedProbe, problem: ProbeProblem) -> FittedProbe:
     """Fit the layers of a problem together."""
     splits, device = problem.splits, problem.device
     standardizer = Standardizer.fit(splits.train.to(device), splits.stored_scale)
