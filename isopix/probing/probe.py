@@ -91,22 +91,19 @@ class _Evaluator:
         self, fitted: FittedProbe, splits: FeatureSplits, problem: ProbeProblem
     ) -> list[LayerScore]:
         correct, ensembles = self._predict(fitted, splits, problem)
-        intervals = zip(
-            *(ends.tolist() for ends in bootstrap.percentile_interval(correct, self.resamples)), strict=True
-        )
-        columns = (fitted.val_accuracy.tolist(), correct.double().mean(1).tolist(), intervals)
-        rows = zip(*columns, fitted.diagnostics, ensembles, strict=True)
+        accuracy = correct.double().mean(1)
+        low, high = bootstrap.percentile_interval(correct, self.resamples)
         absent = dict.fromkeys(("l2", "objective", "grad_norm", "iterations"))
         return [
             LayerScore(
                 layer=splits.first_layer + index,
-                val_accuracy=val_accuracy,
-                test_accuracy=test_accuracy,
-                interval=interval,
-                ensemble=ensemble if self.config.mask_ensemble else None,
+                val_accuracy=fitted.val_accuracy[index].item(),
+                test_accuracy=accuracy[index].item(),
+                interval=(low[index].item(), high[index].item()),
+                ensemble=ensembles[index] if self.config.mask_ensemble else None,
                 **absent | diagnostics,
             )
-            for index, (val_accuracy, test_accuracy, interval, diagnostics, ensemble) in enumerate(rows)
+            for index, diagnostics in enumerate(fitted.diagnostics)
         ]
 
     def _predict(

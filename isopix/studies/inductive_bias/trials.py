@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 import numpy as np
 
@@ -42,9 +41,10 @@ class Trial:
 
 def group_trials(trials: Sequence[Trial]) -> list[TrialGroup]:
     """Return the mean over seeds of each architecture, in the order of first appearance."""
-    order = list(dict.fromkeys(trial.architecture for trial in trials))
-    ordered = sorted(trials, key=lambda trial: order.index(trial.architecture))
-    return [_group(key, list(same)) for key, same in groupby(ordered, key=lambda trial: trial.architecture)]
+    groups: dict[Architecture, list[Trial]] = {}
+    for trial in trials:
+        groups.setdefault(trial.architecture, []).append(trial)
+    return [_group(architecture, same) for architecture, same in groups.items()]
 
 
 def mean_std(values: Sequence[float]) -> MeanStd:
