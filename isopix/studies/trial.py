@@ -69,10 +69,13 @@ class TrialSpec(NamedTuple):
             return TrialResult()
         try:
             values = read_json(self.result)
-            return from_dict(TrialResult, {name: each for name, each in values.items() if name != "kind"})
+            found = from_dict(TrialResult, {name: each for name, each in values.items() if name != "kind"})
+            if found.status == "done" and found.trial is None:
+                raise ValueError("it has no trial")
         except ValueError as error:
             reason = f"{self.result} cannot be read: {error}"
             raise ValueError(f"{reason}; without this file, the trial is probed again") from None
+        return found
 
     def write(self, result: TrialResult) -> None:
         """Write the status of the trial."""
