@@ -24,7 +24,7 @@ from isopix.storage.checkpoint import Checkpoint
 from isopix.storage.log import LogWriter, RunLog, TensorBoardLog, read_log
 from isopix.storage.run_folder import RunFolder
 from isopix.train.config import TrainConfig
-from isopix.train.early_stopping import EarlyStopping, chance_level_warning
+from isopix.train.early_stopping import EarlyStopping, chance_level_warning, has_val_accuracy
 from isopix.train.evaluator import EvaluationContext, EvaluatorSpec, HeldOutLoss, evaluate_split
 from isopix.train.signals import stop_requested
 from isopix.train.tasks import PretrainTask, TrainingTask
@@ -210,7 +210,7 @@ class TrainingRun:
 
     def _ends_first_epoch(self, record: Record) -> bool:
         """Whether a record is the first validation after an epoch, or the last of a shorter run."""
-        if record["kind"] != "evaluation" or record["split"] != "validation" or "accuracy" not in record:
+        if not has_val_accuracy(record):
             return False
         config, step = self.recipe.train, record["step"]
         epoch = min(config.steps, steps_per_epoch(len(self.data.train), config.batch_size))
