@@ -53,7 +53,7 @@ MISTAKES = [
         "self.optimizer = optimizer.build(module.parameters())",
         "self.optimizer = optimizer.build()",
     ),
-    ("train/train_step.py", "return state_tensors(", "return load_state("),
+    ("train/train_step.py", "self.optimizer.step()", "self.optimizer.stop()"),
     ("train/evaluator.py", "task.evaluate(images, labels, generator(", "task.evaluate(images, generator("),
     ("core/registry.py", "_KINDS[noun][kind] = cls", "_KINDS[noun][kind] = kind"),
     ("core/registry.py", "return tuple(_KINDS)", "return _KINDS"),

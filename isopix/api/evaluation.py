@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,17 +28,16 @@ from isopix.core import device as devices
 from isopix.core.device import Precision
 from isopix.core.registry import kinds_of
 from isopix.data.dataset import ImageDataset, content_hash
+from isopix.finetuning.evaluate import check_masks, default_masks, evaluate_finetuned
 from isopix.model.backbone import FeatureKind
 from isopix.model.pool import Pool
 from isopix.probing.base import ProbeMethod
-from isopix.probing.config import L2_EXTRA, L2_GRID, LowDataProtocol, ProbeConfig
-from isopix.probing.low_data import LowDataResult
+from isopix.probing.config import L2_EXTRA, L2_GRID, ProbeConfig
+from isopix.probing.low_data import LowDataProtocol, LowDataResult, probe_low_data
 from isopix.probing.results import ProbeReport
-from isopix.probing.sgd import SgdProbe
-from isopix.runs.evaluate import check_masks, default_masks, evaluate_finetuned, load_finetuned
-from isopix.runs.load import LoadedRun
-from isopix.runs.low_data import FineTuneJob, finetune_job, finetune_low_data, probe_low_data
-from isopix.runs.probe import probe_run, save_report
+from isopix.runs.load import LoadedRun, load_finetuned
+from isopix.runs.low_data import FineTuneJob, finetune_job, finetune_low_data
+from isopix.runs.probe import feature_sources, probe_run, save_report
 from isopix.runs.training import RunObserver
 from isopix.storage.provenance import settings_hash
 from isopix.storage.run_folder import RunFolder
@@ -119,12 +118,14 @@ def evaluate(
     folder, tuned = run_folder(run), load_finetuned(Path(run), device=devices.select_device(device))
     loaded = tuned.loaded
     warn_of_damage(loaded)
-    masks = default_masks(tuned) if mask_ensemble is None else mask_ensemble
-    check_masks(tuned, masks)
+    masks = default_masks(tuned.model) if mask_ensemble is None else mask_ensemble
+    check_masks(tuned.model, masks)
     images = evaluation_images(loaded, data, limit)
     precision = precision or loaded.recipe.train.precision
     done = count_progress(progress, len(images.test) * max(1, masks))
-    metrics = evaluate_finetuned(tuned, images, masks=masks, seed=seed, precision=precision, progress=done)
+    metrics = evaluate_finetuned(
+        tuned.model, tuned.classes, images, masks=masks, seed=seed, precision=precision, progress=done
+    )
     facts: dict[str, Any] = {"data": images.name, "limit": limit, "masks": masks, "seed": seed}
     facts |= {"precision": precision, "images_hash": content_hash(images)}
     record = {"kind": "evaluation", "step": loaded.step, **facts, "classes": list(tuned.classes)}
@@ -206,17 +207,18 @@ def _probe(
 
 def _method(name: str, iterations: int | None) -> ProbeMethod:
     """Return the method of this name. Raises ValueError for one that is not registered, and for iterations
-    of a method other than sgd.
+    of a method without such a setting.
     """
     methods = kinds_of(ProbeMethod)
     if name not in methods:
         raise ValueError(f"method is '{name}'; allowed: {', '.join(sorted(methods))}")
-    method = methods[name]()
     if iterations is None:
-        return method
-    if not isinstance(method, SgdProbe):
-        raise ValueError(f"iterations is {iterations}, but method {name} has none; only sgd has")
-    return replace(method, iterations=iterations)
+        return methods[name]()
+    iterative = [kind for kind, cls in methods.items() if "iterations" in {each.name for each in fields(cls)}]
+    if name not in iterative:
+        has = f"only {' and '.join(iterative)} {'has' if len(iterative) == 1 else 'have'}"
+        raise ValueError(f"iterations is {iterations}, but method {name} has none; {has}")
+    return config.from_dict(methods[name], {"iterations": iterations})
 
 
 def _probe_low_data(
@@ -228,12 +230,14 @@ def _probe_low_data(
 ) -> dict[str, list[LowDataResult]]:
     count = len(images.train) + len(images.validation) + len(images.test)
     done = count_progress(progress, count)
+    config, recipe = ProbeConfig(l2_grid=LARGER_L2, l2_extra=()), loaded.recipe
     return probe_low_data(
-        loaded,
+        feature_sources(loaded, config, precision or recipe.train.precision),
         images,
         protocol,
-        precision=precision or loaded.recipe.train.precision,
-        config=ProbeConfig(l2_grid=LARGER_L2, l2_extra=()),
+        seed=recipe.train.seed,
+        config=config,
+        device=loaded.network.device,
         progress=lambda fraction: done(round(fraction * count)),
     )
 

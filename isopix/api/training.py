@@ -18,13 +18,13 @@ from isopix.api.run import (
 )
 from isopix.core import device as devices
 from isopix.core.config import to_dict
-from isopix.core.overrides import flatten, override, parse, read_values, resolve_setting
+from isopix.core.overrides import override, parse, resolve_setting
 from isopix.interop.import_run import TENSOR_REPORT
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.finetune import prepare_finetune
 from isopix.runs.load import find_checkpoint, recipe_of
-from isopix.runs.lr_search import pretrain_runner, run_lr_search
+from isopix.runs.lr_search import run_lr_search
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.refit import finetune_and_refit
 from isopix.runs.resume import resume_run
@@ -124,9 +124,7 @@ def search_lr(
         text = f"{at_lr.name}, lr {lr}, {train.steps} steps, batch size {train.batch_size}"
         return nullcontext(observer(at_lr, text, progress))
 
-    result = run_lr_search(
-        Path(out), rates, runner=pretrain_runner(resolved, where), observer_for=observer_for
-    )
+    result = run_lr_search(resolved, Path(out), rates, device=where, observer_for=observer_for)
     if not result.finished:
         raise Interrupted(f"stopped and saved: {out}", result)
     return result
@@ -187,12 +185,7 @@ def resolve_recipe(
     Raises ValueError that names the wrong setting.
     """
     path = None if file is None else Path(file)
-    if isinstance(recipe, str):
-        return registry.resolve(recipe, file=path, options=options, assignments=overrides).recipe
-    given = {name: value for name, value in (options or {}).items() if value is not None}
-    for changes in (flatten(read_values(path)) if path else {}, given, parse(overrides)):
-        recipe = override(recipe, registry.sized(changes))
-    return recipe
+    return registry.resolve(recipe, file=path, options=options, assignments=overrides).recipe
 
 
 def _work(recipe: Recipe) -> str:

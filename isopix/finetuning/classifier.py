@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from isopix.core.random import generator as seeded
 from isopix.core.types import Images, Labels, Mask, Scalar
+from isopix.data.patch_augment import PatchAugmentSpec
 from isopix.finetuning.config import FineTuneConfig
 from isopix.model.backbone import HiddenState
 from isopix.model.conv_layers import Bottleneck
@@ -21,6 +22,7 @@ from isopix.model.stems.base import Inputs
 from isopix.objectives.base import Augment, Loss, ObjectiveSpec, PretrainModel, TrainingBatch, stem_inputs
 from isopix.objectives.masked import Masked
 from isopix.objectives.masks import exact_ratio_mask
+from isopix.train.tasks import NO_PATCH_AUGMENT, augment_patches
 
 
 class LabeledBatch(NamedTuple):
@@ -164,6 +166,27 @@ class FineTuneModel(nn.Module):
             unused = set(self.head.parameters())
         for parameter in unused:
             parameter.requires_grad_(False)
+
+
+class FineTuneTask:
+    """Fine-tuning on labeled images. `patch_augment` changes the inputs in training, and neither the targets
+    nor evaluations.
+    """
+
+    def __init__(self, model: FineTuneModel, patch_augment: PatchAugmentSpec = NO_PATCH_AUGMENT):
+        self.module, self.patch_augment = model, patch_augment
+
+    def make_batch(self, images: Images, labels: Labels | None, generator: torch.Generator) -> LabeledBatch:
+        assert labels is not None, "checked by require_labels"
+        augment = augment_patches(self.patch_augment, self.module.network, generator)
+        return self.module.make_batch(images, labels, generator, augment)
+
+    def evaluate(
+        self, images: Images, labels: Labels | None, generator: torch.Generator
+    ) -> dict[str, Scalar]:
+        assert labels is not None, "checked by require_labels"
+        labeled = self.module.make_batch(images, labels, generator)
+        return self.module.evaluate(labeled.to(images.device), images)
 
 
 def _with_mask_ratio(objective: ObjectiveSpec, mask_ratio: float | None, num_positions: int) -> ObjectiveSpec:

@@ -52,14 +52,16 @@ def evaluate_predictions(logits: EnsembleLogits, labels: Labels, *, seed: int) -
     low, high = bootstrap.percentile_interval((voted == labels)[None], counts)
     top_k = probabilities.mean(0).topk(min(TOP_K, num_classes)).indices
     averaged = mask_ensemble.mean_probability(probabilities)
+    confused = confusion_matrix(voted, labels, num_classes)
+    of_class = zip(confused.diagonal().tolist(), confused.sum(1).tolist(), strict=True)
     return ClassificationMetrics(
         num_images=len(labels),
         accuracy=_mean(voted == labels),
         interval=(low.item(), high.item()),
         cross_entropy=F.cross_entropy(exact.flatten(0, 1), labels.repeat(len(exact))).item(),
         top5_accuracy=_mean((top_k == labels[:, None]).any(1)) if num_classes > TOP_K else None,
-        per_class_accuracy=tuple(_accuracy_of_class(voted, labels, each) for each in range(num_classes)),
-        confusion_matrix=tuple(map(tuple, confusion_matrix(voted, labels, num_classes).tolist())),
+        per_class_accuracy=tuple(right / count if count else None for right, count in of_class),
+        confusion_matrix=tuple(map(tuple, confused.tolist())),
         ensemble=EnsembleAccuracy(_mean(predictions == labels), _mean(averaged == labels)),
     )
 
@@ -80,8 +82,3 @@ def confusion_matrix(predictions: Labels, labels: Labels, num_classes: int) -> I
 
 def _mean(correct: Tensor) -> float:
     return correct.double().mean().item()
-
-
-def _accuracy_of_class(predictions: Labels, labels: Labels, label: int) -> float | None:
-    own = labels == label
-    return _mean(predictions[own] == label) if own.any() else None

@@ -76,11 +76,8 @@ def imported_recipe(imported: ImportedModel, data: str) -> Recipe:
 def imported_network(imported: ImportedModel, recipe: Recipe) -> Network:
     """Return the network with the imported tensors as weights. Raises ValueError if one does not fit."""
     codec = Palette(imported.colors, recipe.grid)
-    with torch.device("meta"):
-        network = recipe.assemble(codec)
     buffers = {f"codec.{name}": tensor for name, tensor in codec.state_dict().items()}
-    network.load({**imported.tensors, **buffers})
-    return network
+    return recipe.restore(codec, {**imported.tensors, **buffers})
 
 
 def _write(run: RunFolder, imported: ImportedModel, recipe: Recipe, origin: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from statistics import mean, median, median_low, variance
-from typing import TypeVar
+from typing import Any
 
 import torch
 
@@ -12,14 +12,31 @@ from isopix.core.bootstrap import Z_95
 from isopix.core.random import generator
 from isopix.probing.config import ProbeConfig
 from isopix.probing.feature_splits import FeatureSplit, FeatureSplits
-from isopix.probing.probe import fit_probe
-from isopix.probing.refit import refit_on_validation
+from isopix.probing.probe import fit_probe, refit_on_validation
 from isopix.probing.results import EnsembleAccuracy, LayerScore, ProbeReport, ProbeResult
 
 NUM_PERMUTATIONS = 5  # of the labels; the accuracy of one may be far from chance, as images are correlated
 
-T = TypeVar("T")
 ReadFeatures = Callable[[], FeatureSplits]
+
+
+def _mean_ensemble(ensembles: Sequence[EnsembleAccuracy]) -> EnsembleAccuracy:
+    return EnsembleAccuracy(
+        mean(each.single_mask for each in ensembles), mean(each.mean_probability for each in ensembles)
+    )
+
+
+# Of the fields of `LayerScore` over permutations; a field that the method does not have stays None.
+REDUCTIONS: dict[str, Callable[[Sequence[Any]], Any]] = {
+    "l2": median,
+    "val_accuracy": mean,
+    "objective": mean,
+    "grad_norm": max,
+    "iterations": max,
+    "lr": median,
+    "neighbors": median_low,
+    "ensemble": _mean_ensemble,
+}
 
 
 def probe_with_baselines(
@@ -45,7 +62,7 @@ def _probe_and_keep_best(
 ) -> tuple[ProbeResult, FeatureSplits]:
     result = fit_probe(splits, config, device=device)
     best_layer = splits.select_layers(result.best_index, result.best_index + 1)
-    return result, replace(best_layer.map(FeatureSplit.clone), first_layer=0)
+    return result, replace(best_layer.map(lambda split: split.map(torch.clone)), first_layer=0)
 
 
 def shuffled_label_baseline(
@@ -77,28 +94,13 @@ def _average(scores: Sequence[LayerScore]) -> LayerScore:
     accuracy = mean(score.test_accuracy for score in scores)
     resampled = mean(((score.interval[1] - score.interval[0]) / 2 / Z_95) ** 2 for score in scores)
     half_width = Z_95 * math.sqrt(variance([score.test_accuracy for score in scores]) + resampled)
+    reduced: dict[str, Any] = {}
+    for name, reduce in REDUCTIONS.items():
+        known = [value for value in (getattr(score, name) for score in scores) if value is not None]
+        reduced[name] = reduce(known) if known else None
     return LayerScore(
         layer=scores[0].layer,
-        l2=_reduce(median, [score.l2 for score in scores]),
-        val_accuracy=mean(score.val_accuracy for score in scores),
         test_accuracy=accuracy,
         interval=(max(0.0, accuracy - half_width), min(1.0, accuracy + half_width)),
-        objective=_reduce(mean, [score.objective for score in scores]),
-        grad_norm=_reduce(max, [score.grad_norm for score in scores]),
-        iterations=_reduce(max, [score.iterations for score in scores]),
-        lr=_reduce(median, [score.lr for score in scores]),
-        neighbors=_reduce(median_low, [score.neighbors for score in scores]),
-        ensemble=_reduce(_mean_ensemble, [score.ensemble for score in scores]),
-    )
-
-
-def _reduce(reduce: Callable[[list[T]], T], values: Sequence[T | None]) -> T | None:
-    """Reduce the values to one; None where the method has no such value."""
-    known = [value for value in values if value is not None]
-    return reduce(known) if known else None
-
-
-def _mean_ensemble(ensembles: list[EnsembleAccuracy]) -> EnsembleAccuracy:
-    return EnsembleAccuracy(
-        mean(each.single_mask for each in ensembles), mean(each.mean_probability for each in ensembles)
+        **reduced,
     )

@@ -1,12 +1,6 @@
 """Settings of probes: which features are read, and how classifiers are fitted to them and evaluated."""
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
-
 from isopix.core.config import config
-from isopix.core.random import generator
-from isopix.core.types import Labels
-from isopix.data.splits import Indices, balanced_subset
 from isopix.model.backbone import FeatureKind
 from isopix.model.pool import Pool
 from isopix.probing import knn, sgd  # noqa: F401  registers them
@@ -64,30 +58,3 @@ class ProbeConfig:
             raise ValueError(f"concat {self.concat} needs all layers, and layer {self.layer} is set")
         if self.num_resamples < 1:
             raise ValueError(f"num_resamples {self.num_resamples} must be at least 1")
-
-
-class LowDataProtocol(NamedTuple):
-    """Numbers of labels per class, and how many random subsets are drawn for each number."""
-
-    labels_per_class: tuple[int, ...]
-    num_subsets: int
-
-    def subsets(self, labels: Labels, seed: int) -> Mapping[int, Sequence[Indices]]:
-        """Return balanced subsets of these training labels, by labels per class: the same images that
-        `data.labels` and `data.subset` select for fine-tuning.
-
-        Raises ValueError if a number is not allowed or a class has too few images.
-        """
-        counts = self.labels_per_class
-        if self.num_subsets < 1 or not counts or min(counts) < 1:
-            raise ValueError(
-                f"labels {list(counts)} and subsets {self.num_subsets}; allowed: numbers of at least 1"
-            )
-        if len(set(counts)) < len(counts):
-            raise ValueError(f"labels {list(counts)}; allowed: each number once")
-        return {
-            count: [
-                balanced_subset(labels, count, generator(seed, "subset", i)) for i in range(self.num_subsets)
-            ]
-            for count in counts
-        }

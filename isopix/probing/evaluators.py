@@ -4,10 +4,12 @@ from typing import Any
 
 import torch
 
+from isopix.core.device import Precision
 from isopix.core.random import generator
 from isopix.core.registry import register
-from isopix.data import splits
 from isopix.data.dataset import ImageDataset
+from isopix.data.splits import Split
+from isopix.model.network import Network
 from isopix.probing.config import ProbeConfig
 from isopix.probing.feature_splits import FeatureSplit, FeatureSplits
 from isopix.probing.features import extract_features
@@ -37,19 +39,16 @@ class KNNAccuracy(EvaluatorSpec):
     def start(self, context: EvaluationContext) -> Evaluator:
         data, network = context.data, context.network
 
-        def features(split: splits.Split) -> FeatureSplit:
+        def middle_layer(split: Split) -> FeatureSplit:
             order = torch.randperm(len(split), generator=generator(context.seed, "neighbours"))
+            truncated = network.truncated(network.backbone.depth // 2)
             images = split.select(order[: self.num_images])
-            assert images.labels is not None, "checked by check_data"
-            middle = network.truncated(network.backbone.depth // 2)
-            return FeatureSplit(
-                extract_features(middle, images.images, precision=context.precision)[-1:], images.labels
-            )
+            return _features(truncated, images, context.precision).map(lambda layers: layers[-1:])
 
         def evaluate(step: int) -> Metrics:
             if not len(data.validation):
                 return {}
-            return {"knn_accuracy": knn_accuracy(features(data.train), features(data.validation))[0]}
+            return {"knn_accuracy": knn_accuracy(middle_layer(data.train), middle_layer(data.validation))[0]}
 
         return evaluate
 
@@ -75,22 +74,16 @@ class LinearProbe(EvaluatorSpec):
             )
 
     def start(self, context: EvaluationContext) -> Evaluator:
-        data, network = context.data, context.network
-
-        def features(split: splits.Split) -> FeatureSplit:
-            assert split.labels is not None, "checked by check_data"
-            return FeatureSplit(
-                extract_features(network, split.images, precision=context.precision), split.labels
-            )
+        data, network, precision = context.data, context.network, context.precision
 
         def evaluate(step: int) -> Metrics:
             half = min(self.num_val, len(data.validation) // 2)
             evaluated = data.validation.select(torch.arange(half, 2 * half))
             try:
                 parts = FeatureSplits(
-                    train=features(data.train.first(self.num_train)),
-                    validation=features(data.validation.first(half)),
-                    test=features(evaluated),
+                    train=_features(network, data.train.first(self.num_train), precision),
+                    validation=_features(network, data.validation.first(half), precision),
+                    test=_features(network, evaluated, precision),
                 )
                 found = fit_probe(parts, PROBE_CONFIG, device=network.device)
             except RuntimeError as error:
@@ -113,6 +106,11 @@ class LinearProbe(EvaluatorSpec):
             return {**best, "probe_images": half}
 
         return evaluate
+
+
+def _features(network: Network, split: Split, precision: Precision) -> FeatureSplit:
+    assert split.labels is not None, "checked by check_data"
+    return FeatureSplit(extract_features(network, split.images, precision=precision), split.labels)
 
 
 def _as_record(score: LayerScore) -> dict[str, Any]:

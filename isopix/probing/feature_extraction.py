@@ -126,10 +126,9 @@ FeatureSource = PixelFeatures | NetworkFeatures
 
 def read_splits(source: FeatureSource, data: ImageDataset, progress: Progress) -> FeatureSplits:
     """Read all features into memory."""
-    counted = _Counted(source, progress)
+    read, views = _counted(source, progress), views_of(data, source.mask_ensemble)
     train, validation, test, *extra_views = (
-        FeatureSplit(concat_batches(counted.read(view), len(view.images)), view.labels)
-        for view in views_of(data, source.mask_ensemble)
+        FeatureSplit(concat_batches(read(view), len(view.images)), view.labels) for view in views
     )
     return FeatureSplits(train, validation, test, tuple(extra_views), first_layer=source.first_layer)
 
@@ -142,11 +141,10 @@ def read_cached_splits(
     They lie in $ISOPIX_CACHE/features, in a folder named by a hash of the weights, the images and the
     settings; `note` receives which. Raises what `cached` raises.
     """
-    views = views_of(data, source.mask_ensemble)
+    read, views = _counted(source, progress), views_of(data, source.mask_ensemble)
     key = hash_bytes(str(CACHE_VERSION).encode(), source.identity().encode(), content_hash(data).encode())
     folder = default_cache() / "features" / key
-    counted = _Counted(source, progress)
-    stored = cached({view.name: partial(counted.read, view) for view in views}, folder)
+    stored = cached({view.name: partial(read, view) for view in views}, folder)
     size = sum(each.nbytes for each in stored.features.values()) / 2**20
     note(f"features {'read from' if stored.found else 'written to'} {folder} ({size:,.1f} MiB)")
     train, validation, test, *extra_views = (
@@ -155,17 +153,18 @@ def read_cached_splits(
     return FeatureSplits(train, validation, test, tuple(extra_views), stored.scale, source.first_layer)
 
 
-class _Counted:
-    """Reads one view after another, and reports the total number of images read."""
+def _counted(source: FeatureSource, progress: Progress) -> Callable[[View], Iterator[Features]]:
+    """Return a function that reads one view after another and reports the total number of images read."""
+    count = 0
 
-    def __init__(self, source: FeatureSource, progress: Progress):
-        self.source, self.progress, self.count = source, progress, 0
-
-    def read(self, view: View) -> Iterator[Features]:
-        for features in self.source.read(view):
-            self.count += features.shape[1]
-            self.progress(self.count)
+    def read(view: View) -> Iterator[Features]:
+        nonlocal count
+        for features in source.read(view):
+            count += features.shape[1]
+            progress(count)
             yield features
+
+    return read
 
 
 def _hash_weights(network: Network) -> bytes:

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from isopix.core.types import Labels
+from isopix.data.splits import Indices
 
 CONSTANT = 1e-6  # a feature whose standard deviation is below this fraction of its mean is rounding error
 CHUNK = 2**24  # numbers that are converted to float64 at once
@@ -27,17 +28,13 @@ class FeatureSplit:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def select_layers(self, start: int, stop: int) -> "FeatureSplit":
-        """Return the features of the layers from `start` up to `stop`."""
-        return FeatureSplit(self.features[start:stop], self.labels)
+    def map(self, function: Callable[[Features], Features]) -> "FeatureSplit":
+        """Apply a function to the features."""
+        return FeatureSplit(function(self.features), self.labels)
 
-    def concat_layers(self) -> "FeatureSplit":
-        """Concatenate the features of all layers into one layer."""
-        return FeatureSplit(rearrange(self.features, "f b d -> 1 b (f d)"), self.labels)
-
-    def clone(self) -> "FeatureSplit":
-        """Copy the features."""
-        return FeatureSplit(self.features.clone(), self.labels)
+    def select(self, images: slice | Indices) -> "FeatureSplit":
+        """Return the features of some images."""
+        return FeatureSplit(self.features[:, images], self.labels[images])
 
     def to(self, device: torch.device) -> "FeatureSplit":
         """Move features and labels to a device."""
@@ -48,8 +45,7 @@ class FeatureSplit:
         layers, images, width = self.features.shape
         size = max(1, CHUNK // (layers * width))
         for start in range(0, images, size):
-            part = slice(start, start + size)
-            yield FeatureSplit(self.features[:, part], self.labels[part])
+            yield self.select(slice(start, start + size))
 
 
 @dataclass(frozen=True)
@@ -92,13 +88,14 @@ class FeatureSplits:
     def select_layers(self, start: int, stop: int) -> "FeatureSplits":
         """Return the features of the layers at indices from `start` up to `stop`."""
         scale = self.stored_scale and self.stored_scale.map(lambda values: values[start:stop])
-        selected = self.map(lambda split: split.select_layers(start, stop))
+        selected = self.map(lambda split: split.map(lambda features: features[start:stop]))
         return replace(selected, stored_scale=scale, first_layer=self.first_layer + start)
 
     def concat_layers(self) -> "FeatureSplits":
         """Concatenate the features of all layers into one layer (iGPT section 4.3)."""
         scale = self.stored_scale and self.stored_scale.map(lambda x: rearrange(x, "f 1 d -> 1 1 (f d)"))
-        return replace(self.map(FeatureSplit.concat_layers), stored_scale=scale)
+        combined = self.map(lambda split: split.map(lambda x: rearrange(x, "f b d -> 1 b (f d)")))
+        return replace(combined, stored_scale=scale)
 
     def with_validation_in_train(self) -> "FeatureSplits":
         """Append the validation images to train."""
@@ -152,9 +149,3 @@ class Standardizer:
 def _moments(features: Features) -> tuple[PerFeature, PerFeature]:
     exact = features.double()
     return exact.mean(1, keepdim=True), exact.var(1, keepdim=True, correction=0)
-
-
-def standardize(splits: FeatureSplits) -> FeatureSplits:
-    """Standardize all splits by the mean and standard deviation of train."""
-    standardizer = Standardizer.fit(splits.train, splits.stored_scale)
-    return splits.map(lambda split: replace(split, features=standardizer(split.features)))

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from isopix.core.registry import register
 from isopix.probing.base import FittedProbe, Probabilities, ProbeMethod, ProbeProblem
-from isopix.probing.feature_splits import AffineScale, Features, FeatureSplit, Standardizer
+from isopix.probing.feature_splits import Features, FeatureSplit, Standardizer
 
 TEMPERATURE = 0.07  # Wu, Xiong, Yu, Lin 2018, Unsupervised Feature Learning via Non-Parametric Instance
 NUM_NEIGHBORS = 20  # Discrimination, section 3.4; they use 200, too many for some hundred images
@@ -35,10 +35,6 @@ class KnnProbe(ProbeMethod):
         if not 0 < self.temperature < float("inf"):
             raise ValueError(f"temperature {self.temperature} must be positive")
 
-    @property
-    def streams(self) -> bool:
-        return False
-
     def grid(self, l2_grid: tuple[float, ...]) -> tuple[str, tuple[float, ...]]:
         return "neighbors", ()
 
@@ -51,38 +47,28 @@ class KnnProbe(ProbeMethod):
 
     def _fit_layer(self, problem: ProbeProblem, layer: int) -> FittedProbe:
         splits = problem.splits.select_layers(layer, layer + 1).map(lambda split: split.to(problem.device))
+        standardizer = Standardizer.fit(splits.train, splits.stored_scale)
+        points, targets = standardizer(splits.train.features)[0], problem.class_indices(splits.train.labels)
+
+        def votes(features: Features, neighbors_grid: Sequence[int]) -> Float[Tensor, "S B C"]:
+            return class_votes(
+                standardizer(features)[0],
+                points,
+                targets,
+                neighbors_grid=neighbors_grid,
+                num_classes=len(problem.classes),
+                temperature=self.temperature,
+            )
+
         grid = _descending(self.neighbors_grid, len(splits.train))
-        memory = _MemoryBank(splits.train, problem, splits.stored_scale, self.temperature)
-        predictions = memory.votes(splits.validation.features, grid).argmax(-1)
+        predictions = votes(splits.validation.features, grid).argmax(-1)
         accuracies = problem.is_correct(predictions, splits.validation.labels).double().mean(-1)
         best = int(accuracies.argmax())
 
         def predict_proba(features: Features) -> Probabilities:
-            return memory.votes(features, grid[best : best + 1])
+            return votes(features, grid[best : best + 1])
 
         return FittedProbe(accuracies[best : best + 1].cpu(), predict_proba, [{"neighbors": grid[best]}])
-
-
-class _MemoryBank:
-    """The training images of one layer."""
-
-    def __init__(
-        self, train: FeatureSplit, problem: ProbeProblem, scale: AffineScale | None, temperature: float
-    ):
-        self.standardizer, self.temperature = Standardizer.fit(train, scale), temperature
-        self.points = self.standardizer(train.features)[0]
-        self.targets = problem.class_indices(train.labels)
-        self.num_classes = len(problem.classes)
-
-    def votes(self, features: Features, neighbors_grid: Sequence[int]) -> Float[Tensor, "S B C"]:
-        return class_votes(
-            self.standardizer(features)[0],
-            self.points,
-            self.targets,
-            neighbors_grid=neighbors_grid,
-            num_classes=self.num_classes,
-            temperature=self.temperature,
-        )
 
 
 def class_votes(
@@ -100,32 +86,12 @@ def class_votes(
     with, searches on the CPU once for each.
     """
     queries, points = F.normalize(queries, dim=-1), F.normalize(points, dim=-1)
-    votes = [
-        _weighted_votes(
-            batch @ points.T,
-            targets,
-            neighbors_grid=neighbors_grid,
-            num_classes=num_classes,
-            temperature=temperature,
-        )
-        for batch in torch.split(queries, BATCH_SIZE)
-    ]
-    return torch.cat(votes, 1)
-
-
-def _weighted_votes(
-    cosines: Float[Tensor, "B N"],
-    targets: Int[Tensor, " N"],
-    *,
-    neighbors_grid: Sequence[int],
-    num_classes: int,
-    temperature: float,
-) -> Float[Tensor, "S B C"]:
-    nearest = cosines.topk(max(neighbors_grid), dim=-1)
-    weights, voters = (nearest.values / temperature).exp(), targets[nearest.indices]
-    votes = cosines.new_zeros(len(neighbors_grid), len(cosines), num_classes)
-    for index, k in enumerate(neighbors_grid):
-        votes[index].scatter_add_(1, voters[:, :k], weights[:, :k])
+    votes = queries.new_zeros(len(neighbors_grid), len(queries), num_classes)
+    for part, batch in zip(torch.split(votes, BATCH_SIZE, 1), torch.split(queries, BATCH_SIZE), strict=True):
+        nearest = (batch @ points.T).topk(max(neighbors_grid), dim=-1)
+        weights, voters = (nearest.values / temperature).exp(), targets[nearest.indices]
+        for own, k in zip(part, neighbors_grid, strict=True):
+            own.scatter_add_(1, voters[:, :k], weights[:, :k])
     return votes / votes.sum(-1, keepdim=True)
 
 

@@ -1,7 +1,7 @@
 """Batched L-BFGS: many convex functions at once; each stops by its own criterion and leaves the batch."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -20,8 +20,7 @@ MAX_HALVINGS = 30  # of a step, before a problem is given up
 ARMIJO = 1e-4  # fraction of the predicted decrease that a step must reach (Nocedal and Wright, equation 3.4)
 
 
-@dataclass(frozen=True)
-class State:
+class State(NamedTuple):
     """Points of the problems, and values and gradients there."""
 
     points: Points
@@ -30,23 +29,19 @@ class State:
 
     def take(self, rows: Tensor) -> "State":
         """Return these rows."""
-        return State(self.points[rows], self.values[rows], self.gradients[rows])
+        return State(*(each[rows] for each in self))
 
     def assign(self, rows: Tensor, other: "State") -> None:
         """Replace these rows, in place."""
-        self.points[rows], self.values[rows], self.gradients[rows] = (
-            other.points,
-            other.values,
-            other.gradients,
-        )
+        for mine, theirs in zip(self, other, strict=True):
+            mine[rows] = theirs
 
     def clone(self) -> "State":
         """Return a copy."""
-        return State(self.points.clone(), self.values.clone(), self.gradients.clone())
+        return State(*(each.clone() for each in self))
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """A step, the change of the gradient along it, and the reciprocal of their product."""
 
     step: Points
@@ -55,11 +50,10 @@ class Step:
 
     def take(self, rows: Tensor) -> "Step":
         """Return these rows."""
-        return Step(self.step[rows], self.change[rows], self.inverse[rows])
+        return Step(*(each[rows] for each in self))
 
 
-@dataclass(frozen=True)
-class Minimum:
+class Minimum(NamedTuple):
     """The final state of each problem, its number of iterations, and whether it met its criterion."""
 
     state: State

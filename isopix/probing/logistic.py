@@ -10,7 +10,7 @@ at a time and does not bound the error; bench/probe.py compares speed and object
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 import torch
 from einops import rearrange, repeat
@@ -31,8 +31,7 @@ MAX_ITERATIONS = 5000
 BATCH_NUMBERS = {"cpu": 2**20, "cuda": 2**26}
 
 
-@dataclass(frozen=True)
-class LinearFits:
+class LinearFits(NamedTuple):
     """A linear classifier for each layer and each penalty; float64, on the device of the features.
 
     `objectives` are in nats per image; `grad_norms` are the norms of the final gradients (for centered
@@ -51,16 +50,16 @@ class LinearFits:
     def take(self, columns: Int[Tensor, "F T"]) -> "LinearFits":
         """Return for each layer its fits at the given indices of penalties."""
         rows = torch.arange(len(columns), device=columns.device)[:, None]
-        return LinearFits(**{field.name: getattr(self, field.name)[rows, columns] for field in fields(self)})
+        return LinearFits(*(each[rows, columns] for each in self))
 
     def select(self, layers: Int[Tensor, " E"]) -> "LinearFits":
         """Return the fits of these layers."""
-        return LinearFits(**{field.name: getattr(self, field.name)[layers] for field in fields(self)})
+        return LinearFits(*(each[layers] for each in self))
 
     def assign(self, layers: Int[Tensor, " E"], other: "LinearFits") -> None:
         """Replace the fits of these layers, in place."""
-        for field in fields(self):
-            getattr(self, field.name)[layers] = getattr(other, field.name)
+        for mine, theirs in zip(self, other, strict=True):
+            mine[layers] = theirs
 
     def logits(self, features: Features) -> Float[Tensor, "F S B K"]:
         """Return the logits of each image by each fit."""

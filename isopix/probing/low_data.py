@@ -1,15 +1,49 @@
 """Low-data evaluation: the test error of a probe that is fitted to a few images per class."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean, stdev
+from typing import NamedTuple
 
 import torch
 
-from isopix.data.splits import Indices
+from isopix.core.random import generator
+from isopix.core.types import Labels
+from isopix.data.dataset import ImageDataset
+from isopix.data.splits import Indices, balanced_subset
 from isopix.probing.config import ProbeConfig
-from isopix.probing.feature_splits import FeatureSplit, FeatureSplits
+from isopix.probing.feature_extraction import FeatureSource, read_splits
+from isopix.probing.feature_splits import FeatureSplits
 from isopix.probing.probe import fit_probe
+
+Progress = Callable[[float], None]  # called with the fraction of all images that have been read
+
+
+class LowDataProtocol(NamedTuple):
+    """Numbers of labels per class, and how many random subsets are drawn for each number."""
+
+    labels_per_class: tuple[int, ...]
+    num_subsets: int
+
+    def subsets(self, labels: Labels, seed: int) -> Mapping[int, Sequence[Indices]]:
+        """Return balanced subsets of these training labels, by labels per class: the same images that
+        `data.labels` and `data.subset` select for fine-tuning.
+
+        Raises ValueError if a number is not allowed or a class has too few images.
+        """
+        counts = self.labels_per_class
+        if self.num_subsets < 1 or not counts or min(counts) < 1:
+            raise ValueError(
+                f"labels {list(counts)} and subsets {self.num_subsets}; allowed: numbers of at least 1"
+            )
+        if len(set(counts)) < len(counts):
+            raise ValueError(f"labels {list(counts)}; allowed: each number once")
+        return {
+            count: [
+                balanced_subset(labels, count, generator(seed, "subset", i)) for i in range(self.num_subsets)
+            ]
+            for count in counts
+        }
 
 
 @dataclass(frozen=True)
@@ -36,6 +70,48 @@ class LowDataResult:
         return stdev(self.errors) if len(self.errors) > 1 else 0.0
 
 
+def probe_low_data(
+    sources: Mapping[str, FeatureSource],
+    data: ImageDataset,
+    protocol: LowDataProtocol,
+    *,
+    seed: int,
+    config: ProbeConfig,
+    device: torch.device,
+    progress: Progress = lambda fraction: None,
+) -> dict[str, list[LowDataResult]]:
+    """Probe the features of each source on every subset, which the seed determines.
+
+    Only the images of the subsets are read. Raises ValueError where `data` has no labels, no validation
+    images, or too few images of a class.
+    """
+    data.require_labels("lowdata")
+    data.require_validation("a layer")
+    assert data.train.labels is not None
+    subsets = protocol.subsets(data.train.labels, seed)
+    used = torch.tensor(sorted({int(n) for each in subsets.values() for index in each for n in index}))
+    read = replace(data, train=data.train.select(used))
+    total = len(read.train) + len(read.validation) + len(read.test)
+    results: dict[str, list[LowDataResult]] = {}
+
+    def report(done: int) -> None:
+        progress((len(results) + done / total) / len(sources))
+
+    for name, source in sources.items():
+        features = read_splits(source, read, report)
+        results[name] = [
+            probe_subsets(
+                features,
+                [torch.searchsorted(used, index) for index in drawn],
+                count,
+                config=config,
+                device=device,
+            )
+            for count, drawn in subsets.items()
+        ]
+    return results
+
+
 def probe_subsets(
     splits: FeatureSplits,
     subsets: Sequence[Indices],
@@ -49,13 +125,9 @@ def probe_subsets(
     L2 penalty and layer are selected on validation, the layer once for all subsets. Raises what `probe`
     raises.
     """
-    results = [fit_probe(_select(splits, index), config, device=device) for index in subsets]
+    chosen = (splits.train.select(index) for index in subsets)
+    results = [fit_probe(replace(splits, train=train), config, device=device) for train in chosen]
     layers = list(zip(*(result.layers for result in results), strict=True))
     best = max(layers, key=lambda scores: mean(score.val_accuracy for score in scores))
     errors = tuple(1 - score.test_accuracy for score in best)
     return LowDataResult(labels_per_class, len(subsets[0]), len(splits.test), best[0].layer, errors)
-
-
-def _select(splits: FeatureSplits, index: Indices) -> FeatureSplits:
-    train = splits.train
-    return replace(splits, train=FeatureSplit(train.features[:, index], train.labels[index]))

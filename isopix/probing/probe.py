@@ -1,6 +1,7 @@
 """The probe: classifiers of the features of every layer, selected on validation and evaluated on test."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from jaxtyping import Bool
@@ -46,6 +47,23 @@ def fit_probe(
     )
 
 
+def refit_on_validation(
+    splits: FeatureSplits, selected: LayerScore, config: ProbeConfig, *, device: torch.device
+) -> LayerScore:
+    """Fit the selected layer, the only one of `splits`, to train and validation together at the selected
+    setting, and evaluate it on test (iGPT section 3.1).
+
+    Features are standardized by all images of the fit. `val_accuracy` stays the one that the layer was
+    selected by, as the validation images are no longer held out. Raises what `probe` raises.
+    """
+    name, _ = config.method.grid(config.l2_grid)
+    method = config.method.fix(getattr(selected, name))
+    l2_grid = config.l2_grid if selected.l2 is None else (selected.l2,)
+    fixed = replace(config, method=method, l2_grid=l2_grid, l2_extra=())
+    score = fit_probe(splits.with_validation_in_train(), fixed, device=device).best
+    return replace(score, layer=selected.layer, val_accuracy=selected.val_accuracy)
+
+
 class _Evaluator:
     """Fits layers by the config's method and evaluates the predictions for the test images."""
 
@@ -73,22 +91,19 @@ class _Evaluator:
         self, fitted: FittedProbe, splits: FeatureSplits, problem: ProbeProblem
     ) -> list[LayerScore]:
         correct, ensembles = self._predict(fitted, splits, problem)
-        intervals = zip(
-            *(ends.tolist() for ends in bootstrap.percentile_interval(correct, self.resamples)), strict=True
-        )
-        columns = (fitted.val_accuracy.tolist(), correct.double().mean(1).tolist(), intervals)
-        rows = zip(*columns, fitted.diagnostics, ensembles, strict=True)
+        accuracy = correct.double().mean(1)
+        low, high = bootstrap.percentile_interval(correct, self.resamples)
         absent = dict.fromkeys(("l2", "objective", "grad_norm", "iterations"))
         return [
             LayerScore(
                 layer=splits.first_layer + index,
-                val_accuracy=val_accuracy,
-                test_accuracy=test_accuracy,
-                interval=interval,
-                ensemble=ensemble if self.config.mask_ensemble else None,
+                val_accuracy=fitted.val_accuracy[index].item(),
+                test_accuracy=accuracy[index].item(),
+                interval=(low[index].item(), high[index].item()),
+                ensemble=ensembles[index] if self.config.mask_ensemble else None,
                 **absent | diagnostics,
             )
-            for index, (val_accuracy, test_accuracy, interval, diagnostics, ensemble) in enumerate(rows)
+            for index, diagnostics in enumerate(fitted.diagnostics)
         ]
 
     def _predict(

@@ -175,11 +175,11 @@ class _Images:
 
     def take(self, indices: Int[Tensor, " B"]) -> tuple[Features, Labels]:
         """Return the images at these indices."""
-        return self._standardized(self.split.features[:, indices], self.split.labels[indices])
+        return self._standardized(self.split.select(indices))
 
     def chunks(self) -> Iterator[tuple[Features, Labels]]:
         """Iterate over all images."""
-        return (self._standardized(chunk.features, chunk.labels) for chunk in self.split.chunks())
+        return map(self._standardized, self.split.chunks())
 
-    def _standardized(self, features: Features, labels: Labels) -> tuple[Features, Labels]:
-        return self.standardizer(features.to(self.problem.device)), labels
+    def _standardized(self, split: FeatureSplit) -> tuple[Features, Labels]:
+        return self.standardizer(split.features.to(self.problem.device)), split.labels

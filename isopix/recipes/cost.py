@@ -1,6 +1,5 @@
 """Cost of a recipe, computed on a network without allocated weights."""
 
-import torch
 from torch._subclasses import FakeTensorMode
 
 from isopix.analysis.cost import (
@@ -19,9 +18,7 @@ from isopix.recipes.recipe import Recipe
 
 def recipe_cost(recipe: Recipe) -> ModelCost:
     """Return the number of parameters and the FLOPs per image."""
-    codec = recipe.model.codec.placeholder(recipe.grid)
-    with torch.device("meta"):
-        network = recipe.assemble(codec)
+    network = recipe.outline()
     return model_cost(network, _forward_flops(recipe, network))
 
 

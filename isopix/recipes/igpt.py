@@ -45,11 +45,7 @@ def xl() -> Recipe:
     32x32 positions).
     """
     recipe = _igpt("igpt.xl", depth=60, width=3072, heads=24, lr=0.0003)
-    return recipe.updated(
-        data=replace(recipe.data, rows=64, cols=64),
-        steps=2_000_000,
-        batch_size=64,
-    )
+    return recipe.updated(data=replace(recipe.data, rows=64, cols=64), steps=2_000_000, batch_size=64)
 
 
 def s_bert() -> Recipe:
@@ -70,21 +66,11 @@ def l_bert() -> Recipe:
 def _igpt(name: str, *, depth: int, width: int, heads: int, lr: float) -> Recipe:
     return Recipe(
         name=name,
-        model=ModelSpec(
-            depth=depth,
-            width=width,
-            block=TransformerSpec(heads=heads),
-        ),
+        model=ModelSpec(depth=depth, width=width, block=TransformerSpec(heads=heads)),
         data=DataConfig(source="imagenet-1k", augment=ScaleCrop()),
-        train=TrainConfig(
-            optimizer=Adam(lr=lr),
-        ),
+        train=TrainConfig(optimizer=Adam(lr=lr)),
     )
 
 
 def _bert(recipe: Recipe, *, lr: float) -> Recipe:
-    return recipe.updated(
-        name=f"{recipe.name}_bert",
-        objective=Masked(),
-        optimizer=Adam(lr=lr),
-    )
+    return recipe.updated(name=f"{recipe.name}_bert", objective=Masked(), optimizer=Adam(lr=lr))

@@ -1,7 +1,11 @@
 """Recipe: the complete settings of a run, and the network that they describe."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
+
+import torch
+from torch import Tensor
 
 from isopix.codecs.base import Codec
 from isopix.core.config import config
@@ -21,7 +25,11 @@ NETWORK = ("model", "objective")  # groups that are decided once there are weigh
 
 @config
 class Recipe:
-    """An experiment: a model, its objective, data and training; with `finetune` a classifier is trained."""
+    """An experiment: a model, its objective, data and training; with `finetune` a classifier is trained.
+
+    `finetune_overrides` are settings as `path=value`: how this experiment is fine-tuned, where that is not as
+    in iGPT.
+    """
 
     name: str
     model: ModelSpec
@@ -29,6 +37,7 @@ class Recipe:
     data: DataConfig = DataConfig()
     train: TrainConfig = TrainConfig()
     finetune: FineTuneConfig | None = None
+    finetune_overrides: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         rows, cols, patch = self.data.rows, self.data.cols, self.model.codec.patch_size
@@ -76,6 +85,22 @@ class Recipe:
         """
         self._check(codec)
         return self.model.assemble(codec, self.objective)
+
+    def outline(self) -> Network:
+        """Return the network without memory for its weights, with a codec that is not fitted to images.
+
+        Raises ValueError for parts that do not fit together.
+        """
+        codec = self.model.codec.placeholder(self.grid)
+        with torch.device("meta"):
+            return self.assemble(codec)
+
+    def restore(self, codec: Codec, weights: Mapping[str, Tensor]) -> Network:
+        """Return the network with these weights. Raises ValueError if one does not fit."""
+        with torch.device("meta"):
+            network = self.assemble(codec)
+        network.load(weights)
+        return network
 
     def _check(self, codec: Codec) -> None:
         """Raise ValueError for an objective that the training or the grid does not allow."""

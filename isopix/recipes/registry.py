@@ -1,7 +1,7 @@
 """All recipes by name, and changed settings with where each comes from."""
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -89,25 +89,19 @@ def find(name: str) -> Recipe:
 
 
 def resolve(
-    name: str,
+    recipe: str | Recipe,
     *,
     file: Path | None = None,
-    options: dict[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
     assignments: Sequence[str] = (),
 ) -> Resolved:
-    """Return a recipe changed by a settings file, then command-line options, then `path=value` words.
+    """Return a recipe, or that of a name, changed by the `layers` of a file, options and words.
 
     Raises ValueError that names the path of a wrong setting, and of one that a later change made meaningless.
     """
-    layers = [
-        (f"file {file}", flatten(read_values(file)) if file else {}),
-        ("option", {path: value for path, value in (options or {}).items() if value is not None}),
-        ("command line", parse(assignments)),
-    ]
-    changed = find(name)
+    changed = find(recipe) if isinstance(recipe, str) else recipe
     origins: dict[str, str] = {}
-    for origin, layer in layers:
-        changes = sized(layer)
+    for origin, changes in layers(file, options, assignments):
         changed = override(changed, changes)
         values = to_dict(changed)
         origins |= {resolve_setting(values, path): origin for path in changes}
@@ -116,6 +110,17 @@ def resolve(
         if not any(each.startswith(f"{path}.") for each in remaining):
             raise ValueError(f"'{path}' of the {origins[path]} is no longer a setting after later overrides")
     return Resolved(changed, origins)
+
+
+def layers(
+    file: Path | None, options: Mapping[str, Any] | None, assignments: Sequence[str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the changes by a settings file, by command-line options that are not None, and by `path=value`
+    words, each with its origin; a later one wins. Raises ValueError for what cannot be read.
+    """
+    yield f"file {file}", sized(flatten(read_values(file)) if file else {})
+    yield "option", sized({path: value for path, value in (options or {}).items() if value is not None})
+    yield "command line", sized(parse(assignments))
 
 
 def sized(changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,11 +22,7 @@ def tiny() -> Recipe:
     """Autoregressive, 32x32: 4 blocks of width 128, 512 colors; ten minutes on two cores."""
     return Recipe(
         name="igpt.tiny",
-        model=ModelSpec(
-            depth=4,
-            width=128,
-            block=TransformerSpec(heads=2),
-        ),
+        model=ModelSpec(depth=4, width=128, block=TransformerSpec(heads=2)),
         data=DataConfig(source="cifar10"),
         train=TrainConfig(
             optimizer=Adam(lr=0.003),
@@ -51,12 +47,7 @@ def digits() -> Recipe:
     """
     return Recipe(
         name="igpt.digits",
-        model=ModelSpec(
-            codec=PaletteSpec(num_colors=17),
-            depth=4,
-            width=64,
-            block=TransformerSpec(heads=2),
-        ),
+        model=ModelSpec(codec=PaletteSpec(num_colors=17), depth=4, width=64, block=TransformerSpec(heads=2)),
         data=DataConfig(source="digits", rows=8, cols=8),
         train=TrainConfig(
             optimizer=Adam(lr=0.003),

@@ -31,6 +31,9 @@ from isopix.train.schedule import WarmupCosineSchedule
 EPSILON = 1e-6  # of the layer norms in the released code
 WARMUP = WarmupCosineSchedule(warmup_epochs=1000.0, max_warmup_fraction=0.01)  # 1 % of the steps
 
+# L_CLF alone, on whole images (section 3.2).
+FINETUNE = ("generative_weight=0.0", "mask_ratio=0.0", "mask_at_eval=false")
+
 
 def b16() -> Recipe:
     """ViT-B/16, 224x224: 12 blocks of width 768 over 14x14 patches; 86 million parameters."""
@@ -67,19 +70,12 @@ def tiny() -> Recipe:
 def tiny_axial() -> Recipe:
     """vit.tiny with attention along rows, then columns, and without a class token."""
     block = AxialSpec(heads=4, norm=LayerNormSpec(epsilon=EPSILON))
-    return tiny().updated(
-        name="vit.tiny_axial",
-        block=block,
-        class_token=False,
-    )
+    return tiny().updated(name="vit.tiny_axial", block=block, class_token=False)
 
 
 def tiny_hybrid() -> Recipe:
     """vit.tiny with a small ResNet for each patch instead of a linear patch embedding."""
-    return tiny().updated(
-        name="vit.tiny_hybrid",
-        stem=ResNetPatchEmbedSpec(stages=(1, 1), channels=16),
-    )
+    return tiny().updated(name="vit.tiny_hybrid", stem=ResNetPatchEmbedSpec(stages=(1, 1), channels=16))
 
 
 def _vit(name: str, *, patch: int, depth: int, width: int, heads: int) -> Recipe:
@@ -107,4 +103,5 @@ def _vit(name: str, *, patch: int, depth: int, width: int, heads: int) -> Recipe
             schedule=WARMUP,
             checkpoint_every=5000,
         ),
+        finetune_overrides=FINETUNE,
     )

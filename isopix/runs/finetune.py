@@ -10,26 +10,22 @@ from typing import Any, NamedTuple
 import torch
 
 from isopix.core.config import to_dict
-from isopix.core.overrides import flatten, override, parse, read_values
+from isopix.core.overrides import flatten, override, parse
 from isopix.data.augment import PadCropFlip
 from isopix.data.patch_augment import NoPatchAugment
 from isopix.finetuning.classifier import FineTuneModel
 from isopix.finetuning.config import FineTuneConfig
 from isopix.model.network import Network
-from isopix.model.pool import Pool
 from isopix.model.pos_embed_resize import resize_pos_embed
 from isopix.objectives.base import PretrainModel
 from isopix.recipes import registry
 from isopix.recipes.recipe import NETWORK, Recipe
 from isopix.runs.load import LoadedRun, load_run
 from isopix.runs.pretrain import InitialWeights
-from isopix.train.optim import Adam, OptimizerSpec
 from isopix.train.schedule import ConstantSchedule
 
 STEPS, EVALUATE_EVERY = 1000, 50
 LR_FACTOR = 0.1  # of pre-training's learning rate; often the best (iGPT section 4.4)
-PATCHFORMER_LR = 2e-4  # pre-training's, and one of the four that PatchFormer section 2.2 tries
-PATCHFORMER_DROPOUT = 0.1  # our choice; PatchFormer section 2.2 uses dropout and gives no rate
 FINETUNE_FIELDS = tuple(each.name for each in fields(FineTuneConfig))
 
 
@@ -56,11 +52,8 @@ def prepare_finetune(
     loaded = load_run(Path(source), device=torch.device("cpu")) if Path(source).exists() else None
     base = loaded.recipe if loaded else registry.find(source)
     recipe = finetune_recipe(base, from_scratch=loaded is None)
-    given = {path: value for path, value in (options or {}).items() if value is not None}
-    for changes in (flatten(read_values(file)) if file else {}, given, parse(assignments)):
-        recipe = override(
-            recipe, {_full_path(path): value for path, value in registry.sized(changes).items()}
-        )
+    for _, changes in registry.layers(file, options, assignments):
+        recipe = _override(recipe, changes)
     if loaded is not None:
         _check_same_network(recipe, loaded.recipe)
     _check_parts(recipe)
@@ -71,56 +64,33 @@ def prepare_finetune(
 
 
 def finetune_recipe(recipe: Recipe, *, from_scratch: bool) -> Recipe:
-    """Return the fine-tuning recipe (iGPT section 2.3): constant learning rate, reflect-padded crops and
-    flips, all labels.
+    """Return the fine-tuning recipe: iGPT's (section 2.3: constant learning rate, reflect-padded crops and
+    flips, all labels; section 2.4: joint loss), then the recipe's own `finetune_overrides`.
 
-    The learning rate is a tenth of pre-training's, a PatchFormer's own, or unchanged from scratch and after
-    an earlier fine-tuning. A class token, if there is one, is what the class head reads.
+    The learning rate is a tenth of pre-training's, or the recipe's own; from scratch and after an earlier
+    fine-tuning it is unchanged. A class token, if there is one, is what the class head reads.
     """
-    peak = recipe.train.optimizer.lr
-    lr = PATCHFORMER_LR if recipe.objective.corruption.drops_tokens else LR_FACTOR * peak
-    keep = from_scratch or recipe.finetune is not None
+    optimizer = recipe.train.optimizer
     data = replace(recipe.data, train_on_validation=False, limit=None, labels_per_class=None, subset=0)
-    return recipe.updated(
+    tuned = recipe.updated(
         data=replace(data, augment=PadCropFlip(), patch_augment=NoPatchAugment()),
-        finetune=_default_config(recipe),
+        finetune=FineTuneConfig(pool="first" if recipe.model.class_token else "mean"),
         steps=STEPS,
-        optimizer=replace(_default_optimizer(recipe.train.optimizer), lr=peak if keep else lr),
+        optimizer=optimizer.for_finetuning(LR_FACTOR * optimizer.lr),
         schedule=ConstantSchedule(),
         evaluate_every=EVALUATE_EVERY,
         evaluate_images=max(recipe.train.evaluate_images, 1000),
         checkpoint_every=EVALUATE_EVERY,
     )
+    tuned = _override(tuned, parse(recipe.finetune_overrides))
+    if from_scratch or recipe.finetune is not None:
+        return tuned.updated(optimizer=replace(tuned.train.optimizer, lr=optimizer.lr))
+    return tuned
 
 
-def _default_config(recipe: Recipe) -> FineTuneConfig:
-    """Return the joint loss of iGPT section 2.4; networks of patches leave L_GEN out.
-
-    ViT masks nothing (section 3.2). A network that drops masked tokens has a tenth of them dropped
-    (PatchFormer section 2.2).
-    """
-    pool: Pool = "first" if recipe.model.class_token else "mean"
-    corruption = recipe.objective.corruption.kind
-    if corruption == "mask_token":
-        return FineTuneConfig(generative_weight=0.0, pool=pool, mask_ratio=0.0, mask_at_eval=False)
-    if corruption != "drop":
-        return FineTuneConfig(pool=pool)
-    return FineTuneConfig(
-        generative_weight=0.0,
-        pool=pool,
-        residual_block=True,
-        dropout=PATCHFORMER_DROPOUT,
-        label_smoothing=0.01,
-        mask_ratio=0.1,
-        mask_at_eval=False,
-    )
-
-
-def _default_optimizer(optimizer: OptimizerSpec) -> OptimizerSpec:
-    """Return iGPT's Adam for an Adam with any settings, and other optimizers unchanged (PatchFormer section
-    2.2).
-    """
-    return Adam() if isinstance(optimizer, Adam) else optimizer
+def _override(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
+    """Return the changed recipe; the names of `FineTuneConfig` go without their group."""
+    return override(recipe, {_full_path(path): value for path, value in changes.items()})
 
 
 def _full_path(path: str) -> str:
@@ -143,9 +113,7 @@ def _check_same_network(recipe: Recipe, pretrained: Recipe) -> None:
 
 def _check_parts(recipe: Recipe) -> None:
     """Raises ValueError for parts that do not go together, those of fine-tuning among them."""
-    codec = recipe.model.codec.placeholder(recipe.grid)
-    with torch.device("meta"):
-        network = recipe.assemble(codec)
+    network = recipe.outline()
     if recipe.finetune is not None:
         FineTuneModel(PretrainModel(network, recipe.objective), recipe.model.width, 2, recipe.finetune)
 
@@ -159,7 +127,4 @@ def _resized(recipe: Recipe, loaded: LoadedRun) -> Network:
         return loaded.network
     mode = (recipe.finetune or FineTuneConfig()).interpolation
     tensors = resize_pos_embed(loaded.network.tensors(), loaded.recipe.grid, recipe.grid, mode)
-    with torch.device("meta"):
-        network = recipe.assemble(recipe.model.codec.from_state(tensors, recipe.grid))
-    network.load(tensors)
-    return network
+    return recipe.restore(recipe.model.codec.from_state(tensors, recipe.grid), tensors)

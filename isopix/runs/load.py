@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 import torch
 
 from isopix.codecs.base import Codec
+from isopix.core.command_line import command_line
 from isopix.core.config import from_dict
 from isopix.core.registry import require_plugins
+from isopix.finetuning.classifier import FineTuneModel
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe
@@ -40,6 +42,14 @@ class LoadedRun(NamedTuple):
         return self.recipe.updated(depth=1).build(self.network.codec).to(self.network.device)
 
 
+class FineTunedModel(NamedTuple):
+    """A fine-tuned network with its class head, and the names of the classes."""
+
+    loaded: LoadedRun
+    model: FineTuneModel
+    classes: tuple[str, ...]
+
+
 def load_run(path: Path, *, device: torch.device) -> LoadedRun:
     """Return the network of a checkpoint folder or of a run folder: its best checkpoint if one was selected,
     else the newest intact one.
@@ -50,6 +60,30 @@ def load_run(path: Path, *, device: torch.device) -> LoadedRun:
     found, damaged = find_checkpoint(checkpoint_to_use(path), WEIGHTS)
     network = build_network(found).to(device)
     return LoadedRun(recipe_of(found), network, found.records["state"]["step"], damaged, found.records)
+
+
+def load_finetuned(run: Path, *, device: torch.device) -> FineTunedModel:
+    """Return the best weights of a fine-tuned run, or the newest if none were selected, in evaluation mode.
+
+    Raises ValueError for a run that was not fine-tuned on classes, and what `find_checkpoint` raises.
+    """
+    found, damaged = find_checkpoint(checkpoint_to_use(run))
+    recipe = recipe_of(found)
+    if recipe.finetune is None:
+        finetune = command_line("finetune", run, "--out", "OUT")
+        raise ValueError(f"run {run} is not fine-tuned and has no class head; to fine-tune it: {finetune}")
+    if not recipe.finetune.has_class_loss:
+        raise ValueError(
+            f"run {run} was trained on codes alone (generative_weight=inf) and has no class head"
+        )
+    state = found.records["state"]
+    classes = tuple(map(str, state["classes"]))
+    network = build_network(found).to(device)
+    pretraining = PretrainModel(network, recipe.objective)
+    model = FineTuneModel(pretraining, recipe.model.width, len(classes), recipe.finetune)
+    model.head.load_state_dict(found.tensors["classifier"])
+    loaded = LoadedRun(recipe, network, state["step"], damaged, found.records)
+    return FineTunedModel(loaded, model.eval(), classes)
 
 
 def checkpoint_to_use(path: Path) -> Path:
@@ -103,11 +137,7 @@ def recipe_of(found: Checkpoint) -> Recipe:
 
 def build_network(found: Checkpoint) -> Network:
     """Return the network of a checkpoint with its weights and its codec, without drawing initial weights."""
-    codec = codec_of(found)
-    with torch.device("meta"):
-        network = recipe_of(found).assemble(codec)
-    network.load(found.tensors["model"])
-    return network
+    return recipe_of(found).restore(codec_of(found), found.tensors["model"])
 
 
 def codec_of(found: Checkpoint) -> Codec:
@@ -117,18 +147,13 @@ def codec_of(found: Checkpoint) -> Codec:
         codec = recipe.model.codec.from_state(found.tensors["model"], recipe.grid)
     except LookupError as error:
         raise DamagedCheckpointError(found.path, f"model.safetensors has no tensor {error}") from None
-    check_codec(codec, found)
-    return codec
-
-
-def check_codec(codec: Codec, found: Checkpoint) -> None:
-    """Raises ValueError if a checkpoint was trained with another codec."""
     recorded = found.records["state"]["codec"]
     if codec.fingerprint() != recorded:
         raise ValueError(
             f"palette {codec.fingerprint()[:12]} is not palette {recorded[:12]}, "
             f"which checkpoint {found.path} was trained with"
         )
+    return codec
 
 
 def _no_checkpoint(path: Path) -> str:

@@ -1,7 +1,7 @@
-"""Low-data evaluation of a run: the test error with few labels, by linear probes and by fine-tuning."""
+"""Low-data evaluation by fine-tuning: a run folder for each subset of the labels."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -10,83 +10,24 @@ from typing import NamedTuple
 import torch
 
 from isopix.core.config import to_dict
-from isopix.core.device import Precision
 from isopix.core.overrides import parse, resolve_setting
-from isopix.data.dataset import DataConfig, ImageDataset
-from isopix.objectives.base import PretrainModel
-from isopix.probing.config import LowDataProtocol, ProbeConfig
-from isopix.probing.feature_extraction import FeatureSource, NetworkFeatures, PixelFeatures, read_splits
-from isopix.probing.low_data import LowDataResult, probe_subsets
+from isopix.data.dataset import DataConfig
+from isopix.probing.low_data import LowDataProtocol, LowDataResult
 from isopix.recipes.recipe import Recipe
 from isopix.runs.finetune import prepare_finetune
-from isopix.runs.load import LoadedRun
 from isopix.runs.pretrain import (
     BEST_STEP,
     InitialWeights,
     require_evaluations,
-    train_recipe,
     with_absolute_paths,
 )
-from isopix.runs.resume import resume_run
+from isopix.runs.resume import train_or_resume
 from isopix.runs.training import RunObserver
 from isopix.storage import log
 from isopix.storage.atomic import read_json
 from isopix.storage.hashing import hash_bytes
 from isopix.storage.run_folder import RunFolder
 from isopix.train.trainer import Record
-
-Progress = Callable[[float], None]  # called with the fraction of all images that have been read
-
-
-def probe_low_data(
-    loaded: LoadedRun,
-    data: ImageDataset,
-    protocol: LowDataProtocol,
-    *,
-    precision: Precision,
-    config: ProbeConfig,
-    progress: Progress = lambda fraction: None,
-) -> dict[str, list[LowDataResult]]:
-    """Probe the features of the run, of the same network untrained, and raw pixels on every subset.
-
-    Only the images of the subsets are read. Raises ValueError where `data` has no labels, no validation
-    images, or too few images of a class.
-    """
-    data.require_labels("lowdata")
-    data.require_validation("a layer")
-    assert data.train.labels is not None
-    subsets = protocol.subsets(data.train.labels, loaded.recipe.train.seed)
-    used = torch.tensor(sorted({int(n) for each in subsets.values() for index in each for n in index}))
-    read = replace(data, train=data.train.select(used))
-    indices = {
-        count: [torch.searchsorted(used, index) for index in drawn] for count, drawn in subsets.items()
-    }
-    network, recipe = loaded.network, loaded.recipe
-    untrained = recipe.build(network.codec).to(network.device).eval()
-    sources: dict[str, FeatureSource] = {
-        "trained": NetworkFeatures(PretrainModel(network, recipe.objective), config, precision),
-        "untrained": NetworkFeatures(PretrainModel(untrained, recipe.objective), config, precision),
-        "raw pixels": PixelFeatures(),
-    }
-    results = {}
-    for number, (name, source) in enumerate(sources.items()):
-        features = read_splits(source, read, _Fraction(read, number, len(sources), progress))
-        results[name] = [
-            probe_subsets(features, drawn, count, config=config, device=network.device)
-            for count, drawn in indices.items()
-        ]
-    return results
-
-
-class _Fraction:
-    """Converts the number of images read from source `number` of `count` to a fraction of all images."""
-
-    def __init__(self, data: ImageDataset, number: int, count: int, progress: Progress):
-        self.number, self.count, self.progress = number, count, progress
-        self.total = len(data.train) + len(data.validation) + len(data.test)
-
-    def __call__(self, done: int) -> None:
-        self.progress((self.number + done / self.total) / self.count)
 
 
 class FineTuneJob(NamedTuple):
@@ -151,14 +92,9 @@ def _finetune(job: FineTuneJob, count: int, subset: int, observer: RunObserver) 
     """Fine-tune on one subset until done, and return the run folder."""
     recipe = replace(job.recipe, data=replace(job.recipe.data, labels_per_class=count, subset=subset))
     folder = job.out / f"labels-{count}-subset-{subset}-{_settings_hash(recipe, job.initial)}"
-    run = RunFolder(folder)
-    if run.has_checkpoints:
-        outcome = resume_run(folder, device=job.device, observer=observer)
-    else:
-        run.clear_unless_saved()  # what an interruption before the first checkpoint left
-        fresh = job.initial._replace(network=deepcopy(job.initial.network))  # training changes it
-        outcome = train_recipe(recipe, folder, device=job.device, observer=observer, initial=fresh)
-    if not outcome.finished:
+    fresh = job.initial._replace(network=deepcopy(job.initial.network))  # training changes it
+    status = train_or_resume(recipe, folder, device=job.device, observer=observer, initial=fresh)
+    if not status.finished:
         raise KeyboardInterrupt
     return folder
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -12,9 +12,9 @@ from isopix.core.config import from_dict, to_dict
 from isopix.data.dataset import load_dataset
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import find_checkpoint
-from isopix.runs.pretrain import check_same_settings, require_validation, train_recipe, with_absolute_paths
-from isopix.runs.resume import resume_run
-from isopix.runs.training import RunObserver, RunStatus
+from isopix.runs.pretrain import check_same_settings, require_validation, with_absolute_paths
+from isopix.runs.resume import train_or_resume
+from isopix.runs.training import RunObserver
 from isopix.storage.atomic import read_json, write_json
 from isopix.storage.lock import LOCK_FILE, exclusive_lock
 from isopix.storage.log import read_log
@@ -29,59 +29,45 @@ FILE = "lr_search.json"
 ObserverFactory = Callable[[float], AbstractContextManager[RunObserver]]
 
 
-class TrialRunner(NamedTuple):
-    """How to start a trial in its folder at a learning rate and how to resume it, and the settings and the
-    steps that all trials share.
-    """
-
-    start: Callable[[float, Path, RunObserver], RunStatus]
-    resume: Callable[[Path, RunObserver], RunStatus]
-    settings: dict[str, Any]
-    steps: int
-
-
-def pretrain_runner(recipe: Recipe, device: torch.device) -> TrialRunner:
-    """Return trials that pre-train this recipe, without test images, which may not select anything.
+def trial_recipe(recipe: Recipe) -> Recipe:
+    """Return the recipe of trials: without test images, which may not select anything.
 
     Raises ValueError if there are no validation images.
     """
     require_validation(recipe, load_dataset(recipe.data, seed=recipe.train.seed), "a learning rate")
-    recipe = recipe.updated(num_test_images=0)
-    settings = to_dict(with_absolute_paths(recipe))
-    del settings["train"]["optimizer"]["lr"]
-
-    def start_trial(lr: float, folder: Path, observer: RunObserver) -> RunStatus:
-        at_lr = recipe.updated(optimizer=replace(recipe.train.optimizer, lr=lr))
-        return train_recipe(at_lr, folder, device=device, observer=observer)
-
-    def resume_trial(folder: Path, observer: RunObserver) -> RunStatus:
-        return resume_run(folder, device=device, observer=observer)
-
-    return TrialRunner(start_trial, resume_trial, settings, recipe.train.steps)
+    return recipe.updated(num_test_images=0)
 
 
 def run_lr_search(
-    out: Path, lrs: tuple[float, ...], *, runner: TrialRunner, observer_for: ObserverFactory
+    recipe: Recipe,
+    out: Path,
+    lrs: tuple[float, ...],
+    *,
+    device: torch.device,
+    observer_for: ObserverFactory,
 ) -> LRSearch:
-    """Search in `out`, or continue the search there; unfinished if a trial was asked to stop.
+    """Search for the learning rate of a recipe in `out`, or continue the search there; unfinished if a trial
+    was asked to stop.
 
     After an interruption at any moment the same call continues. A search that reached its smallest learning
     rate continues if `lrs` has smaller ones. Raises ValueError for a folder with anything else, a search with
-    other settings, or in use, and what `runner` raises.
+    other settings, or in use, and what `trial_recipe` and `train_or_resume` raise.
     """
+    recipe = trial_recipe(recipe)
+    settings = shared_settings(recipe)
     _create(out)
     with exclusive_lock(out, "folder"):
-        search = LRSearch(lrs, _saved_trials(out, runner.settings, lrs))
-        _save(out, search, runner.settings)
+        search = LRSearch(lrs, _saved_trials(out, settings, lrs))
+        _save(out, search, settings)
 
         def run_trial(lr: float) -> LRTrial | None:
             with observer_for(lr) as observer:
-                return train_at_lr(lr, trial_folder(out, lr), runner=runner, observer=observer)
+                return train_at_lr(recipe, lr, trial_folder(out, lr), device=device, observer=observer)
 
         try:
             for each in continue_search(search, run_trial):
                 search = each
-                _save(out, search, runner.settings)
+                _save(out, search, settings)
         except ValueError:
             if not any(out.glob("lr-*")):  # so that a corrected command works
                 (out / FILE).unlink()
@@ -89,24 +75,31 @@ def run_lr_search(
         return search
 
 
-def train_at_lr(lr: float, folder: Path, *, runner: TrialRunner, observer: RunObserver) -> LRTrial | None:
+def train_at_lr(
+    recipe: Recipe, lr: float, folder: Path, *, device: torch.device, observer: RunObserver
+) -> LRTrial | None:
     """Train one trial from its start or last checkpoint until it ends or diverges; None if asked to stop."""
-    run, monitor = RunFolder(folder), _DivergenceMonitor(observer, runner.steps)
-    saved = run.has_checkpoints
-    if saved:
+    run, monitor = RunFolder(folder), _DivergenceMonitor(observer, recipe.train.steps)
+    if run.has_checkpoints:
         monitor.replay(run)
-    else:
-        run.clear_unless_saved()
     if monitor.diverged_at is not None:
         return _trial(run, lr, "diverged", monitor.diverged_at)
     monitored = observer._replace(record=monitor.record, stop=monitor.stop)
+    at_lr = recipe.updated(optimizer=replace(recipe.train.optimizer, lr=lr))
     try:
-        status = runner.resume(folder, monitored) if saved else runner.start(lr, folder, monitored)
+        status = train_or_resume(at_lr, folder, device=device, observer=monitored)
     except NonFiniteError as error:
         return _trial(run, lr, "non-finite", error.step)
     if status.finished:
         return _trial(run, lr, "completed", status.step)
     return None if monitor.diverged_at is None else _trial(run, lr, "diverged", monitor.diverged_at)
+
+
+def shared_settings(recipe: Recipe) -> dict[str, Any]:
+    """Return the settings that all trials of a recipe share: all but the learning rate."""
+    settings = to_dict(with_absolute_paths(recipe))
+    del settings["train"]["optimizer"]["lr"]
+    return settings
 
 
 def trial_folder(out: Path, lr: float) -> Path:

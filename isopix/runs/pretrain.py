@@ -125,7 +125,8 @@ def _records(training: TrainingRun) -> dict[str, Any]:
     if labels is not None and len(labels):
         records["majority"] = labels.bincount().max().item() / len(labels)
     if training.model is not None:
-        records["trained_parameters"] = training.num_trained_parameters
+        trained = (each.numel() for each in training.model.parameters() if each.requires_grad)
+        records["trained_parameters"] = sum(trained)
     return records
 
 

@@ -47,28 +47,30 @@ def probe_run(
     """
     data.require_labels("probe")
     data.require_validation("a layer")
-    network, recipe, objective = loaded.network, loaded.recipe, loaded.recipe.objective
     _check(loaded, config)
-    untrained = recipe.build(network.codec).to(network.device).eval()
-    settings = feature_settings(recipe)
+    sources = feature_sources(loaded, config, precision)
 
-    def reader(source: FeatureSource, name: str) -> Callable[[], FeatureSplits]:
+    def read(name: str) -> FeatureSplits:
         done = partial(progress, name)
         if config.method.streams:
-            return lambda: read_cached_splits(source, data, done, lambda text: note(f"{name}: {text}"))
-        return lambda: read_splits(source, data, done)
+            return read_cached_splits(sources[name], data, done, lambda text: note(f"{name}: {text}"))
+        return read_splits(sources[name], data, done)
 
-    return probe_with_baselines(
-        reader(NetworkFeatures(PretrainModel(network, objective), config, precision, settings), "trained"),
-        {
-            "raw pixels": reader(PixelFeatures(), "raw pixels"),
-            "untrained": reader(
-                NetworkFeatures(PretrainModel(untrained, objective), config, precision, settings), "untrained"
-            ),
-        },
-        config=config,
-        device=network.device,
-    )
+    baselines = {name: partial(read, name) for name in ("raw pixels", "untrained")}
+    device = loaded.network.device
+    return probe_with_baselines(partial(read, "trained"), baselines, config=config, device=device)
+
+
+def feature_sources(loaded: LoadedRun, config: ProbeConfig, precision: Precision) -> dict[str, FeatureSource]:
+    """Return the features of a trained network, of the same one untrained, and of raw pixels."""
+    network, recipe = loaded.network, loaded.recipe
+    networks = {"trained": network, "untrained": recipe.build(network.codec).to(network.device).eval()}
+    settings = feature_settings(recipe)
+    read: dict[str, FeatureSource] = {
+        name: NetworkFeatures(PretrainModel(each, recipe.objective), config, precision, settings)
+        for name, each in networks.items()
+    }
+    return {**read, "raw pixels": PixelFeatures()}
 
 
 def feature_settings(recipe: Recipe) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from isopix.recipes.recipe import Recipe
 from isopix.runs.finetune import FineTuneStart
 from isopix.runs.load import WEIGHTS, codec_of, find_checkpoint, recipe_of
 from isopix.runs.pretrain import InitialWeights, check_same_settings, train_recipe, with_absolute_paths
-from isopix.runs.resume import resume_run
+from isopix.runs.resume import resume_run, train_or_resume
 from isopix.runs.training import RunObserver, RunStatus
 from isopix.storage import log
 from isopix.storage.atomic import read_json
@@ -53,7 +53,8 @@ def finetune_and_refit(
     with _exclusive(run):
         if run.has_checkpoints:
             _check_same_start(run, start)
-            return _resume(run, device, observer_for)
+            with observer_for(recipe_of(find_checkpoint(out, ())[0])) as observer:
+                return resume_run(out, device=device, observer=observer)
         run.clear_unless_saved()  # files of a process that ended before the first checkpoint
         status = _select(run, start, device, observer_for)
         if not status.finished:
@@ -110,19 +111,11 @@ def selected_step(run: RunFolder) -> SelectedStep:
 def _select(
     run: RunFolder, start: FineTuneStart, device: torch.device, observer_for: ObserverFactory
 ) -> RunStatus:
-    selection = RunFolder(run.selection)
-    if selection.has_checkpoints:
+    if RunFolder(run.selection).has_checkpoints:
         _check_same_start(run, start)
-        return _resume(selection, device, observer_for)
-    selection.clear_unless_saved()
     recipe = start.recipe.updated(num_test_images=0)
     with observer_for(recipe) as observer:
-        return train_recipe(recipe, selection.path, device=device, observer=observer, initial=start.initial)
-
-
-def _resume(run: RunFolder, device: torch.device, observer_for: ObserverFactory) -> RunStatus:
-    with observer_for(recipe_of(find_checkpoint(run.path, ())[0])) as observer:
-        return resume_run(run.path, device=device, observer=observer)
+        return train_or_resume(recipe, run.selection, device=device, observer=observer, initial=start.initial)
 
 
 def _initial_weights(start: FineTuneStart, selected: SelectedStep) -> InitialWeights:

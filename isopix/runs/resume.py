@@ -1,4 +1,4 @@
-"""Resuming an interrupted run from its newest intact checkpoint."""
+"""Resuming an interrupted run from its newest intact checkpoint, or starting it if there is none."""
 
 from pathlib import Path
 
@@ -6,11 +6,31 @@ import torch
 
 from isopix.core.device import runtime_environment
 from isopix.data.dataset import load_dataset
+from isopix.recipes.recipe import Recipe
 from isopix.runs.load import build_network, find_checkpoint, recipe_of
+from isopix.runs.pretrain import InitialWeights, train_recipe
 from isopix.runs.training import RunObserver, RunStatus, TrainingRun
 from isopix.storage.checkpoint import Checkpoint
 from isopix.storage.run_folder import RunFolder
 from isopix.train.train_step import check_compiler
+
+
+def train_or_resume(
+    recipe: Recipe,
+    out: Path,
+    *,
+    device: torch.device,
+    observer: RunObserver,
+    initial: InitialWeights | None = None,
+) -> RunStatus:
+    """Train a recipe in the run folder `out`, or resume the run that is there; after an interruption at any
+    moment the same call continues. Raises what `train_recipe` and `resume_run` raise.
+    """
+    run = RunFolder(out)
+    if run.has_checkpoints:
+        return resume_run(out, device=device, observer=observer)
+    run.clear_unless_saved()  # what an interruption before the first checkpoint left
+    return train_recipe(recipe, out, device=device, observer=observer, initial=initial)
 
 
 def resume_run(out: Path, *, device: torch.device, observer: RunObserver) -> RunStatus:

@@ -13,8 +13,7 @@ from isopix.core.device import runtime_environment
 from isopix.core.registry import plugins
 from isopix.data.batches import Batches, steps_per_epoch
 from isopix.data.dataset import ImageDataset
-from isopix.finetuning.classifier import FineTuneModel
-from isopix.finetuning.task import FineTuneTask
+from isopix.finetuning.classifier import FineTuneModel, FineTuneTask
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
 from isopix.probing.evaluators import KNNAccuracy, LinearProbe
@@ -25,7 +24,7 @@ from isopix.storage.checkpoint import Checkpoint
 from isopix.storage.log import LogWriter, RunLog, TensorBoardLog, read_log
 from isopix.storage.run_folder import RunFolder
 from isopix.train.config import TrainConfig
-from isopix.train.early_stopping import EarlyStopping, chance_level_warning
+from isopix.train.early_stopping import EarlyStopping, chance_level_warning, has_val_accuracy
 from isopix.train.evaluator import EvaluationContext, EvaluatorSpec, HeldOutLoss, evaluate_split
 from isopix.train.signals import stop_requested
 from isopix.train.tasks import PretrainTask, TrainingTask
@@ -89,11 +88,6 @@ class TrainingRun:
                 self.early_stopping = EarlyStopping(finetune.patience)
         if recipe.train.compile:
             network.codec.build_table()
-
-    @property
-    def num_trained_parameters(self) -> int:
-        """The number of parameters that are not frozen."""
-        return sum(each.numel() for each in self.task.module.parameters() if each.requires_grad)
 
     def run(
         self, observer: RunObserver, found: Checkpoint | None = None, notes: Sequence[str] = ()
@@ -216,7 +210,7 @@ class TrainingRun:
 
     def _ends_first_epoch(self, record: Record) -> bool:
         """Whether a record is the first validation after an epoch, or the last of a shorter run."""
-        if record["kind"] != "evaluation" or record["split"] != "validation" or "accuracy" not in record:
+        if not has_val_accuracy(record):
             return False
         config, step = self.recipe.train, record["step"]
         epoch = min(config.steps, steps_per_epoch(len(self.data.train), config.batch_size))

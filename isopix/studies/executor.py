@@ -101,8 +101,7 @@ class ProcessHandle:
 @dataclass(frozen=True)
 class ExecutorObserver(Generic[T]):
     """Follows the jobs: `job_ended` is called with each job that ended, and the reason if it was killed or
-    failed;
-    `stop` returns whether to stop.
+    failed; `stop` returns whether to stop.
     """
 
     job_ended: Callable[[T, str], None]
@@ -115,42 +114,31 @@ def run_all(specs: Sequence[T], executor: Executor[T], observer: ExecutorObserve
     Once the observer's `stop` is true, no job is started and running ones are asked to stop; their ends are
     not reported. An exception kills them.
     """
-    queue, stopped = _Queue(specs, executor), False
+    waiting, stopped = deque(specs), False
+    running: dict[int, tuple[T, JobHandle]] = {}  # by slot
     try:
-        while queue.running or (queue.waiting and not stopped):
-            if not stopped:
-                queue.fill()
+        while running or (waiting and not stopped):
+            free = [slot for slot in range(executor.size) if slot not in running]
+            for slot in free[: 0 if stopped else len(waiting)]:
+                spec = waiting.popleft()
+                running[slot] = (spec, executor.submit(spec, slot))
             time.sleep(POLL_SECONDS)
             if not stopped and observer.stop():
                 stopped = True
-                for _, job in queue.running.values():
+                for _, job in running.values():
                     job.stop()
-            for spec, reason in queue.poll():
+            for spec, reason in _remove_ended(running):
                 if not stopped:
                     observer.job_ended(spec, reason)
     finally:
-        for _, job in queue.running.values():
+        for _, job in running.values():
             job.kill()
 
 
-class _Queue(Generic[T]):
-    """The slots of an executor, the jobs in them, and those that wait."""
-
-    def __init__(self, specs: Sequence[T], executor: Executor[T]):
-        self.waiting, self.executor = deque(specs), executor
-        self.running: dict[int, tuple[T, JobHandle]] = {}
-
-    def fill(self) -> None:
-        """Start a job in every free slot."""
-        for slot in range(self.executor.size):
-            if self.waiting and slot not in self.running:
-                spec = self.waiting.popleft()
-                self.running[slot] = (spec, self.executor.submit(spec, slot))
-
-    def poll(self) -> Iterator[tuple[T, str]]:
-        """Remove and yield the jobs that ended since the last call, with the reasons."""
-        for slot, (spec, job) in list(self.running.items()):
-            reason = job.poll()
-            if reason is not None:
-                del self.running[slot]
-                yield spec, reason
+def _remove_ended(running: dict[int, tuple[T, JobHandle]]) -> Iterator[tuple[T, str]]:
+    """Remove and yield the jobs that have ended, with the reasons."""
+    for slot, (spec, job) in list(running.items()):
+        reason = job.poll()
+        if reason is not None:
+            del running[slot]
+            yield spec, reason

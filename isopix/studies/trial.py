@@ -14,10 +14,10 @@ from isopix.core.config import from_dict
 from isopix.core.device import select_device
 from isopix.data.dataset import ImageDataset, content_hash, load_dataset
 from isopix.probing.config import ProbeConfig
-from isopix.probing.results import ProbeReport
+from isopix.probing.results import ProbeReport, ProbeResult
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import LoadedRun, load_run
-from isopix.runs.lr_search import pretrain_runner, train_at_lr
+from isopix.runs.lr_search import train_at_lr, trial_recipe
 from isopix.runs.probe import probe_run, save_report
 from isopix.runs.training import RunObserver
 from isopix.storage.atomic import read_json, write_json
@@ -43,16 +43,8 @@ class TrialResult:
     lr_trials: tuple[LRTrial, ...] = ()
     training_seconds: float = 0.0
     probing_seconds: float = 0.0
+    trial: Trial | None = None  # the losses and accuracies of a finished trial
     metrics: dict[str, Any] = field(default_factory=dict)  # of `_metrics`
-
-    @property
-    def trial(self) -> Trial | None:
-        """The losses and accuracies of a finished trial."""
-        if not self.metrics:
-            return None
-        values = self.metrics["trial"]
-        layers = {name: tuple(values[name]) for name in ("test_accuracies", "validation_accuracies")}
-        return Trial(**{**values, **layers})
 
 
 class TrialSpec(NamedTuple):
@@ -78,9 +70,8 @@ class TrialSpec(NamedTuple):
         try:
             values = read_json(self.result)
             found = from_dict(TrialResult, {name: each for name, each in values.items() if name != "kind"})
-            absent = [name for name in Trial._fields if found.metrics and name not in found.metrics["trial"]]
-            if absent:
-                raise ValueError(f"it has no {absent[0]}")
+            if found.status == "done" and found.trial is None:
+                raise ValueError("it has no trial")
         except ValueError as error:
             reason = f"{self.result} cannot be read: {error}"
             raise ValueError(f"{reason}; without this file, the trial is probed again") from None
@@ -146,7 +137,8 @@ def _run(spec: TrialSpec, device: torch.device) -> TrialResult | None:
         run=folder.name,
         training_seconds=trained.seconds,
         probing_seconds=time.monotonic() - began,
-        metrics=_metrics(spec, trained, report, loaded, data),
+        trial=_trial(spec, trained, report.network),
+        metrics=_metrics(report, loaded, data),
     )
 
 
@@ -155,12 +147,12 @@ def _train(spec: TrialSpec, device: torch.device) -> LRTrial | None:
 
     Raises RuntimeError if every learning rate diverges, and what `pretrain` raises.
     """
-    runner, observer = pretrain_runner(spec.recipe, device), RunObserver(stop=_orphaned)
+    recipe, observer = trial_recipe(spec.recipe), RunObserver(stop=_orphaned)
     for lr in spec.lrs:
         before = spec.read()
         if lr in [each.lr for each in before.lr_trials if each.status != "completed"]:
             continue
-        found = train_at_lr(lr, spec.run(lr), runner=runner, observer=observer)
+        found = train_at_lr(recipe, lr, spec.run(lr), device=device, observer=observer)
         if found is None:
             return None
         others = tuple(each for each in before.lr_trials if each.lr != lr)
@@ -171,24 +163,21 @@ def _train(spec: TrialSpec, device: torch.device) -> LRTrial | None:
     raise RuntimeError(f"the loss diverged at every learning rate from {first:g} down to {last:g}")
 
 
-def _metrics(
-    spec: TrialSpec, trained: LRTrial, report: ProbeReport, loaded: LoadedRun, data: ImageDataset
-) -> dict[str, Any]:
-    """Return the fields of `Trial`, the baselines, and the other metrics."""
-    network, untrained = report.network, report.baselines["untrained"]
-    block, encoding, depth = spec.architecture
-    trial = Trial(
-        block=block,
-        encoding=encoding,
-        depth=depth,
-        seed=loaded.recipe.train.seed,
+def _trial(spec: TrialSpec, trained: LRTrial, result: ProbeResult) -> Trial:
+    return Trial(
+        *spec.architecture,
+        seed=spec.recipe.train.seed,
         loss=float(trained.loss or 0.0),
-        test_accuracies=tuple(score.test_accuracy for score in network.layers),
-        validation_accuracies=tuple(score.val_accuracy for score in network.layers),
-        best_layer=network.best_index,
+        test_accuracies=tuple(score.test_accuracy for score in result.layers),
+        validation_accuracies=tuple(score.val_accuracy for score in result.layers),
+        best_layer=result.best_index,
     )
+
+
+def _metrics(report: ProbeReport, loaded: LoadedRun, data: ImageDataset) -> dict[str, Any]:
+    """Return the interval of the best layer, the baselines, and the measurements of the network."""
+    network, untrained = report.network, report.baselines["untrained"]
     return {
-        "trial": trial._asdict(),
         "interval": list(network.best.interval),
         "untrained": [score.test_accuracy for score in untrained.layers],
         "untrained_best_layer": untrained.best_index,

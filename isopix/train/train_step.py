@@ -8,7 +8,7 @@ from torch import Tensor
 
 from isopix.core.device import Precision, autocast
 from isopix.core.types import Scalar
-from isopix.train.optim import OptimizerSpec, load_state, state_tensors
+from isopix.train.optim import OptimizerSpec
 from isopix.train.tasks import Batch, TrainingTask
 
 
@@ -86,9 +86,27 @@ class TrainStep:
             raise NonFiniteError(step)
 
     def state(self) -> dict[str, Tensor]:
-        """Return the state of the optimizer by name."""
-        return state_tensors(self.optimizer, self.task.module.named_parameters())
+        """Return the state of the optimizer by the names of the parameters: `<parameter>/<moment>`."""
+        return {
+            f"{name}/{moment}": value
+            for name, parameter in self.task.module.named_parameters()
+            for moment, value in self.optimizer.state.get(parameter, {}).items()
+        }
 
     def load(self, tensors: dict[str, Tensor]) -> None:
-        """Restore what `state` returned."""
-        load_state(self.optimizer, self.task.module.named_parameters(), tensors)
+        """Restore what `state` returned.
+
+        Raises ValueError if a tensor belongs to no parameter, or if a trainable parameter has no state while
+        others have.
+        """
+        parameters = dict(self.task.module.named_parameters())
+        trained = {name for name, parameter in parameters.items() if parameter.requires_grad}
+        stateless = sorted(trained - {path.rpartition("/")[0] for path in tensors})
+        if tensors and stateless:
+            raise ValueError(f"the optimizer has no state of parameter '{stateless[0]}'")
+        for path, value in tensors.items():
+            name, _, moment = path.rpartition("/")
+            if name not in parameters:
+                raise ValueError(f"optimizer tensor '{path}' belongs to no parameter of this model")
+            parameter = parameters[name]
+            self.optimizer.state[parameter][moment] = value.to(parameter.device)

@@ -21,15 +21,29 @@ from isopix.studies.inductive_bias.trials import Trial, group_trials
 
 STRONG = 0.7  # a strong rank correlation
 Value = Callable[[Trial], float | None]
+Test = Callable[[StudyEvidence], Iterable[Contrast]]
 
 
 class Claim(NamedTuple):
     """A statement of the paper, its place there, and its contrasts."""
 
     letter: str
-    text: str
     source: str
-    test: Callable[[StudyEvidence], Iterable[Contrast]]
+    text: str
+    test: Test
+
+
+CLAIMS: list[Claim] = []
+
+
+def _claim(letter: str, source: str, text: str) -> Callable[[Test], Test]:
+    """Return a decorator that adds a claim with the contrasts that a function yields."""
+
+    def add(test: Test) -> Test:
+        CLAIMS.append(Claim(letter, source, text, test))
+        return test
+
+    return add
 
 
 def claim_results(trials: Sequence[Trial], measurements: Measurements) -> list[ClaimResult]:
@@ -38,6 +52,7 @@ def claim_results(trials: Sequence[Trial], measurements: Measurements) -> list[C
     return [ClaimResult(each.letter, each.text, each.source, tuple(each.test(evidence))) for each in CLAIMS]
 
 
+@_claim("a", "figure 4", "Convolutions beat mixers, and mixers by far transformers, in loss and in accuracy.")
 def _blocks(evidence: StudyEvidence) -> Iterable[Contrast]:
     pairs = [("conv", "mixer"), ("mixer", "transformer-1")]
     if any(trial.block == "transformer-4" for trial in evidence.trials):
@@ -47,12 +62,18 @@ def _blocks(evidence: StudyEvidence) -> Iterable[Contrast]:
         yield _difference(evidence, f"accuracy: {better} minus {worse}", (better, worse), _points, "points")
 
 
+@_claim("b", "section 5.1", "The lower the loss, the better the probe, over all networks.")
 def _correlation(evidence: StudyEvidence) -> Iterable[Contrast]:
     found = [loss_and_accuracy(each) for each in _by_seed(evidence)]
     rho = tuple(-each.spearman.rho for each in found if each is not None)
     yield Contrast(f"negative rank correlation with the loss (threshold {STRONG:g})", "", rho, STRONG)
 
 
+@_claim(
+    "c",
+    "figure 4",
+    "At equal loss, continuous input has the best probe accuracy, then Fourier features, then pix2vec.",
+)
 def _equal_loss(evidence: StudyEvidence) -> Iterable[Contrast]:
     for better, worse in (("continuous", "fourier"), ("fourier", "pix2vec")):
         found = [at_fixed_loss(each, better, worse) for each in _by_seed(evidence)]
@@ -60,6 +81,7 @@ def _equal_loss(evidence: StudyEvidence) -> Iterable[Contrast]:
         yield Contrast(f"accuracy at equal loss: {better} minus {worse}", "points", values)
 
 
+@_claim("d", "section 5.2", "The best network in both uses pix2vec.")
 def _best(evidence: StudyEvidence) -> Iterable[Contrast]:
     losses, accuracies = [], []
     for seed in evidence.complete_seeds:
@@ -74,19 +96,18 @@ def _best(evidence: StudyEvidence) -> Iterable[Contrast]:
     yield Contrast("best accuracy: with pix2vec minus without it", "points", tuple(accuracies))
 
 
+@_claim("e", "figure 6", "Deeper networks are better.")
 def _depth(evidence: StudyEvidence) -> Iterable[Contrast]:
     def of_twice(value: Callable[[TrialGroup], float]) -> tuple[float, ...]:
         found = (effect_of_doubling_depth(each, value) for each in _by_seed(evidence))
         return tuple(each.value for each in found if each is not None)
 
     yield Contrast("loss reduction per doubling of depth", "nats", of_twice(lambda group: -group.loss.mean))
-    yield Contrast(
-        "accuracy gain per doubling of depth",
-        "points",
-        of_twice(lambda group: 100 * group.accuracy.mean),
-    )
+    gain = of_twice(lambda group: 100 * group.accuracy.mean)
+    yield Contrast("accuracy gain per doubling of depth", "points", gain)
 
 
+@_claim("f", "figure 6", "In convolutions the middle layers have the best probe accuracy.")
 def _middle(evidence: StudyEvidence) -> Iterable[Contrast]:
     depth = evidence.deepest("conv", 6)
 
@@ -102,28 +123,37 @@ def _middle(evidence: StudyEvidence) -> Iterable[Contrast]:
         yield Contrast(f"conv-{depth}: best inner layer minus {text} layer", "points", values)
 
 
+@_claim(
+    "g",
+    "figure 7",
+    "In a mixer of 6 blocks Fourier features beat continuous input at every layer, and pix2vec is "
+    "equally bad at all.",
+)
 def _mixers(evidence: StudyEvidence) -> Iterable[Contrast]:
     depth = evidence.deepest("mixer", 6)
     yield from _at_layers(evidence, ("mixer", depth), ("fourier", "continuous"), range(depth + 1))
     pairs = _pairs(evidence, ("mixer", depth), ("fourier", "pix2vec"))
-    yield Contrast(
-        f"mixer-{depth}, best layers: fourier minus pix2vec",
-        "points",
-        tuple(_points(one) - _points(other) for one, other in pairs),
-    )
-    yield Contrast(
-        f"mixer-{depth}, range over layers: fourier minus pix2vec",
-        "points",
-        tuple(_range(one) - _range(other) for one, other in pairs),
-    )
+    for text, value in (("best layers", _points), ("range over layers", _range)):
+        values = tuple(value(one) - value(other) for one, other in pairs)
+        yield Contrast(f"mixer-{depth}, {text}: fourier minus pix2vec", "points", values)
 
 
+@_claim(
+    "h",
+    "figure 7",
+    "In a one-headed transformer of 6 blocks pix2vec beats the others at all layers but the last.",
+)
 def _transformers(evidence: StudyEvidence) -> Iterable[Contrast]:
     depth = evidence.deepest("transformer-1", 6)
     for other in ("fourier", "continuous"):
         yield from _at_layers(evidence, ("transformer-1", depth), ("pix2vec", other), range(depth))
 
 
+@_claim(
+    "i",
+    "figure 5",
+    "pix2vec preserves distance most in convolutions, less in mixers, and hardly in transformers.",
+)
 def _preservation(evidence: StudyEvidence) -> Iterable[Contrast]:
     depth = min(evidence.deepest(block, 3) for block in ("conv", "mixer", "transformer-1"))
 
@@ -137,6 +167,12 @@ def _preservation(evidence: StudyEvidence) -> Iterable[Contrast]:
         yield _difference(evidence, text, (better, worse), red, "")
 
 
+@_claim(
+    "j",
+    "figure 1",
+    "Convolutions reconstruct almost perfectly, mixers misplace the right colors, and transformers "
+    "predict wrong ones.",
+)
 def _reconstructions(evidence: StudyEvidence) -> Iterable[Contrast]:
     def color_error(name: str) -> Value:
         def value(trial: Trial) -> float | None:
@@ -146,23 +182,14 @@ def _reconstructions(evidence: StudyEvidence) -> Iterable[Contrast]:
         return value
 
     pairs = (
-        ("error: mixer minus conv", ("mixer", "conv"), "mean_absolute", "% of range"),
-        ("error: transformer-1 minus mixer", ("transformer-1", "mixer"), "mean_absolute", "% of range"),
-        (
-            "color histogram error: transformer-1 minus mixer",
-            ("transformer-1", "mixer"),
-            "histogram",
-            "% of range",
-        ),
-        (
-            "misplaced fraction: mixer minus transformer-1",
-            ("mixer", "transformer-1"),
-            "misplaced_fraction",
-            "%",
-        ),
+        ("error", ("mixer", "conv"), "mean_absolute", "% of range"),
+        ("error", ("transformer-1", "mixer"), "mean_absolute", "% of range"),
+        ("color histogram error", ("transformer-1", "mixer"), "histogram", "% of range"),
+        ("misplaced fraction", ("mixer", "transformer-1"), "misplaced_fraction", "%"),
     )
-    for text, blocks, name, unit in pairs:
-        yield _difference(evidence, text, blocks, color_error(name), unit)
+    for what, (worse, better), name, unit in pairs:
+        text = f"{what}: {worse} minus {better}"
+        yield _difference(evidence, text, (worse, better), color_error(name), unit)
 
 
 def _loss(trial: Trial) -> float:
@@ -233,49 +260,3 @@ def _pairs(
 def _range(trial: Trial) -> float:
     """Return the range of the test accuracies of all layers, in percentage points."""
     return 100 * (max(trial.test_accuracies) - min(trial.test_accuracies))
-
-
-CLAIMS = (
-    Claim(
-        "a",
-        "Convolutions beat mixers, and mixers by far transformers, in loss and in accuracy.",
-        "figure 4",
-        _blocks,
-    ),
-    Claim("b", "The lower the loss, the better the probe, over all networks.", "section 5.1", _correlation),
-    Claim(
-        "c",
-        "At equal loss, continuous input has the best probe accuracy, then Fourier features, then pix2vec.",
-        "figure 4",
-        _equal_loss,
-    ),
-    Claim("d", "The best network in both uses pix2vec.", "section 5.2", _best),
-    Claim("e", "Deeper networks are better.", "figure 6", _depth),
-    Claim("f", "In convolutions the middle layers have the best probe accuracy.", "figure 6", _middle),
-    Claim(
-        "g",
-        "In a mixer of 6 blocks Fourier features beat continuous input at every layer, and pix2vec is "
-        "equally bad at all.",
-        "figure 7",
-        _mixers,
-    ),
-    Claim(
-        "h",
-        "In a one-headed transformer of 6 blocks pix2vec beats the others at all layers but the last.",
-        "figure 7",
-        _transformers,
-    ),
-    Claim(
-        "i",
-        "pix2vec preserves distance most in convolutions, less in mixers, and hardly in transformers.",
-        "figure 5",
-        _preservation,
-    ),
-    Claim(
-        "j",
-        "Convolutions reconstruct almost perfectly, mixers misplace the right colors, and transformers "
-        "predict wrong ones.",
-        "figure 1",
-        _reconstructions,
-    ),
-)

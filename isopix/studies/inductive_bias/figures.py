@@ -27,7 +27,7 @@ from isopix.reporting.gallery import image_tag
 from isopix.reporting.section import Chart
 from isopix.runs.load import LoadedRun, load_run
 from isopix.storage.atomic import write_json
-from isopix.studies.inductive_bias.metrics import BIAS_IMAGES, reconstruct_masked
+from isopix.studies.inductive_bias.metrics import BIAS_IMAGES, bias_numbers, reconstruct_masked
 from isopix.studies.inductive_bias.regression import loss_and_accuracy
 from isopix.studies.inductive_bias.trials import Trial, group_trials
 
@@ -183,15 +183,7 @@ class _Album:
             f"Networks of {_size(networks)}, by layer: relative error of features of shifted and of permuted "
             "images, and the mean distance at which a change of one pixel shows."
         )
-        numbers = {
-            block: {
-                "translation_error": each.translation_error,
-                "permutation_error": each.permutation_error,
-                "receptive_field_mean": [field.mean_distance for field in each.receptive_field],
-                "receptive_field_radius_95": [field.radius_95 for field in each.receptive_field],
-            }
-            for block, each in found.items()
-        }
+        numbers = {block: bias_numbers(each) for block, each in found.items()}
         drawn = compare_inductive_biases({block: each.by_layer() for block, each in found.items()})
         self.add("Inductive biases", "biases", drawn, numbers, caption)
         last = {block: each.receptive_field[-1] for block, each in found.items()}

@@ -3,7 +3,7 @@
 from typing import Any
 
 from isopix.analysis.color_error import color_error
-from isopix.analysis.inductive_biases import measure_inductive_biases
+from isopix.analysis.inductive_biases import InductiveBiases, measure_inductive_biases
 from isopix.analysis.similarity import stem_similarity
 from isopix.core.random import generator
 from isopix.core.types import Images
@@ -33,6 +33,13 @@ def measure(loaded: LoadedRun, images: Images) -> dict[str, Any]:
         },
         "distance_preservation": [each.distance_preservation for each in encodings],
         "effective_rank": [each.effective_rank for each in encodings],
+        **bias_numbers(bias),
+    }
+
+
+def bias_numbers(bias: InductiveBiases) -> dict[str, Any]:
+    """Return the inductive biases by layer."""
+    return {
         "translation_error": bias.translation_error,
         "permutation_error": bias.permutation_error,
         "receptive_field_mean": [each.mean_distance for each in bias.receptive_field],

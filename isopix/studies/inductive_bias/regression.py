@@ -42,8 +42,8 @@ def loss_and_accuracy(groups: Sequence[TrialGroup]) -> Agreement | None:
 
     None for fewer than five architectures or a constant.
     """
-    losses, test_accuracies = _values(groups, _loss), _values(groups, _accuracy)
-    straight, ranked = pearson(losses, test_accuracies), spearman(losses, test_accuracies)
+    losses, accuracies = np.array([group.loss.mean for group in groups]), _accuracies(groups)
+    straight, ranked = pearson(losses, accuracies), spearman(losses, accuracies)
     return Agreement(straight, ranked) if straight and ranked else None
 
 
@@ -54,15 +54,19 @@ def at_fixed_loss(groups: Sequence[TrialGroup], first: str, second: str) -> Esti
     b[first] - b[second] with Student's interval. None where the groups do not determine it or leave no
     residual.
     """
-    blocks, encodings = _levels(groups, "block"), _levels(groups, "encoding")
+    blocks = list(dict.fromkeys(group.block for group in groups))
+    encodings = list(dict.fromkeys(group.encoding for group in groups))
     if not {first, second} <= set(encodings):
         return None
-    own = [_indicators(groups, "block", blocks), _indicators(groups, "encoding", encodings)]
-    design = np.column_stack([*own, _values(groups, _loss)])
+    rows = [
+        [*(group.block == each for each in blocks), *(group.encoding == each for each in encodings)]
+        for group in groups
+    ]
+    design = np.column_stack([np.array(rows, dtype=float), [group.loss.mean for group in groups]])
     weights = np.zeros(design.shape[1])
     weights[len(blocks) + encodings.index(first)] += 1
     weights[len(blocks) + encodings.index(second)] -= 1
-    return combination(design, _values(groups, _accuracy), weights)
+    return combination(design, _accuracies(groups), weights)
 
 
 def effect_of_doubling_depth(
@@ -75,12 +79,12 @@ def effect_of_doubling_depth(
     """
     if not groups:
         return None
-    architectures = list(dict.fromkeys(group[:2] for group in groups))
-    own = [np.array([group[:2] == kind for group in groups], dtype=float) for kind in architectures]
-    design = np.column_stack([*own, np.log2(_values(groups, lambda group: group.depth))])
+    kinds = list(dict.fromkeys((group.block, group.encoding) for group in groups))
+    rows = [[(group.block, group.encoding) == kind for kind in kinds] for group in groups]
+    design = np.column_stack([np.array(rows, dtype=float), np.log2([group.depth for group in groups])])
     weights = np.zeros(design.shape[1])
     weights[-1] = 1
-    return combination(design, _values(groups, value), weights)
+    return combination(design, np.array([value(group) for group in groups]), weights)
 
 
 def combination(design: Matrix, values: Vector, weights: Weights) -> Estimate | None:
@@ -97,21 +101,5 @@ def combination(design: Matrix, values: Vector, weights: Weights) -> Estimate | 
     return Estimate(float(value), float(value - half), float(value + half), len(values))
 
 
-def _levels(groups: Sequence[TrialGroup], name: str) -> list[str]:
-    return list(dict.fromkeys(getattr(group, name) for group in groups))
-
-
-def _indicators(groups: Sequence[TrialGroup], name: str, levels: Sequence[str]) -> Matrix:
-    return np.array([[getattr(group, name) == level for level in levels] for group in groups], dtype=float)
-
-
-def _values(groups: Sequence[TrialGroup], value: Callable[[TrialGroup], float]) -> Vector:
-    return np.array([value(group) for group in groups], dtype=float)
-
-
-def _loss(group: TrialGroup) -> float:
-    return group.loss.mean
-
-
-def _accuracy(group: TrialGroup) -> float:
-    return group.accuracy.mean
+def _accuracies(groups: Sequence[TrialGroup]) -> Vector:
+    return np.array([group.accuracy.mean for group in groups])

@@ -1,8 +1,7 @@
 """Results of the study's trials, and their means over seeds."""
 
 from collections.abc import Sequence
-from itertools import groupby
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,7 +10,8 @@ from isopix.plots.study import MeanStd, TrialGroup
 Architecture = tuple[str, str, int]  # block, encoding, depth
 
 
-class Trial(NamedTuple):
+@dataclass(frozen=True)
+class Trial:
     """A trained and probed network; loss in nats per masked sub-pixel, accuracies in [0, 1]."""
 
     block: str  # conv, mixer, transformer-1, transformer-4
@@ -41,9 +41,10 @@ class Trial(NamedTuple):
 
 def group_trials(trials: Sequence[Trial]) -> list[TrialGroup]:
     """Return the mean over seeds of each architecture, in the order of first appearance."""
-    order = list(dict.fromkeys(trial.architecture for trial in trials))
-    ordered = sorted(trials, key=lambda trial: order.index(trial.architecture))
-    return [_group(key, list(same)) for key, same in groupby(ordered, key=lambda trial: trial.architecture)]
+    groups: dict[Architecture, list[Trial]] = {}
+    for trial in trials:
+        groups.setdefault(trial.architecture, []).append(trial)
+    return [_group(architecture, same) for architecture, same in groups.items()]
 
 
 def mean_std(values: Sequence[float]) -> MeanStd:

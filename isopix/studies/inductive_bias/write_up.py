@@ -1,6 +1,6 @@
 """Write the results of a study: trials.json, claims.json, figures and page."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -69,11 +69,7 @@ def _row(spec: TrialSpec, result: TrialResult) -> dict[str, Any]:
         "probing_seconds": result.probing_seconds,
     }
     trial = result.trial
-    return row if trial is None else row | _numbers(result.metrics) | {"test_accuracy": trial.test_accuracy}
-
-
-def _numbers(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    names = ("loss", "best_layer", "test_accuracies", "validation_accuracies")
-    return {name: metrics["trial"][name] for name in names} | {
-        name: each for name, each in metrics.items() if name != "trial"
-    }
+    if trial is None:
+        return row
+    names = ("loss", "best_layer", "test_accuracies", "validation_accuracies", "test_accuracy")
+    return row | {name: getattr(trial, name) for name in names} | result.metrics

@@ -7,7 +7,10 @@ import pytest
 
 import isopix
 from isopix.api import evaluation
+from isopix.core.registry import register
 from isopix.data.dataset import DataConfig, load_dataset
+from isopix.probing.linear import RidgeProbe
+from tests.registry import restored_registry
 from tests.unit.api.conftest import LIMIT, Copy, assert_same_files, cli
 from tests.unit.data.refusal import refusal
 
@@ -37,6 +40,17 @@ def test_a_model_is_probed_without_leaving_a_file(copy_of: Copy) -> None:
     by_run = isopix.probe(folder, data="digits", limit=40, **QUICK)
     assert by_model.path is None
     assert by_model.report == by_run.report
+
+
+def test_a_method_of_ones_own_that_has_iterations_takes_them(copy_of: Copy) -> None:
+    with restored_registry():
+
+        @register("slow")
+        class Slow(RidgeProbe):
+            iterations: int = 1
+
+        found = isopix.probe(copy_of("ar", "run"), method="slow", iterations=7, **CPU)
+        assert found.report.config.method == Slow(iterations=7)
 
 
 MISTAKES: dict[str, tuple[dict[str, Any], str]] = {

@@ -15,7 +15,7 @@ from isopix.model.network import Network
 from isopix.model.spec import ModelSpec
 from isopix.objectives.masked import Masked
 from isopix.probing.config import ProbeConfig
-from isopix.probing.feature_splits import FeatureSplit, FeatureSplits
+from isopix.probing.feature_splits import FeatureSplit, FeatureSplits, Standardizer
 from isopix.recipes import registry
 from isopix.runs.load import load_run
 from isopix.runs.pretrain import train_recipe
@@ -100,3 +100,9 @@ def stacked(first: FeatureSplits, second: FeatureSplits) -> FeatureSplits:
     return FeatureSplits(
         *(FeatureSplit(torch.cat([one.features, two.features]), one.labels) for one, two in pairs)
     )
+
+
+def standardize(splits: FeatureSplits) -> FeatureSplits:
+    """Standardize all splits by the mean and standard deviation of train."""
+    standardizer = Standardizer.fit(splits.train, splits.stored_scale)
+    return splits.map(lambda split: split.map(standardizer))

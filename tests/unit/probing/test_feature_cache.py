@@ -5,8 +5,8 @@ import torch
 
 from isopix.probing import feature_cache
 from isopix.probing.feature_cache import cached
-from isopix.probing.feature_splits import FeatureSplit, FeatureSplits, standardize
-from tests.unit.probing.cases import clusters
+from isopix.probing.feature_splits import FeatureSplit, FeatureSplits
+from tests.unit.probing.cases import clusters, standardize
 
 
 class Reader:

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from isopix.probing import feature_splits
-from isopix.probing.feature_splits import AffineScale, FeatureSplit, FeatureSplits, Standardizer, standardize
-from tests.unit.probing.cases import clusters, cut, easy
+from isopix.probing.feature_splits import AffineScale, FeatureSplit, FeatureSplits, Standardizer
+from tests.unit.probing.cases import clusters, cut, easy, standardize
 
 
 def three() -> FeatureSplits:

@@ -9,11 +9,11 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from isopix.probing import knn
 from isopix.probing.config import ProbeConfig
-from isopix.probing.feature_splits import FeatureSplit, standardize
+from isopix.probing.feature_splits import FeatureSplit
 from isopix.probing.features import extract_features, raw_pixels
 from isopix.probing.knn import KnnProbe, class_votes, knn_accuracy
 from isopix.probing.probe import fit_probe
-from tests.unit.probing.cases import CPU, clusters, cut, digits, network
+from tests.unit.probing.cases import CPU, clusters, cut, digits, network, standardize
 
 QUICK = ProbeConfig(method=KnnProbe(), num_resamples=200)
 

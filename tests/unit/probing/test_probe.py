@@ -7,9 +7,20 @@ import pytest
 import torch
 
 from isopix.probing import linear, logistic, probe
-from isopix.probing.feature_splits import FeatureSplit, standardize
+from isopix.probing.feature_splits import FeatureSplit
 from isopix.probing.features import extract_features
-from tests.unit.probing.cases import CPU, QUICK, clusters, cut, digits, easy, network, noise, stacked
+from tests.unit.probing.cases import (
+    CPU,
+    QUICK,
+    clusters,
+    cut,
+    digits,
+    easy,
+    network,
+    noise,
+    stacked,
+    standardize,
+)
 
 
 def run(splits, config=QUICK):

@@ -11,14 +11,13 @@ from isopix.probing import logistic
 from isopix.probing.base import ProbeMethod
 from isopix.probing.baselines import probe_with_baselines
 from isopix.probing.config import ProbeConfig
-from isopix.probing.feature_splits import FeatureSplits, standardize
+from isopix.probing.feature_splits import FeatureSplits
 from isopix.probing.knn import KnnProbe
 from isopix.probing.linear import LbfgsProbe, RidgeProbe
-from isopix.probing.probe import fit_probe
-from isopix.probing.refit import refit_on_validation
+from isopix.probing.probe import fit_probe, refit_on_validation
 from isopix.probing.results import LayerScore
 from isopix.probing.sgd import SgdProbe
-from tests.unit.probing.cases import CPU, QUICK, easy, noise, stacked
+from tests.unit.probing.cases import CPU, QUICK, easy, noise, stacked, standardize
 
 METHODS = [LbfgsProbe(), RidgeProbe(), KnnProbe(), SgdProbe(iterations=100)]
 SELECTED = ("layer", "l2", "lr", "neighbors", "val_accuracy")

@@ -3,6 +3,15 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
+
+import pytest
+
+from isopix.core.overrides import override
+from isopix.finetuning.config import FineTuneConfig
+from isopix.recipes import registry
+from isopix.runs.finetune import finetune_recipe
+from isopix.train.optim import Adam
 
 ALL = """
 import importlib, json, pkgutil, isopix
@@ -24,3 +33,16 @@ def test_a_recipe_alone_knows_every_part_of_the_package() -> None:
     """Otherwise a run could be read by some commands only, those that happen to import its parts."""
     alone, every = registered("import isopix.recipes.recipe"), registered(EVERY)
     assert {noun: alone.get(noun) for noun in every} == every
+
+
+def test_a_recipe_states_how_it_is_fine_tuned_and_no_part_of_it_decides() -> None:
+    own = replace(registry.find("igpt.digits_bert"), finetune_overrides=("dropout=0.2", "lr=0.5"))
+    dropping = override(own, {"objective.corruption": "drop", "class_token": True})
+    for recipe, pool in ((own, "mean"), (dropping, "first")):
+        tuned = finetune_recipe(recipe, from_scratch=False)
+        assert tuned.finetune == FineTuneConfig(dropout=0.2, pool=pool)
+        assert tuned.train.optimizer == Adam(lr=0.5)
+    assert finetune_recipe(own, from_scratch=True).train.optimizer.lr == own.train.optimizer.lr
+    wrong = replace(own, finetune_overrides=("dropuot=0.2",))
+    with pytest.raises(ValueError, match=r"did you mean 'finetune\.dropout'"):
+        finetune_recipe(wrong, from_scratch=False)

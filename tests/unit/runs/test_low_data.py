@@ -7,11 +7,13 @@ import pytest
 import torch
 
 from isopix.data.dataset import load_dataset
-from isopix.probing.config import LowDataProtocol, ProbeConfig
+from isopix.probing.config import ProbeConfig
+from isopix.probing.low_data import LowDataProtocol, probe_low_data
 from isopix.recipes import registry
 from isopix.runs.load import LoadedRun, load_run
-from isopix.runs.low_data import FineTuneJob, finetune_job, finetune_low_data, probe_low_data
+from isopix.runs.low_data import FineTuneJob, finetune_job, finetune_low_data
 from isopix.runs.pretrain import train_recipe
+from isopix.runs.probe import feature_sources
 from isopix.runs.training import RunObserver
 from isopix.storage import checkpoint
 from isopix.storage.atomic import read_json
@@ -60,7 +62,8 @@ def folder_of(out: Path, labels: int, subset: int) -> Path:
 def test_each_source_of_features_has_each_number_of_labels(loaded: LoadedRun) -> None:
     data = load_dataset(loaded.recipe.data, seed=loaded.recipe.train.seed)
     shares: list[float] = []
-    found = probe_low_data(loaded, data, PROTOCOL, precision="fp32", config=QUICK, progress=shares.append)
+    sources = feature_sources(loaded, QUICK, "fp32")
+    found = probe_low_data(sources, data, PROTOCOL, seed=0, config=QUICK, device=CPU, progress=shares.append)
     assert list(found) == ["trained", "untrained", "raw pixels"]
     for each in found.values():
         assert [
@@ -158,8 +161,9 @@ def test_the_images_are_those_that_are_probed(
 )
 def test_impossible_protocols_are_refused(loaded: LoadedRun, protocol: LowDataProtocol, message: str) -> None:
     data = load_dataset(loaded.recipe.data, seed=loaded.recipe.train.seed)
+    sources = feature_sources(loaded, ProbeConfig(), "fp32")
     with pytest.raises(ValueError, match=message):
-        probe_low_data(loaded, data, protocol, precision="fp32", config=ProbeConfig())
+        probe_low_data(sources, data, protocol, seed=0, config=ProbeConfig(), device=CPU)
 
 
 def test_a_run_interrupted_before_the_first_checkpoint_is_replaced(

@@ -11,7 +11,7 @@ import torch
 
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
-from isopix.runs.lr_search import FILE, pretrain_runner, run_lr_search, trial_folder
+from isopix.runs.lr_search import FILE, run_lr_search, shared_settings, trial_folder, trial_recipe
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.training import RunObserver
 from isopix.storage import checkpoint, log
@@ -48,9 +48,7 @@ class ObserverFactory:
 
 
 def search(out: Path, observer_for: ObserverFactory | None = None, recipe: Recipe = RECIPE) -> LRSearch:
-    return run_lr_search(
-        out, LRS, runner=pretrain_runner(recipe, CPU), observer_for=observer_for or ObserverFactory()
-    )
+    return run_lr_search(recipe, out, LRS, device=CPU, observer_for=observer_for or ObserverFactory())
 
 
 def untimed(found: LRSearch) -> LRSearch:
@@ -145,9 +143,8 @@ def test_a_trial_killed_before_its_first_checkpoint_starts_again(tmp_path: Path)
     folder = trial_folder(tmp_path / "lr", LRS[0])
     RunFolder.create(folder).recipe.write_text("{}")
     (folder / "checkpoints" / ".tmp-step").mkdir()
-    write_json(
-        tmp_path / "lr" / FILE, {"settings": pretrain_runner(RECIPE, CPU).settings, "lrs": [], "trials": []}
-    )
+    settings = shared_settings(trial_recipe(RECIPE))
+    write_json(tmp_path / "lr" / FILE, {"settings": settings, "lrs": [], "trials": []})
     assert search(tmp_path / "lr", ObserverFactory(3)).trials[0].status == "non-finite"
 
 
@@ -161,12 +158,14 @@ def test_a_finished_search_is_read_and_nothing_is_trained(whole: tuple[Path, LRS
 def test_a_search_that_ended_at_its_smallest_learning_rate_continues_with_smaller_ones(
     tmp_path: Path,
 ) -> None:
-    runner = pretrain_runner(RECIPE, CPU)
-    first = run_lr_search(tmp_path / "lr", (0.3, 0.03), runner=runner, observer_for=ObserverFactory())
+    def run(*lrs: float, observer_for: ObserverFactory) -> LRSearch:
+        return run_lr_search(RECIPE, tmp_path / "lr", lrs, device=CPU, observer_for=observer_for)
+
+    first = run(0.3, 0.03, observer_for=ObserverFactory())
     assert first.finished
     assert not first.increased
     observer_for = ObserverFactory()
-    then = run_lr_search(tmp_path / "lr", (0.3, 0.03, 0.003), runner=runner, observer_for=observer_for)
+    then = run(0.3, 0.03, 0.003, observer_for=observer_for)
     assert then.increased
     assert observer_for.started == [0.003]
 
@@ -181,7 +180,7 @@ def test_other_settings_or_learning_rates_are_refused(whole: tuple[Path, LRSearc
             ),
         )
     with pytest.raises(ValueError, match=r"has tried 1e\+38, 3.0, 0.03, 0.003, not 0.3, 0.03"):
-        run_lr_search(out, (0.3, 0.03), runner=pretrain_runner(RECIPE, CPU), observer_for=ObserverFactory())
+        run_lr_search(RECIPE, out, (0.3, 0.03), device=CPU, observer_for=ObserverFactory())
 
 
 def test_a_search_in_use_is_refused(whole: tuple[Path, LRSearch]) -> None:
@@ -203,7 +202,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
 def test_without_validation_images_there_is_no_search(change: str) -> None:
     recipe = registry.resolve("igpt.digits", assignments=[*WORDS, change]).recipe
     with pytest.raises(ValueError, match=r"a learning rate is (chosen by|selected on) validation images"):
-        pretrain_runner(recipe, CPU)
+        trial_recipe(recipe)
 
 
 def test_a_mistake_leaves_the_folder_free_for_the_corrected_command(

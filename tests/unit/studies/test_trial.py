@@ -125,7 +125,12 @@ def test_a_trial_in_use_by_another_process_is_left_alone(make: Callable[..., Tri
 
 
 @pytest.mark.parametrize(
-    ("content", "reason"), [("garbage", "is not JSON"), ('{"metrics": {"trial": {}}}', "it has no block")]
+    ("content", "reason"),
+    [
+        ("garbage", "is not JSON"),
+        ('{"trial": {}}', r"trial\.block: field required"),
+        ('{"status": "done"}', "it has no trial"),
+    ],
 )
 def test_a_damaged_result_file_is_reported_with_a_remedy(
     make: Callable[..., TrialSpec], content: str, reason: str

@@ -5,9 +5,8 @@ import torch
 
 from isopix.core.random import generator
 from isopix.data.patch_augment import RandomPatchAugment
-from isopix.finetuning.classifier import FineTuneModel
+from isopix.finetuning.classifier import FineTuneModel, FineTuneTask
 from isopix.finetuning.config import FineTuneConfig
-from isopix.finetuning.task import FineTuneTask
 from isopix.train.tasks import PretrainTask
 from tests.laws import cases
 

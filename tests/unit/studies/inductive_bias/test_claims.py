@@ -1,6 +1,6 @@
 """The ten claims, tested on made-up trials that agree with the paper, contradict it, or are missing."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -96,7 +96,7 @@ def test_at_equal_loss_encodings_are_compared_at_equal_loss() -> None:
 def test_losses_that_tell_nothing_of_accuracy_have_no_strong_correlation() -> None:
     found = world()
     draw = np.random.default_rng(0)
-    found.trials = [trial._replace(loss=float(draw.normal())) for trial in found.trials]
+    found.trials = [replace(trial, loss=float(draw.normal())) for trial in found.trials]
     assert found.results()["b"].conclusion == "does not hold"
 
 
@@ -148,12 +148,13 @@ def test_test_images_choose_no_layer_and_no_network() -> None:
     own = {"conv": (0.0, 0.1, 0.1, 0.1, 0.5, 0.1, 0.1), "others": (0.3, 0.9, 0.2, 0.2, 0.4, 0.2, 0.1)}
     trials = [trial for trial in found.trials if trial.block == "conv" and trial.depth in (1, 6)]
     deep = [
-        trial._replace(validation_accuracies=own["conv"], test_accuracies=own["others"], best_layer=4)
+        replace(trial, validation_accuracies=own["conv"], test_accuracies=own["others"], best_layer=4)
         for trial in trials
         if trial.depth == 6
     ]
     flat = [
-        trial._replace(
+        replace(
+            trial,
             validation_accuracies=(0.6, 0.6),
             test_accuracies=(0.2 + 0.1 * (trial.encoding == "pix2vec"),) * 2,
             best_layer=0,
@@ -176,7 +177,7 @@ def test_every_layer_is_judged_for_itself() -> None:
         if trial.encoding == "pix2vec":
             return trial
         noise = draw.normal(scale=0.01, size=trial.depth + 1)
-        return trial._replace(test_accuracies=tuple(map(float, 0.5 + noise)))
+        return replace(trial, test_accuracies=tuple(map(float, 0.5 + noise)))
 
     found.trials = [shaken(trial) for trial in found.trials]
     layers = [contrast for contrast in found.results()["g"].contrasts if ", layer " in contrast.text]
@@ -192,7 +193,7 @@ def test_a_seed_that_has_only_begun_changes_no_number(letter: str) -> None:
     found = world()
     before = found.results()[letter]
     begun = [
-        trial._replace(seed=3, loss=1.0) for trial in found.trials if trial.seed == 0 and trial.depth == 1
+        replace(trial, seed=3, loss=1.0) for trial in found.trials if trial.seed == 0 and trial.depth == 1
     ]
     found.trials = [*found.trials, *begun]
     found.measurements |= {

@@ -9,18 +9,13 @@ import torch
 
 from isopix.core.random import generator
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
+from isopix.finetuning import evaluate as evaluating
+from isopix.finetuning.evaluate import default_masks, evaluate_finetuned, predict_logits
 from isopix.probing.features import draw_masks
 from isopix.probing.results import EnsembleAccuracy
 from isopix.recipes import registry
-from isopix.runs import evaluate as evaluating
-from isopix.runs.evaluate import (
-    FineTunedModel,
-    default_masks,
-    evaluate_finetuned,
-    load_finetuned,
-    predict_logits,
-)
 from isopix.runs.finetune import prepare_finetune
+from isopix.runs.load import FineTunedModel, load_finetuned
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.training import RunObserver
 from isopix.storage import log
@@ -52,7 +47,8 @@ def data() -> ImageDataset:
 
 
 def metrics_of(run: Path, data: ImageDataset, masks: int, seed: int = 0) -> evaluating.ClassificationMetrics:
-    return evaluate_finetuned(load_finetuned(run, device=CPU), data, masks=masks, seed=seed, precision="fp32")
+    tuned = load_finetuned(run, device=CPU)
+    return evaluate_finetuned(tuned.model, tuned.classes, data, masks=masks, seed=seed, precision="fp32")
 
 
 def test_an_autoregressive_run_has_the_test_metrics_of_its_log(causal: Path, data: ImageDataset) -> None:
@@ -125,11 +121,11 @@ def test_several_masks_are_the_vote_of_each_alone(masked: Path, data: ImageDatas
 )
 def test_by_default_the_recipe_decides_about_masks(tmp_path: Path, settings: list[str], default: int) -> None:
     run = finetuned(tmp_path / "ft", "igpt.digits_bert", *settings, "steps=1", "evaluate_every=1")
-    assert default_masks(load_finetuned(run, device=CPU)) == default
+    assert default_masks(load_finetuned(run, device=CPU).model) == default
 
 
 def test_an_autoregressive_run_has_no_masks(causal: Path, data: ImageDataset) -> None:
-    assert default_masks(load_finetuned(causal, device=CPU)) == 0
+    assert default_masks(load_finetuned(causal, device=CPU).model) == 0
     with pytest.raises(ValueError, match="masks is 2, but an autoregressive model masks nothing; allowed: 0"):
         metrics_of(causal, data, 2)
     with pytest.raises(ValueError, match="masks is -1; allowed: 0 or more"):
@@ -178,8 +174,9 @@ def test_other_classes_are_refused_by_name(
     causal: Path, data: ImageDataset, classes: tuple[str, ...], difference: str
 ) -> None:
     made: FineTunedModel = load_finetuned(causal, device=CPU)
+    other = replace(data, classes=classes)
     with pytest.raises(ValueError, match=f"data set 'digits' has other classes than the run: {difference}"):
-        evaluate_finetuned(made, replace(data, classes=classes), masks=0, seed=0, precision="fp32")
+        evaluate_finetuned(made.model, made.classes, other, masks=0, seed=0, precision="fp32")
 
 
 def test_other_images_of_the_same_classes_are_evaluated(causal: Path, tmp_path: Path) -> None:
