@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import cycle
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from isopix.plots import style
-from isopix.probing.results import ProbeReport, ProbeResult
 
 LogRecord = Mapping[str, Any]  # a line of a run's log
 
@@ -22,6 +21,40 @@ SMOOTHING = 0.04  # window of the running mean, as a fraction of all points
 LABEL_HEIGHT = 0.062  # of a line of text, as a fraction of the height of the axes
 BITS_PER_NAT = 1 / math.log(2)
 RAW_PIXELS = "raw pixels"  # the name of this baseline in a probe's report
+
+
+@runtime_checkable
+class LayerAccuracy(Protocol):
+    """Test accuracy of a probe of one layer, with its 95 % interval."""
+
+    @property
+    def layer(self) -> int: ...
+    @property
+    def test_accuracy(self) -> float: ...
+    @property
+    def interval(self) -> tuple[float, float]: ...
+
+
+@runtime_checkable
+class NetworkAccuracy(Protocol):
+    """Test accuracy of the probed layers, of the layer to report, and of the majority class."""
+
+    @property
+    def layers(self) -> Sequence[LayerAccuracy]: ...
+    @property
+    def best(self) -> LayerAccuracy: ...
+    @property
+    def majority_accuracy(self) -> float: ...
+
+
+@runtime_checkable
+class ProbeAccuracy(Protocol):
+    """Test accuracy of a network, and of its baselines by name."""
+
+    @property
+    def network(self) -> NetworkAccuracy: ...
+    @property
+    def baselines(self) -> Mapping[str, NetworkAccuracy]: ...
 
 
 class CurveLabel(NamedTuple):
@@ -85,7 +118,7 @@ def _untrained_loss(axes: Axes, vocab_size: int) -> None:
 
 
 @style.figure_style()
-def plot_probe_accuracy(probes: Mapping[str, ProbeReport]) -> Figure:
+def plot_probe_accuracy(probes: Mapping[str, ProbeAccuracy]) -> Figure:
     """Plot test accuracy with 95 % intervals by layer, for each run by name; the best layer is ringed.
 
     Baselines: the untrained network, raw pixels and the majority class.
@@ -164,7 +197,7 @@ def _points(
     return np.array(points, dtype=float).reshape(-1, 2)
 
 
-def _network_curve(axes: Axes, result: ProbeResult, name: str, color: str) -> CurveLabel:
+def _network_curve(axes: Axes, result: NetworkAccuracy, name: str, color: str) -> CurveLabel:
     layer, test = zip(*((score.layer, score.test_accuracy) for score in result.layers), strict=True)
     low, high = zip(*(score.interval for score in result.layers), strict=True)
     axes.fill_between(layer, low, high, color=color, alpha=0.16, linewidth=0)
@@ -175,7 +208,7 @@ def _network_curve(axes: Axes, result: ProbeResult, name: str, color: str) -> Cu
 
 
 def _baseline_curves(
-    axes: Axes, baselines: Mapping[str, ProbeResult], prefix: str, color: str
+    axes: Axes, baselines: Mapping[str, NetworkAccuracy], prefix: str, color: str
 ) -> list[CurveLabel]:
     """Plot the baselines that have layers."""
     labels = []
@@ -187,7 +220,7 @@ def _baseline_curves(
     return labels
 
 
-def _baseline_levels(axes: Axes, probes: Mapping[str, ProbeReport]) -> list[CurveLabel]:
+def _baseline_levels(axes: Axes, probes: Mapping[str, ProbeAccuracy]) -> list[CurveLabel]:
     """Plot raw pixels and the majority class as horizontal lines, once if several runs share them."""
     labels: dict[CurveLabel, str] = {}
     for probe in probes.values():

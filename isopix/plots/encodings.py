@@ -3,10 +3,13 @@
 from collections.abc import Mapping
 from itertools import zip_longest
 
+import numpy as np
+from jaxtyping import Float
 from matplotlib.figure import Figure
 
-from isopix.analysis.similarity import LevelSimilarity
 from isopix.plots import style
+
+SimilarityMatrix = Float[np.ndarray, "K K"]
 
 PANELS_PER_ROW = 4
 COLORMAP = "RdBu_r"  # color-blind safe: -1 is blue, 0 white, 1 red
@@ -14,9 +17,9 @@ TEXT_HEIGHT = 0.75  # inches for the title and the label of a panel
 
 
 @style.figure_style()
-def plot_level_similarity(encodings: Mapping[str, LevelSimilarity]) -> Figure:
-    """Plot the similarity of each pair of levels, a panel per encoding by name, with level 0 at the top left
-    as in the paper, and distance preservation and effective rank below.
+def plot_level_similarity(encodings: Mapping[str, tuple[SimilarityMatrix, float, float]]) -> Figure:
+    """Plot a panel per encoding, by name: the similarity of each pair of levels, with level 0 at the top left as
+    in the paper, and its distance preservation and effective rank below.
     """
     cols = min(PANELS_PER_ROW, len(encodings))
     rows = -(-len(encodings) // cols)
@@ -28,13 +31,12 @@ def plot_level_similarity(encodings: Mapping[str, LevelSimilarity]) -> Figure:
         if item is None:
             axes.set_axis_off()
             continue
-        name, encoding = item
-        last = len(encoding.similarity) - 1
-        image = axes.imshow(encoding.similarity, cmap=COLORMAP, vmin=-1, vmax=1, interpolation="none")
+        name, (similarity, distance_preservation, effective_rank) = item
+        last = len(similarity) - 1
+        image = axes.imshow(similarity, cmap=COLORMAP, vmin=-1, vmax=1, interpolation="none")
         axes.set_title(style.wrap_title(name), fontsize=9)
         axes.set_xlabel(
-            f"distance preservation {encoding.distance_preservation:.2f}\n"
-            f"effective rank {encoding.effective_rank:.0f}",
+            f"distance preservation {distance_preservation:.2f}\neffective rank {effective_rank:.0f}",
             fontsize=7,
         )
         axes.set(xticks=[0, last], yticks=[0, last])
