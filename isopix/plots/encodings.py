@@ -18,8 +18,8 @@ TEXT_HEIGHT = 0.75  # inches for the title and the label of a panel
 
 @style.figure_style()
 def plot_level_similarity(encodings: Mapping[str, tuple[SimilarityMatrix, float, float]]) -> Figure:
-    """Plot a panel per encoding, by name: the similarity of each pair of levels, with level 0 at the top left as
-    in the paper, and its distance preservation and effective rank below.
+    """Plot the similarity of each pair of levels of encodings by name, with level 0 at the top left as in the
+    paper, and below it distance preservation and effective rank.
     """
     cols = min(PANELS_PER_ROW, len(encodings))
     rows = -(-len(encodings) // cols)

@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from isopix.plots import style
 from isopix.plots.study import MARKERS, display_name
 
-LayerRecord = Mapping[str, Any]  # as `InductiveBiases.by_layer` gives it
+LayerRecord = Mapping[str, Any]  # as `BiasMeasurements.by_layer` gives it
 
 HEIGHT = 3.2  # inches
 MIN_FRACTION = 1e-6  # below this fraction of the change a position is blank

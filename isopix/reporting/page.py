@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isopix.analysis.run import ANALYSES
+from markupsafe import Markup
+
 from isopix.plots import svg
 from isopix.reporting import headline, template
 from isopix.reporting.baselines import baselines_section
@@ -135,9 +136,9 @@ def _facts(run: RunRecord) -> list[tuple[str, str]]:
 def _analyses(run: RunRecord, name: str) -> Section | None:
     charts = []
     for i, each in enumerate(run.analyses):
-        title = ANALYSES[each.name].title
-        drawing = svg.svg_markup(each.figure, f"{name}-{i}", f"{title}. {each.caption}")
-        charts.append(Chart(drawing, each.caption, title=title))
+        alt = f"{each.title}. {each.caption}"
+        drawing = svg.svg_markup(each.figure, f"{name}-{i}", alt) if each.figure else Markup()
+        charts.append(Chart(drawing, each.caption, title=each.title))
     return Section("Analysis", [Panel([chart]) for chart in charts], "grid") if charts else None
 
 

@@ -11,14 +11,14 @@ from jaxtyping import Float
 from PIL import Image
 from torch import Tensor
 
+from isopix.analysis.run import registered_analyses
 from isopix.codecs.nearest_color import FIXED_POINT_SCALE
 from isopix.core.config import from_dict
 from isopix.finetuning.metrics import ClassificationMetrics
-from isopix.plots.analyses import ANALYSIS_FIGURES
+from isopix.plots.style import Figure
 from isopix.probing.config import ProbeConfig
 from isopix.probing.results import ProbeReport
 from isopix.recipes.recipe import Recipe
-from isopix.reporting.captions import caption
 from isopix.storage import checkpoint, log
 from isopix.storage.checkpoint import Checkpoint
 from isopix.storage.run_folder import RunFolder
@@ -27,6 +27,10 @@ T = TypeVar("T")
 Values = dict[str, Any]
 DEFAULTS = ProbeConfig()  # how iGPT probes (sections 2.4 and 3.4)
 DECIDING = ("method", "features", "pool", "start_token", "mask_ensemble")  # what makes a probe iGPT's
+UNREGISTERED = (
+    "No analysis of this name is registered; load the plugin that computed it to see its figure."
+    " The numbers are in analysis/{}."
+)
 FIXED_TENSORS = (".normals",)  # ends of the names of tensors that are drawn once and not trained
 
 
@@ -41,11 +45,14 @@ class SavedImage:
 
 @dataclass(frozen=True)
 class SavedAnalysis:
-    """The numbers of one `isopix analyze`, their figure and its caption."""
+    """The numbers of an analysis by `isopix analyze`, their figure and its caption.
 
-    name: str
+    `figure` is None for an analysis that is not registered, whose caption says so.
+    """
+
+    title: str
     numbers: Values
-    figure: Any
+    figure: Figure | None
     caption: str
 
 
@@ -155,7 +162,7 @@ def read_run(run: RunFolder) -> RunRecord:
         probes=sorted(reader.each(probed, _probe), key=lambda probe: (probe.step, probe.written)),
         verifications=sorted(reader.each(verified, _verification), key=_age),
         evaluations=sorted(reader.each(evaluated, _evaluation), key=lambda x: (x.step, x.written)),
-        analyses=reader.each([run.analysis / f"{name}.json" for name in ANALYSIS_FIGURES], _analysis),
+        analyses=reader.each(_analysis_files(run.analysis), _analysis),
         problems=reader.problems,
     )
 
@@ -260,9 +267,18 @@ def _facts(cls: type[SavedProbe | SavedEvaluation], values: Values, numbers: str
     return {name: values[name] for name in names if values.get(name) is not None}
 
 
+def _analysis_files(folder: Path) -> list[Path]:
+    """Return the files of saved analyses: the registered ones in their order, then the others."""
+    names = dict.fromkeys([*registered_analyses(), *sorted(path.stem for path in folder.glob("*.json"))])
+    return [folder / f"{name}.json" for name in names]
+
+
 def _analysis(path: Path) -> SavedAnalysis:
-    values = _json(path)
-    return SavedAnalysis(path.stem, values, ANALYSIS_FIGURES[path.stem](values), caption(path.stem, values))
+    numbers, analysis = _json(path), registered_analyses().get(path.stem)
+    if analysis is None:
+        return SavedAnalysis(path.stem, numbers, None, UNREGISTERED.format(path.name))
+    caption = f"{analysis.caption(numbers)} Step {numbers['step']:,}."
+    return SavedAnalysis(analysis.label(), numbers, analysis.figure(numbers), caption)
 
 
 def _weights(checkpoints: Path) -> Weights | None:
@@ -273,11 +289,8 @@ def _weights(checkpoints: Path) -> Weights | None:
 def _weights_of(found: Checkpoint) -> Weights:
     tensors = found.tensors["model"]
     palette = [tensor for name, tensor in tensors.items() if name.endswith("codec.fixed")]
-    trained = [
-        each
-        for name, each in tensors.items()
-        if each.is_floating_point() and not name.endswith(FIXED_TENSORS)
-    ]
+    fixed = {name for name in tensors if name.endswith(FIXED_TENSORS)}
+    trained = [each for name, each in tensors.items() if each.is_floating_point() and name not in fixed]
     return Weights(
         step=int(found.records["state"]["step"]),
         parameters=sum(tensor.numel() for tensor in trained),

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from isopix.analysis.inductive_biases import InductiveBiases, measure_inductive_biases
+from isopix.analysis.inductive_biases import BiasMeasurements, measure_inductive_biases
 from isopix.analysis.similarity import (
     LevelSimilarity,
     continuous_similarity,
@@ -44,7 +44,7 @@ class BlockExample(NamedTuple):
     loaded: LoadedRun
     reconstruction: Reconstruction
     encoding: LevelSimilarity  # of red
-    biases: InductiveBiases
+    biases: BiasMeasurements
 
 
 def draw(trials: Mapping[Path, Trial], out: Path) -> list[Chart]:

@@ -2,15 +2,15 @@
 
 import numpy as np
 
-from isopix.analysis.inductive_biases import InductiveBiases, ReceptiveField, uniform_receptive_field
+from isopix.analysis.inductive_biases import BiasMeasurements, ReceptiveField, uniform_receptive_field
 from isopix.core.types import Grid
 from isopix.plots import inductive_biases
 
 UNIFORM = uniform_receptive_field(Grid(4, 4))
 POINT = ReceptiveField(np.pad([[1.0]], 3))
 NETWORKS = {
-    "conv": InductiveBiases([0.0, 0.1], [POINT, POINT], [0.0, 0.9]),
-    "transformer-1": InductiveBiases([0.2, 0.5], [POINT, UNIFORM], [0.3, 0.4]),
+    "conv": BiasMeasurements([0.0, 0.1], [POINT, POINT], [0.0, 0.9]),
+    "transformer-1": BiasMeasurements([0.2, 0.5], [POINT, UNIFORM], [0.3, 0.4]),
 }
 
 
