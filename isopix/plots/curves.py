@@ -1,4 +1,4 @@
-"""Loss curves over training steps, and probe accuracy over layers."""
+"""Loss and accuracy over training steps, and probe accuracy over layers."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -67,11 +67,7 @@ class CurveLabel(NamedTuple):
 
 @style.figure_style()
 def plot_loss(
-    records: Sequence[LogRecord],
-    vocab_size: int | None,
-    *,
-    unit: str = "code",
-    loss_key: str = "loss_nats",
+    records: Sequence[LogRecord], vocab_size: int | None, *, unit: str = "code", loss_key: str = "loss_nats"
 ) -> Figure:
     """Plot training, validation and test loss in nats (left axis) and bits (right axis) per `unit`.
 
@@ -133,10 +129,40 @@ def plot_probe_accuracy(probes: Mapping[str, ProbeAccuracy]) -> Figure:
     labels += _baseline_levels(axes, probes)
     axes.set(xlabel="Layer (0 = embedding)", ylabel="Probe test accuracy")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    style.percent_ticks(axes.yaxis)
     axes.margins(x=0.03)
-    axes.set_ylim(0, min(1.04, 1.2 * max(axes.dataLim.y1, *(label.y for label in labels))))
-    label_curves(axes, labels)
+    _label_accuracies(axes, labels, max(axes.dataLim.y1, *(label.y for label in labels)))
+    return figure
+
+
+@style.figure_style()
+def plot_finetuning_accuracy(
+    records: Sequence[LogRecord], majority: float | None, *, best: LogRecord | None = None
+) -> Figure:
+    """Plot validation accuracy with the selected step ringed, test accuracy, and the majority class."""
+    figure = style.new_figure(HEIGHT, WIDTH)
+    axes = figure.add_subplot()
+    validation = [(each["step"], each["accuracy"]) for each in records if each["split"] == "validation"]
+    labels = []
+    if validation:
+        color, last = style.COLORS[1], validation[-1][1]
+        axes.plot(*zip(*validation, strict=True), color=color, marker="o")
+        reported = last if best is None else best["accuracy"]
+        labels.append(percent_label("validation", reported, color)._replace(y=last))
+    if best:
+        ring_point(axes, best["step"], best["accuracy"], style.COLORS[1])
+    for each in records:
+        if each["split"] == "test":
+            point = each.get("best_step", each["step"]), each["accuracy"]
+            axes.plot(*point, "D", color=style.TEXT_COLOR, clip_on=False, zorder=3)
+            labels.append(percent_label("test", each["accuracy"], style.TEXT_COLOR))
+    if majority is not None:
+        axes.axhline(majority, color=style.MUTED_COLOR, linewidth=1, linestyle=":")
+        labels.append(percent_label("majority class", majority, style.MUTED_COLOR))
+    axes.set(xlabel="Step", ylabel="Accuracy")
+    axes.margins(x=0.03)
+    axes.set_xlim(left=min(0, axes.get_xlim()[0]))  # shows step 0 even for a single point
+    accuracies = [*(label.y for label in labels), *(accuracy for _, accuracy in validation)]
+    _label_accuracies(axes, labels, max(accuracies, default=1))
     return figure
 
 
@@ -197,14 +223,35 @@ def _points(
     return np.array(points, dtype=float).reshape(-1, 2)
 
 
+def _label_accuracies(axes: Axes, labels: Sequence[CurveLabel], highest: float) -> None:
+    """Show accuracies from 0 to some space above the highest."""
+    style.percent_ticks(axes.yaxis)
+    axes.set_ylim(0, min(1.04, 1.2 * highest))
+    label_curves(axes, labels)
+
+
+def percent_label(name: str, accuracy: float, color: str) -> CurveLabel:
+    """Return the label of a curve with its accuracy, at that height."""
+    return CurveLabel(accuracy, f"{name} {100 * accuracy:.1f} %", color)
+
+
+def ring_point(axes: Axes, x: int | float, y: float, color: str) -> None:
+    """Mark the point that is reported."""
+    axes.plot(x, y, "o", color=color, markersize=11, markerfacecolor="none")
+
+
+def _by_layer(result: NetworkAccuracy) -> tuple[list[int], list[float]]:
+    return [score.layer for score in result.layers], [score.test_accuracy for score in result.layers]
+
+
 def _network_curve(axes: Axes, result: NetworkAccuracy, name: str, color: str) -> CurveLabel:
-    layer, test = zip(*((score.layer, score.test_accuracy) for score in result.layers), strict=True)
+    layer, test = _by_layer(result)
     low, high = zip(*(score.interval for score in result.layers), strict=True)
     axes.fill_between(layer, low, high, color=color, alpha=0.16, linewidth=0)
     axes.plot(layer, test, color=color, marker="o")
     best = result.best
-    axes.plot(best.layer, best.test_accuracy, "o", color=color, markersize=11, markerfacecolor="none")
-    return CurveLabel(test[-1], f"{name} {100 * best.test_accuracy:.1f} %", color)
+    ring_point(axes, best.layer, best.test_accuracy, color)
+    return percent_label(name, best.test_accuracy, color)._replace(y=test[-1])
 
 
 def _baseline_curves(
@@ -214,7 +261,7 @@ def _baseline_curves(
     labels = []
     for name, result in baselines.items():
         if len(result.layers) > 1:
-            layer, test = zip(*((score.layer, score.test_accuracy) for score in result.layers), strict=True)
+            layer, test = _by_layer(result)
             axes.plot(layer, test, "o--", color=color, linewidth=1, markersize=3)
             labels.append(CurveLabel(test[-1], f"{prefix}{name}", color))
     return labels
@@ -226,9 +273,9 @@ def _baseline_levels(axes: Axes, probes: Mapping[str, ProbeAccuracy]) -> list[Cu
     for probe in probes.values():
         if RAW_PIXELS in probe.baselines:
             test = probe.baselines[RAW_PIXELS].best.test_accuracy
-            labels[CurveLabel(test, f"{RAW_PIXELS} {100 * test:.1f} %", style.TEXT_COLOR)] = "-."
+            labels[percent_label(RAW_PIXELS, test, style.TEXT_COLOR)] = "-."
         majority = probe.network.majority_accuracy
-        labels[CurveLabel(majority, f"majority class {100 * majority:.1f} %", style.MUTED_COLOR)] = ":"
+        labels[percent_label("majority class", majority, style.MUTED_COLOR)] = ":"
     for label, linestyle in labels.items():
         axes.axhline(label.y, color=label.color, linewidth=1, linestyle=linestyle)
     return list(labels)

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from isopix.core.correlation import Correlation, spearman
 from isopix.plots import style
-from isopix.plots.curves import HEIGHT, WIDTH, CurveLabel, LogRecord, label_curves
+from isopix.plots.curves import HEIGHT, WIDTH, CurveLabel, LogRecord, label_curves, percent_label, ring_point
 
 
 class ProbePoint(NamedTuple):
@@ -79,8 +79,8 @@ def _trained(axes: Axes, points: Sequence[ProbePoint], name: str, color: str) ->
     axes.vlines(losses, low, high, color=color, alpha=0.28, linewidth=2.2)
     axes.plot(losses, accuracies, "o-", color=color, markeredgecolor=style.BACKGROUND, markeredgewidth=0.6)
     last, correlation = points[-1], loss_accuracy_correlation(points)
-    axes.plot(last.loss, last.accuracy, "o", color=color, markersize=11, markerfacecolor="none")
-    label = CurveLabel(last.accuracy, f"{name} {100 * last.accuracy:.1f} %", color)
+    ring_point(axes, last.loss, last.accuracy, color)
+    label = percent_label(name, last.accuracy, color)
     if correlation is None:
         return [label]
     return [CurveLabel(last.accuracy, format_correlation(correlation), color), label]  # the second is above
@@ -91,7 +91,5 @@ def _untrained(axes: Axes, points: Sequence[ProbePoint], prefix: str, color: str
     for point in points:
         if point.step == 0:
             axes.axhline(point.accuracy, color=color, linewidth=1, linestyle=style.DASHED, alpha=0.7)
-            labels.append(
-                CurveLabel(point.accuracy, f"{prefix}untrained {100 * point.accuracy:.1f} %", color)
-            )
+            labels.append(percent_label(f"{prefix}untrained", point.accuracy, color))
     return labels

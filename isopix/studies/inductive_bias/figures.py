@@ -19,7 +19,7 @@ from isopix.data.dataset import load_dataset
 from isopix.generate.reconstruct import Reconstruction
 from isopix.model.stems import FourierPixelEmbeddingSpec
 from isopix.plots import study, style, svg
-from isopix.plots.encodings import plot_level_similarity
+from isopix.plots.embeddings import plot_level_similarity
 from isopix.plots.images import reconstruction_grid
 from isopix.plots.inductive_biases import compare_inductive_biases, plot_receptive_fields
 from isopix.plots.study import TrialGroup, display_name

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from isopix.plots.filters import plot_embedding_pca
+from isopix.plots.embeddings import plot_embedding_pca, plot_position_similarity
 from isopix.plots.inductive_biases import plot_inductive_biases
-from isopix.plots.positions import plot_position_similarity
 
 
 def test_each_map_is_at_its_position() -> None:
