@@ -22,13 +22,15 @@ setting, such as `model.block.mlp.kind=gated`; load the file by `--plugin my_par
 | schedule | `ScheduleSpec` | a factor of the learning rate | `train.schedule` |
 | evaluator | `EvaluatorSpec` | `Metrics` | `train.evaluators` |
 | probe | `ProbeMethod` | `FittedProbe` | `isopix probe --method` |
+| analysis | `Analysis` | `Numbers`, `Figure`, a caption | `isopix analyze --only` |
 | recipe | a function with `@parts.recipe("name")` | `Recipe` | its name |
 
 `init` of a part of a network names how its parameters start (`InitTable`): `Normal`, `Uniform`, `Glorot`,
 `Constant`, `Zeros` or `Ones`.
 """
 
-from isopix.analysis.base import Analysis, AnalysisInput
+import isopix.analysis.run  # noqa: F401  registers the package's own
+from isopix.analysis.base import Analysis, AnalysisInput, Numbers, SummaryTable, image_source
 from isopix.codecs.base import Codec, CodecSpec, StatelessCodecSpec
 from isopix.core.random import generator
 from isopix.core.registry import Part, kinds, nouns, register
@@ -61,6 +63,7 @@ from isopix.model.spec import ModelSpec
 from isopix.model.stems.base import Components, Inputs, Stem, StemSpec
 from isopix.objectives.base import ObjectiveSpec, PretrainModel, TrainingBatch
 from isopix.objectives.masks import MaskSpec
+from isopix.plots.style import Figure, figure_style, new_figure
 from isopix.probing.base import FittedProbe, ProbeMethod, ProbeProblem
 from isopix.recipes.recipe import Recipe
 from isopix.recipes.registry import recipe
@@ -88,6 +91,7 @@ __all__ = [
     "EvaluationContext",
     "Evaluator",
     "EvaluatorSpec",
+    "Figure",
     "FittedProbe",
     "Glorot",
     "Grid",
@@ -113,6 +117,7 @@ __all__ = [
     "Norm",
     "NormSpec",
     "Normal",
+    "Numbers",
     "ObjectiveSpec",
     "Ones",
     "OptimizerSpec",
@@ -132,14 +137,18 @@ __all__ = [
     "StatelessCodecSpec",
     "Stem",
     "StemSpec",
+    "SummaryTable",
     "Tokens",
     "TrainConfig",
     "TrainingBatch",
     "Uniform",
     "ZeroMaskingSpec",
     "Zeros",
+    "figure_style",
     "generator",
+    "image_source",
     "kinds",
+    "new_figure",
     "nouns",
     "recipe",
     "register",

@@ -1,5 +1,6 @@
 """Registering parts in a test, without other tests seeing them."""
 
+import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -8,7 +9,11 @@ from isopix.core import registry
 
 @contextmanager
 def restored_registry() -> Iterator[None]:
-    """Forget afterwards what is registered inside."""
+    """Forget afterwards what is registered inside, but for the package's own parts.
+
+    They are imported here and not above, so that the type checker of the tests sees them.
+    """
+    importlib.import_module("isopix.parts")
     kinds = {noun: dict(found) for noun, found in registry._KINDS.items()}
     names, loaded = dict(registry._NAMES), dict(registry._PLUGINS)
     try:

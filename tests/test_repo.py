@@ -18,7 +18,7 @@ PACKAGE = ROOT / "isopix"
 # Packages of one level do not import each other; each imports only from those before it.
 LEVELS = [
     ["core"],
-    ["storage"],
+    ["storage", "plots"],
     ["data", "codecs"],
     ["model"],
     ["objectives"],
@@ -28,7 +28,6 @@ LEVELS = [
     ["recipes"],
     ["runs"],
     ["interop"],
-    ["plots"],
     ["papers"],
     ["reporting"],
     ["studies"],

@@ -27,7 +27,7 @@ Rollout = Float[Tensor, "B N N"]
 WeightRows = Float[Tensor, "*rows N"]
 
 
-class AttentionMaps(NamedTuple):
+class QueryAttention(NamedTuple):
     """Attention of some query tokens of one image to all positions: of each head, and by rollout over all
     layers. Attention to prefix tokens is left out, and each map sums to 1.
     """
@@ -114,7 +114,7 @@ def attention_distance_per_head(
 
 
 @torch.no_grad()
-def attention_from(network: Network, image: Images, queries: Int[Tensor, " queries"]) -> AttentionMaps:
+def attention_from(network: Network, image: Images, queries: Int[Tensor, " queries"]) -> QueryAttention:
     """Return the attention from these query tokens of a batch of one image; prefix tokens are numbered first.
 
     Raises ValueError for blocks without attention.
@@ -130,7 +130,7 @@ def attention_from(network: Network, image: Images, queries: Int[Tensor, " queri
             yield weights
 
     rollout = _normalize_rows(attention_rollout(recorded())[0, queries, first:]).cpu()
-    return AttentionMaps(
+    return QueryAttention(
         rearrange(torch.stack(maps), "attentions heads queries n -> queries attentions heads n"), rollout
     )
 

@@ -2,21 +2,34 @@
 
 import base64
 import io
+from typing import Any
 
 import torch
 from einops import rearrange
 from PIL import Image
 
 from isopix.analysis.attention import (
-    AttentionMaps,
+    CLASS_TOKEN,
+    QueryAttention,
     attention_distance_per_head,
     attention_from,
     uniform_attention_distance,
 )
-from isopix.analysis.base import Analysis, AnalysisInput, Numbers, QueryPosition, rounded
+from isopix.analysis.base import (
+    Analysis,
+    AnalysisInput,
+    Numbers,
+    QueryPosition,
+    SummaryTable,
+    image_source,
+    rounded,
+)
+from isopix.core.registry import register
 from isopix.model.attention import AttentionAxis
 from isopix.model.backbone import Backbone
 from isopix.model.network import Network
+from isopix.plots.attention import plot_attention_distance, plot_attention_maps, plot_attention_rollout
+from isopix.plots.style import Figure
 
 
 class _AttentionAnalysis(Analysis):
@@ -24,10 +37,9 @@ class _AttentionAnalysis(Analysis):
         return None if network.backbone.has_attention_weights else "this network has no attention weights"
 
 
-class AttentionDistanceAnalysis(_AttentionAnalysis):
+@register("attention_distance")
+class AttentionDistance(_AttentionAnalysis):
     """Attention distance of every head in pixels: mean and standard deviation over images."""
-
-    name, title = "attention_distance", "Attention distance"
 
     def compute(self, given: AnalysisInput) -> Numbers:
         """Return the distances by layer and head, also relative to uniform attention."""
@@ -58,16 +70,49 @@ class AttentionDistanceAnalysis(_AttentionAnalysis):
             "layers": layers,
         }
 
+    def figure(self, numbers: Numbers) -> Figure:
+        return plot_attention_distance(numbers)
 
-class AttentionMapsAnalysis(_AttentionAnalysis):
+    def caption(self, numbers: Numbers) -> str:
+        ratios = [head["relative_to_uniform"] for layer in numbers["layers"] for head in layer["heads"]]
+        where = ", causal" if numbers["causal"] else ""
+        if any(" " in str(layer["layer"]) for layer in numbers["layers"]):
+            where = " along the row or column"
+        prefix = "" if numbers["renormalized"] else " Attention to prefix tokens counts as distance 0."
+        return (
+            f"Mean attention distance in pixels; a dot is a head, bars are one standard deviation over"
+            f" {numbers['images']:,} images{image_source(numbers)}. Dashed: uniform attention{where}; heads"
+            f" reach {min(ratios):.0%} to {max(ratios):.0%} of it.{prefix}"
+        )
+
+    def table(self, numbers: Numbers) -> SummaryTable:
+        rows = []
+        for layer in numbers["layers"]:
+            means, stds, ratios = (
+                [head[key] for head in layer["heads"]] for key in ("mean", "std", "relative_to_uniform")
+            )
+            values = (sum(means) / len(means), min(means), max(means), sum(stds) / len(stds))
+            relative = f"{sum(ratios) / len(ratios):.0%}"
+            rows.append((layer["layer"], *(f"{value:.2f}" for value in values), relative))
+        uniform = ", ".join(f"{kind} {pixels:.1f}" for kind, pixels in numbers["uniform_distances"].items())
+        return SummaryTable(
+            f"Attention distance in pixels, {numbers['images']} images; uniform attention: {uniform}",
+            ("layer", "mean", "min over heads", "max over heads", "std over images", "relative to uniform"),
+            rows,
+        )
+
+
+@register("attention_maps")
+class AttentionMaps(_AttentionAnalysis):
     """Attention of every head of every layer, from some positions of one image."""
 
-    name, title = "attention_maps", "Attention maps"
+    bulky = frozenset({"image", "queries"})
 
     def compute(self, given: AnalysisInput) -> Numbers:
         """Return a map by query position, layer and head."""
         maps = rearrange(_attention(given).heads, "q l a (h w) -> q l a h w", h=given.backbone.grid.rows)
-        return _image(given) | {
+        return {
+            **_image(given),
             "layer_names": [_layer_name(layer, span) for layer, span in given.backbone.attention_axes()],
             "queries": [
                 {"position": position, "heads": rounded(heads)}
@@ -75,24 +120,46 @@ class AttentionMapsAnalysis(_AttentionAnalysis):
             ],
         }
 
+    def figure(self, numbers: Numbers) -> Figure:
+        return plot_attention_maps(numbers)
 
-class AttentionRolloutAnalysis(_AttentionAnalysis):
+    def caption(self, numbers: Numbers) -> str:
+        gray = " Gray: masked by causal attention." if numbers["causal"] else ""
+        return (
+            f"Attention from {_queries(numbers)} of one image{image_source(numbers)}, by head (rows) and"
+            f" layer (columns). Color: square root of attention / map maximum.{gray}"
+        )
+
+
+@register("attention_rollout")
+class AttentionRollout(_AttentionAnalysis):
     """Attention rollout over all layers, from some positions of one image."""
 
-    name, title = "attention_rollout", "Attention rollout"
+    bulky = frozenset({"image", "queries"})
 
     def compute(self, given: AnalysisInput) -> Numbers:
         """Return a map by query position."""
         maps = rearrange(_attention(given).rollout, "q (h w) -> q h w", h=given.backbone.grid.rows)
-        return _image(given) | {
+        return {
+            **_image(given),
             "queries": [
                 {"position": position, "rollout": rounded(rollout)}
                 for position, rollout in zip(given.queries, maps, strict=True)
-            ]
+            ],
         }
 
+    def figure(self, numbers: Numbers) -> Figure:
+        return plot_attention_rollout(numbers)
 
-def _attention(given: AnalysisInput) -> AttentionMaps:
+    def caption(self, numbers: Numbers) -> str:
+        return (
+            f"Attention rollout from {_queries(numbers)} of one image{image_source(numbers)}: heads averaged,"
+            f" residual weight one half, layers multiplied. It shows what attention can pass on, not what is"
+            f" used."
+        )
+
+
+def _attention(given: AnalysisInput) -> QueryAttention:
     tokens = torch.tensor([_token_index(given.backbone, position) for position in given.queries])
     return attention_from(given.network, given.images[given.image_index][None], tokens)
 
@@ -109,7 +176,7 @@ def _layer_name(layer: int, span: AttentionAxis) -> str:
     return f"{layer} {span.name}".strip()
 
 
-def _uniform_distances(given: AnalysisInput) -> Numbers:
+def _uniform_distances(given: AnalysisInput) -> dict[str, float]:
     """Return the distance of uniform attention, by the positions that it may attend to."""
     grid, patch_size = given.backbone.grid, given.codec.patch_size
     if given.causal:
@@ -121,9 +188,17 @@ def _uniform_distances(given: AnalysisInput) -> Numbers:
     }
 
 
-def _image(given: AnalysisInput) -> Numbers:
+def _image(given: AnalysisInput) -> dict[str, Any]:
     content = io.BytesIO()
     pixels = rearrange(given.images[given.image_index], "c h w -> h w c").cpu().numpy()
     Image.fromarray(pixels).save(content, format="PNG")
     png = base64.b64encode(content.getvalue()).decode()
     return {**given.common_results(), "image_index": given.image_index, "image": png}
+
+
+def _queries(numbers: Numbers) -> str:
+    marked = [query for query in numbers["queries"] if query["position"] != CLASS_TOKEN]
+    names = ["the class token (framed)"] if len(marked) < len(numbers["queries"]) else []
+    if marked:
+        names.append(f"the marked position{'s' * (len(marked) > 1)}")
+    return " and ".join(names)

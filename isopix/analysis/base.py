@@ -1,19 +1,22 @@
-"""Analysis: a measurement of a network on images without labels, and its input."""
+"""Analysis: a measurement of a network on images without labels, with its figure and its caption."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable
+import abc
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from torch import Tensor
 
 from isopix.analysis.attention import CLASS_TOKEN
 from isopix.codecs.base import Codec
+from isopix.core.registry import Part
 from isopix.core.types import Images
 from isopix.model.backbone import Backbone
 from isopix.model.network import Network
+from isopix.plots.style import Figure
 
-Numbers = dict[str, Any]  # JSON values
+Numbers = Mapping[str, Any]  # JSON values
 QueryPosition = tuple[int, int] | Literal["class"]  # row and column of a position, or the class token
 
 SIGNIFICANT_DIGITS = 4
@@ -81,24 +84,56 @@ class AnalysisInput:
         )
         return self.query_positions or (default,)
 
-    def common_results(self) -> Numbers:
+    def common_results(self) -> dict[str, Any]:
         """Return the fields that every analysis reports: sizes of the network and the grid."""
         return {"grid": list(self.backbone.grid), "patch_size": self.codec.patch_size, "causal": self.causal}
 
 
-class Analysis(ABC):
-    """A measurement of a network, under a `name` and a `title` for people."""
+class SummaryTable(NamedTuple):
+    """The main numbers of an analysis as a table, with a note below it."""
 
-    name: ClassVar[str]
-    title: ClassVar[str]
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
 
-    @abstractmethod
+
+class Analysis(Part, noun="analysis"):
+    """A measurement of a network; its `label` is a title.
+
+    `isopix analyze` saves the numbers, the data and the step that they are of, and the figure.
+    """
+
+    bulky: ClassVar[frozenset[str]] = frozenset()  # keys of numbers that are saved and not printed
+
+    def label(self) -> str:
+        return super().label().capitalize()
+
     def not_applicable_reason(self, network: Network) -> str | None:
         """Return why the analysis does not apply to this network; None if it does."""
+        return None
 
-    @abstractmethod
+    @abc.abstractmethod
     def compute(self, given: AnalysisInput) -> Numbers:
         """Return the results as JSON values, for a network that the analysis applies to."""
+
+    @abc.abstractmethod
+    def figure(self, numbers: Numbers) -> Figure:
+        """Plot the numbers, as they were computed or as they are read from the file."""
+
+    @abc.abstractmethod
+    def caption(self, numbers: Numbers) -> str:
+        """Return the caption of the figure, in sentences, with the main numbers."""
+
+    def table(self, numbers: Numbers) -> SummaryTable | None:
+        """Return what `isopix analyze` prints; None for nothing."""
+        return None
+
+
+def image_source(numbers: Numbers) -> str:
+    """Return the data and the split of an analysis, as ` of photos (test)`; empty if not recorded."""
+    data, split = numbers.get("data"), numbers.get("split")
+    return f" of {Path(str(data)).name} ({split})" if data else ""
 
 
 def rounded(values: Tensor, digits: int = SIGNIFICANT_DIGITS) -> Any:

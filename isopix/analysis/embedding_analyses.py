@@ -1,28 +1,39 @@
 """Analyses of position embeddings, of the stem's weights, and of inductive biases."""
 
+from typing import Any
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from isopix.analysis.base import Analysis, AnalysisInput, Numbers, rounded
+from isopix.analysis.base import Analysis, AnalysisInput, Numbers, SummaryTable, image_source, rounded
 from isopix.analysis.filters import component_images, filter_components, patch_filters, table_components
 from isopix.analysis.inductive_biases import measure_inductive_biases, uniform_receptive_field
 from isopix.analysis.positions import layout_scores, position_similarity, shuffled_scores, similarity_maps
 from isopix.codecs.base import Codec
 from isopix.core.random import generator
+from isopix.core.registry import register
 from isopix.core.types import Grid
 from isopix.model.network import Network
+from isopix.plots.embeddings import plot_embedding_pca, plot_position_similarity
+from isopix.plots.inductive_biases import plot_inductive_biases
+from isopix.plots.style import Figure
 
 NUM_TABLE_COMPONENTS = 8
 MAX_BIAS_IMAGES = 32  # each takes seven forward passes
+LAYOUT_SCORES = ("partial_2d", "partial_raster", "plain_2d", "plain_raster")
 
 
-class PositionEmbeddingsAnalysis(Analysis):
+@register("position_embeddings")
+class PositionEmbeddings(Analysis):
     """Cosine similarity of position embeddings, and whether it follows the 2-D layout of the image; baselines
     are shuffled positions and an untrained network.
     """
 
-    name, title = "position_embeddings", "Position-embedding similarity"
+    bulky = frozenset({"maps"})
+
+    def label(self) -> str:
+        return "Position-embedding similarity"
 
     def not_applicable_reason(self, network: Network) -> str | None:
         table = _position_table(network)
@@ -49,11 +60,45 @@ class PositionEmbeddingsAnalysis(Analysis):
             "maps": rounded(maps.values, 3),
         }
 
+    def figure(self, numbers: Numbers) -> Figure:
+        return plot_position_similarity(numbers)
 
-class EmbeddingPCAAnalysis(Analysis):
+    def caption(self, numbers: Numbers) -> str:
+        shown = "Cosine similarity of each position embedding (small map, at its position) with all others."
+        if "trained" not in numbers:
+            return shown
+        own, untrained, shuffled = (numbers[key] for key in ("trained", "untrained", "shuffled"))
+        return (
+            f"{shown} Partial rank correlation with 2-D distance, raster order controlled:"
+            f" {own['partial_2d']:.2f} (untrained {untrained['partial_2d']:.2f}, shuffled positions"
+            f" {shuffled['mean']:.2f} ± {shuffled['std']:.2f}). With raster order, 2-D distance controlled:"
+            f" {own['partial_raster']:.2f}."
+        )
+
+    def table(self, numbers: Numbers) -> SummaryTable | None:
+        if "trained" not in numbers:
+            return None
+        shuffled = numbers["shuffled"]
+        return SummaryTable(
+            "Position embeddings: Spearman correlation of similarity with proximity",
+            ("network", "2-D, given raster order", "raster order, given 2-D", "2-D", "raster order"),
+            [
+                (key, *(f"{numbers[key][score]:.2f}" for score in LAYOUT_SCORES))
+                for key in ("trained", "untrained")
+                if key in numbers
+            ],
+            f"shuffled positions: 2-D, given raster order: {shuffled['mean']:.3f} ± {shuffled['std']:.3f}",
+        )
+
+
+@register("embedding_pca")
+class EmbeddingPCA(Analysis):
     """Principal components of patch-embedding filters, or of embedding tables of pixel values."""
 
-    name, title = "embedding_pca", "Embedding PCA"
+    bulky = frozenset({"tables", "components", "colors", "explained_variance_ratio"})
+
+    def label(self) -> str:
+        return "Embedding PCA"
 
     def not_applicable_reason(self, network: Network) -> str | None:
         stem = network.backbone.stem
@@ -83,11 +128,39 @@ class EmbeddingPCAAnalysis(Analysis):
             "explained_variance_ratio": rounded(found.explained_variance_ratio),
         }
 
+    def figure(self, numbers: Numbers) -> Figure:
+        return plot_embedding_pca(numbers)
 
-class InductiveBiasesAnalysis(Analysis):
+    def caption(self, numbers: Numbers) -> str:
+        if numbers["weights"] == "filters":
+            ratios = numbers["explained_variance_ratio"]
+            return (
+                f"Leading {len(ratios)} principal components of the patch-embedding filters, each with its"
+                f" explained variance; in total {sum(ratios):.0%}. Gray is zero."
+            )
+        points = "palette colors" if "colors" in numbers else "levels of each channel"
+        explained = ", ".join(
+            f"{sum(table['explained_variance_ratio'][:3]):.0%}" for table in numbers["tables"]
+        )
+        return (
+            f"Embeddings of the {points} on their principal components; the first three explain {explained}."
+        )
+
+    def table(self, numbers: Numbers) -> SummaryTable:
+        tables = [numbers] if numbers["weights"] == "filters" else numbers["tables"]
+        return SummaryTable(
+            f"PCA of the embedding's {numbers['weights']}: variance explained by the leading components",
+            ("table", "1", "2", "3", "8"),
+            [
+                (str(i), *(f"{sum(table['explained_variance_ratio'][:count]):.1%}" for count in (1, 2, 3, 8)))
+                for i, table in enumerate(tables, start=1)
+            ],
+        )
+
+
+@register("inductive_biases")
+class InductiveBiases(Analysis):
     """Translation error, permutation error and receptive field of every layer."""
-
-    name, title = "inductive_biases", "Inductive biases"
 
     def not_applicable_reason(self, network: Network) -> str | None:
         rows, cols = network.backbone.grid
@@ -104,6 +177,35 @@ class InductiveBiasesAnalysis(Analysis):
             "layers": biases.by_layer(),
         }
 
+    def figure(self, numbers: Numbers) -> Figure:
+        return plot_inductive_biases(numbers)
+
+    def caption(self, numbers: Numbers) -> str:
+        last = numbers["layers"][-1]
+        return (
+            f"Relative error of features under translation (left) and permuted positions (middle): 0 is"
+            f" equivariant, 1 is no better than chance. Right: mean distance at which a change of one"
+            f" position shows; dashed: uniform. Last layer: {last['translation_error']:.2f},"
+            f" {last['permutation_error']:.2f}, {last['receptive_field_mean']:.1f};"
+            f" {numbers['images']:,} images{image_source(numbers)}."
+        )
+
+    def table(self, numbers: Numbers) -> SummaryTable:
+        measured = ("translation_error", "permutation_error", "receptive_field_mean")
+        return SummaryTable(
+            f"Inductive biases, {numbers['images']} images; uniform receptive field: mean distance "
+            f"{numbers['uniform_receptive_field_mean']:.1f} positions",
+            ("layer", "translation error", "permutation error", "mean distance", "95 % radius"),
+            [
+                (
+                    str(layer["layer"]),
+                    *(f"{layer[key]:.2f}" for key in measured),
+                    f"{layer['receptive_field_radius_95']}",
+                )
+                for layer in numbers["layers"]
+            ],
+        )
+
 
 @torch.no_grad()
 def _position_table(network: Network) -> Float[Tensor, "N D"]:
@@ -114,7 +216,7 @@ def _position_table(network: Network) -> Float[Tensor, "N D"]:
     return backbone.positions(torch.zeros_like(embedded))[0]
 
 
-def _palette(codec: Codec) -> Numbers:
+def _palette(codec: Codec) -> dict[str, Any]:
     """Return the color of each code of a codec with one code per position."""
     if codec.num_codes > 1:
         return {}

@@ -58,7 +58,7 @@ class ReceptiveField(NamedTuple):
         return np.indices(self.fractions.shape) - np.array(self.fractions.shape)[:, None, None] // 2
 
 
-class InductiveBiases(NamedTuple):
+class BiasMeasurements(NamedTuple):
     """The three measurements of a network, for layers 0..L."""
 
     translation_error: list[float]
@@ -79,9 +79,11 @@ class InductiveBiases(NamedTuple):
         ]
 
 
-def measure_inductive_biases(network: Network, images: Images, generator: torch.Generator) -> InductiveBiases:
+def measure_inductive_biases(
+    network: Network, images: Images, generator: torch.Generator
+) -> BiasMeasurements:
     """Return all three measurements on the same images."""
-    return InductiveBiases(
+    return BiasMeasurements(
         translation_error(network, images),
         receptive_field(network, images, generator),
         permutation_error(network, images, generator),

@@ -1,34 +1,30 @@
-"""All analyses of a network."""
+"""Run the registered analyses, in the order of their registration."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
-from isopix.analysis.attention_analyses import (
-    AttentionDistanceAnalysis,
-    AttentionMapsAnalysis,
-    AttentionRolloutAnalysis,
-)
+from isopix.analysis import attention_analyses, embedding_analyses  # noqa: F401  registers them
 from isopix.analysis.base import Analysis, AnalysisInput, NotApplicable, Numbers
-from isopix.analysis.embedding_analyses import (
-    EmbeddingPCAAnalysis,
-    InductiveBiasesAnalysis,
-    PositionEmbeddingsAnalysis,
-)
-
-ANALYSES: dict[str, Analysis] = {
-    analysis.name: analysis
-    for analysis in (
-        AttentionDistanceAnalysis(),
-        AttentionMapsAnalysis(),
-        AttentionRolloutAnalysis(),
-        PositionEmbeddingsAnalysis(),
-        EmbeddingPCAAnalysis(),
-        InductiveBiasesAnalysis(),
-    )
-}
+from isopix.core.registry import kinds_of
 
 
-def run_analyses(given: AnalysisInput) -> Iterator[tuple[str, Numbers | NotApplicable]]:
-    """Yield the name and the results of every analysis, or why it does not apply to the network."""
-    for name, analysis in ANALYSES.items():
+def registered_analyses() -> dict[str, Analysis]:
+    """Return all analyses by name."""
+    return {name: analysis() for name, analysis in kinds_of(Analysis).items()}
+
+
+def select_analyses(only: Collection[str] = ()) -> dict[str, Analysis]:
+    """Return the analyses of these names, by default all. Raises ValueError for an unknown name."""
+    known = registered_analyses()
+    for name in only:
+        if name not in known:
+            raise ValueError(f"there is no analysis '{name}'; registered: {', '.join(known)}")
+    return {name: analysis for name, analysis in known.items() if not only or name in only}
+
+
+def run_analyses(
+    given: AnalysisInput, only: Collection[str] = ()
+) -> Iterator[tuple[str, Numbers | NotApplicable]]:
+    """Yield the name and the results of each selected analysis, or why it does not apply to the network."""
+    for name, analysis in select_analyses(only).items():
         reason = analysis.not_applicable_reason(given.network)
         yield name, analysis.compute(given) if reason is None else NotApplicable(reason)

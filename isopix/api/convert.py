@@ -17,7 +17,7 @@ from isopix.interop.import_run import import_run
 from isopix.interop.imported_model import ImportedModel
 from isopix.interop.openai.convert import read_checkpoint
 from isopix.reporting.model_card import model_card
-from isopix.reporting.run_record import read_run_or_model
+from isopix.reporting.run_reader import read_run_or_model
 
 
 def huggingface(

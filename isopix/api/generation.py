@@ -129,7 +129,9 @@ def reconstruct(
     numbers = {"kind": "reconstructions", "step": loaded.step, "seed": seed, "count": len(inputs)}
     numbers |= {**origin, "accuracy": result.accuracy}
     name = f"reconstructions-{loaded.step:08d}-seed{seed}"
-    grid = pictures.reconstruction_grid(result)
+    grid = pictures.reconstruction_grid(
+        result.original, result.pixel_mask, {"prediction": result.prediction}, result.target
+    )
     return ReconstructionOutput(result, *_save_grid(folder, name, grid, numbers))
 
 

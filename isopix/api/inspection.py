@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from isopix.analysis import cost
-from isopix.analysis.base import AnalysisInput, NotApplicable, QueryPosition
-from isopix.analysis.run import run_analyses
+from isopix.analysis.base import Analysis, AnalysisInput, NotApplicable, QueryPosition
+from isopix.analysis.run import run_analyses, select_analyses
 from isopix.api.results import AnalysisOutput, PlanOutput, ReportOutput
 from isopix.api.run import (
     DataLike,
@@ -24,7 +24,6 @@ from isopix.api.run import (
 from isopix.api.training import PathLike, resolve_recipe
 from isopix.core import device as devices
 from isopix.plots import style
-from isopix.plots.analyses import ANALYSIS_FIGURES
 from isopix.recipes.cost import recipe_cost, recipe_memory
 from isopix.recipes.recipe import Recipe
 from isopix.reporting import headline, page
@@ -45,16 +44,18 @@ def analyze(
     image: int = 0,
     positions: Sequence[QueryPosition] = (),
     renormalize: bool = True,
+    only: Sequence[str] = (),
     device: str = "auto",
     progress: Progress | None = None,
 ) -> AnalysisOutput:
-    """Analyze attention, position embeddings, the embedding and inductive biases; numbers and figures are
-    saved in the run's `analysis` folder.
+    """Analyze attention, position embeddings, the embedding and inductive biases, or `only` the analyses of
+    these names; numbers and figures are saved in the run's `analysis` folder.
 
     `limit` images are averaged over; attention maps are those of the image with index `image`, from
     `positions`, (row, column) or "class". Without `renormalize`, attention to a class token counts as
-    distance 0. Raises ValueError for an image or a position that does not exist.
+    distance 0. Raises ValueError for an image, a position or an analysis that does not exist.
     """
+    select_analyses(only)
     folder, loaded = open_run(run, device)
     source, chosen = select_split(loaded, data, split, limit)
     images = getattr(source, chosen).images[:limit]
@@ -72,13 +73,13 @@ def analyze(
     results: dict[str, Mapping[str, Any]] = {}
     reasons: dict[str, str] = {}
     about = {"data": source.name, "split": chosen}
-    for name, result in run_analyses(given):
+    for name, result in run_analyses(given, only):
         if isinstance(result, NotApplicable):
             reasons[name] = result.reason
         else:
             results[name] = with_provenance({"step": loaded.step, **result, **about})
     if folder is not None:
-        _save(folder, results)
+        _save(folder, results, select_analyses(only))
     return AnalysisOutput(results, reasons, None if folder is None else folder.analysis)
 
 
@@ -140,16 +141,18 @@ def plan(
     )
 
 
-def _save(folder: RunFolder, results: Mapping[str, Mapping[str, Any]]) -> None:
-    """Save all results with their figures, and remove those of an earlier call."""
+def _save(
+    folder: RunFolder, results: Mapping[str, Mapping[str, Any]], analyses: Mapping[str, Analysis]
+) -> None:
+    """Save the results of these analyses with their figures, and remove those of an earlier call."""
     folder.analysis.mkdir(exist_ok=True)
-    for name, draw in ANALYSIS_FIGURES.items():
+    for name, analysis in analyses.items():
         stem = folder.analysis / name
         for suffix in (".json", ".png", ".svg"):
             stem.with_suffix(suffix).unlink(missing_ok=True)
         if name in results:
             with report_disk_full(str(stem), folder.analysis):
-                style.write_figure(draw(results[name]), stem, results[name])
+                style.write_figure(analysis.figure(results[name]), stem, results[name])
 
 
 def _notes(runs: Mapping[str, RunRecord]) -> list[str]:

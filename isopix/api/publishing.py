@@ -12,7 +12,7 @@ from isopix.api.run import load_network
 from isopix.interop import hub
 from isopix.interop.huggingface.convert import write_imagegpt
 from isopix.reporting.model_card import model_card
-from isopix.reporting.run_record import read_run_or_model
+from isopix.reporting.run_reader import read_run_or_model
 
 Format = Literal["isopix", "huggingface"]
 

@@ -1,13 +1,13 @@
 """`isopix analyze`: attention, position embeddings, filters and inductive biases of a network."""
 
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from isopix.analysis.attention import CLASS_TOKEN
 from isopix.analysis.base import QueryPosition
+from isopix.analysis.run import registered_analyses
 from isopix.api import inspection
 from isopix.cli.console import (
     Device,
@@ -23,8 +23,6 @@ from isopix.cli.console import (
 )
 from isopix.cli.progress import progress_bar
 
-Numbers = Mapping[str, Any]
-
 Images = Annotated[int, Parameter(validator=Positive, help="Number of images to average over.")]
 Positions = Annotated[
     list[str] | None,
@@ -35,16 +33,14 @@ Positions = Annotated[
         "the default of networks that have one; repeatable.",
     ),
 ]
-LAYOUT_SCORES = ("partial_2d", "partial_raster", "plain_2d", "plain_raster")
-BULKY = (
-    "image",
-    "queries",
-    "maps",
-    "tables",
-    "components",
-    "colors",
-    "explained_variance_ratio",
-)  # saved to files only
+Only = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--only",
+        negative="",
+        help="Name of an analysis to run, such as attention_distance; repeatable. Default: all.",
+    ),
+]
 
 
 def analyze(
@@ -56,6 +52,7 @@ def analyze(
     image: int = 0,
     position: Positions = None,
     renormalize: bool = True,
+    only: Only = None,
     plugin: Plugins = None,
     device: Device = "auto",
     json: Json = False,
@@ -89,20 +86,28 @@ def analyze(
             image=image,
             positions=positions,
             renormalize=renormalize,
+            only=only or (),
             device=device,
             progress=progress,
         )
+    analyses = registered_analyses()
     if json:
-        short = {name: _without_bulk(numbers) for name, numbers in found.results.items()}
+        short = {
+            name: {key: value for key, value in numbers.items() if key not in analyses[name].bulky}
+            for name, numbers in found.results.items()
+        }
         reasons = dict(found.not_applicable)
         show_json({"folder": str(found.path), "analyses": short, "not_applicable": reasons})
         return
     for name, numbers in found.results.items():
-        if name in PRINT:
-            PRINT[name](numbers)
+        if table := analyses[name].table(numbers):
+            show_table(*table[:3])
+            if table.note:
+                say(table.note)
     for name, reason in found.not_applicable.items():
         say(f"{name} does not apply: {reason}")
-    say(f"wrote {', '.join(found.results)} to {found.path}")
+    if found.results:
+        say(f"wrote {', '.join(found.results)} to {found.path}")
 
 
 def parse_position(word: str) -> QueryPosition:
@@ -113,78 +118,3 @@ def parse_position(word: str) -> QueryPosition:
     if len(parts) != 2 or not all(part.strip().isdecimal() for part in parts):
         raise ValueError(f"--position is '{word}'; allowed: ROW,COLUMN such as 8,16, or class")
     return int(parts[0]), int(parts[1])
-
-
-def _without_bulk(numbers: Numbers) -> dict[str, Any]:
-    return {key: value for key, value in numbers.items() if key not in BULKY}
-
-
-def _print_distance(numbers: Numbers) -> None:
-    uniform = ", ".join(f"{kind} {pixels:.1f}" for kind, pixels in numbers["uniform_distances"].items())
-    rows = []
-    for layer in numbers["layers"]:
-        heads = [head["mean"] for head in layer["heads"]]
-        relative = sum(head["relative_to_uniform"] for head in layer["heads"]) / len(heads)
-        std = sum(head["std"] for head in layer["heads"]) / len(heads)
-        values = (sum(heads) / len(heads), min(heads), max(heads), std)
-        rows.append((layer["layer"], *(f"{value:.2f}" for value in values), f"{relative:.0%}"))
-    show_table(
-        f"Attention distance in pixels, {numbers['images']} images; uniform attention: {uniform}",
-        ["layer", "mean", "min over heads", "max over heads", "std over images", "relative to uniform"],
-        rows,
-    )
-
-
-def _print_positions(numbers: Numbers) -> None:
-    if "trained" not in numbers:
-        return
-    rows = [
-        (key, *(f"{numbers[key][score]:.2f}" for score in LAYOUT_SCORES))
-        for key in ("trained", "untrained")
-        if key in numbers
-    ]
-    show_table(
-        "Position embeddings: Spearman correlation of similarity with proximity",
-        ["network", "2-D, given raster order", "raster order, given 2-D", "2-D", "raster order"],
-        rows,
-    )
-    shuffled = numbers["shuffled"]
-    say(f"shuffled positions: 2-D, given raster order: {shuffled['mean']:.3f} ± {shuffled['std']:.3f}")
-
-
-def _print_embedding(numbers: Numbers) -> None:
-    tables = [numbers] if numbers["weights"] == "filters" else numbers["tables"]
-    rows = [
-        (str(i), *(f"{sum(table['explained_variance_ratio'][:count]):.1%}" for count in (1, 2, 3, 8)))
-        for i, table in enumerate(tables, start=1)
-    ]
-    title = f"PCA of the embedding's {numbers['weights']}: variance explained by the leading components"
-    show_table(title, ["table", "1", "2", "3", "8"], rows)
-
-
-def _print_biases(numbers: Numbers) -> None:
-    rows = [
-        (
-            str(layer["layer"]),
-            *(
-                f"{layer[key]:.2f}"
-                for key in ("translation_error", "permutation_error", "receptive_field_mean")
-            ),
-            f"{layer['receptive_field_radius_95']}",
-        )
-        for layer in numbers["layers"]
-    ]
-    show_table(
-        f"Inductive biases, {numbers['images']} images; uniform receptive field: mean distance "
-        f"{numbers['uniform_receptive_field_mean']:.1f} positions",
-        ["layer", "translation error", "permutation error", "mean distance", "95 % radius"],
-        rows,
-    )
-
-
-PRINT: dict[str, Callable[[Numbers], None]] = {
-    "attention_distance": _print_distance,
-    "position_embeddings": _print_positions,
-    "embedding_pca": _print_embedding,
-    "inductive_biases": _print_biases,
-}

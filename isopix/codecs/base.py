@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from torch import Tensor, nn
 
@@ -39,7 +39,13 @@ S = TypeVar("S", bound="CodecSpec")
 
 
 class CodecSpec(Part, noun="codec"):
-    """Settings of a codec."""
+    """Settings of a codec.
+
+    `hub_tags` are the tags on the Hub of the models that it belongs to; a model card has those that the block
+    has too.
+    """
+
+    hub_tags: ClassVar[tuple[str, ...]] = ()
 
     @property
     @abc.abstractmethod

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import torch
 from jaxtyping import Float
@@ -21,6 +21,8 @@ from isopix.core.types import Grid, Images
 @register("palette")
 class PaletteSpec(CodecSpec):
     """A palette of `num_colors` colors, from a palette file or, for None, fitted to the training images."""
+
+    hub_tags: ClassVar[tuple[str, ...]] = ("image-gpt", "imagegpt")
 
     num_colors: Annotated[int, Range(low=2, high=nearest_color.MAX_COLORS)] = 512
     palette_file: str | None = None

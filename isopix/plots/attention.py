@@ -17,13 +17,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from PIL import Image
 
-from isopix.analysis.attention import CLASS_TOKEN
 from isopix.plots import style
 from isopix.plots.curves import HEIGHT, WIDTH, CurveLabel, label_curves
 
 Numbers = Mapping[str, Any]
 AttentionMap = Float[np.ndarray, "rows cols"]
-PositionLabel = Sequence[int] | str  # row and column, or the class token
+PositionLabel = Sequence[int] | str  # row and column, or a name for the class token
 
 MAX_LAYERS, MAX_HEADS = 12, 16  # of a figure; evenly spaced ones are shown of more
 MAX_MAP_SIDE, CAPTION_HEIGHT, GAP = 1.3, 0.26, 0.05  # inches
@@ -188,7 +187,7 @@ def _show_map(
 
 def _show_image(axes: Axes, image: Any, position: PositionLabel, patch_size: int) -> None:
     axes.imshow(image, interpolation="nearest")
-    if position == CLASS_TOKEN:  # has no position: the whole image is framed
+    if isinstance(position, str):  # has no position: the whole image is framed
         axes.spines[:].set(visible=True, color=style.COLORS[1], linewidth=1.2)
     _mark_position(axes, position, patch_size)
 

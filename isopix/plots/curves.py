@@ -1,10 +1,10 @@
-"""Loss curves over training steps, and probe accuracy over layers."""
+"""Loss and accuracy over training steps, and probe accuracy over layers."""
 
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import cycle
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from isopix.plots import style
-from isopix.probing.results import ProbeReport, ProbeResult
 
 LogRecord = Mapping[str, Any]  # a line of a run's log
 
@@ -22,6 +21,40 @@ SMOOTHING = 0.04  # window of the running mean, as a fraction of all points
 LABEL_HEIGHT = 0.062  # of a line of text, as a fraction of the height of the axes
 BITS_PER_NAT = 1 / math.log(2)
 RAW_PIXELS = "raw pixels"  # the name of this baseline in a probe's report
+
+
+@runtime_checkable
+class LayerAccuracy(Protocol):
+    """Test accuracy of a probe of one layer, with its 95 % interval."""
+
+    @property
+    def layer(self) -> int: ...
+    @property
+    def test_accuracy(self) -> float: ...
+    @property
+    def interval(self) -> tuple[float, float]: ...
+
+
+@runtime_checkable
+class NetworkAccuracy(Protocol):
+    """Test accuracy of the probed layers, of the layer to report, and of the majority class."""
+
+    @property
+    def layers(self) -> Sequence[LayerAccuracy]: ...
+    @property
+    def best(self) -> LayerAccuracy: ...
+    @property
+    def majority_accuracy(self) -> float: ...
+
+
+@runtime_checkable
+class ProbeAccuracy(Protocol):
+    """Test accuracy of a network, and of its baselines by name."""
+
+    @property
+    def network(self) -> NetworkAccuracy: ...
+    @property
+    def baselines(self) -> Mapping[str, NetworkAccuracy]: ...
 
 
 class CurveLabel(NamedTuple):
@@ -34,11 +67,7 @@ class CurveLabel(NamedTuple):
 
 @style.figure_style()
 def plot_loss(
-    records: Sequence[LogRecord],
-    vocab_size: int | None,
-    *,
-    unit: str = "code",
-    loss_key: str = "loss_nats",
+    records: Sequence[LogRecord], vocab_size: int | None, *, unit: str = "code", loss_key: str = "loss_nats"
 ) -> Figure:
     """Plot training, validation and test loss in nats (left axis) and bits (right axis) per `unit`.
 
@@ -85,7 +114,7 @@ def _untrained_loss(axes: Axes, vocab_size: int) -> None:
 
 
 @style.figure_style()
-def plot_probe_accuracy(probes: Mapping[str, ProbeReport]) -> Figure:
+def plot_probe_accuracy(probes: Mapping[str, ProbeAccuracy]) -> Figure:
     """Plot test accuracy with 95 % intervals by layer, for each run by name; the best layer is ringed.
 
     Baselines: the untrained network, raw pixels and the majority class.
@@ -100,10 +129,40 @@ def plot_probe_accuracy(probes: Mapping[str, ProbeReport]) -> Figure:
     labels += _baseline_levels(axes, probes)
     axes.set(xlabel="Layer (0 = embedding)", ylabel="Probe test accuracy")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    style.percent_ticks(axes.yaxis)
     axes.margins(x=0.03)
-    axes.set_ylim(0, min(1.04, 1.2 * max(axes.dataLim.y1, *(label.y for label in labels))))
-    label_curves(axes, labels)
+    _label_accuracies(axes, labels, max(axes.dataLim.y1, *(label.y for label in labels)))
+    return figure
+
+
+@style.figure_style()
+def plot_finetuning_accuracy(
+    records: Sequence[LogRecord], majority: float | None, *, best: LogRecord | None = None
+) -> Figure:
+    """Plot validation accuracy with the selected step ringed, test accuracy, and the majority class."""
+    figure = style.new_figure(HEIGHT, WIDTH)
+    axes = figure.add_subplot()
+    validation = [(each["step"], each["accuracy"]) for each in records if each["split"] == "validation"]
+    labels = []
+    if validation:
+        color, last = style.COLORS[1], validation[-1][1]
+        axes.plot(*zip(*validation, strict=True), color=color, marker="o")
+        reported = last if best is None else best["accuracy"]
+        labels.append(percent_label("validation", reported, color)._replace(y=last))
+    if best:
+        ring_point(axes, best["step"], best["accuracy"], style.COLORS[1])
+    for each in records:
+        if each["split"] == "test":
+            point = each.get("best_step", each["step"]), each["accuracy"]
+            axes.plot(*point, "D", color=style.TEXT_COLOR, clip_on=False, zorder=3)
+            labels.append(percent_label("test", each["accuracy"], style.TEXT_COLOR))
+    if majority is not None:
+        axes.axhline(majority, color=style.MUTED_COLOR, linewidth=1, linestyle=":")
+        labels.append(percent_label("majority class", majority, style.MUTED_COLOR))
+    axes.set(xlabel="Step", ylabel="Accuracy")
+    axes.margins(x=0.03)
+    axes.set_xlim(left=min(0, axes.get_xlim()[0]))  # shows step 0 even for a single point
+    accuracies = [*(label.y for label in labels), *(accuracy for _, accuracy in validation)]
+    _label_accuracies(axes, labels, max(accuracies, default=1))
     return figure
 
 
@@ -164,38 +223,59 @@ def _points(
     return np.array(points, dtype=float).reshape(-1, 2)
 
 
-def _network_curve(axes: Axes, result: ProbeResult, name: str, color: str) -> CurveLabel:
-    layer, test = zip(*((score.layer, score.test_accuracy) for score in result.layers), strict=True)
+def _label_accuracies(axes: Axes, labels: Sequence[CurveLabel], highest: float) -> None:
+    """Show accuracies from 0 to some space above the highest."""
+    style.percent_ticks(axes.yaxis)
+    axes.set_ylim(0, min(1.04, 1.2 * highest))
+    label_curves(axes, labels)
+
+
+def percent_label(name: str, accuracy: float, color: str) -> CurveLabel:
+    """Return the label of a curve with its accuracy, at that height."""
+    return CurveLabel(accuracy, f"{name} {100 * accuracy:.1f} %", color)
+
+
+def ring_point(axes: Axes, x: int | float, y: float, color: str) -> None:
+    """Mark the point that is reported."""
+    axes.plot(x, y, "o", color=color, markersize=11, markerfacecolor="none")
+
+
+def _by_layer(result: NetworkAccuracy) -> tuple[list[int], list[float]]:
+    return [score.layer for score in result.layers], [score.test_accuracy for score in result.layers]
+
+
+def _network_curve(axes: Axes, result: NetworkAccuracy, name: str, color: str) -> CurveLabel:
+    layer, test = _by_layer(result)
     low, high = zip(*(score.interval for score in result.layers), strict=True)
     axes.fill_between(layer, low, high, color=color, alpha=0.16, linewidth=0)
     axes.plot(layer, test, color=color, marker="o")
     best = result.best
-    axes.plot(best.layer, best.test_accuracy, "o", color=color, markersize=11, markerfacecolor="none")
-    return CurveLabel(test[-1], f"{name} {100 * best.test_accuracy:.1f} %", color)
+    ring_point(axes, best.layer, best.test_accuracy, color)
+    return percent_label(name, best.test_accuracy, color)._replace(y=test[-1])
 
 
 def _baseline_curves(
-    axes: Axes, baselines: Mapping[str, ProbeResult], prefix: str, color: str
+    axes: Axes, baselines: Mapping[str, NetworkAccuracy], prefix: str, color: str
 ) -> list[CurveLabel]:
     """Plot the baselines that have layers."""
     labels = []
     for name, result in baselines.items():
         if len(result.layers) > 1:
-            layer, test = zip(*((score.layer, score.test_accuracy) for score in result.layers), strict=True)
+            layer, test = _by_layer(result)
             axes.plot(layer, test, "o--", color=color, linewidth=1, markersize=3)
             labels.append(CurveLabel(test[-1], f"{prefix}{name}", color))
     return labels
 
 
-def _baseline_levels(axes: Axes, probes: Mapping[str, ProbeReport]) -> list[CurveLabel]:
+def _baseline_levels(axes: Axes, probes: Mapping[str, ProbeAccuracy]) -> list[CurveLabel]:
     """Plot raw pixels and the majority class as horizontal lines, once if several runs share them."""
     labels: dict[CurveLabel, str] = {}
     for probe in probes.values():
         if RAW_PIXELS in probe.baselines:
             test = probe.baselines[RAW_PIXELS].best.test_accuracy
-            labels[CurveLabel(test, f"{RAW_PIXELS} {100 * test:.1f} %", style.TEXT_COLOR)] = "-."
+            labels[percent_label(RAW_PIXELS, test, style.TEXT_COLOR)] = "-."
         majority = probe.network.majority_accuracy
-        labels[CurveLabel(majority, f"majority class {100 * majority:.1f} %", style.MUTED_COLOR)] = ":"
+        labels[percent_label("majority class", majority, style.MUTED_COLOR)] = ":"
     for label, linestyle in labels.items():
         axes.axhline(label.y, color=label.color, linewidth=1, linestyle=linestyle)
     return list(labels)

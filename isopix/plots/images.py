@@ -12,7 +12,6 @@ from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
 from isopix.core.types import Images
-from isopix.generate.reconstruct import Reconstruction
 
 ImageBatch = UInt8[Tensor, "count 3 H W"]
 Tiles = UInt8[np.ndarray, "B height width 4"]  # RGBA
@@ -62,28 +61,27 @@ def completion_grid(
     return _grid(groups, blocks=blocks)
 
 
-def reconstruction_grid(found: Reconstruction, *, scale: int | None = None) -> Image.Image:
-    """Return for each image the original, the masked image, the prediction, and the target where it differs
-    from the original; a pixel of which any channel is masked is shown as masked.
+def reconstruction_grid(
+    originals: Images,
+    pixel_mask: Bool[Tensor, "B H W"],
+    predictions: Mapping[str, Images],
+    targets: Images,
+    *,
+    scale: int | None = None,
+) -> Image.Image:
+    """Return for each image the original, the masked image, the predictions of one or several models by name
+    (inductive biases of small isotropic nets, figure 1), and the target where it differs from the original.
     """
-    return comparison_grid({"prediction": found}, scale=scale)
-
-
-def comparison_grid(found: Mapping[str, Reconstruction], *, scale: int | None = None) -> Image.Image:
-    """Return the same with the predictions of several models, by name, for the same masks (inductive biases
-    of small isotropic nets, figure 1).
-    """
-    first = next(iter(found.values()))
-    results = {name: each.prediction for name, each in found.items()}
-    if not torch.equal(first.target, first.original):
-        results["target"] = first.target
+    results = dict(predictions)
+    if not torch.equal(targets, originals):
+        results["target"] = targets
     columns = 2 + len(results)
-    blocks = _num_blocks(len(first.original), columns)
-    scale = scale or _fit_scale(first.original, blocks * columns)
-    tiles = _enlarge(first.original, scale)
+    blocks = _num_blocks(len(originals), columns)
+    scale = scale or _fit_scale(originals, blocks * columns)
+    tiles = _enlarge(originals, scale)
     groups = [
         Group("original", [tiles]),
-        Group("masked", [_cover_masked(tiles, first.pixel_mask, scale)]),
+        Group("masked", [_cover_masked(tiles, pixel_mask, scale)]),
         *(Group(name, [_enlarge(images, scale)]) for name, images in results.items()),
     ]
     return _grid(groups, blocks=blocks)

@@ -5,15 +5,15 @@ from itertools import cycle
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from isopix.analysis.inductive_biases import RADIUS_FRACTION, ReceptiveField
 from isopix.plots import style
 from isopix.plots.study import MARKERS, display_name
 
-LayerRecord = Mapping[str, Any]  # as `InductiveBiases.by_layer` gives it
+LayerRecord = Mapping[str, Any]  # as `BiasMeasurements.by_layer` gives it
 
 HEIGHT = 3.2  # inches
 MIN_FRACTION = 1e-6  # below this fraction of the change a position is blank
@@ -70,38 +70,17 @@ def compare_inductive_biases(
 
 
 @style.figure_style()
-def plot_receptive_field_profiles(networks: Mapping[str, ReceptiveField], uniform: ReceptiveField) -> Figure:
-    """Plot the cumulative fraction of a change by distance, for one layer of each network by name, with a
-    uniform receptive field as the reference.
-    """
-    figure = style.new_figure(HEIGHT, 0.7 * style.PAGE_WIDTH)
-    axes = figure.add_subplot()
-    for (name, field), color, marker in zip(
-        networks.items(), cycle(style.COLORS), cycle(MARKERS), strict=False
-    ):
-        label = f"{display_name(name)}: {100 * RADIUS_FRACTION:.0f} % within {field.radius_95}"
-        axes.plot(
-            field.profile.cumsum(), color=color, marker=marker, markersize=4, linewidth=1.4, label=label
-        )
-    axes.plot(uniform.profile.cumsum(), color=style.MUTED_COLOR, linewidth=1, linestyle=":", label="uniform")
-    axes.set(xlabel="Distance (positions)", ylabel="Cumulative fraction of the change", ylim=(0, 1.03))
-    style.percent_ticks(axes.yaxis)
-    axes.legend(loc="lower right")
-    return figure
-
-
-@style.figure_style()
-def plot_receptive_fields(networks: Mapping[str, ReceptiveField]) -> Figure:
-    """Plot where a change of the central position shows, by offset and on a logarithmic scale, for one layer
-    of each network by name; positions without a change are blank.
+def plot_receptive_fields(networks: Mapping[str, Float[np.ndarray, "rows cols"]]) -> Figure:
+    """Plot where a change of the central position shows, as fractions by (row, column) offset and on a
+    logarithmic scale, for one layer of each network by name; positions without a change are blank.
     """
     figure = style.new_figure(0.8 + (style.PAGE_WIDTH - 0.9) / max(3, len(networks)))
     panels = figure.subplots(1, len(networks), squeeze=False)[0]
     image = None
-    for axes, (name, field) in zip(panels, networks.items(), strict=True):
-        down, right = (side // 2 for side in field.fractions.shape)
+    for axes, (name, fractions) in zip(panels, networks.items(), strict=True):
+        down, right = (side // 2 for side in fractions.shape)
         image = axes.imshow(
-            np.ma.masked_less(field.fractions, MIN_FRACTION),
+            np.ma.masked_less(fractions, MIN_FRACTION),
             norm=LogNorm(MIN_FRACTION, 1),
             cmap="cividis",
             extent=(-right - 0.5, right + 0.5, down + 0.5, -down - 0.5),

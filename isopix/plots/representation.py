@@ -1,16 +1,47 @@
 """Probe accuracy against validation loss over the course of pre-training (iGPT figure 3)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle
+from typing import NamedTuple
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from isopix.analysis.representation import ProbePoint, loss_accuracy_correlation
-from isopix.core.correlation import Correlation
+from isopix.core.correlation import Correlation, spearman
 from isopix.plots import style
-from isopix.plots.curves import HEIGHT, WIDTH, CurveLabel, label_curves
+from isopix.plots.curves import HEIGHT, WIDTH, CurveLabel, LogRecord, label_curves, percent_label, ring_point
+
+
+class ProbePoint(NamedTuple):
+    """Validation loss in nats, and probe accuracy with its 95 % interval, at a training step."""
+
+    step: int
+    loss: float
+    accuracy: float
+    low: float
+    high: float
+
+
+def probe_points(records: Iterable[LogRecord]) -> list[ProbePoint]:
+    """Return the steps of a run's log that have both a validation loss and a probe, in order."""
+    names = ("step", "loss_nats", "probe_accuracy", "probe_low", "probe_high")
+    points = [
+        ProbePoint(*map(record.__getitem__, names)) for record in records if set(names) <= record.keys()
+    ]
+    return sorted(points)
+
+
+def loss_accuracy_correlation(points: Sequence[ProbePoint]) -> Correlation | None:
+    """Return Spearman's correlation of loss and accuracy after step 0: -1 if every lower loss has a higher
+    accuracy. None for fewer than five points, and for constant losses or accuracies.
+
+    The interval assumes independent points. Those of one run are not, so that it is too narrow.
+    """
+    trained = [point for point in points if point.step > 0]
+    losses, accuracies = ([getattr(point, name) for point in trained] for name in ("loss", "accuracy"))
+    return spearman(np.array(losses), np.array(accuracies))
 
 
 @style.figure_style()
@@ -48,8 +79,8 @@ def _trained(axes: Axes, points: Sequence[ProbePoint], name: str, color: str) ->
     axes.vlines(losses, low, high, color=color, alpha=0.28, linewidth=2.2)
     axes.plot(losses, accuracies, "o-", color=color, markeredgecolor=style.BACKGROUND, markeredgewidth=0.6)
     last, correlation = points[-1], loss_accuracy_correlation(points)
-    axes.plot(last.loss, last.accuracy, "o", color=color, markersize=11, markerfacecolor="none")
-    label = CurveLabel(last.accuracy, f"{name} {100 * last.accuracy:.1f} %", color)
+    ring_point(axes, last.loss, last.accuracy, color)
+    label = percent_label(name, last.accuracy, color)
     if correlation is None:
         return [label]
     return [CurveLabel(last.accuracy, format_correlation(correlation), color), label]  # the second is above
@@ -60,7 +91,5 @@ def _untrained(axes: Axes, points: Sequence[ProbePoint], prefix: str, color: str
     for point in points:
         if point.step == 0:
             axes.axhline(point.accuracy, color=color, linewidth=1, linestyle=style.DASHED, alpha=0.7)
-            labels.append(
-                CurveLabel(point.accuracy, f"{prefix}untrained {100 * point.accuracy:.1f} %", color)
-            )
+            labels.append(percent_label(f"{prefix}untrained", point.accuracy, color))
     return labels

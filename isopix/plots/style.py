@@ -11,7 +11,7 @@ from cycler import cycler
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure as Figure  # noqa: PLC0414  other rooms import it from here
 from matplotlib.ticker import FuncFormatter
 
 PAGE_WIDTH = 7.0  # inches, of the text of a page

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from isopix.probing.results import ProbeResult
 from isopix.reporting.metrics import finetune_accuracy, held_out_loss, loss_unit, uniform_classes
@@ -108,7 +108,7 @@ def _cells(row: BaselineRow) -> TableRow:
     nats: list[Text] = ["", ""] if row.loss is None else [f"{row.loss:.3f}", f"{row.loss / math.log(2):.3f}"]
     scored: list[Text] = ["not probed" if row.kind == "run" else "", "", ""]
     if row.accuracy is not None:
-        bar: Any = interval_bar(row.accuracy, row.low, row.high)
+        bar = interval_bar(row.accuracy, row.low, row.high)
         scored = [percent(row.accuracy), interval(row.low, row.high), bar]
     layer = "" if row.layer is None else str(row.layer)
     return TableRow([row.name, row.description, *nats, layer, *scored], row.kind)

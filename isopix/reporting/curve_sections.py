@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from markupsafe import Markup
 
-from isopix.analysis.representation import ProbePoint, loss_accuracy_correlation, probe_points
 from isopix.plots import curves, representation, svg
+from isopix.plots.representation import ProbePoint, loss_accuracy_correlation, probe_points
 from isopix.reporting.metrics import held_out_loss, loss_unit, uniform_classes
 from isopix.reporting.run_record import RunRecord
 from isopix.reporting.section import Chart, Panel, Section, join_words, missing, percent

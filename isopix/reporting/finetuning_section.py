@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from isopix.plots import finetuning, svg
+from isopix.finetuning.config import FineTuneConfig
+from isopix.plots import curves, svg
+from isopix.recipes.recipe import Recipe
 from isopix.reporting.metrics import finetune_accuracy
 from isopix.reporting.run_record import RunRecord, SavedEvaluation
 from isopix.reporting.section import (
@@ -22,16 +24,11 @@ from isopix.train.early_stopping import best_evaluation
 
 Values = Mapping[str, Any]
 
-COLUMNS = (
-    "images",
-    "masks",
-    "accuracy",
-    "95 %",
-    "one mask",
-    "mean probability",
-    "top-5",
-    "cross-entropy, nats",
-)
+COLUMNS = [
+    ("test images", ""),
+    *((name, NUMBER) for name in ("images", "masks", "accuracy", "95 %", "one mask", "mean probability")),
+    *((name, NUMBER) for name in ("top-5", "cross-entropy, nats")),
+]
 NOTE = (
     "Accuracy: majority vote over the masks that each image was read under, ties broken at random; compared "
     "with the mean of one mask and with the class of the highest mean probability."
@@ -43,55 +40,42 @@ def finetuning_section(run: RunRecord, name: str, path: str) -> Section | None:
     seen = [each for each in run.log if each["kind"] == "evaluation" and "accuracy" in each]
     if run.recipe is None or run.recipe.finetune is None or not seen:
         return None
-    best = best_evaluation(seen) if run.recipe.finetune.early_stops else None
-    drawn = finetuning.plot_finetuning_accuracy(seen, run.environment.get("majority"), best=best)
+    settings = run.recipe.finetune
+    best = best_evaluation(seen) if settings.early_stops else None
+    drawn = curves.plot_finetuning_accuracy(seen, run.environment.get("majority"), best=best)
     reached = f" Best validation accuracy {best['accuracy']:.1%} at step {best['step']}." if best else ""
-    chart = Chart(svg.svg_markup(drawn, name, f"Accuracy by step.{reached}"), _caption(run, best))
-    first = _metrics(run, path)
-    if not run.evaluations:
-        return Section("Fine-tuning", [first._replace(charts=[chart])], "pair")
-    columns = [("test images", ""), *((column, NUMBER) for column in COLUMNS)]
-    table = Table(columns, [_evaluation(each) for each in run.evaluations])
-    return Section(
-        "Fine-tuning", [first._replace(charts=[chart]), Panel(tables=[table], notes=[NOTE])], "pair"
-    )
+    chart = Chart(svg.svg_markup(drawn, name, f"Accuracy by step.{reached}"), _caption(run, settings, best))
+    panels = [_metrics(run, run.recipe, settings, path)._replace(charts=[chart])]
+    if run.evaluations:
+        table = Table(COLUMNS, [_evaluation(each) for each in run.evaluations])
+        panels.append(Panel(tables=[table], notes=[NOTE]))
+    return Section("Fine-tuning", panels, "pair")
 
 
-def _metrics(run: RunRecord, path: str) -> Panel:
-    assert run.recipe is not None
+def _metrics(run: RunRecord, recipe: Recipe, settings: FineTuneConfig, path: str) -> Panel:
     found = finetune_accuracy(run)
     if found is None:
-        if run.recipe.train.num_test_images == 0:
-            return Panel(
-                notes=["Not evaluated on test images: this run selects the number of steps of another."]
-            )
-        return Panel(notes=[missing("Not evaluated on test images yet; to resume:", f"isopix resume {path}")])
+        note: Text = missing("Not evaluated on test images yet; to resume:", f"isopix resume {path}")
+        if recipe.train.num_test_images == 0:
+            note = "Not evaluated on test images: this run selects the number of steps of another."
+        return Panel(notes=[note])
     rows = [
         Row(["test accuracy", percent(found.accuracy)], "run"),
         Row(["95 % interval", interval(found.low, found.high)]),
         Row(["test images", f"{found.images:,}"]),
-        *(Row([name, value]) for name, value in _weights(run)),
+        *(Row([name, value]) for name, value in _weights(run, settings.early_stops)),
     ]
     return Panel(tables=[Table([("metric", ""), ("value", NUMBER)], rows)])
 
 
-def _weights(run: RunRecord) -> list[tuple[str, str]]:
+def _weights(run: RunRecord, early_stops: bool) -> list[tuple[str, str]]:
     """Return which weights were evaluated."""
-    assert run.recipe is not None
-    assert run.recipe.finetune is not None
-    selected = run.environment.get("selected")
-    if selected:
-        accuracy = f"{100 * selected['validation_accuracy']:.1f}\u00a0%"
+    if selected := run.environment.get("selected"):
         return [
             ("weights", f"refit on train + validation for {selected['step']:,} steps"),
-            ("validation accuracy of that step", accuracy),
+            ("validation accuracy of that step", percent(selected["validation_accuracy"])),
         ]
-    return [
-        (
-            "weights",
-            "best validation step" if run.recipe.finetune.early_stops else "last step, no early stopping",
-        )
-    ]
+    return [("weights", "best validation step" if early_stops else "last step, no early stopping")]
 
 
 def _evaluation(each: SavedEvaluation) -> Row:
@@ -110,10 +94,8 @@ def _evaluation(each: SavedEvaluation) -> Row:
     return Row(cells)
 
 
-def _caption(run: RunRecord, best: Values | None) -> str:
-    assert run.recipe is not None
-    assert run.recipe.finetune is not None
-    settings, origin = run.recipe.finetune, run.environment.get("pretrained")
+def _caption(run: RunRecord, settings: FineTuneConfig, best: Values | None) -> str:
+    origin = run.environment.get("pretrained")
     start = (
         f"Fine-tuned from step {origin['step']:,} of {origin['run']}" if origin else "Trained from scratch"
     )

@@ -55,7 +55,7 @@ def held_out_loss(run: RunRecord) -> MeanLoss | None:
             return MeanLoss(float(found[-1][name]), int(found[-1]["images"]), split)
     if run.predicts_codes and run.verifications:
         newest = run.verifications[-1]
-        return MeanLoss(newest["loss_nats"], newest["images"], "test", newest["data"])
+        return MeanLoss(newest.loss_nats, newest.images, "test", newest.data)
     return None
 
 

@@ -8,10 +8,8 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import Literal
 
-from isopix.codecs import PaletteSpec
 from isopix.core.config import from_dict
 from isopix.interop.huggingface import snippet
-from isopix.model.blocks import TransformerSpec
 from isopix.recipes.recipe import Recipe
 from isopix.reporting.baselines import BaselineRow, baseline_rows
 from isopix.reporting.metrics import finetune_accuracy, held_out_loss, loss_unit, uniform_classes, vocab_size
@@ -64,14 +62,9 @@ def model_card(run: RunRecord, *, name: str, library: Library) -> str:
     }
     found = {title: list(parts) for title, parts in sections.items()}
     text = [f"## {title}\n\n" + "\n\n".join(parts) for title, parts in found.items() if parts]
-    head = HEAD.format(library=library, tags=_tags(recipe))
+    tags = [tag for tag in recipe.model.codec.hub_tags if tag in recipe.model.block.hub_tags]
+    head = HEAD.format(library=library, tags="".join(f"- {tag}\n" for tag in tags))
     return "\n".join([head, f"# {_escape(PurePath(name).name)}\n", "\n\n".join(text), ""])
-
-
-def _tags(recipe: Recipe) -> str:
-    """Return Image GPT's tags for a model of its kind: a palette and transformer blocks."""
-    same = isinstance(recipe.model.codec, PaletteSpec) and isinstance(recipe.model.block, TransformerSpec)
-    return "- image-gpt\n- imagegpt\n" if same else ""
 
 
 def _description(run: RunRecord) -> Iterator[str]:
@@ -181,7 +174,7 @@ def _public(run: RunRecord, recipe: Recipe) -> RunRecord:
         recipe=recipe,
         environment=environment,
         probes=[replace(probe, data=last_path_part(probe.data)) for probe in run.probes],
-        verifications=[{**each, "data": last_path_part(each["data"])} for each in run.verifications],
+        verifications=[replace(each, data=last_path_part(each.data)) for each in run.verifications],
         problems=[each.split(":")[0] for each in run.problems],
     )
 

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isopix.analysis.run import ANALYSES
+from markupsafe import Markup
+
 from isopix.plots import svg
 from isopix.reporting import headline, template
 from isopix.reporting.baselines import baselines_section
@@ -14,7 +15,8 @@ from isopix.reporting.finetuning_section import finetuning_section
 from isopix.reporting.gallery import color_strip, gallery_sections, palette_section
 from isopix.reporting.metrics import images_seen, num_steps
 from isopix.reporting.probe_section import accuracy_chart, differences, primary_probes, probe_section
-from isopix.reporting.run_record import RunRecord, SavedEvaluation, SavedProbe, read_run
+from isopix.reporting.run_reader import read_run
+from isopix.reporting.run_record import RunRecord, SavedMetrics
 from isopix.reporting.section import Chart, Panel, Section, Settings, Text, join_words
 from isopix.reporting.settings_section import settings_section
 from isopix.storage.run_folder import RunFolder
@@ -135,9 +137,9 @@ def _facts(run: RunRecord) -> list[tuple[str, str]]:
 def _analyses(run: RunRecord, name: str) -> Section | None:
     charts = []
     for i, each in enumerate(run.analyses):
-        title = ANALYSES[each.name].title
-        drawing = svg.svg_markup(each.figure, f"{name}-{i}", f"{title}. {each.caption}")
-        charts.append(Chart(drawing, each.caption, title=title))
+        alt = f"{each.title}. {each.caption}"
+        drawing = svg.svg_markup(each.figure, f"{name}-{i}", alt) if each.figure else Markup()
+        charts.append(Chart(drawing, each.caption, title=each.title))
     return Section("Analysis", [Panel([chart]) for chart in charts], "grid") if charts else None
 
 
@@ -158,7 +160,7 @@ def _environment(run: RunRecord) -> Section:
 def _commands(run: RunRecord) -> list[str]:
     """Return the commands of all that is shown, each once and under its working directory."""
     shown = [*(image.facts for image in run.images), *(each.numbers for each in run.analyses)]
-    saved: list[SavedProbe | SavedEvaluation] = [*run.probes, *run.evaluations]
+    saved: list[SavedMetrics] = [*run.probes, *run.evaluations]
     evaluated = [{"command": each.command, "folder": each.folder} for each in saved]
     made: list[Values] = [run.environment, *evaluated, *shown]
     lines, here = _requirements(run.environment), None

@@ -48,6 +48,21 @@ def test_json_prints_numbers_only(isopix: Run, run: Path) -> None:
     assert "maps" not in found["analyses"]["position_embeddings"]
 
 
+def test_only_the_named_analyses_are_computed_and_others_are_kept(isopix: Run, run: Path) -> None:
+    (run / "analysis").mkdir()
+    for name in ("attention_maps", "embedding_pca"):
+        (run / "analysis" / f"{name}.json").write_text("{}")
+    code, out, err = isopix("analyze", "run", "--limit", "3", "--only", "embedding_pca")
+    assert code == 0, err
+    assert "PCA of the embedding" in out
+    assert "Attention distance" not in out
+    assert (run / "analysis" / "attention_maps.json").read_text() == "{}"
+    assert sorted(path.name for path in (run / "analysis").iterdir()) == [
+        "attention_maps.json",
+        *(f"embedding_pca.{suffix}" for suffix in ("json", "png", "svg")),
+    ]
+
+
 @pytest.mark.usefixtures("run")
 def test_an_analysis_that_does_not_apply_is_reported_and_its_old_files_are_deleted(
     isopix: Run,
@@ -73,6 +88,7 @@ def test_an_analysis_that_does_not_apply_is_reported_and_its_old_files_are_delet
         (["--position", "9,0"], "position 9,0 does not exist; rows are 0 to 7, columns 0 to 7"),
         (["--image", "9999"], "image 9999 does not exist"),
         (["--image", "-1"], "image -1 does not exist"),
+        (["--only", "maps"], f"there is no analysis 'maps'; registered: {', '.join(FILES)}"),
     ],
 )
 def test_errors_are_one_line(isopix: Run, words: list[str], message: str) -> None:

@@ -23,6 +23,7 @@ CASES: dict[str, tuple[str, list[str], str, str]] = {
         "sample",
     ),
     "lda_probe.py": ("igpt.digits", [], "autoregressive", "sample"),
+    "participation_ratio.py": ("igpt.digits", [], "Participation ratio of the hidden states, of ", "sample"),
 }
 
 

@@ -61,8 +61,9 @@ class Block(nn.Module, abc.ABC):
 
 
 class BlockSpec(ModelPart, noun="block"):
-    """Settings of a block."""
+    """Settings of a block; `hub_tags` as of a codec."""
 
+    hub_tags: ClassVar[tuple[str, ...]] = ()
     # Whether it accepts any set of positions, not the whole grid in raster order alone.
     accepts_subsets: ClassVar[bool] = False
 

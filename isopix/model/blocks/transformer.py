@@ -24,6 +24,7 @@ class TransformerSpec(BlockSpec):
     of OpenAI's norm and activation, without biases.
     """
 
+    hub_tags: ClassVar[tuple[str, ...]] = ("image-gpt", "imagegpt")
     accepts_subsets: ClassVar[bool] = True
 
     heads: Count = 8

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from isopix.analysis.inductive_biases import InductiveBiases, measure_inductive_biases
+from isopix.analysis.inductive_biases import BiasMeasurements, measure_inductive_biases
 from isopix.analysis.similarity import (
     LevelSimilarity,
     continuous_similarity,
@@ -19,8 +19,8 @@ from isopix.data.dataset import load_dataset
 from isopix.generate.reconstruct import Reconstruction
 from isopix.model.stems import FourierPixelEmbeddingSpec
 from isopix.plots import study, style, svg
-from isopix.plots.encodings import plot_level_similarity
-from isopix.plots.images import comparison_grid
+from isopix.plots.embeddings import plot_level_similarity
+from isopix.plots.images import reconstruction_grid
 from isopix.plots.inductive_biases import compare_inductive_biases, plot_receptive_fields
 from isopix.plots.study import TrialGroup, display_name
 from isopix.reporting.gallery import image_tag
@@ -44,7 +44,7 @@ class BlockExample(NamedTuple):
     loaded: LoadedRun
     reconstruction: Reconstruction
     encoding: LevelSimilarity  # of red
-    biases: InductiveBiases
+    biases: BiasMeasurements
 
 
 def draw(trials: Mapping[Path, Trial], out: Path) -> list[Chart]:
@@ -113,7 +113,9 @@ class _Album:
         self.charts.append(Chart(svg.svg_markup(drawn, name, caption), caption, "chart wide-chart", title))
 
     def reconstructions(self, networks: Sequence[BlockExample]) -> None:
-        picture = comparison_grid({display_name(each.block): each.reconstruction for each in networks})
+        first = networks[0].reconstruction
+        predictions = {display_name(each.block): each.reconstruction.prediction for each in networks}
+        picture = reconstruction_grid(first.original, first.pixel_mask, predictions, first.target)
         caption = (
             "Figure 1. Test images, inputs with masked pixels in mauve, and reconstructions by networks of "
             f"{_size(networks)}; exactly predicted levels: {_exact(networks)}."
@@ -191,7 +193,7 @@ class _Album:
         caption = (
             "Where a change of the center pixel shows after the last block, mean over images and positions."
         )
-        drawn = plot_receptive_fields(last)
+        drawn = plot_receptive_fields({block: field.fractions for block, field in last.items()})
         self.add("Receptive field of a pixel", "receptive_fields", drawn, numbers, caption)
 
 

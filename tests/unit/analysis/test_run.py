@@ -8,12 +8,10 @@ import torch
 
 from isopix.analysis import attention
 from isopix.analysis.base import AnalysisInput, NotApplicable
-from isopix.analysis.embedding_analyses import MAX_BIAS_IMAGES
-from isopix.analysis.run import ANALYSES, run_analyses
+from isopix.analysis.run import registered_analyses, run_analyses, select_analyses
 from isopix.model.blocks import ConvolutionSpec
 from isopix.model.positions import NoPositionEmbeddingSpec
 from isopix.model.stems import PatchEmbedSpec
-from isopix.plots.analyses import ANALYSIS_FIGURES
 from isopix.runs.load import LoadedRun
 from tests.laws import cases
 
@@ -22,6 +20,14 @@ WITH_CLASS_TOKEN = next(case for case in cases.transformers() if case.model.clas
 AXIAL = next(case for case in cases.masked() if case.model.block.kind == "axial").updated(
     stem=PatchEmbedSpec()
 )
+
+
+FACTS = {"causal": False, "data": "photos", "split": "test"}
+NAMES = [
+    *("attention_distance", "attention_maps", "attention_rollout"),
+    *("position_embeddings", "embedding_pca", "inductive_biases"),
+]
+ANALYSES = registered_analyses()
 
 
 def given(recipe: cases.Recipe, count: int = 4, **settings: object) -> AnalysisInput:
@@ -38,11 +44,13 @@ def compute(name: str, *arguments: object, **settings: object) -> dict:
 @pytest.mark.parametrize("recipe", [AR, MASKED, WITH_CLASS_TOKEN, AXIAL], ids=cases.title)
 def test_all_analyses_of_a_network_with_attention_can_be_saved_and_plotted(recipe: cases.Recipe) -> None:
     results = dict(run_analyses(given(recipe)))
-    assert list(results) == list(ANALYSES)
+    assert list(results) == NAMES
     for name, numbers in results.items():
         assert not isinstance(numbers, NotApplicable)
         assert numbers["grid"] == list(recipe.grid)
-        ANALYSIS_FIGURES[name](json.loads(json.dumps(numbers, allow_nan=False)))
+        saved = json.loads(json.dumps(numbers, allow_nan=False))
+        assert ANALYSES[name].figure(saved).axes
+        assert ANALYSES[name].caption(saved).endswith(".")
 
 
 @pytest.mark.parametrize("recipe", [AR, MASKED], ids=cases.title)
@@ -132,8 +140,8 @@ def test_attention_over_a_single_position_is_uniform() -> None:
 
 
 def test_inductive_biases_are_measured_on_a_limited_number_of_images() -> None:
-    assert compute("inductive_biases", MASKED, MAX_BIAS_IMAGES + 3)["images"] == MAX_BIAS_IMAGES
-    assert compute("attention_distance", MASKED, MAX_BIAS_IMAGES + 3)["images"] == MAX_BIAS_IMAGES + 3
+    assert compute("inductive_biases", MASKED, 35)["images"] == 32
+    assert compute("attention_distance", MASKED, 35)["images"] == 35
 
 
 def test_position_embeddings_without_an_untrained_network_lack_that_baseline() -> None:
@@ -157,3 +165,47 @@ def test_position_embeddings_without_an_untrained_network_lack_that_baseline() -
 def test_images_and_positions_that_do_not_exist_are_rejected(settings: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         given(MASKED, **settings)
+
+
+def test_only_the_named_analyses_are_run_in_the_order_of_registration() -> None:
+    results = dict(run_analyses(given(MASKED), ["embedding_pca", "attention_maps"]))
+    assert list(results) == ["attention_maps", "embedding_pca"]
+
+
+def test_an_unknown_name_is_answered_with_the_registered_ones() -> None:
+    with pytest.raises(ValueError, match=f"there is no analysis 'maps'; registered: {', '.join(NAMES)}"):
+        select_analyses(["maps"])
+
+
+def test_titles_are_for_people() -> None:
+    assert [analysis.label() for analysis in ANALYSES.values()] == [
+        "Attention distance",
+        "Attention maps",
+        "Attention rollout",
+        "Position-embedding similarity",
+        "Embedding PCA",
+        "Inductive biases",
+    ]
+
+
+def test_axial_attention_is_compared_with_its_row_or_column() -> None:
+    heads = [{"relative_to_uniform": 0.5}, {"relative_to_uniform": 0.75}]
+    numbers = FACTS | {"images": 4, "renormalized": True, "layers": [{"layer": "1 rows", "heads": heads}]}
+    text = ANALYSES["attention_distance"].caption(numbers)
+    assert "uniform attention along the row or column; heads reach 50% to 75% of it." in text
+
+
+@pytest.mark.parametrize(
+    ("positions", "queries"),
+    [
+        ([[1, 2]], "the marked position"),
+        ([[1, 2], [0, 0]], "the marked positions"),
+        (["class"], "the class token (framed)"),
+        (["class", [1, 2]], "the class token (framed) and the marked position"),
+    ],
+)
+def test_attention_captions_name_the_queries(positions: list, queries: str) -> None:
+    numbers = FACTS | {"queries": [{"position": position} for position in positions]}
+    maps, rollout = (ANALYSES[name].caption(numbers) for name in ("attention_maps", "attention_rollout"))
+    assert f"Attention from {queries} of one image of photos (test), by head" in maps
+    assert f"Attention rollout from {queries} of one image of photos (test):" in rollout

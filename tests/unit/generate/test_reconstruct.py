@@ -127,3 +127,11 @@ def test_the_original_of_a_palette_network_is_quantized() -> None:
     assert not torch.equal(quantized, images)
     assert torch.equal(found.original, quantized)
     assert torch.equal(found.target, quantized)
+
+
+def test_all_pixels_of_a_patch_with_a_masked_code_are_masked() -> None:
+    images = torch.zeros(1, 3, 4, 4, dtype=torch.uint8)
+    mask = torch.tensor([[[False, True], [False, False], [False, False], [False, False]]])
+    inside = torch.zeros(1, 4, 4, dtype=torch.bool)
+    inside[:, :2, :2] = True
+    assert Reconstruction(images, mask, images, images, 0.0).pixel_mask.equal(inside)

@@ -3,16 +3,8 @@
 import numpy as np
 import pytest
 
-from isopix.analysis.run import ANALYSES
-from isopix.plots.analyses import ANALYSIS_FIGURES
-from isopix.plots.filters import plot_embedding_pca
+from isopix.plots.embeddings import plot_embedding_pca, plot_position_similarity
 from isopix.plots.inductive_biases import plot_inductive_biases
-from isopix.plots.positions import plot_position_similarity
-from isopix.reporting.captions import CAPTIONS
-
-
-def test_every_analysis_has_a_figure_and_a_caption() -> None:
-    assert list(ANALYSES) == list(ANALYSIS_FIGURES) == list(CAPTIONS)
 
 
 def test_each_map_is_at_its_position() -> None:

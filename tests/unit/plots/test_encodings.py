@@ -3,14 +3,14 @@
 import numpy as np
 
 from isopix.analysis import similarity
-from isopix.plots import encodings
+from isopix.plots import embeddings
 
 SIX = {f"levels {count}": similarity.one_hot_similarity(count) for count in range(4, 10)}
 
 
 def test_every_encoding_is_plotted_with_its_statistics() -> None:
     encoded = {"one-hot": similarity.one_hot_similarity(), "continuous": similarity.continuous_similarity()}
-    one, other, scale = encodings.plot_level_similarity(encoded).axes
+    one, other, scale = embeddings.plot_level_similarity(encoded).axes
     assert (one.get_title("left"), other.get_title("left")) == ("one-hot", "continuous")
     assert one.get_xlabel() == "distance preservation 0.00\neffective rank 256"
     assert other.get_xlabel() == "distance preservation 1.00\neffective rank 1"
@@ -21,7 +21,7 @@ def test_every_encoding_is_plotted_with_its_statistics() -> None:
 
 
 def test_many_encodings_take_several_rows_without_empty_frames() -> None:
-    figure = encodings.plot_level_similarity(SIX)
+    figure = embeddings.plot_level_similarity(SIX)
     assert sum(bool(axes.images) for axes in figure.axes) == 6
     empty = [axes for axes in figure.axes[:8] if not axes.images]
     assert len(empty) == 2

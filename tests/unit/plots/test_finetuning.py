@@ -1,6 +1,6 @@
 """The figure of fine-tuning shows validation and test accuracy."""
 
-from isopix.plots.finetuning import plot_finetuning_accuracy
+from isopix.plots.curves import plot_finetuning_accuracy
 
 
 def evaluation(step: int, accuracy: float, split: str = "validation") -> dict[str, object]:

@@ -30,9 +30,14 @@ def registered(imports: str) -> dict[str, list[str]]:
 
 
 def test_a_recipe_alone_knows_every_part_of_the_package() -> None:
-    """Otherwise a run could be read by some commands only, those that happen to import its parts."""
+    """Otherwise a run could be read by some commands only, those that happen to import its parts.
+
+    Analyses are no part of a recipe; a file of one's own parts knows the package's.
+    """
     alone, every = registered("import isopix.recipes.recipe"), registered(EVERY)
+    analyses = every.pop("analysis")
     assert {noun: alone.get(noun) for noun in every} == every
+    assert registered("import isopix.parts") == {**every, "analysis": analyses}
 
 
 def test_a_recipe_states_how_it_is_fine_tuned_and_no_part_of_it_decides() -> None:

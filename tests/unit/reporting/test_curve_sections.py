@@ -11,7 +11,7 @@ from isopix.recipes import tiny
 from isopix.recipes.recipe import Recipe
 from isopix.reporting import page
 from isopix.reporting.curve_sections import probe_curve
-from isopix.reporting.run_record import read_run
+from isopix.reporting.run_reader import read_run
 from isopix.storage.run_folder import RunFolder
 from tests.unit.reporting.cases import whole
 

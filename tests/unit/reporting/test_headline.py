@@ -13,7 +13,7 @@ from isopix.probing.knn import KnnProbe
 from isopix.recipes import registry, tiny
 from isopix.reporting import headline as headlines
 from isopix.reporting.metrics import MeanLoss, format_epochs, held_out_loss, images_seen, uniform_classes
-from isopix.reporting.run_record import read_run
+from isopix.reporting.run_reader import read_run
 from tests.unit.reporting.cases import bare, evidence, probe, records, score, whole
 
 

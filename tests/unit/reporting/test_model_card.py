@@ -15,7 +15,8 @@ from isopix.interop.huggingface import convert as huggingface
 from isopix.recipes import registry, tiny
 from isopix.recipes.recipe import Recipe
 from isopix.reporting.model_card import Library, model_card
-from isopix.reporting.run_record import RunRecord, read_run
+from isopix.reporting.run_reader import read_run
+from isopix.reporting.run_record import RunRecord
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.training import RunObserver
 from isopix.storage.run_folder import RunFolder
@@ -42,6 +43,23 @@ def test_the_front_matter_is_yaml_that_the_hub_knows(tmp_path: Path) -> None:
     assert values["library_name"] == "transformers"
     assert "pipeline_tag" not in values
     assert rest.lstrip().startswith("# net\n")
+
+
+@pytest.mark.parametrize(
+    ("recipe", "tags"),
+    [
+        (tiny.digits_bert(), ["image-gpt", "imagegpt"]),
+        (regression(), []),
+        (registry.find("isotropic.tiny-conv-pix2vec-1"), []),
+    ],
+    ids=["palette and transformer", "patches and transformer", "bytes and convolution"],
+)
+def test_tags_of_a_family_are_those_that_codec_and_block_share(
+    tmp_path: Path, recipe: Recipe, tags: list[str]
+) -> None:
+    record = read_run(bare(tmp_path / "run", recipe))
+    front = yaml.safe_load(written(tmp_path, record, library="isopix").split("---\n", 2)[1])
+    assert front["tags"] == [*tags, "isopix", "self-supervised"]
 
 
 def test_for_classes_alone_it_has_their_accuracy_and_no_loss_of_codes(tmp_path: Path) -> None:

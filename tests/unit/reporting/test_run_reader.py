@@ -11,10 +11,11 @@ from isopix.probing.config import ProbeConfig
 from isopix.probing.knn import KnnProbe
 from isopix.probing.linear import RidgeProbe
 from isopix.probing.sgd import SgdProbe
+from isopix.reporting.page import render_report
 from isopix.reporting.probe_section import nondefault_settings
-from isopix.reporting.run_record import read_run
+from isopix.reporting.run_reader import read_run
 from isopix.storage.run_folder import RunFolder
-from tests.unit.reporting.cases import GRAYS, bare, drawing, evidence, probe, whole
+from tests.unit.reporting.cases import GRAYS, bare, drawing, evidence, probe, whole, words
 
 
 def test_a_whole_run_is_read(tmp_path: Path) -> None:
@@ -158,9 +159,23 @@ def test_analyses_are_read_with_their_captions(tmp_path: Path) -> None:
     run = whole(tmp_path / "run")
     analysed(run)
     [found] = read_run(run).analyses
-    assert found.name == "inductive_biases"
+    assert found.title == "Inductive biases"
     assert "Last layer: 0.10, 0.50, 2.0; 8 images" in found.caption
+    assert found.figure is not None
     assert len(found.figure.axes) == 3
+    assert found.caption.endswith(" Step 100.")
+
+
+def test_an_analysis_that_is_not_registered_is_named_and_shown_last(tmp_path: Path) -> None:
+    run = whole(tmp_path / "run")
+    analysed(run)
+    (run.analysis / "halves.json").write_text('{"step": 3}')
+    record = read_run(run)
+    assert [each.title for each in record.analyses] == ["Inductive biases", "halves"]
+    assert record.problems == []
+    page = words(render_report({"run": record}))
+    assert "No analysis of this name is registered; load the plugin" in page
+    assert "The numbers are in analysis/halves.json." in page
 
 
 @pytest.mark.parametrize("damage", [{"layers": []}, {"layers": 3}, {"step": None}, {"images": "many"}])

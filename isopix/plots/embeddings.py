@@ -1,9 +1,12 @@
-"""Principal components of patch-embedding filters as images, and of pixel-value tables as scatter plots."""
+"""Principal components of filters and tables, and similarity of positions and of pixel values."""
 
 from collections.abc import Mapping
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
+from einops import rearrange
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -11,10 +14,15 @@ from matplotlib.ticker import MaxNLocator
 from isopix.plots import style
 
 Numbers = Mapping[str, Any]
+SimilarityMatrix = Float[np.ndarray, "K K"]
 
-PANELS_PER_ROW = 7
+FILTERS_PER_ROW, ENCODINGS_PER_ROW = 7, 4
 CHANNELS = ("Red", "Green", "Blue")
 CHANNEL_COLORS = (style.COLORS[1], style.COLORS[2], style.COLORS[0])
+SIMILARITY_COLORS = "RdBu_r"  # color-blind safe: -1 is blue, 0 white, 1 red
+TEXT_HEIGHT = 0.75  # inches for the title and the label of an encoding
+MOSAIC_SIDE = 5.2  # inches, of the longer side
+MAP_GAP = 0.07  # between maps of positions, as a fraction of a map's side
 
 
 def plot_embedding_pca(numbers: Numbers) -> Figure:
@@ -28,9 +36,9 @@ def plot_filters(numbers: Numbers) -> Figure:
     explains (Vision Transformer, figure 7, left).
     """
     images = np.array(numbers["components"], dtype=float)
-    rows = -(-len(images) // PANELS_PER_ROW)
+    rows = -(-len(images) // FILTERS_PER_ROW)
     figure = style.new_figure(rows * 1.14)
-    panels = figure.subplots(rows, PANELS_PER_ROW, squeeze=False).ravel()
+    panels = figure.subplots(rows, FILTERS_PER_ROW, squeeze=False).ravel()
     for axes in panels:
         axes.axis("off")
     for axes, image, ratio in zip(panels, images, numbers["explained_variance_ratio"], strict=False):
@@ -62,6 +70,64 @@ def plot_tables(numbers: Numbers) -> Figure:
         _levels(axes, projections, table["explained_variance_ratio"], name)
     ratios = [table["explained_variance_ratio"] for table in tables]
     _explained_variance(panels[-1], ratios, list(CHANNEL_COLORS))
+    return figure
+
+
+@style.figure_style()
+def plot_position_similarity(numbers: Numbers) -> Figure:
+    """Plot the cosine similarity of positions to all others, each map at its position (Vision Transformer,
+    figure 7, center).
+    """
+    maps = np.array(numbers["maps"], dtype=float)
+    map_rows, map_cols, rows, cols = maps.shape
+    gap = max(1, round(MAP_GAP * max(rows, cols)))
+    padded = np.pad(maps, ((0, 0), (0, 0), (0, gap), (0, gap)), constant_values=np.nan)
+    mosaic = rearrange(padded, "r c h w -> (r h) (c w)")[:-gap, :-gap]
+    height, width = mosaic.shape
+    scale = MOSAIC_SIDE / max(height, width)
+    figure = style.new_figure(height * scale + 0.5, width * scale + 1.5)
+    axes = figure.add_subplot()
+    image = axes.imshow(mosaic, cmap=style.DIVERGING, vmin=-1, vmax=1, interpolation="nearest")
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    axes.set_xticks((np.arange(map_cols) + 0.5) * (cols + gap) - gap / 2 - 0.5, numbers["cols"])
+    axes.set_yticks((np.arange(map_rows) + 0.5) * (rows + gap) - gap / 2 - 0.5, numbers["rows"])
+    axes.set(xlabel="Column of the position", ylabel="Row of the position")
+    bar = figure.colorbar(image, shrink=0.6, aspect=30, pad=0.02)
+    bar.set_label("Cosine similarity")
+    bar.outline.set_visible(False)
+    return figure
+
+
+@style.figure_style()
+def plot_level_similarity(encodings: Mapping[str, tuple[SimilarityMatrix, float, float]]) -> Figure:
+    """Plot the similarity of each pair of levels of encodings by name, with level 0 at the top left as in the
+    paper, and below it distance preservation and effective rank.
+    """
+    cols = min(ENCODINGS_PER_ROW, len(encodings))
+    rows = -(-len(encodings) // cols)
+    side = (style.PAGE_WIDTH - 0.9) / ENCODINGS_PER_ROW
+    figure = style.new_figure(rows * (side + TEXT_HEIGHT), 0.9 + cols * side)
+    panels = figure.subplots(rows, cols, squeeze=False)
+    image = None
+    for axes, item in zip_longest(panels.flat, encodings.items()):
+        if item is None:
+            axes.set_axis_off()
+            continue
+        name, (similarity, distance_preservation, effective_rank) = item
+        last = len(similarity) - 1
+        image = axes.imshow(similarity, cmap=SIMILARITY_COLORS, vmin=-1, vmax=1, interpolation="none")
+        axes.set_title(style.wrap_title(name), fontsize=9)
+        axes.set_xlabel(
+            f"distance preservation {distance_preservation:.2f}\neffective rank {effective_rank:.0f}",
+            fontsize=7,
+        )
+        axes.set(xticks=[0, last], yticks=[0, last])
+        axes.grid(visible=False)
+    assert image is not None, "at least one encoding"
+    bar = figure.colorbar(image, ax=panels, label="Similarity", ticks=[-1, 0, 1], shrink=0.75, aspect=18)
+    bar.outline.set_visible(False)
     return figure
 
 

@@ -1,0 +1,193 @@
+"""Read a run folder once into a `RunRecord`; files that cannot be read are listed in it."""
+
+import io
+import json
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import TypeVar
+
+from PIL import Image
+
+from isopix.analysis.run import registered_analyses
+from isopix.codecs.nearest_color import FIXED_POINT_SCALE
+from isopix.core.config import from_dict
+from isopix.finetuning.metrics import ClassificationMetrics
+from isopix.probing.results import ProbeReport
+from isopix.recipes.recipe import Recipe
+from isopix.reporting.run_record import (
+    RunRecord,
+    SavedAnalysis,
+    SavedEvaluation,
+    SavedImage,
+    SavedMetrics,
+    SavedProbe,
+    SavedVerification,
+    Values,
+    Weights,
+)
+from isopix.storage import checkpoint, log
+from isopix.storage.checkpoint import Checkpoint
+from isopix.storage.run_folder import RunFolder
+
+T = TypeVar("T")
+FIXED_TENSORS = (".normals",)  # ends of the names of tensors that are drawn once and not trained
+UNREGISTERED = (
+    "No analysis of this name is registered; load the plugin that computed it to see its figure."
+    " The numbers are in analysis/{}."
+)
+
+
+def read_run(run: RunFolder) -> RunRecord:
+    """Read a run folder. Raises ValueError if its recipe is not JSON."""
+    reader = _Reader()
+    settings = _json(run.recipe)
+    verified = sorted(run.probes.glob("verify-*.json"))
+    evaluated = sorted(run.evaluations.glob("*.json"))
+    probed = sorted(set(run.probes.glob("*.json")) - set(verified))
+    return RunRecord(
+        path=run.path,
+        settings=settings,
+        recipe=reader.read(run.recipe, lambda path: from_dict(Recipe, settings)),
+        environment=reader.read(run.environment, _json) or {},
+        log=reader.records(run.log),
+        weights=reader.read(run.checkpoints, _weights),
+        images=sorted(reader.each(sorted(run.samples.glob("*.json")), _image), key=_image_age),
+        probes=sorted(reader.each(probed, _probe), key=lambda each: each.age),
+        verifications=sorted(reader.each(verified, _verification), key=lambda each: each.age),
+        evaluations=sorted(reader.each(evaluated, _evaluation), key=lambda each: each.age),
+        analyses=reader.each(_analysis_files(run.analysis), _analysis),
+        problems=reader.problems,
+    )
+
+
+def read_run_or_model(path: Path) -> RunRecord:
+    """Read a run folder or a saved model. Raises ValueError for what is neither or is damaged."""
+    if not (path / checkpoint.MANIFEST).is_file():
+        return read_run(RunFolder.open(path))
+    found = checkpoint.load_checkpoint(path, ("model",))
+    imported = {key: each for key, each in found.records.get("imported", {}).items() if key != "tensors"}
+    return RunRecord(
+        path=path,
+        settings=found.records["recipe"],
+        recipe=from_dict(Recipe, found.records["recipe"]),
+        environment={**found.records.get("environment", {}), **imported},
+        weights=_weights_of(found),
+    )
+
+
+class _Reader:
+    """Reads files and collects the problems."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+
+    def read(self, path: Path, parse: Callable[[Path], T]) -> T | None:
+        """Return what `parse` makes of a file; None if it is missing or cannot be read."""
+        if not path.exists():
+            return None
+        try:
+            return parse(path)
+        # Values of another type than expected raise TypeError, or AttributeError for a missing method.
+        except (ValueError, LookupError, TypeError, AttributeError, OSError) as error:
+            reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+            self.problems.append(f"{path.name}: {' '.join(reason.split())}")
+            return None
+
+    def each(self, paths: list[Path], parse: Callable[[Path], T]) -> list[T]:
+        """Return all that can be read."""
+        return [found for path in paths if (found := self.read(path, parse)) is not None]
+
+    def records(self, path: Path) -> list[Values]:
+        """Return the lines of a log that can be read."""
+        records, bad = self.read(path, log.read_valid_records) or ([], [])
+        if bad:
+            lines = f"line {bad[0]} is" if len(bad) == 1 else f"{len(bad)} lines, the first is {bad[0]}, are"
+            self.problems.append(f"{path.name}: {lines} not a record")
+        return records
+
+
+def _image_age(image: SavedImage) -> tuple[int, str]:
+    return int(image.facts.get("step", 0)), str(image.facts.get("written", ""))
+
+
+def _json(path: Path) -> Values:
+    try:
+        values = json.loads(path.read_text())
+    except ValueError as error:
+        raise ValueError(f"{path} cannot be read: {error}") from None
+    if not isinstance(values, dict):
+        raise ValueError(f"{path} is not a JSON object")
+    return values
+
+
+def _image(path: Path) -> SavedImage:
+    facts = _json(path)
+    png = path.with_suffix(".png").read_bytes()
+    try:
+        with Image.open(io.BytesIO(png), formats=("PNG",)) as image:
+            image.load()
+    except Exception as error:
+        raise ValueError(f"{path.stem}.png cannot be read: {error}") from None
+    return SavedImage(path.stem, png, {"kind": "samples", "step": 0} | facts)
+
+
+def _probe(path: Path) -> SavedProbe:
+    values = _json(path)
+    own = {each.name for each in fields(ProbeReport)}
+    report = ProbeReport.from_dict({name: each for name, each in values.items() if name in own})
+    for result in (report.network, *report.baselines.values()):
+        _ = result.best  # raises IndexError here and not later
+    return SavedProbe(report=report, **_facts(SavedProbe, values))
+
+
+def _evaluation(path: Path) -> SavedEvaluation:
+    values = _json(path)
+    own = {each.name: values[each.name] for each in fields(ClassificationMetrics)}
+    metrics = from_dict(ClassificationMetrics, own)
+    return SavedEvaluation(metrics=metrics, **_facts(SavedEvaluation, values))
+
+
+def _verification(path: Path) -> SavedVerification:
+    facts = _facts(SavedVerification, _json(path))
+    return SavedVerification(
+        **{**facts, "loss_nats": float(facts["loss_nats"]), "images": int(facts["images"])}
+    )
+
+
+def _facts(cls: type[SavedMetrics], values: Values) -> Values:
+    """Return the fields of a class that are plain values in its file; null is the same as absent."""
+    names = {each.name for each in fields(cls)} - {"report", "metrics"}
+    return {name: values[name] for name in names if values.get(name) is not None}
+
+
+def _analysis_files(folder: Path) -> list[Path]:
+    """Return the files of saved analyses: the registered ones in their order, then the others."""
+    names = dict.fromkeys([*registered_analyses(), *sorted(path.stem for path in folder.glob("*.json"))])
+    return [folder / f"{name}.json" for name in names]
+
+
+def _analysis(path: Path) -> SavedAnalysis:
+    numbers, analysis = _json(path), registered_analyses().get(path.stem)
+    if analysis is None:
+        return SavedAnalysis(path.stem, numbers, None, UNREGISTERED.format(path.name))
+    caption = f"{analysis.caption(numbers)} Step {numbers['step']:,}."
+    return SavedAnalysis(analysis.label(), numbers, analysis.figure(numbers), caption)
+
+
+def _weights(checkpoints: Path) -> Weights | None:
+    found = checkpoint.load_latest(checkpoints, ("model",)).checkpoint
+    return None if found is None else _weights_of(found)
+
+
+def _weights_of(found: Checkpoint) -> Weights:
+    tensors = found.tensors["model"]
+    palette = [tensor for name, tensor in tensors.items() if name.endswith("codec.fixed")]
+    fixed = {name for name in tensors if name.endswith(FIXED_TENSORS)}
+    trained = [each for name, each in tensors.items() if each.is_floating_point() and name not in fixed]
+    return Weights(
+        step=int(found.records["state"]["step"]),
+        parameters=sum(tensor.numel() for tensor in trained),
+        colors=palette[0] / FIXED_POINT_SCALE if palette else None,
+        classes=len(found.records["state"].get("classes", ())),
+    )
