@@ -3,7 +3,7 @@
 from typing import Any
 
 from isopix.analysis.color_error import color_error
-from isopix.analysis.inductive_biases import InductiveBiases, measure_inductive_biases
+from isopix.analysis.inductive_biases import BiasMeasurements, measure_inductive_biases
 from isopix.analysis.similarity import stem_similarity
 from isopix.core.random import generator
 from isopix.core.types import Images
@@ -37,7 +37,7 @@ def measure(loaded: LoadedRun, images: Images) -> dict[str, Any]:
     }
 
 
-def bias_numbers(bias: InductiveBiases) -> dict[str, Any]:
+def bias_numbers(bias: BiasMeasurements) -> dict[str, Any]:
     """Return the inductive biases by layer."""
     return {
         "translation_error": bias.translation_error,
