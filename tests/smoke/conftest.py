@@ -60,7 +60,7 @@ def isopix(workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 @pytest.fixture
 def quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Use one L2 penalty instead of nineteen, in tests that do not depend on the probe's accuracy."""
+    """Use one L2 penalty instead of up to nineteen, in tests that do not depend on the probe's accuracy."""
 
     def quick(**settings: Any) -> ProbeConfig:
         return ProbeConfig(**{**settings, "l2_grid": (0.1,), "l2_extra": (), "num_resamples": 50})
