@@ -12,10 +12,10 @@ demo: $(READY)
 	$(BIN)/isopix demo
 
 test: lint types $(EXTRAS_READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 test-slow: $(EXTRAS_READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(EXTRAS_READY)
 	$(BIN)/ruff check .

@@ -20,9 +20,12 @@ hypothesis.settings.register_profile(  # a busy machine is no finding
 hypothesis.settings.load_profile("isopix")
 
 
+LONG = ("smoke/test_docs.py", "smoke/test_study.py", "reliability/", "smoke/", "train/test_compile.py")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest test first, so that no worker is left alone with it at the end."""
-    items.sort(key=lambda item: "smoke/test_docs.py" not in item.nodeid)
+    """The longest tests first, so that no worker is left alone with one at the end."""
+    items.sort(key=lambda item: [name in item.nodeid for name in LONG], reverse=True)
 
 
 @pytest.fixture(autouse=True)

@@ -52,7 +52,17 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGKILL])
+# test_kills.py sends SIGTERM and SIGUSR1 to a training process in the fast suite, too, and test_study.py in
+# tests/smoke SIGTERM to a command.
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGINT,
+        signal.SIGKILL,
+        pytest.param(signal.SIGTERM, marks=pytest.mark.slow),
+        pytest.param(signal.SIGUSR1, marks=pytest.mark.slow),
+    ],
+)
 def test_the_next_command_ends_with_the_same_weights(
     tmp_path: Path, uninterrupted: Path, number: int
 ) -> None:

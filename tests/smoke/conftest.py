@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from isopix.analysis import cost
 from isopix.api import evaluation
 from isopix.cli.main import main
 from isopix.probing.config import ProbeConfig
@@ -60,9 +61,17 @@ def isopix(workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 @pytest.fixture
 def quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Use one L2 penalty instead of nineteen, in tests that do not depend on the probe's accuracy."""
+    """Use one L2 penalty instead of up to nineteen, in tests that do not depend on the probe's accuracy."""
 
     def quick(**settings: Any) -> ProbeConfig:
         return ProbeConfig(**{**settings, "l2_grid": (0.1,), "l2_extra": (), "num_resamples": 50})
 
     monkeypatch.setattr(evaluation, "ProbeConfig", quick)
+
+
+@pytest.fixture
+def known_throughput(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measure no matmuls, in tests that do not depend on their rate: these CPU kernels emulate bfloat16, at
+    tens of seconds for a product.
+    """
+    monkeypatch.setattr(cost, "matmul_throughput", lambda *given: 1e11)

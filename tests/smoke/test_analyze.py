@@ -99,6 +99,7 @@ def test_errors_are_one_line(isopix: Run, words: list[str], message: str) -> Non
     assert not out
 
 
+@pytest.mark.usefixtures("known_throughput")
 def test_a_plan_estimates_hours_and_cost_of_devices(isopix: Run) -> None:
     code, out, err = isopix("plan", "igpt.s", "--device-hours", "A100", "V100", "--price", "2.5", "--json")
     assert code == 0, err

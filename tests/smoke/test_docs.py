@@ -1,4 +1,4 @@
-"""Every command and every program of the README and the docs runs as written."""
+"""Every command and every program of the README and the docs runs: here with less work, and as written."""
 
 import re
 import subprocess
@@ -12,6 +12,8 @@ from tests.smoke.conftest import Run
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"```(console|python)\n(.*?)```", re.DOTALL)
+# Of commands that train: as written, then these settings, the last of which count.
+LESS = ["steps=2", "batch_size=4", "evaluate_images=8", "num_test_images=8", "precision=fp32"]
 
 
 def blocks(page: Path, kind: str) -> list[str]:
@@ -23,25 +25,45 @@ PROGRAMS = [
     for page in PAGES
     for number, text in enumerate(blocks(page, "python"))
 ]
-
-
-@pytest.mark.timeout(900)
-@pytest.mark.usefixtures("quick_probes")
-@pytest.mark.parametrize(
+pages = pytest.mark.parametrize(
     "page", [page for page in PAGES if blocks(page, "console")], ids=lambda page: page.name
 )
-def test_commands_run_as_written(isopix: Run, page: Path) -> None:
+
+
+def run_commands(isopix: Run, page: Path, *, less: list[str]) -> None:
     """Run all commands of a page in order."""
     for line in "".join(blocks(page, "console")).splitlines():
         if line.startswith("$ "):
             name, *words = line[2:].split("  #")[0].split()
             assert name == "isopix"
-            code, out, err = isopix(*words)
+            trains = words[0] in ("pretrain", "finetune")
+            code, out, err = isopix(*words, *(less if trains else []))
             assert code == 0, f"{line}\n{out}\n{err}"
             assert "Traceback" not in err
 
 
+@pytest.mark.usefixtures("quick_probes", "known_throughput")
+@pages
+def test_commands_run(isopix: Run, page: Path) -> None:
+    run_commands(isopix, page, less=LESS)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pages
+def test_commands_run_as_written(isopix: Run, page: Path) -> None:
+    run_commands(isopix, page, less=[])
+
+
+@pytest.mark.usefixtures("workplace")
 @pytest.mark.parametrize("text", PROGRAMS)
-def test_programs_run_as_written(workplace: Path, text: str) -> None:
+def test_programs_run(text: str) -> None:
+    exec(compile(text, "program", "exec"), {"__name__": "__main__"})
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("workplace")
+@pytest.mark.parametrize("text", PROGRAMS)
+def test_programs_run_in_a_process_of_their_own(text: str) -> None:
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

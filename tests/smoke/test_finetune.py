@@ -9,6 +9,8 @@ import pytest
 from tests.smoke.conftest import QUICK, Run
 from tests.smoke.test_bad_input import refused
 
+pytestmark = pytest.mark.usefixtures("quick_probes")
+
 TUNE = [
     "steps=4",
     "batch_size=8",

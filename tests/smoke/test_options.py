@@ -36,6 +36,7 @@ def picture(values: dict) -> bytes:
     return Path("run/samples", values["picture"]).read_bytes()
 
 
+@pytest.mark.usefixtures("quick_probes")
 def test_options_of_probe_are_recorded_and_change_the_numbers(isopix: Run) -> None:
     assert isopix("pretrain", "igpt.digits", *SMALL, "--out", "run")[0] == 0
     ridge = ["--method", "ridge"]

@@ -8,6 +8,7 @@ import pytest
 
 import isopix
 from isopix.api.results import StudyProgress
+from isopix.studies.inductive_bias import write_up
 from tests.unit.data.refusal import refusal
 
 TINY = ["steps=2", "width=16", "batch_size=4", "log_every=1", "evaluate_images=8", "data.limit=12"]
@@ -21,7 +22,8 @@ ONE: dict[str, Any] = {
 }
 
 
-def test_inductive_bias(tmp_path: Path) -> None:
+def test_inductive_bias(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write_up, "draw", lambda *given: [])  # seconds; tests/smoke/test_study.py draws them
     ended: list[StudyProgress] = []
     found = isopix.study.inductive_bias(out=tmp_path / "study", progress=ended.append, **ONE)
     assert found.path.is_file()

@@ -28,7 +28,7 @@ for compiled in (False, True):
 
 
 @pytest.mark.skipif(" " in torch.__file__, reason="PyTorch's compiler cannot link from a path with a space")
-@pytest.mark.parametrize("objective", ["autoregressive", "masked"])
+@pytest.mark.parametrize("objective", ["masked", pytest.param("autoregressive", marks=pytest.mark.slow)])
 def test_compiled_steps_equal_plain_ones_up_to_rounding(objective: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, objective], capture_output=True, text=True, check=False, timeout=280
