@@ -138,7 +138,8 @@ class EmbeddingPCA(Analysis):
                 f"Leading {len(ratios)} principal components of the patch-embedding filters, each with its"
                 f" explained variance; in total {sum(ratios):.0%}. Gray is zero."
             )
-        points = "palette colors" if "colors" in numbers else "levels of each channel"
+        points = "levels of each channel" if len(numbers["tables"]) == 3 else "values of each code"
+        points = "palette colors" if "colors" in numbers else points
         explained = ", ".join(
             f"{sum(table['explained_variance_ratio'][:3]):.0%}" for table in numbers["tables"]
         )

@@ -1,6 +1,6 @@
 """Principal components of filters and tables, and similarity of positions and of pixel values."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -16,7 +16,7 @@ from isopix.plots import style
 Numbers = Mapping[str, Any]
 SimilarityMatrix = Float[np.ndarray, "K K"]
 
-FILTERS_PER_ROW, ENCODINGS_PER_ROW = 7, 4
+FILTERS_PER_ROW, ENCODINGS_PER_ROW, MAX_LEVEL_PANELS = 7, 4, 4
 CHANNELS = ("Red", "Green", "Blue")
 CHANNEL_COLORS = (style.COLORS[1], style.COLORS[2], style.COLORS[0])
 SIMILARITY_COLORS = "RdBu_r"  # color-blind safe: -1 is blue, 0 white, 1 red
@@ -49,8 +49,8 @@ def plot_filters(numbers: Numbers) -> Figure:
 
 @style.figure_style()
 def plot_tables(numbers: Numbers) -> Figure:
-    """Plot the projections of a palette's colors onto pairs of components, or of each channel's levels onto
-    the first components; the last panel shows the cumulative explained variance.
+    """Plot the projections of a palette's colors onto pairs of components, or of the levels of each code (the
+    first four of more) onto the first components; the last panel shows the cumulative explained variance.
     """
     tables = numbers["tables"]
     figure = style.new_figure(2.45)
@@ -64,12 +64,16 @@ def plot_tables(numbers: Numbers) -> Figure:
             _scatter(axes, projections[:, first : first + 2], colors, ratios[first : first + 2], first)
         _explained_variance(panels[-1], [ratios], [style.MUTED_COLOR])
         return figure
-    panels = figure.subplots(1, len(tables) + 1, width_ratios=(*[1.0] * len(tables), 0.9), squeeze=False)[0]
-    for axes, table, name in zip(panels, tables, CHANNELS, strict=False):
+    shown = tables[:MAX_LEVEL_PANELS]
+    names, colors = CHANNELS, CHANNEL_COLORS
+    if len(tables) != len(CHANNELS):
+        names, colors = tuple(f"Code {i + 1} of {len(tables)}" for i in range(len(shown))), style.COLORS
+    panels = figure.subplots(1, len(shown) + 1, width_ratios=(*[1.0] * len(shown), 0.9), squeeze=False)[0]
+    for axes, table, name in zip(panels, shown, names, strict=False):
         projections = np.array(table["projections"], dtype=float)[:, :3]
         _levels(axes, projections, table["explained_variance_ratio"], name)
-    ratios = [table["explained_variance_ratio"] for table in tables]
-    _explained_variance(panels[-1], ratios, list(CHANNEL_COLORS))
+    ratios = [table["explained_variance_ratio"] for table in shown]
+    _explained_variance(panels[-1], ratios, colors[: len(shown)])
     return figure
 
 
@@ -144,12 +148,13 @@ def _levels(axes: Axes, projections: Any, ratios: Any, name: str) -> None:
         color = style.COLORS[(0, 1, 3)[number - 1]]
         axes.plot(line, color=color, linewidth=0.8, label=f"PC {number} ({_percent(ratio)})")
     axes.set_title(name)
-    axes.set(xlabel="Level", xticks=[0, 128, 255], yticks=[])
+    last = len(projections) - 1
+    axes.set(xlabel="Level", xticks=sorted({0, round(last / 2), last}), yticks=[])
     below: Any = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.24), "ncols": 1}
     axes.legend(**below, fontsize=6.5, handlelength=0.9, handletextpad=0.4, labelspacing=0.3)
 
 
-def _explained_variance(axes: Axes, ratios: list[Any], colors: list[str]) -> None:
+def _explained_variance(axes: Axes, ratios: list[Any], colors: Sequence[str]) -> None:
     for each, color in zip(ratios, colors, strict=True):
         axes.plot(range(1, len(each) + 1), np.cumsum(each), "o-", color=color, linewidth=1.2, markersize=3)
     axes.set(xlabel="Components", ylabel="Explained variance", ylim=(0, 1.03))

@@ -58,6 +58,15 @@ def test_each_channel_has_a_panel() -> None:
     assert np.allclose(figure.axes[1].lines[2].get_ydata(), projections[1, :, 2])
 
 
+@pytest.mark.parametrize(("codes", "levels"), [(1, 16), (2, 11), (6, 4)])
+def test_codes_that_are_no_colors_have_panels_by_their_number(codes: int, levels: int) -> None:
+    table = {"projections": np.eye(levels)[:, :4].tolist(), "explained_variance_ratio": [0.5, 0.5]}
+    figure = plot_embedding_pca({"weights": "tables", "tables": [table] * codes})
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert titles == [*(f"Code {i} of {codes}" for i in range(1, min(codes, 4) + 1)), ""]
+    assert figure.axes[0].get_xticks().max() == levels - 1
+
+
 def test_each_bias_has_a_panel_with_its_reference() -> None:
     layers = [
         {"layer": i, "translation_error": 0.1 * i, "permutation_error": 0.5, "receptive_field_mean": 2.0 + i}
