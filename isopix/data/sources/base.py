@@ -22,6 +22,7 @@ SPLIT_ALIASES: dict[str, SplitName] = {
     "test": "test",
 }
 
+MAX_CLASSES = 100_000  # ImageNet-21k has 21,843
 DEFAULT_HOLDOUT = 0.1  # iGPT section 3.1: CIFAR-10, CIFAR-100, STL-10; ImageNet holds out 0.04
 
 
@@ -67,10 +68,16 @@ def labels_or_none(values: Iterable[int | None], where: str) -> NDArray[np.int64
 
 
 def class_names(names: Iterable[str], splits: Mapping[SplitName, SourceSplit]) -> tuple[str, ...]:
-    """Return the given names, or the class indices as names. Raises ValueError if a label has no name."""
+    """Return the given names, or the class indices as names. Raises ValueError if a label has no name, or is
+    `MAX_CLASSES` or more.
+    """
     largest = [int(split.labels.max()) for split in splits.values() if split.labels is not None]
     if not largest:
         return ()
+    if max(largest) >= MAX_CLASSES:
+        raise ValueError(
+            f"label {max(largest)} is too large; allowed: class indices from 0 to {MAX_CLASSES - 1:,}"
+        )
     named = tuple(str(name) for name in names) or tuple(str(i) for i in range(max(largest) + 1))
     if max(largest) >= len(named):
         raise ValueError(f"label {max(largest)} has no class name; there are {len(named)} class names")

@@ -72,6 +72,10 @@ def test_missing_labels_of_a_hub_test_set_are_none(tmp_path: Path) -> None:
             "y_train of {path} has no label for 2 of 4 images; label all of them or none",
         ),
         (
+            {"x_train": IMAGES, "y_train": LABELS * 10**12},
+            "label 1000000000000 is too large; allowed: class indices from 0 to 99,999",
+        ),
+        (
             {"x_train": IMAGES, "y_train": LABELS, "class_names": ["cat"]},
             "label 1 has no class name; there are 1 class names",
         ),
