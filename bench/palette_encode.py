@@ -5,7 +5,7 @@
 Images are CIFAR-10 from $ISOPIX_TEST_DATA/cifar10, or else digits; the palette is OpenAI's from there, or
 fitted to the images. isopix starts from uint8 images; the peers start from pixels that are already normalized
 and flattened, which favors them. They run interleaved at several batch sizes, with the lookup table built
-before; one more row encodes a whole data set once, including building the table. `mismatches` counts codes
+before; one more row encodes a whole dataset once, including building the table. `mismatches` counts codes
 that differ from the exact ones of isopix. One process, the same number of threads.
 """
 

@@ -43,7 +43,7 @@ def _own_plugins() -> Iterator[None]:
 
 @pytest.fixture
 def real_data() -> Path:
-    """The folder of real data sets; the test is skipped where there is none."""
+    """The folder of real datasets; the test is skipped where there is none."""
     folder = os.environ.get("ISOPIX_TEST_DATA")
     if not folder or not Path(folder).is_dir():
         pytest.skip("set ISOPIX_TEST_DATA to the folder of real data")

@@ -41,10 +41,11 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # Packages that only some users need, or that take long to load; they may be imported where they are used.
 HEAVY = {"transformers", "huggingface_hub", "datasets", "tensorboard", "submitit", "sklearn", "matplotlib"}
-# British spellings; PyTorch, NumPy and scikit-learn write American ones.
+# British spellings, and "data set"; PyTorch, NumPy and Hugging Face write American ones, and "dataset".
 BRITISH = re.compile(
     r"\b(\w*colour\w*|grey\w*|optimis\w+|normalis\w+|initialis\w+|analys(e|ed|ing)\b|centre\w*|behaviour\w*"
-    r"|neighbour\w*|learnt|factoris\w+|standardis\w+|penalis\w+|generalis\w+|utilis\w+|labelled|modell\w+)",
+    r"|neighbour\w*|learnt|factoris\w+|standardis\w+|penalis\w+|generalis\w+|utilis\w+|labelled|modell\w+"
+    r"|data[- ]sets?\b)",
     re.IGNORECASE,
 )
 # The purposes of random streams never change, so that old seeds draw the same numbers.

@@ -109,7 +109,7 @@ def evaluate(
     device: str = "auto",
     progress: Progress | None = None,
 ) -> EvaluationOutput:
-    """Evaluate a fine-tuned run on the test images of its data set, or of another with the same classes.
+    """Evaluate a fine-tuned run on the test images of its dataset, or of another with the same classes.
 
     `mask_ensemble` is the number of masks per image whose predictions are combined by majority vote; 0 masks
     nothing; None is the run's own setting. The metrics are saved in the run's `evaluations` folder. Raises
@@ -252,7 +252,7 @@ def _finetune_job(
     device: str,
 ) -> FineTuneJob:
     if folder is None or isinstance(data, ImageDataset):
-        raise ValueError("fine-tuning needs a run folder, and a data set by name or path")
+        raise ValueError("fine-tuning needs a run folder, and a dataset by name or path")
     return finetune_job(
         folder.path,
         words,

@@ -80,7 +80,7 @@ def complete(
     """Complete images from their first rows, half of them by default, with an autoregressive run; saves a PNG
     grid in its `samples` folder.
 
-    The images are those given, or the first `count` of a split of `data` or of the run's own data set. Raises
+    The images are those given, or the first `count` of a split of `data` or of the run's own dataset. Raises
     ValueError for a masked model and for impossible arguments.
     """
     check_integer("each", each)

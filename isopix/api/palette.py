@@ -28,7 +28,7 @@ def fit(
     limit: int | None = None,
     seed: int = 0,
 ) -> PaletteOutput:
-    """Fit a palette to the training images of a data set by k-means over all their pixels.
+    """Fit a palette to the training images of a dataset by k-means over all their pixels.
 
     Images are resized to `size` (rows, columns). Writes the palette file `out`, ending in .npz, and figures
     next to it. Raises ValueError for another ending and for impossible arguments.

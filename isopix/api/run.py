@@ -124,7 +124,7 @@ def warn_of_damage(loaded: LoadedRun) -> None:
 
 
 def load_images(settings: DataConfig, seed: int) -> ImageDataset:
-    """Load a data set; unreadable files are logged as warnings."""
+    """Load a dataset; unreadable files are logged as warnings."""
     images = dataset.load_dataset(settings, seed=seed)
     for skipped in images.bad_files:
         logger.warning("skipped %s: %s", skipped.path, skipped.reason)

@@ -41,7 +41,7 @@ def verify(
     images = evaluation_images(loaded, data, limit)
     test = images.test
     if not len(test):
-        raise ValueError(f"data set '{images.name}' has no test images")
+        raise ValueError(f"dataset '{images.name}' has no test images")
     task, done = PretrainTask(loaded.model), count_progress(progress, len(test))
     nats = evaluate_split(task, test, seed=seed, precision=precision, progress=done)["loss_nats"]
     codec, categorical = loaded.network.codec, loaded.recipe.model.head.categorical

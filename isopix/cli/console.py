@@ -26,16 +26,16 @@ Json = Annotated[
 Source = Annotated[
     str | None,
     Parameter(
-        help="Data set: an image folder, .npz file, Parquet file or folder, or name (digits, cifar10, ...)."
+        help="Dataset: an image folder, .npz file, Parquet file or folder, or name (digits, cifar10, ...)."
     ),
 ]
 OtherImages = Annotated[
     str | None,
-    Parameter(help="Data set to use instead of the run's own: a folder, .npz, Parquet or name."),
+    Parameter(help="Dataset to use instead of the run's own: a folder, .npz, Parquet or name."),
 ]
 OtherLabeled = Annotated[
     str | None,
-    Parameter(help="Labeled data set to use instead of the run's own: a folder, .npz, Parquet or name."),
+    Parameter(help="Labeled dataset to use instead of the run's own: a folder, .npz, Parquet or name."),
 ]
 PaletteFile = Annotated[
     Path | None, Parameter(help="Palette file. By default, a palette is fitted to the training images.")
@@ -63,7 +63,7 @@ TopP = Annotated[
 ]
 Split = Annotated[
     Literal["train", "validation", "test"] | None,
-    Parameter(help="Split of the data set. Default: test, or all images of another unsplit data set."),
+    Parameter(help="Split of the dataset. Default: test, or all images of another unsplit dataset."),
 ]
 
 console = Console(highlight=False)

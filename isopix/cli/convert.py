@@ -28,7 +28,7 @@ Cols = Annotated[
     int | None, Parameter(validator=Positive, help="Image columns, where no file states them; with --rows.")
 ]
 Data = Annotated[
-    str | None, Parameter(help="Data set that the model was trained on, if known: a name or a path.")
+    str | None, Parameter(help="Dataset that the model was trained on, if known: a name or a path.")
 ]
 PaletteFile = Annotated[Path | None, Parameter(help="Palette file to use instead of the model's own.")]
 

@@ -40,7 +40,7 @@ def fit(
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Fit a palette to the training images of a data set, by k-means over all their pixels.
+    """Fit a palette to the training images of a dataset, by k-means over all their pixels.
 
     Writes the palette, figures of it and of images before and after quantization, and their numbers.
 
@@ -49,7 +49,7 @@ def fit(
     Parameters
     ----------
     data
-        Data set: an image folder, .npz file, Parquet file or folder, or name (digits, cifar10, ...).
+        Dataset: an image folder, .npz file, Parquet file or folder, or name (digits, cifar10, ...).
     out
         Palette file to write, ending in .npz.
     colors
@@ -87,7 +87,7 @@ def show(
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Show a palette and its quantization error, unused colors and rare colors on a data set.
+    """Show a palette and its quantization error, unused colors and rare colors on a dataset.
 
     Example: isopix palette show palette.npz --data photos/ --out figures/palette
 
@@ -96,7 +96,7 @@ def show(
     file
         Palette file.
     data
-        Data set to measure the quantization error on.
+        Dataset to measure the quantization error on.
     out
         Path prefix of figures and numbers to write.
     """

@@ -75,7 +75,7 @@ def inductive_bias(
     out
         Folder of the study: new, empty, or that of the same study to resume.
     data
-        Data set: an image folder, .npz file, Parquet file or folder, or name (cifar10, digits, ...).
+        Dataset: an image folder, .npz file, Parquet file or folder, or name (cifar10, digits, ...).
     seeds
         Number of seeds per trial. Default: that of the scale.
     jobs

@@ -36,7 +36,7 @@ def evaluate_finetuned(
     check_masks(model, masks)
     test, logits = data.test, list[ClassLogits]()
     if not len(test) or test.labels is None:
-        raise ValueError(f"data set '{data.name}' has no test images to evaluate on")
+        raise ValueError(f"dataset '{data.name}' has no test images to evaluate on")
 
     def count(done: int) -> None:
         progress(len(logits) * len(test) + done)
@@ -93,7 +93,7 @@ def check_classes(data: ImageDataset, classes: Sequence[str]) -> None:
         if names
     ]
     difference = " and ".join(parts) or f"their order differs, {', '.join(data.classes[:5])} ..."
-    raise ValueError(f"data set '{data.name}' has other classes than the run: {difference}")
+    raise ValueError(f"dataset '{data.name}' has other classes than the run: {difference}")
 
 
 def check_masks(model: FineTuneModel, masks: int) -> None:

@@ -24,7 +24,7 @@ from isopix.storage.run_folder import RunFolder
 from isopix.train.config import TrainConfig
 
 TENSOR_REPORT = "imported"  # the record of what became of each source tensor
-DEFAULT_DATA = "imagenet-1k"  # of all released models; read where the data set is not stated
+DEFAULT_DATA = "imagenet-1k"  # of all released models; read where the dataset is not stated
 
 
 class ImportedRun(NamedTuple):
@@ -37,7 +37,7 @@ class ImportedRun(NamedTuple):
 def import_run(
     read: Callable[[], ImportedModel], out: Path, *, data: str | None, command: list[str]
 ) -> ImportedRun:
-    """Create a run folder with one checkpoint, the model that `read` returns; `data` names the data set that
+    """Create a run folder with one checkpoint, the model that `read` returns; `data` names the dataset that
     it was trained on, if known.
 
     Raises ValueError if the folder is not empty, before anything is read, or if a tensor does not fit, and

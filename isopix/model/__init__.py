@@ -1,1 +1,1 @@
-"""The network: stem, masking, position embeddings, blocks, head; no data sets or objectives."""
+"""The network: stem, masking, position embeddings, blocks, head; no datasets or objectives."""

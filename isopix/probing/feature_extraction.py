@@ -1,4 +1,4 @@
-"""Feature extraction for a whole data set: the splits of a probe, from a network or from raw pixels."""
+"""Feature extraction for a whole dataset: the splits of a probe, from a network or from raw pixels."""
 
 import hashlib
 import json

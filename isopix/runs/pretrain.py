@@ -136,6 +136,6 @@ def _missing_test(recipe: Recipe, data: ImageDataset) -> list[str]:
         return []
     splits = "test" if len(data.validation) else "validation or test"
     return [
-        f"there will be no {splits} accuracy: data set '{data.name}' has no {splits} images; set "
+        f"there will be no {splits} accuracy: dataset '{data.name}' has no {splits} images; set "
         f"data.holdout above 0, or use data with {splits} images of its own"
     ]

@@ -58,7 +58,7 @@ class EvaluatorSpec(Part, noun="evaluator"):
             raise ValueError(f"every {self.every} must be at least 1, or null for every evaluation")
 
     def check_data(self, data: ImageDataset) -> None:
-        """Raises ValueError for a data set on which the metrics are undefined."""
+        """Raises ValueError for a dataset on which the metrics are undefined."""
 
     @abc.abstractmethod
     def start(self, context: EvaluationContext) -> Evaluator:

@@ -103,7 +103,7 @@ def test_a_fine_tuned_run_is_evaluated(isopix: Run) -> None:
     assert isopix("report", "ft")[0] == 0
     assert "mean probability" in Path("ft/report.html").read_text()
     refused(isopix("evaluate", "ft", "--mask-ensemble", "-1"), "masks is -1; allowed: 0 or more")
-    message = "data set 'photos' has other classes than the run: it lacks 0, 1, 2, 3, 4 ... and the run "
+    message = "dataset 'photos' has other classes than the run: it lacks 0, 1, 2, 3, 4 ... and the run "
     code, _, err = isopix("evaluate", "ft", "--data", "photos")
     assert code == 2
     assert f"{message}does not know cats, dogs" in err

@@ -1,4 +1,4 @@
-"""Open a source: scikit-learn's digits, a data set by its name, or a file or folder by its path."""
+"""Open a source: scikit-learn's digits, a dataset by its name, or a file or folder by its path."""
 
 from pathlib import Path
 

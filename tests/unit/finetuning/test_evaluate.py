@@ -175,7 +175,7 @@ def test_other_classes_are_refused_by_name(
 ) -> None:
     made: FineTunedModel = load_finetuned(causal, device=CPU)
     other = replace(data, classes=classes)
-    with pytest.raises(ValueError, match=f"data set 'digits' has other classes than the run: {difference}"):
+    with pytest.raises(ValueError, match=f"dataset 'digits' has other classes than the run: {difference}"):
         evaluate_finetuned(made.model, made.classes, other, masks=0, seed=0, precision="fp32")
 
 
@@ -185,5 +185,5 @@ def test_other_images_of_the_same_classes_are_evaluated(causal: Path, tmp_path: 
     np.savez(tmp_path / "set.npz", x_train=pixels, y_train=labels, x_test=pixels[:30], y_test=labels[:30])
     other = load_dataset(DataConfig(source=str(tmp_path / "set.npz"), rows=8, cols=8))
     assert metrics_of(causal, other, 0).num_images == 30
-    with pytest.raises(ValueError, match="data set 'set' has no test images to evaluate on"):
+    with pytest.raises(ValueError, match="dataset 'set' has no test images to evaluate on"):
         metrics_of(causal, replace(other, test=other.test.first(0)), 0)

@@ -196,7 +196,7 @@ def test_a_fine_tuned_run_is_fine_tuned_again_at_its_own_learning_rate_with_all_
 @pytest.mark.parametrize(
     ("word", "text"),
     [
-        ("generative_weight=1", "there will be no validation or test accuracy: data set 'digits' has no"),
+        ("generative_weight=1", "there will be no validation or test accuracy: dataset 'digits' has no"),
         ("generative_weight=inf", ""),
     ],
 )
