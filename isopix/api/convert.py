@@ -41,7 +41,7 @@ def huggingface(
     grid = _grid(rows, cols)
 
     def read() -> ImportedModel:
-        imported = read_imagegpt(hub.resolve_path(os.fspath(source)), colors, grid=grid)
+        imported = read_imagegpt(hub.resolve_path(source, "model folder"), colors, grid=grid)
         return imported if Path(source).exists() else replace(imported, origin=f"Hugging Face {source}")
 
     return _import(read, out, data, command)

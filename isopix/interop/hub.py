@@ -6,21 +6,25 @@ from pathlib import Path
 from typing import Any
 
 REPO_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+NOT_FOUND = "RepositoryNotFoundError"  # of huggingface_hub, also the base of its error for gated models
 ALLOW_PATTERNS = ("*.json", "*.safetensors", "README.md")  # no other file is downloaded
 PICKLE_PATTERN = "pytorch_model*.bin"  # downloaded only where there are no safetensors files
 
 
-def resolve_path(name_or_path: str | os.PathLike[str]) -> Path:
+def resolve_path(name_or_path: str | os.PathLike[str], kind: str = "run folder") -> Path:
     """Return a local folder as it is, or the local copy of a model on the Hub, in the Hub's own cache.
 
-    Raises ValueError if it is neither, RuntimeError if the model cannot be downloaded.
+    `kind` is the folder that messages expect. Raises ValueError if it is neither, RuntimeError if the model
+    cannot be downloaded.
     """
     path = Path(name_or_path)
     if path.exists():
         return path
     if not REPO_ID.fullmatch(str(name_or_path)):
-        raise ValueError(f"{name_or_path} does not exist and is not a Hub model name (owner/name)")
-    return _download(str(name_or_path))
+        raise ValueError(
+            f"'{name_or_path}' is neither a {kind} nor the name of a model on the Hub (owner/name)"
+        )
+    return _download(str(name_or_path), kind)
 
 
 def upload(folder: Path, name: str, *, private: bool) -> str:
@@ -39,7 +43,7 @@ def upload(folder: Path, name: str, *, private: bool) -> str:
     return str(url)
 
 
-def _download(name: str) -> Path:
+def _download(name: str, kind: str) -> Path:
     hub = _huggingface_hub(name)
 
     def download(*patterns: str) -> Path:
@@ -52,9 +56,13 @@ def _download(name: str) -> Path:
             return folder
         return download(*ALLOW_PATTERNS, PICKLE_PATTERN)
     except Exception as error:
+        if any(base.__name__ == NOT_FOUND for base in type(error).__mro__):
+            raise ValueError(
+                f"'{name}' is neither a {kind} nor a model on the Hub; if it is private, log in (hf auth login)"
+            ) from None
         raise RuntimeError(
-            f"'{name}' is not a local folder and cannot be downloaded from the Hub ({_reason(error)}); "
-            "check the name, access and network, or give a local folder"
+            f"'{name}' is neither a {kind} nor a model that the Hub can provide ({_reason(error)}); "
+            f"check the path, or the model's name, your access and the network"
         ) from error
 
 

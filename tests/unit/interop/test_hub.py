@@ -1,12 +1,14 @@
 """The hub, as far as it goes without a network: what its library is asked, and what is said when it fails."""
 
 import fnmatch
+import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+import isopix
 from isopix.interop import hub
 
 
@@ -21,8 +23,26 @@ def test_a_local_folder_is_returned(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["missing", "a/b/c", "../up", "/nowhere/at/all", "own er/name"])
 def test_neither_folder_nor_hub_name_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     library(monkeypatch)
-    with pytest.raises(ValueError, match=r"does not exist and is not a Hub model name \(owner/name\)"):
+    line = f"'{name}' is neither a run folder nor the name of a model on the Hub (owner/name)"
+    with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
         hub.resolve_path(name)
+    with pytest.raises(ValueError, match=f"^'{re.escape(name)}' is neither a model folder nor"):
+        hub.resolve_path(name, "model folder")
+
+
+def test_a_missing_folder_like_a_hub_name_is_neither(monkeypatch: pytest.MonkeyPatch) -> None:
+    class RepositoryNotFoundError(Exception):
+        """Of this name in huggingface_hub."""
+
+    class GatedRepoError(RepositoryNotFoundError):
+        """A model that exists, and that needs a log-in."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise GatedRepoError("401 Client Error. (Request ID: 1)")
+
+    library(monkeypatch, snapshot_download=fail)
+    with pytest.raises(ValueError, match=r"^'runs/digts' is neither a run folder nor a model on the Hub; if"):
+        isopix.load("runs/digts")
 
 
 @pytest.mark.parametrize("safe", [True, False])
@@ -48,7 +68,9 @@ def test_without_network_the_error_is_one_line(monkeypatch: pytest.MonkeyPatch) 
         raise ConnectionError("no route\nto host")
 
     library(monkeypatch, snapshot_download=fail, create_repo=fail)
-    line = r"^'owner/name' is not a local folder and cannot be downloaded .* \(ConnectionError: no route\)"
+    line = (
+        r"^'owner/name' is neither a run folder nor a model that the Hub can .* \(ConnectionError: no route\)"
+    )
     with pytest.raises(RuntimeError, match=line):
         hub.resolve_path("owner/name")
     line = r"^cannot upload 'owner/name' to the Hub: ConnectionError: no route$"
