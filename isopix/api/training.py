@@ -19,6 +19,7 @@ from isopix.api.run import (
 from isopix.core import device as devices
 from isopix.core.config import to_dict
 from isopix.core.overrides import override, parse, resolve_setting
+from isopix.data.sources.read_source import find_reader
 from isopix.interop.import_run import TENSOR_REPORT
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
@@ -29,6 +30,7 @@ from isopix.runs.pretrain import train_recipe
 from isopix.runs.refit import finetune_and_refit
 from isopix.runs.resume import resume_run
 from isopix.runs.training import RunObserver
+from isopix.storage.run_folder import require_new
 from isopix.train.lr_search import LRSearch, lr_grid
 
 LEARNING_RATE = "train.optimizer.lr"
@@ -64,6 +66,7 @@ def pretrain(
     }
     resolved = resolve_recipe(recipe, file=file, options=options, overrides=overrides)
     where = devices.select_device(device)
+    _check_paths(resolved, out)
     text = f"{resolved.name} on {_work(resolved)}, {devices.describe_device(where)}"
     watch = observer(resolved, text, progress, tensorboard=tensorboard)
     return finished(train_recipe(resolved, Path(out), device=where, observer=watch), device)
@@ -168,6 +171,7 @@ def finetune(
     if refit_on_validation:
         status = finetune_and_refit(prepare, Path(out), device=where, observer_for=observer_for)
     else:
+        _check_paths(recipe, out)
         with observer_for(recipe) as watch:
             status = train_recipe(recipe, Path(out), device=where, observer=watch, initial=initial)
     return finished(status, device)
@@ -186,6 +190,12 @@ def resolve_recipe(
     """
     path = None if file is None else Path(file)
     return registry.resolve(recipe, file=path, options=options, assignments=overrides).recipe
+
+
+def _check_paths(recipe: Recipe, out: PathLike) -> None:
+    """Raise ValueError for a folder that is not new and for missing images, before anything is shown."""
+    require_new(Path(out))
+    find_reader(recipe.data.source)
 
 
 def _work(recipe: Recipe) -> str:

@@ -58,7 +58,7 @@ def _download(name: str, kind: str) -> Path:
     except Exception as error:
         if any(base.__name__ == NOT_FOUND for base in type(error).__mro__):
             raise ValueError(
-                f"'{name}' is neither a {kind} nor a model on the Hub; if it is private, log in (hf auth login)"
+                f"'{name}' is neither a {kind} nor a model on the Hub; a private one needs hf auth login"
             ) from None
         raise RuntimeError(
             f"'{name}' is neither a {kind} nor a model that the Hub can provide ({_reason(error)}); "

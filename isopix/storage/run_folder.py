@@ -24,15 +24,9 @@ class RunFolder:
 
         Raises ValueError if the folder has files other than `allowed`.
         """
+        require_new(path, allowed)
         run = cls(path)
-        if path.exists() and not path.is_dir():
-            raise ValueError(f"{path} is a file; a run folder needs another --out")
-        if path.is_dir() and any(each.name not in allowed for each in path.iterdir()):
-            raise ValueError(_taken(path))
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except (NotADirectoryError, FileExistsError):
-            raise ValueError(f"run folder {path} cannot be created: part of its path is a file") from None
+        path.mkdir(parents=True, exist_ok=True)
         try:
             run.checkpoints.mkdir()
         except FileExistsError:  # another process has created it since
@@ -160,6 +154,16 @@ class RunFolder:
         with exclusive_lock(self.path, "run folder"):
             recover(self.checkpoints)
             yield
+
+
+def require_new(path: Path, allowed: Collection[str] = ()) -> None:
+    """Raise ValueError for a path where no run folder can be created; the folder may hold `allowed` names."""
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"{path} is a file; a run folder needs another --out")
+    if any(parent.exists() and not parent.is_dir() for parent in path.parents):
+        raise ValueError(f"run folder {path} cannot be created: part of its path is a file")
+    if path.is_dir() and any(each.name not in allowed for each in path.iterdir()):
+        raise ValueError(_taken(path))
 
 
 def reject_huggingface_model(folder: Path, name: object) -> None:

@@ -85,15 +85,13 @@ def test_incompatible_settings_are_rejected_before_any_output(
     assert err.count("\n") == 1
 
 
-def test_unknown_data_set(isopix: Run) -> None:
-    answer = isopix("pretrain", "igpt.digits", "--data", "cifar11", "--out", "r")
-    refused(answer, f"unknown dataset 'cifar11'; give {SOURCES}, or one of: {NAMES}")
+def test_missing_data_is_neither_a_path_nor_a_dataset(isopix: Run) -> None:
+    for verb, name in (("pretrain", "cifar11"), ("pretrain", "no/where"), ("finetune", "cifar11")):
+        answer = isopix(verb, "igpt.digits", "--data", name, "--out", "r")
+        problem = f"no file or folder '{name}' exists, and no dataset has that name"
+        refused(answer, f"{problem}; give {SOURCES}, or one of: {NAMES}")
+        assert answer[1] == ""  # refused before the line that a training starts with
     assert not Path("r").exists()
-
-
-def test_missing_folder(isopix: Run) -> None:
-    answer = isopix("pretrain", "igpt.digits", "--data", "no/where", "--out", "r")
-    refused(answer, f"path no/where does not exist; give {SOURCES}, or one of: {NAMES}")
 
 
 def test_empty_folder(isopix: Run) -> None:
@@ -202,8 +200,10 @@ def test_a_run_folder_in_use(isopix: Run) -> None:
 def test_a_run_folder_that_is_not_empty(isopix: Run) -> None:
     Path("r").mkdir()
     Path("r/mine.txt").touch()
-    answer = isopix("pretrain", "igpt.digits", "--out", "r")
-    refused(answer, "folder r is not empty; choose another --out")
+    for verb in ("pretrain", "finetune"):
+        answer = isopix(verb, "igpt.digits", "--out", "r")
+        refused(answer, "folder r is not empty; choose another --out")
+        assert answer[1] == ""  # refused before the line that a training starts with
     assert Path("r/mine.txt").exists()
 
 

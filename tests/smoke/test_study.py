@@ -113,7 +113,7 @@ def test_errors_are_reported_and_nothing_is_written(isopix: Run) -> None:
         ([*STUDY, "--scale", "huge"], "--scale is 'huge'; allowed: tiny, small, paper"),
         ([*one, "--jobs", "0"], "--jobs is 0; allowed: 1 or more"),
         ([*one, "--device", "tpu"], "device 'tpu' is not available"),
-        ([*one, "--data", "digitz"], "unknown dataset 'digitz'"),
+        ([*one, "--data", "digitz"], "no file or folder 'digitz'"),
     ):
         code, _, err = isopix(*words)
         assert (code, message in err) == (2, True), err

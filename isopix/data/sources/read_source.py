@@ -1,5 +1,7 @@
 """Open a source: scikit-learn's digits, a dataset by its name, or a file or folder by its path."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -31,21 +33,27 @@ def read_source(source: str) -> Source:
 
     Raises ValueError if it is neither, and what the readers raise.
     """
+    return find_reader(source)()
+
+
+def find_reader(source: str) -> Callable[[], Source]:
+    """Return what reads the source with that name or at that path; nothing is read before it is called.
+
+    Raises ValueError if it is neither.
+    """
     if source == "digits":
-        return read_digits()
+        return read_digits
     if source in HUB_DATASETS:
-        return read_hub(source)
+        return partial(read_hub, source)
     path = Path(source).expanduser()
     if (path / "recipe.json").is_file():
         raise ValueError(f"folder {path} is a run folder; as a dataset give {LOCAL_SOURCES}")
     if path.is_dir():
-        return read_parquet(path) if parquet_files(path) else read_folder(path)
+        return partial(read_parquet if parquet_files(path) else read_folder, path)
     alternatives = f"give {LOCAL_SOURCES}, or one of: {', '.join(DATASET_NAMES)}"
     if not path.exists():
-        looks_like_path = path.suffix or len(path.parts) > 1
-        problem = f"path {path} does not exist" if looks_like_path else f"unknown dataset '{source}'"
-        raise ValueError(f"{problem}; {alternatives}")
+        raise ValueError(f"no file or folder '{source}' exists, and no dataset has that name; {alternatives}")
     readers = {".npz": read_npz, ".parquet": read_parquet}
     if path.suffix.lower() not in readers:
         raise ValueError(f"file {path} is not a dataset; {alternatives}")
-    return readers[path.suffix.lower()](path)
+    return partial(readers[path.suffix.lower()], path)

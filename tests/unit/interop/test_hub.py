@@ -41,7 +41,7 @@ def test_a_missing_folder_like_a_hub_name_is_neither(monkeypatch: pytest.MonkeyP
         raise GatedRepoError("401 Client Error. (Request ID: 1)")
 
     library(monkeypatch, snapshot_download=fail)
-    with pytest.raises(ValueError, match=r"^'runs/digts' is neither a run folder nor a model on the Hub; if"):
+    with pytest.raises(ValueError, match=r"^'runs/digts' is neither a run folder nor a model on the Hub; a"):
         isopix.load("runs/digts")
 
 
@@ -68,9 +68,7 @@ def test_without_network_the_error_is_one_line(monkeypatch: pytest.MonkeyPatch) 
         raise ConnectionError("no route\nto host")
 
     library(monkeypatch, snapshot_download=fail, create_repo=fail)
-    line = (
-        r"^'owner/name' is neither a run folder nor a model that the Hub can .* \(ConnectionError: no route\)"
-    )
+    line = r"^'owner/name' is neither a run folder nor a model that .* \(ConnectionError: no route\)"
     with pytest.raises(RuntimeError, match=line):
         hub.resolve_path("owner/name")
     line = r"^cannot upload 'owner/name' to the Hub: ConnectionError: no route$"

@@ -14,11 +14,13 @@ ALTERNATIVES = (
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    assert refusal(read_source, "cifar11") == f"unknown dataset 'cifar11'; {ALTERNATIVES}"
+    missing = "no file or folder 'cifar11' exists, and no dataset has that name"
+    assert refusal(read_source, "cifar11") == f"{missing}; {ALTERNATIVES}"
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
-    assert refusal(read_source, f"{tmp_path}/pets") == f"path {tmp_path}/pets does not exist; {ALTERNATIVES}"
+    missing = f"no file or folder '{tmp_path}/pets' exists, and no dataset has that name"
+    assert refusal(read_source, f"{tmp_path}/pets") == f"{missing}; {ALTERNATIVES}"
 
 
 def test_a_file_of_another_kind_is_rejected(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_a_study_in_use_stays_as_it_was_planned(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "words", "told"),
     [
-        ("nowhere", (), "unknown dataset 'nowhere'"),
+        ("nowhere", (), "no file or folder 'nowhere'"),
         ("digits", ("data.holdout=0",), "a layer is chosen by validation images"),
         ("digits", ("evaluate_images=0",), "set evaluate_images above 0"),
     ],
