@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, TypeVar, Union, dataclass_transform, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, dataclass_transform, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -109,7 +109,7 @@ def _settings(cls: Any, values: Any, path: tuple[str, ...]) -> Any:
     }
     for name, item in fields.items():
         if name not in built and item.default is item.default_factory is dataclasses.MISSING:
-            raise ValueError(f"{'.'.join((*path, name))}: field required")
+            raise ValueError(f"setting '{'.'.join((*path, name))}' is missing; it has no default")
     try:
         return cls(**built)
     except ValueError as error:
@@ -145,14 +145,14 @@ def _with_kind(field: "dataclasses.Field[Any]", value: Any) -> Any:
 
 def _leaf(hint: Any, value: Any, path: tuple[str, ...]) -> Any:
     """One value, checked and converted. Raises ValueError with what was given and what is allowed."""
-    _check_value(hint, value, path)
     try:
+        _check_value(hint, value)
         return _adapter(hint).validate_python(value)
-    except ValidationError as error:
-        problem = error.errors()[0]
-        where = ".".join((*path, *(str(part) for part in problem["loc"] if isinstance(part, int))))
-        message = _lower(problem["msg"].removeprefix("Value error, "))
-        raise ValueError(f"{where}: {message} (given: {problem.get('input')!r})") from None
+    except ValidationError:
+        problem = _expected(hint)
+    except ValueError as error:
+        problem = str(error)
+    raise ValueError(f"{'.'.join(path)} is {_shown(value)}; it must be {problem}") from None
 
 
 @cache
@@ -165,19 +165,33 @@ def _lower(message: str) -> str:
     return message[:1].lower() + message[1:]
 
 
-def _check_value(kind: Any, value: Any, path: tuple[str, ...]) -> None:
-    """Raises ValueError for what pydantic takes and nobody means: true for 1, `yes` for true, infinity."""
-    members, wrong = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,), ""
+def _expected(hint: Any) -> str:
+    """Describe the values of a type: "an integer or null", "one of fp32, bf16", "a list of numbers"."""
+    inner, origin = get_args(hint), get_origin(hint)
+    if origin in (Union, UnionType):
+        return " or ".join(map(_expected, inner))
+    if origin is Literal:
+        words = [json.dumps(each) if each is None else str(each) for each in inner]
+        return words[0] if len(words) == 1 else f"one of {', '.join(words)}"
+    if origin is tuple:
+        return f"a list of {_expected(inner[0]).split(' ', maxsplit=1)[-1]}s"
+    words_by_type = {bool: "true or false", int: "an integer", float: "a number", str: "a string"}
+    if isinstance(hint, type) and issubclass(hint, Part):
+        return f"a {hint.noun}"
+    return {**words_by_type, NoneType: "null"}.get(hint, str(hint))
+
+
+def _check_value(kind: Any, value: Any) -> None:
+    """Raises ValueError, with what is expected, for values that pydantic takes and nobody means: true for 1,
+    `yes` for true, infinity.
+    """
+    members = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
     if isinstance(value, str) and any(value in get_args(member) for member in members):
         return  # one of the words that a Literal allows
-    if kind is bool and not isinstance(value, bool):
-        wrong = "true, false"
-    elif isinstance(value, bool) and {int, float} & set(members):
-        wrong = "numbers"
-    elif float in members and not _finite(value):
-        wrong = "finite numbers"
-    if wrong:
-        raise ValueError(f"{'.'.join(path)} is {_shown(value)}; allowed: {wrong}")
+    if (kind is bool) != isinstance(value, bool) and {bool, int, float} & set(members):
+        raise ValueError(_expected(kind))
+    if float in members and not _finite(value):
+        raise ValueError("a finite number")
 
 
 def _finite(value: Any) -> bool:

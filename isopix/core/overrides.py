@@ -3,7 +3,7 @@
 import difflib
 import json
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,6 +11,17 @@ from isopix.core.config import default_part, from_dict, to_dict
 from isopix.core.yaml import parse_yaml
 
 T = TypeVar("T")
+NUM_SUGGESTIONS, SIMILARITY = 3, 0.7  # `stepz` resembles `steps`, not `stem`
+# Names of settings in other libraries, for suggestions.
+SYNONYMS = {
+    "learning_rate": "lr",
+    "epochs": "steps",
+    "layers": "depth",
+    "num_layers": "depth",
+    "dim": "width",
+    "embed_dim": "width",
+    "hidden_size": "width",
+}
 
 
 def read_values(path: Path) -> dict[str, Any]:
@@ -78,9 +89,8 @@ def override(settings: T, changes: Mapping[str, Any]) -> T:
         for depth, parent in enumerate(parents):
             part = part.setdefault(parent, {})
             if not isinstance(part, dict):
-                raise ValueError(
-                    f"'{'.'.join(parents[: depth + 1])}' has no settings inside; it is one value"
-                )
+                why = "it is null here" if part is None else "it is one value"
+                raise ValueError(f"'{'.'.join(parents[: depth + 1])}' has no settings inside; {why}")
         inner = part.get(name)
         if isinstance(value, str) and isinstance(inner, dict) and "kind" in inner:
             part, name = inner, "kind"
@@ -96,8 +106,8 @@ def override(settings: T, changes: Mapping[str, Any]) -> T:
 def resolve_setting(values: Mapping[str, Any], path: str) -> str:
     """Return the full path of a setting in nested values from any end of it that only one setting has.
 
-    A full path wins over longer ones; a path that is no end of any stays as it is. Raises ValueError that
-    lists the settings that it could be.
+    A full path wins over longer ones; a path inside a setting stays as it is. Raises ValueError that lists
+    the settings that it could be.
     """
     every = _paths(values)
     if path in every:
@@ -111,13 +121,19 @@ def resolve_setting(values: Mapping[str, Any], path: str) -> str:
     owner = resolve_setting(values, parent) if parent else ""
     if owner in every:
         return f"{owner}.{name}"
-    close = difflib.get_close_matches(path, [*every, *{full.rpartition(".")[2] for full in every}], n=1)
-    if not close:
-        return path
-    hints = [full for full in every if full == close[0] or full.endswith(f".{close[0]}")]
-    raise ValueError(
-        f"unknown setting '{path}'; did you mean '{' or '.join(hints)}'? settings: {', '.join(values)}"
-    )
+    nearest = " or ".join(f"'{full}'" for full in _nearest(path, every))
+    hint = f"did you mean {nearest}? " if nearest else ""
+    raise ValueError(f"unknown setting '{path}'; {hint}isopix recipe show NAME lists all settings")
+
+
+def _nearest(path: str, every: Sequence[str]) -> list[str]:
+    """Return up to three settings whose path, or the end of it, resembles or contains this one."""
+    word = SYNONYMS.get(path, path)
+    names = {name: None for full in every for name in (full, full.rpartition(".")[2])}
+    close = difflib.get_close_matches(word, names, n=NUM_SUGGESTIONS, cutoff=SIMILARITY)
+    close += [name for name in names if word in name and len(word) > 2]
+    found = {full: None for each in close for full in every if full == each or full.endswith(f".{each}")}
+    return list(found)[:NUM_SUGGESTIONS]
 
 
 def _paths(values: Mapping[str, Any], prefix: str = "") -> list[str]:
