@@ -132,14 +132,15 @@ class PretrainedModel(nn.Module):
     def features(
         self,
         images: ArrayLike,
-        layer: int,
+        layer: int | None = None,
         *,
         features: FeatureKind = "normed",
         pool: Pool = "mean",
         start_token: bool = True,
         batch_size: int | None = None,
     ) -> Float[Tensor, "B D"]:
-        """Return the features that a linear probe reads at a layer 0..L (iGPT section 2.4), float32.
+        """Return the features that a linear probe reads at a layer 0..L (iGPT section 2.4), float32; the
+        model's own `layer` is the default.
 
         `start_token=False` omits the start token of an autoregressive model, as the feature path of
         `transformers` does.
@@ -150,7 +151,8 @@ class PretrainedModel(nn.Module):
             check_integer("batch_size", batch_size)
         network = self.network if start_token else without_start_token(self.network)
         settings: dict[str, Any] = {"features": features, "pool": pool, "batch_size": batch_size}
-        network, inputs = network.truncated(self._layer_index(layer)), self.images(images)
+        network = network.truncated(self.layer if layer is None else self._layer_index(layer))
+        inputs = self.images(images)
         return extract_features(network, inputs, precision=self.precision, **settings)[-1]
 
     def nll(self, images: ArrayLike, *, seed: int = 0, batch_size: int = BATCH_SIZE) -> Float[Tensor, " B"]:
@@ -236,7 +238,7 @@ class PretrainedModel(nn.Module):
         """Return the layer, from 0. Raises ValueError if it does not exist."""
         depth = self.loaded.network.backbone.depth
         if not is_integer(layer) or not -depth - 1 <= layer <= depth:
-            raise ValueError(f"layer {layer} does not exist; layers are 0 to {depth}")
+            raise ValueError(f"layer {layer!r} does not exist; layers are 0 to {depth}")
         return layer % (depth + 1)
 
     @property

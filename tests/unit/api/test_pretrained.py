@@ -199,7 +199,7 @@ MISTAKES: dict[str, tuple[Callable[[PretrainedModel, Images], object], str]] = {
         lambda of, x: PretrainedModel(of.loaded, precision="fp8"),
         "precision is 'fp8'; allowed",
     ),
-    "no layer": (lambda of, x: of.features(x, None), "layer None does not exist; layers are 0 to 2"),
+    "a word": (lambda of, x: of.features(x, "1"), "layer '1' does not exist; layers are 0 to 2"),
     "half a layer": (lambda of, x: of.features(x, 1.5), "layer 1.5 does not exist"),
     "batch of features": (
         lambda of, x: of.features(x, 1, batch_size=-1),

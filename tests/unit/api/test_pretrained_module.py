@@ -30,6 +30,7 @@ def test_called_it_returns_features(causal: PretrainedModel, layer: int, pool: s
     assert found.shape == (3, called.num_features)
     assert found.dtype == torch.float32
     torch.testing.assert_close(found.detach(), causal.features(x, layer, pool=pool))
+    assert torch.equal(called.features(x, pool=pool), causal.features(x, layer, pool=pool))
     tokens = called.forward_features(x)
     assert tokens.shape == (3, 28 + called.num_prefix_tokens, called.num_features)
     assert torch.equal(called.forward_head(tokens), found)
