@@ -2,8 +2,7 @@
 
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -49,7 +48,11 @@ TensorBoard = Annotated[bool, Parameter(help="Also write TensorBoard logs to the
 Limit = Annotated[int | None, Parameter(help="Use only the first N images of each split.")]
 Plugins = Annotated[
     list[Path] | None,
-    Parameter(name="--plugin", negative="", help="Python file that registers your own parts; repeatable."),
+    Parameter(
+        name="--plugin",
+        negative="",
+        help="Python file that registers custom blocks, codecs, objectives, probes ...; repeatable.",
+    ),
 ]
 
 Positive = validators.Number(gte=1)
@@ -109,17 +112,6 @@ logging.getLogger("isopix").addHandler(_PrintMessages())
 def show_json(values: Mapping[str, Any]) -> None:
     """Print values as JSON to standard output."""
     print(json.dumps(values, indent=2))
-
-
-@contextmanager
-def argument_errors_as_options(*names: str) -> Iterator[None]:
-    """Prefix `--` to an error that starts with the name of one of these arguments, as in `--jobs is 0`."""
-    try:
-        yield
-    except ValueError as error:
-        if str(error).startswith(tuple(f"{name} " for name in names)):
-            raise ValueError(f"--{error}") from None
-        raise
 
 
 def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

@@ -1,7 +1,8 @@
 """Command-line errors as one line: what was given, and what is allowed."""
 
 import difflib
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from functools import singledispatch
 from typing import Any, Literal, get_args, get_origin
 
@@ -17,8 +18,9 @@ from cyclopts.exceptions import (
     ValidationError,
 )
 
+SETTINGS = "SETTINGS"  # the positional argument of commands that take settings
 SIMILARITY = 0.75  # `limt` is close enough to `limit` to be suggested, `nope` is not to `top-p`
-ALLOWED: dict[Any, str] = {int: "integers", float: "numbers", bool: "no value, it is a flag"}
+EXPECTED: dict[Any, str] = {int: "must be an integer", float: "must be a number", bool: "takes no value"}
 
 
 @singledispatch
@@ -41,8 +43,10 @@ def _(error: UnknownOptionError) -> str:
     given = (error.token.keyword or error.token.value).split("=")[0]
     arguments = [each for each in error.argument_collection if each.parse]
     options = [name for each in arguments if not _positional(each) for name in each.names]
-    listed = f"options of {_command(error)}: {', '.join(options)}"
-    return f"unknown option '{given}'; {_suggestion(given, options)}{listed}"
+    hint = _suggestion(given, options)
+    if not hint and any(each.name == SETTINGS for each in arguments):
+        hint = f"if it is a setting, write {_as_setting(given, error.root_input_tokens or [])}; "
+    return f"unknown option '{given}'; {hint}options of {_command(error)}: {', '.join(options)}"
 
 
 @format_error.register
@@ -50,16 +54,17 @@ def _(error: CoercionError) -> str:
     assert error.token
     assert error.argument
     kind = error.target_type
-    choices = get_args(kind) if get_origin(kind) is Literal else (ALLOWED.get(kind, kind),)
-    allowed = ", ".join(map(str, choices))
-    return f"{error.token.keyword or _name(error.argument)} is '{error.token.value}'; allowed: {allowed}"
+    choices = ", ".join(map(str, get_args(kind) if get_origin(kind) is Literal else [kind]))
+    given = f"{error.token.keyword or _name(error.argument)} is '{error.token.value}'"
+    return f"{given}; it {EXPECTED.get(kind, f'must be one of {choices}')}"
 
 
 @format_error.register
 def _(error: ValidationError) -> str:
     assert error.argument
-    rule = error.exception_message.rstrip(".").lower()
-    return f"{_name(error.argument)} is {error.argument.value}; {rule}"
+    rule = error.exception_message.rstrip(".").lower().replace("must be >= ", "it must be at least ")
+    typed = next((each.keyword for each in error.argument.tokens if each.keyword), _name(error.argument))
+    return f"{typed} is {error.argument.value}; {rule}"
 
 
 @format_error.register
@@ -80,6 +85,24 @@ def _(error: UnusedCliTokensError) -> str:
 @format_error.register
 def _(error: RepeatArgumentError) -> str:
     return f"{error.token.keyword} is given more than once"
+
+
+def with_option_names(message: str, parameters: Iterable[str]) -> str:
+    """Return a message of a Python function with its parameters written as options: `top_k` as `--top-k`.
+
+    A name of one word is an ordinary word, unless the message starts with it, as in `layer 7 does not exist`.
+    """
+    for name in parameters:
+        start = r"(?<![\w.'-])" if "_" in name else "^"
+        message = re.sub(rf"{start}{name}(?![\w.:'])", f"--{name.replace('_', '-')}", message)
+    return message
+
+
+def _as_setting(option: str, words: Sequence[str]) -> str:
+    """Return an option that was typed in these words as a setting: `--batch-size 4` as `batch_size=4`."""
+    typed = next(i for i, word in enumerate(words) if word.split("=")[0] == option)
+    value = words[typed].partition("=")[2] or next(iter(words[typed + 1 :]), "")
+    return f"{option.lstrip('-').replace('-', '_')}={value if value and value[0] != '-' else 'VALUE'}"
 
 
 def _command(error: CycloptsError) -> str:

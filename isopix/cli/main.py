@@ -6,7 +6,7 @@ import sys
 from cyclopts import App, CycloptsError
 
 from isopix import __version__
-from isopix.cli.errors import format_error
+from isopix.cli.errors import format_error, with_option_names
 
 # command: (module:function, one-line help), in the order in which a newcomer needs them.
 COMMANDS = {
@@ -19,7 +19,10 @@ COMMANDS = {
     "palette": ("isopix.cli.palette:app", "Fit, import and inspect color palettes."),
     "pretrain": ("isopix.cli.pretrain:pretrain", "Pre-train a recipe on images; creates a run folder."),
     "resume": ("isopix.cli.resume:resume", "Resume an interrupted run (bit-exact on CPU)."),
-    "search-lr": ("isopix.cli.search_lr:search_lr", "Search for the learning rate, starting at 0.01."),
+    "search-lr": (
+        "isopix.cli.search_lr:search_lr",
+        "Search for the learning rate: 0.01, 0.003, 0.001 ...",
+    ),
     "probe": ("isopix.cli.probe:probe", "Linear-probe every layer, with baselines."),
     "analyze": (
         "isopix.cli.analyze:analyze",
@@ -28,7 +31,7 @@ COMMANDS = {
     "finetune": ("isopix.cli.finetune:finetune", "Fine-tune a run to classify labeled images."),
     "evaluate": (
         "isopix.cli.evaluate:evaluate",
-        "Evaluate a fine-tuned run on the test set, optionally with a mask ensemble.",
+        "Evaluate a fine-tuned run on the test set: accuracy, loss, confusion matrix.",
     ),
     "low-data": (
         "isopix.cli.low_data:low_data",
@@ -70,12 +73,16 @@ for i, (name, (target, text)) in enumerate(COMMANDS.items()):
 
 def main() -> None:
     """Run one command; errors print one line, and exit with code 2 for wrong input and 1 for failures."""
+    options: list[str] = []
     try:
-        app(sys.argv[1:])
+        command, given, _ = app.parse_args(sys.argv[1:])
+        parameters = given.signature.parameters.values()
+        options = [each.name for each in parameters if each.kind == each.KEYWORD_ONLY]
+        command(*given.args, **given.kwargs)
     except CycloptsError as error:
         _exit(error, format_error(error), 2)
     except ValueError as error:
-        _exit(error, str(error), 2)
+        _exit(error, with_option_names(str(error), options), 2)
     except OSError as error:
         has_path = error.filename is not None and error.strerror
         _exit(error, f"{error.filename}: {error.strerror}" if has_path else str(error), 1)

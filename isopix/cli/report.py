@@ -9,7 +9,6 @@ from isopix.api import inspection
 from isopix.cli.console import (
     Json,
     Plugins,
-    argument_errors_as_options,
     load_plugins,
     say,
     show_json,
@@ -34,8 +33,7 @@ def report(*runs: Path, out: Out = None, plugin: Plugins = None, json: Json = Fa
         Run folders, in the order of the report.
     """
     load_plugins(plugin)
-    with argument_errors_as_options("out"):
-        written = inspection.report(*runs, out=out)
+    written = inspection.report(*runs, out=out)
     if json:
         show_json({"report": str(written.path), "summary": [row._asdict() for row in written.summary]})
         return

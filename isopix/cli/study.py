@@ -12,7 +12,6 @@ from isopix.api.run import Interrupted
 from isopix.cli.console import (
     Device,
     Json,
-    argument_errors_as_options,
     say,
     show_json,
     show_table,
@@ -86,7 +85,7 @@ def inductive_bias(
         Do not train; write the figures and the page from existing results.
     """
     again, show = command_line(*sys.argv[1:]), warn if json else say
-    with with_resume_hint(out, again), progress_bar("trials") as bar, argument_errors_as_options("jobs"):
+    with with_resume_hint(out, again), progress_bar("trials") as bar:
 
         def trial_ended(progress: StudyProgress) -> None:
             bar(progress.done, progress.total)

@@ -99,6 +99,6 @@ def check_classes(data: ImageDataset, classes: Sequence[str]) -> None:
 def check_masks(model: FineTuneModel, masks: int) -> None:
     """Raises ValueError for a number of masks that does not go with the network."""
     if masks < 0:
-        raise ValueError(f"masks is {masks}; allowed: 0 or more")
+        raise ValueError(f"mask_ensemble is {masks}; allowed: 0 or more")
     if masks and not model.objective.masks_input:
-        raise ValueError(f"masks is {masks}, but an autoregressive model masks nothing; allowed: 0")
+        raise ValueError(f"mask_ensemble is {masks}, but an autoregressive model masks nothing; allowed: 0")

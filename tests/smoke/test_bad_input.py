@@ -26,15 +26,15 @@ def refused(result: tuple[int, str, str], message: str, *, code: int = 2) -> Non
     [
         (
             ["--mask-ensemble", "5"],
-            "mask_ensemble is 5, but an autoregressive model masks nothing; allowed: 0",
+            "--mask-ensemble is 5, but an autoregressive model masks nothing; allowed: 0",
         ),
-        (["--mask-ensemble", "-1"], "mask_ensemble -1 must be at least 0"),
-        (["--concat", "-1"], "concat -1 must be at least 0"),
-        (["--concat", "5", "--layer", "1"], "concat 5 needs all layers, and layer 1 is set"),
-        (["--layer", "best"], "--layer is 'best'; allowed: integers"),
-        (["--layer", "7"], "layer 7 does not exist; layers are 0 to 1"),
-        (["--method", "svm"], "method is 'svm'; allowed: knn, lbfgs, ridge, sgd"),
-        (["--iterations", "9"], "iterations is 9, but method lbfgs has none; only sgd has"),
+        (["--mask-ensemble", "-1"], "--mask-ensemble -1 must be at least 0"),
+        (["--concat", "-1"], "--concat -1 must be at least 0"),
+        (["--concat", "5", "--layer", "1"], "--concat 5 needs all layers, and layer 1 is set"),
+        (["--layer", "best"], "--layer is 'best'; it must be an integer"),
+        (["--layer", "7"], "--layer 7 does not exist; layers are 0 to 1"),
+        (["--method", "svm"], "--method is 'svm'; allowed: knn, lbfgs, ridge, sgd"),
+        (["--iterations", "9"], "--iterations is 9, but method lbfgs has none; only sgd has"),
     ],
 )
 def test_wrong_probe_options(isopix: Run, words: list[str], message: str) -> None:
@@ -258,11 +258,11 @@ def test_a_masked_model_cannot_sample_and_names_what_applies(isopix: Run) -> Non
 @pytest.mark.parametrize("rows", ["0", "8"])
 def test_rows_must_leave_something_to_complete(isopix: Run, rows: str) -> None:
     assert isopix("pretrain", "igpt.digits", "--out", "r", *QUICK)[0] == 0
-    message = f"rows must be between 1 and 7 for this model; got {rows}"
+    message = f"--rows must be between 1 and 7 for this model; got {rows}"
     refused(isopix("complete", "r", "--rows", rows), message)
 
 
 def test_an_unavailable_device(isopix: Run) -> None:
     code, _, err = isopix("plan", "igpt.s", "--device", "cuda:9")
     assert code == 2
-    assert err.startswith("isopix: device 'cuda:9' is not available; available: auto, cpu")
+    assert err.startswith("isopix: --device 'cuda:9' is not available; available: auto, cpu")

@@ -102,7 +102,7 @@ def test_a_fine_tuned_run_is_evaluated(isopix: Run) -> None:
     assert len(list(Path("ft/evaluations").glob("evaluate-*-digits-*.json"))) == 2
     assert isopix("report", "ft")[0] == 0
     assert "mean probability" in Path("ft/report.html").read_text()
-    refused(isopix("evaluate", "ft", "--mask-ensemble", "-1"), "masks is -1; allowed: 0 or more")
+    refused(isopix("evaluate", "ft", "--mask-ensemble", "-1"), "--mask-ensemble is -1; allowed: 0 or more")
     message = "dataset 'photos' has other classes than the run: it lacks 0, 1, 2, 3, 4 ... and the run "
     code, _, err = isopix("evaluate", "ft", "--data", "photos")
     assert code == 2

@@ -110,7 +110,7 @@ def test_errors_are_reported_and_nothing_is_written(isopix: Run) -> None:
         ([*STUDY, "--trials", "axial-*"], "no trial of scale 'tiny' matches 'axial-*'"),
         ([*STUDY, "--report-only"], "bias is not a study; isopix study makes one"),
         ([*one, "stepps=3"], "unknown setting 'stepps'"),
-        ([*STUDY, "--scale", "huge"], "--scale is 'huge'; allowed: tiny, small, paper"),
+        ([*STUDY, "--scale", "huge"], "--scale is 'huge'; it must be one of tiny, small, paper"),
         ([*one, "--jobs", "0"], "--jobs is 0; allowed: 1 or more"),
         ([*one, "--device", "tpu"], "device 'tpu' is not available"),
         ([*one, "--data", "digitz"], "no file or folder 'digitz'"),

@@ -6,6 +6,7 @@ import pytest
 
 from isopix.api import training
 from isopix.cli import recipe
+from isopix.cli.errors import with_option_names
 from isopix.cli.main import COMMANDS
 from tests.smoke.conftest import QUICK, Run
 from tests.smoke.test_bad_input import refused
@@ -27,16 +28,38 @@ OPTIONS += "--device, --json"
         ("pretrain igpt.digits", "missing --out; see: isopix pretrain --help"),
         ("sample r -n", "-n needs a value"),
         ("palette fit --data d --out p --size 3", "--size needs 2 values"),
-        ("sample r -n abc", "-n is 'abc'; allowed: integers"),
-        ("sample r --temperature hot", "--temperature is 'hot'; allowed: numbers"),
-        ("sample r --json=3", "--json is '3'; allowed: no value, it is a flag"),
-        ("sample r -n 0", "--count is 0; must be >= 1"),
+        ("sample r -n abc", "-n is 'abc'; it must be an integer"),
+        ("sample r --temperature hot", "--temperature is 'hot'; it must be a number"),
+        ("sample r --json=3", "--json is '3'; it takes no value"),
+        ("sample r -n 0", "-n is 0; it must be at least 1"),
+        ("sample r --count 0", "--count is 0; it must be at least 1"),
         ("sample r --seed 1 --seed 2", "--seed is given more than once"),
-        ("complete r --split foo", "--split is 'foo'; allowed: train, validation, test"),
+        ("complete r --split foo", "--split is 'foo'; it must be one of train, validation, test"),
     ],
 )
 def test_a_wrong_argument_is_reported_with_the_allowed_ones(isopix: Run, words: str, message: str) -> None:
     refused(isopix(*words.split()), message)
+
+
+@pytest.mark.parametrize(
+    ("words", "setting"),
+    [("--steps 4", "steps=4"), ("--batch-size=4", "batch_size=4"), ("--lr --json", "lr=VALUE")],
+)
+def test_a_setting_typed_as_an_option_is_shown_as_a_setting(isopix: Run, words: str, setting: str) -> None:
+    code, _, err = isopix("pretrain", "igpt.digits", *words.split(), "--out", "r")
+    option = words.replace("=", " ").split()[0]
+    start = (
+        f"isopix: unknown option '{option}'; if it is a setting, write {setting}; options of isopix pretrain"
+    )
+    assert (code, err.startswith(start)) == (2, True)
+
+
+def test_messages_of_functions_name_options_as_they_are_typed() -> None:
+    names = ["layer", "top_k", "mask_ensemble"]
+    assert with_option_names("layer 7 does not exist", names) == "--layer 7 does not exist"
+    assert with_option_names("the layer 7 with top_k=1", names) == "the layer 7 with --top-k=1"
+    assert with_option_names("layer: none; train.top_k is 3", names) == "layer: none; train.top_k is 3"
+    assert with_option_names("'mask_ensemble' is a folder", names) == "'mask_ensemble' is a folder"
 
 
 def raising(error: BaseException):
@@ -54,7 +77,12 @@ def test_ctrl_c_is_reported_at_any_moment(isopix: Run, monkeypatch: pytest.Monke
 def test_a_second_ctrl_c_prints_the_resume_command(isopix: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training, "train_recipe", raising(KeyboardInterrupt()))
     refused(isopix("pretrain", "igpt.digits", "--out", "my run"), "interrupted", code=130)
-    Path("my run/checkpoints/step-00000025").mkdir(parents=True)
+
+    def interrupted(*_: object, **__: object) -> None:
+        Path("my run/checkpoints/step-00000025").mkdir(parents=True)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(training, "train_recipe", interrupted)
     message = "interrupted; last checkpoint: {}/checkpoints/step-00000025; resume with: isopix {}"
     answer = isopix("pretrain", "igpt.digits", "--out", "my run")
     refused(answer, message.format("my run", "resume 'my run'"), code=130)
@@ -120,4 +148,4 @@ def test_no_command_writes_into_a_checkpoint(isopix: Run) -> None:
     refused(answer, f"folder r is a run folder; as a dataset give {ways}")
 
 
-SAMPLING = "temperature inf must be a finite number greater than 0; use top_k=1 for greedy decoding"
+SAMPLING = "--temperature inf must be a finite number greater than 0; use --top-k=1 for greedy decoding"

@@ -49,7 +49,7 @@ def test_parent_folders_of_out_are_created(tmp_path: Path) -> None:
 
 
 def test_a_folder_as_out_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"--out .* is a folder; a report is one file"):
+    with pytest.raises(ValueError, match=r"out .* is a folder; a report is one file"):
         report(whole(tmp_path / "run").path, out=tmp_path)
 
 

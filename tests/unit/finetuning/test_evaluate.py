@@ -126,9 +126,9 @@ def test_by_default_the_recipe_decides_about_masks(tmp_path: Path, settings: lis
 
 def test_an_autoregressive_run_has_no_masks(causal: Path, data: ImageDataset) -> None:
     assert default_masks(load_finetuned(causal, device=CPU).model) == 0
-    with pytest.raises(ValueError, match="masks is 2, but an autoregressive model masks nothing; allowed: 0"):
+    with pytest.raises(ValueError, match="mask_ensemble is 2, but an autoregressive model masks nothing"):
         metrics_of(causal, data, 2)
-    with pytest.raises(ValueError, match="masks is -1; allowed: 0 or more"):
+    with pytest.raises(ValueError, match="mask_ensemble is -1; allowed: 0 or more"):
         metrics_of(causal, data, -1)
 
 
