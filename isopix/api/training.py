@@ -108,7 +108,7 @@ def search_lr(
     device: str = "auto",
     progress: TrainingProgress | None = None,
 ) -> LRSearch:
-    """Search for a learning rate from large to small, 0.01, 0.003, 0.001 ..., in the folder `out`.
+    """Search for a learning rate over a decreasing grid, 0.01, 0.003, 0.001 ..., in the folder `out`.
 
     Each trial is a run. The search ends after the first trial whose final validation loss is higher than that
     of the one before; called again, it resumes. The `best` trial has the lowest loss, and is None if all

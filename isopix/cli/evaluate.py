@@ -35,8 +35,8 @@ def evaluate(
 ) -> None:
     """Evaluate a fine-tuned run on the test set: accuracy, classification loss, confusion matrix.
 
-    With a mask ensemble, a masked network classifies every image under several random masks and the
-    predictions are combined by majority vote. Results go to the run's `evaluations` folder.
+    With --mask-ensemble N, a masked model classifies every image under N random masks, and the prediction is
+    the majority vote (test-time augmentation). Results go to the run's `evaluations` folder.
 
     Example: isopix evaluate runs/classes --mask-ensemble 5
 

@@ -42,7 +42,8 @@ def fit(
 ) -> None:
     """Fit a palette to the training images of a dataset, by k-means over all their pixels.
 
-    Writes the palette, figures of it and of images before and after quantization, and their numbers.
+    Besides the palette file, writes pictures of the palette and of images before and after quantization, and
+    their numbers: palette.png, palette-images.png, .svg and .json for palette.npz.
 
     Example: isopix palette fit --data photos/ --colors 512 --out palette.npz
 
@@ -51,7 +52,7 @@ def fit(
     data
         Dataset: an image folder, .npz file, Parquet file or folder, or name (digits, cifar10, ...).
     out
-        Palette file to write, ending in .npz.
+        Palette file to write, ending in .npz; pictures are written next to it.
     colors
         Number of colors.
     """

@@ -80,8 +80,7 @@ def probe(
     concat
         Also probe this many layers around the best one, concatenated (paper: 5).
     mask_ensemble
-        For masked models: probe under random masks; predictions of this many masks per test image are
-        combined by majority vote.
+        For masked models: classify each test image under this many random masks, and take the majority vote.
     refit_on_validation
         Also refit the best layer on train + validation, with the chosen L2 penalty.
     precision

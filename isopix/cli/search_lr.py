@@ -1,4 +1,4 @@
-"""`isopix search-lr`: search for the learning rate, from large to small."""
+"""`isopix search-lr`: search for the learning rate over a decreasing grid."""
 
 import sys
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ def search_lr(
     device: Device = "auto",
     json: Json = False,
 ) -> None:
-    """Search for the learning rate, from large to small: 0.01, 0.003, 0.001, 0.0003 and so on.
+    """Search for the learning rate over a decreasing grid: 0.01, 0.003, 0.001, 0.0003 and so on.
 
     Trains one trial per learning rate and stops those that diverge. The search ends when the validation loss
     of a trial is higher than that of the one before; the lowest wins. Test images are not used. The same
