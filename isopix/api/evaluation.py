@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from isopix.api.inputs import check_integer
 from isopix.api.results import EvaluationOutput, LowDataOutput, ProbeOutput
 from isopix.api.run import (
     DataLike,
@@ -156,6 +157,7 @@ def low_data(
     Results and fine-tuned runs are saved in the run's `low-data` folder. Raises ValueError for wrong
     arguments and for classes with too few images.
     """
+    check_integer("finetune_steps", finetune_steps, 0)
     if overrides and not finetune_steps:
         raise ValueError(f"'{overrides[0]}' is a fine-tuning setting; it needs finetune_steps above 0")
     protocol = LowDataProtocol(tuple(labels), subsets)

@@ -266,3 +266,9 @@ def test_an_unavailable_device(isopix: Run) -> None:
     code, _, err = isopix("plan", "igpt.s", "--device", "cuda:9")
     assert code == 2
     assert err.startswith("isopix: --device 'cuda:9' is not available; available: auto, cpu")
+
+
+def test_a_negative_number_of_finetuning_steps(isopix: Run) -> None:
+    assert isopix("pretrain", "igpt.digits", "--out", "r", *QUICK, "data.limit=20")[0] == 0
+    message = "--finetune-steps is -3; it must be an integer of at least 0"
+    refused(isopix("low-data", "r", "--finetune-steps", "-3"), message)
