@@ -79,12 +79,12 @@ def listing() -> dict[str, str]:
     return {name: " ".join((make.__doc__ or "").split()) for name, make in (SINGLE | families).items()}
 
 
-def find(name: str) -> Recipe:
-    """Return the recipe of a name; raises ValueError with the names that exist."""
+def find(name: str, problem: str = "unknown recipe") -> Recipe:
+    """Return the recipe of a name; raises ValueError, `problem` and the names that exist, for another."""
     if name not in RECIPES:
         close = difflib.get_close_matches(name, RECIPES, n=1)
         hint = f"did you mean '{close[0]}'? " if close else ""
-        raise ValueError(f"unknown recipe '{name}'; {hint}recipes: {', '.join(listing())}")
+        raise ValueError(f"{problem} '{name}'; {hint}recipes: {', '.join(listing())}")
     return RECIPES[name]()
 
 

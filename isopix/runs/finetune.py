@@ -50,7 +50,7 @@ def prepare_finetune(
     `source` is neither a folder nor a recipe, and for wrong settings.
     """
     loaded = load_run(Path(source), device=torch.device("cpu")) if Path(source).exists() else None
-    base = loaded.recipe if loaded else registry.find(source)
+    base = loaded.recipe if loaded else registry.find(source, "no run folder or recipe")
     recipe = finetune_recipe(base, from_scratch=loaded is None)
     for _, changes in registry.layers(file, options, assignments):
         recipe = _override(recipe, changes)
