@@ -95,7 +95,7 @@ def to_huggingface(run: str | os.PathLike[str], out: PathLike) -> ConvertOutput:
 def _grid(rows: int | None, cols: int | None) -> Grid | None:
     if rows is None or cols is None:
         if rows != cols:
-            raise ValueError("rows and cols must be given together")
+            raise ValueError("both rows and cols are needed, or neither")
         return None
     return Grid(rows, cols)
 

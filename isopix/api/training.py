@@ -118,7 +118,7 @@ def search_lr(
     resolved = resolve_recipe(recipe, file=file, options=options, overrides=overrides)
     values = to_dict(resolved)
     if any(resolve_setting(values, path) == LEARNING_RATE for path in registry.sized(parse(overrides))):
-        raise ValueError(f"{LEARNING_RATE} is what search_lr searches for; set max_lr and min_lr instead")
+        raise ValueError(f"{LEARNING_RATE} is what the search varies; set max_lr and min_lr instead")
     rates, where = lr_grid(max_lr, min_lr), devices.select_device(device)
 
     def observer_for(lr: float) -> AbstractContextManager[RunObserver]:

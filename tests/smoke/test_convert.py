@@ -140,7 +140,7 @@ def test_an_unknown_grid_is_given_as_options(isopix: Run) -> None:
     words = ["convert", "openai", "model.ckpt-1", "igpt", "--palette", "p.npz"]
     line = "checkpoint model.ckpt-1: its 32 positions are not a square; give --rows and --cols"
     refused(isopix(*words), line)
-    refused(isopix(*words, "--rows", "4"), "rows and cols must be given together")
+    refused(isopix(*words, "--rows", "4"), "both rows and cols are needed, or neither")
     assert isopix(*words, "--rows", "4", "--cols", "8")[1].count("for images of 4×8 pixels") == 1
 
 

@@ -119,7 +119,7 @@ def test_a_run_without_a_classifier_cannot_be_evaluated(trained: Run) -> None:
 def test_finetune_needs_a_run_or_a_recipe(isopix: Run) -> None:
     code, _, err = isopix("finetune", "igpt.digitz", "--out", "ft")
     assert code == 2
-    assert "unknown recipe 'igpt.digitz'; did you mean 'igpt.digits'?" in err
+    assert "no run folder or recipe 'igpt.digitz'; did you mean 'igpt.digits'?" in err
 
 
 def test_finetune_needs_labels(trained: Run, workplace: Path) -> None:
@@ -170,5 +170,5 @@ def test_low_data_reports_fewer_test_images_and_records_fine_tuning_settings(
 
 
 def test_low_data_rejects_unused_settings(trained: Run) -> None:
-    message = "'batch_size=4' is a fine-tuning setting; it needs finetune_steps above 0"
+    message = "'batch_size=4' is a fine-tuning setting; it needs --finetune-steps above 0"
     refused(trained("low-data", "run", "batch_size=4", "--labels", "1"), message)

@@ -52,7 +52,7 @@ def test_a_search_in_which_every_trial_diverges_fails(isopix: Run) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["lr=0.1"], "set max_lr and min_lr instead"),
+        (["lr=0.1"], "set --max-lr and --min-lr instead"),
         (["--max-lr", "0.001", "--min-lr", "0.01"], "learning rates from 0.001 down to 0.01"),
         (["data.holdout=0"], "a learning rate is chosen by validation images"),
     ],

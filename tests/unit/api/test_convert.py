@@ -39,7 +39,7 @@ def test_openai(tmp_path: Path) -> None:
     found = isopix.convert.openai(tmp_path / "model.ckpt-7", tmp_path / "run", palette=tmp_path / "p.npz")
     assert (found.step, found.origin) == (7, "OpenAI model.ckpt-7")
     line = refusal(lambda: isopix.convert.huggingface(tmp_path, tmp_path / "x", rows=3))
-    assert line == "rows and cols must be given together"
+    assert line == "both rows and cols are needed, or neither"
 
 
 @pytest.mark.parametrize(("format", "file"), [("isopix", "recipe.json"), ("huggingface", "config.json")])
