@@ -62,7 +62,7 @@ def _(error: CoercionError) -> str:
 @format_error.register
 def _(error: ValidationError) -> str:
     assert error.argument
-    rule = error.exception_message.rstrip(".").lower().replace("must be >= ", "it must be at least ")
+    rule = error.exception_message.rstrip(".").lower().replace("must be >= 1", "allowed: 1 or more")
     typed = next((each.keyword for each in error.argument.tokens if each.keyword), _name(error.argument))
     return f"{typed} is {error.argument.value}; {rule}"
 
