@@ -8,7 +8,11 @@ import hypothesis
 import pytest
 import torch
 
-from tests.registry import restored_registry
+from tests import typecheck
+
+typecheck.install()  # before the package is imported
+
+from tests.registry import restored_registry  # noqa: E402
 
 os.environ["MPLBACKEND"] = "Agg"
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")  # convolutions of every x86 CPU round alike
