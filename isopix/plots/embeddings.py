@@ -65,15 +65,16 @@ def plot_tables(numbers: Numbers) -> Figure:
         _explained_variance(panels[-1], [ratios], [style.MUTED_COLOR])
         return figure
     shown = tables[:MAX_LEVEL_PANELS]
-    names, colors = CHANNELS, CHANNEL_COLORS
-    if len(tables) != len(CHANNELS):
-        names, colors = tuple(f"Code {i + 1} of {len(tables)}" for i in range(len(shown))), style.COLORS
+    names: Sequence[str] = [f"Code {i + 1} of {len(tables)}" for i in range(len(shown))]
+    line_colors: Sequence[str] = style.COLORS
+    if len(tables) == len(CHANNELS):
+        names, line_colors = CHANNELS, CHANNEL_COLORS
     panels = figure.subplots(1, len(shown) + 1, width_ratios=(*[1.0] * len(shown), 0.9), squeeze=False)[0]
     for axes, table, name in zip(panels, shown, names, strict=False):
         projections = np.array(table["projections"], dtype=float)[:, :3]
         _levels(axes, projections, table["explained_variance_ratio"], name)
     ratios = [table["explained_variance_ratio"] for table in shown]
-    _explained_variance(panels[-1], ratios, colors[: len(shown)])
+    _explained_variance(panels[-1], ratios, line_colors[: len(shown)])
     return figure
 
 
