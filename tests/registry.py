@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from isopix.core import registry
+from isopix.recipes.registry import RECIPES, SINGLE
 
 
 @contextmanager
@@ -15,14 +16,14 @@ def restored_registry() -> Iterator[None]:
     """
     importlib.import_module("isopix.parts")
     kinds = {noun: dict(found) for noun, found in registry._KINDS.items()}
-    names, loaded = dict(registry._NAMES), dict(registry._PLUGINS)
+    tables = (registry._NAMES, registry._PLUGINS, RECIPES, SINGLE)
+    before = [dict(table) for table in tables]
     try:
         yield
     finally:
         for noun, found in registry._KINDS.items():
             found.clear()
             found.update(kinds.get(noun, {}))
-        registry._NAMES.clear()
-        registry._NAMES.update(names)
-        registry._PLUGINS.clear()
-        registry._PLUGINS.update(loaded)
+        for table, entries in zip(tables, before, strict=True):
+            table.clear()
+            table.update(entries)
