@@ -128,7 +128,7 @@ def test_a_trial_in_use_by_another_process_is_left_alone(make: Callable[..., Tri
     ("content", "reason"),
     [
         ("garbage", "is not JSON"),
-        ('{"trial": {}}', r"trial\.block: field required"),
+        ('{"trial": {}}', r"'trial\.block' is missing"),
         ('{"status": "done"}', "it has no trial"),
     ],
 )
