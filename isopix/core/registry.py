@@ -171,16 +171,29 @@ def plugins() -> tuple[Plugin, ...]:
     return tuple(_PLUGINS.values())
 
 
-def require_plugins(recorded: Iterable[Mapping[str, object]]) -> None:
-    """Raise ValueError that names the first plugin that this process has not loaded with equal content."""
-    loaded = {plugin.sha256 for plugin in plugins()}
+def require_plugins(recorded: Iterable[Mapping[str, object]]) -> list[str]:
+    """Return a note for each recorded plugin that was loaded with other content.
+
+    Raises ValueError that names the parts of the first one that this process has not loaded.
+    """
+    loaded = {plugin.sha256: plugin for plugin in plugins()}
+    notes = []
     for plugin in recorded:
-        if plugin["sha256"] not in loaded:
-            parts = ", ".join(cast("Iterable[str]", plugin["parts"]))
+        path, then, needed = plugin["path"], str(plugin["sha256"]), cast("Iterable[str]", plugin["parts"])
+        needed = [part for part in needed if not part.startswith("recipe ")]  # a run has its recipe
+        if then in loaded or not needed:
+            continue
+        missing = [part for part in needed if not any(part in each.parts for each in plugins())]
+        if missing:
             raise ValueError(
-                f"this run uses {parts} of plugin {plugin['path']} (SHA-256 {str(plugin['sha256'])[:12]}); "
-                "load the same file with --plugin FILE or isopix.load_plugin(FILE)"
+                f"this run uses {', '.join(missing)} of plugin {path} (SHA-256 {then[:12]}); "
+                "load the file with --plugin FILE or isopix.load_plugin(FILE)"
             )
+        now = next(each for each in plugins() if needed[0] in each.parts)
+        notes.append(
+            f"plugin {now.path} has changed since the run: SHA-256 {then[:12]} then, {now.sha256[:12]} now"
+        )
+    return notes
 
 
 def _run(path: Path, name: str) -> None:

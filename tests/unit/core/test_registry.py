@@ -82,9 +82,19 @@ def test_a_plugin_that_changed_needs_a_new_process(tmp_path: Path) -> None:
 
 def test_what_a_run_needs_is_named_where_it_is_not_loaded(tmp_path: Path) -> None:
     loaded = load_plugin(plugin(tmp_path, "sloe"))
-    require_plugins([loaded._asdict()])
-    with pytest.raises(ValueError, match=r"uses test_fruit sloe of plugin .*own.py \(SHA-256 000"):
-        require_plugins([{**loaded._asdict(), "sha256": "0" * 64}])
+    assert require_plugins([loaded._asdict()]) == []
+    other = {**loaded._asdict(), "sha256": "0" * 64, "parts": ["test_fruit sloe", "test_fruit rowan"]}
+    with pytest.raises(ValueError, match=r"uses test_fruit rowan of plugin .*own.py \(SHA-256 000") as error:
+        require_plugins([other])
+    assert "sloe" not in str(error.value)
+    assert require_plugins([{**other, "parts": ["recipe my.digits"]}]) == []
+
+
+def test_a_plugin_of_other_content_with_the_same_parts_is_noted(tmp_path: Path) -> None:
+    loaded = load_plugin(plugin(tmp_path, "damson"))
+    assert require_plugins([{**loaded._asdict(), "sha256": "0" * 64}]) == [
+        f"plugin {loaded.path} has changed since the run: SHA-256 000000000000 then, {loaded.sha256[:12]} now"
+    ]
 
 
 def test_only_parts_can_be_registered() -> None:
