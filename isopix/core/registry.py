@@ -32,7 +32,7 @@ class Part(abc.ABC):
 
     def __init_subclass__(cls, noun: str = "") -> None:
         if "label" in vars(cls):
-            cls.label = _or_kind(cls.label)  # type: ignore[method-assign]
+            cls.label = _or_kind(cls.label)  # type: ignore[assignment, method-assign]
         dataclasses.dataclass(frozen=True, kw_only=True)(cls)
         if noun:
             cls.noun = noun

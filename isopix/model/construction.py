@@ -44,7 +44,7 @@ def parameters_on_meta() -> Iterator[None]:
             return None  # keeps the parameter as it is
         return nn.Parameter(parameter.detach().to("meta"), requires_grad=parameter.requires_grad)
 
-    hook = register_module_parameter_registration_hook(move)
+    hook = register_module_parameter_registration_hook(move)  # type: ignore[arg-type]  # as torch documents
     try:
         yield
     finally:
