@@ -18,7 +18,7 @@ setting, such as `model.block.mlp.kind=gated`; load the file by `--plugin my_par
 | corruption | `MaskingSpec` | `Masking` | `objective.corruption` |
 | augmentation | `AugmentationSpec` | `Images` | `data.augment` |
 | patch_augment | `PatchAugmentSpec` | `Images` | `data.patch_augment` |
-| optimizer | `OptimizerSpec` | `torch.optim.Optimizer` | `train.optimizer` |
+| optimizer | `OptimizerSpec` | `torch.optim.Optimizer`, any | `train.optimizer` |
 | schedule | `ScheduleSpec` | a factor of the learning rate | `train.schedule` |
 | evaluator | `EvaluatorSpec` | `Metrics` | `train.evaluators` |
 | probe | `ProbeMethod` | `FittedProbe` | `isopix probe --method` |
@@ -26,7 +26,8 @@ setting, such as `model.block.mlp.kind=gated`; load the file by `--plugin my_par
 | recipe | a function with `@parts.recipe("name")` | `Recipe` | its name |
 
 `init` of a part of a network names how its parameters start (`InitTable`): `Normal`, `Uniform`, `Glorot`,
-`Constant`, `Zeros` or `Ones`.
+`Constant`, `Zeros` or `Ones`. Without a name there, weights and biases of linear layers, convolutions and
+embeddings start at N(0, 0.02^2) and 0, and all other parameters keep the values that the part gave them.
 """
 
 import isopix.analysis.run  # noqa: F401  registers the package's own

@@ -110,7 +110,9 @@ def open_run(source: RunLike, device: str) -> tuple[RunFolder | None, LoadedRun]
 
 
 def load_network(path: Path, device: str) -> LoadedRun:
-    """Return the newest intact network at a path; damaged checkpoints are logged as warnings."""
+    """Return the newest intact network at a path; damaged checkpoints and changed plugins are logged as
+    warnings.
+    """
     loaded = load_run(path, device=devices.select_device(device))
     warn_of_damage(loaded)
     loaded.network.eval()
@@ -118,9 +120,11 @@ def load_network(path: Path, device: str) -> LoadedRun:
 
 
 def warn_of_damage(loaded: LoadedRun) -> None:
-    """Log a warning for each damaged checkpoint that was skipped."""
+    """Log a warning for each damaged checkpoint that was skipped, and for each plugin that has changed."""
     for reason in loaded.damaged:
         logger.warning("skipped: %s", reason)
+    for change in loaded.changes:
+        logger.warning("%s", change)
 
 
 def load_images(settings: DataConfig, seed: int) -> ImageDataset:

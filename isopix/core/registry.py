@@ -4,16 +4,19 @@ import abc
 import dataclasses
 import hashlib
 import importlib.util
+import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
 from pathlib import Path
 from types import MappingProxyType
-from typing import ClassVar, NamedTuple, TypeVar, cast, dataclass_transform
+from typing import ClassVar, NamedTuple, TypeVar, cast, dataclass_transform, get_type_hints
 
 from isopix.core.ranges import check_ranges
 
 P = TypeVar("P", bound="Part")
+PLUGIN_MODULE = "isopix_plugin_"  # how the names of the modules of plugins start
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field,))
@@ -28,6 +31,8 @@ class Part(abc.ABC):
     kind: ClassVar[str]
 
     def __init_subclass__(cls, noun: str = "") -> None:
+        if "label" in vars(cls):
+            cls.label = _or_kind(cls.label)  # type: ignore[assignment, method-assign]
         dataclasses.dataclass(frozen=True, kw_only=True)(cls)
         if noun:
             cls.noun = noun
@@ -37,8 +42,18 @@ class Part(abc.ABC):
         check_ranges(self)
 
     def label(self) -> str:
-        """Return the name of the part in reports, model cards and errors."""
+        """Return the name of the part in reports, model cards and errors; if empty, the kind is shown."""
         return self.kind.replace("_", " ")
+
+
+def _or_kind(label: Callable[[Part], str]) -> Callable[[Part], str]:
+    """A `label` that falls back to the kind of the part where it is empty."""
+
+    @wraps(label)
+    def labeled(part: Part) -> str:
+        return label(part) or Part.label(part)
+
+    return labeled
 
 
 _KINDS: dict[str, dict[str, type[Part]]] = {}
@@ -47,21 +62,38 @@ _KINDS: dict[str, dict[str, type[Part]]] = {}
 def register(kind: str) -> Callable[[type[P]], type[P]]:
     """Return a class decorator that registers a part as `kind` of its noun.
 
-    Raises TypeError for a class that is not a part, and ValueError for a kind that another class has.
+    Raises TypeError for a class that is not a part, and ValueError for one without a method that its base
+    class needs, and for a kind that another class has.
     """
 
     def decorate(cls: type[P]) -> type[P]:
         noun = getattr(cls, "noun", None)
         if noun is None or not issubclass(cls, Part):
             raise TypeError(f"{cls.__name__} is not derived from the base class of a part")
+        if inspect.isabstract(cls):
+            missing = ", ".join(sorted(cls.__abstractmethods__))
+            raise ValueError(f"class {cls.__name__} of {noun} '{kind}' does not define: {missing}")
+        if cls in _KINDS[noun].values() and cls.kind != kind:
+            raise ValueError(f"class {cls.__name__} is {noun} '{cls.kind}'; it cannot be '{kind}' too")
         other = _KINDS[noun].get(kind)
-        if other is not None and other.__module__ != cls.__module__:
-            raise ValueError(f"{noun} '{kind}' is already registered by {other.__module__}")
+        if other is not None and not _defined_again(cls, other):
+            by = (
+                f"class {other.__name__} of this file"
+                if other.__module__ == cls.__module__
+                else other.__module__
+            )
+            raise ValueError(f"{noun} '{kind}' is already registered by {by}")
         cls.kind = kind
         _KINDS[noun][kind] = cls
         return cls
 
     return decorate
+
+
+def _defined_again(cls: type[Part], other: type[Part]) -> bool:
+    """Whether a class replaces its own former definition, as when a cell of a notebook is run again."""
+    same = (cls.__module__, cls.__qualname__) == (other.__module__, other.__qualname__)
+    return same and not cls.__module__.startswith(PLUGIN_MODULE)
 
 
 def nouns() -> tuple[str, ...]:
@@ -112,9 +144,10 @@ def load_plugin(file: str | os.PathLike[str]) -> Plugin:
         if _PLUGINS[full].sha256 != digest:
             raise ValueError(f"plugin {path} has changed since it was loaded; start a new process")
         return _PLUGINS[full]
-    module, named = f"isopix_plugin_{path.stem}_{digest[:8]}", set(_NAMES)
+    module, named = f"{PLUGIN_MODULE}{path.stem}_{digest[:8]}", set(_NAMES)
     try:
         _run(path, module)
+        _check_settings(path, module)
     except ValueError:
         for found in _KINDS.values():
             for kind in [kind for kind, cls in found.items() if cls.__module__ == module]:
@@ -138,16 +171,29 @@ def plugins() -> tuple[Plugin, ...]:
     return tuple(_PLUGINS.values())
 
 
-def require_plugins(recorded: Iterable[Mapping[str, object]]) -> None:
-    """Raise ValueError that names the first plugin that this process has not loaded with equal content."""
-    loaded = {plugin.sha256 for plugin in plugins()}
+def require_plugins(recorded: Iterable[Mapping[str, object]]) -> list[str]:
+    """Return a note for each recorded plugin that was loaded with other content.
+
+    Raises ValueError that names the parts of the first one that this process has not loaded.
+    """
+    loaded = {plugin.sha256: plugin for plugin in plugins()}
+    notes = []
     for plugin in recorded:
-        if plugin["sha256"] not in loaded:
-            parts = ", ".join(cast("Iterable[str]", plugin["parts"]))
+        path, then, needed = plugin["path"], str(plugin["sha256"]), cast("Iterable[str]", plugin["parts"])
+        needed = [part for part in needed if not part.startswith("recipe ")]  # a run has its recipe
+        if then in loaded or not needed:
+            continue
+        missing = [part for part in needed if not any(part in each.parts for each in plugins())]
+        if missing:
             raise ValueError(
-                f"this run uses {parts} of plugin {plugin['path']} (SHA-256 {str(plugin['sha256'])[:12]}); "
-                "load the same file with --plugin FILE or isopix.load_plugin(FILE)"
+                f"this run uses {', '.join(missing)} of plugin {path} (SHA-256 {then[:12]}); "
+                "load the file with --plugin FILE or isopix.load_plugin(FILE)"
             )
+        now = next(each for each in plugins() if needed[0] in each.parts)
+        notes.append(
+            f"plugin {now.path} has changed since the run: SHA-256 {then[:12]} then, {now.sha256[:12]} now"
+        )
+    return notes
 
 
 def _run(path: Path, name: str) -> None:
@@ -158,6 +204,20 @@ def _run(path: Path, name: str) -> None:
     sys.modules[name] = module
     try:
         located.loader.exec_module(module)
+    except SystemExit as error:
+        del sys.modules[name]
+        raise ValueError(f"plugin {path} cannot be imported: it calls sys.exit({error.code!r})") from error
     except Exception as error:
         del sys.modules[name]
         raise ValueError(f"plugin {path} cannot be imported: {type(error).__name__}: {error}") from error
+
+
+def _check_settings(path: Path, module: str) -> None:
+    """Raises ValueError for a part of a module with a setting whose type cannot be found."""
+    for cls in (each for found in _KINDS.values() for each in found.values() if each.__module__ == module):
+        try:
+            get_type_hints(cls, include_extras=True)
+        except Exception as error:
+            raise ValueError(
+                f"plugin {path}: the types of the settings of class {cls.__name__} cannot be read: {error}"
+            ) from error

@@ -78,6 +78,10 @@ class Glorot(Draw):
         return (2 * torch.rand(shape, generator=generator) - 1) * limit
 
 
+# Whose `weight` and `bias` have a rule without being named in a table.
+CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+LAYERS = (nn.Linear, nn.Embedding, *CONVOLUTIONS)
+
 EMBEDDING: dict[InitScheme, Draw] = {"openai": Normal(0.02), "keras": Uniform(0.05), "vit": Normal(0.02)}
 
 
@@ -88,9 +92,9 @@ class ModelPart(Part):
         """Return initial distributions by the last components of parameter names.
 
         A key matches with or without `.weight`: `up` is `mlp.up.weight`; `*`
-        stands for any part of one component. The key with the most components wins. Parameters without a key
-        start at N(0, 0.02^2) if they are matrices or kernels, gains of norms at 1, other vectors at 0. A
-        buffer with a key is drawn too.
+        stands for any part of one component. The key with the most components wins. Without a key, weights
+        of linear layers, convolutions and embeddings start at N(0, 0.02^2) and their biases at 0; all other
+        parameters keep the values that their module gave them. A buffer with a key is drawn too.
         """
         return {}
 
@@ -108,11 +112,13 @@ class ModelPart(Part):
 def initialize(
     module: nn.Module, tables: Mapping[str, InitTable], *, width: int, depth: int, generator: torch.Generator
 ) -> None:
-    """Draw every parameter of a module anew, then the buffers that a table names.
+    """Draw the parameters of a module that a table or `ModelPart.init` has a rule for, then the buffers that
+    a table names.
 
     `tables` are those of its submodules by their names, "" for itself; the longest name that a parameter
     starts with decides. Tables are drawn in the order given, the parameters of each in the order of their
-    names, and parameters that belong to none at last.
+    names, and parameters that belong to none at last. Raises ValueError for a parameter without a rule whose
+    values are not finite.
     """
 
     def owner(name: str) -> str:
@@ -125,8 +131,13 @@ def initialize(
         return order.get(owner(item[0]), len(order)), item[0]
 
     for name, parameter in sorted(module.named_parameters(), key=place):
-        draw = _find(tables.get(owner(name), {}), name) or _default(name, parameter)
-        parameter.copy_(draw(parameter.shape, width, depth, generator))
+        draw = _find(tables.get(owner(name), {}), name) or _default(module, name)
+        if draw is not None:
+            parameter.copy_(draw(parameter.shape, width, depth, generator))
+        elif not (parameter.is_meta or parameter.isfinite().all()):
+            raise ValueError(
+                f"parameter '{name}' has no initial values; set them where it is made, or name it in `init`"
+            )
     for name, buffer in sorted(module.named_buffers(), key=place):
         named = _find(tables.get(owner(name), {}), name)
         if named is not None:
@@ -149,10 +160,12 @@ def _matches(key: str, name: str) -> bool:
     return len(ends) == len(patterns) and all(map(fnmatchcase, ends, patterns))
 
 
-def _default(name: str, parameter: Tensor) -> Draw:
-    if parameter.ndim > 1:
-        return Normal(0.02)
-    return Ones() if name.rpartition(".")[2] == "weight" else Zeros()  # only norms have vectors as weights
+def _default(module: nn.Module, name: str) -> Draw | None:
+    """The draw of a parameter that no table names; None to keep its values, such as the ones of a norm."""
+    owner, _, own = name.rpartition(".")
+    if isinstance(module.get_submodule(owner), LAYERS):
+        return {"weight": Normal(0.02), "bias": Zeros()}.get(own)
+    return None
 
 
 def _value(scale: Scale, width: int, depth: int) -> float:

@@ -12,6 +12,7 @@ from isopix.core.config import config
 from isopix.core.ranges import Count
 from isopix.model.backbone import Backbone
 from isopix.model.blocks import BlockSpec, TransformerSpec
+from isopix.model.construction import seeded_construction, unsaved_tensors
 from isopix.model.heads import HeadSpec, LinearHeadSpec
 from isopix.model.init import EMBEDDING, InitScheme, InitTable, initialize
 from isopix.model.masking import MaskingSpec
@@ -58,11 +59,33 @@ class ModelSpec:
     init: InitScheme = "openai"
 
     def build(self, codec: Codec, objective: ObjectiveFacts, generator: torch.Generator) -> Network:
-        """Return the initialized network. Raises ValueError for parts that do not fit together."""
-        network = self.assemble(codec, objective)
+        """Return the initialized network; what its modules draw as they are made depends on the generator's
+        seed alone.
+
+        Raises ValueError for parts that do not fit together, for parameters without initial values, and for
+        tensors that loading the network could not restore.
+        """
+        seed = generator.initial_seed()
+        with seeded_construction(seed):
+            network = self.assemble(codec, objective)
         tables = self._init_tables(objective.corruption)
         initialize(network, tables, width=self.width, depth=self.depth, generator=generator)
+        self._check_unsaved(network, objective, seed + 1)
         return network
+
+    def _check_unsaved(self, network: Network, objective: ObjectiveFacts, seed: int) -> None:
+        """Raise ValueError for a tensor that is not saved and differs when the network is made again."""
+        unsaved = {name: each for name, each in unsaved_tensors(network).items() if name[:6] != "codec."}
+        if not unsaved:
+            return
+        with seeded_construction(seed):
+            again = unsaved_tensors(self.assemble(network.codec, objective))
+        for name, tensor in unsaved.items():
+            if name not in again or not torch.equal(tensor.nan_to_num(), again[name].nan_to_num()):
+                raise ValueError(
+                    f"tensor '{name}' differs each time that the network is made and would not be saved; "
+                    "register it as a persistent buffer, or draw it with a generator of a fixed seed"
+                )
 
     def assemble(self, codec: Codec, objective: ObjectiveFacts) -> Network:
         """Return the network without initialization; under `torch.device("meta")` it takes no memory.

@@ -157,8 +157,21 @@ class PretrainModel(nn.Module):
         return self.objective.loss(self.network, batch)
 
     def eval_loss(self, batch: TrainingBatch) -> Loss:
-        """Return the loss with hard labels, whatever those of training are."""
+        """Return the loss with hard labels, whatever those of training are.
+
+        Raises ValueError if the batch has more positions in the loss than the objective says it may have.
+        """
+        self._check_bound(batch)
         return self.objective.eval_loss(self.network, batch)
+
+    def _check_bound(self, batch: TrainingBatch) -> None:
+        """Not in training, which would wait for the device: evaluations precede it."""
+        bound, found = self.objective.max_loss_positions(batch), int(batch.loss_mask.any(-1).sum())
+        if bound is not None and found > bound:
+            raise ValueError(
+                f"objective {self.objective.kind} has {found} positions in the loss of {len(batch.targets)} "
+                f"images; its max_loss_positions allows {bound}"
+            )
 
 
 def stem_inputs(

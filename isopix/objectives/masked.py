@@ -107,8 +107,12 @@ class Masked(ObjectiveSpec):
         return self.mask.expected_fraction(positions, num_codes)
 
     def make_batch(self, images: Images, codec: Codec, generator: torch.Generator) -> TrainingBatch:
-        """Return a batch with the chosen codes in the loss; images with nothing in the loss have weight 0."""
+        """Return a batch with the chosen codes in the loss; images with nothing in the loss have weight 0.
+
+        Raises ValueError for a mask of a wrong shape, and for more masked positions than `max_positions`.
+        """
         drawn = self._draw(images, codec, generator)
+        self._check_bound(drawn.loss_mask)
         shown = drawn.apply(images, codec.grid) if self.random_rate else images
         mask, loss_mask = drawn.mask.to(images.device), drawn.loss_mask.to(images.device)
         return TrainingBatch.with_equal_weights(shown, mask, codec.encode(images), loss_mask)
@@ -129,6 +133,18 @@ class Masked(ObjectiveSpec):
             return images * self.mask.max_positions(1, positions, num_codes)
         return self.mask.max_positions(images, positions, num_codes)
 
+    def _check_bound(self, chosen: Mask) -> None:
+        """Raise ValueError for a mask policy with too low a bound: the loss would miss some positions."""
+        counts = chosen.any(-1).sum(1)
+        images, positions, num_codes = chosen.shape
+        for among, found in ((1, int(counts.max())), (images, int(counts.sum()))):
+            bound = self.mask.max_positions(among, positions, num_codes)
+            if found > bound and not (self.deterministic_mask and among > 1):
+                raise ValueError(
+                    f"mask {self.mask.kind} masks {found} positions of {among} images of {positions}; "
+                    f"its max_positions allows {bound}"
+                )
+
     def _draw(self, images: Images, codec: Codec, generator: torch.Generator) -> Corruption:
         if not self.deterministic_mask:
             return self._corrupt(len(images), codec, generator)
@@ -136,7 +152,7 @@ class Masked(ObjectiveSpec):
         return Corruption(*map(torch.cat, zip(*drawn, strict=True)))
 
     def _corrupt(self, batch: int, codec: Codec, generator: torch.Generator) -> Corruption:
-        chosen = self.mask.sample(batch, codec.grid, codec.num_codes, generator)
+        chosen = self.mask.checked_sample(batch, codec.grid, codec.num_codes, generator)
         if not (self.random_rate or self.keep_rate):
             return Corruption(chosen, chosen, torch.arange(chosen.shape[1]).expand(chosen.shape[:2]))
         return keep_or_swap(

@@ -21,7 +21,22 @@ class MaskSpec(Part, noun="mask"):
 
     @abc.abstractmethod
     def sample(self, batch: int, grid: Grid, num_codes: int, generator: torch.Generator) -> Mask:
-        """Return a mask, True where masked, on the CPU, so that every device gets the same one."""
+        """Return a mask [batch N 1], or [batch N num_codes] with `masks_single_codes`, True where masked, on
+        the CPU, so that every device gets the same one.
+        """
+
+    def checked_sample(self, batch: int, grid: Grid, num_codes: int, generator: torch.Generator) -> Mask:
+        """Return what `sample` returns. Raises ValueError for any other shape or type."""
+        mask: object = self.sample(batch, grid, num_codes, generator)
+        counts = dict.fromkeys((1, num_codes) if self.masks_single_codes else (1,))
+        shapes = [[batch, grid.positions, count] for count in counts]
+        given = type(mask).__name__
+        if isinstance(mask, torch.Tensor):
+            if mask.dtype == torch.bool and mask.device.type == "cpu" and list(mask.shape) in shapes:
+                return mask
+            given = f"{str(mask.dtype).removeprefix('torch.')} {list(mask.shape)} on {mask.device.type}"
+        allowed = " or ".join(map(str, shapes))
+        raise ValueError(f"mask {self.kind} samples {given}; allowed: bool {allowed} on cpu")
 
     def check_grid(self, grid: Grid) -> None:
         """Raise ValueError for a grid on which no mask can be drawn."""

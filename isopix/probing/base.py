@@ -42,8 +42,9 @@ class ProbeProblem:
 class FittedProbe:
     """Classifiers of the next F layers, each at the setting that validation selected.
 
-    `predict_proba` takes the unstandardized features of these layers, on the problem's device; `diagnostics`
-    are further fields of each layer's `LayerScore`, by name.
+    `val_accuracy` are fractions of images. `predict_proba` takes the unstandardized features of these layers,
+    on the problem's device; `diagnostics` are a dict for each layer with further fields of its `LayerScore`:
+    l2, lr, neighbors, objective, grad_norm, iterations, or none of them.
     """
 
     val_accuracy: Float[Tensor, " F"]

@@ -11,6 +11,7 @@ from isopix.core import bootstrap
 from isopix.core.random import generator
 from isopix.probing import mask_ensemble
 from isopix.probing.base import FittedProbe, ProbeProblem
+from isopix.probing.checks import check_fitted, check_grid, check_layers, check_probabilities
 from isopix.probing.config import ProbeConfig
 from isopix.probing.feature_splits import FeatureSplits
 from isopix.probing.results import SELECTED_LABELS, ConcatResult, EnsembleAccuracy, LayerScore, ProbeResult
@@ -27,9 +28,11 @@ def fit_probe(
     layers on test.
 
     Features are standardized by the mean and standard deviation of train. Raises ValueError where there is
-    nothing to fit to or select on, RuntimeError if a selected fit did not converge.
+    nothing to fit to or select on, and for a method that returns anything else than `ProbeMethod` asks for;
+    RuntimeError if a selected fit did not converge.
     """
     _check(splits)
+    check_grid(config)
     # MPS devices have no float64, without which convergence cannot be verified.
     device = torch.device("cpu") if device.type == "mps" else device
     evaluator = _Evaluator(splits, config, device)
@@ -80,11 +83,14 @@ class _Evaluator:
             splits, self.classes, self.device, config.l2_grid, config.l2_extra, config.seed
         )
         scores = list[LayerScore]()
+        count = len(splits.train.features)
         for fitted in config.method.fit_layers(problem):
+            check_fitted(config.method, fitted, count - len(scores))
             layers = splits.select_layers(len(scores), len(scores) + len(fitted.diagnostics))
             scores += self._evaluate(fitted, layers, problem)
             if progress:
                 progress(len(scores))
+        check_layers(config.method, len(scores), count)
         return scores
 
     def _evaluate(
@@ -119,7 +125,10 @@ class _Evaluator:
             part = slice(start, start + TEST_BATCH_SIZE)
             labels = splits.test.labels[part]
             views = (view.features[:, part].to(self.device) for view in splits.test_views)
-            probabilities = torch.stack([fitted.predict_proba(view) for view in views], 1)  # [F K B C]
+            shape = (len(layers), len(labels), len(self.classes))
+            predicted = [fitted.predict_proba(view) for view in views]
+            check_probabilities(self.config.method, predicted, shape)
+            probabilities = torch.stack(predicted, 1)  # [F K B C]
             predictions = probabilities.argmax(-1)
             voted = torch.stack(
                 [mask_ensemble.mode(*pair) for pair in zip(predictions, generators, strict=True)]

@@ -13,6 +13,7 @@ from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.data.dataset import DataConfig
 from isopix.finetuning.config import FineTuneConfig
+from isopix.model.construction import parameters_on_meta, unsaved_tensors
 from isopix.model.network import Network
 from isopix.model.spec import ModelSpec
 from isopix.objectives import Autoregressive
@@ -92,15 +93,30 @@ class Recipe:
         Raises ValueError for parts that do not fit together.
         """
         codec = self.model.codec.placeholder(self.grid)
-        with torch.device("meta"):
-            return self.assemble(codec)
+        try:
+            with torch.device("meta"):
+                return self.assemble(codec)
+        except (RuntimeError, TypeError):  # a part that reads a tensor as it is made
+            return self._without_weights(codec)
 
     def restore(self, codec: Codec, weights: Mapping[str, Tensor]) -> Network:
-        """Return the network with these weights. Raises ValueError if one does not fit."""
-        with torch.device("meta"):
-            network = self.assemble(codec)
+        """Return the network with these weights, made without memory for others.
+
+        Raises ValueError if one does not fit.
+        """
+        network = self._without_weights(codec)
         network.load(weights)
         return network
+
+    def _without_weights(self, codec: Codec) -> Network:
+        """The network with its parameters on the meta device, unless a part reads them as it is made."""
+        try:
+            with parameters_on_meta():
+                network = self.assemble(codec)
+        except (RuntimeError, TypeError):
+            return self.assemble(codec)
+        needs_values = any(each.is_meta for each in unsaved_tensors(network).values())
+        return self.assemble(codec) if needs_values else network
 
     def _check(self, codec: Codec) -> None:
         """Raise ValueError for an objective that the training or the grid does not allow."""

@@ -23,7 +23,7 @@ WEIGHTS = ("model",)
 
 class LoadedRun(NamedTuple):
     """A network at `step`, with the records of its checkpoint; `damaged` describes newer checkpoints that
-    could not be read, newest first.
+    could not be read, newest first, `changes` plugins that have changed since.
     """
 
     recipe: Recipe
@@ -31,6 +31,7 @@ class LoadedRun(NamedTuple):
     step: int
     damaged: list[str]
     records: dict[str, dict[str, Any]]
+    changes: tuple[str, ...] = ()
 
     @property
     def model(self) -> PretrainModel:
@@ -59,7 +60,8 @@ def load_run(path: Path, *, device: torch.device) -> LoadedRun:
     """
     found, damaged = find_checkpoint(checkpoint_to_use(path), WEIGHTS)
     network = build_network(found).to(device)
-    return LoadedRun(recipe_of(found), network, found.records["state"]["step"], damaged, found.records)
+    step = found.records["state"]["step"]
+    return LoadedRun(recipe_of(found), network, step, damaged, found.records, plugin_changes(found))
 
 
 def load_finetuned(run: Path, *, device: torch.device) -> FineTunedModel:
@@ -82,7 +84,8 @@ def load_finetuned(run: Path, *, device: torch.device) -> FineTunedModel:
     pretraining = PretrainModel(network, recipe.objective)
     model = FineTuneModel(pretraining, recipe.model.width, len(classes), recipe.finetune)
     model.head.load_state_dict(found.tensors["classifier"])
-    loaded = LoadedRun(recipe, network, state["step"], damaged, found.records)
+    changes = plugin_changes(found)
+    loaded = LoadedRun(recipe, network, state["step"], damaged, found.records, changes)
     return FineTunedModel(loaded, model.eval(), classes)
 
 
@@ -129,10 +132,16 @@ def recipe_of(found: Checkpoint) -> Recipe:
     for key in ("step", "codec", "data"):
         if key not in found.records["state"]:
             raise DamagedCheckpointError(found.path, f"state.json has no '{key}'")
-    plugins = found.records.get("environment", {}).get("plugins", ())
-    # A plugin that only adds recipes is not needed: the checkpoint has the recipe itself.
-    require_plugins(each for each in plugins if any(not part.startswith("recipe ") for part in each["parts"]))
+    plugin_changes(found)
     return from_dict(Recipe, found.records["recipe"])
+
+
+def plugin_changes(found: Checkpoint) -> tuple[str, ...]:
+    """Return a note for each plugin of a checkpoint that has changed since it was saved.
+
+    Raises ValueError if a part of a plugin is not loaded.
+    """
+    return tuple(require_plugins(found.records.get("environment", {}).get("plugins", ())))
 
 
 def build_network(found: Checkpoint) -> Network:

@@ -13,9 +13,9 @@ from isopix.core.overrides import flatten
 from isopix.data.dataset import ImageDataset, load_dataset
 from isopix.model.network import Network
 from isopix.recipes.recipe import Recipe
-from isopix.runs.training import RunObserver, RunStatus, TrainingRun, evaluator_specs, plugin_records
+from isopix.runs.training import RunObserver, RunStatus, TrainingRun, evaluator_specs
 from isopix.storage.atomic import write_json
-from isopix.storage.provenance import environment
+from isopix.storage.provenance import environment, plugin_records
 from isopix.storage.run_folder import RunFolder
 from isopix.train.train_step import check_compiler
 

@@ -7,7 +7,7 @@ import torch
 from isopix.core.device import runtime_environment
 from isopix.data.dataset import load_dataset
 from isopix.recipes.recipe import Recipe
-from isopix.runs.load import build_network, find_checkpoint, recipe_of
+from isopix.runs.load import build_network, find_checkpoint, plugin_changes, recipe_of
 from isopix.runs.pretrain import InitialWeights, train_recipe
 from isopix.runs.training import RunObserver, RunStatus, TrainingRun
 from isopix.storage.checkpoint import Checkpoint
@@ -56,7 +56,7 @@ def resume_run(out: Path, *, device: torch.device, observer: RunObserver) -> Run
             raise ValueError(f"the images of '{recipe.data.source}' have changed since run {out} was started")
         notes = [f"skipped damaged checkpoint: {reason}" for reason in damaged]
         if found.records["state"]["step"] < recipe.train.steps:
-            notes += _differences(found, device)
+            notes += [*plugin_changes(found), *_differences(found, device)]
         return TrainingRun(folder, recipe, build_network(found), data, device).run(observer, found, notes)
 
 

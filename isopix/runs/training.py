@@ -10,7 +10,6 @@ from torch import Tensor
 
 from isopix.core.config import to_dict
 from isopix.core.device import runtime_environment
-from isopix.core.registry import plugins
 from isopix.data.batches import Batches, steps_per_epoch
 from isopix.data.dataset import ImageDataset
 from isopix.finetuning.classifier import FineTuneModel, FineTuneTask
@@ -22,6 +21,7 @@ from isopix.runs.load import WEIGHTS
 from isopix.storage import checkpoint
 from isopix.storage.checkpoint import Checkpoint
 from isopix.storage.log import LogWriter, RunLog, TensorBoardLog, read_log
+from isopix.storage.provenance import plugin_records
 from isopix.storage.run_folder import RunFolder
 from isopix.train.config import TrainConfig
 from isopix.train.early_stopping import EarlyStopping, chance_level_warning, has_val_accuracy
@@ -235,8 +235,3 @@ class TrainingRun:
             "environment": {**runtime_environment(self.device), **plugin_records()},
         }
         checkpoint.save_checkpoint(folder, groups, records)
-
-
-def plugin_records() -> dict[str, Any]:
-    """Return the loaded plugins for records of a run, as `plugins`."""
-    return {"plugins": [{**plugin._asdict(), "parts": list(plugin.parts)} for plugin in plugins()]}

@@ -12,6 +12,7 @@ import torch
 
 import isopix
 from isopix.core.device import runtime_environment
+from isopix.core.registry import plugins
 
 CHECKOUT = Path(isopix.__file__).parents[1]
 
@@ -30,9 +31,16 @@ def environment(device: torch.device) -> dict[str, Any]:
 
 
 def with_provenance(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values with the time, the command as typed and its working directory."""
+    """Return the values with the time, the command as typed, its working directory and any plugins."""
     written = datetime.now(UTC).isoformat(timespec="seconds")
-    return {**values, "written": written, "folder": str(Path.cwd()), "command": ["isopix", *sys.argv[1:]]}
+    command = ["isopix", *sys.argv[1:]]
+    loaded = plugin_records() if plugins() else {}
+    return {**values, "written": written, "folder": str(Path.cwd()), "command": command, **loaded}
+
+
+def plugin_records() -> dict[str, Any]:
+    """Return the loaded plugins for records of a run and of its results, as `plugins`."""
+    return {"plugins": [{**plugin._asdict(), "parts": list(plugin.parts)} for plugin in plugins()]}
 
 
 def settings_hash(settings: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import nn
@@ -51,6 +51,8 @@ class EvaluatorSpec(Part, noun="evaluator"):
     evaluator with an interval of its own does.
     """
 
+    may_fail: ClassVar[bool] = True  # whether training goes on, with a note in the log, where it fails
+
     every: int | None = None
 
     def __post_init__(self) -> None:
@@ -65,13 +67,16 @@ class EvaluatorSpec(Part, noun="evaluator"):
         """Return the function that evaluates the model as it is when called.
 
         The model is then in evaluation mode, without gradients. The function may not draw from PyTorch's
-        global generator, and raises EvaluationError if this one evaluation failed.
+        global generator. It returns finite numbers by names that no other evaluator uses; what it raises, and
+        what is no finite number, is a note in the log, for an EvaluationError its text alone.
         """
 
 
 @register("held_out_loss")
 class HeldOutLoss(EvaluatorSpec):
     """The metrics of the task, each a mean over the first `num_images` validation images."""
+
+    may_fail: ClassVar[bool] = False
 
     num_images: int = 1024
 

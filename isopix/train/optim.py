@@ -2,6 +2,7 @@
 
 import abc
 import dataclasses
+import inspect
 import math
 from collections.abc import Iterable
 
@@ -18,13 +19,33 @@ class OptimizerSpec(Part, noun="optimizer"):
 
     @abc.abstractmethod
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-        """Return the fused form of the optimizer of these parameters: one kernel, which skips an update where
-        `found_inf` is 1 without waiting for the device.
+        """Return the optimizer of these parameters, in its fused form if it has one.
+
+        That is one kernel, which skips an update where `found_inf` is 1 without waiting for the device; of
+        others no step is called after a loss or gradient that is not finite. The schedule multiplies the
+        learning rate that each parameter group has here. `state[parameter]` may hold tensors and numbers,
+        which are saved; nothing else is.
         """
 
     def for_finetuning(self, lr: float) -> "OptimizerSpec":
         """Return the optimizer to fine-tune with after pre-training with this one; by default the same."""
         return dataclasses.replace(self, lr=lr)
+
+
+def build_optimizer(spec: OptimizerSpec, module: nn.Module) -> torch.optim.Optimizer:
+    """Return the optimizer of a module. Raises ValueError for one that the training cannot use."""
+    optimizer: object = spec.build(module.parameters())
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise ValueError(
+            f"optimizer {spec.kind} builds {type(optimizer).__name__}; allowed: a torch.optim.Optimizer"
+        )
+    if any("lr" not in group for group in optimizer.param_groups):
+        raise ValueError(f"optimizer {spec.kind} has a parameter group without lr, which the schedule sets")
+    empty = inspect.Parameter.empty
+    arguments = inspect.signature(optimizer.step).parameters.values()
+    if any(each.default is empty and each.kind is each.POSITIONAL_OR_KEYWORD for each in arguments):
+        raise ValueError(f"optimizer {spec.kind} needs a closure, which its step does not get here")
+    return optimizer
 
 
 class _AdamSettings(OptimizerSpec):

@@ -8,8 +8,11 @@ from torch import Tensor
 
 from isopix.core.device import Precision, autocast
 from isopix.core.types import Scalar
-from isopix.train.optim import OptimizerSpec
+from isopix.train.optim import OptimizerSpec, build_optimizer
 from isopix.train.tasks import Batch, TrainingTask
+
+NO_STATE = "no_state"  # the moment of a parameter without any
+NUMBER = ":number"  # ends the names of moments that are numbers and no tensors
 
 
 def check_compiler() -> None:
@@ -49,15 +52,16 @@ class TrainStep:
         module = task.module
         self.device = next(module.parameters()).device
         self.peak_lr = optimizer.lr
-        self.optimizer = optimizer.build(module.parameters())
+        self.optimizer = build_optimizer(optimizer, module)
+        self.group_lrs = [group["lr"] for group in self.optimizer.param_groups]
         self.loss: Callable[[Batch], Scalar] = (
             torch.compile(module, dynamic=False, fullgraph=True) if compiled else module
         )
         self.bad_step = torch.tensor(-1, device=self.device)
 
     def __call__(self, batch: Batch, *, step: int, lr_factor: float) -> Scalar:
-        """Update the weights once at `lr_factor` times the peak learning rate; return the loss before the
-        update, on the device.
+        """Update the weights once at `lr_factor` times the learning rates that the optimizer's groups started
+        with; return the loss before the update, on the device.
 
         From the first non-finite loss or gradient on, no update is applied, and `check` raises.
         """
@@ -72,12 +76,18 @@ class TrainStep:
         norm = torch.nn.utils.get_total_norm(p.grad for p in parameters if p.grad is not None)
         finite = torch.isfinite(total) & torch.isfinite(norm)
         self.bad_step = torch.where((self.bad_step < 0) & ~finite, step, self.bad_step)
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.peak_lr * lr_factor
-        # Attributes that fused optimizers read and torch does not declare: they skip where found_inf is 1.
-        vars(self.optimizer).update(grad_scale=None, found_inf=(self.bad_step >= 0).float())
-        self.optimizer.step()
+        for group, lr in zip(self.optimizer.param_groups, self.group_lrs, strict=True):
+            group["lr"] = lr * lr_factor
+        self._update()
         return total
+
+    def _update(self) -> None:
+        """Run the optimizer unless a step was not finite; a fused one decides that on the device."""
+        if vars(self.optimizer).get("_step_supports_amp_scaling", False):  # as torch's GradScaler asks
+            vars(self.optimizer).update(grad_scale=None, found_inf=(self.bad_step >= 0).float())
+            self.optimizer.step()
+        elif int(self.bad_step) < 0:
+            self.optimizer.step()
 
     def check(self) -> None:
         """Raises NonFiniteError with the first non-finite step; waits for the device."""
@@ -86,18 +96,26 @@ class TrainStep:
             raise NonFiniteError(step)
 
     def state(self) -> dict[str, Tensor]:
-        """Return the state of the optimizer by the names of the parameters: `<parameter>/<moment>`."""
-        return {
-            f"{name}/{moment}": value
-            for name, parameter in self.task.module.named_parameters()
-            for moment, value in self.optimizer.state.get(parameter, {}).items()
-        }
+        """Return the state of the optimizer by the names of the parameters: `<parameter>/<moment>`.
+
+        Where some parameters have state, the others are named too, with an empty tensor as `NO_STATE`.
+        Raises ValueError for state that is neither a tensor nor a number.
+        """
+        tensors: dict[str, Tensor] = {}
+        without: dict[str, Tensor] = {}
+        for name, parameter in self.task.module.named_parameters():
+            moments = self.optimizer.state.get(parameter, {})
+            saved = dict(_saved(moment, value) for moment, value in moments.items())
+            tensors |= {f"{name}/{moment}": value for moment, value in saved.items()}
+            if not moments and parameter.requires_grad:
+                without[f"{name}/{NO_STATE}"] = torch.empty(0)
+        return tensors | without if tensors else {}
 
     def load(self, tensors: dict[str, Tensor]) -> None:
         """Restore what `state` returned.
 
-        Raises ValueError if a tensor belongs to no parameter, or if a trainable parameter has no state while
-        others have.
+        Raises ValueError if a tensor belongs to no parameter, or if a trainable parameter is not named while
+        others are.
         """
         parameters = dict(self.task.module.named_parameters())
         trained = {name for name, parameter in parameters.items() if parameter.requires_grad}
@@ -109,4 +127,19 @@ class TrainStep:
             if name not in parameters:
                 raise ValueError(f"optimizer tensor '{path}' belongs to no parameter of this model")
             parameter = parameters[name]
-            self.optimizer.state[parameter][moment] = value.to(parameter.device)
+            if moment.endswith(NUMBER):
+                self.optimizer.state[parameter][moment.removesuffix(NUMBER)] = value.item()
+            elif moment != NO_STATE:
+                self.optimizer.state[parameter][moment] = value.to(parameter.device)
+
+
+def _saved(moment: str, value: object) -> tuple[str, Tensor]:
+    """The name and the tensor as which a checkpoint holds a moment; numbers get a name of their own."""
+    if isinstance(value, Tensor):
+        return moment, value
+    if isinstance(value, bool | int | float):
+        kind = torch.float64 if isinstance(value, float) else None
+        return f"{moment}{NUMBER}", torch.tensor(value, dtype=kind)
+    raise ValueError(
+        f"the optimizer keeps '{moment}' as {type(value).__name__}; allowed: tensors and numbers"
+    )

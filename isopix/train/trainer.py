@@ -1,7 +1,10 @@
 """The one training loop: pre-training and fine-tuning differ by their task alone."""
 
 import math
-from collections.abc import Callable, Sequence
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from torch import Tensor
@@ -9,12 +12,13 @@ from torch import Tensor
 from isopix.core.random import generator
 from isopix.data.batches import Batches
 from isopix.train.config import TrainConfig
-from isopix.train.evaluator import EvaluationContext, EvaluationError, EvaluatorSpec, Metrics, evaluation_mode
+from isopix.train.evaluator import EvaluationContext, EvaluationError, EvaluatorSpec, evaluation_mode
 from isopix.train.tasks import TrainingTask
 from isopix.train.throughput import Throughput
 from isopix.train.train_step import TrainStep
 
 Record = dict[str, Any]  # a line of the log
+MAX_SHOWN = 60  # characters of a wrong value in a note
 
 
 class Callbacks(NamedTuple):
@@ -99,7 +103,11 @@ class Trainer:
                 self.callbacks.save(self.step, self.train_step.state())
 
     def maybe_evaluate(self) -> bool:
-        """Run the evaluators that are due, all at the first and the last step; return whether any was."""
+        """Run the evaluators that are due, all at the first and the last step; return whether any was.
+
+        What an evaluator does wrong is a note in the log and not the end of training. Raises ValueError
+        before the first step for two metrics of one name, and what an evaluator that may not fail raises.
+        """
         step, at_end = self.step, self.step in (0, self.config.steps)
         own = {spec.every for spec, _ in self.evaluators if spec.every is not None}
         if not (at_end or any(step % every == 0 for every in (self.config.evaluate_every, *own))):
@@ -110,9 +118,11 @@ class Trainer:
             for spec, evaluate in self.evaluators:
                 if spec.every is None or at_end or step % spec.every == 0:
                     try:
-                        _add_metrics(metrics, evaluate(step), spec, step)
-                    except EvaluationError as error:
-                        notes.append(f"no {spec.label()} at step {step}: {error}")
+                        notes += _add_metrics(metrics, evaluate(step), spec, step)
+                    except Exception as error:
+                        if not spec.may_fail or isinstance(error, DuplicateMetricError):
+                            raise
+                        notes.append(f"no {spec.label()} at step {step}: {_cause(error)}")
         if metrics:
             self.callbacks.log({"kind": "evaluation", "step": step, "split": "validation", **metrics})
         for text in notes:
@@ -120,11 +130,47 @@ class Trainer:
         return True
 
 
-def _add_metrics(metrics: dict[str, int | float], found: Metrics, spec: EvaluatorSpec, step: int) -> None:
-    """Raises ValueError for a metric that another evaluator has too, and for one that is not finite."""
+class DuplicateMetricError(ValueError):
+    """A metric of a name that the log record has already, found before the first step."""
+
+
+def _add_metrics(metrics: dict[str, int | float], found: object, spec: EvaluatorSpec, step: int) -> list[str]:
+    """Add what an evaluator returned, and return a note for each part of it that is no metric.
+
+    Raises ValueError for one of an evaluator that may not fail, and DuplicateMetricError before the first
+    step.
+    """
+    notes = list[str]()
+    if not isinstance(found, Mapping):
+        notes.append(f"returns {_shown(found)}; allowed: a dict of finite numbers by name")
+        found = {}
     for name, value in found.items():
         if name in metrics or name in {"kind", "step", "split"}:
-            raise ValueError(f"evaluator '{spec.kind}' returns '{name}', which the log record has already")
-        if not math.isfinite(value):
-            raise ValueError(f"evaluator '{spec.kind}' returns {value} for '{name}' at step {step}")
-        metrics[name] = value
+            notes.append(f"returns '{name}', which the log record has already")
+            if step == 0:
+                raise DuplicateMetricError(f"evaluator '{spec.kind}' {notes[-1]}")
+        elif not isinstance(name, str):
+            notes.append(f"returns a metric named {_shown(name)}; allowed: strings")
+        elif not isinstance(value, Real) or not math.isfinite(value):
+            notes.append(f"returns {_shown(value)} for '{name}'; allowed: finite numbers")
+        else:
+            metrics[name] = int(value) if isinstance(value, Integral) else float(value)
+    notes = [f"evaluator '{spec.kind}' {text} (step {step})" for text in notes]
+    if notes and not spec.may_fail:
+        raise ValueError(notes[0])
+    return notes
+
+
+def _shown(value: object) -> str:
+    """A value in one short line."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
+
+
+def _cause(error: Exception) -> str:
+    """An error in one line, with its place in the code unless it was raised to be read."""
+    text = " ".join(str(error).split())
+    if isinstance(error, EvaluationError):
+        return text
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {text} ({Path(place.filename).name}, line {place.lineno})"

@@ -22,6 +22,7 @@ CASES: dict[str, tuple[str, list[str], str, str]] = {
         "autoregressive",
         "sample",
     ),
+    "sgd_optimizer.py": ("igpt.digits", ["train.optimizer.kind=sgd"], "SGD, lr 0.1, momentum 0.9", "sample"),
     "lda_probe.py": ("igpt.digits", [], "autoregressive", "sample"),
     "participation_ratio.py": ("igpt.digits", [], "Participation ratio of the hidden states, of ", "sample"),
 }

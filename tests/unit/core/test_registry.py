@@ -1,3 +1,4 @@
+import abc
 from pathlib import Path
 
 import pytest
@@ -81,9 +82,19 @@ def test_a_plugin_that_changed_needs_a_new_process(tmp_path: Path) -> None:
 
 def test_what_a_run_needs_is_named_where_it_is_not_loaded(tmp_path: Path) -> None:
     loaded = load_plugin(plugin(tmp_path, "sloe"))
-    require_plugins([loaded._asdict()])
-    with pytest.raises(ValueError, match=r"uses test_fruit sloe of plugin .*own.py \(SHA-256 000"):
-        require_plugins([{**loaded._asdict(), "sha256": "0" * 64}])
+    assert require_plugins([loaded._asdict()]) == []
+    other = {**loaded._asdict(), "sha256": "0" * 64, "parts": ["test_fruit sloe", "test_fruit rowan"]}
+    with pytest.raises(ValueError, match=r"uses test_fruit rowan of plugin .*own.py \(SHA-256 000") as error:
+        require_plugins([other])
+    assert "sloe" not in str(error.value)
+    assert require_plugins([{**other, "parts": ["recipe my.digits"]}]) == []
+
+
+def test_a_plugin_of_other_content_with_the_same_parts_is_noted(tmp_path: Path) -> None:
+    loaded = load_plugin(plugin(tmp_path, "damson"))
+    assert require_plugins([{**loaded._asdict(), "sha256": "0" * 64}]) == [
+        f"plugin {loaded.path} has changed since the run: SHA-256 000000000000 then, {loaded.sha256[:12]} now"
+    ]
 
 
 def test_only_parts_can_be_registered() -> None:
@@ -98,3 +109,95 @@ def test_a_label_is_the_kind_in_words_unless_a_part_says_more() -> None:
 
     assert Berry().label() == "sea buckthorn"
     assert registry.nouns()
+
+
+class Shape(Part, noun="test_shape"):
+    """A noun of this test whose parts must define two methods."""
+
+    @abc.abstractmethod
+    def area(self) -> float: ...
+
+    @abc.abstractmethod
+    def edges(self) -> int: ...
+
+
+SHAPES = """
+from isopix.core.registry import register
+from tests.unit.core.test_registry import Fruit, Shape
+
+{body}
+"""
+TWICE = """
+@register("fig")
+class One(Fruit):
+    weight: int = 1
+
+@register("fig")
+class {second}(Fruit):
+    weight: int = 2
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            "@register('disk')\nclass Disk(Shape):\n    pass",
+            "class Disk .* does not define: area, edges$",
+        ),
+        ("@register('disk')\nclass Disk(Shape):\n    def area(self): return 1", "does not define: edges$"),
+        (TWICE.format(second="Two"), "test_fruit 'fig' is already registered by class One of this file$"),
+        (TWICE.format(second="One"), "test_fruit 'fig' is already registered by class One of this file$"),
+        (
+            "@register('fig')\n@register('date')\nclass Both(Fruit):\n    pass",
+            "class Both is test_fruit 'date'; it cannot be 'fig' too$",
+        ),
+        (
+            "@register('fig')\nclass Fig(Fruit):\n    weight: 'Gram' = 3",
+            r"settings of class Fig cannot be read: name 'Gram' is not defined$",
+        ),
+        ("import sys\nsys.exit(3)", r"cannot be imported: it calls sys.exit\(3\)$"),
+    ],
+)
+def test_a_mistake_in_a_plugin_is_one_line_and_registers_nothing(
+    tmp_path: Path, body: str, message: str
+) -> None:
+    path = tmp_path / "wrong.py"
+    path.write_text(SHAPES.format(body=body))
+    before = {noun: dict(kinds(noun)) for noun in ("test_fruit", "test_shape")}
+    with pytest.raises(ValueError, match=message) as error:
+        load_plugin(path)
+    assert str(path) in str(error.value)
+    assert "\n" not in str(error.value)
+    assert {noun: dict(kinds(noun)) for noun in before} == before
+
+
+def test_a_type_that_stands_further_down_in_the_file_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "later.py"
+    body = "@register('fig')\nclass Fig(Fruit):\n    weight: 'Gram' = 3\n\nGram = int"
+    path.write_text(SHAPES.format(body=body))
+    assert load_plugin(path).parts == ("test_fruit fig",)
+
+
+def test_a_class_that_is_defined_again_replaces_itself() -> None:
+    for weight in (1, 2):
+
+        @register("kiwi")
+        class Kiwi(Fruit):
+            grams: int = weight
+
+    assert kinds("test_fruit")["kiwi"] is Kiwi
+    assert Kiwi().grams == 2
+
+
+@pytest.mark.parametrize("text", ["", None])
+def test_an_empty_label_is_the_kind_in_words(text: str | None) -> None:
+    @register("prickly_pear")
+    class Pear(Fruit):
+        text: str | None = "x"
+
+        def label(self) -> str:
+            return self.text  # type: ignore[return-value]
+
+    assert Pear(text=text).label() == "prickly pear"
+    assert Pear().label() == "x"

@@ -102,7 +102,8 @@ class Gated(nn.Module):
         super().__init__()
         self.norm = nn.LayerNorm(WIDTH)
         self.gate = nn.Linear(WIDTH, WIDTH)
-        self.scale = nn.Parameter(torch.full((WIDTH,), torch.nan))
+        self.scale = nn.Parameter(torch.full((WIDTH,), 3.0))
+        self.mix = nn.Parameter(torch.eye(4))
         self.register_buffer("steps", torch.zeros(3))
 
 
@@ -116,7 +117,19 @@ def test_parameters_without_a_rule_start_as_they_usually_do() -> None:
     module = start({})
     assert float(module.gate.weight.detach().std()) == pytest.approx(0.02, rel=5 / math.sqrt(2 * WIDTH**2))
     assert (module.norm.weight == 1).all()
-    assert not any(vector.any() for vector in (module.norm.bias, module.gate.bias, module.scale))
+    assert not any(vector.any() for vector in (module.norm.bias, module.gate.bias))
+    assert (module.scale == 3).all()
+    assert torch.equal(module.mix, torch.eye(4))
+
+
+def test_a_parameter_without_a_rule_and_without_values_is_named() -> None:
+    module = Gated()
+    with torch.no_grad():
+        module.scale.fill_(torch.nan)
+    with pytest.raises(ValueError, match="parameter 'scale' has no initial values; set them"):
+        initialize(module, {}, width=WIDTH, depth=DEPTH, generator=generator(0, "initialise"))
+    initialize(module, {"": {"scale": Ones()}}, width=WIDTH, depth=DEPTH, generator=generator(0, "x"))
+    assert (module.scale == 1).all()
 
 
 def test_the_rule_with_most_components_wins_and_names_buffers_too() -> None:

@@ -1,11 +1,16 @@
 import math
+import re
+from typing import Any
 
 import pytest
 import torch
 
 from isopix.core.random import generator
 from isopix.core.types import Grid
+from isopix.objectives.base import PretrainModel, TrainingBatch
+from isopix.objectives.masked import Masked
 from isopix.objectives.masks import BernoulliMask, BlockMask, MaskSpec, PerChannelMask
+from isopix.recipes import registry
 
 GRID = Grid(32, 32)
 
@@ -65,3 +70,88 @@ def test_masks_are_a_function_of_the_generator() -> None:
     one, same, other = (BernoulliMask().sample(2, GRID, 3, generator(0, "masks", step)) for step in (0, 0, 1))
     assert torch.equal(one, same)
     assert not torch.equal(one, other)
+
+
+class Half(MaskSpec):
+    """Masks half of the positions, and says what a test wants about it."""
+
+    kind = "half"
+    bound: int = 1000
+    shape: str = "right"
+
+    def sample(self, batch: int, grid: Grid, num_codes: int, generator: torch.Generator) -> Any:
+        mask = torch.rand(batch, grid.positions, 1, generator=generator) < 0.5
+        wrong: dict[str, Any] = {
+            "grid": mask.view(batch, grid.rows, grid.cols),
+            "flat": mask[..., 0],
+            "codes": mask.expand(-1, -1, num_codes),
+            "float": mask.float(),
+            "list": mask.tolist(),
+        }
+        return wrong.get(self.shape, mask)
+
+    def expected_fraction(self, positions: int, num_codes: int) -> float:
+        return 0.5
+
+    def max_positions(self, images: int, positions: int, num_codes: int) -> int:
+        return self.bound * images
+
+
+def batch_of(mask: MaskSpec, **settings: Any) -> tuple[PretrainModel, TrainingBatch]:
+    words = [
+        "codec=bytes",
+        "stem=linear_pixel_embedding",
+        "depth=1",
+        "width=8",
+        "heads=1",
+        "objective=masked",
+    ]
+    recipe = registry.resolve("igpt.digits", assignments=words).recipe
+    codec = recipe.model.codec.placeholder(recipe.grid)
+    objective = Masked(mask=mask, **settings)
+    model = PretrainModel(recipe.updated(objective=objective).build(codec), objective)
+    return model, model.make_batch(torch.zeros(4, 3, 8, 8, dtype=torch.uint8), generator(0, "batch"))
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_a_bound_that_would_cut_the_loss_is_refused(deterministic: bool) -> None:
+    message = r"mask half masks \d+ positions of 1 images of 64; its max_positions allows 20"
+    with pytest.raises(ValueError, match=message):
+        batch_of(Half(bound=20), deterministic_mask=deterministic)
+    batch_of(Half(bound=64), deterministic_mask=deterministic)
+
+
+def test_a_bound_of_a_batch_alone_is_checked_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Half, "max_positions", lambda self, images, positions, codes: 64)
+    with pytest.raises(ValueError, match=r"mask half masks \d+ positions of 4 images .* allows 64"):
+        batch_of(Half())
+
+
+def test_an_objective_whose_bound_would_cut_the_loss_is_refused_at_an_evaluation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, batch = batch_of(Half())
+    expected = model.eval_loss(batch)
+    count = int(batch.loss_mask.sum())
+    monkeypatch.setattr(Masked, "max_loss_positions", lambda self, batch: count)
+    torch.testing.assert_close(model.eval_loss(batch), expected)
+    monkeypatch.setattr(Masked, "max_loss_positions", lambda self, batch: count - 1)
+    with pytest.raises(ValueError, match=f"objective masked has {count} positions .* allows {count - 1}$"):
+        model.eval_loss(batch)
+
+
+@pytest.mark.parametrize(
+    ("shape", "given"),
+    [
+        ("grid", "bool [4, 8, 8] on cpu"),
+        ("flat", "bool [4, 64] on cpu"),
+        ("codes", "bool [4, 64, 3] on cpu"),
+        ("float", "float32 [4, 64, 1] on cpu"),
+        ("list", "list"),
+    ],
+)
+def test_a_mask_of_a_wrong_shape_is_named(shape: str, given: str) -> None:
+    with pytest.raises(
+        ValueError, match=re.escape(f"mask half samples {given}; allowed: bool [4, 64, 1] on")
+    ):
+        batch_of(Half(shape=shape))

@@ -1,5 +1,6 @@
 """Plugins: evaluators and recipes of a user's file, recorded with the runs that they are part of."""
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
 from isopix.runs.training import RunObserver
 from isopix.storage import checkpoint, log
+from isopix.storage.provenance import with_provenance
+from tests.registry import restored_registry
 
 CPU = torch.device("cpu")
 EVALUATOR = '''
@@ -108,6 +111,43 @@ def test_without_its_plugin_a_run_is_neither_loaded_nor_resumed(
         load_run(tmp_path / "run", device=CPU)
     with pytest.raises(ValueError, match=message):
         resume_run(tmp_path / "run", device=CPU, observer=RunObserver())
+
+
+def hashed(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_a_run_is_resumed_with_a_corrected_plugin_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both hashes are in the log, the new one in new checkpoints and in results, the old one in the run's."""
+    asked = iter([False] * 3 + [True])
+    stop = RunObserver(stop=lambda: next(asked, True))
+    train_recipe(my_recipe(tmp_path), tmp_path / "run", device=CPU, observer=stop)
+    with restored_registry():
+        monkeypatch.setattr(parts, "_PLUGINS", {})
+        del parts._KINDS["evaluator"]["weight_norm"]
+        corrected = EVALUATOR.replace("** 0.5", "** 0.25")
+        load_plugin(write(tmp_path / "norms.py", corrected))
+        then, now = hashed(EVALUATOR), hashed(corrected)
+        resume_run(tmp_path / "run", device=CPU, observer=RunObserver())
+        text = f"norms.py has changed since the run: SHA-256 {then[:12]} then, {now[:12]} now"
+        records = log.read_log(tmp_path / "run" / "log.jsonl")
+        assert [record["text"].endswith(text) for record in records if record["kind"] == "note"] == [True]
+        assert records[-1]["step"] == 4
+        assert load_run(tmp_path / "run", device=CPU).changes == ()
+        for path, expected in (
+            ("environment.json", then),
+            ("checkpoints/step-00000004/environment.json", now),
+        ):
+            [recorded] = json.loads((tmp_path / "run" / path).read_text())["plugins"]
+            assert recorded["sha256"] == expected
+        assert [each["sha256"] for each in with_provenance({})["plugins"]] == [now]
+        older = min((tmp_path / "run" / "checkpoints").iterdir())
+        [change] = load_run(older, device=CPU).changes
+        assert change.endswith(text)
+    monkeypatch.setattr(parts, "_PLUGINS", {})
+    assert "plugins" not in with_provenance({})
 
 
 def test_a_recipe_of_a_plugin_is_listed_and_its_runs_are_loaded_without_it(

@@ -1,11 +1,14 @@
 import math
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from isopix.core.random import generator
 from isopix.objectives.base import TrainingBatch
-from isopix.train.optim import Adam
+from isopix.storage import checkpoint
+from isopix.train.optim import Adam, OptimizerSpec
 from isopix.train.tasks import PretrainTask
 from isopix.train.train_step import NonFiniteError, TrainStep
 from tests.laws import cases
@@ -13,9 +16,9 @@ from tests.laws import cases
 RECIPE = cases.CASES[0]
 
 
-def make_step(accumulate: int = 1, *, recipe=RECIPE) -> TrainStep:
+def make_step(accumulate: int = 1, *, recipe=RECIPE, optimizer: OptimizerSpec | None = None) -> TrainStep:
     task = PretrainTask(cases.model(recipe))
-    return TrainStep(task, Adam(), accumulate=accumulate, precision="fp32", compiled=False)
+    return TrainStep(task, optimizer or Adam(), accumulate=accumulate, precision="fp32", compiled=False)
 
 
 def batch(one: TrainStep, step: int = 0, recipe=RECIPE) -> TrainingBatch:
@@ -67,6 +70,142 @@ def test_accumulation_changes_rounding_alone(recipe) -> None:
     for step in range(1, 4):
         losses = [one(batch(one, step, recipe), step=step, lr_factor=1.0) for one in (whole, pieces)]
         torch.testing.assert_close(losses[0], losses[1], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("accumulate", [2, 4])
+@pytest.mark.parametrize("recipe", [cases.CASES[0], cases.CASES[1]], ids=cases.title)
+def test_the_gradients_of_all_chunks_are_those_of_the_batch(recipe, accumulate: int) -> None:
+    """Adam's weights would not show a factor; the gradients themselves do."""
+    whole, pieces = make_step(recipe=recipe), make_step(accumulate, recipe=recipe)
+    for one in (whole, pieces):
+        one.task.module.network.load(cases.busy(recipe).tensors())
+        one(batch(one, 1, recipe), step=1, lr_factor=0.0)
+    named = pieces.task.module.named_parameters()
+    gradients = {name: parameter.grad for name, parameter in named if parameter.grad is not None}
+    assert sum(bool(gradient.abs().max() > 1e-6) for gradient in gradients.values()) > 5
+    for name, parameter in whole.task.module.named_parameters():
+        if parameter.grad is not None:
+            torch.testing.assert_close(gradients[name], parameter.grad, rtol=1e-4, atol=1e-6)
+
+
+class Momentum(torch.optim.Optimizer):
+    """Momentum, and a count of its updates, for matrices only; other learning rates for vectors."""
+
+    def __init__(self, parameters, lr: float):
+        parameters = list(parameters)
+        groups = [
+            {"params": [p for p in parameters if p.ndim > 1], "lr": lr},
+            {"params": [p for p in parameters if p.ndim <= 1], "lr": lr / 4},
+        ]
+        super().__init__(groups, {"lr": lr})
+
+    @torch.no_grad()
+    def step(self, closure=None) -> None:
+        for group in self.param_groups:
+            for p in group["params"]:
+                update = p.grad
+                if p.ndim > 1:
+                    state = self.state[p]
+                    state["count"] = state.get("count", 0) + 1
+                    state["rate"] = 0.1 / state["count"]
+                    update = state.setdefault("moment", torch.zeros_like(p)).mul_(0.9).add_(p.grad)
+                p.sub_(group["lr"] * update)
+
+
+class Built(OptimizerSpec):
+    """An optimizer of the class that a test names."""
+
+    kind = "built"
+    lr: float = 0.25
+    cls: Any = Momentum
+
+    def build(self, parameters) -> torch.optim.Optimizer:
+        return self.cls(parameters, self.lr)
+
+
+PLAIN = [Momentum, torch.optim.SGD, torch.optim.RMSprop, torch.optim.Adagrad, torch.optim.NAdam]
+
+
+@pytest.mark.parametrize("cls", PLAIN)
+def test_any_optimizer_updates_and_never_by_what_is_not_finite(cls: type) -> None:
+    one = make_step(optimizer=Built(lr=0.001, cls=cls))
+    before = weights(one)
+    one(batch(one, 1), step=1, lr_factor=1.0)
+    first = weights(one)
+    assert not torch.equal(first["network.head.project.weight"], before["network.head.project.weight"])
+    bad = batch(one, 2)
+    for step, each in ((2, bad._replace(weights=bad.weights * math.nan)), (3, batch(one, 3))):
+        one(each, step=step, lr_factor=1.0)
+    assert all(torch.equal(value, first[name]) for name, value in weights(one).items())
+    with pytest.raises(NonFiniteError, match="step 2"):
+        one.check()
+
+
+def test_every_group_has_its_own_learning_rate() -> None:
+    """The first update of each parameter is its group's rate times its gradient."""
+    one = make_step(optimizer=Built(lr=0.25))
+    before = weights(one)
+    one(batch(one, 1), step=1, lr_factor=0.5)
+    assert [group["lr"] for group in one.optimizer.param_groups] == [0.125, 0.03125]
+    for name, parameter in one.task.module.named_parameters():
+        rate = 0.125 if parameter.ndim > 1 else 0.03125
+        torch.testing.assert_close(parameter.detach(), before[name] - rate * parameter.grad)
+
+
+@pytest.mark.parametrize("cls", PLAIN)
+def test_a_resumed_optimizer_goes_on_as_one_that_was_not_stopped(cls: type, tmp_path: Path) -> None:
+    """Also one with state of some parameters only, and with numbers among it; through the file itself."""
+    spec = Built(lr=0.001, cls=cls)
+    whole, start, end = (make_step(optimizer=spec) for _ in range(3))
+    for step in (1, 2):
+        start(batch(start, step), step=step, lr_factor=1.0)
+    groups = {"model": start.task.module.network.tensors(), "optimizer": start.state()}
+    checkpoint.save_checkpoint(tmp_path / "step-00000002", groups, {})
+    saved = checkpoint.load_checkpoint(tmp_path / "step-00000002").tensors
+    end.task.module.network.load(saved["model"])
+    end = TrainStep(end.task, spec, accumulate=1, precision="fp32", compiled=False)
+    end.load(saved["optimizer"])
+    for step in (1, 2, 3, 4):
+        whole(batch(whole, step), step=step, lr_factor=1.0)
+        if step > 2:
+            end(batch(end, step), step=step, lr_factor=1.0)
+    assert all(torch.equal(value, weights(whole)[name]) for name, value in weights(end).items())
+    counts = [[each.get("count") for each in one.optimizer.state.values()] for one in (whole, end)]
+    assert counts[0] == counts[1]
+    assert cls is not Momentum or set(counts[0]) == {4}
+
+
+def test_state_that_is_missing_is_named() -> None:
+    one, other = make_step(), make_step()
+    one(batch(one, 1), step=1, lr_factor=1.0)
+    tensors = {name: value for name, value in one.state().items() if "head.project" not in name}
+    with pytest.raises(ValueError, match=r"no state of parameter 'network.head.project.weight'"):
+        other.load(tensors)
+
+
+class Listing(torch.optim.SGD):
+    @torch.no_grad()
+    def step(self, closure=None) -> None:
+        self.state[self.param_groups[0]["params"][0]]["history"] = [1]
+
+
+def test_state_that_no_checkpoint_can_hold_is_named() -> None:
+    one = make_step(optimizer=Built(cls=Listing))
+    one(batch(one, 1), step=1, lr_factor=1.0)
+    with pytest.raises(ValueError, match="keeps 'history' as list; allowed: tensors and numbers"):
+        one.state()
+
+
+@pytest.mark.parametrize(
+    ("cls", "message"),
+    [
+        (torch.optim.LBFGS, "optimizer built needs a closure"),
+        (lambda parameters, lr: 3, "optimizer built builds int; allowed: a torch.optim.Optimizer"),
+    ],
+)
+def test_an_optimizer_that_training_cannot_use_is_refused(cls: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_step(optimizer=Built(cls=cls))
 
 
 def test_the_optimizer_is_the_papers_adam() -> None:

@@ -1,102 +1,17 @@
 """The trainer against a schedule, a clock and a mean computed by hand."""
 
-from collections.abc import Callable
-
 import pytest
 import torch
-from torch import nn
 
 from isopix.core.random import generator
-from isopix.data.batches import Batches
-from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
-from isopix.objectives.masked import Masked
 from isopix.recipes.recipe import Recipe
 from isopix.train.evaluator import (
     BATCH_SIZE,
-    EvaluationContext,
-    EvaluationError,
-    EvaluatorSpec,
-    HeldOutLoss,
-    Metrics,
     evaluate_split,
 )
-from isopix.train.schedule import WarmupCosineSchedule
 from isopix.train.tasks import PretrainTask
-from isopix.train.trainer import Callbacks, Trainer
 from tests.laws import cases
-
-RECIPE = cases.CASES[0].updated(
-    data=DataConfig(source="digits", rows=8, cols=8, limit=40),
-    objective=Masked(),
-    schedule=WarmupCosineSchedule(max_warmup_fraction=0.5),  # so that the warmup of 5 steps is an epoch
-    seed=3,
-    steps=12,
-    batch_size=8,
-    log_every=1,
-    evaluate_every=100,
-    evaluate_images=20,
-    checkpoint_every=100,
-)
-
-
-class Spy(PretrainTask):
-    """Keeps the batches of training, and the images and batches of evaluations."""
-
-    def __init__(self, recipe: Recipe):
-        super().__init__(cases.model(recipe))
-        self.batches, self.evaluated, self.masks = [], [], []
-
-    def make_batch(self, images, labels, generator):
-        batch = super().make_batch(images, labels, generator)
-        self.batches.append(batch)
-        return batch
-
-    def evaluate(self, images, labels, generator):
-        self.evaluated.append(images)
-        self.masks.append(self.module.make_batch(images, generator.clone_state()).mask)
-        return super().evaluate(images, labels, generator)
-
-
-class Run:
-    """A recipe trained to its end, or to a stop, and everything that its callbacks were called with."""
-
-    def __init__(
-        self,
-        recipe: Recipe,
-        stop: Callable[[], bool] = lambda: False,
-        evaluators: tuple[EvaluatorSpec, ...] = (),
-        task: PretrainTask | None = None,
-    ):
-        self.recipe, self.data = recipe, images(recipe)
-        config = recipe.train
-        self.task = task or Spy(recipe)
-        self.batches = Batches(self.data.train, batch_size=config.batch_size, seed=config.seed)
-        self.records, self.saved, self.lrs = [], [], []
-        self.trainer = Trainer(
-            self.task,
-            config,
-            batches=self.batches,
-            evaluators=(HeldOutLoss(num_images=config.evaluate_images), *evaluators),
-            context=EvaluationContext(
-                self.task, self.task.module.network, self.data, config.seed, config.precision
-            ),
-            callbacks=Callbacks(self.records.append, self.save, stop),
-        )
-        self.reached = self.trainer.run()
-
-    def save(self, step, optimizer) -> None:
-        self.saved.append(step)
-        self.lrs.append(self.trainer.train_step.optimizer.param_groups[0]["lr"])
-
-    def steps(self, kind: str) -> list[int]:
-        return [record["step"] for record in self.records if record["kind"] == kind]
-
-    def numbers(self, kind: str, name: str) -> list[float]:
-        return [record[name] for record in self.records if record["kind"] == kind]
-
-
-def images(recipe: Recipe) -> ImageDataset:
-    return load_dataset(recipe.data, seed=recipe.train.seed)
+from tests.unit.train.runs import RECIPE, RHYTHM, Run
 
 
 def test_every_step_has_masks_of_its_own() -> None:
@@ -179,8 +94,11 @@ class Slow(PretrainTask):
         return super().evaluate(images, labels, generator)
 
 
-def test_images_per_second_leave_out_evaluations_and_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
-    """8 images in 2 seconds, on a clock that moves only where the spies move it."""
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_images_per_second_leave_out_evaluations_and_checkpoints(
+    monkeypatch: pytest.MonkeyPatch, accumulate: int
+) -> None:
+    """8 images in 2 seconds, in whatever chunks, on a clock that moves only where the spies move it."""
     clock = [50.0]
     monkeypatch.setattr("isopix.train.throughput.time.perf_counter", lambda: clock[0])
 
@@ -188,14 +106,12 @@ def test_images_per_second_leave_out_evaluations_and_checkpoints(monkeypatch: py
         clock[0] += 500
 
     monkeypatch.setattr(Run, "save", save)
-    recipe = RECIPE.updated(log_every=3, evaluate_every=2, checkpoint_every=5)
+    recipe = RECIPE.updated(log_every=3, evaluate_every=2, checkpoint_every=5, accumulate=accumulate)
     run = Run(recipe, task=Slow(recipe, clock))
     assert run.numbers("train", "images_per_second") == pytest.approx([4.0] * 4)
+    assert run.numbers("train", "images") == [24, 48, 72, 96]
     assert run.numbers("train", "seconds") == pytest.approx([6, 12, 18, 24])
     assert clock[0] == 50 + 12 * 2 + 7 * 2 * 1000 + 4 * 500
-
-
-RHYTHM = RECIPE.updated(steps=7, log_every=2, evaluate_every=3, checkpoint_every=4)
 
 
 def test_everything_happens_at_its_step_and_at_the_end() -> None:
@@ -213,69 +129,6 @@ def test_a_stop_is_logged_and_saved_but_not_evaluated() -> None:
     assert run.steps("train") == [2, 4, 5]
     assert run.steps("evaluation") == [0, 3]
     assert run.saved == [0, 4, 5]
-
-
-class Steps(EvaluatorSpec):
-    """Returns the step under a name, notes whether the model is in evaluation mode, or fails."""
-
-    kind = "steps"
-    name: str = "reached"
-    fails_at: int | None = None
-
-    def start(self, context: EvaluationContext) -> Callable[[int], Metrics]:
-        module: nn.Module = context.task.module
-
-        def evaluate(step: int) -> Metrics:
-            if step == self.fails_at:
-                raise EvaluationError("it did not converge")
-            return {self.name: step, f"{self.name}_training": float(module.training)}
-
-        return evaluate
-
-
-def test_an_evaluator_with_an_interval_adds_evaluations_and_one_without_joins_all() -> None:
-    run = Run(RHYTHM, evaluators=(Steps(every=2, name="own"), Steps(name="all")))
-    evaluations = [record for record in run.records if record["kind"] == "evaluation"]
-    assert [record["step"] for record in evaluations] == [0, 2, 3, 4, 6, 7]
-    assert [record["step"] for record in evaluations if "own" in record] == [0, 2, 4, 6, 7]
-    assert all(record["all"] == record["step"] for record in evaluations)
-    assert all({"loss_nats", "images"} <= record.keys() for record in evaluations)
-    assert {record["all_training"] for record in evaluations} == {0.0}
-    assert run.task.module.training
-
-
-def test_a_failed_evaluation_is_a_note_and_not_the_end() -> None:
-    run = Run(RHYTHM, evaluators=(Steps(fails_at=3),))
-    assert run.reached == 7
-    assert [record for record in run.records if record["kind"] == "note"] == [
-        {"kind": "note", "step": 3, "text": "no steps at step 3: it did not converge"}
-    ]
-
-
-@pytest.mark.parametrize(
-    ("evaluators", "message"),
-    [
-        ((Steps(name="loss_nats"),), "evaluator 'steps' returns 'loss_nats', which the log record has"),
-        ((Steps(), Steps()), "evaluator 'steps' returns 'reached', which the log record has"),
-        ((Steps(name="step"),), "evaluator 'steps' returns 'step', which the log record has"),
-    ],
-)
-def test_two_metrics_of_one_name_are_refused_before_training(
-    evaluators: tuple[EvaluatorSpec, ...], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        Run(RHYTHM, evaluators=evaluators)
-
-
-def test_a_metric_that_is_not_finite_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Steps, "start", lambda self, context: lambda step: {"broken": float("nan")})
-    with pytest.raises(ValueError, match="evaluator 'steps' returns nan for 'broken' at step 0"):
-        Run(RHYTHM, evaluators=(Steps(),))
-
-
-def test_an_interval_below_one_is_refused() -> None:
-    with pytest.raises(ValueError, match="every 0 must be at least 1, or null"):
-        Steps(every=0)
 
 
 def test_bf16_reaches_training_and_evaluation_and_loss_stays_float32() -> None:

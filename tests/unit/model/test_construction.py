@@ -1,0 +1,200 @@
+"""Parts whose modules hold tensors that no checkpoint has, or values of their own."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from isopix import parts
+from isopix.core.registry import kinds
+from isopix.core.types import Grid, PositionIndices, Tokens
+from isopix.model.blocks import TransformerSpec
+from isopix.model.construction import parameters_on_meta, unsaved_tensors
+from isopix.recipes import registry
+from isopix.recipes.recipe import Recipe
+from isopix.runs.load import load_run
+from isopix.runs.pretrain import train_recipe
+from isopix.runs.training import RunObserver
+
+CPU = torch.device("cpu")
+WORDS = [
+    *("depth=2", "width=16", "heads=2", "steps=3", "batch_size=4", "evaluate_images=4", "num_test_images=4"),
+    *("objective=masked", "codec.num_colors=8"),
+]
+
+
+def sines(grid: Grid, width: int) -> Tensor:
+    phase = torch.arange(grid.positions)[:, None] / (1 + torch.arange(width))
+    return torch.sin(phase)
+
+
+class Table(parts.PositionEmbedding):
+    """Adds the rows that `table` returns."""
+
+    def __init__(self, make: Callable[[nn.Module], Callable[[], Tensor]]):
+        super().__init__()
+        self.table = make(self)
+
+    def from_position(self, tokens: Tokens, start: int) -> Tokens:
+        return tokens + self.table()[start : start + tokens.shape[1]]
+
+    def at(self, tokens: Tokens, positions: PositionIndices) -> Tokens:
+        return tokens + self.table()[positions]
+
+
+def in_buffer(values: Tensor, module: nn.Module, *, persistent: bool) -> Callable[[], Tensor]:
+    module.register_buffer("values", values, persistent=persistent)
+    return lambda: module.values
+
+
+def in_attribute(values: Tensor, module: nn.Module) -> Callable[[], Tensor]:
+    module.values = values
+    return lambda: module.values
+
+
+def in_list(values: Tensor, module: nn.Module) -> Callable[[], Tensor]:
+    module.halves = {"both": list(values.chunk(2))}
+    return lambda: torch.cat(module.halves["both"])
+
+
+def in_closure(values: Tensor, module: nn.Module) -> Callable[[], Tensor]:
+    return lambda: values
+
+
+def in_numbers(values: Tensor, module: nn.Module) -> Callable[[], Tensor]:
+    largest = values.abs().max().item()
+    return lambda: values / largest
+
+
+def from_parameter(values: Tensor, module: nn.Module) -> Callable[[], Tensor]:
+    """A module that computes with a parameter as it is made."""
+    module.gain = nn.Parameter(torch.full((values.shape[1],), 2.0))
+    module.register_buffer("doubled", values * module.gain.detach(), persistent=False)
+    return lambda: module.doubled * module.gain
+
+
+def reads_parameter(values: Tensor, module: nn.Module) -> Callable[[], Tensor]:
+    """One that reads a number from it, which a parameter without memory has not."""
+    module.gain = nn.Parameter(torch.full((values.shape[1],), 2.0))
+    start = module.gain.max().item()
+    return lambda: values * module.gain * start
+
+
+HOLDERS = {
+    "saved buffer": lambda values, module: in_buffer(values, module, persistent=True),
+    "buffer": lambda values, module: in_buffer(values, module, persistent=False),
+    "attribute": in_attribute,
+    "list": in_list,
+    "closure": in_closure,
+    "numbers": in_numbers,
+    "from parameter": from_parameter,
+    "reads parameter": reads_parameter,
+}
+DRAWS = {
+    "fixed": sines,
+    "random": lambda grid, width: torch.randn(grid.positions, width),
+    "seeded": lambda grid, width: torch.randn(
+        grid.positions, width, generator=torch.Generator().manual_seed(3)
+    ),
+}
+
+
+def make(holder: str, draw: str = "fixed") -> Recipe:
+    @parts.register("held")
+    class Held(parts.PositionEmbeddingSpec):
+        def build(self, grid: Grid, width: int) -> parts.PositionEmbedding:
+            return Table(lambda module: HOLDERS[holder](DRAWS[draw](grid, width), module))
+
+    return registry.resolve("igpt.digits", assignments=[*WORDS, "positions=held"]).recipe
+
+
+@pytest.mark.parametrize(
+    ("holder", "draw"),
+    [*((holder, "fixed") for holder in HOLDERS), ("buffer", "seeded"), ("saved buffer", "random")],
+)
+def test_a_network_is_loaded_with_the_tensors_that_no_checkpoint_has(
+    holder: str, draw: str, tmp_path: Path
+) -> None:
+    recipe = make(holder, draw)
+    train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
+    loaded = load_run(tmp_path / "run", device=CPU)
+    images = torch.randint(256, (2, 3, 8, 8), dtype=torch.uint8)
+    network = loaded.network
+    fresh = recipe.build(network.codec)
+    fresh.load({name: tensor.clone() for name, tensor in network.tensors().items()})
+    logits = [each(each.inputs_of(images)) for each in (network, fresh)]
+    assert logits[0].isfinite().all()
+    assert logits[0].any()
+    assert torch.equal(*logits)
+
+
+@pytest.mark.parametrize(
+    ("holder", "name"),
+    [("buffer", "values"), ("attribute", "values"), ("list", "halves.both.0")],
+)
+def test_a_random_tensor_that_is_not_saved_is_refused_before_training(
+    holder: str, name: str, tmp_path: Path
+) -> None:
+    recipe = make(holder, "random")
+    with pytest.raises(ValueError, match=f"tensor 'backbone.positions.{name}' differs each time"):
+        train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
+    assert not (tmp_path / "run").exists()
+
+
+class Scaled(nn.Module):
+    """A norm whose gain has an uncommon name and whose mixing matrix is drawn as it is made."""
+
+    def __init__(self, width: int, *, empty: bool):
+        super().__init__()
+        self.gain = nn.Parameter(torch.full((width,), 1.5))
+        self.mix = nn.Parameter(torch.empty(width, width) if empty else torch.randn(width, width))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return nn.functional.normalize(tokens, dim=-1) * self.gain
+
+
+def scaled(*, empty: bool) -> Recipe:
+    @parts.register("scaled")
+    class ScaledSpec(parts.NormSpec):
+        def build(self, width: int) -> parts.Norm:
+            return Scaled(width, empty=empty)
+
+    recipe = registry.resolve("igpt.digits", assignments=WORDS).recipe
+    norm = kinds("norm")["scaled"]()
+    assert isinstance(norm, parts.NormSpec)
+    return recipe.updated(block=TransformerSpec(heads=2, norm=norm))
+
+
+def test_a_parts_own_values_are_kept_and_those_that_it_draws_depend_on_the_seed_alone() -> None:
+    recipe = scaled(empty=False)
+    codec = recipe.model.codec.placeholder(recipe.grid)
+    state = torch.get_rng_state()
+    first = recipe.build(codec)
+    assert torch.equal(torch.get_rng_state(), state)
+    torch.rand(7)
+    second, other = recipe.build(codec), recipe.updated(seed=1).build(codec)
+    assert (first.backbone.norm.gain == 1.5).all()
+    assert (first.backbone.blocks[1].first_norm.gain == 1.5).all()
+    mixes = [each.backbone.norm.mix for each in (first, second, other)]
+    assert torch.equal(mixes[0], mixes[1])
+    assert not torch.equal(mixes[0], mixes[2])
+    assert float(mixes[0].detach().std()) == pytest.approx(1, abs=5 / math.sqrt(2 * 16**2))
+
+
+def test_a_parameter_that_was_never_given_values_is_refused() -> None:
+    recipe = scaled(empty=True)
+    with pytest.raises(ValueError, match=r"parameter 'backbone.blocks.0.*mix' has no initial values"):
+        recipe.build(recipe.model.codec.placeholder(recipe.grid))
+
+
+def test_the_packages_own_networks_hold_nothing_that_is_not_saved_and_load_without_memory() -> None:
+    recipe = registry.resolve("igpt.digits_bert", assignments=WORDS).recipe
+    network = recipe.build(recipe.model.codec.placeholder(recipe.grid))
+    assert not [name for name in unsaved_tensors(network) if not name.startswith("codec.")]
+    with parameters_on_meta():
+        empty = recipe.assemble(network.codec)
+    assert all(parameter.is_meta for parameter in empty.parameters())
+    assert not any(parameter.is_meta for parameter in nn.Linear(2, 2).parameters())

@@ -1,0 +1,130 @@
+"""Evaluators in training: when they run, and what becomes of what they return or raise."""
+
+import json
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+import pytest
+import torch
+
+from isopix.train.evaluator import EvaluationContext, EvaluatorSpec, Metrics
+from tests.unit.train.runs import RHYTHM, Run, Spy, Steps
+
+
+def test_an_evaluator_with_an_interval_adds_evaluations_and_one_without_joins_all() -> None:
+    run = Run(RHYTHM, evaluators=(Steps(every=2, name="own"), Steps(name="all")))
+    evaluations = [record for record in run.records if record["kind"] == "evaluation"]
+    assert [record["step"] for record in evaluations] == [0, 2, 3, 4, 6, 7]
+    assert [record["step"] for record in evaluations if "own" in record] == [0, 2, 4, 6, 7]
+    assert all(record["all"] == record["step"] for record in evaluations)
+    assert all({"loss_nats", "images"} <= record.keys() for record in evaluations)
+    assert {record["all_training"] for record in evaluations} == {0.0}
+    assert run.task.module.training
+
+
+def test_a_failed_evaluation_is_a_note_and_not_the_end() -> None:
+    run = Run(RHYTHM, evaluators=(Steps(fails_at=3),))
+    assert run.reached == 7
+    assert [record for record in run.records if record["kind"] == "note"] == [
+        {"kind": "note", "step": 3, "text": "no steps at step 3: it did not converge"}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("evaluators", "message"),
+    [
+        ((Steps(name="loss_nats"),), "evaluator 'steps' returns 'loss_nats', which the log record has"),
+        ((Steps(), Steps()), "evaluator 'steps' returns 'reached', which the log record has"),
+        ((Steps(name="step"),), "evaluator 'steps' returns 'step', which the log record has"),
+    ],
+)
+def test_two_metrics_of_one_name_are_refused_before_training(
+    evaluators: tuple[EvaluatorSpec, ...], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        Run(RHYTHM, evaluators=evaluators)
+
+
+class Wrong(EvaluatorSpec):
+    """Returns a value, or raises it, from a step on; before it a right metric."""
+
+    kind = "wrong"
+    value: Any = None
+    start_at: int = 0
+
+    def start(self, context: EvaluationContext) -> Callable[[int], Metrics]:
+        def evaluate(step: int) -> Metrics:
+            if step < self.start_at:
+                return {"right": 1.0}
+            if isinstance(self.value, Exception):
+                raise self.value
+            return self.value
+
+        return evaluate
+
+
+NUMBERS = "allowed: finite numbers"
+WRONG = {
+    "nan": ({"broken": math.nan}, f"returns nan for 'broken'; {NUMBERS}"),
+    "infinity": ({"broken": -math.inf}, f"returns -inf for 'broken'; {NUMBERS}"),
+    "string": ({"broken": "abc"}, f"returns 'abc' for 'broken'; {NUMBERS}"),
+    "long": ({"broken": "a" * 99}, f"returns '{'a' * 59}... for 'broken'; {NUMBERS}"),
+    "tensor": ({"broken": torch.ones(2, 1)}, f"returns tensor([[1.], [1.]]) for 'broken'; {NUMBERS}"),
+    "none": (None, "returns None; allowed: a dict of finite numbers by name"),
+    "number": (3.0, "returns 3.0; allowed: a dict of finite numbers by name"),
+    "name": ({3: 1.0}, "returns a metric named 3; allowed: strings"),
+}
+
+
+@pytest.mark.parametrize("start_at", [0, 3])
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_no_metric_is_noted_and_training_goes_on(case: str, start_at: int) -> None:
+    value, message = WRONG[case]
+    extra = {**value, "good": numpy.float32(2.5)} if isinstance(value, dict) else value
+    run = Run(RHYTHM, evaluators=(Wrong(value=extra, start_at=start_at), Steps()))
+    assert run.reached == 7
+    assert run.saved == [0, 4, 7]
+    notes = [record for record in run.records if record["kind"] == "note"]
+    steps = [step for step in (0, 3, 6, 7) if step >= start_at]
+    texts = [f"evaluator 'wrong' {message} (step {step})" for step in steps]
+    assert [note["text"] for note in notes] == texts
+    assert run.numbers("evaluation", "reached") == [0, 3, 6, 7]
+    evaluations = [record for record in run.records if record["kind"] == "evaluation"]
+    assert not any("broken" in record for record in evaluations)
+    good = [record["good"] for record in evaluations if "good" in record]
+    assert good == ([2.5] * len(steps) if isinstance(value, dict) else [])
+    for record in run.records:
+        json.dumps(record, allow_nan=False)
+
+
+def test_any_error_of_an_evaluator_is_a_note_with_its_place_and_not_the_end() -> None:
+    run = Run(RHYTHM, evaluators=(Wrong(value=KeyError("boom"), start_at=3), Steps()))
+    assert run.reached == 7
+    notes = [record["text"] for record in run.records if record["kind"] == "note"]
+    assert len(notes) == 3
+    assert re.fullmatch(r"no wrong at step 3: KeyError: 'boom' \(test_evaluators.py, line \d+\)", notes[0])
+    assert run.numbers("evaluation", "reached") == [0, 3, 6, 7]
+
+
+@pytest.mark.parametrize("name", ["loss_nats", "kind"])
+def test_a_name_that_is_taken_from_a_later_step_on_is_noted(name: str) -> None:
+    run, plain = Run(RHYTHM, evaluators=(Wrong(value={name: 9.0}, start_at=3),)), Run(RHYTHM)
+    assert run.numbers("evaluation", "loss_nats") == plain.numbers("evaluation", "loss_nats")
+    notes = [record["text"] for record in run.records if record["kind"] == "note"]
+    text = f"evaluator 'wrong' returns '{name}', which the log record has already"
+    assert notes == [f"{text} (step {step})" for step in (3, 6, 7)]
+
+
+def test_the_error_of_a_held_out_loss_is_the_runs_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An objective that cannot be evaluated is refused before training."""
+    monkeypatch.setattr(Spy, "evaluate", lambda *given: {"loss_nats": torch.tensor(math.nan)})
+    with pytest.raises(ValueError, match="evaluator 'held_out_loss' returns nan for 'loss_nats'"):
+        Run(RHYTHM)
+
+
+def test_an_interval_below_one_is_refused() -> None:
+    with pytest.raises(ValueError, match="every 0 must be at least 1, or null"):
+        Steps(every=0)
