@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from isopix.api.features import Features
     from isopix.api.generation import complete, reconstruct, sample
     from isopix.api.inspection import analyze, plan, report
-    from isopix.api.pretrained import PretrainedModel, load, save
+    from isopix.api.loading import load, save
+    from isopix.api.pretrained import PretrainedModel
     from isopix.api.publishing import publish
     from isopix.api.run import Interrupted, Run
     from isopix.api.training import finetune, pretrain, resume, search_lr
@@ -59,7 +60,8 @@ _MODULES = {
     "isopix.api.generation": ("complete", "reconstruct", "sample"),
     "isopix.api.inspection": ("analyze", "plan", "report"),
     "isopix.api.palette": ("palette",),
-    "isopix.api.pretrained": ("PretrainedModel", "load", "save"),
+    "isopix.api.loading": ("load", "save"),
+    "isopix.api.pretrained": ("PretrainedModel",),
     "isopix.api.publishing": ("publish",),
     "isopix.api.run": ("Interrupted", "Run"),
     "isopix.api.study": ("study",),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from isopix.api.arguments import checked
 from isopix.api.results import ConvertOutput
 from isopix.api.run import load_network
 from isopix.api.training import PathLike
@@ -20,6 +21,7 @@ from isopix.reporting.model_card import model_card
 from isopix.reporting.run_reader import read_run_or_model
 
 
+@checked
 def huggingface(
     source: PathLike,
     out: PathLike,
@@ -47,6 +49,7 @@ def huggingface(
     return _import(read, out, data, command)
 
 
+@checked
 def openai(
     prefix: PathLike,
     out: PathLike,
@@ -66,6 +69,7 @@ def openai(
     return _import(lambda: read_checkpoint(Path(prefix), colors, grid=grid), out, data, command)
 
 
+@checked
 def to_huggingface(run: str | os.PathLike[str], out: PathLike) -> ConvertOutput:
     """Export a run, or a folder written by `isopix.save`, as a folder that `transformers` loads.
 

@@ -7,14 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from isopix.api.inputs import check_integer
+from isopix.api.arguments import NonNegative, checked
+from isopix.api.progress import Progress, count_progress
 from isopix.api.results import EvaluationOutput, LowDataOutput, ProbeOutput
 from isopix.api.run import (
     DataLike,
-    Progress,
     RunLike,
     TrainingProgress,
-    count_progress,
+    default_precision,
     evaluation_data,
     evaluation_images,
     leakage_warning,
@@ -27,6 +27,8 @@ from isopix.api.run import (
 from isopix.core import config
 from isopix.core import device as devices
 from isopix.core.device import Precision
+from isopix.core.overrides import parse
+from isopix.core.ranges import Count
 from isopix.core.registry import kinds_of
 from isopix.data.dataset import ImageDataset, content_hash
 from isopix.finetuning.evaluate import check_masks, default_masks, evaluate_finetuned
@@ -47,15 +49,17 @@ LABELS = (4, 25, 400)  # labeled images per class (iGPT section 4.5)
 LARGER_L2 = tuple(l2 for l2 in L2_GRID if l2 >= 1e-4)  # few images are separable even with small weights
 
 
+@checked
 def probe(
     run: RunLike,
     *,
     data: DataLike | None = None,
-    limit: int | None = None,
+    limit: Count | None = None,
     features: FeatureKind = "normed",
     pool: Pool = "mean",
     start_token: bool = True,
-    method: str = "lbfgs",
+    method: str | ProbeMethod = "lbfgs",
+    overrides: Sequence[str] = (),
     iterations: int | None = None,
     layer: int | None = None,
     concat: int = 0,
@@ -70,15 +74,15 @@ def probe(
     """Linear-probe every layer (iGPT section 2.4), with untrained, shuffled-label and raw-pixel baselines.
 
     Layer and L2 penalty (or learning rate, or number of neighbors) are chosen on the validation split;
-    `l2_grid` replaces the default grid of penalties. `method` is lbfgs, sgd, ridge, knn or one of a plugin;
-    `iterations` are the steps of sgd. `concat=5` also probes five layers concatenated; with `mask_ensemble` a
-    masked model is probed under random masks, that many per test image. The report is saved in the run's
-    `probes` folder. Raises ValueError for wrong arguments and for images without labels, RuntimeError if a
-    fit did not converge.
+    `l2_grid` replaces the default grid of penalties. `method` is lbfgs, sgd, ridge, knn, one of a plugin, or
+    a `parts.ProbeMethod`; `overrides` are its settings as `name=value`, and `iterations` the steps of sgd.
+    `concat=5` also probes five layers concatenated; with `mask_ensemble` a masked model is probed under
+    random masks, that many per test image. `precision` is by default that of the run or of the model. The
+    report is saved in the run's `probes` folder. Raises ValueError for wrong arguments and for images without
+    labels, RuntimeError if a fit did not converge.
     """
-    folder, loaded = open_run(run, device)
     settings = ProbeConfig(
-        method=_method(method, iterations),
+        method=_method(method, iterations, overrides),
         features=features,
         pool=pool,
         start_token=start_token,
@@ -90,8 +94,10 @@ def probe(
         l2_grid=L2_GRID if l2_grid is None else tuple(l2_grid),
         l2_extra=L2_EXTRA if l2_grid is None else (),
     )
-    images = evaluation_images(loaded, data, limit)
-    report = _probe(loaded, images, settings, precision or loaded.recipe.train.precision, progress)
+    with open_run(run, device) as (folder, model):
+        loaded, precision = model.loaded, precision or default_precision(run, model)
+        images = evaluation_images(loaded, data, limit)
+        report = _probe(loaded, images, settings, precision, progress)
     warnings = (*report.network.warnings, *leakage_warning(loaded.recipe.data, data))
     report = replace(report, network=replace(report.network, warnings=warnings))
     facts: dict[str, object] = {"data": images.name, "limit": limit, "images_hash": content_hash(images)}
@@ -99,12 +105,13 @@ def probe(
     return ProbeOutput(report, images.name, loaded.step, path)
 
 
+@checked
 def evaluate(
     run: str | os.PathLike[str],
     *,
     data: DataLike | None = None,
     mask_ensemble: int | None = None,
-    limit: int | None = None,
+    limit: Count | None = None,
     precision: Precision | None = None,
     seed: int = 0,
     device: str = "auto",
@@ -136,14 +143,15 @@ def evaluate(
     return EvaluationOutput(metrics, tuned.classes, images.name, loaded.step, masks, record, path)
 
 
+@checked
 def low_data(
     run: RunLike,
     *,
-    labels: Sequence[int] = LABELS,
-    subsets: int = 5,
+    labels: Sequence[Count] = LABELS,
+    subsets: Count = 5,
     data: DataLike | None = None,
-    limit: int | None = None,
-    finetune_steps: int = 0,
+    limit: Count | None = None,
+    finetune_steps: NonNegative = 0,
     overrides: Sequence[str] = (),
     precision: Precision | None = None,
     device: str = "auto",
@@ -157,17 +165,17 @@ def low_data(
     Results and fine-tuned runs are saved in the run's `low-data` folder. Raises ValueError for wrong
     arguments and for classes with too few images.
     """
-    check_integer("finetune_steps", finetune_steps, 0)
     if overrides and not finetune_steps:
         raise ValueError(f"'{overrides[0]}' is a fine-tuning setting; it needs finetune_steps above 0")
     protocol = LowDataProtocol(tuple(labels), subsets)
-    folder, loaded = open_run(run, device)
-    images = evaluation_images(loaded, data, limit)
-    job = None
-    if finetune_steps:
-        words = (f"steps={finetune_steps}", *overrides)
-        job = _finetune_job(folder, loaded, words, data, limit, images, device)
-    results = _probe_low_data(loaded, images, protocol, precision, progress)
+    with open_run(run, device) as (folder, model):
+        loaded, precision = model.loaded, precision or default_precision(run, model)
+        images = evaluation_images(loaded, data, limit)
+        job = None
+        if finetune_steps:
+            words = (f"steps={finetune_steps}", *overrides)
+            job = _finetune_job(folder, loaded, words, data, limit, images, device)
+        results = _probe_low_data(loaded, images, protocol, precision, progress)
     facts: dict[str, Any] = {"data": images.name, "limit": limit, "seed": loaded.recipe.train.seed}
     facts["subsets"] = subsets
     if job:
@@ -207,34 +215,43 @@ def _probe(
     )
 
 
-def _method(name: str, iterations: int | None) -> ProbeMethod:
-    """Return the method of this name. Raises ValueError for one that is not registered, and for iterations
-    of a method without such a setting.
+def _method(method: str | ProbeMethod, iterations: int | None, overrides: Sequence[str]) -> ProbeMethod:
+    """Return the method with its settings. Raises ValueError for one that is not registered, for settings
+    that it does not have, and for iterations of a method without them.
     """
-    methods = kinds_of(ProbeMethod)
-    if name not in methods:
-        raise ValueError(f"method is '{name}'; allowed: {', '.join(sorted(methods))}")
-    if iterations is None:
-        return methods[name]()
-    iterative = [kind for kind, cls in methods.items() if "iterations" in {each.name for each in fields(cls)}]
-    if name not in iterative:
-        has = f"only {' and '.join(iterative)} {'has' if len(iterative) == 1 else 'have'}"
-        raise ValueError(f"iterations is {iterations}, but method {name} has none; {has}")
-    return config.from_dict(methods[name], {"iterations": iterations})
+    methods, changes = kinds_of(ProbeMethod), parse(overrides)
+    if isinstance(method, ProbeMethod):
+        if type(method) not in methods.values():
+            name = type(method).__name__
+            raise ValueError(f"method {name} is not registered; decorate it with isopix.parts.register")
+        values = config.to_dict(method)
+    elif method in methods:
+        values = {"kind": method}
+    else:
+        raise ValueError(f"method is '{method}'; allowed: {', '.join(sorted(methods))}")
+    if "kind" in changes:
+        raise ValueError(f"kind is no setting of method {values['kind']}; choose another by method")
+    if iterations is not None:
+        has = [kind for kind, cls in methods.items() if "iterations" in {each.name for each in fields(cls)}]
+        if values["kind"] not in has:
+            only = f"only {' and '.join(has)} {'has' if len(has) == 1 else 'have'}"
+            raise ValueError(f"iterations is {iterations}, but method {values['kind']} has none; {only}")
+        changes["iterations"] = iterations
+    return config.from_dict(methods[values["kind"]], {**values, **changes})
 
 
 def _probe_low_data(
     loaded: LoadedRun,
     images: ImageDataset,
     protocol: LowDataProtocol,
-    precision: Precision | None,
+    precision: Precision,
     progress: Progress | None,
 ) -> dict[str, list[LowDataResult]]:
     count = len(images.train) + len(images.validation) + len(images.test)
     done = count_progress(progress, count)
     config, recipe = ProbeConfig(l2_grid=LARGER_L2, l2_extra=()), loaded.recipe
     return probe_low_data(
-        feature_sources(loaded, config, precision or recipe.train.precision),
+        feature_sources(loaded, config, precision),
         images,
         protocol,
         seed=recipe.train.seed,

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from isopix.api.pretrained import PretrainedModel, load
+from isopix.api.inputs import image_size
+from isopix.api.loading import load
+from isopix.api.pretrained import PretrainedModel
 from isopix.model.backbone import FeatureKind
 from isopix.model.pool import Pool
 
@@ -19,9 +21,10 @@ from isopix.model.pool import Pool
 class Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Transform images to the pooled features of one layer of a pre-trained model, as a linear probe reads.
 
-    `model` is what `isopix.load` takes (a run folder, a saved folder or a name on the Hub), or its result.
-    Images are uint8 [B 3 H W] or [B H W 3] of the model's resolution, or flattened to [B H*W*3]; other dtypes
-    are accepted if all values are integers from 0 to 255. A fitted transformer is pickled with its weights.
+    `model` is what `isopix.load` takes (a run folder, a saved folder or a name on the Hub), or its result;
+    `layer`, `pool` and `features` are by default those that it was loaded with. Images are uint8 [B 3 H W] or
+    [B H W 3] of the model's resolution, or flattened to [B H*W*3]; other dtypes are accepted if all values
+    are integers from 0 to 255. A fitted transformer is pickled with its weights.
 
     Attributes: `model_`, the loaded model; `n_features_in_`, H*W*3.
     """
@@ -30,9 +33,9 @@ class Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         self,
         model: str | os.PathLike[str] | PretrainedModel,
         *,
-        layer: int = -1,
-        pool: Pool = "mean",
-        features: FeatureKind = "normed",
+        layer: int | None = None,
+        pool: Pool | None = None,
+        features: FeatureKind | None = None,
         batch_size: int | None = None,
         device: str = "auto",
     ):
@@ -73,8 +76,7 @@ class Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
     def _images(self, X: Any, model: PretrainedModel, *, reset: bool) -> NDArray[np.uint8]:  # noqa: N803
         """Return uint8 images [B H W 3]. Raises ValueError for other shapes and values."""
-        grid, patch = model.network.codec.grid, model.network.codec.patch_size
-        height, width = grid.rows * patch, grid.cols * patch
+        height, width = image_size(model.network.codec)
         if getattr(X, "ndim", None) == 4:
             pixels = np.asarray(X)
             if pixels.shape[1:] == (3, height, width):

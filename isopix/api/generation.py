@@ -5,23 +5,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from isopix.api.inputs import ArrayLike, as_images, check_integer, require_images
+from isopix.api.arguments import checked
+from isopix.api.inputs import ArrayLike, as_images, require_images
+from isopix.api.progress import Progress
 from isopix.api.results import CompletionOutput, ReconstructionOutput, SampleOutput
 from isopix.api.run import (
     DataLike,
-    Progress,
     RunLike,
     SplitName,
-    count_progress,
     first_images,
     open_run,
     select_split,
 )
-from isopix.core.random import generator
+from isopix.core.ranges import Count
 from isopix.core.types import Images
 from isopix.data.dataset import ImageDataset
-from isopix.generate.reconstruct import reconstruct_images, require_masked_inputs
-from isopix.generate.sample import SamplingConfig, complete_images, require_sampling, sample_images
+from isopix.generate.reconstruct import require_masked_inputs
+from isopix.generate.sample import SamplingConfig, require_sampling
 from isopix.plots import images as pictures
 from isopix.runs.load import LoadedRun
 from isopix.storage.atomic import write_json
@@ -29,9 +29,10 @@ from isopix.storage.provenance import settings_hash, with_provenance
 from isopix.storage.run_folder import RunFolder
 
 
+@checked
 def sample(
     run: RunLike,
-    count: int = 16,
+    count: Count = 16,
     *,
     temperature: float = 1.0,
     top_k: int | None = None,
@@ -45,34 +46,30 @@ def sample(
 
     Raises ValueError for a masked model and for impossible arguments.
     """
-    check_integer("count", count)
-    folder, loaded = open_run(run, device)
-    images = sample_images(
-        loaded.model,
-        count,
-        sampling=SamplingConfig(temperature=temperature, top_k=top_k, top_p=top_p),
-        generator=generator(seed, "sample"),
-        progress=count_progress(progress, loaded.recipe.grid.positions),
-    ).cpu()
+    with open_run(run, device) as (folder, model):
+        sampling = SamplingConfig(temperature=temperature, top_k=top_k, top_p=top_p)
+        images = model.sample(count, sampling=sampling, seed=seed, progress=progress)
+    loaded = model.loaded
     numbers = {"kind": "samples", "step": loaded.step, "seed": seed, "count": count}
     numbers |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}
     name = f"samples-{loaded.step:08d}-seed{seed}"
     return SampleOutput(images, *_save_grid(folder, name, pictures.sample_grid(images), numbers))
 
 
+@checked
 def complete(
     run: RunLike,
     images: ArrayLike | None = None,
     *,
     data: DataLike | None = None,
     split: SplitName | None = None,
-    count: int = 8,
+    count: Count = 8,
     rows: int | None = None,
-    each: int = 3,
+    each: Count = 3,
     temperature: float = 1.0,
     top_k: int | None = None,
     top_p: float | None = None,
-    limit: int | None = None,
+    limit: Count | None = None,
     seed: int = 0,
     device: str = "auto",
     progress: Progress | None = None,
@@ -83,20 +80,13 @@ def complete(
     The images are those given, or the first `count` of a split of `data` or of the run's own dataset. Raises
     ValueError for a masked model and for impossible arguments.
     """
-    check_integer("each", each)
-    folder, loaded = open_run(run, device)
-    require_sampling(loaded.model)
-    inputs, origin = _inputs(loaded, images, data, split, count, limit)
-    given = loaded.recipe.grid.rows // 2 if rows is None else rows
-    completed = complete_images(
-        loaded.model,
-        inputs.to(loaded.network.device),
-        rows=given,
-        samples_per_prompt=each,
-        sampling=SamplingConfig(temperature=temperature, top_k=top_k, top_p=top_p),
-        generator=generator(seed, "complete"),
-        progress=count_progress(progress, loaded.recipe.grid.positions),
-    ).cpu()
+    with open_run(run, device) as (folder, model):
+        loaded = model.loaded
+        require_sampling(loaded.model)
+        inputs, origin = _inputs(loaded, images, data, split, count, limit)
+        given = loaded.recipe.grid.rows // 2 if rows is None else rows
+        sampling = SamplingConfig(temperature=temperature, top_k=top_k, top_p=top_p)
+        completed = model.complete(inputs, given, each=each, sampling=sampling, seed=seed, progress=progress)
     numbers = {"kind": "completions", "step": loaded.step, "seed": seed, "count": len(inputs)}
     numbers |= {"rows": given, "each": each, **origin}
     numbers |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}
@@ -105,14 +95,15 @@ def complete(
     return CompletionOutput(completed, inputs, given, each, *_save_grid(folder, name, grid, numbers))
 
 
+@checked
 def reconstruct(
     run: RunLike,
     images: ArrayLike | None = None,
     *,
     data: DataLike | None = None,
     split: SplitName | None = None,
-    count: int = 8,
-    limit: int | None = None,
+    count: Count = 8,
+    limit: Count | None = None,
     seed: int = 0,
     device: str = "auto",
 ) -> ReconstructionOutput:
@@ -121,11 +112,11 @@ def reconstruct(
 
     The images are chosen as by `complete`. Raises ValueError for an autoregressive model.
     """
-    folder, loaded = open_run(run, device)
-    require_masked_inputs(loaded.model)
-    inputs, origin = _inputs(loaded, images, data, split, count, limit)
-    on_device, draws = inputs.to(loaded.network.device), generator(seed, "hide")
-    result = reconstruct_images(loaded.model, on_device, generator=draws).cpu()
+    with open_run(run, device) as (folder, model):
+        loaded = model.loaded
+        require_masked_inputs(loaded.model)
+        inputs, origin = _inputs(loaded, images, data, split, count, limit)
+        result = model.reconstruct(inputs, seed=seed)
     numbers = {"kind": "reconstructions", "step": loaded.step, "seed": seed, "count": len(inputs)}
     numbers |= {**origin, "accuracy": result.accuracy}
     name = f"reconstructions-{loaded.step:08d}-seed{seed}"
@@ -141,7 +132,7 @@ def _inputs(
     data: DataLike | None,
     split: SplitName | None,
     count: int,
-    limit: int | None,
+    limit: Count | None,
 ) -> tuple[Images, dict[str, Any]]:
     """Return the images to work on, and where they are from, for the record."""
     if images is not None:

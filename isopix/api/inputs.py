@@ -1,6 +1,6 @@
-"""Check the images, masks and settings that a caller passes to a model; each mistake is one clear line."""
+"""Check the images and masks that a caller passes to a model; each mistake is one clear line."""
 
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,8 +20,7 @@ def as_images(values: ArrayLike, codec: Codec, device: torch.device) -> Images:
 
     Raises ValueError for anything else, and for codes outside the vocabulary.
     """
-    height, width = codec.grid.rows * codec.patch_size, codec.grid.cols * codec.patch_size
-    tensor = _as_tensor(values)
+    (height, width), tensor = image_size(codec), _as_tensor(values)
     if tensor.dtype == torch.uint8 and tensor.shape[1:] == (3, height, width):
         return tensor
     if tensor.dtype == torch.uint8 and tensor.shape[1:] == (height, width, 3):
@@ -57,22 +56,9 @@ def require_images(images: Images) -> Images:
     return images
 
 
-def check_choice(name: str, value: object, choices: object) -> None:
-    """Raise ValueError unless the value is one of a Literal's."""
-    allowed = get_args(choices)
-    if value not in allowed:
-        raise ValueError(f"{name} is {value!r}; allowed: {', '.join(map(str, allowed))}")
-
-
-def is_integer(value: object) -> bool:
-    """Return whether the value is an integer, of Python or of NumPy."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
-def check_integer(name: str, value: Any, minimum: int = 1) -> None:
-    """Raise ValueError unless the value is an integer of at least `minimum`."""
-    if not is_integer(value) or value < minimum:
-        raise ValueError(f"{name} is {value!r}; it must be an integer of at least {minimum}")
+def image_size(codec: Codec) -> tuple[int, int]:
+    """Return height and width of the model's images, in pixels."""
+    return codec.grid.rows * codec.patch_size, codec.grid.cols * codec.patch_size
 
 
 def _as_tensor(values: ArrayLike) -> Tensor:

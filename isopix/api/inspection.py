@@ -10,19 +10,20 @@ import torch
 from isopix.analysis import cost
 from isopix.analysis.base import Analysis, AnalysisInput, NotApplicable, QueryPosition
 from isopix.analysis.run import run_analyses, select_analyses
+from isopix.api.arguments import checked
+from isopix.api.progress import Progress, count_progress
 from isopix.api.results import AnalysisOutput, PlanOutput, ReportOutput
 from isopix.api.run import (
     DataLike,
-    Progress,
     RunLike,
     SplitName,
-    count_progress,
     open_run,
     run_folder,
     select_split,
 )
 from isopix.api.training import PathLike, resolve_recipe
 from isopix.core import device as devices
+from isopix.core.ranges import Count
 from isopix.plots import style
 from isopix.recipes.cost import recipe_cost, recipe_memory
 from isopix.recipes.recipe import Recipe
@@ -35,12 +36,13 @@ from isopix.storage.provenance import with_provenance
 from isopix.storage.run_folder import RunFolder
 
 
+@checked
 def analyze(
     run: RunLike,
     *,
     data: DataLike | None = None,
     split: SplitName | None = None,
-    limit: int = 128,
+    limit: Count = 128,
     image: int = 0,
     positions: Sequence[QueryPosition] = (),
     renormalize: bool = True,
@@ -56,33 +58,35 @@ def analyze(
     distance 0. Raises ValueError for an image, a position or an analysis that does not exist.
     """
     select_analyses(only)
-    folder, loaded = open_run(run, device)
-    source, chosen = select_split(loaded, data, split, limit)
-    images = getattr(source, chosen).images[:limit]
-    given = AnalysisInput(
-        loaded.network,
-        images,
-        image_index=image,
-        query_positions=tuple(positions),
-        renormalize=renormalize,
-        causal=loaded.recipe.objective.causal,
-        seed=loaded.recipe.train.seed,
-        untrained=loaded.untrained,
-        progress=count_progress(progress, len(images)),
-    )
     results: dict[str, Mapping[str, Any]] = {}
     reasons: dict[str, str] = {}
-    about = {"data": source.name, "split": chosen}
-    for name, result in run_analyses(given, only):
-        if isinstance(result, NotApplicable):
-            reasons[name] = result.reason
-        else:
-            results[name] = with_provenance({"step": loaded.step, **result, **about})
+    with open_run(run, device) as (folder, model):
+        loaded = model.loaded
+        source, chosen = select_split(loaded, data, split, limit)
+        images = getattr(source, chosen).images[:limit]
+        given = AnalysisInput(
+            loaded.network,
+            images,
+            image_index=image,
+            query_positions=tuple(positions),
+            renormalize=renormalize,
+            causal=loaded.recipe.objective.causal,
+            seed=loaded.recipe.train.seed,
+            untrained=loaded.untrained,
+            progress=count_progress(progress, len(images)),
+        )
+        about = {"data": source.name, "split": chosen}
+        for name, result in run_analyses(given, only):
+            if isinstance(result, NotApplicable):
+                reasons[name] = result.reason
+            else:
+                results[name] = with_provenance({"step": loaded.step, **result, **about})
     if folder is not None:
         _save(folder, results, select_analyses(only))
     return AnalysisOutput(results, reasons, None if folder is None else folder.analysis)
 
 
+@checked
 def report(*runs: str | os.PathLike[str], out: PathLike | None = None) -> ReportOutput:
     """Write a self-contained HTML page about one or several runs, with a summary table.
 
@@ -103,6 +107,7 @@ def report(*runs: str | os.PathLike[str], out: PathLike | None = None) -> Report
     return ReportOutput(path, baseline_rows(records), _notes(records))
 
 
+@checked
 def plan(
     recipe: str | Recipe,
     *,

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from isopix.api.arguments import checked
 from isopix.api.results import PaletteOutput
 from isopix.api.run import DataLike, load_images
 from isopix.api.training import PathLike
@@ -11,6 +12,7 @@ from isopix.codecs import kmeans, palette_file
 from isopix.codecs.palette import Palette
 from isopix.codecs.palette_file import PaletteFile, ValueRange
 from isopix.codecs.quantization_error import QuantizationError, quantization_error
+from isopix.core.ranges import Count
 from isopix.core.types import Grid
 from isopix.data.dataset import DataConfig, ImageDataset
 from isopix.plots import palette as plots
@@ -19,13 +21,14 @@ from isopix.plots import style
 EXAMPLES = 10  # images in the figure of quantized images
 
 
+@checked
 def fit(
     *,
     data: DataLike,
     out: PathLike,
-    colors: int = 512,
+    colors: Count = 512,
     size: tuple[int, int] = (32, 32),
-    limit: int | None = None,
+    limit: Count | None = None,
     seed: int = 0,
 ) -> PaletteOutput:
     """Fit a palette to the training images of a dataset by k-means over all their pixels.
@@ -46,6 +49,7 @@ def fit(
     return PaletteOutput(stored, errors, images.name, found.iterations, record, files)
 
 
+@checked
 def import_(file: PathLike, *, out: PathLike, value_range: ValueRange | None = None) -> PaletteOutput:
     """Make a palette file of an array of colors [K 3] in a .npy or .npz file.
 
@@ -61,13 +65,14 @@ def import_(file: PathLike, *, out: PathLike, value_range: ValueRange | None = N
     return PaletteOutput(stored, {}, None, None, record, files)
 
 
+@checked
 def show(
     file: PathLike,
     *,
     data: DataLike | None = None,
     out: PathLike | None = None,
     size: tuple[int, int] = (32, 32),
-    limit: int | None = None,
+    limit: Count | None = None,
     seed: int = 0,
 ) -> PaletteOutput:
     """Return a palette and its quantization error on images; with `out`, also write figures under that name.

@@ -5,7 +5,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 
-from isopix.api.inputs import check_choice
+from isopix.api.arguments import checked
 from isopix.api.pretrained import PretrainedModel
 from isopix.api.results import PublishOutput
 from isopix.api.run import load_network
@@ -17,6 +17,7 @@ from isopix.reporting.run_reader import read_run_or_model
 Format = Literal["isopix", "huggingface"]
 
 
+@checked
 def publish(
     run: PretrainedModel | str | os.PathLike[str],
     name: str,
@@ -31,7 +32,6 @@ def publish(
 
     Raises ValueError for an invalid name, RuntimeError if the upload fails.
     """
-    check_choice("format", format, Format)
     library: Literal["isopix", "transformers"] = "isopix" if format == "isopix" else "transformers"
     if isinstance(run, PretrainedModel):
         model, text = run, ""

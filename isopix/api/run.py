@@ -2,14 +2,19 @@
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
+from isopix.api.arguments import checked
+from isopix.api.evaluating import evaluating
+from isopix.api.inputs import image_size
 from isopix.api.pretrained import PretrainedModel
 from isopix.core import device as devices
+from isopix.core.device import Precision
 from isopix.core.types import Images
 from isopix.data import dataset
 from isopix.data.dataset import DataConfig, ImageDataset
@@ -25,7 +30,6 @@ from isopix.train.trainer import Record
 T = TypeVar("T")
 SplitName = Literal["train", "validation", "test"]
 DataLike = str | os.PathLike[str] | ImageDataset
-Progress = Callable[[int, int], None]  # called with the number of items done and the total
 # Called with every record of the log of each training, after one of kind "start" whose `text` describes it.
 TrainingProgress = Callable[[Recipe, Record], None]
 
@@ -48,6 +52,7 @@ class Run:
     Raises ValueError if the folder is not a run folder.
     """
 
+    @checked
     def __init__(
         self, folder: str | os.PathLike[str], *, device: str = "auto", status: RunStatus | None = None
     ):
@@ -67,8 +72,9 @@ class Run:
 
     @property
     def metrics(self) -> RunMetrics:
-        """The metrics in the log."""
-        history = tuple(read_log(RunFolder(self.folder).log))
+        """The metrics in the log; none for a run without one."""
+        log = RunFolder(self.folder).log
+        history = tuple(read_log(log)) if log.is_file() else ()
         train: Record = next((record for record in reversed(history) if record["kind"] == "train"), {})
         evaluations = {
             record["split"]: _numbers(record) for record in history if record["kind"] == "evaluation"
@@ -100,13 +106,24 @@ def run_folder(run: str | os.PathLike[str]) -> RunFolder:
     return RunFolder.open(Path(run))
 
 
-def open_run(source: RunLike, device: str) -> tuple[RunFolder | None, LoadedRun]:
-    """Return the folder and the newest intact network of a run, or a model as it is, without a folder."""
+@contextmanager
+def open_run(
+    source: RunLike, device: str, precision: Precision = "fp32"
+) -> Iterator[tuple[RunFolder | None, PretrainedModel]]:
+    """Yield the folder and the newest intact network of a run as a model of this precision, or a model as it
+    is, without a folder, in evaluation mode; afterwards it is in its own mode again.
+    """
     if isinstance(source, PretrainedModel):
-        source.eval()
-        return None, source.loaded
-    folder = run_folder(source)
-    return folder, load_network(folder.path, device)
+        with evaluating(source):
+            yield None, source
+    else:
+        folder = run_folder(source)
+        yield folder, PretrainedModel(load_network(folder.path, device), precision=precision)
+
+
+def default_precision(source: RunLike, model: PretrainedModel) -> Precision:
+    """Return the precision that a model was loaded with; of a run, that of its training."""
+    return model.precision if source is model else model.loaded.recipe.train.precision
 
 
 def load_network(path: Path, device: str) -> LoadedRun:
@@ -137,9 +154,10 @@ def load_images(settings: DataConfig, seed: int) -> ImageDataset:
 
 def evaluation_images(loaded: LoadedRun, data: DataLike | None, limit: int | None = None) -> ImageDataset:
     """Return other images, or the run's own, at the model's resolution, with a validation split and all
-    labels; `limit` takes the first of each split.
+    labels; `limit` takes the first of each split. Raises ValueError for a dataset of another resolution.
     """
     if isinstance(data, ImageDataset):
+        _check_size(data, loaded)
         return data if limit is None else _first(data, limit)
     return load_images(evaluation_data(loaded, data, limit), loaded.recipe.train.seed)
 
@@ -211,11 +229,6 @@ def finished(status: RunStatus, device: str) -> Run:
     return result
 
 
-def count_progress(progress: Progress | None, total: int) -> Callable[[int], None]:
-    """Return a function of the number done that calls `progress` with the total too."""
-    return (lambda done: None) if progress is None else lambda done: progress(done, total)
-
-
 def shared_overrides(
     *, data: str | os.PathLike[str] | None, limit: int | None, seed: int | None, palette: object = None
 ) -> dict[str, Any]:
@@ -239,6 +252,15 @@ def _numbers(record: Mapping[str, Any]) -> dict[str, int | float]:
 def _is_own(own: DataConfig, data: str | os.PathLike[str]) -> bool:
     """Return whether these are the images of the run."""
     return os.fspath(data) == own.source or str(Path(data).resolve()) == own.source
+
+
+def _check_size(data: ImageDataset, loaded: LoadedRun) -> None:
+    height, width = image_size(loaded.network.codec)
+    for split in (data.train, data.validation, data.test):
+        rows, cols = split.images.shape[2:]
+        if (rows, cols) != (height, width):
+            given = f"dataset '{data.name}' has images of {rows} x {cols} pixels"
+            raise ValueError(f"{given}; this model reads {height} x {width}")
 
 
 def _first(data: ImageDataset, limit: int) -> ImageDataset:

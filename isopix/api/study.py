@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
+from isopix.api.arguments import checked
 from isopix.api.results import StudyOutput, StudyProgress
 from isopix.api.run import Interrupted
 from isopix.api.training import PathLike
@@ -20,6 +21,7 @@ from isopix.train.signals import stop_requested
 Scale = Literal["tiny", "small", "paper"]
 
 
+@checked
 def inductive_bias(
     *,
     out: PathLike,

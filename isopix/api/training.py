@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from isopix.api.arguments import checked
 from isopix.api.run import (
     Interrupted,
     Run,
@@ -38,6 +39,7 @@ LEARNING_RATE = "train.optimizer.lr"
 PathLike = str | os.PathLike[str]
 
 
+@checked
 def pretrain(
     recipe: str | Recipe,
     *,
@@ -72,6 +74,7 @@ def pretrain(
     return finished(train_recipe(resolved, Path(out), device=where, observer=watch), device)
 
 
+@checked
 def resume(
     run: Run | PathLike,
     *,
@@ -93,6 +96,7 @@ def resume(
     return finished(resume_run(folder.path, device=where, observer=watch), device)
 
 
+@checked
 def search_lr(
     recipe: str | Recipe,
     *,
@@ -133,6 +137,7 @@ def search_lr(
     return result
 
 
+@checked
 def finetune(
     source: Run | PathLike,
     *,

@@ -5,10 +5,13 @@ import os
 from pathlib import Path
 from typing import Any
 
+from isopix.api.arguments import checked
+from isopix.api.progress import Progress, count_progress
 from isopix.api.results import VerifyOutput
-from isopix.api.run import DataLike, Progress, count_progress, evaluation_images, load_network, save_record
+from isopix.api.run import DataLike, evaluation_images, load_network, save_record
 from isopix.codecs.palette_file import OPENAI_FINGERPRINT
 from isopix.core.device import Precision
+from isopix.core.ranges import Count
 from isopix.papers.igpt import TEST_LOSSES
 from isopix.papers.published import find_published
 from isopix.runs.load import newest_checkpoint
@@ -19,11 +22,12 @@ from isopix.train.evaluator import evaluate_split
 from isopix.train.tasks import PretrainTask
 
 
+@checked
 def verify(
     run: str | os.PathLike[str],
     *,
     data: DataLike | None = None,
-    limit: int | None = None,
+    limit: Count | None = None,
     precision: Precision = "fp32",
     seed: int = 0,
     device: str = "auto",

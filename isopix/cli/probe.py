@@ -44,7 +44,7 @@ MethodName = Annotated[
 
 def probe(
     run: Path,
-    *,
+    *settings: str,
     data: OtherLabeled = None,
     limit: Limit = None,
     features: Features = "normed",
@@ -73,6 +73,8 @@ def probe(
     ----------
     run
         Run folder.
+    settings
+        Settings of the method to override, as name=value: --method knn temperature=0.1.
     iterations
         SGD steps at every learning rate.
     layer
@@ -96,6 +98,7 @@ def probe(
             pool=pool,
             start_token=start_token,
             method=method,
+            overrides=settings,
             iterations=iterations,
             layer=layer,
             concat=concat,

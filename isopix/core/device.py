@@ -2,7 +2,8 @@
 
 import os
 import platform
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -101,6 +102,19 @@ def peak_flops_by_device(precision: Precision) -> dict[str, float]:
 def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[object]:
     """Return an autocast context for `bf16`, and one without effect for `fp32`; weights are float32."""
     return torch.autocast(device.type, torch.bfloat16) if precision == "bf16" else nullcontext()
+
+
+@contextmanager
+def report_memory(what: str) -> Iterator[None]:
+    """Turn an error of the allocator, of a CPU or a GPU, into a RuntimeError of one line: no memory for
+    `what`.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if not isinstance(error, torch.OutOfMemoryError) and "allocate memory" not in str(error):
+            raise
+        raise RuntimeError(f"not enough memory for {what}") from error
 
 
 def synchronize(device: torch.device) -> None:

@@ -18,7 +18,7 @@ class Reconstruction(NamedTuple):
     """The `original` images as the network reads them, the `mask`, by position or by code, and two copies of
     the original whose masked positions hold the `target` codes, or the network's `prediction` of them.
 
-    `accuracy` is the fraction of masked codes predicted exactly.
+    `accuracy` is the fraction of codes in the loss predicted exactly.
     """
 
     original: Images
@@ -40,13 +40,16 @@ class Reconstruction(NamedTuple):
 
 @torch.inference_mode()
 def reconstruct_images(model: PretrainModel, images: Images, *, generator: torch.Generator) -> Reconstruction:
-    """Predict masked codes in one pass (iGPT section 2.1). Raises ValueError if the network masks none."""
+    """Predict masked codes in one pass (iGPT section 2.1), from the inputs and under the mask of the
+    objective's batch. Raises ValueError if the network masks none.
+    """
     require_masked_inputs(model)
     network, codec = model.network, model.network.codec
-    batch = model.objective.make_batch(images, codec, generator)
-    mask = batch.loss_mask  # also the positions that training keeps visible or replaces
-    predicted = network.predict(network.inputs_of(images), mask)
-    correct = (predicted == batch.targets)[mask.expand_as(predicted)].float().mean()
+    batch = model.make_reconstruction_batch(images, generator)
+    assert batch.mask is not None, "the objective masks inputs"
+    mask = batch.mask
+    predicted = network.predict(batch.inputs, mask)
+    correct = (predicted == batch.targets)[batch.loss_mask.expand_as(predicted)].float().mean()
     original = network.visible_pixels(images)
     pixels = _pixel_mask(mask, images)[:, None]
     target, prediction = (

@@ -92,6 +92,14 @@ class ObjectiveSpec(Part, noun="objective"):
         the codes of these images. All randomness comes from `generator`.
         """
 
+    def make_reconstruction_batch(
+        self, images: Images, codec: Codec, generator: torch.Generator
+    ) -> TrainingBatch:
+        """Return the batch whose codes in the loss are to be predicted from its inputs, outside training:
+        that of training, unless training shows on purpose what is to be reconstructed.
+        """
+        return self.make_batch(images, codec, generator)
+
     def loss_positions(self, batch: TrainingBatch) -> PositionIndices | None:
         """Return positions of each image, equally many, that include all in the loss; None for all."""
         return None
@@ -151,6 +159,11 @@ class PretrainModel(nn.Module):
         """Return the objective's batch, its inputs as the stem reads them."""
         batch = self.objective.make_batch(images, self.network.codec, generator)
         return stem_inputs(batch, images, self.network, augment)
+
+    def make_reconstruction_batch(self, images: Images, generator: torch.Generator) -> TrainingBatch:
+        """Return the objective's batch to reconstruct, its inputs as the stem reads them."""
+        batch = self.objective.make_reconstruction_batch(images, self.network.codec, generator)
+        return stem_inputs(batch, images, self.network)
 
     def forward(self, batch: TrainingBatch) -> Loss:
         """Return the training loss."""

@@ -117,6 +117,13 @@ class Masked(ObjectiveSpec):
         mask, loss_mask = drawn.mask.to(images.device), drawn.loss_mask.to(images.device)
         return TrainingBatch.with_equal_weights(shown, mask, codec.encode(images), loss_mask)
 
+    def make_reconstruction_batch(
+        self, images: Images, codec: Codec, generator: torch.Generator
+    ) -> TrainingBatch:
+        """Return a batch that masks all chosen positions, also those that training keeps or replaces."""
+        batch = self.make_batch(images, codec, generator)
+        return batch._replace(inputs=images, mask=batch.loss_mask)
+
     def loss_positions(self, batch: TrainingBatch) -> PositionIndices | None:
         """Return as many positions of each image as any image has in the loss, those in the loss first."""
         _, positions, num_codes = batch.targets.shape

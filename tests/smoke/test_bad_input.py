@@ -270,5 +270,5 @@ def test_an_unavailable_device(isopix: Run) -> None:
 
 def test_a_negative_number_of_finetuning_steps(isopix: Run) -> None:
     assert isopix("pretrain", "igpt.digits", "--out", "r", *QUICK, "data.limit=20")[0] == 0
-    message = "--finetune-steps is -3; it must be an integer of at least 0"
+    message = "--finetune-steps is -3; allowed: 0 or more"
     refused(isopix("low-data", "r", "--finetune-steps", "-3"), message)

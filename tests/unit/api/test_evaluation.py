@@ -1,5 +1,6 @@
 """Measurements from Python are those of the command line, in the same files."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import isopix
 from isopix.api import evaluation
 from isopix.core.registry import register
 from isopix.data.dataset import DataConfig, load_dataset
+from isopix.probing.knn import KnnProbe
 from isopix.probing.linear import RidgeProbe
 from tests.registry import restored_registry
 from tests.unit.api.conftest import LIMIT, Copy, assert_same_files, cli
@@ -40,6 +42,43 @@ def test_a_model_is_probed_without_leaving_a_file(copy_of: Copy) -> None:
     by_run = isopix.probe(folder, data="digits", limit=40, **QUICK)
     assert by_model.path is None
     assert by_model.report == by_run.report
+
+
+def test_images_of_another_size_are_refused(pristine: Path) -> None:
+    small = load_dataset(DataConfig(source="digits", rows=4, cols=4, limit=20))
+    line = "dataset 'digits' has images of 4 x 4 pixels; this model reads 8 x 8"
+    for verb in (isopix.probe, isopix.verify, isopix.complete, isopix.analyze, isopix.low_data):
+        assert refusal(lambda call=verb: call(pristine / "ar", data=small, **CPU)) == line
+        assert refusal(lambda call=verb: call(pristine / "ar", data=small, limit=4, **CPU)) == line
+
+
+def test_the_settings_of_a_method_are_an_instance_or_words(copy_of: Copy) -> None:
+    one, other = copy_of("ar", "one"), copy_of("ar", "other")
+    given = KnnProbe(neighbors_grid=(3, 5), temperature=0.5)
+    words = ["neighbors_grid=[3, 5]", "temperature=0.5"]
+    found = isopix.probe(other, method=given, **CPU)
+    assert found.report.config.method == given
+    cli("probe", one, "--method", "knn", *words, "--device", "cpu")
+    assert_same_files(one / "probes", other / "probes")
+    changed = isopix.probe(other, method=given, overrides=["temperature=0.1"], **CPU)
+    assert changed.report.config.method == replace(given, temperature=0.1)
+    assert changed.path != found.path
+
+
+def test_wrong_settings_of_a_method_are_refused(pristine: Path) -> None:
+    class Mine(RidgeProbe):
+        pass
+
+    def line(**settings: Any) -> str:
+        return refusal(lambda: isopix.probe(pristine / "ar", **settings, **CPU))
+
+    assert "unknown setting 'shrinkage'; settings: kind, neighbors_grid" in line(
+        method="knn", overrides=["shrinkage=1"]
+    )
+    assert line(method="knn", overrides=["temperature=-1"]) == "temperature -1.0 must be positive"
+    assert line(overrides=["kind=knn"]) == "kind is no setting of method lbfgs; choose another by method"
+    assert line(method=Mine()).startswith("method Mine is not registered; decorate it with ")
+    assert line(method=KnnProbe).startswith("method is a ABCMeta; it must be a string or a ProbeMethod")
 
 
 def test_a_method_of_ones_own_that_has_iterations_takes_them(copy_of: Copy) -> None:

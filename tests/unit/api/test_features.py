@@ -1,6 +1,8 @@
 """Features is a transformer as scikit-learn expects one, and gives the features of the model."""
 
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -101,6 +103,66 @@ def test_it_is_a_step_of_a_pipeline(pristine: Path, digits: dict[str, np.ndarray
     names = fitted[0].get_feature_names_out()
     assert list(names[:2]) == ["features0", "features1"]
     assert len(names) == isopix.load(pristine / "ar", device="cpu").num_features
+
+
+NORM = """
+from torch import nn
+
+from isopix import parts
+
+
+@parts.register("plain_norm")
+class PlainNormSpec(parts.NormSpec):
+    def build(self, width):
+        return PlainNorm(width)
+
+
+class PlainNorm(nn.LayerNorm):
+    pass
+"""
+UNPICKLE = """
+import pickle, sys
+from pathlib import Path
+
+import isopix
+
+if sys.argv[2:]:
+    isopix.load_plugin(sys.argv[2])
+try:
+    features, images = pickle.loads(Path(sys.argv[1]).read_bytes())
+    print(features.transform(images).tobytes().hex())
+except ValueError as error:
+    print(error)
+"""
+
+
+def test_pickled_with_parts_of_a_plugin_it_loads_the_plugin_in_a_new_process(
+    tmp_path: Path, digits: dict[str, np.ndarray]
+) -> None:
+    plugin, stored = tmp_path / "my_norm.py", tmp_path / "features.pkl"
+    plugin.write_text(NORM)
+    isopix.load_plugin(plugin)
+    settings = ["block.norm=plain_norm", "steps=1", "depth=1", "width=16", "batch_size=4", "data.limit=20"]
+    run = isopix.pretrain("igpt.digits", out=tmp_path / "run", overrides=settings, device="cpu")
+    features = isopix.Features(run, device="cpu").fit(digits["flattened"])
+    expected = features.transform(digits["flattened"]).tobytes().hex()
+    stored.write_bytes(pickle.dumps((features, digits["flattened"])))
+
+    def unpickle(*words: object) -> str:
+        command = [sys.executable, "-c", UNPICKLE, stored, *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    assert unpickle() == expected
+    plugin.write_text(NORM + "# changed")
+    line = unpickle()
+    assert line.startswith(f"this pickle uses norm plain_norm of plugin {plugin} (SHA-256 ")
+    assert line.endswith("), which has changed; load the same file with isopix.load_plugin(FILE) first")
+    plugin.unlink()
+    assert "which is not there" in unpickle()
+    moved = tmp_path / "elsewhere" / "my_norm.py"
+    moved.parent.mkdir()
+    moved.write_text(NORM)
+    assert unpickle(moved) == expected
 
 
 def test_the_output_can_be_a_table(pristine: Path, digits: dict[str, np.ndarray]) -> None:

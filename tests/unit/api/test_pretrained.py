@@ -199,19 +199,19 @@ MISTAKES: dict[str, tuple[Callable[[PretrainedModel, Images], object], str]] = {
         lambda of, x: PretrainedModel(of.loaded, precision="fp8"),
         "precision is 'fp8'; allowed",
     ),
-    "a word": (lambda of, x: of.features(x, "1"), "layer '1' does not exist; layers are 0 to 2"),
-    "half a layer": (lambda of, x: of.features(x, 1.5), "layer 1.5 does not exist"),
+    "a word": (lambda of, x: of.features(x, "1"), "layer is '1'; it must be an integer"),
+    "half a layer": (lambda of, x: of.features(x, 1.5), "layer is 1.5; it must be an integer"),
     "batch of features": (
         lambda of, x: of.features(x, 1, batch_size=-1),
-        "batch_size is -1; it must be",
+        "batch_size is -1; allowed: 1 or more",
     ),
     "batch of logits": (
         lambda of, x: of.logits(x, batch_size=0),
-        "batch_size is 0; it must be an",
+        "batch_size is 0; allowed: 1 or more",
     ),
     "batch of losses": (lambda of, x: of.nll(x, batch_size=0), "batch_size is 0"),
     "batch of samples": (lambda of, x: of.sample(2, batch_size=0), "batch_size is 0"),
-    "no samples": (lambda of, x: of.sample(0), "count is 0; it must be an integer of at least 1"),
+    "no samples": (lambda of, x: of.sample(0), "count is 0; allowed: 1 or more"),
     "samples below none": (lambda of, x: of.sample(-1), "count is -1"),
     "no completions": (lambda of, x: of.complete(x, 2, each=0), "each is 0"),
     "half a row": (lambda of, x: of.complete(x, 3.5), "rows is 3.5; it must be an integer"),
@@ -220,7 +220,7 @@ MISTAKES: dict[str, tuple[Callable[[PretrainedModel, Images], object], str]] = {
     "words": (lambda of, x: of.nll(np.array(["a"])), "expected an array of numbers, got dtype <U1"),
     "another model": (
         lambda of, x: isopix.save(of.network, "x"),
-        "expected a model from isopix.load",
+        "model is a Network; it must be a PretrainedModel",
     ),
 }
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import isopix
-from isopix.api.run import leakage_warning
+from isopix.api.run import RunMetrics, leakage_warning
 from isopix.data.dataset import DataConfig
 from tests.unit.api.conftest import Copy
 from tests.unit.data.refusal import refusal
@@ -22,6 +22,12 @@ def test_metrics_are_the_latest_of_each_split(pristine: Path) -> None:
     assert run.metrics.test["loss_nats"] > 0
     assert [record["step"] for record in run.metrics.history if record["kind"] == "train"] == [1, 2, 3, 4]
     assert (run.recipe.train.steps, run.status, os.fspath(run)) == (4, None, str(pristine / "ar"))
+
+
+def test_a_run_without_a_log_has_no_metrics(copy_of: Copy) -> None:
+    run = isopix.Run(copy_of("ar", "run"))
+    (run.folder / "log.jsonl").unlink()
+    assert run.metrics == RunMetrics({}, {}, {}, ())
 
 
 def test_its_model_is_loaded_once(pristine: Path) -> None:

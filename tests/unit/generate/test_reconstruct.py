@@ -1,9 +1,12 @@
 """Reconstruction predicts the most likely codes with any head and puts them into the image."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from isopix.codecs import FullPatchSpec, GrayThumbnailSpec
+from isopix.codecs.base import Codec
 from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.data.dataset import DataConfig
@@ -15,7 +18,7 @@ from isopix.model.mlp import TwoLayerMLPSpec
 from isopix.model.norms import LayerNormSpec
 from isopix.model.spec import ModelSpec
 from isopix.model.stems import PatchEmbedSpec
-from isopix.objectives.base import PretrainModel
+from isopix.objectives.base import ObjectiveSpec, PretrainModel, TrainingBatch
 from isopix.objectives.masked import Masked
 from isopix.objectives.masks import BernoulliMask
 from isopix.recipes import tiny
@@ -92,6 +95,53 @@ def test_visible_positions_stay_and_masked_ones_become_the_most_likely_code(head
         net.codec.encode(found.prediction), torch.where(mask, predicted, net.codec.encode(example_image()))
     )
     correct = (predicted == net.codec.encode(example_image()))[mask.expand_as(predicted)]
+    assert found.accuracy == pytest.approx(correct.double().mean().item())
+
+
+class HalfMasked(Masked):
+    """Masks the right half of what it inverts, and has the first column and the last in the loss."""
+
+    def make_batch(self, images: Images, codec: Codec, generator: torch.Generator) -> TrainingBatch:
+        column = torch.arange(codec.grid.positions) % codec.grid.cols
+        mask, loss_mask = column >= codec.grid.cols // 2, (column == 0) | (column == codec.grid.cols - 1)
+        masks = [each[None, :, None].expand(len(images), -1, 1) for each in (mask, loss_mask)]
+        return TrainingBatch.with_equal_weights(255 - images, masks[0], codec.encode(images), masks[1])
+
+    make_reconstruction_batch = ObjectiveSpec.make_reconstruction_batch
+
+
+@pytest.mark.parametrize("stem", ["patch_embed", "token_embedding"])
+def test_what_is_masked_shown_and_scored_is_what_the_objective_says(stem: str) -> None:
+    made = model(LinearHeadSpec(), GrayThumbnailSpec(patch_size=PATCH))
+    if stem == "token_embedding":
+        recipe = tiny.digits_bert().updated(data=DataConfig(rows=SIDE, cols=SIDE), width=16, depth=1)
+        made = PretrainModel(recipe.build(recipe.model.codec.placeholder(recipe.grid)), recipe.objective)
+    net, images = made.network, example_image()
+    torch.nn.init.normal_(net.head.project.weight, generator=generator(0, "weights"))
+    objective = HalfMasked(corruption=made.objective.corruption)
+    found = reconstruct_images(PretrainModel(net, objective), images, generator=generator(0, "hide"))
+    batch = objective.make_batch(images, net.codec, generator(0, "any"))
+    assert torch.equal(found.mask, batch.mask)
+    predicted = net.predict(net.inputs_of(255 - images), batch.mask)
+    correct = (predicted == batch.targets)[batch.loss_mask.expand_as(predicted)]
+    assert found.accuracy == pytest.approx(correct.double().mean().item())
+    decoded = net.codec.decode(torch.where(batch.mask, predicted, batch.targets))
+    assert torch.equal(found.prediction[..., SIDE // 2 :], decoded[..., SIDE // 2 :])
+    assert torch.equal(found.prediction[..., : SIDE // 2], net.visible_pixels(images)[..., : SIDE // 2])
+
+
+def test_chosen_positions_that_training_keeps_or_replaces_are_masked() -> None:
+    made = model(LinearHeadSpec(), GrayThumbnailSpec(patch_size=PATCH))
+    torch.nn.init.normal_(made.network.head.project.weight, generator=generator(0, "weights"))
+    mostly_shown = replace(made.objective, random_rate=0.5, keep_rate=0.5)
+    images = example_image()
+    found = reconstruct_images(
+        PretrainModel(made.network, mostly_shown), images, generator=generator(0, "hide")
+    )
+    batch = mostly_shown.make_batch(images, made.network.codec, generator(0, "hide"))
+    assert torch.equal(found.mask, batch.loss_mask)
+    predicted = made.network.predict(images, batch.loss_mask)
+    correct = (predicted == batch.targets)[batch.loss_mask.expand_as(predicted)]
     assert found.accuracy == pytest.approx(correct.double().mean().item())
 
 

@@ -1,0 +1,44 @@
+"""Load and save models from Python."""
+
+import os
+from pathlib import Path
+
+from isopix.api.arguments import checked
+from isopix.api.pretrained import PretrainedModel
+from isopix.api.saved_model import write_model
+from isopix.core import device as devices
+from isopix.core.device import Precision
+from isopix.interop import hub
+from isopix.model.backbone import FeatureKind
+from isopix.model.pool import Pool
+from isopix.runs.load import load_run
+from isopix.storage.run_folder import reject_huggingface_model
+
+
+@checked
+def load(
+    name_or_path: str | os.PathLike[str],
+    *,
+    layer: int = -1,
+    pool: Pool = "mean",
+    features: FeatureKind = "normed",
+    device: str = "auto",
+    precision: Precision = "fp32",
+) -> PretrainedModel:
+    """Load a model from a run folder, a folder written by `save`, or the Hugging Face Hub (`owner/name`).
+
+    Raises ValueError if there is no such model or it is damaged, RuntimeError if the Hub cannot be reached.
+    """
+    folder = hub.resolve_path(name_or_path)
+    reject_huggingface_model(folder, name_or_path)
+    loaded = load_run(folder, device=devices.select_device(device))
+    return PretrainedModel(loaded, layer=layer, pool=pool, features=features, precision=precision)
+
+
+@checked
+def save(model: PretrainedModel, folder: str | os.PathLike[str]) -> None:
+    """Write weights (safetensors), recipe, palette and a hash of each file to a folder that `load` reads.
+
+    Raises ValueError if the folder is not empty, RuntimeError if the disk is full.
+    """
+    write_model(model.loaded, Path(folder))

@@ -1,0 +1,25 @@
+"""Saved models: the folder that `isopix.save` writes and `isopix.load` reads."""
+
+from pathlib import Path
+
+from isopix.core import device as devices
+from isopix.core.config import to_dict
+from isopix.runs.load import LoadedRun
+from isopix.storage import checkpoint
+
+
+def write_model(loaded: LoadedRun, folder: Path) -> None:
+    """Write weights, recipe, palette and hashes as a checkpoint.
+
+    Raises ValueError if the folder is not empty, RuntimeError if the disk is full.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ValueError(f"{folder} is not empty; choose another folder")
+    codec = loaded.network.codec.fingerprint()
+    records = {
+        "environment": devices.runtime_environment(loaded.network.device),
+        **loaded.records,
+        "recipe": to_dict(loaded.recipe),
+        "state": {**loaded.records["state"], "step": loaded.step, "codec": codec},
+    }
+    checkpoint.save_checkpoint(folder, {"model": loaded.network.tensors()}, records)
