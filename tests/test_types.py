@@ -48,11 +48,7 @@ MISTAKES = [
         "self.train_step.checked()\n            learning_rate",
     ),
     ("train/trainer.py", "spec.start(context)) for spec", "spec.start()) for spec"),
-    (
-        "train/train_step.py",
-        "self.optimizer = optimizer.build(module.parameters())",
-        "self.optimizer = optimizer.build()",
-    ),
+    ("train/optim.py", "spec.build(module.parameters())", "spec.build()"),
     ("train/train_step.py", "self.optimizer.step()", "self.optimizer.stop()"),
     ("train/evaluator.py", "task.evaluate(images, labels, generator(", "task.evaluate(images, generator("),
     ("core/registry.py", "_KINDS[noun][kind] = cls", "_KINDS[noun][kind] = kind"),

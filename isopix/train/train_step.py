@@ -83,10 +83,10 @@ class TrainStep:
 
     def _update(self) -> None:
         """Run the optimizer unless a step was not finite; a fused one decides that on the device."""
-        if vars(self.optimizer).get("_step_supports_amp_scaling", False):  # as torch's GradScaler asks
+        fused = vars(self.optimizer).get("_step_supports_amp_scaling", False)  # as torch's GradScaler asks
+        if fused:
             vars(self.optimizer).update(grad_scale=None, found_inf=(self.bad_step >= 0).float())
-            self.optimizer.step()
-        elif int(self.bad_step) < 0:
+        if fused or int(self.bad_step) < 0:
             self.optimizer.step()
 
     def check(self) -> None:
