@@ -34,6 +34,8 @@ class Part(abc.ABC):
         if "label" in vars(cls):
             cls.label = _or_kind(cls.label)  # type: ignore[assignment, method-assign]
         dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+        if noun in _KINDS:
+            raise TypeError(f"noun '{noun}' of {cls.__name__} has a base class already; derive from that one")
         if noun:
             cls.noun = noun
             _KINDS[noun] = {}

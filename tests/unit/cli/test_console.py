@@ -6,7 +6,14 @@ import pytest
 
 from isopix.cli.console import load_plugins, plugin_options
 
-PART = "from isopix import parts\n\n\n@parts.register({0!r})\nclass Added(parts.MLPSpec):\n    pass\n"
+PART = """
+from isopix import parts
+
+@parts.register({0!r})
+class Added(parts.ScheduleSpec):
+    def factor(self, step, steps):
+        return 1.0
+"""
 
 
 def test_plugins_are_imported_in_order(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def test_a_label_is_the_kind_in_words_unless_a_part_says_more() -> None:
     assert registry.nouns()
 
 
-class Shape(Part, noun="test_shape"):
+class Solid(Part, noun="test_solid"):
     """A noun of this test whose parts must define two methods."""
 
     @abc.abstractmethod
@@ -123,7 +123,7 @@ class Shape(Part, noun="test_shape"):
 
 SHAPES = """
 from isopix.core.registry import register
-from tests.unit.core.test_registry import Fruit, Shape
+from tests.unit.core.test_registry import Fruit, Solid
 
 {body}
 """
@@ -142,10 +142,10 @@ class {second}(Fruit):
     ("body", "message"),
     [
         (
-            "@register('disk')\nclass Disk(Shape):\n    pass",
+            "@register('disk')\nclass Disk(Solid):\n    pass",
             "class Disk .* does not define: area, edges$",
         ),
-        ("@register('disk')\nclass Disk(Shape):\n    def area(self): return 1", "does not define: edges$"),
+        ("@register('disk')\nclass Disk(Solid):\n    def area(self): return 1", "does not define: edges$"),
         (TWICE.format(second="Two"), "test_fruit 'fig' is already registered by class One of this file$"),
         (TWICE.format(second="One"), "test_fruit 'fig' is already registered by class One of this file$"),
         (
@@ -164,7 +164,7 @@ def test_a_mistake_in_a_plugin_is_one_line_and_registers_nothing(
 ) -> None:
     path = tmp_path / "wrong.py"
     path.write_text(SHAPES.format(body=body))
-    before = {noun: dict(kinds(noun)) for noun in ("test_fruit", "test_shape")}
+    before = {noun: dict(kinds(noun)) for noun in ("test_fruit", "test_solid")}
     with pytest.raises(ValueError, match=message) as error:
         load_plugin(path)
     assert str(path) in str(error.value)
@@ -201,3 +201,11 @@ def test_an_empty_label_is_the_kind_in_words(text: str | None) -> None:
 
     assert Pear(text=text).label() == "prickly pear"
     assert Pear().label() == "x"
+
+
+def test_a_noun_is_defined_once() -> None:
+    """Otherwise a plugin would forget all parts of the package by one word."""
+    with pytest.raises(TypeError, match="noun 'test_fruit' of Vegetable has a base class already"):
+
+        class Vegetable(Part, noun="test_fruit"):
+            pass
