@@ -254,7 +254,7 @@ def _probe_low_data(
         feature_sources(loaded, config, precision),
         images,
         protocol,
-        seed=recipe.train.seed,
+        seed=recipe.data.seed,
         config=config,
         device=loaded.network.device,
         progress=lambda fraction: done(round(fraction * count)),

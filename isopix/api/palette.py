@@ -109,7 +109,7 @@ def _error_table(data: str, errors: Mapping[str, QuantizationError]) -> dict[str
 def _load(data: DataLike, size: tuple[int, int], limit: int | None, seed: int) -> ImageDataset:
     if isinstance(data, ImageDataset):
         return data
-    return load_images(DataConfig(source=str(data), rows=size[0], cols=size[1], limit=limit), seed)
+    return load_images(DataConfig(source=str(data), rows=size[0], cols=size[1], limit=limit, seed=seed))
 
 
 def _errors(stored: PaletteFile, images: ImageDataset) -> dict[str, QuantizationError]:

@@ -20,6 +20,7 @@ from isopix.data import dataset
 from isopix.data.dataset import DataConfig, ImageDataset
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import LoadedRun, find_checkpoint, load_run, recipe_of
+from isopix.runs.seen import leave_out_seen
 from isopix.runs.training import RunObserver, RunStatus
 from isopix.storage.atomic import write_json
 from isopix.storage.log import read_log
@@ -144,9 +145,9 @@ def warn_of_damage(loaded: LoadedRun) -> None:
         logger.warning("%s", change)
 
 
-def load_images(settings: DataConfig, seed: int) -> ImageDataset:
+def load_images(settings: DataConfig) -> ImageDataset:
     """Load a dataset; unreadable files are logged as warnings."""
-    images = dataset.load_dataset(settings, seed=seed)
+    images = dataset.load_dataset(settings)
     for skipped in images.bad_files:
         logger.warning("skipped %s: %s", skipped.path, skipped.reason)
     return images
@@ -154,12 +155,20 @@ def load_images(settings: DataConfig, seed: int) -> ImageDataset:
 
 def evaluation_images(loaded: LoadedRun, data: DataLike | None, limit: int | None = None) -> ImageDataset:
     """Return other images, or the run's own, at the model's resolution, with a validation split and all
-    labels; `limit` takes the first of each split. Raises ValueError for a dataset of another resolution.
+    labels; `limit` keeps so many of each split.
+
+    Test images that the run was trained on are left out, and a warning counts them. Raises ValueError if none
+    would be left, and for a dataset of another resolution.
     """
     if isinstance(data, ImageDataset):
         _check_size(data, loaded)
-        return data if limit is None else _first(data, limit)
-    return load_images(evaluation_data(loaded, data, limit), loaded.recipe.train.seed)
+        images = data if limit is None else _sample(data, limit)
+    else:
+        images = load_images(evaluation_data(loaded, data, limit))
+    images, left_out = leave_out_seen(images, loaded.seen)
+    if left_out:
+        logger.warning("%s", left_out)
+    return images
 
 
 def evaluation_data(
@@ -198,7 +207,7 @@ def select_split(
         own = loaded.recipe.data
         source = os.fspath(data)
         settings = replace(own, source=source, limit=limit, train_on_validation=False, holdout=0.0)
-        images = load_images(settings, loaded.recipe.train.seed)
+        images = load_images(settings)
     return images, split or ("test" if len(images.test) else "train")
 
 
@@ -235,7 +244,12 @@ def shared_overrides(
     """Return the settings that the arguments shared by several functions override, by path."""
     palette_path = None if palette is None else str(palette)
     source = None if data is None else os.fspath(data)
-    return {"data.source": source, "data.limit": limit, "codec.palette_file": palette_path, "seed": seed}
+    return {
+        "data.source": source,
+        "data.limit": limit,
+        "codec.palette_file": palette_path,
+        "train.seed": seed,
+    }
 
 
 def save_record(path: Path, values: Mapping[str, Any]) -> Path:
@@ -263,6 +277,6 @@ def _check_size(data: ImageDataset, loaded: LoadedRun) -> None:
             raise ValueError(f"{given}; this model reads {height} x {width}")
 
 
-def _first(data: ImageDataset, limit: int) -> ImageDataset:
-    first = {name: getattr(data, name).first(limit) for name in ("train", "validation", "test")}
+def _sample(data: ImageDataset, limit: int) -> ImageDataset:
+    first = {name: getattr(data, name).balanced_sample(limit) for name in ("train", "validation", "test")}
     return replace(data, **first)

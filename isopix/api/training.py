@@ -20,7 +20,7 @@ from isopix.api.run import (
 from isopix.core import device as devices
 from isopix.core.config import to_dict
 from isopix.core.overrides import override, parse, resolve_setting
-from isopix.data.sources.read_source import find_reader
+from isopix.data.dataset import open_source
 from isopix.interop.import_run import TENSOR_REPORT
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
@@ -121,7 +121,7 @@ def search_lr(
     options = shared_overrides(data=data, limit=limit, seed=seed, palette=palette)
     resolved = resolve_recipe(recipe, file=file, options=options, overrides=overrides)
     values = to_dict(resolved)
-    if any(resolve_setting(values, path) == LEARNING_RATE for path in registry.sized(parse(overrides))):
+    if any(resolve_setting(values, path) == LEARNING_RATE for path in registry.full_names(parse(overrides))):
         raise ValueError(f"{LEARNING_RATE} is what the search varies; set max_lr and min_lr instead")
     rates, where = lr_grid(max_lr, min_lr), devices.select_device(device)
 
@@ -200,7 +200,7 @@ def resolve_recipe(
 def _check_paths(recipe: Recipe, out: PathLike) -> None:
     """Raise ValueError for a folder that is not new and for missing images, before anything is shown."""
     require_new(Path(out))
-    find_reader(recipe.data.source)
+    open_source(recipe.data)
 
 
 def _work(recipe: Recipe) -> str:

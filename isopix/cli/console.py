@@ -43,9 +43,16 @@ SettingsFile = Annotated[
     Path | None,
     Parameter(help="Settings in a .yaml, .toml or .json file; command-line settings override it."),
 ]
-RunSeed = Annotated[int | None, Parameter(help="Random seed. By default, that of the recipe or run.")]
+RunSeed = Annotated[
+    int | None,
+    Parameter(
+        help="Random seed of weights and batches; data.seed is that of splits. Default: the recipe's or run's."
+    ),
+]
 TensorBoard = Annotated[bool, Parameter(help="Also write TensorBoard logs to the run folder.")]
-Limit = Annotated[int | None, Parameter(help="Use only the first N images of each split.")]
+Limit = Annotated[
+    int | None, Parameter(help="Use only N random images of each split, equally many of each class.")
+]
 Plugins = Annotated[
     list[Path] | None,
     Parameter(

@@ -19,7 +19,7 @@ from isopix.storage import artifact
 from isopix.storage.hashing import hash_bytes
 from isopix.storage.npy import NpyWriter, open_memmap
 
-CACHE_VERSION = 1  # raise it when the same source and preprocessing would give other pixels or files
+CACHE_VERSION = 2  # raise it when the same source and preprocessing would give other pixels or files
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def _write_split(
     folder: Path, name: SplitName, split: SourceSplit, config: PreprocessConfig
 ) -> list[tuple[int, str]]:
     """Write the images that can be read; return index and reason of the others (paths may change later)."""
-    good, shapes, bad = [], [], []
+    good, hashes, shapes, bad = [], [], [], []
     with (
         NpyWriter(folder / f"{name}.images.npy", (3, config.rows, config.cols)) as images,
         NpyWriter(folder / f"{name}.pixels.npy", ()) as pixels,
@@ -86,12 +86,14 @@ def _write_split(
                 bad.append((i, result))
                 continue
             good.append(i)
+            hashes.append(result.content_hash)
             images.append(result.image)
             if result.full is not None:
                 shapes.append(result.full.shape[1:])
                 pixels.append(result.full.reshape(-1))
     if split.labels is not None:
         np.save(folder / f"{name}.labels.npy", split.labels[good])
+    np.save(folder / f"{name}.hashes.npy", np.array(hashes, dtype=np.int64))
     np.save(folder / f"{name}.shapes.npy", np.array(shapes, dtype=np.int64).reshape(-1, 2))
     return bad
 
@@ -120,4 +122,5 @@ def _read_split(folder: Path, name: SplitName, *, labeled: bool) -> Split:
     sizes = 3 * heights * widths
     pixels = open_memmap(folder / f"{name}.pixels.npy")
     full = FullResolution(pixels, sizes.cumsum(0) - sizes, heights, widths)
-    return Split(open_memmap(folder / f"{name}.images.npy"), labels, full if len(shapes) else None)
+    images, hashes = (open_memmap(folder / f"{name}.{part}.npy") for part in ("images", "hashes"))
+    return Split(images, labels, full if len(shapes) else None, hashes)

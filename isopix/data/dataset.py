@@ -3,6 +3,7 @@
 import csv
 import hashlib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -18,10 +19,11 @@ from isopix.data.cache import BadFile, CachedSource, cached_source
 from isopix.data.patch_augment import NoPatchAugment, PatchAugmentSpec
 from isopix.data.preprocess import PreprocessConfig
 from isopix.data.resize import Resample
-from isopix.data.sources.base import Source, SplitName
+from isopix.data.sources.base import SPLIT_NAMES, Source, SplitName
+from isopix.data.sources.digits import Canvas
 from isopix.data.sources.hub import LOCAL_SOURCES
-from isopix.data.sources.read_source import DATASET_NAMES, read_source
-from isopix.data.splits import Split, balanced_subset, held_out_indices, split_sizes
+from isopix.data.sources.read_source import DATASET_NAMES, find_reader
+from isopix.data.splits import Split, balanced_subset, held_out_indices
 from isopix.storage.hashing import hash_bytes
 
 Side = Annotated[int, Range(low=1, high=1024)]  # pixels
@@ -32,14 +34,17 @@ MAX_BAD_FRACTION = 0.01  # of all images; above it the dataset itself is probabl
 class DataConfig:
     """The dataset, its resolution, and its training, validation and test splits.
 
-    `source` is a name (digits, cifar10, cifar100, stl10, imagenet-1k, tiny-imagenet) or a path to a folder of
-    images, an .npz file, a Parquet file or folder. The shorter side is resized to fit, then `crop` takes the
-    center or a random box, drawn once per image. `holdout` is the fraction of the training images held out
-    for each of validation and test that the source lacks; None is the paper's: 0.1, and 0.04 for imagenet-1k.
-    `train_on_validation` adds the validation images to train. `limit` keeps the first images of each split.
-    `labels_per_class` then keeps a random subset of train with that many images of each class, or that
-    fraction of each (`10%`); `subset` is the index of the random draw. `augment` changes training images;
-    `patch_augment` changes only the model's inputs, patch by patch, and not its targets.
+    `source` is a name (digits, translated-digits, cifar10, cifar100, stl10, imagenet-1k, tiny-imagenet) or a
+    path to a folder of images, an .npz file, a Parquet file or folder. The shorter side is resized to fit,
+    then `crop` takes the center or a random box, drawn once per image. `holdout` is the fraction of the
+    training images held out for each of validation and test that the source lacks; None is the paper's: 0.1,
+    and 0.04 for imagenet-1k. `train_on_validation` adds the validation images to train. `limit` keeps so many
+    images of each split, equally many of each class as far as possible. `labels_per_class` then keeps a
+    random subset of train with that many images of each class, or that fraction of each (`10%`); `subset` is
+    the index of the random draw. `augment` changes training images; `patch_augment` changes only the model's
+    inputs, patch by patch, and not its targets. `placements` is the number of random places of each training
+    digit in translated-digits; validation and test have half. `seed` draws everything about the images:
+    crops, held-out images, limits and subsets.
     """
 
     source: str = "digits"
@@ -52,6 +57,8 @@ class DataConfig:
     limit: Count | None = None
     labels_per_class: int | str | None = None
     subset: int = 0
+    placements: Count = 6
+    seed: int = 0
     augment: AugmentationSpec = NoAugmentation()
     patch_augment: PatchAugmentSpec = NoPatchAugment()
 
@@ -125,27 +132,28 @@ class ImageDataset:
 
 
 def load_dataset(
-    config: DataConfig, *, seed: int = 0, cache: Path | None = None, bad_files_csv: Path | None = None
+    config: DataConfig, *, cache: Path | None = None, bad_files_csv: Path | None = None
 ) -> ImageDataset:
     """Return the dataset of these settings; from the cache after the first time.
 
-    A source's own validation and test splits are used. For each one that it lacks, ceil(holdout * n) of its n
-    training images are held out, by a random permutation of `seed`: of 50,000 at 0.1, 45,000 stay; the order
-    stays the same. `train_on_validation` changes neither the number of images of each split before they are
-    joined nor the test images. `cache` is $ISOPIX_CACHE or ~/.cache/isopix unless given. Images that cannot
-    be read are listed in `bad_files_csv`, or in a file in the cache. Raises ValueError if they are more than
-    1 %, and what the readers and the cache raise.
+    A source's own validation and test splits are used. For each one that it lacks, a fraction `holdout` of
+    its training images is held out: each image for itself, by its content and `config.seed`, so that images
+    added later move no other; of a published dataset exactly ceil(holdout * n) of n images.
+    `train_on_validation` changes neither the number of images of each split before they are joined nor the
+    test images. `cache` is $ISOPIX_CACHE or ~/.cache/isopix unless given. Images that cannot be read are
+    listed in `bad_files_csv`, or in a file in the cache. Raises ValueError if they are more than 1 %, and
+    what the readers and the cache raise.
     """
-    source = read_source(config.source)
+    source = open_source(config)()
     cache = cache or default_cache()
-    cached = cached_source(source, _preprocess_configs(source, config, seed), cache)
+    cached = cached_source(source, _preprocess_configs(source, config), cache)
     bad_files_csv = _report_bad_files(source, cached, bad_files_csv or cache / f"{cached.key}.bad-files.csv")
     holdout = source.holdout if config.holdout is None else config.holdout
-    splits = _splits(cached, config, holdout, seed)
+    splits = _splits(cached, config, holdout, exact=source.fixed)
     train = splits["train"]
-    membership = f"{holdout} {config.train_on_validation} {config.limit} {seed}"
+    membership = f"{holdout} {config.train_on_validation} {config.limit} {config.seed}"
     if config.count_or_fraction_per_class is not None:
-        train = _few_labels(train, config, seed)
+        train = _few_labels(train, config)
         membership += f" {config.labels_per_class} {config.subset}"
     return ImageDataset(
         name=source.name,
@@ -157,6 +165,11 @@ def load_dataset(
         bad_files=cached.bad_files,
         bad_files_csv=bad_files_csv,
     )
+
+
+def open_source(config: DataConfig) -> Callable[[], Source]:
+    """Return what reads the source of these settings. Raises ValueError if there is none."""
+    return find_reader(config.source, Canvas(config.rows, config.cols, config.placements))
 
 
 def content_hash(data: ImageDataset) -> str:
@@ -174,7 +187,7 @@ def default_cache() -> Path:
     return Path(os.environ.get("ISOPIX_CACHE") or Path.home() / ".cache" / "isopix")
 
 
-def _preprocess_configs(source: Source, config: DataConfig, seed: int) -> dict[SplitName, PreprocessConfig]:
+def _preprocess_configs(source: Source, config: DataConfig) -> dict[SplitName, PreprocessConfig]:
     """Full-resolution images are kept only for splits that are trained on."""
     side = config.augment.source_side(config.rows, config.cols)
     trained = ("train", "validation") if config.train_on_validation else ("train",)
@@ -183,7 +196,7 @@ def _preprocess_configs(source: Source, config: DataConfig, seed: int) -> dict[S
             rows=config.rows,
             cols=config.cols,
             resample=config.resample,
-            crop_seed=seed if config.crop == "random" else None,
+            crop_seed=config.seed if config.crop == "random" else None,
             full_side=side if name in trained else None,
         )
         for name in source.splits
@@ -207,32 +220,32 @@ def _report_bad_files(source: Source, cached: CachedSource, path: Path) -> Path 
     return path
 
 
-def _few_labels(train: Split, config: DataConfig, seed: int) -> Split:
+def _few_labels(train: Split, config: DataConfig) -> Split:
     per_class = config.count_or_fraction_per_class
     if train.labels is None or per_class is None:
         raise ValueError(
             f"labels_per_class={config.labels_per_class} needs labels; "
             f"dataset '{config.source}' has none in train"
         )
-    return train.select(balanced_subset(train.labels, per_class, generator(seed, "subset", config.subset)))
+    draw = generator(config.seed, "subset", config.subset)
+    return train.select(balanced_subset(train.labels, per_class, draw))
 
 
-def _splits(cached: CachedSource, config: DataConfig, holdout: float, seed: int) -> dict[SplitName, Split]:
-    """Return train, validation and test, whichever of them the source has."""
-    own = cached.splits
-    count = len(own["train"])
-    held_out = split_sizes(count, holdout)[1]
-    sizes = tuple(0 if name in own else held_out for name in ("validation", "test"))
-    kept, validation, test = (indices[: config.limit] for indices in held_out_indices(count, sizes, seed))
-    if config.train_on_validation:
-        kept, validation = torch.cat([kept, validation]).sort().values, validation[:0]
+def _splits(
+    cached: CachedSource, config: DataConfig, holdout: float, *, exact: bool
+) -> dict[SplitName, Split]:
+    """Return train, validation and test."""
+    own, hashes = cached.splits, cached.splits["train"].hashes
+    assert hashes is not None, "the cache has them"
+    fractions = tuple(0.0 if name in own else holdout for name in ("validation", "test"))
+    indices = held_out_indices(hashes, fractions, config.seed, exact=exact)
     splits: dict[SplitName, Split] = {
-        "train": own["train"] if len(kept) == count else own["train"].select(kept),
-        "validation": own["train"].select(validation),
-        "test": own["train"].select(test),
+        name: own["train"] if len(members) == len(hashes) else own["train"].select(members)
+        for name, members in zip(SPLIT_NAMES, indices, strict=True)
     }
-    splits |= {name: split.first(config.limit) for name, split in own.items() if name != "train"}
-    if config.train_on_validation and "validation" in own:
+    splits |= {name: split for name, split in own.items() if name != "train"}
+    splits = {name: split.balanced_sample(config.limit, config.seed) for name, split in splits.items()}
+    if config.train_on_validation:
         splits["train"] = splits["train"].concat(splits["validation"])
-        splits["validation"] = splits["validation"].first(0)
+        splits["validation"] = splits["validation"].select(torch.arange(0))
     return splits

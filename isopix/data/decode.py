@@ -1,5 +1,6 @@
 """Decoding: any image to 8-bit RGB, or the reason why it cannot be decoded."""
 
+import hashlib
 import io
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ UPRIGHT = {
 }
 
 
-def decode_image(raw: RawImage, min_side: int) -> Image.Image:
+def decode_image(content: bytes | NDArray[Any], min_side: int) -> Image.Image:
     """Return the image as 8-bit RGB, upright.
 
     Gray is repeated three times; palettes are looked up; transparency is composited on white; CMYK is
@@ -36,13 +37,12 @@ def decode_image(raw: RawImage, min_side: int) -> Image.Image:
     or 1/8 of its size (libjpeg's averaging) as long as both sides are at least `min_side`. Raises ValueError
     or whatever Pillow raises.
     """
-    if isinstance(raw, np.ndarray):
-        return _to_rgb(Image.fromarray(raw))
-    data = _read(raw) if isinstance(raw, Path) else raw
-    _check_size(len(data))
-    if not data:
+    if isinstance(content, np.ndarray):
+        return _to_rgb(Image.fromarray(content))
+    _check_size(len(content))
+    if not content:
         raise ValueError("empty file")
-    with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+    with Image.open(io.BytesIO(content), formats=FORMATS) as image:
         width, height = image.size
         if width * height > MAX_PIXELS:
             raise ValueError(f"{width}x{height} pixels, above the limit of {MAX_PIXELS:,}")
@@ -50,6 +50,20 @@ def decode_image(raw: RawImage, min_side: int) -> Image.Image:
         transpose = UPRIGHT.get(_orientation(image))
         rgb = _to_rgb(image)
     return rgb if transpose is None else rgb.transpose(transpose)
+
+
+def read_content(raw: RawImage) -> bytes | NDArray[Any]:
+    """Return the bytes of an encoded image, or an array as it is. Raises ValueError for what is no file."""
+    return _read(raw) if isinstance(raw, Path) else raw
+
+
+def content_number(content: bytes | NDArray[Any]) -> int:
+    """Return a 63-bit hash of an encoded image, or of the pixels of an array; copies have the same."""
+    parts = (content,) if isinstance(content, bytes) else (str(content.shape).encode(), content.tobytes())
+    state = hashlib.blake2b(digest_size=8)
+    for part in parts:
+        state.update(part)
+    return int.from_bytes(state.digest(), "big") >> 1
 
 
 def failure_reason(error: Exception) -> str:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from isopix.core.config import config
 from isopix.core.random import generator
-from isopix.data.decode import decode_image, failure_reason
+from isopix.data.decode import content_number, decode_image, failure_reason, read_content
 from isopix.data.resize import CropPosition, Resample, crop_and_resize, resize_shorter_side
 from isopix.data.sources.base import RawImage, SourceSplit
 
@@ -41,10 +41,13 @@ class PreprocessConfig:
 
 @dataclass(frozen=True)
 class PreprocessedImage:
-    """An image at the model's resolution, and its full-resolution version if that is kept."""
+    """An image at the model's resolution, its full-resolution version if that is kept, and a 63-bit hash of
+    its content.
+    """
 
     image: NDArray[np.uint8]  # [3 rows cols]
     full: NDArray[np.uint8] | None  # [3 H W]
+    content_hash: int
 
 
 def preprocess(split: SourceSplit, config: PreprocessConfig) -> Iterator[PreprocessedImage | str]:
@@ -78,9 +81,10 @@ def _crop_positions(count: int, seed: int | None) -> list[CropPosition | None]:
 def _preprocess(job: Job, config: PreprocessConfig) -> PreprocessedImage | str:
     raw, position = job
     try:
-        rgb = decode_image(raw, config.min_side)
+        content = read_content(raw)
+        rgb = decode_image(content, config.min_side)
         image = crop_and_resize(rgb, config.rows, config.cols, config.resample, position)
         full = None if config.full_side is None else resize_shorter_side(rgb, config.full_side)
-        return PreprocessedImage(image, full)
+        return PreprocessedImage(image, full, content_number(content))
     except Exception as error:  # damaged files raise OSError, ValueError, SyntaxError, struct.error and more
         return failure_reason(error)

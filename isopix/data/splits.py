@@ -5,14 +5,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
+import numpy as np
 import torch
-from jaxtyping import Int, UInt8
+from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from isopix.core.random import generator
 from isopix.core.types import Images, Labels
 
 Indices = Int[Tensor, " n"]
+Hashes = Int[Tensor, " _"]  # 63-bit hashes of the content of images
 
 
 @dataclass(frozen=True)
@@ -68,44 +70,68 @@ class FullResolution:
 
 @dataclass(frozen=True)
 class Split:
-    """Images at the model's input resolution; their labels, and the full-resolution images, if available."""
+    """Images at the model's input resolution; their labels, the full-resolution images, and 63-bit hashes of
+    the content of their files or pixels, if available.
+    """
 
     images: Images
     labels: Labels | None = None
     full_resolution: FullResolution | None = None
+    hashes: Hashes | None = None
 
     def __len__(self) -> int:
         return len(self.images)
 
-    def first(self, count: int | None) -> "Split":
-        """Return the first images of the split, shared, not copied; all of them for None."""
-        labels = None if self.labels is None else self.labels[:count]
-        return Split(self.images[:count], labels, self._select_full(torch.arange(len(self))[:count]))
+    def sample(self, count: int, seed: int = 0) -> "Split":
+        """Return `count` random images in their order, or all if there are fewer.
+
+        A smaller sample of the same seed is part of a larger one.
+        """
+        return self if count >= len(self) else self.select(self._order(seed)[:count].sort().values)
+
+    def balanced_sample(self, count: int | None, seed: int = 0) -> "Split":
+        """Return a sample in which no class has two images more than another one that has images left; a
+        plain one without labels, and the split itself for None.
+        """
+        if count is None or count >= len(self):
+            return self
+        if self.labels is None:
+            return self.sample(count, seed)
+        order = self._order(seed)
+        by_rank = order[torch.argsort(_rank_in_class(self.labels[order]), stable=True)]
+        return self.select(by_rank[:count].sort().values)
 
     def select(self, indices: Indices) -> "Split":
         """Return a copy of the images with these indices."""
         labels = None if self.labels is None else self.labels[indices]
-        return Split(self.images[indices], labels, self._select_full(indices))
+        hashes = None if self.hashes is None else self.hashes[indices]
+        return Split(self.images[indices], labels, self._select_full(indices), hashes)
 
     def concat(self, other: "Split") -> "Split":
         """Return a copy of both splits, one after the other; with labels only if both have them."""
-        labels = full = None
+        labels = full = hashes = None
         if self.labels is not None and other.labels is not None:
             labels = torch.cat([self.labels, other.labels])
         if self.full_resolution and other.full_resolution:
             full = self.full_resolution.concat(other.full_resolution)
-        return Split(torch.cat([self.images, other.images]), labels, full)
+        if self.hashes is not None and other.hashes is not None:
+            hashes = torch.cat([self.hashes, other.hashes])
+        return Split(torch.cat([self.images, other.images]), labels, full, hashes)
 
     def to(self, device: torch.device) -> "Split":
         """Return the split on the device."""
         labels = None if self.labels is None else self.labels.to(device)
         full = None if self.full_resolution is None else self.full_resolution.to(device)
-        return Split(self.images.to(device), labels, full)
+        return Split(self.images.to(device), labels, full, self.hashes)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the pixels."""
         return self.images.numel() + (0 if self.full_resolution is None else self.full_resolution.nbytes)
+
+    def _order(self, seed: int) -> Indices:
+        ids = torch.arange(len(self)) if self.hashes is None else self.hashes
+        return torch.argsort(uniform_keys(ids, seed, "sample"), stable=True)
 
     def _select_full(self, indices: Indices) -> FullResolution | None:
         return None if self.full_resolution is None else self.full_resolution.select(indices)
@@ -136,13 +162,51 @@ def balanced_subset(labels: Labels, per_class: int | Fraction, draw: torch.Gener
     return torch.cat(chosen).sort().values
 
 
-def held_out_indices(count: int, sizes: tuple[int, ...], seed: int) -> tuple[Indices, ...]:
-    """Partition range(count) at random: kept, then each size; sorted. Raises ValueError if none is kept."""
-    if sum(sizes) >= count:
+def held_out_indices(
+    hashes: Hashes, fractions: tuple[float, ...], seed: int, *, exact: bool = False
+) -> tuple[Indices, ...]:
+    """Return a random partition of n images: those kept, then one set for each fraction; each sorted.
+
+    An image has a number in [0, 1), a function of its content and the seed: those below the first fraction
+    are the first set, those in the interval of the next fraction the next one. So an image stays in its set
+    when others are added, and copies are in the same set. A set that would be empty gets the image whose
+    number follows. With `exact` the sets have `split_sizes` images each, in the order of these numbers.
+    Raises ValueError if no image would be kept.
+    """
+    keys, count = uniform_keys(hashes, seed, "holdout"), len(hashes)
+    order = torch.argsort(keys, stable=True)
+    numbers, sizes, bound, taken = keys[order], [], 0.0, 0
+    for fraction in fractions:
+        bound += fraction
+        size = split_sizes(count, fraction)[1] if exact else int((numbers < bound).sum()) - taken
+        if fraction and size <= 0:
+            size = int((numbers[taken:] == numbers[taken : taken + 1]).sum())
+        sizes.append(size)
+        taken += size
+    if taken >= count:
         raise ValueError(
-            f"{count} training images are too few to hold out {sum(sizes)} of them; "
+            f"{count} training images are too few to hold out {taken} of them; "
             "give more, or pretrain with data.holdout=0"
         )
-    order = torch.randperm(count, generator=generator(seed, "holdout"))
-    *held_out, kept = torch.split(order, [*sizes, count - sum(sizes)])
+    *held_out, kept = torch.split(order, [*sizes, count - taken])
     return tuple(part.sort().values for part in (kept, *held_out))
+
+
+def uniform_keys(hashes: Hashes, seed: int, purpose: str) -> Float[Tensor, " _"]:
+    """Return a number in [0, 1), of 53 bits, for each hash; independent for other seeds and purposes."""
+    start = generator(seed, purpose).initial_seed()
+    with np.errstate(over="ignore"):
+        mixed = hashes.numpy().astype(np.uint64) ^ np.uint64(start)
+        for shift, multiplier in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # SplitMix64
+            mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(multiplier)
+        mixed ^= mixed >> np.uint64(31)
+    return torch.from_numpy((mixed >> np.uint64(11)).astype(np.float64) / 2**53)
+
+
+def _rank_in_class(labels: Labels) -> Indices:
+    """Return how many images of the same class come before each image."""
+    ranks = torch.empty_like(labels)
+    for label in sorted(set(labels.tolist())):
+        members = labels == label
+        ranks[members] = torch.arange(int(members.sum()))
+    return ranks

@@ -57,7 +57,7 @@ class KNNAccuracy(EvaluatorSpec):
 class LinearProbe(EvaluatorSpec):
     """`probe_accuracy` of the best layer, by a linear probe of every layer; test images are not used.
 
-    Fitted to the first `num_train` training images. The L2 penalty and the layer are selected on half of the
+    Fitted to `num_train` training images. The L2 penalty and the layer are selected on half of the
     validation images, at most `num_val`, and the accuracy is that on as many others, with its 95 % interval.
     The results of all layers go to the history folder.
     """
@@ -78,11 +78,12 @@ class LinearProbe(EvaluatorSpec):
 
         def evaluate(step: int) -> Metrics:
             half = min(self.num_val, len(data.validation) // 2)
-            evaluated = data.validation.select(torch.arange(half, 2 * half))
+            chosen = data.validation.sample(2 * half)
+            selecting, evaluated = (chosen.select(torch.arange(start, 2 * half, 2)) for start in (0, 1))
             try:
                 parts = FeatureSplits(
-                    train=_features(network, data.train.first(self.num_train), precision),
-                    validation=_features(network, data.validation.first(half), precision),
+                    train=_features(network, data.train.sample(self.num_train), precision),
+                    validation=_features(network, selecting, precision),
                     test=_features(network, evaluated, precision),
                 )
                 found = fit_probe(parts, PROBE_CONFIG, device=network.device)

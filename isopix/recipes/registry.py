@@ -14,6 +14,7 @@ from isopix.recipes.recipe import Recipe
 
 Make = Callable[[], Recipe]
 SIZE, SIDES = ("size", "data.size"), ("data.rows", "data.cols")
+ALIASES = {"seed": "train.seed"}  # and not data.seed, which only its full path names
 
 # Recipes by the group before the dot of their names; the function's name comes after it.
 GROUPS: dict[str, tuple[Make, ...]] = {
@@ -118,15 +119,16 @@ def layers(
     """Yield the changes by a settings file, by command-line options that are not None, and by `path=value`
     words, each with its origin; a later one wins. Raises ValueError for what cannot be read.
     """
-    yield f"file {file}", sized(flatten(read_values(file)) if file else {})
-    yield "option", sized({path: value for path, value in (options or {}).items() if value is not None})
-    yield "command line", sized(parse(assignments))
+    yield f"file {file}", full_names(flatten(read_values(file)) if file else {})
+    yield "option", full_names({path: value for path, value in (options or {}).items() if value is not None})
+    yield "command line", full_names(parse(assignments))
 
 
-def sized(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the changes with rows and columns for `data.size`, the side of square images; a change of either
-    wins over it.
+def full_names(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the changes with `train.seed` for `seed`, and with rows and columns for `data.size`, the side of
+    square images; a change of either wins over it.
     """
+    changes = {ALIASES.get(path, path): value for path, value in changes.items()}
     rest = {path: value for path, value in changes.items() if path not in SIZE}
     given = {f"data.{path.removeprefix('data.')}" for path in rest}
     sides = {side: value for path, value in changes.items() if path in SIZE for side in SIDES}

@@ -60,7 +60,7 @@ def prepare_finetune(
     if loaded is None:
         return FineTuneStart(recipe, None)
     provenance = {"pretrained": {"run": str(Path(source).resolve()), "step": loaded.step}}
-    return FineTuneStart(recipe, InitialWeights(_resized(recipe, loaded), provenance))
+    return FineTuneStart(recipe, InitialWeights(_resized(recipe, loaded), provenance, seen=loaded.seen))
 
 
 def finetune_recipe(recipe: Recipe, *, from_scratch: bool) -> Recipe:

@@ -10,10 +10,12 @@ from isopix.codecs.base import Codec
 from isopix.core.command_line import command_line
 from isopix.core.config import from_dict
 from isopix.core.registry import require_plugins
+from isopix.data.splits import Hashes
 from isopix.finetuning.classifier import FineTuneModel
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe
+from isopix.runs.seen import load_seen
 from isopix.storage import checkpoint
 from isopix.storage.checkpoint import Checkpoint, DamagedCheckpointError
 from isopix.storage.run_folder import RunFolder
@@ -32,6 +34,7 @@ class LoadedRun(NamedTuple):
     damaged: list[str]
     records: dict[str, dict[str, Any]]
     changes: tuple[str, ...] = ()
+    seen: Hashes | None = None  # hashes of the training images, if they are known
 
     @property
     def model(self) -> PretrainModel:
@@ -60,8 +63,8 @@ def load_run(path: Path, *, device: torch.device) -> LoadedRun:
     """
     found, damaged = find_checkpoint(checkpoint_to_use(path), WEIGHTS)
     network = build_network(found).to(device)
-    step = found.records["state"]["step"]
-    return LoadedRun(recipe_of(found), network, step, damaged, found.records, plugin_changes(found))
+    step, changes = found.records["state"]["step"], plugin_changes(found)
+    return LoadedRun(recipe_of(found), network, step, damaged, found.records, changes, load_seen(path))
 
 
 def load_finetuned(run: Path, *, device: torch.device) -> FineTunedModel:
@@ -85,7 +88,7 @@ def load_finetuned(run: Path, *, device: torch.device) -> FineTunedModel:
     model = FineTuneModel(pretraining, recipe.model.width, len(classes), recipe.finetune)
     model.head.load_state_dict(found.tensors["classifier"])
     changes = plugin_changes(found)
-    loaded = LoadedRun(recipe, network, state["step"], damaged, found.records, changes)
+    loaded = LoadedRun(recipe, network, state["step"], damaged, found.records, changes, load_seen(run))
     return FineTunedModel(loaded, model.eval(), classes)
 
 

@@ -13,6 +13,7 @@ from isopix.core.config import to_dict
 from isopix.core.overrides import parse, resolve_setting
 from isopix.data.dataset import DataConfig
 from isopix.probing.low_data import LowDataProtocol, LowDataResult
+from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs.finetune import prepare_finetune
 from isopix.runs.pretrain import (
@@ -56,7 +57,7 @@ def finetune_job(
     recipe, initial = prepare_finetune(
         str(source), options={"num_test_images": num_test_images}, assignments=settings
     )
-    for path in (resolve_setting(to_dict(recipe), word) for word in parse(settings)):
+    for path in (resolve_setting(to_dict(recipe), word) for word in registry.full_names(parse(settings))):
         if path == "train.seed" or (path.startswith("data.") and not path.startswith("data.augment")):
             raise ValueError(
                 f"{path} cannot be set here: fine-tuning uses the images and subsets that are probed; "

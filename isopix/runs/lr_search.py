@@ -34,7 +34,7 @@ def trial_recipe(recipe: Recipe) -> Recipe:
 
     Raises ValueError if there are no validation images.
     """
-    require_validation(recipe, load_dataset(recipe.data, seed=recipe.train.seed), "a learning rate")
+    require_validation(recipe, load_dataset(recipe.data), "a learning rate")
     return recipe.updated(num_test_images=0)
 
 

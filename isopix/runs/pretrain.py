@@ -11,8 +11,10 @@ import torch
 from isopix.core.config import to_dict
 from isopix.core.overrides import flatten
 from isopix.data.dataset import ImageDataset, load_dataset
+from isopix.data.splits import Hashes
 from isopix.model.network import Network
 from isopix.recipes.recipe import Recipe
+from isopix.runs.seen import leave_out_seen, save_seen, seen_images
 from isopix.runs.training import RunObserver, RunStatus, TrainingRun, evaluator_specs
 from isopix.storage.atomic import write_json
 from isopix.storage.provenance import environment, plugin_records
@@ -28,6 +30,7 @@ class InitialWeights(NamedTuple):
     network: Network
     provenance: dict[str, Any]
     notes: tuple[str, ...] = ()  # for the log
+    seen: Hashes | None = None  # hashes of its training images
 
 
 def train_recipe(
@@ -49,19 +52,24 @@ def train_recipe(
         check_compiler()
     folder = RunFolder.create(out, allowed)
     try:
-        data = load_dataset(recipe.data, seed=recipe.train.seed)
+        data = load_dataset(recipe.data)
         check_data(recipe, data)
         if initial is None:
             initial = _from_scratch(recipe, data, observer)
+        seen = seen_images(data, initial.seen)
+        data, left_out = leave_out_seen(data, seen)
         recipe = with_absolute_paths(recipe)
         training = TrainingRun(folder, recipe, initial.network, data, device)
         with folder.lock():
             write_json(folder.recipe, to_dict(recipe))
+            save_seen(folder, seen)
             records = {**environment(device), **plugin_records(), **_records(training)}
             write_json(folder.environment, {**records, **initial.provenance})
             if data.bad_files_csv:
                 shutil.copy(data.bad_files_csv, folder.path / "bad-files.csv")
-            return training.run(observer, notes=(*initial.notes, *_missing_test(recipe, data)))
+            return training.run(
+                observer, notes=[*initial.notes, *filter(None, [left_out]), *_missing_test(recipe, data)]
+            )
     except BaseException:
         folder.clear_unless_saved()
         raise
@@ -121,7 +129,7 @@ def _records(training: TrainingRun) -> dict[str, Any]:
     data = training.data
     counts = {"train": len(data.train), "validation": len(data.validation), "test": len(data.test)}
     records: dict[str, Any] = {"data": data.fingerprint, "images": counts}
-    labels = data.test.first(training.recipe.train.num_test_images).labels
+    labels = data.test.sample(training.recipe.train.num_test_images).labels
     if labels is not None and len(labels):
         records["majority"] = labels.bincount().max().item() / len(labels)
     if training.model is not None:

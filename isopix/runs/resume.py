@@ -9,6 +9,7 @@ from isopix.data.dataset import load_dataset
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import build_network, find_checkpoint, plugin_changes, recipe_of
 from isopix.runs.pretrain import InitialWeights, train_recipe
+from isopix.runs.seen import leave_out_seen, load_seen
 from isopix.runs.training import RunObserver, RunStatus, TrainingRun
 from isopix.storage.checkpoint import Checkpoint
 from isopix.storage.run_folder import RunFolder
@@ -51,9 +52,10 @@ def resume_run(out: Path, *, device: torch.device, observer: RunObserver) -> Run
                 f"{out} is a model without optimizer state, such as an imported one; it can be probed, "
                 "sampled and reported, but its training cannot be resumed"
             )
-        data = load_dataset(recipe.data, seed=recipe.train.seed)
+        data = load_dataset(recipe.data)
         if data.fingerprint != found.records["state"]["data"]:
             raise ValueError(f"the images of '{recipe.data.source}' have changed since run {out} was started")
+        data, _ = leave_out_seen(data, load_seen(out))
         notes = [f"skipped damaged checkpoint: {reason}" for reason in damaged]
         if found.records["state"]["step"] < recipe.train.steps:
             notes += [*plugin_changes(found), *_differences(found, device)]

@@ -170,7 +170,7 @@ class TrainingRun:
 
     def _test(self, step: int) -> None:
         """Evaluate on the test images, unless an earlier process has done so."""
-        test, config = self.data.test.first(self.recipe.train.num_test_images), self.recipe.train
+        test, config = self.data.test.sample(self.recipe.train.num_test_images), self.recipe.train
         if any(record.get("split") == "test" for record in read_log(self.folder.log)) or len(test) == 0:
             return
         best = {} if self.model is None else self._load_best(self.model)
@@ -202,7 +202,7 @@ class TrainingRun:
         if self.early_stopping and self.early_stopping.update(record):
             self._write(self.folder.best, record["step"], {})
         if self.model and self.model.settings.has_class_loss and self._ends_first_epoch(record):
-            labels = self.data.validation.first(record["images"]).labels
+            labels = self.data.validation.sample(record["images"]).labels
             assert labels is not None, "checked by require_labels"
             text = chance_level_warning(record["accuracy"], labels)
             if text:

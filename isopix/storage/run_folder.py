@@ -80,6 +80,7 @@ class RunFolder:
             self.recipe,
             self.environment,
             self.log,
+            self.training_images,
             self.path / LOCK_FILE,
             self.path / "bad-files.csv",
         ):
@@ -96,6 +97,11 @@ class RunFolder:
     def recipe(self) -> Path:
         """All settings of the run."""
         return self.path / "recipe.json"
+
+    @property
+    def training_images(self) -> Path:
+        """Hashes of the images that the network was trained on."""
+        return self.path / "training-images.npy"
 
     @property
     def environment(self) -> Path:

@@ -125,7 +125,7 @@ def _run(spec: TrialSpec, device: torch.device) -> TrialResult | None:
     folder = spec.run(trained.lr)
     loaded = load_run(folder, device=device)
     loaded.network.eval()
-    data = _limit(load_dataset(loaded.recipe.data, seed=loaded.recipe.train.seed), spec.probe_images)
+    data = _limit(load_dataset(loaded.recipe.data), spec.probe_images)
     report = probe_run(loaded, data, precision=loaded.recipe.train.precision, config=spec.probe)
     facts: dict[str, object] = {"data": data.name, "limit": None, "images_hash": content_hash(data)}
     save_report(RunFolder(folder), loaded.step, report, facts)
@@ -191,9 +191,9 @@ def _metrics(report: ProbeReport, loaded: LoadedRun, data: ImageDataset) -> dict
 def _limit(data: ImageDataset, images: Mapping[str, int]) -> ImageDataset:
     return replace(
         data,
-        train=data.train.first(images["train"]),
-        validation=data.validation.first(images["validation"]),
-        test=data.test.first(images["test"]),
+        train=data.train.sample(images["train"]),
+        validation=data.validation.sample(images["validation"]),
+        test=data.test.sample(images["test"]),
     )
 
 

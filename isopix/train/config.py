@@ -14,7 +14,7 @@ class TrainConfig:
     """Settings of training; the defaults are Image GPT's (iGPT section 3.4, table 5).
 
     A step updates the weights once, on `batch_size` images in `accumulate` chunks; `*_every` count steps. An
-    evaluation uses the first `evaluate_images` validation images, and the one after the last step
+    evaluation uses a random sample of `evaluate_images` validation images, and the one after the last step of
     `num_test_images` test images. `knn_images` > 0 adds the accuracy of k-nearest neighbors among that many
     training images, `probe_every` > 0 a linear probe every that many steps: shorthands for two of the
     `evaluators`, which may be any that are registered.

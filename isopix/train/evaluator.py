@@ -74,14 +74,14 @@ class EvaluatorSpec(Part, noun="evaluator"):
 
 @register("held_out_loss")
 class HeldOutLoss(EvaluatorSpec):
-    """The metrics of the task, each a mean over the first `num_images` validation images."""
+    """The metrics of the task, each a mean over `num_images` validation images."""
 
     may_fail: ClassVar[bool] = False
 
     num_images: int = 1024
 
     def start(self, context: EvaluationContext) -> Evaluator:
-        split = context.data.validation.first(self.num_images)
+        split = context.data.validation.sample(self.num_images)
 
         def evaluate(step: int) -> Metrics:
             if not len(split):

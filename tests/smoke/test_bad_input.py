@@ -12,7 +12,7 @@ from isopix.storage import checkpoint
 from tests.smoke.conftest import QUICK, Run
 
 SOURCES = "a folder of images, an .npz file, a Parquet file or folder"
-NAMES = "digits, cifar10, cifar100, stl10, imagenet-1k, tiny-imagenet"
+NAMES = "digits, translated-digits, cifar10, cifar100, stl10, imagenet-1k, tiny-imagenet"
 
 
 def refused(result: tuple[int, str, str], message: str, *, code: int = 2) -> None:

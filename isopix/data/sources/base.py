@@ -45,6 +45,7 @@ class Source:
     classes: tuple[str, ...]  # class names; empty without labels
     content_hash: str
     holdout: float = DEFAULT_HOLDOUT
+    fixed: bool = False  # a published dataset, of which exact numbers of images are held out
 
 
 def array_split(pixels: NDArray[Any], labels: NDArray[np.int64] | None, where: str) -> SourceSplit:

@@ -38,7 +38,7 @@ def read_hub(name: str) -> Source:
     splits = {split: _hub_split(dataset, columns, f"{name} {split}") for split, dataset in loaded.items()}
     files = [Path(file["filename"]) for dataset in loaded.values() for file in dataset.cache_files]
     content_hash = hash_tree({f"{i} {file.name}": file for i, file in enumerate(files)})
-    return Source(name, splits, class_names(columns.names, splits), content_hash, hub.holdout)
+    return Source(name, splits, class_names(columns.names, splits), content_hash, hub.holdout, fixed=True)
 
 
 def _load_split(name: str, repository: str, split: str) -> Any:

@@ -92,7 +92,7 @@ def _example(block: str, run: Path) -> BlockExample:
     loaded = load_run(run, device=torch.device("cpu"))
     loaded.network.eval()
     recipe, network = loaded.recipe, loaded.network
-    pictures = load_dataset(recipe.data, seed=recipe.train.seed).test.images
+    pictures = load_dataset(recipe.data).test.images
     return BlockExample(
         block,
         loaded,

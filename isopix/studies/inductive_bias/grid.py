@@ -166,7 +166,7 @@ class Study:
         prepared images are cached for all trials.
         """
         recipe = self._spec(self.plan.architectures[0], 0).recipe
-        data = load_dataset(recipe.data, seed=recipe.train.seed)
+        data = load_dataset(recipe.data)
         data.require_labels("study")
         require_validation(recipe, data, "a layer")
 
@@ -192,7 +192,7 @@ class Study:
         scale, trial_name = SCALES[self.plan.scale], _trial_name(architecture, seed)
         recipe = registry.resolve(
             scale.prefix + name(architecture),
-            options={"data.source": self.plan.data, "seed": seed},
+            options={"data.source": self.plan.data, "train.seed": seed},
             assignments=self.plan.settings,
         ).recipe
         return TrialSpec(

@@ -33,7 +33,7 @@ def runs(pristine: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def digits() -> ImageDataset:
-    return load_dataset(DataConfig(source="digits", rows=8, cols=8, limit=60))
+    return load_dataset(DataConfig(source="digits", rows=8, cols=8, limit=100))
 
 
 def test_probe_is_the_fit_to_the_features_with_its_seed(runs: Path, digits: ImageDataset) -> None:
@@ -60,7 +60,7 @@ def test_verify_is_the_mean_of_minus_ln_p_of_the_codes_masked_by_its_seed(
     model = isopix.load(runs / "bert", **CPU).loaded.model
     losses = []
     for seed in SEEDS:
-        batch = model.make_batch(digits.test.images[:16], generator(seed, "evaluation", 0))
+        batch = model.make_batch(digits.test.balanced_sample(16).images, generator(seed, "evaluation", 0))
         with torch.no_grad():
             log_p = model.network(batch.inputs, batch.mask).log_softmax(-1)
         of_codes = -log_p.gather(-1, batch.targets[..., None])[..., 0].double() * batch.loss_mask

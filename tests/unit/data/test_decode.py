@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from isopix.data.decode import decode_image, failure_reason
+from isopix.data.decode import content_number, decode_image, failure_reason, read_content
 
 
 def _encode(image: Image.Image, kind: str = "PNG", **options: object) -> bytes:
@@ -24,7 +24,7 @@ def _pixel(data: bytes) -> tuple[int, ...]:
 
 def _why(data: bytes | Path) -> str:
     with pytest.raises(Exception) as caught:  # noqa: PT011  # any kind: the reason is what is tested
-        decode_image(data, 1)
+        decode_image(read_content(data), 1)
     return failure_reason(caught.value)
 
 
@@ -152,3 +152,17 @@ def test_a_huge_file_is_rejected_before_it_is_read(tmp_path: Path) -> None:
 
 def test_huge_bytes_in_a_table_are_rejected_as_a_huge_file_is() -> None:
     assert _why(bytes(65 * 2**20)) == "68,157,440 bytes, above the limit of 67,108,864"
+
+
+def test_a_hash_is_of_the_content_and_not_of_the_name(tmp_path: Path) -> None:
+    for name, content in (("a.png", NOISE), ("copy.jpg", NOISE), ("other.png", NOISE + b"0")):
+        (tmp_path / name).write_bytes(content)
+    numbers = [content_number(read_content(tmp_path / name)) for name in ("a.png", "copy.jpg", "other.png")]
+    assert numbers[0] == numbers[1] != numbers[2]
+    assert content_number(NOISE) == numbers[0]
+
+
+def test_arrays_of_the_same_bytes_and_another_shape_differ() -> None:
+    flat = np.arange(16, dtype=np.uint8)
+    assert content_number(flat.reshape(4, 4)) != content_number(flat.reshape(2, 8))
+    assert 0 <= content_number(flat) < 2**63

@@ -14,7 +14,7 @@ LABELS = torch.tensor([0] * 30 + [1] * 10 + [5] * 20)[torch.randperm(60, generat
 
 
 def digits(**changes: object) -> ImageDataset:
-    return load_dataset(override(DataConfig(rows=8, cols=8), changes), seed=3)
+    return load_dataset(override(DataConfig(rows=8, cols=8, seed=3), changes))
 
 
 def has(images: torch.Tensor, part: torch.Tensor) -> list[bool]:

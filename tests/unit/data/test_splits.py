@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isopix.data.splits import FullResolution, Split, held_out_indices, split_sizes
-from tests.unit.data.refusal import refusal
 
 
 @pytest.mark.parametrize(
@@ -33,26 +32,95 @@ def test_split_sizes_follow_the_floor_rule_in_exact_arithmetic(count: int, thous
     assert 0 <= count * (1 - Fraction(thousandths, 1000)) - kept < 1
 
 
-def test_every_image_is_held_out_or_stays() -> None:
-    stay, validation, test = held_out_indices(100, (10, 20), seed=3)
-    assert (len(stay), len(validation), len(test)) == (70, 10, 20)
-    assert torch.equal(torch.cat([stay, validation, test]).sort().values, torch.arange(100))
+def hashes(count: int, seed: int = 0) -> torch.Tensor:
+    return torch.randint(2**62, (count,), generator=torch.Generator().manual_seed(seed))
 
 
-def test_held_out_images_follow_the_seed() -> None:
-    assert torch.equal(held_out_indices(100, (10,), seed=1)[1], held_out_indices(100, (10,), seed=1)[1])
-    assert not torch.equal(held_out_indices(100, (10,), seed=1)[1], held_out_indices(100, (10,), seed=2)[1])
+IMAGES = hashes(10_000)
 
 
-def test_images_that_stay_keep_their_order() -> None:
-    assert all(bool((part.diff() > 0).all()) for part in held_out_indices(100, (10, 20), seed=3))
+def test_every_image_is_in_one_set_and_sets_have_about_their_share() -> None:
+    kept, validation, test = held_out_indices(IMAGES, (0.1, 0.2), seed=3)
+    assert torch.equal(torch.cat([kept, validation, test]).sort().values, torch.arange(10_000))
+    assert len(validation) == pytest.approx(1000, abs=4 * 30)  # standard deviation of a binomial: 30
+    assert len(test) == pytest.approx(2000, abs=4 * 40)
+    assert all(bool((part.diff() > 0).all()) for part in (kept, validation, test))
+
+
+def test_images_added_later_move_no_other() -> None:
+    before = held_out_indices(IMAGES[:6000], (0.1, 0.1), seed=3)
+    after = held_out_indices(IMAGES, (0.1, 0.1), seed=3)
+    assert all(torch.equal(one, other[other < 6000]) for one, other in zip(before, after, strict=True))
+
+
+def test_the_order_of_images_does_not_matter() -> None:
+    shuffled = torch.randperm(10_000, generator=torch.Generator().manual_seed(1))
+    first, second = (held_out_indices(each, (0.1,), seed=0)[1] for each in (IMAGES, IMAGES[shuffled]))
+    assert set(IMAGES[first].tolist()) == set(IMAGES[shuffled][second].tolist())
+
+
+def test_copies_are_in_the_same_set() -> None:
+    parts = held_out_indices(torch.cat([IMAGES, IMAGES.flip(0)]), (0.2, 0.2), seed=5)
+    assert all(torch.equal(part.flip(0), 19_999 - part) for part in parts)
+
+
+def test_other_seeds_hold_out_independent_images() -> None:
+    one, other = (set(held_out_indices(IMAGES, (0.1,), seed=seed)[1].tolist()) for seed in (0, 1))
+    assert len(one & other) == pytest.approx(100, abs=4 * 10)
+
+
+def test_a_published_dataset_holds_out_exact_numbers() -> None:
+    parts = held_out_indices(IMAGES, (0.1, 0.1), seed=2, exact=True)
+    assert [len(part) for part in parts] == [8000, 1000, 1000]
+
+
+@given(st.integers(3, 12), st.integers(0, 50))
+def test_a_few_images_leave_no_set_empty(count: int, seed: int) -> None:
+    kept, validation, test = held_out_indices(hashes(count, seed), (1e-9, 1e-9), seed)
+    assert (len(kept), len(validation), len(test)) == (count - 2, 1, 1)
+
+
+def test_no_trained_image_is_tested_after_a_folder_has_grown_from_a_few_images() -> None:
+    for seed in range(200):
+        few = hashes(14, seed)
+        for count in range(4, 14):
+            trained = set(held_out_indices(few[:count], (0.1, 0.1), seed)[0].tolist())
+            _, _, test = held_out_indices(few[: count + 1], (0.1, 0.1), seed)
+            assert not trained & set(test.tolist()), (seed, count)
 
 
 def test_holding_out_everything_is_rejected() -> None:
     message = (
         "2 training images are too few to hold out 2 of them; give more, or pretrain with data.holdout=0"
     )
-    assert refusal(held_out_indices, 2, (1, 1), 0) == message
+    with pytest.raises(ValueError, match=message):
+        held_out_indices(hashes(2), (0.1, 0.1), seed=0)
+
+
+def _labeled(labels: list[int]) -> Split:
+    return Split(torch.zeros(len(labels), 3, 1, 1, dtype=torch.uint8), torch.tensor(labels))
+
+
+def test_a_balanced_sample_of_sorted_classes_has_all_of_them() -> None:
+    sample = _labeled([0] * 50 + [1] * 3 + [2] * 40).balanced_sample(15)
+    assert sample.labels is not None
+    assert sample.labels.bincount().tolist() == [6, 3, 6]
+
+
+def test_samples_are_nested_and_keep_the_order() -> None:
+    split = Split(torch.arange(200, dtype=torch.uint8).reshape(200, 1, 1, 1).expand(200, 3, 1, 1))
+    small, large = (split.sample(count, seed=4).images[:, 0, 0, 0].tolist() for count in (20, 50))
+    assert set(small) < set(large)
+    assert large == sorted(large)
+    assert split.sample(200) is split
+
+
+def test_a_sample_is_of_images_all_alike_likely() -> None:
+    split = Split(torch.arange(200, dtype=torch.uint8).reshape(200, 1, 1, 1).expand(200, 3, 1, 1))
+    drawn = torch.zeros(200)
+    for seed in range(500):
+        drawn[split.sample(50, seed).images[:, 0, 0, 0].long()] += 1
+    assert (drawn - 125).abs().max() < 5 * (500 * 0.25 * 0.75) ** 0.5
 
 
 def _wide_split(sizes: list[tuple[int, int]], first: int) -> Split:
@@ -100,12 +168,12 @@ def test_packing_keeps_the_images_and_nothing_else(index: list[int]) -> None:
 def test_part_of_a_split_counts_only_its_own_images() -> None:
     split = _wide_split(SHAPES, first=0)
     assert split.nbytes == 4 * 12 + 45
-    assert split.first(2).nbytes == 2 * 12 + 24
+    assert split.select(torch.arange(2)).nbytes == 2 * 12 + 24
     assert split.select(torch.tensor([1, 3])).nbytes == 2 * 12 + 15
 
 
 def test_a_device_gets_the_pixels_of_the_split_and_no_sizes() -> None:
-    wide = _wide_split(SHAPES, first=0).first(2).to(torch.device("meta")).full_resolution
+    wide = _wide_split(SHAPES, first=0).select(torch.arange(2)).to(torch.device("meta")).full_resolution
     assert wide is not None
     assert (wide.pixels.device.type, len(wide.pixels)) == ("meta", 24)
     assert {sizes.device.type for sizes in (wide.starts, wide.heights, wide.widths)} == {"cpu"}
@@ -113,7 +181,7 @@ def test_a_device_gets_the_pixels_of_the_split_and_no_sizes() -> None:
 
 def test_on_the_device_where_they_are_images_are_shared() -> None:
     split = _wide_split(SHAPES, first=0)
-    moved = split.first(2).to(torch.device("cpu"))
+    moved = split.to(torch.device("cpu"))
     assert split.full_resolution is not None
     assert moved.full_resolution is not None
     assert moved.full_resolution.pixels.data_ptr() == split.full_resolution.pixels.data_ptr()

@@ -186,4 +186,4 @@ def test_other_images_of_the_same_classes_are_evaluated(causal: Path, tmp_path: 
     other = load_dataset(DataConfig(source=str(tmp_path / "set.npz"), rows=8, cols=8))
     assert metrics_of(causal, other, 0).num_images == 30
     with pytest.raises(ValueError, match="dataset 'set' has no test images to evaluate on"):
-        metrics_of(causal, replace(other, test=other.test.first(0)), 0)
+        metrics_of(causal, replace(other, test=other.test.sample(0)), 0)

@@ -155,7 +155,7 @@ def test_the_cache_folder_depends_on_what_features_depend_on(
         source(SGD).identity() == source(replace(SGD, seed=3, refit_on_validation=True, concat=5)).identity()
     )
     read_cached_splits(PixelFeatures(), data, lambda count: None, print)
-    few = replace(data, test=data.test.first(10))
+    few = replace(data, test=data.test.sample(10))
     read_cached_splits(PixelFeatures(), few, lambda count: None, print)
     assert len(list((tmp_path / "features").iterdir())) == 2
 

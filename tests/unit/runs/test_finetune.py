@@ -124,7 +124,7 @@ def test_from_scratch_it_learns(tmp_path: Path) -> None:
         *SMALL,
         "width=32",
         "steps=150",
-        "evaluate_every=50",
+        "evaluate_every=75",
         "data.augment=none",
         "generative_weight=0.1",
     ]

@@ -60,7 +60,7 @@ def folder_of(out: Path, labels: int, subset: int) -> Path:
 
 
 def test_each_source_of_features_has_each_number_of_labels(loaded: LoadedRun) -> None:
-    data = load_dataset(loaded.recipe.data, seed=loaded.recipe.train.seed)
+    data = load_dataset(loaded.recipe.data)
     shares: list[float] = []
     sources = feature_sources(loaded, QUICK, "fp32")
     found = probe_low_data(sources, data, PROTOCOL, seed=0, config=QUICK, device=CPU, progress=shares.append)
@@ -74,7 +74,7 @@ def test_each_source_of_features_has_each_number_of_labels(loaded: LoadedRun) ->
 
 
 def test_fine_tuning_learns_from_the_same_subsets(run: Path, loaded: LoadedRun, tmp_path: Path) -> None:
-    data = load_dataset(loaded.recipe.data, seed=loaded.recipe.train.seed)
+    data = load_dataset(loaded.recipe.data)
     subsets = PROTOCOL.subsets(data.train.labels, loaded.recipe.train.seed)
     job = job_of(run, loaded, tmp_path)
     records = []
@@ -84,7 +84,7 @@ def test_fine_tuning_learns_from_the_same_subsets(run: Path, loaded: LoadedRun, 
     for count, drawn in subsets.items():
         for number, index in enumerate(drawn):
             recipe = load_run(folder_of(tmp_path, count, number), device=CPU).recipe
-            subset = load_dataset(recipe.data, seed=recipe.train.seed).train
+            subset = load_dataset(recipe.data).train
             assert torch.equal(subset.images, data.train.images[index])
     tested = len(records)
     assert finetune_low_data(job, PROTOCOL, RunObserver(records.append)) == [one, three]
@@ -160,7 +160,7 @@ def test_the_images_are_those_that_are_probed(
     ],
 )
 def test_impossible_protocols_are_refused(loaded: LoadedRun, protocol: LowDataProtocol, message: str) -> None:
-    data = load_dataset(loaded.recipe.data, seed=loaded.recipe.train.seed)
+    data = load_dataset(loaded.recipe.data)
     sources = feature_sources(loaded, ProbeConfig(), "fp32")
     with pytest.raises(ValueError, match=message):
         probe_low_data(sources, data, protocol, seed=0, config=ProbeConfig(), device=CPU)

@@ -44,11 +44,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recipe, Path]:
 @pytest.mark.parametrize(("split", "count"), [("validation", 40), ("test", 50)])
 def test_each_loss_is_that_of_the_split_it_names(run: tuple[Recipe, Path], split: str, count: int) -> None:
     recipe, out = run
-    data = load_dataset(recipe.data, seed=recipe.train.seed)
+    data = load_dataset(recipe.data)
     task = PretrainTask(load_run(out, device=CPU).model)
     losses = {
         name: evaluate_split(
-            task, getattr(data, name).first(count), seed=recipe.train.seed, precision="fp32"
+            task, getattr(data, name).sample(count), seed=recipe.train.seed, precision="fp32"
         )["loss_nats"]
         for name in ("train", "validation", "test")
     }
@@ -60,7 +60,7 @@ def test_each_loss_is_that_of_the_split_it_names(run: tuple[Recipe, Path], split
 
 def test_the_learning_rate_of_each_step_is_the_schedules(run: tuple[Recipe, Path]) -> None:
     recipe, out = run
-    epoch = -(-len(load_dataset(recipe.data, seed=recipe.train.seed).train) // recipe.train.batch_size)
+    epoch = -(-len(load_dataset(recipe.data).train) // recipe.train.batch_size)
     rates = [each["learning_rate"] for each in log.read_log(out / "log.jsonl") if each["kind"] == "train"]
     factors = [
         recipe.train.schedule.factor(step, steps=recipe.train.steps, epoch=epoch)
@@ -122,7 +122,7 @@ def test_the_palette_is_fitted_to_training_images_with_the_recipes_seed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     recipe = registry.resolve("igpt.digits", assignments=["codec.num_colors=9", "seed=4", "depth=1"]).recipe
-    data = load_dataset(recipe.data, seed=recipe.train.seed)
+    data = load_dataset(recipe.data)
     calls, real = [], kmeans.fit_palette
 
     def fit(images, colors, *, seed):

@@ -53,7 +53,7 @@ def test_the_raw_pixels_baseline_is_a_probe_of_the_pixels(data: ImageDataset) ->
 
 
 def test_without_validation_images_nothing_is_selected_on_test(data: ImageDataset) -> None:
-    bare = replace(data, validation=data.validation.first(0))
+    bare = replace(data, validation=data.validation.sample(0))
     with pytest.raises(ValueError, match=r"^a layer is chosen by validation images, and dataset 'digits'"):
         report(loaded(trained=True), bare)
 

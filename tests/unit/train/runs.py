@@ -94,7 +94,7 @@ class Run:
 
 
 def images(recipe: Recipe) -> ImageDataset:
-    return load_dataset(recipe.data, seed=recipe.train.seed)
+    return load_dataset(recipe.data)
 
 
 class Steps(EvaluatorSpec):

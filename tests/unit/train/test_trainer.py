@@ -39,7 +39,7 @@ def test_the_learning_rate_logged_and_used_is_the_schedules() -> None:
 
 def test_evaluation_reads_the_first_validation_images_and_no_others() -> None:
     run = Run(RECIPE)
-    first = run.data.validation.first(RECIPE.train.evaluate_images)
+    first = run.data.validation.sample(RECIPE.train.evaluate_images)
     half = len(run.task.evaluated) // 2  # one evaluation before the first step, one after the last
     assert torch.equal(torch.cat(run.task.evaluated[:half]), first.images)
     assert torch.equal(torch.cat(run.task.evaluated[half:]), first.images)
@@ -50,7 +50,7 @@ def test_evaluation_reads_the_first_validation_images_and_no_others() -> None:
 def test_the_held_out_loss_is_the_mean_over_images_and_not_over_batches() -> None:
     """Computed image by image from the logits, with masks from the documented seed of each batch of 16."""
     run = Run(RECIPE)
-    model, split = run.task.module, run.data.validation.first(20)
+    model, split = run.task.module, run.data.validation.sample(20)
     assert len(split) % BATCH_SIZE == 4  # the last batch is smaller, and weighs less
     losses = []
     with torch.no_grad():
@@ -139,7 +139,7 @@ def test_bf16_reaches_training_and_evaluation_and_loss_stays_float32() -> None:
     ):
         assert one != other
         assert one == pytest.approx(other, rel=0.02)
-    first = rounded.data.validation.first(RECIPE.train.evaluate_images)
+    first = rounded.data.validation.sample(RECIPE.train.evaluate_images)
     losses = {
         precision: evaluate_split(rounded.task, first, seed=RECIPE.train.seed, precision=precision)[
             "loss_nats"

@@ -1,0 +1,74 @@
+"""scikit-learn's handwritten digits, as they are and translated on a larger canvas."""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.datasets import load_digits
+
+from isopix.core.random import generator
+from isopix.data.sources.base import Source, SourceSplit, SplitName, array_split, class_names
+from isopix.storage.hashing import hash_bytes
+
+SIDE = 8
+# Digits of each split of translated-digits; the other 1,197 are for training.
+EVALUATED: dict[SplitName, int] = {"validation": 150, "test": 450}
+
+
+def read_digits() -> Source:
+    """Return the 1,797 scans of 8x8 pixels; gray level v of 0..16 becomes round(v * 255 / 16)."""
+    pixels, labels = _scans()
+    splits: dict[SplitName, SourceSplit] = {"train": array_split(pixels, labels, "digits")}
+    content_hash = hash_bytes(pixels.tobytes(), labels.tobytes())
+    return Source("digits", splits, class_names((), splits), content_hash, fixed=True)
+
+
+class Canvas(NamedTuple):
+    """The size in pixels of translated digits, and the number of places of each training digit."""
+
+    rows: int
+    cols: int
+    placements: int
+
+
+def read_translated_digits(canvas: Canvas) -> Source:
+    """Return the digits at random places of a black canvas.
+
+    The digits are divided into training, validation and test first, always in the same way; then each
+    training digit is placed `canvas.placements` times, each validation and test digit half as often, at
+    least once.
+    Raises ValueError for a canvas smaller than 8x8.
+    """
+    rows, cols, placements = canvas
+    if min(rows, cols) < SIDE:
+        raise ValueError(f"translated-digits has no images of {rows} x {cols} pixels; allowed: 8 x 8 or more")
+    pixels, labels = _scans()
+    order = torch.randperm(len(pixels), generator=generator(0, "translated-digits")).numpy()
+    test, validation, train = np.split(order, np.cumsum([EVALUATED["test"], EVALUATED["validation"]]))
+    members: dict[SplitName, NDArray[np.int64]] = {"train": train, "validation": validation, "test": test}
+    splits: dict[SplitName, SourceSplit] = {}
+    content = []
+    for name, digits in members.items():
+        copies = np.tile(digits, placements if name == "train" else max(1, placements // 2))
+        images = _placed(pixels[copies], rows, cols, generator(0, f"placements.{name}"))
+        splits[name] = array_split(images, labels[copies], f"translated-digits {name}")
+        content += [images.tobytes(), labels[copies].tobytes()]
+    return Source("translated-digits", splits, class_names((), splits), hash_bytes(*content), fixed=True)
+
+
+def _scans() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    digits = load_digits()
+    pixels = np.round(digits.images * 255 / 16).astype(np.uint8)
+    return pixels, np.asarray(digits.target, dtype=np.int64)
+
+
+def _placed(digits: NDArray[np.uint8], rows: int, cols: int, draw: torch.Generator) -> NDArray[np.uint8]:
+    """Return images [n rows cols], each digit at a uniformly random place."""
+    canvas = np.zeros((len(digits), rows, cols), dtype=np.uint8)
+    top = torch.randint(rows - SIDE + 1, (len(digits),), generator=draw).numpy()
+    left = torch.randint(cols - SIDE + 1, (len(digits),), generator=draw).numpy()
+    inside = np.arange(SIDE)
+    y, x = top[:, None, None] + inside[:, None], left[:, None, None] + inside
+    canvas[np.arange(len(digits))[:, None, None], y, x] = digits
+    return canvas
