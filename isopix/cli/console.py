@@ -46,7 +46,7 @@ SettingsFile = Annotated[
 RunSeed = Annotated[
     int | None,
     Parameter(
-        help="Random seed of weights and batches; data.seed is that of splits. Default: the recipe's or run's."
+        help="Random seed of weights and batches (of splits: data.seed). Default: that of the recipe or run."
     ),
 ]
 TensorBoard = Annotated[bool, Parameter(help="Also write TensorBoard logs to the run folder.")]
