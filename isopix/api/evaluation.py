@@ -30,7 +30,8 @@ from isopix.core.device import Precision
 from isopix.core.overrides import parse
 from isopix.core.ranges import Count
 from isopix.core.registry import kinds_of
-from isopix.data.dataset import ImageDataset, content_hash
+from isopix.data.dataset import ImageDataset
+from isopix.data.measurement import majority_baseline
 from isopix.finetuning.evaluate import check_masks, default_masks, evaluate_finetuned
 from isopix.model.backbone import FeatureKind
 from isopix.model.pool import Pool
@@ -100,7 +101,7 @@ def probe(
         report = _probe(loaded, images, settings, precision, progress)
     warnings = (*report.network.warnings, *leakage_warning(loaded.recipe.data, data))
     report = replace(report, network=replace(report.network, warnings=warnings))
-    facts: dict[str, object] = {"data": images.name, "limit": limit, "images_hash": content_hash(images)}
+    facts: dict[str, object] = {"data": images.name, "limit": limit}
     path = None if folder is None else save_report(folder, loaded.step, report, facts)
     return ProbeOutput(report, images.name, loaded.step, path)
 
@@ -135,12 +136,15 @@ def evaluate(
         tuned.model, tuned.classes, images, masks=masks, seed=seed, precision=precision, progress=done
     )
     facts: dict[str, Any] = {"data": images.name, "limit": limit, "masks": masks, "seed": seed}
-    facts |= {"precision": precision, "images_hash": content_hash(images)}
+    measurement = replace(loaded.measure(images, "test"), baselines=majority_baseline(images))
+    facts |= {"precision": precision}
     record = {"kind": "evaluation", "step": loaded.step, **facts, "classes": list(tuned.classes)}
-    record |= config.to_dict(metrics)
-    name = f"evaluate-{loaded.step:08d}-{images.name}-{settings_hash(facts)}.json"
+    record |= {**config.to_dict(metrics), "measurement": measurement.to_dict()}
+    name = settings_hash({**facts, "images": measurement.images_hash})
+    name = f"evaluate-{loaded.step:08d}-{images.name}-{name}.json"
     path = save_record(folder.evaluations / name, record)
-    return EvaluationOutput(metrics, tuned.classes, images.name, loaded.step, masks, record, path)
+    output = (metrics, tuned.classes, images.name, loaded.step, masks, measurement, record, path)
+    return EvaluationOutput(*output)
 
 
 @checked
@@ -184,7 +188,10 @@ def low_data(
             watch = RunObserver(partial(training_progress, job.recipe))
         results["fine-tuned"] = finetune_low_data(job, protocol, watch)
         facts |= {"finetune_steps": finetune_steps, "settings": tuple(overrides)}
+    selection = f"layer and L2 penalty chosen on {len(images.validation):,} validation images"
+    measurement = replace(loaded.measure(images, "test"), selection=selection)
     record = {"kind": "low_data", "step": loaded.step, **facts, "results": _summary(results)}
+    record["measurement"] = measurement.to_dict()
     path = None
     if folder is not None:
         suffix = settings_hash({**facts, "labels": protocol.labels_per_class})

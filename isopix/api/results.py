@@ -11,6 +11,7 @@ from isopix.analysis.cost import DeviceCost
 from isopix.codecs.palette_file import PaletteFile
 from isopix.codecs.quantization_error import QuantizationError
 from isopix.core.types import Grid, Images
+from isopix.data.measurement import Measurement
 from isopix.finetuning.metrics import ClassificationMetrics
 from isopix.generate.reconstruct import Reconstruction
 from isopix.generate.sample import SampledImages
@@ -45,8 +46,7 @@ class ProbeOutput:
     @property
     def baselines(self) -> dict[str, float]:
         """Test accuracy of every baseline at its best layer, and of the majority class."""
-        scores = {name: result.best.test_accuracy for name, result in self.report.baselines.items()}
-        return {**scores, "majority class": self.report.network.majority_accuracy}
+        return self.report.baseline_accuracies
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,7 @@ class EvaluationOutput:
     data: str
     step: int
     mask_ensemble: int
+    measurement: Measurement
     record: Mapping[str, Any]
     path: Path | None
 

@@ -138,9 +138,9 @@ def _print_report(found: ProbeReport) -> None:
         name = f"{found.refit.layer}, refit on train + val"
         rows.append((name, _interval(found.refit), *_mask_accuracies(found.refit), "", ""))
     masked = ["single mask", "averaged"] if found.config.mask_ensemble else []
-    counts = ", ".join(f"{count:,} {name}" for name, count in network.num_images.items())
+    measured = f", {found.measurement.line}" if found.measurement else ""
     show_table(
-        f"{_title(found.config)}, {network.num_classes} classes, {counts} images; * best on validation",
+        f"{_title(found.config)}{measured}; * best on validation",
         ["layer", "test accuracy (95 % CI)", *masked, "validation", "untrained"],
         rows,
     )

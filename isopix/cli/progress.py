@@ -8,6 +8,7 @@ from typing import Any
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from isopix.cli.console import console, say
+from isopix.data.measurement import Measurement
 
 INTERVAL = 10.0  # seconds between lines where there is no terminal
 LOSSES = {"loss_nats": "loss", "class_nats": "classification loss"}
@@ -40,6 +41,8 @@ class TrainingLine:
             self._training(record)
         elif record["kind"] == "evaluation":
             say(f"step {record['step']}  {record['split']} {_metrics(record)}")
+        elif record["kind"] == "measurement":
+            say(f"{record['evaluator'].replace('_', ' ')}: {record['text']}")
         else:
             say(record["text"])
 
@@ -59,9 +62,9 @@ class TrainingLine:
 
 def _metrics(record: dict[str, Any]) -> str:
     losses = [f"{title} {record[name]:.4f} nats" for name, title in LOSSES.items() if name in record]
-    return "  ".join(
-        losses + [f"{title} {record[name]:.1%}" for name, title in ACCURACIES.items() if name in record]
-    )
+    accuracies = [f"{title} {record[name]:.1%}" for name, title in ACCURACIES.items() if name in record]
+    images = [Measurement.from_dict(record["measurement"]).count] if "measurement" in record else []
+    return "  ".join([*losses, *accuracies, *images])
 
 
 @contextmanager

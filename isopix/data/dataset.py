@@ -4,7 +4,7 @@ import csv
 import hashlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Literal
@@ -106,6 +106,7 @@ class ImageDataset:
     fingerprint: str
     bad_files: tuple[BadFile, ...] = ()  # images that could not be read
     bad_files_csv: Path | None = None  # where they are listed, if there are any
+    seen_test_images: int = 0  # left out of test because a model was trained on them
 
     def require_validation(self, choice: str) -> None:
         """Raise ValueError without validation images: test images must not be used to select `choice`."""
@@ -129,7 +130,7 @@ class ImageDataset:
                 "in a folder, put the images of each class in a sub-folder; "
                 "in an .npz file, give y_train and y_test"
             )
-        if self.train.labels is not None and len(self.train.labels.unique()) == 1:
+        if self.train.labels is not None and len(set(self.train.labels.tolist())) == 1:
             raise ValueError(
                 f"{verb} needs training images of two classes or more; those of dataset '{self.name}' are "
                 f"all of class {self.classes[int(self.train.labels[0])]}"
@@ -245,7 +246,9 @@ def _splits(
     fractions = tuple(0.0 if name in own else holdout for name in ("validation", "test"))
     indices = held_out_indices(hashes, fractions, config.seed, exact=exact)
     splits: dict[SplitName, Split] = {
-        name: own["train"] if len(members) == len(hashes) else own["train"].select(members)
+        name: own["train"]
+        if len(members) == len(hashes)
+        else replace(own["train"].select(members), total=None)
         for name, members in zip(SPLIT_NAMES, indices, strict=True)
     }
     splits |= {name: split for name, split in own.items() if name != "train"}

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from isopix.core import bootstrap
 from isopix.core.random import generator
+from isopix.data.splits import majority_accuracy
 from isopix.probing import mask_ensemble
 from isopix.probing.base import FittedProbe, ProbeProblem
 from isopix.probing.checks import check_fitted, check_grid, check_layers, check_probabilities
@@ -38,12 +39,11 @@ def fit_probe(
     evaluator = _Evaluator(splits, config, device)
     scores = evaluator.scores(splits, progress)
     best_index = max(range(len(scores)), key=lambda index: scores[index].val_accuracy)
-    majority = splits.train.labels.mode().values
     return ProbeResult(
         layers=tuple(scores),
         best_index=best_index,
         num_classes=len(evaluator.classes),
-        majority_accuracy=(splits.test.labels == majority).double().mean().item(),
+        majority_accuracy=majority_accuracy(splits.train.labels, splits.test.labels),
         num_images={name: len(getattr(splits, name)) for name in ("train", "validation", "test")},
         warnings=_warnings(scores, config),
         concat=_concat(splits, best_index, evaluator),

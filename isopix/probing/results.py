@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from isopix.core import config
+from isopix.data.measurement import Measurement
 from isopix.probing.config import ProbeConfig
 
 # What validation selects for a layer, by the field of its LayerScore.
@@ -80,13 +81,21 @@ class ProbeReport:
     """The probe of a network and the same probe of each baseline, by name.
 
     `refit` is the network's best layer fitted to train and validation together, if the config asks for it;
-    its `val_accuracy` is the one that it was selected by.
+    its `val_accuracy` is the one that it was selected by. `measurement` is the record of the network's test
+    accuracies.
     """
 
     config: ProbeConfig
     network: ProbeResult
     baselines: dict[str, ProbeResult]
     refit: LayerScore | None = None
+    measurement: Measurement | None = None
+
+    @property
+    def baseline_accuracies(self) -> dict[str, float]:
+        """Test accuracy of every baseline at its best layer, and of the majority class."""
+        scores = {name: result.best.test_accuracy for name, result in self.baselines.items()}
+        return {**scores, "majority class": self.network.majority_accuracy}
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain nested values, ready for JSON."""

@@ -13,7 +13,7 @@ from isopix.reporting.metrics import (
     loss_unit,
     uniform_classes,
 )
-from isopix.reporting.probe_section import differences, nondefault_settings, primary_probes
+from isopix.reporting.probe_section import nondefault_settings, primary_probes, probe_differences
 from isopix.reporting.run_record import DEFAULTS, RunRecord, SavedProbe
 from isopix.reporting.section import join_words, percent
 
@@ -27,7 +27,7 @@ BASELINES = ("untrained", "raw pixels")  # the tables have all
 def headline(runs: Mapping[str, RunRecord]) -> str:
     """Return the main metric of runs by their names, and the baselines."""
     probes = primary_probes(runs)
-    if different := differences(list(probes.values())):
+    if different := probe_differences(list(probes.values())):
         return f"{len(runs)} runs whose probes cannot be compared: they differ in {join_words(different)}."
     if probes:
         alone = _loss(*runs.values()) if len(runs) == 1 else ""

@@ -1,12 +1,13 @@
 """A run folder as a typed record: its settings, log, weights and all that was measured and drawn."""
 
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor
 
+from isopix.data.measurement import Measurement
 from isopix.finetuning.metrics import ClassificationMetrics
 from isopix.plots.style import Figure
 from isopix.probing.config import ProbeConfig
@@ -49,6 +50,7 @@ class SavedMetrics:
     written: str = ""
     command: list[str] = field(default_factory=list)
     folder: str | None = None
+    measurement: Measurement | None = None  # None for a file of an earlier version
 
     @property
     def age(self) -> tuple[int, str]:
@@ -62,7 +64,6 @@ class SavedProbe(SavedMetrics):
 
     report: ProbeReport
     limit: int | None = None
-    images_hash: str | None = None
 
     @property
     def has_paper_settings(self) -> bool:
@@ -128,10 +129,15 @@ class RunRecord:
 
     @property
     def probe(self) -> SavedProbe | None:
-        """The run's primary probe: the newest with iGPT's settings, or else the newest."""
-        return next(
-            reversed([probe for probe in self.probes if probe.has_paper_settings] or self.probes), None
-        )
+        """The run's primary probe: with iGPT's settings, of the run's own images and of the most images where
+        there are several; the newest of equals.
+        """
+
+        def fullness(probe: SavedProbe) -> tuple[bool, bool, int, tuple[int, str]]:
+            own = self.recipe is not None and PurePath(self.recipe.data.source).name == probe.data
+            return probe.has_paper_settings, own, sum(probe.report.network.num_images.values()), probe.age
+
+        return max(self.probes, key=fullness, default=None)
 
     @property
     def predicts_codes(self) -> bool:

@@ -60,7 +60,10 @@ def prepare_finetune(
     if loaded is None:
         return FineTuneStart(recipe, None)
     provenance = {"pretrained": {"run": str(Path(source).resolve()), "step": loaded.step}}
-    return FineTuneStart(recipe, InitialWeights(_resized(recipe, loaded), provenance, seen=loaded.seen))
+    network, seen = _resized(recipe, loaded), loaded.seen
+    return FineTuneStart(
+        recipe, InitialWeights(network, provenance, seen=seen, labels_seen=loaded.labels_seen)
+    )
 
 
 def finetune_recipe(recipe: Recipe, *, from_scratch: bool) -> Recipe:

@@ -11,7 +11,7 @@ import torch
 from isopix.core.config import to_dict
 from isopix.core.overrides import flatten
 from isopix.data.dataset import ImageDataset, load_dataset
-from isopix.data.splits import Hashes
+from isopix.data.splits import Hashes, majority_accuracy
 from isopix.model.network import Network
 from isopix.recipes.recipe import Recipe
 from isopix.runs.seen import leave_out_seen, save_seen, seen_images
@@ -31,6 +31,7 @@ class InitialWeights(NamedTuple):
     provenance: dict[str, Any]
     notes: tuple[str, ...] = ()  # for the log
     seen: Hashes | None = None  # hashes of its training images
+    labels_seen: int | None = 0  # labels that it was trained on; None if that is not known
 
 
 def train_recipe(
@@ -59,7 +60,10 @@ def train_recipe(
         seen = seen_images(data, initial.seen)
         data, left_out = leave_out_seen(data, seen)
         recipe = with_absolute_paths(recipe)
-        training = TrainingRun(folder, recipe, initial.network, data, device)
+        labels_seen = (
+            None if initial.labels_seen is None else initial.labels_seen + _trained_labels(recipe, data)
+        )
+        training = TrainingRun(folder, recipe, initial.network, data, device, labels_seen=labels_seen)
         with folder.lock():
             write_json(folder.recipe, to_dict(recipe))
             save_seen(folder, seen)
@@ -122,16 +126,21 @@ def _from_scratch(recipe: Recipe, data: ImageDataset, observer: RunObserver) -> 
     return InitialWeights(recipe.build(codec), recipe.model.codec.provenance())
 
 
+def _trained_labels(recipe: Recipe, data: ImageDataset) -> int:
+    """Return the number of labels that the loss depends on."""
+    return len(data.train) if recipe.finetune is not None and recipe.finetune.has_class_loss else 0
+
+
 def _records(training: TrainingRun) -> dict[str, Any]:
-    """Return the data's fingerprint, the images per split, the majority class's fraction of the test images,
-    and in fine-tuning the number of trained parameters.
+    """Return the data's fingerprint, the images per split, the test accuracy of predicting the majority class
+    of train, and in fine-tuning the number of trained parameters.
     """
     data = training.data
     counts = {"train": len(data.train), "validation": len(data.validation), "test": len(data.test)}
     records: dict[str, Any] = {"data": data.fingerprint, "images": counts}
     labels = data.test.sample(training.recipe.train.num_test_images).labels
-    if labels is not None and len(labels):
-        records["majority"] = labels.bincount().max().item() / len(labels)
+    if labels is not None and len(labels) and data.train.labels is not None:
+        records["majority"] = majority_accuracy(data.train.labels, labels)
     if training.model is not None:
         trained = (each.numel() for each in training.model.parameters() if each.requires_grad)
         records["trained_parameters"] = sum(trained)

@@ -59,7 +59,9 @@ def resume_run(out: Path, *, device: torch.device, observer: RunObserver) -> Run
         notes = [f"skipped damaged checkpoint: {reason}" for reason in damaged]
         if found.records["state"]["step"] < recipe.train.steps:
             notes += [*plugin_changes(found), *_differences(found, device)]
-        return TrainingRun(folder, recipe, build_network(found), data, device).run(observer, found, notes)
+        labels_seen = found.records["state"].get("labels_seen")
+        training = TrainingRun(folder, recipe, build_network(found), data, device, labels_seen=labels_seen)
+        return training.run(observer, found, notes)
 
 
 def _differences(found: Checkpoint, device: torch.device) -> list[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from isopix.core.config import to_dict
 from isopix.core.device import runtime_environment
 from isopix.data.batches import Batches, steps_per_epoch
 from isopix.data.dataset import ImageDataset
+from isopix.data.measurement import Measurement, measure
 from isopix.finetuning.classifier import FineTuneModel, FineTuneTask
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
@@ -70,9 +72,17 @@ class TrainingRun:
     """A network in training in a run folder."""
 
     def __init__(
-        self, folder: RunFolder, recipe: Recipe, network: Network, data: ImageDataset, device: torch.device
+        self,
+        folder: RunFolder,
+        recipe: Recipe,
+        network: Network,
+        data: ImageDataset,
+        device: torch.device,
+        *,
+        labels_seen: int | None,
     ):
         self.folder, self.recipe, self.data, self.device = folder, recipe, data, device
+        self.labels_seen = labels_seen  # at the end, those of this run included
         self.network = network.to(device)
         self.pretrain_model = PretrainModel(self.network, recipe.objective)
         self.model: FineTuneModel | None = None
@@ -99,6 +109,8 @@ class TrainingRun:
             self.request = stack.enter_context(stop_requested())
             self._open_log(stack, step)
             skipped = self.data.bad_files if found is None else ()
+            if found is None:
+                self._record_measurements()
             for text in (*(f"skipped {each.path}: {each.reason}" for each in skipped), *notes):
                 self.record({"kind": "note", "step": step, "text": text})
             if self.early_stopping:
@@ -176,7 +188,28 @@ class TrainingRun:
         best = {} if self.model is None else self._load_best(self.model)
         metrics = evaluate_split(self.task, test, seed=config.seed, precision=config.precision)
         record = {"kind": "evaluation", "step": step, "split": "test", "images": len(test)}
-        self.record({**record, **best, **metrics})
+        measurement = self._measure(measure(self.data, "test", test)).to_dict()
+        self.record({**record, **best, **metrics, "measurement": measurement})
+
+    def _record_measurements(self) -> None:
+        """Log what the evaluations of each evaluator are measured on."""
+        for spec in evaluator_specs(self.recipe.train):
+            measurement = self._measure(spec.measurement(self.data))
+            if measurement.images:
+                record = {"kind": "measurement", "step": 0, "evaluator": spec.kind, "text": measurement.line}
+                self.record({**record, "measurement": measurement.to_dict()})
+
+    def _measure(self, measurement: Measurement) -> Measurement:
+        """Add what is known of the run."""
+        seeds = {"train.seed": self.recipe.train.seed, "data.seed": self.recipe.data.seed}
+        selection = measurement.selection or (self._selection if measurement.split == "test" else "")
+        return replace(measurement, labels_seen=self.labels_seen, selection=selection, seeds=seeds)
+
+    @property
+    def _selection(self) -> str:
+        """What is chosen, and by which images; empty where the last step is kept."""
+        count = len(self.data.validation.sample(self.recipe.train.evaluate_images))
+        return f"step chosen on {count:,} validation images" if self.early_stopping else ""
 
     def _load_best(self, model: FineTuneModel) -> dict[str, int]:
         """Load the weights with the best validation accuracy, if any were selected; return their step."""
@@ -225,6 +258,7 @@ class TrainingRun:
 
     def _write(self, folder: Path, step: int, groups: dict[str, dict[str, Tensor]]) -> None:
         state = {"step": step, "codec": self.network.codec.fingerprint(), "data": self.data.fingerprint}
+        state |= {"labels_seen": self.labels_seen, "selection": self._selection}
         groups = {"model": self.network.tensors(), **groups}
         if self.model:
             groups[CLASSIFIER] = {name: each.detach() for name, each in self.model.head.state_dict().items()}

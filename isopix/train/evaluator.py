@@ -14,6 +14,7 @@ from isopix.core.device import Precision, autocast
 from isopix.core.random import generator
 from isopix.core.registry import Part, register
 from isopix.data.dataset import ImageDataset
+from isopix.data.measurement import Measurement, measure
 from isopix.data.splits import Split
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
@@ -62,6 +63,10 @@ class EvaluatorSpec(Part, noun="evaluator"):
     def check_data(self, data: ImageDataset) -> None:
         """Raises ValueError for a dataset on which the metrics are undefined."""
 
+    def measurement(self, data: ImageDataset) -> Measurement:
+        """Return the record of the metrics: all validation images, unless an evaluator says otherwise."""
+        return measure(data, "validation")
+
     @abc.abstractmethod
     def start(self, context: EvaluationContext) -> Evaluator:
         """Return the function that evaluates the model as it is when called.
@@ -79,6 +84,9 @@ class HeldOutLoss(EvaluatorSpec):
     may_fail: ClassVar[bool] = False
 
     num_images: int = 1024
+
+    def measurement(self, data: ImageDataset) -> Measurement:
+        return measure(data, "validation", data.validation.sample(self.num_images))
 
     def start(self, context: EvaluationContext) -> Evaluator:
         split = context.data.validation.sample(self.num_images)

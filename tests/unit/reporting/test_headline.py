@@ -14,7 +14,7 @@ from isopix.recipes import registry, tiny
 from isopix.reporting import headline as headlines
 from isopix.reporting.metrics import MeanLoss, format_epochs, held_out_loss, images_seen, uniform_classes
 from isopix.reporting.run_reader import read_run
-from tests.unit.reporting.cases import bare, evidence, probe, records, score, whole
+from tests.unit.reporting.cases import bare, evidence, measurement, probe, records, score, whole
 
 
 def headline(tmp_path: Path, **numbers: Any) -> str:
@@ -88,7 +88,7 @@ def test_probes_that_differ_are_not_compared(tmp_path: Path, name: str) -> None:
         probe(runs[1], evidence(), limit=400)
     else:
         for number, run in enumerate(runs):
-            probe(run, evidence(), images_hash=str(number))
+            probe(run, replace(evidence(), measurement=measurement(images_hash=str(number))))
     text = headlines.headline({run.path.name: read_run(run) for run in runs})
     assert re.fullmatch(r"2 runs whose probes cannot be compared: they differ in \w+\.", text)
 
@@ -98,8 +98,7 @@ def test_probes_of_equal_images_are_compared_whatever_else_they_drew(tmp_path: P
     for seed, run in enumerate(runs):
         probe(
             run,
-            replace(evidence(), config=ProbeConfig(seed=seed)),
-            images_hash="equal",
+            replace(evidence(), config=ProbeConfig(seed=seed), measurement=measurement(data=f"name {seed}")),
             data=f"name {seed}",
         )
     assert headlines.headline({run.path.name: read_run(run) for run in runs}).startswith(
@@ -177,3 +176,28 @@ def test_an_untrained_network_predicts_every_value_uniformly(tmp_path: Path, nam
 )
 def test_epochs_have_enough_digits(count: float, text: str) -> None:
     assert format_epochs(count) == text
+
+
+def test_a_probe_of_fewer_images_does_not_replace_the_main_one(tmp_path: Path) -> None:
+    run = whole(tmp_path / "run")
+    few = {"train": 3, "validation": 3, "test": 3}
+    careless = evidence(trained=(0.1, 0.2, 0.3))
+    careless = replace(careless, network=replace(careless.network, num_images=few))
+    probe(run, careless, name="zzz", limit=3, written="9999")
+    assert "50.0\u00a0% at layer 1" in headlines.headline({"run": read_run(run)})
+
+
+def test_a_probe_of_other_data_does_not_replace_that_of_the_runs_own(tmp_path: Path) -> None:
+    run = whole(tmp_path / "run")
+    many = evidence(trained=(0.1, 0.2, 0.3))
+    many = replace(
+        many, network=replace(many.network, num_images={"train": 9999, "validation": 9, "test": 9})
+    )
+    probe(run, many, name="zzz", data="others", written="9999")
+    assert "50.0\u00a0% at layer 1" in headlines.headline({"run": read_run(run)})
+
+
+def test_of_equal_probes_the_newest_is_the_main_one(tmp_path: Path) -> None:
+    run = whole(tmp_path / "run")
+    probe(run, evidence(trained=(0.1, 0.2, 0.3)), name="aaa", written="9999")
+    assert "30.0\u00a0% at layer 2" in headlines.headline({"run": read_run(run)})
