@@ -21,7 +21,7 @@ VARIED = ("train.seed", "data.seed", "data.subset", "data.source")  # a source i
 MAX_LISTED = 8  # differing settings that a note lists
 
 
-class Draw(NamedTuple):
+class LabelDraw(NamedTuple):
     """A draw of the labels: the splits by `data.seed`, and the labeled subset of train."""
 
     data_seed: int
@@ -33,7 +33,7 @@ class FinishedRun(NamedTuple):
 
     path: Path
     seed: int
-    draw: Draw
+    draw: LabelDraw
     settings: Mapping[str, Any]
     data: str
     accuracy: float
@@ -46,14 +46,14 @@ class RunGroup(NamedTuple):
     """Runs of the same settings, one for each seed and each draw of the labels."""
 
     name: str
-    runs: Mapping[tuple[int, Draw], FinishedRun]
+    runs: Mapping[tuple[int, LabelDraw], FinishedRun]
 
     @property
     def seeds(self) -> list[int]:
         return sorted({seed for seed, _ in self.runs})
 
     @property
-    def draws(self) -> list[Draw]:
+    def draws(self) -> list[LabelDraw]:
         return sorted({draw for _, draw in self.runs})
 
     @property
@@ -71,7 +71,7 @@ class Comparison(NamedTuple):
     group: str
     baseline: str
     seeds: tuple[int, ...]
-    draws: tuple[Draw, ...]
+    draws: tuple[LabelDraw, ...]
     num_images: int
     accuracies: list[list[float]]
     baseline_accuracies: list[list[float]]
@@ -118,8 +118,8 @@ def read_group(name: str, paths: Sequence[Path]) -> RunGroup:
     """Read finished runs. Raises ValueError for runs without a test accuracy, for two of the same seed and
     draw, for different settings, and where a seed lacks a draw that another one has.
     """
-    runs: dict[tuple[int, Draw], FinishedRun] = {}
-    for run in map(read_run, paths):
+    runs: dict[tuple[int, LabelDraw], FinishedRun] = {}
+    for run in map(read_finished_run, paths):
         other = runs.setdefault((run.seed, run.draw), run)
         if other is not run:
             raise ValueError(f"{other.path} and {run.path} have the same seed and labels; give one of them")
@@ -151,7 +151,7 @@ def split_by_origin(name: str, paths: Sequence[Path]) -> tuple[RunGroup, RunGrou
     return read_group("fine-tuned", tuned), read_group("from scratch", scratch)
 
 
-def read_run(path: Path) -> FinishedRun:
+def read_finished_run(path: Path) -> FinishedRun:
     """Read a run folder. Raises ValueError for a run without a test accuracy."""
     folder = RunFolder.open(path)
     settings, environment = flatten(read_json(folder.recipe)), read_json(folder.environment)
@@ -161,7 +161,7 @@ def read_run(path: Path) -> FinishedRun:
     return FinishedRun(
         path=path,
         seed=settings["train.seed"],
-        draw=Draw(settings["data.seed"], settings["data.subset"]),
+        draw=LabelDraw(settings["data.seed"], settings["data.subset"]),
         settings={name: value for name, value in settings.items() if name not in VARIED},
         data=environment["data"],
         accuracy=tests[-1]["accuracy"],
