@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from isopix import parts
     from isopix.api import convert, palette, study
+    from isopix.api.comparison import compare
     from isopix.api.evaluation import evaluate, low_data, probe
     from isopix.api.features import Features
     from isopix.api.generation import complete, reconstruct, sample
@@ -28,6 +29,7 @@ __all__ = [
     "Run",
     "__version__",
     "analyze",
+    "compare",
     "complete",
     "convert",
     "evaluate",
@@ -54,6 +56,7 @@ __all__ = [
 # The module that defines each name, imported on first use, so that `import isopix` does not import torch; a
 # module that ends in an exported name is that name.
 _MODULES = {
+    "isopix.api.comparison": ("compare",),
     "isopix.api.convert": ("convert",),
     "isopix.api.evaluation": ("evaluate", "low_data", "probe"),
     "isopix.api.features": ("Features",),

@@ -21,6 +21,7 @@ from isopix.probing.results import LayerScore, ProbeReport
 from isopix.recipes.recipe import Recipe
 from isopix.reporting.baselines import BaselineRow
 from isopix.studies.claim_tests import ClaimResult
+from isopix.studies.comparison import Comparison
 from isopix.studies.trial import TrialResult
 
 
@@ -233,6 +234,17 @@ class StudyOutput:
     def failed(self) -> list[dict[str, Any]]:
         """The trials that failed."""
         return [trial for trial in self.trials if trial["status"] == "failed"]
+
+
+@dataclass(frozen=True)
+class ComparisonOutput:
+    """Paired differences of each group of runs; `difference` has the mean and the half-widths of its 95 %
+    intervals, as fractions.
+    """
+
+    comparisons: list[Comparison]
+    record: Mapping[str, Any]
+    path: Path | None
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,10 @@ COMMANDS = {
         "Check a model's files and compare its loss with the published one.",
     ),
     "study": ("isopix.cli.study:app", "Run a study: train, probe and compare many networks."),
+    "compare": (
+        "isopix.cli.compare:compare",
+        "Compare fine-tuned runs: paired differences over seeds and labels.",
+    ),
     "report": ("isopix.cli.report:report", "Write a self-contained HTML report about runs."),
 }
 

@@ -22,7 +22,7 @@ from isopix.model.stems.base import Inputs
 from isopix.objectives.base import Augment, Loss, ObjectiveSpec, PretrainModel, TrainingBatch, stem_inputs
 from isopix.objectives.masked import Masked
 from isopix.objectives.masks import exact_ratio_mask
-from isopix.train.tasks import NO_PATCH_AUGMENT, augment_patches
+from isopix.train.tasks import NO_PATCH_AUGMENT, Metric, augment_patches
 
 
 class LabeledBatch(NamedTuple):
@@ -107,8 +107,9 @@ class FineTuneModel(nn.Module):
         generative = self.objective.decoded_loss(self.network.head, last, batch)
         return float(settings.generative_weight) * generative + self._training_class_loss(states, labeled)
 
-    def evaluate(self, labeled: LabeledBatch, images: Images) -> dict[str, Scalar]:
-        """Return `loss_nats` per predicted code if L_GEN is trained, `class_nats` per image and `accuracy`.
+    def evaluate(self, labeled: LabeledBatch, images: Images) -> dict[str, Metric]:
+        """Return `loss_nats` per predicted code if L_GEN is trained, `class_nats` per image, and `accuracy`:
+        1 for each image [B] that is classified correctly, else 0.
 
         `images` are those of the batch without corruption, which are classified unless `mask_at_eval`.
         """
@@ -134,8 +135,8 @@ class FineTuneModel(nn.Module):
         pooled = POOLS[self.settings.pool](states, self.network.backbone.num_prefix_tokens)
         return self.head(pooled, dropout_mask)
 
-    def _class_metrics(self, logits: ClassLogits, labeled: LabeledBatch) -> dict[str, Scalar]:
-        accuracy = (logits.argmax(1) == labeled.labels).float().mean()
+    def _class_metrics(self, logits: ClassLogits, labeled: LabeledBatch) -> dict[str, Metric]:
+        accuracy = (logits.argmax(1) == labeled.labels).float()
         return {"class_nats": self._class_loss(logits, labeled), "accuracy": accuracy}
 
     def _training_class_loss(self, states: HiddenState, labeled: LabeledBatch) -> Loss:
@@ -183,7 +184,7 @@ class FineTuneTask:
 
     def evaluate(
         self, images: Images, labels: Labels | None, generator: torch.Generator
-    ) -> dict[str, Scalar]:
+    ) -> dict[str, Metric]:
         assert labels is not None, "checked by require_labels"
         labeled = self.module.make_batch(images, labels, generator)
         return self.module.evaluate(labeled.to(images.device), images)

@@ -1,6 +1,6 @@
 """Training in a run folder: the log, the checkpoints and the test at the end, around the trainer."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from isopix.objectives.base import PretrainModel
 from isopix.probing.evaluators import KNNAccuracy, LinearProbe
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import WEIGHTS
+from isopix.runs.test_images import save_test_images
 from isopix.storage import checkpoint
 from isopix.storage.checkpoint import Checkpoint
 from isopix.storage.log import LogWriter, RunLog, TensorBoardLog, read_log
@@ -29,7 +30,7 @@ from isopix.train.config import TrainConfig
 from isopix.train.early_stopping import EarlyStopping, chance_level_warning, has_val_accuracy
 from isopix.train.evaluator import EvaluationContext, EvaluatorSpec, HeldOutLoss, evaluate_split
 from isopix.train.signals import stop_requested
-from isopix.train.tasks import PretrainTask, TrainingTask
+from isopix.train.tasks import Metric, PretrainTask, TrainingTask
 from isopix.train.train_step import NonFiniteError
 from isopix.train.trainer import Callbacks, Record, Trainer
 
@@ -186,7 +187,13 @@ class TrainingRun:
         if any(record.get("split") == "test" for record in read_log(self.folder.log)) or len(test) == 0:
             return
         best = {} if self.model is None else self._load_best(self.model)
-        metrics = evaluate_split(self.task, test, seed=config.seed, precision=config.precision)
+        batches: list[Mapping[str, Metric]] = []
+        metrics = evaluate_split(
+            self.task, test, seed=config.seed, precision=config.precision, observe=batches.append
+        )
+        if "accuracy" in metrics and test.hashes is not None:
+            correct = torch.cat([batch["accuracy"] for batch in batches]).bool().cpu()
+            save_test_images(self.folder, test.hashes, correct)
         record = {"kind": "evaluation", "step": step, "split": "test", "images": len(test)}
         measurement = self._measure(measure(self.data, "test", test)).to_dict()
         self.record({**record, **best, **metrics, "measurement": measurement})

@@ -104,6 +104,11 @@ class RunFolder:
         return self.path / "training-images.npy"
 
     @property
+    def test_images(self) -> Path:
+        """Hashes of the test images of a fine-tuned run, and which of them are classified correctly."""
+        return self.path / "test-images.npz"
+
+    @property
     def environment(self) -> Path:
         """Versions, device and threads."""
         return self.path / "environment.json"

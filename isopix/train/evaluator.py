@@ -18,7 +18,7 @@ from isopix.data.measurement import Measurement, measure
 from isopix.data.splits import Split
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
-from isopix.train.tasks import EvaluationTask
+from isopix.train.tasks import EvaluationTask, Metric
 
 BATCH_SIZE = 16  # images per batch; not a setting, as the random draws of an evaluation depend on it
 
@@ -107,11 +107,12 @@ def evaluate_split(
     seed: int,
     precision: Precision,
     progress: Callable[[int], None] = lambda done: None,
+    observe: Callable[[Mapping[str, Metric]], None] = lambda metrics: None,
 ) -> dict[str, float]:
     """Return the metrics of a task, each the mean over the images of a split.
 
     Random masks depend on `seed` and the number of the batch alone, so that they are the same at every
-    evaluation. `progress` is called with the number of images done.
+    evaluation. `progress` is called with the number of images done, `observe` with the metrics of each batch.
     """
     device = next(task.module.parameters()).device
     totals: defaultdict[str, float] = defaultdict(float)
@@ -122,7 +123,8 @@ def evaluate_split(
             with autocast(device, precision):
                 metrics = task.evaluate(images, labels, generator(seed, "evaluation", number))
             for name, value in metrics.items():
-                totals[name] += float(value) * len(images)
+                totals[name] += float(value.mean()) * len(images)
+            observe(metrics)
             progress(start + len(images))
     return {name: total / len(split) for name, total in totals.items()}
 

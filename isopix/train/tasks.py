@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Protocol, runtime_checkable
 
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from isopix.core.types import Images, Labels, Scalar
 from isopix.data.patch_augment import NoPatchAugment, PatchAugmentSpec
@@ -12,6 +13,8 @@ from isopix.model.network import Network
 from isopix.objectives.base import Augment, PretrainModel, TrainingBatch
 
 NO_PATCH_AUGMENT = NoPatchAugment()
+
+Metric = Float[Tensor, "*images"]  # a mean over the images of a batch, or the values [B] of each
 
 
 @runtime_checkable
@@ -35,8 +38,8 @@ class EvaluationTask(Protocol):
 
     def evaluate(
         self, images: Images, labels: Labels | None, generator: torch.Generator
-    ) -> Mapping[str, Scalar]:
-        """Return metrics by name, each a mean over the images; `loss_nats` is the loss per predicted code."""
+    ) -> Mapping[str, Metric]:
+        """Return metrics by name; `loss_nats` is the loss per predicted code."""
 
 
 @runtime_checkable
