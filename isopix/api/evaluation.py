@@ -149,6 +149,7 @@ def low_data(
     *,
     labels: Sequence[Count] = LABELS,
     subsets: Count = 5,
+    method: str | ProbeMethod = "lbfgs",
     data: DataLike | None = None,
     limit: Count | None = None,
     finetune_steps: NonNegative = 0,
@@ -161,8 +162,8 @@ def low_data(
     """Measure the test error with few labels over random balanced subsets (iGPT section 4.5).
 
     A linear probe of the layer chosen on the validation split, with an untrained network and raw pixels as
-    baselines; with `finetune_steps` the run is also fine-tuned on every subset, with settings `overrides`.
-    Results and fine-tuned runs are saved in the run's `low-data` folder. Raises ValueError for wrong
+    baselines; `method` as in `probe`. With `finetune_steps` the run is also fine-tuned on every subset, with
+    settings `overrides`. Results and fine-tuned runs are saved in the run's `low-data` folder. Raises ValueError for wrong
     arguments and for classes with too few images.
     """
     if overrides and not finetune_steps:
@@ -175,8 +176,10 @@ def low_data(
         if finetune_steps:
             words = (f"steps={finetune_steps}", *overrides)
             job = _finetune_job(folder, loaded, words, data, limit, images, device)
-        results = _probe_low_data(loaded, images, protocol, precision, progress)
+        probing = _method(method, None, ())
+        results = _probe_low_data(loaded, images, protocol, probing, precision, progress)
     facts: dict[str, Any] = {"data": images.name, "limit": limit, "seed": loaded.recipe.train.seed}
+    facts["method"] = probing.kind
     facts["subsets"] = subsets
     if job:
         watch = RunObserver()
@@ -244,12 +247,13 @@ def _probe_low_data(
     loaded: LoadedRun,
     images: ImageDataset,
     protocol: LowDataProtocol,
+    method: ProbeMethod,
     precision: Precision,
     progress: Progress | None,
 ) -> dict[str, list[LowDataResult]]:
     count = len(images.train) + len(images.validation) + len(images.test)
     done = count_progress(progress, count)
-    config, recipe = ProbeConfig(l2_grid=LARGER_L2, l2_extra=()), loaded.recipe
+    config, recipe = ProbeConfig(method=method, l2_grid=LARGER_L2, l2_extra=()), loaded.recipe
     return probe_low_data(
         feature_sources(loaded, config, precision),
         images,
