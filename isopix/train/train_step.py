@@ -74,8 +74,8 @@ class TrainStep:
                 loss = self.loss(chunk)
             torch.autograd.backward(loss)
             total = total + loss.detach()
-        parameters = [p for p in self.task.module.parameters() if p.grad is not None]
-        norm = torch.nn.utils.get_total_norm(p.grad for p in parameters)
+        parameters = list(self.task.module.parameters())
+        norm = torch.nn.utils.get_total_norm(p.grad for p in parameters if p.grad is not None)
         if self.max_grad_norm is not None:
             torch.nn.utils.clip_grads_with_norm_(parameters, self.max_grad_norm, norm)
         finite = torch.isfinite(total) & torch.isfinite(norm)
