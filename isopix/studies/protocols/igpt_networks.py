@@ -7,10 +7,9 @@ from isopix.objectives.masked import Masked
 from isopix.papers.igpt_tables import FEATURES, IR, PARAMETERS
 from isopix.probing.evaluators import LinearProbe
 from isopix.recipes import igpt, tiny
-from isopix.recipes.cost import recipe_cost
 from isopix.recipes.recipe import Recipe
 from isopix.studies.protocols.setup import Setup, slug
-from isopix.studies.protocols.trials import FineTune, Pretrain, Probe
+from isopix.studies.protocols.trials import FineTune, Pretrain, Probe, network_cost
 from isopix.train.lr_search import lr_grid
 from isopix.train.optim import Adam
 
@@ -98,6 +97,6 @@ def model_sizes(network: Pretrain, layers: int = 1) -> dict[str, str]:
     """Return the columns of table 2 that describe the model."""
     return {
         IR: image_size_of(network),
-        PARAMETERS: f"{recipe_cost(network.recipe).parameters / 1e6:,.2f}",
+        PARAMETERS: f"{network_cost(network.recipe).parameters / 1e6:,.2f}",
         FEATURES: f"{layers * network.recipe.model.width:,}",
     }

@@ -100,12 +100,9 @@ class Reproduction:
 
     def records(self, trials: Sequence[Trial]) -> dict[str, Mapping[str, Any]]:
         """Return the numbers of the trials that are done, by name, from their run folders."""
-        states = {trial: self.state(trial) for trial in trials}
-        return {
-            trial.name: trial.read(self.path / state.record)
-            for trial, state in states.items()
-            if state.status == "done"
-        }
+        states = [(trial, self.state(trial)) for trial in trials]
+        done = [(trial, state) for trial, state in states if state.status == "done"]
+        return {trial.name: trial.read(self.path / state.record) for trial, state in done}
 
     def _file(self, trial: Trial) -> Path:
         return self.path / "trials" / f"{trial.name}.json"

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+from isopix.analysis.cost import ModelCost
 from isopix.core.overrides import override, parse
 from isopix.data.dataset import DataConfig
 from isopix.probing.low_data import LowDataProtocol
@@ -78,7 +79,9 @@ class Trial(abc.ABC):
     def training_flops(self) -> int:
         """Return the FLOPs of all trainings; probes and evaluations are not counted."""
         recipes = self.trainings()
-        return sum(_image_flops(each) * each.train.steps * each.train.batch_size for each in recipes)
+        return sum(
+            network_cost(each).training_flops * each.train.steps * each.train.batch_size for each in recipes
+        )
 
 
 @dataclass(frozen=True)
@@ -259,12 +262,12 @@ def _changed(recipe: Recipe, settings: Sequence[str]) -> Recipe:
     return override(recipe, registry.full_names(parse(settings)))
 
 
-def _image_flops(recipe: Recipe) -> int:
-    """Return the FLOPs of training on an image; computed once for recipes of the same network."""
+def network_cost(recipe: Recipe) -> ModelCost:
+    """Return the cost of a recipe, computed once for all recipes of the same network and image size."""
     data = DataConfig(rows=recipe.data.rows, cols=recipe.data.cols)
-    return _cached_flops(Recipe(name="", model=recipe.model, objective=recipe.objective, data=data))
+    return _cached_cost(Recipe(name="", model=recipe.model, objective=recipe.objective, data=data))
 
 
 @cache
-def _cached_flops(recipe: Recipe) -> int:
-    return recipe_cost(recipe).training_flops
+def _cached_cost(recipe: Recipe) -> ModelCost:
+    return recipe_cost(recipe)
