@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from isopix.api.loading import load, save
     from isopix.api.pretrained import PretrainedModel
     from isopix.api.publishing import publish
+    from isopix.api.reproduction import plan_reproduction, reproduce
     from isopix.api.run import Interrupted, Run
     from isopix.api.training import finetune, pretrain, resume, search_lr
     from isopix.api.verification import verify
@@ -40,11 +41,13 @@ __all__ = [
     "palette",
     "parts",
     "plan",
+    "plan_reproduction",
     "pretrain",
     "probe",
     "publish",
     "reconstruct",
     "report",
+    "reproduce",
     "resume",
     "sample",
     "save",
@@ -66,6 +69,7 @@ _MODULES = {
     "isopix.api.loading": ("load", "save"),
     "isopix.api.pretrained": ("PretrainedModel",),
     "isopix.api.publishing": ("publish",),
+    "isopix.api.reproduction": ("plan_reproduction", "reproduce"),
     "isopix.api.run": ("Interrupted", "Run"),
     "isopix.api.study": ("study",),
     "isopix.api.training": ("finetune", "pretrain", "resume", "search_lr"),

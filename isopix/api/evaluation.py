@@ -153,6 +153,9 @@ def low_data(
     *,
     labels: Sequence[Count] = LABELS,
     subsets: Count = 5,
+    method: str | ProbeMethod = "lbfgs",
+    layer: int | None = None,
+    pool: Pool = "mean",
     data: DataLike | None = None,
     limit: Count | None = None,
     finetune_steps: NonNegative = 0,
@@ -165,9 +168,9 @@ def low_data(
     """Measure the test error with few labels over random balanced subsets (iGPT section 4.5).
 
     A linear probe of the layer chosen on the validation split, with an untrained network and raw pixels as
-    baselines; with `finetune_steps` the run is also fine-tuned on every subset, with settings `overrides`.
-    Results and fine-tuned runs are saved in the run's `low-data` folder. Raises ValueError for wrong
-    arguments and for classes with too few images.
+    baselines; `method`, `layer` and `pool` as in `probe`. With `finetune_steps` the run is also fine-tuned on
+    every subset, with settings `overrides`. Results and fine-tuned runs are saved in the run's `low-data`
+    folder. Raises ValueError for wrong arguments and for classes with too few images.
     """
     if overrides and not finetune_steps:
         raise ValueError(f"'{overrides[0]}' is a fine-tuning setting; it needs finetune_steps above 0")
@@ -179,8 +182,12 @@ def low_data(
         if finetune_steps:
             words = (f"steps={finetune_steps}", *overrides)
             job = _finetune_job(folder, loaded, words, data, limit, images, device)
-        results = _probe_low_data(loaded, images, protocol, precision, progress)
+        probing = ProbeConfig(
+            method=_method(method, None, ()), layer=layer, pool=pool, l2_grid=LARGER_L2, l2_extra=()
+        )
+        results = _probe_low_data(loaded, images, protocol, probing, precision, progress)
     facts: dict[str, Any] = {"data": images.name, "limit": limit, "seed": loaded.recipe.train.seed}
+    facts |= {"method": probing.method.kind, "layer": layer, "pool": pool}
     facts["subsets"] = subsets
     if job:
         watch = RunObserver()
@@ -251,17 +258,17 @@ def _probe_low_data(
     loaded: LoadedRun,
     images: ImageDataset,
     protocol: LowDataProtocol,
+    config: ProbeConfig,
     precision: Precision,
     progress: Progress | None,
 ) -> dict[str, list[LowDataResult]]:
     count = len(images.train) + len(images.validation) + len(images.test)
     done = count_progress(progress, count)
-    config, recipe = ProbeConfig(l2_grid=LARGER_L2, l2_extra=()), loaded.recipe
     return probe_low_data(
         feature_sources(loaded, config, precision),
         images,
         protocol,
-        seed=recipe.data.seed,
+        seed=loaded.recipe.data.seed,
         config=config,
         device=loaded.network.device,
         progress=lambda fraction: done(round(fraction * count)),

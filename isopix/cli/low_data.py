@@ -30,12 +30,17 @@ Labels = Annotated[
     Parameter(consume_multiple=True, negative="", help="Labeled images per class, one or more numbers."),
 ]
 
+MethodName = Annotated[
+    str, Parameter(help="Classifier: lbfgs (logistic regression), ridge (regression), or one of a plugin.")
+]
+
 
 def low_data(
     run: Path,
     *settings: str,
     labels: Labels | None = None,
     subsets: int = 5,
+    method: MethodName = "lbfgs",
     data: OtherLabeled = None,
     limit: Limit = None,
     finetune_steps: int = 0,
@@ -70,6 +75,7 @@ def low_data(
             run,
             labels=labels or evaluation.LABELS,
             subsets=subsets,
+            method=method,
             data=data,
             limit=limit,
             finetune_steps=finetune_steps,

@@ -54,6 +54,10 @@ COMMANDS = {
         "isopix.cli.compare:compare",
         "Compare fine-tuned runs: paired differences over seeds and labels.",
     ),
+    "reproduce": (
+        "isopix.cli.reproduce:reproduce",
+        "Run the experiment of a table or figure of a paper, next to the published numbers.",
+    ),
     "report": ("isopix.cli.report:report", "Write a self-contained HTML report about runs."),
 }
 

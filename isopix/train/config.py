@@ -1,9 +1,11 @@
 """TrainConfig: how a network is trained, evaluated during training and saved."""
 
 from dataclasses import field
+from typing import Annotated
 
 from isopix.core.config import config
 from isopix.core.device import Precision
+from isopix.core.ranges import Range, check_ranges
 from isopix.train.evaluator import EvaluatorSpec
 from isopix.train.optim import Adam, OptimizerSpec
 from isopix.train.schedule import ScheduleSpec, WarmupCosineSchedule
@@ -13,7 +15,8 @@ from isopix.train.schedule import ScheduleSpec, WarmupCosineSchedule
 class TrainConfig:
     """Settings of training; the defaults are Image GPT's (iGPT section 3.4, table 5).
 
-    A step updates the weights once, on `batch_size` images in `accumulate` chunks; `*_every` count steps. An
+    A step updates the weights once, on `batch_size` images in `accumulate` chunks; `*_every` count steps.
+    Gradients with a larger norm than `max_grad_norm` are scaled down to it; None does not clip them. An
     evaluation uses a random sample of `evaluate_images` validation images, and the one after the last step of
     `num_test_images` test images. `knn_images` > 0 adds the accuracy of k-nearest neighbors among that many
     training images, `probe_every` > 0 a linear probe every that many steps: shorthands for two of the
@@ -25,6 +28,7 @@ class TrainConfig:
     accumulate: int = 1
     optimizer: OptimizerSpec = field(default_factory=Adam)
     schedule: ScheduleSpec = field(default_factory=WarmupCosineSchedule)
+    max_grad_norm: Annotated[float, Range(above=0)] | None = None
     precision: Precision = "bf16"
     compile: bool = False
     seed: int = 0
@@ -38,6 +42,7 @@ class TrainConfig:
     evaluators: tuple[EvaluatorSpec, ...] = ()
 
     def __post_init__(self) -> None:
+        check_ranges(self)
         for name in ("steps", "batch_size", "accumulate", "log_every", "evaluate_every", "checkpoint_every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} {getattr(self, name)} must be at least 1")

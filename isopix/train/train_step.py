@@ -47,8 +47,10 @@ class TrainStep:
         accumulate: int,
         precision: Precision,
         compiled: bool,
+        max_grad_norm: float | None = None,
     ):
         self.task, self.accumulate, self.precision = task, accumulate, precision
+        self.max_grad_norm = max_grad_norm
         module = task.module
         self.device = next(module.parameters()).device
         self.peak_lr = optimizer.lr
@@ -72,8 +74,10 @@ class TrainStep:
                 loss = self.loss(chunk)
             torch.autograd.backward(loss)
             total = total + loss.detach()
-        parameters = self.task.module.parameters()
+        parameters = list(self.task.module.parameters())
         norm = torch.nn.utils.get_total_norm(p.grad for p in parameters if p.grad is not None)
+        if self.max_grad_norm is not None:
+            torch.nn.utils.clip_grads_with_norm_(parameters, self.max_grad_norm, norm)
         finite = torch.isfinite(total) & torch.isfinite(norm)
         self.bad_step = torch.where((self.bad_step < 0) & ~finite, step, self.bad_step)
         for group, lr in zip(self.optimizer.param_groups, self.group_lrs, strict=True):

@@ -56,6 +56,7 @@ class Trainer:
             accumulate=config.accumulate,
             precision=config.precision,
             compiled=config.compile,
+            max_grad_norm=config.max_grad_norm,
         )
         self.step, self.stopped, self.restored = 0, False, False
         self.throughput = Throughput(batches.batch_size)
