@@ -188,10 +188,14 @@ class ConvertOutput:
     depth: int
     width: int
     grid: Grid
+    image_size: tuple[int, int]  # rows and columns, in pixels
     parameters: int
     tensors: int
     skipped: Mapping[str, int]
     rounded: int
+    predicts_codes: bool
+    classes: tuple[str, ...] = ()  # of its class head
+    model_class: str = ""  # of transformers, of an exported model
 
 
 @dataclass(frozen=True)

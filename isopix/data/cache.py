@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import PIL
 
-from isopix.core.config import to_dict
 from isopix.data.preprocess import PreprocessConfig, PreprocessedImage, preprocess
 from isopix.data.sources.base import Source, SourceSplit, SplitName
 from isopix.data.splits import FullResolution, Split
@@ -63,7 +62,7 @@ def cached_source(source: Source, configs: dict[SplitName, PreprocessConfig], ca
 
 
 def _content_hash(source: Source, configs: dict[SplitName, PreprocessConfig]) -> str:
-    settings = json.dumps({name: to_dict(config) for name, config in configs.items()}, sort_keys=True)
+    settings = json.dumps({name: config.identity() for name, config in configs.items()}, sort_keys=True)
     return hash_bytes(*(piece.encode() for piece in (str(CACHE_VERSION), source.content_hash, settings)))
 
 

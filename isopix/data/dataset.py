@@ -36,21 +36,23 @@ class DataConfig:
 
     `source` is a name (digits, translated-digits, cifar10, cifar100, stl10, imagenet-1k, tiny-imagenet) or a
     path to a folder of images, an .npz file, a Parquet file or folder. The shorter side is resized to fit,
-    then `crop` takes the center or a random box, drawn once per image. `holdout` is the fraction of the
-    training images held out for each of validation and test that the source lacks; None is the paper's: 0.1,
-    and 0.04 for imagenet-1k. `train_on_validation` adds the validation images to train. `limit` keeps so many
-    images of each split, equally many of each class as far as possible. `labels_per_class` then keeps a
-    random subset of train with that many images of each class, or that fraction of each (`10%`); `subset` is
-    the index of the random draw. `augment` changes training images; `patch_augment` changes only the model's
-    inputs, patch by patch, and not its targets. `placements` is the number of random places of each training
-    digit in translated-digits; validation and test have half. `seed` draws everything about the images:
-    crops, held-out images, limits and subsets.
+    then `crop` takes the center or a random box, drawn once per image, whose sides are `crop_fraction` of the
+    largest one's; `crop=squash` resizes the whole image without regard to its aspect ratio. `holdout` is the
+    fraction of the training images held out for each of validation and test that the source lacks; None is
+    the paper's: 0.1, and 0.04 for imagenet-1k. `train_on_validation` adds the validation images to train.
+    `limit` keeps so many images of each split, equally many of each class as far as possible.
+    `labels_per_class` then keeps a random subset of train with that many images of each class, or that
+    fraction of each (`10%`); `subset` is the index of the random draw. `augment` changes training images;
+    `patch_augment` changes only the model's inputs, patch by patch, and not its targets. `placements` is the
+    number of random places of each training digit in translated-digits; validation and test have half. `seed`
+    draws everything about the images: crops, held-out images, limits and subsets.
     """
 
     source: str = "digits"
     rows: Side = 32
     cols: Side = 32
-    crop: Literal["center", "random"] = "center"
+    crop: Literal["center", "random", "squash"] = "center"
+    crop_fraction: Annotated[float, Range(above=0, high=1)] = 1.0
     resample: Resample = "area"
     holdout: Annotated[float, Range(low=0, below=0.5)] | None = None
     train_on_validation: bool = False
@@ -70,6 +72,8 @@ class DataConfig:
             raise ValueError(
                 f"subset is {self.subset}; allowed: 0 or more, and above 0 only with labels_per_class"
             )
+        if self.crop == "squash" and self.crop_fraction != 1:
+            raise ValueError(f"crop_fraction is {self.crop_fraction}; crop=squash takes the whole image: 1")
         self.count_or_fraction_per_class  # noqa: B018  # raises ValueError for anything else
         self.augment.source_side(self.rows, self.cols)  # raises ValueError if it does not fit
 
@@ -204,6 +208,8 @@ def _preprocess_configs(source: Source, config: DataConfig) -> dict[SplitName, P
             resample=config.resample,
             crop_seed=config.seed if config.crop == "random" else None,
             full_side=side if name in trained else None,
+            crop_fraction=config.crop_fraction,
+            squash=config.crop == "squash",
         )
         for name in source.splits
     }

@@ -65,7 +65,8 @@ class FineTuneModel(nn.Module):
         self.objective = _with_mask_ratio(model.objective, settings.mask_ratio, positions)
         depth = network.backbone.depth
         self.layer = settings.layer_index(depth)
-        self.head = ClassHead(width, num_classes, residual_block=settings.residual_block).to(network.device)
+        head = ClassHead(width, num_classes, residual_block=settings.residual_block, bias=settings.head_bias)
+        self.head = head.to(network.device)
         if self.head.block is not None:
             draw = seeded(seed, "classifier")
             initialize(self.head.block, {"": Bottleneck.INIT}, width=width, depth=depth, generator=draw)

@@ -28,16 +28,16 @@ class AttentionAxis(NamedTuple):
 class Attention(nn.Module):
     """softmax(q kT / sqrt(e)) v over all positions, or over those not after the query if `causal`.
 
-    Query, key and value are one matrix [3D D], in this order, heads contiguous inside each. No dropout, no
-    mask tensor.
+    Query, key and value are one matrix [3D D], in this order, heads contiguous inside each; `qkv_bias` is
+    whether they have biases where that is not `bias`. No dropout, no mask tensor.
     """
 
-    def __init__(self, width: int, heads: int, causal: bool, bias: bool):
+    def __init__(self, width: int, heads: int, causal: bool, bias: bool, qkv_bias: bool | None = None):
         super().__init__()
         if width % heads:
             raise ValueError(f"width {width} is not a multiple of heads {heads}")
         self.heads, self.causal = heads, causal
-        self.qkv = nn.Linear(width, 3 * width, bias=bias)
+        self.qkv = nn.Linear(width, 3 * width, bias=bias if qkv_bias is None else qkv_bias)
         self.out = nn.Linear(width, width, bias=bias)
 
     def forward(self, tokens: Tokens) -> Tokens:

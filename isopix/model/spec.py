@@ -17,6 +17,7 @@ from isopix.model.heads import HeadSpec, LinearHeadSpec
 from isopix.model.init import EMBEDDING, InitScheme, InitTable, initialize
 from isopix.model.masking import MaskingSpec
 from isopix.model.network import Network
+from isopix.model.no_head import NoHeadSpec  # noqa: F401  registers it
 from isopix.model.positions import LearnedPositionEmbeddingSpec, PositionEmbeddingSpec
 from isopix.model.stems import StemSpec, TokenEmbeddingSpec
 

@@ -21,7 +21,8 @@ from isopix.model.norms import NormSpec, RMSNormSpec
 @register("transformer")
 class TransformerSpec(BlockSpec):
     """a = h + attention(norm1(h)); h' = a + mlp(norm2(a)) (iGPT section 2.2). The defaults are those
-    of OpenAI's norm and activation, without biases.
+    of OpenAI's norm and activation, without biases. `attention_bias` gives the attention's four matrices
+    biases; `qkv_bias` decides for query, key and value where they differ from the output.
     """
 
     hub_tags: ClassVar[tuple[str, ...]] = ("image-gpt", "imagegpt")
@@ -29,6 +30,7 @@ class TransformerSpec(BlockSpec):
 
     heads: Count = 8
     attention_bias: bool = False
+    qkv_bias: bool | None = None
     norm: NormSpec = field(default_factory=RMSNormSpec)
     mlp: MLPSpec = field(default_factory=lambda: TwoLayerMLPSpec(activation="quick_gelu", bias=False))
 
@@ -57,7 +59,7 @@ class TransformerBlock(Block):
     def __init__(self, spec: TransformerSpec, width: int, causal: bool):
         super().__init__()
         self.norm1 = spec.norm.build(width)
-        self.attention = Attention(width, spec.heads, causal, spec.attention_bias)
+        self.attention = Attention(width, spec.heads, causal, spec.attention_bias, spec.qkv_bias)
         self.norm2 = spec.norm.build(width)
         self.mlp = spec.mlp.build(width)
 
