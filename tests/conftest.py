@@ -17,7 +17,7 @@ from tests.registry import restored_registry  # noqa: E402
 os.environ["MPLBACKEND"] = "Agg"
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")  # convolutions of every x86 CPU round alike
 torch.set_num_threads(1)
-torch.use_deterministic_algorithms(True)
+torch.set_deterministic_debug_mode("error")  # as use_deterministic_algorithms, without loading a compiler
 hypothesis.settings.register_profile(  # a busy machine is no finding
     "isopix", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
