@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from isopix.core.bootstrap import CONFIDENCE_LEVEL
 from isopix.studies.inductive_bias.trials import Architecture, Trial, mean_std
@@ -36,7 +36,7 @@ class Contrast(NamedTuple):
         if self.std is None:
             return None
         count = len(self.values)
-        return float(student.ppf((1 + CONFIDENCE_LEVEL) / 2, count - 1)) * self.std / math.sqrt(count)
+        return float(stdtrit(count - 1, (1 + CONFIDENCE_LEVEL) / 2)) * self.std / math.sqrt(count)
 
     @property
     def conclusion(self) -> Conclusion:
