@@ -1,4 +1,4 @@
-"""The runtime type checker of the tests: each function is checked once for each form of its arguments and result.
+"""The runtime type checker of the tests: it checks a function once for each form of arguments and result.
 
 A form is the shape and dtype of an array, and the class of anything else; whether a call passes depends on
 nothing else. jaxtyping binds the arguments of each call and has them checked twice, which without this takes

@@ -59,7 +59,7 @@ def fit_palette(
 
 
 def _cluster(histogram: ColorHistogram, num_colors: int, seed: int) -> tuple[UInt8[Tensor, "K 3"], int]:
-    from sklearn.cluster import KMeans
+    from sklearn.cluster import KMeans  # noqa: PLC0415  its import takes a second
 
     points, weights = _points(histogram, num_colors)
     start = int(torch.randint(2**31, (), generator=generator(seed, "palette")))

@@ -57,7 +57,7 @@ def read_translated_digits(canvas: Canvas) -> Source:
 
 
 def _scans() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    from sklearn.datasets import load_digits
+    from sklearn.datasets import load_digits  # noqa: PLC0415  its import takes a second
 
     digits = load_digits()
     pixels = np.round(digits.images * 255 / 16).astype(np.uint8)
