@@ -6,12 +6,11 @@ import numpy as np
 import torch
 from einops import rearrange
 from jaxtyping import Float
-from scipy.stats import rankdata
 from torch import Tensor
 from torch.nn import functional as F
 
 from isopix.analysis.attention import position_distances
-from isopix.core.correlation import pearson_coefficient
+from isopix.core.correlation import pearson_coefficient, rankdata
 from isopix.core.types import Grid
 
 SIMILARITY_DIGITS = 12  # similarities that differ by rounding errors only share a rank

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from isopix.core.bootstrap import CONFIDENCE_LEVEL
 
@@ -19,7 +19,7 @@ def mean_half_width(values: Values) -> float | None:
     count = len(values)
     if count < 2:
         return None
-    quantile = float(student.ppf((1 + CONFIDENCE_LEVEL) / 2, count - 1))
+    quantile = float(stdtrit(count - 1, (1 + CONFIDENCE_LEVEL) / 2))
     return quantile * float(np.std(values, ddof=1)) / math.sqrt(count)
 
 

@@ -103,9 +103,10 @@ def resolve(
     changed = find(recipe) if isinstance(recipe, str) else recipe
     origins: dict[str, str] = {}
     for origin, changes in layers(file, options, assignments):
-        changed = override(changed, changes)
-        values = to_dict(changed)
-        origins |= {resolve_setting(values, path): origin for path in changes}
+        if changes:
+            changed = override(changed, changes)
+            values = to_dict(changed)
+            origins |= {resolve_setting(values, path): origin for path in changes}
     remaining = flatten(to_dict(changed))
     for path in sorted(origins.keys() - remaining.keys()):
         if not any(each.startswith(f"{path}.") for each in remaining):

@@ -7,7 +7,7 @@ import pytest
 
 from tests.smoke.conftest import QUICK, Run
 
-pytestmark = pytest.mark.usefixtures("quick_probes")
+pytestmark = pytest.mark.usefixtures("quick_probes", "quick_figures")
 SMALL = [*QUICK, "data.limit=60"]
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.smoke.conftest import QUICK, Run
 from tests.smoke.test_bad_input import refused
 
-pytestmark = pytest.mark.usefixtures("quick_probes")
+pytestmark = pytest.mark.usefixtures("quick_probes", "quick_figures")
 
 TUNE = [
     "steps=4",

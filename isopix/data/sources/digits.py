@@ -5,7 +5,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.datasets import load_digits
 
 from isopix.core.random import generator
 from isopix.data.sources.base import Source, SourceSplit, SplitName, array_split, class_names
@@ -58,6 +57,8 @@ def read_translated_digits(canvas: Canvas) -> Source:
 
 
 def _scans() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    from sklearn.datasets import load_digits  # noqa: PLC0415  its import takes a second
+
     digits = load_digits()
     pixels = np.round(digits.images * 255 / 16).astype(np.uint8)
     return pixels, np.asarray(digits.target, dtype=np.int64)
