@@ -50,7 +50,7 @@ def network(imported: ImportedModel) -> Network:
         objective=imported.objective,
     )
     net = recipe.build(Palette(imported.colors, imported.grid))
-    net.load({**imported.tensors, "codec.fixed": net.codec.fixed})
+    net.load({**imported.tensors, "codec.color_bits": net.codec.color_bits})
     return net.double().eval()
 
 

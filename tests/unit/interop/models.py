@@ -61,7 +61,7 @@ def revived(imported: ImportedModel) -> Network:
         data=replace(digits.data, rows=imported.grid.rows, cols=imported.grid.cols),
     )
     net = recipe.build(recipe.model.codec.build(imported.grid, imported.colors))
-    net.load({**imported.tensors, "codec.fixed": net.codec.fixed})
+    net.load({**imported.tensors, "codec.color_bits": net.codec.color_bits})
     return net.eval()
 
 
