@@ -69,10 +69,10 @@ class PositionEmbeddings(Analysis):
             return shown
         own, untrained, shuffled = (numbers[key] for key in ("trained", "untrained", "shuffled"))
         return (
-            f"{shown} Partial rank correlation with 2-D distance, raster order controlled:"
+            f"{shown} Rank correlation with 2-D proximity among pairs of the same raster distance:"
             f" {own['partial_2d']:.2f} (untrained {untrained['partial_2d']:.2f}, shuffled positions"
-            f" {shuffled['mean']:.2f} ± {shuffled['std']:.2f}). With raster order, 2-D distance controlled:"
-            f" {own['partial_raster']:.2f}."
+            f" {shuffled['mean']:.2f} ± {shuffled['std']:.2f}). With raster proximity, among pairs of the"
+            f" same row and column distances: {own['partial_raster']:.2f}."
         )
 
     def table(self, numbers: Numbers) -> SummaryTable | None:
@@ -81,13 +81,13 @@ class PositionEmbeddings(Analysis):
         shuffled = numbers["shuffled"]
         return SummaryTable(
             "Position embeddings: Spearman correlation of similarity with proximity",
-            ("network", "2-D, given raster order", "raster order, given 2-D", "2-D", "raster order"),
+            ("network", "2-D, given raster", "raster, given rows and columns", "2-D", "raster"),
             [
                 (key, *(f"{numbers[key][score]:.2f}" for score in LAYOUT_SCORES))
                 for key in ("trained", "untrained")
                 if key in numbers
             ],
-            f"shuffled positions: 2-D, given raster order: {shuffled['mean']:.3f} ± {shuffled['std']:.3f}",
+            f"shuffled positions: 2-D, given raster: {shuffled['mean']:.3f} ± {shuffled['std']:.3f}",
         )
 
 

@@ -5,31 +5,35 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from einops import rearrange
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from isopix.analysis.attention import position_distances
 from isopix.core.correlation import pearson_coefficient, rankdata
 from isopix.core.types import Grid
 
 SIMILARITY_DIGITS = 12  # similarities that differ by rounding errors only share a rank
+MIN_VARIANCE_LEFT = 1e-6  # share of the variance of similarity within the groups of pairs that are compared
 MAX_MAP_VALUES = 2**16  # of all maps together
 
 PositionTable = Float[Tensor, "N D"]
 PositionSimilarity = Float[Tensor, "N N"]
 PairValues = Float[np.ndarray, " pairs"]
+PairGroups = Int[np.ndarray, " pairs"]
 
 
 class LayoutScores(NamedTuple):
     """Spearman correlations of position similarity with proximity over all pairs of positions, -1 to 1.
 
-    `partial_2d` is the partial correlation with proximity in the image plane, controlling for raster order;
-    `partial_raster` the converse; `plain_2d` and `plain_raster` are the correlations without control.
+    `partial_2d` is the correlation with proximity in the image plane among pairs of the same distance in
+    raster order: 1 where similarity decreases with 2-D distance only, 0 where it is a function of raster
+    distance. `partial_raster` is the correlation with proximity in raster order among pairs of the same row
+    distance and the same column distance: 1 where similarity decreases with raster distance only, 0 where it
+    is a function of row and column distances, however each is weighted. `plain_2d` and `plain_raster` hold
+    nothing fixed.
 
-    `partial_2d` is 1 where similarity decreases with 2-D distance only. On a 32 x 32 grid it is 0.66 for
-    sinusoids of rows and columns, -0.10 for sinusoids of the raster index (with `partial_raster` 0.84), and 0
-    for random vectors.
+    The distances are held fixed exactly, not by a linear fit: each is a partial rank correlation that
+    controls for a categorical variable, the group of pairs with those distances.
     """
 
     partial_2d: float
@@ -66,18 +70,25 @@ def layout_scores(similarity: PositionSimilarity, grid: Grid) -> LayoutScores:
 
     Raises ValueError for a grid of one row or one column, on which the two are the same.
     """
-    return _scores(_pairs(_rank_matrix(similarity)), *_proximity_ranks(grid))
+    pairs, ranks = _PairDistances(grid), _pairs(_rank_matrix(similarity))
+    return LayoutScores(
+        _partial(ranks, pairs.proximity_2d, pairs.same_raster_distance),
+        _partial(ranks, pairs.proximity_raster, pairs.same_row_and_col_distance),
+        pearson_coefficient(ranks, pairs.proximity_2d) or 0.0,
+        pearson_coefficient(ranks, pairs.proximity_raster) or 0.0,
+    )
 
 
 def shuffled_scores(
     similarity: PositionSimilarity, grid: Grid, generator: torch.Generator, permutations: int = 20
 ) -> ShuffledScores:
-    """Return the baseline of `layout_scores` for randomly permuted positions; raises the same errors."""
-    rank_matrix, proximity = _rank_matrix(similarity), _proximity_ranks(grid)
+    """Return the baseline of `partial_2d` for randomly permuted positions; raises as `layout_scores` does."""
+    rank_matrix, pairs = _rank_matrix(similarity), _PairDistances(grid)
     scores = []
     for _ in range(permutations):
         order = torch.randperm(grid.positions, generator=generator).numpy()
-        scores.append(_scores(_pairs(rank_matrix[np.ix_(order, order)]), *proximity).partial_2d)
+        ranks = _pairs(rank_matrix[np.ix_(order, order)])
+        scores.append(_partial(ranks, pairs.proximity_2d, pairs.same_raster_distance))
     return ShuffledScores(float(np.mean(scores)), float(np.std(scores)), float(np.max(scores)), permutations)
 
 
@@ -89,31 +100,33 @@ def similarity_maps(similarity: PositionSimilarity, grid: Grid) -> SimilarityMap
     return SimilarityMaps(rows, cols, maps[rows][:, cols].float())
 
 
-def _proximity_ranks(grid: Grid) -> tuple[PairValues, PairValues]:
-    """Return the ranks of 2-D proximity and of raster proximity of all pairs."""
-    if min(grid) < 2:
-        raise ValueError(f"a grid of {grid.rows} x {grid.cols} positions has only one dimension")
-    index = np.arange(grid.positions, dtype=float)
-    distance_2d, distance_raster = position_distances(grid).double().numpy(), np.abs(index[:, None] - index)
-    return rankdata(-_pairs(distance_2d)), rankdata(-_pairs(distance_raster))
+class _PairDistances:
+    """Ranks of the proximity of all pairs of positions, and the groups of pairs at the same distances."""
+
+    def __init__(self, grid: Grid):
+        if min(grid) < 2:
+            raise ValueError(f"a grid of {grid.rows} x {grid.cols} positions has only one dimension")
+        first, second = np.triu_indices(grid.positions, 1)
+        (row, col), (other_row, other_col) = divmod(first, grid.cols), divmod(second, grid.cols)
+        rows, cols = other_row - row, abs(other_col - col)
+        self.same_raster_distance: PairGroups = second - first
+        self.same_row_and_col_distance: PairGroups = rows * grid.cols + cols
+        self.proximity_raster: PairValues = rankdata(first - second)
+        self.proximity_2d: PairValues = rankdata(-(rows**2 + cols**2))
 
 
-def _scores(similarity: PairValues, proximity_2d: PairValues, proximity_raster: PairValues) -> LayoutScores:
-    plain_2d = pearson_coefficient(similarity, proximity_2d) or 0.0
-    plain_raster = pearson_coefficient(similarity, proximity_raster) or 0.0
-    shared = pearson_coefficient(proximity_2d, proximity_raster) or 0.0
-    return LayoutScores(
-        _partial(plain_2d, plain_raster, shared),
-        _partial(plain_raster, plain_2d, shared),
-        plain_2d,
-        plain_raster,
-    )
+def _partial(ranks: PairValues, proximity: PairValues, groups: PairGroups) -> float:
+    """Return the correlation within groups of pairs; 0 if the groups explain one of the two."""
+    left = _within_groups(ranks, groups)
+    if left.var() <= MIN_VARIANCE_LEFT * ranks.var():
+        return 0.0
+    return pearson_coefficient(left, _within_groups(proximity, groups)) or 0.0
 
 
-def _partial(own: float, other: float, shared: float) -> float:
-    """Return a partial correlation from two correlations with a variable and the one between them."""
-    rest = (1 - other**2) * (1 - shared**2)
-    return (own - other * shared) / rest**0.5 if rest > 0 else 0.0
+def _within_groups(values: PairValues, groups: PairGroups) -> PairValues:
+    """Return the deviation of each value from the mean of its group."""
+    counts = np.bincount(groups).clip(min=1)
+    return values - (np.bincount(groups, values) / counts)[groups]
 
 
 def _rank_matrix(similarity: PositionSimilarity) -> Float[np.ndarray, "N N"]:

@@ -11,7 +11,9 @@ from isopix.core.types import Codes, Grid, Images
 
 
 class Codec(nn.Module, abc.ABC):
-    """Q codes per position, each in range(K), such that `encode(decode(codes)) == codes`."""
+    """Q codes per position, each in range(K), such that `encode(decode(codes)) == codes` (but for colors of a
+    palette that are nearly equal).
+    """
 
     grid: Grid  # of the images that the model reads
     num_codes: int  # Q
@@ -29,6 +31,10 @@ class Codec(nn.Module, abc.ABC):
 
     def build_table(self) -> None:
         """Build any lookup table that `encode` would build later; call it before `torch.compile`."""
+
+    def renamed(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Return the tensors of a checkpoint of any version, with the codec's as this version stores them."""
+        return tensors
 
     @abc.abstractmethod
     def fingerprint(self) -> str:

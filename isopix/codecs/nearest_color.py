@@ -20,6 +20,11 @@ CELLS_PER_AXIS = 256 // CELL_SIDE
 MAX_DISTANCES = 2**16  # distances computed at a time, also for the cache
 
 
+def fixed_point(colors: Float[Tensor, "K 3"]) -> FixedPointColors:
+    """Return colors in levels of 0..255 in 1/65536 of a level."""
+    return (colors.double() * FIXED_POINT_SCALE).round().int()
+
+
 def nearest_codes(colors: FixedPointColors, pixels: Pixels) -> Int[Tensor, " P"]:
     """Return the index of the nearest color of each pixel, by comparing it with every color."""
     points = colors.double()

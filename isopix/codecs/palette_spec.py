@@ -11,7 +11,7 @@ from torch import Tensor
 
 from isopix.codecs import kmeans, nearest_color
 from isopix.codecs.base import CodecSpec
-from isopix.codecs.palette import Palette
+from isopix.codecs.palette import COLOR_TENSOR, Palette, stored_colors
 from isopix.codecs.palette_file import read_palette
 from isopix.core.ranges import Range
 from isopix.core.registry import register
@@ -55,7 +55,10 @@ class PaletteSpec(CodecSpec):
         return self.build(grid, colors)
 
     def from_state(self, tensors: Mapping[str, Tensor], grid: Grid) -> Palette:
-        return self.build(grid, tensors["codec.fixed"] / nearest_color.FIXED_POINT_SCALE)
+        colors = stored_colors(tensors)
+        if colors is None:
+            raise KeyError(COLOR_TENSOR)
+        return self.build(grid, colors)
 
     def placeholder(self, grid: Grid) -> Palette:
         """Return a palette of this size with arbitrary colors."""

@@ -79,7 +79,7 @@ def quantization_error(
 
 def assign_codes(palette: Palette, histogram: ColorHistogram) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"]]:
     """Return the code of every color that occurs, and its squared error summed over the channels."""
-    images = histogram.colors.T[None, :, None, :].to(palette.fixed.device)
+    images = histogram.colors.T[None, :, None, :].to(palette.color_bits.device)
     codes = palette.encode(images)
     decoded = palette.decode(codes, Grid(1, len(histogram.counts)))
     errors = (images.int() - decoded.int()).square().sum(1)

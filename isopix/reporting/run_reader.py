@@ -10,7 +10,7 @@ from typing import TypeVar
 from PIL import Image
 
 from isopix.analysis.run import registered_analyses
-from isopix.codecs.nearest_color import FIXED_POINT_SCALE
+from isopix.codecs.palette import stored_colors
 from isopix.core.config import from_dict
 from isopix.data.measurement import Measurement
 from isopix.finetuning.metrics import ClassificationMetrics
@@ -186,12 +186,11 @@ def _weights(checkpoints: Path) -> Weights | None:
 
 def _weights_of(found: Checkpoint) -> Weights:
     tensors = found.tensors["model"]
-    palette = [tensor for name, tensor in tensors.items() if name.endswith("codec.fixed")]
     fixed = {name for name in tensors if name.endswith(FIXED_TENSORS)}
     trained = [each for name, each in tensors.items() if each.is_floating_point() and name not in fixed]
     return Weights(
         step=int(found.records["state"]["step"]),
         parameters=sum(tensor.numel() for tensor in trained),
-        colors=palette[0] / FIXED_POINT_SCALE if palette else None,
+        colors=stored_colors(tensors),
         classes=len(found.records["state"].get("classes", ())),
     )

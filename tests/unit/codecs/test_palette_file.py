@@ -73,7 +73,6 @@ def test_an_unstated_range_is_an_error(tmp_path: Path) -> None:
         ([[float("nan"), 0, 0]], (0.0, 1.0), "its values range from nan to nan, outside the range"),
         ([[0.0, 0, 0]], (1.0, 1.0), "the range 1 to 1 is empty"),
         ([[0.0, 0], [1, 1]], (0.0, 1.0), r"arrays of shape \(2, 2\); expected: one of shape \(colors, 3\)"),
-        ([[1.0, 1, 1], [1, 1, 1]], (0.0, 255.0), "palette colors 1 and 0 are too close"),
     ],
 )
 def test_arrays_that_are_not_a_palette_are_rejected(

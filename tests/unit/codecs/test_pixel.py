@@ -1,5 +1,6 @@
 """Pixel codecs: palette and bytes."""
 
+import hashlib
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from isopix.codecs import CodecSpec
 from isopix.codecs import palette as palette_module
 from isopix.codecs.bytes import Bytes, BytesSpec
 from isopix.codecs.palette import Palette
+from isopix.codecs.palette_file import read_palette
 from isopix.codecs.palette_spec import PaletteSpec
 from isopix.core.config import from_dict, to_dict
 from isopix.core.random import generator
@@ -111,7 +113,7 @@ def test_table_moves_with_the_module() -> None:
 def test_colors_are_in_the_state_dict_and_the_table_is_not() -> None:
     palette = Palette(RAMP, GRID)
     palette.build_table()
-    assert list(palette.state_dict()) == ["fixed"]
+    assert list(palette.state_dict()) == ["color_bits"]
 
 
 def test_loading_other_colors_changes_the_codes() -> None:
@@ -127,10 +129,44 @@ def test_fingerprint_is_of_the_colors_and_their_order() -> None:
     assert Palette(RAMP.clone(), Grid(1, 1)).fingerprint() in prints
 
 
-def test_colors_that_are_too_close_are_rejected() -> None:
-    colors = torch.tensor([[0.0, 0, 0], [9.8, 9, 9], [50, 50, 50], [10.1, 9, 9]])
-    with pytest.raises(ValueError, match="palette colors 1 and 3 are too close: 1, rounded to whole levels,"):
-        Palette(colors, GRID)
+def test_colors_that_round_to_the_same_level_are_allowed() -> None:
+    palette = Palette(
+        torch.tensor([[0.0, 0, 0], [9.8, 9, 9], [50, 50, 50], [10.1, 9, 9], [50, 50, 50]]), GRID
+    )
+    reds = torch.tensor([9, 10, 11, 50], dtype=torch.uint8)
+    images = torch.stack([reds, reds.clamp(min=9), reds.clamp(min=9)])[None, :, None]
+    images[0, 1:, 0, :3] = 9
+    assert palette.encode(images).flatten().tolist() == [1, 3, 3, 2]
+    palette.build_table()
+    assert palette.encode(images).flatten().tolist() == [1, 3, 3, 2]
+    assert palette.decode(torch.tensor([[[1]]]), Grid(1, 1)).flatten().tolist() == [10, 9, 9]
+
+
+def test_openai_palette_decodes_as_their_code_does(real_data: Path) -> None:
+    centers = np.load(real_data / "openai-kmeans-centers.npy")
+    theirs = np.rint(np.float32(127.5) * (centers + np.float32(1)))  # float32, as in their sampling code
+    palette = Palette(read_palette(real_data / "openai-kmeans-centers.npy").colors, Grid(512, 1))
+    decoded = palette.decode(torch.arange(512).view(1, 512, 1)).flatten(1).view(3, 512).T
+    assert np.array_equal(decoded.numpy(), theirs)
+    assert decoded[283, 0] == 97
+
+
+@pytest.mark.parametrize("below", [97.5, 33.5, 5.5])
+def test_decode_rounds_the_float32_color(below: float) -> None:
+    color = np.nextafter(np.float32(below), np.float32(0))
+    palette = Palette(torch.tensor([[float(color)] * 3]), Grid(1, 1))
+    assert palette.decode(torch.tensor([[[0]]])).flatten().tolist() == [int(below)] * 3
+
+
+def test_fixed_point_colors_of_older_checkpoints_are_read() -> None:
+    colors, scale = spread(64), 65536
+    older = {"codec.fixed": (colors.double() * scale).round().int(), "head.weight": torch.ones(1)}
+    palette = PaletteSpec(num_colors=64).from_state(older, GRID)
+    assert (palette.colors - colors).abs().max() <= 0.5 / scale
+    assert palette.fingerprint() == hashlib.sha256(older["codec.fixed"].numpy().tobytes()).hexdigest()
+    renamed = palette.renamed(older)
+    assert renamed.keys() == {"codec.color_bits", "head.weight"}
+    assert torch.equal(renamed["codec.color_bits"], palette.color_bits)
 
 
 @pytest.mark.parametrize(
@@ -185,7 +221,7 @@ def test_a_codec_comes_back_from_a_checkpoint(settings: CodecSpec) -> None:
 
 
 def test_a_checkpoint_without_a_palette_is_an_error() -> None:
-    with pytest.raises(LookupError, match=r"codec\.fixed"):
+    with pytest.raises(LookupError, match=r"codec\.color_bits"):
         PaletteSpec(num_colors=16).from_state({}, GRID)
 
 

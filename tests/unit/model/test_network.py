@@ -22,7 +22,7 @@ def test_a_network_without_memory_takes_the_tensors_themselves() -> None:
         other = RECIPE.assemble(codec)
     other.load(tensors)
     assert {value.data_ptr() for value in other.tensors().values()} >= {
-        value.data_ptr() for name, value in tensors.items() if name != "codec.fixed"
+        value.data_ptr() for name, value in tensors.items() if name != "codec.color_bits"
     }
     x = cases.images(RECIPE)
     assert torch.equal(other(other.inputs_of(x)), net(net.inputs_of(x)))
@@ -31,9 +31,9 @@ def test_a_network_without_memory_takes_the_tensors_themselves() -> None:
 
 def test_weights_of_another_palette_are_refused() -> None:
     tensors = cases.network(RECIPE).tensors()
-    tensors["codec.fixed"] = tensors["codec.fixed"] + 1
+    tensors["codec.color_bits"] = tensors["codec.color_bits"] + 1
     with pytest.raises(
-        ValueError, match=r"tensor 'codec.fixed' of this model's codec differs from the checkpoint's"
+        ValueError, match=r"tensor 'codec.color_bits' of this model's codec differs from the checkpoint's"
     ):
         cases.network(RECIPE).load(tensors)
 

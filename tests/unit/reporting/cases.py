@@ -10,7 +10,6 @@ import torch
 from PIL import Image
 
 from isopix.codecs import FullPatchSpec
-from isopix.codecs.nearest_color import FIXED_POINT_SCALE
 from isopix.core.config import to_dict
 from isopix.data.measurement import Measurement
 from isopix.model.heads import RegressionHeadSpec
@@ -107,7 +106,7 @@ def whole(path: Path, recipe: Recipe | None = None, found: ProbeReport | None = 
     )
     run.log.write_text("".join(json.dumps(each) + "\n" for each in records()))
     colors = torch.arange(GRAYS)[:, None].expand(-1, 3) * 15
-    tensors = {"codec.fixed": (colors * FIXED_POINT_SCALE).int(), "head.weight": torch.zeros(3, 4)}
+    tensors = {"codec.color_bits": colors.float().view(torch.int32), "head.weight": torch.zeros(3, 4)}
     checkpoint.save_checkpoint(
         checkpoint.step_folder(run.checkpoints, 100), {"model": tensors}, {"state": {"step": 100}}
     )
