@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from isopix.core.paired import crossed_mean, mean_half_width
+from isopix.core.paired import CrossedMean, crossed_mean, mean_half_width
 
 SEEDS, DRAWS = 3, 5  # the smallest design of the documentation
 NUM_DESIGNS = 1000
+OFFSET = 0.5
 LOWEST = 0.95 - 3 * math.sqrt(0.95 * 0.05 / NUM_DESIGNS)  # three standard errors of a simulated coverage
 
 
@@ -51,35 +52,37 @@ def test_an_interval_for_one_run_only_would_miss_the_mean() -> None:
     assert hits / NUM_DESIGNS < 0.9
 
 
-# Probabilities that an image is right: spread of images, seeds and draws, on the scale of logits.
-@pytest.mark.parametrize("deviations", [(1.0, 0.0, 0.0), (1.0, 0.3, 0.3), (0.0, 0.3, 0.0), (2.0, 0.0, 0.5)])
-def test_the_interval_for_new_images_covers_the_mean_over_images_too(
-    deviations: tuple[float, float, float],
-) -> None:
-    random, hits, designs, num_images = np.random.default_rng(2), 0, 300, 60
-    of_image, of_seed, of_draw = deviations
-    truth = _expected_difference(*deviations)
-    for _ in range(designs):
-        image, seed, draw = (
-            scale * random.normal(size=shape)
-            for scale, shape in ((of_image, num_images), (of_seed, (SEEDS, 1, 1)), (of_draw, (DRAWS, 1)))
-        )
-        right = random.random((2, SEEDS, DRAWS, num_images)) < [
-            1 / (1 + np.exp(-(0.5 + image + seed + draw))),
-            np.broadcast_to(1 / (1 + np.exp(-image)), (SEEDS, DRAWS, num_images)),
-        ]
-        values = right[0].astype(float) - right[1]
-        found = crossed_mean(values.mean(2), values)
-        assert found.half_width_new_images is not None
-        hits += abs(found.mean - truth) <= found.half_width_new_images
-    assert hits / designs >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / designs)
+# Spread of images, seeds and draws, on the scale of the logit of the probability that an image is right.
+@pytest.mark.parametrize("spread", [(3.0, 0.0, 0.0), (3.0, 0.3, 0.3), (0.0, 0.3, 0.0), (1.0, 0.0, 0.5)])
+def test_the_interval_for_new_images_covers_the_mean_over_images_too(spread: tuple[float, ...]) -> None:
+    found = [_simulated(np.random.default_rng(number), *spread) for number in range(300)]
+    truth = _expected(OFFSET, math.hypot(*spread))
+    hits = [abs(each.mean - truth) <= (each.half_width_new_images or 0) for each in found]
+    assert np.mean(hits) >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / 300)
 
 
-def _expected_difference(of_image: float, of_seed: float, of_draw: float) -> float:
-    """The mean difference over all images, seeds and draws, by half a million random ones."""
-    random = np.random.default_rng(3)
-    image, other = (scale * random.normal(size=500_000) for scale in (of_image, math.hypot(of_seed, of_draw)))
-    return float((1 / (1 + np.exp(-(0.5 + image + other))) - 1 / (1 + np.exp(-image))).mean())
+def test_an_interval_for_these_images_would_miss_the_mean_over_images() -> None:
+    found = [_simulated(np.random.default_rng(number), 3.0, 0.0, 0.0) for number in range(300)]
+    truth = _expected(OFFSET, 3.0)
+    assert np.mean([abs(each.mean - truth) <= (each.half_width or 0) for each in found]) < 0.9
+
+
+def _simulated(random: np.random.Generator, of_image: float, of_seed: float, of_draw: float) -> CrossedMean:
+    """A design with 60 new images: each right or wrong at random, as its image, seed and draw make likely."""
+    logits = (
+        OFFSET
+        + of_image * random.normal(size=60)
+        + of_seed * random.normal(size=(SEEDS, 1, 1))
+        + of_draw * random.normal(size=(DRAWS, 1))
+    )
+    right = (random.random((SEEDS, DRAWS, 60)) < 1 / (1 + np.exp(-logits))).astype(float)
+    return crossed_mean(right.mean(2), right)
+
+
+def _expected(mean: float, deviation: float) -> float:
+    """The mean of the logistic function of a normal variable, by quadrature."""
+    points, weights = np.polynomial.hermite_e.hermegauss(99)
+    return float((weights / (1 + np.exp(-(mean + deviation * points)))).sum() / weights.sum())
 
 
 def test_half_widths_add_in_quadrature_and_say_what_they_leave_out() -> None:
