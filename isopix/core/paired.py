@@ -29,7 +29,7 @@ class CrossedMean(NamedTuple):
 
     The mean varies with the seeds, with the label draws and with the test images, which all cells share.
     Intervals of more than one source add the half-widths in quadrature. In simulations of three seeds and
-    five draws they cover the true mean in 94.9 % to 99.7 % of designs, whatever the ratio of the variances;
+    five draws they cover the true mean in 94.9 % to 99.6 % of designs, whatever the ratio of the variances;
     they are widest, compared with need, where neither seeds nor draws matter.
     """
 
