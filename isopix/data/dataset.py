@@ -116,7 +116,7 @@ class ImageDataset:
             )
 
     def require_labels(self, verb: str) -> None:
-        """Raise ValueError unless every image has a label and there are two classes or more."""
+        """Raise ValueError unless every image has a label and training images have two classes or more."""
         if len(self.classes) == 1:
             raise ValueError(
                 f"{verb} needs two classes or more; dataset '{self.name}' has one: {self.classes[0]}"
@@ -128,6 +128,11 @@ class ImageDataset:
                 f"{verb} needs labels; dataset '{self.name}' has none in {', '.join(unlabeled)}: "
                 "in a folder, put the images of each class in a sub-folder; "
                 "in an .npz file, give y_train and y_test"
+            )
+        if self.train.labels is not None and len(self.train.labels.unique()) == 1:
+            raise ValueError(
+                f"{verb} needs training images of two classes or more; those of dataset '{self.name}' are "
+                f"all of class {self.classes[int(self.train.labels[0])]}"
             )
 
 
