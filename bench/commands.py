@@ -72,6 +72,4 @@ def images_seen(run: Path) -> int:
 def finetuning_result(run: Path) -> dict[str, Any]:
     """Return the test accuracy and training length of a fine-tuned run."""
     found = test_metrics(run)
-    return {key: found[key] for key in ("accuracy", "images", "best_step")} | {
-        "images_seen": images_seen(run)
-    }
+    return {key: found[key] for key in ("accuracy", "images", "step")} | {"images_seen": images_seen(run)}

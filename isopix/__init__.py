@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from isopix import parts
     from isopix.api import convert, palette, study
-    from isopix.api.evaluation import evaluate, low_data, probe
+    from isopix.api.evaluation import evaluate, probe
     from isopix.api.features import Features
     from isopix.api.generation import complete, reconstruct, sample
     from isopix.api.inspection import analyze, plan, report
     from isopix.api.loading import load, save
+    from isopix.api.low_data import low_data
     from isopix.api.pretrained import PretrainedModel
     from isopix.api.publishing import publish
     from isopix.api.run import Interrupted, Run
@@ -55,7 +56,8 @@ __all__ = [
 # module that ends in an exported name is that name.
 _MODULES = {
     "isopix.api.convert": ("convert",),
-    "isopix.api.evaluation": ("evaluate", "low_data", "probe"),
+    "isopix.api.evaluation": ("evaluate", "probe"),
+    "isopix.api.low_data": ("low_data",),
     "isopix.api.features": ("Features",),
     "isopix.api.generation": ("complete", "reconstruct", "sample"),
     "isopix.api.inspection": ("analyze", "plan", "report"),

@@ -15,7 +15,7 @@ from isopix.finetuning.metrics import ClassificationMetrics
 from isopix.generate.reconstruct import Reconstruction
 from isopix.generate.sample import SampledImages
 from isopix.papers.published import PublishedResult
-from isopix.probing.low_data import LowDataResult
+from isopix.probing.low_data import LowDataResult, Selection
 from isopix.probing.results import LayerScore, ProbeReport
 from isopix.recipes.recipe import Recipe
 from isopix.reporting.baselines import BaselineRow
@@ -51,7 +51,10 @@ class ProbeOutput:
 
 @dataclass(frozen=True)
 class EvaluationOutput:
-    """Test metrics of a fine-tuned run; `mask_ensemble` is the number of masks per image, 0 for none."""
+    """Test metrics of a fine-tuned run; `mask_ensemble` is the number of masks per image, 0 for none.
+
+    `warnings` count test images of classes that were not trained.
+    """
 
     metrics: ClassificationMetrics
     classes: tuple[str, ...]
@@ -60,12 +63,15 @@ class EvaluationOutput:
     mask_ensemble: int
     record: Mapping[str, Any]
     path: Path | None
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class LowDataOutput:
     """Test errors with few labels by method (trained, untrained, raw pixels, fine-tuned), one entry for each
-    number of labels; `num_images` are the images of the validation and test splits.
+    number of labels; `num_images` are the images of the validation and test splits, `select` says which
+    images chose layer and L2 penalty, `labels_seen` counts the labels that the network was trained on before
+    (None: unknown).
     """
 
     results: Mapping[str, list[LowDataResult]]
@@ -75,6 +81,8 @@ class LowDataOutput:
     warnings: tuple[str, ...]
     record: Mapping[str, Any]
     path: Path | None
+    select: Selection = "validation"
+    labels_seen: int | None = 0
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,8 @@ def evaluate(
         show_json({**found.record, "record": str(found.path)})
     else:
         _print_metrics(found.metrics, found.mask_ensemble, found.data)
+        for text in found.warnings:
+            say(f"note: {text}")
         say(f"wrote {found.path}")
 
 

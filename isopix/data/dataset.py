@@ -4,7 +4,7 @@ import csv
 import hashlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Literal
@@ -129,7 +129,7 @@ class ImageDataset:
                 "in a folder, put the images of each class in a sub-folder; "
                 "in an .npz file, give y_train and y_test"
             )
-        if self.train.labels is not None and len(self.train.labels.unique()) == 1:
+        if self.train.labels is not None and len(set(self.train.labels.tolist())) == 1:
             raise ValueError(
                 f"{verb} needs training images of two classes or more; those of dataset '{self.name}' are "
                 f"all of class {self.classes[int(self.train.labels[0])]}"
@@ -245,7 +245,9 @@ def _splits(
     fractions = tuple(0.0 if name in own else holdout for name in ("validation", "test"))
     indices = held_out_indices(hashes, fractions, config.seed, exact=exact)
     splits: dict[SplitName, Split] = {
-        name: own["train"] if len(members) == len(hashes) else own["train"].select(members)
+        name: own["train"]
+        if len(members) == len(hashes)
+        else replace(own["train"].select(members), total=None)
         for name, members in zip(SPLIT_NAMES, indices, strict=True)
     }
     splits |= {name: split for name, split in own.items() if name != "train"}

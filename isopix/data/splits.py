@@ -71,23 +71,34 @@ class FullResolution:
 @dataclass(frozen=True)
 class Split:
     """Images at the model's input resolution; their labels, the full-resolution images, and 63-bit hashes of
-    the content of their files or pixels, if available.
+    the content of their files or pixels, if available. `total` is the number of images that a part was
+    selected from, None for a whole split.
     """
 
     images: Images
     labels: Labels | None = None
     full_resolution: FullResolution | None = None
     hashes: Hashes | None = None
+    total: int | None = None
 
     def __len__(self) -> int:
         return len(self.images)
 
-    def sample(self, count: int, seed: int = 0) -> "Split":
-        """Return `count` random images in their order, or all if there are fewer.
+    @property
+    def available(self) -> int:
+        """The number of images of the whole split."""
+        return len(self) if self.total is None else self.total
+
+    def sample(self, count: int | None, seed: int = 0) -> "Split":
+        """Return `count` random images in their order, or all for None and if there are fewer.
 
         A smaller sample of the same seed is part of a larger one.
         """
-        return self if count >= len(self) else self.select(self._order(seed)[:count].sort().values)
+        return (
+            self
+            if count is None or count >= len(self)
+            else self.select(self._order(seed)[:count].sort().values)
+        )
 
     def balanced_sample(self, count: int | None, seed: int = 0) -> "Split":
         """Return a sample in which no class has two images more than another one that has images left; a
@@ -102,10 +113,10 @@ class Split:
         return self.select(by_rank[:count].sort().values)
 
     def select(self, indices: Indices) -> "Split":
-        """Return a copy of the images with these indices."""
+        """Return a copy of the images with these indices, as a part of this split."""
         labels = None if self.labels is None else self.labels[indices]
         hashes = None if self.hashes is None else self.hashes[indices]
-        return Split(self.images[indices], labels, self._select_full(indices), hashes)
+        return Split(self.images[indices], labels, self._select_full(indices), hashes, self.available)
 
     def concat(self, other: "Split") -> "Split":
         """Return a copy of both splits, one after the other; with labels only if both have them."""
@@ -116,13 +127,14 @@ class Split:
             full = self.full_resolution.concat(other.full_resolution)
         if self.hashes is not None and other.hashes is not None:
             hashes = torch.cat([self.hashes, other.hashes])
-        return Split(torch.cat([self.images, other.images]), labels, full, hashes)
+        total = self.available + other.available
+        return Split(torch.cat([self.images, other.images]), labels, full, hashes, total)
 
     def to(self, device: torch.device) -> "Split":
         """Return the split on the device."""
         labels = None if self.labels is None else self.labels.to(device)
         full = None if self.full_resolution is None else self.full_resolution.to(device)
-        return Split(self.images.to(device), labels, full, self.hashes)
+        return Split(self.images.to(device), labels, full, self.hashes, self.total)
 
     @property
     def nbytes(self) -> int:

@@ -152,8 +152,7 @@ def plot_finetuning_accuracy(
         ring_point(axes, best["step"], best["accuracy"], style.COLORS[1])
     for each in records:
         if each["split"] == "test":
-            point = each.get("best_step", each["step"]), each["accuracy"]
-            axes.plot(*point, "D", color=style.TEXT_COLOR, clip_on=False, zorder=3)
+            axes.plot(each["step"], each["accuracy"], "D", color=style.TEXT_COLOR, clip_on=False, zorder=3)
             labels.append(percent_label("test", each["accuracy"], style.TEXT_COLOR))
     if majority is not None:
         axes.axhline(majority, color=style.MUTED_COLOR, linewidth=1, linestyle=":")
@@ -219,7 +218,7 @@ def _points(
 ) -> Float[np.ndarray, "n 2"]:
     """Return (step, value) of the records of a kind; the step is that of the evaluated weights."""
     found = [each for each in records if each["kind"] == kind and each.get("split") == split and key in each]
-    points = [(each.get("best_step", each["step"]), each[key]) for each in found]
+    points = [(each["step"], each[key]) for each in found]
     return np.array(points, dtype=float).reshape(-1, 2)
 
 

@@ -14,6 +14,7 @@ class MeanLoss(NamedTuple):
     images: int
     split: str
     data: str = ""  # where they are not the run's own
+    available: int | None = None  # images of the whole split
 
     @property
     def bits(self) -> float:
@@ -21,8 +22,9 @@ class MeanLoss(NamedTuple):
 
     @property
     def where(self) -> str:
-        """The images, as `64 test images`."""
-        return f"{self.images:,} {self.split} images{f' of {self.data}' if self.data else ''}"
+        """The images, as `64 test images` or `64 of 450 test images`."""
+        count = image_count(self.images, self.available)
+        return f"{count} {self.split} images{f' of {self.data}' if self.data else ''}"
 
 
 class FineTuneAccuracy(NamedTuple):
@@ -32,6 +34,18 @@ class FineTuneAccuracy(NamedTuple):
     low: float
     high: float
     images: int
+    available: int | None = None  # images of the test split
+    step: int | None = None  # of the weights
+
+    @property
+    def images_text(self) -> str:
+        """The images, as `64` or `64 of 450`."""
+        return image_count(self.images, self.available)
+
+
+def image_count(used: int, available: int | None) -> str:
+    """Return a number of images, of how many if those are not all."""
+    return f"{used:,}" if available in (None, used) else f"{used:,} of {available:,}"
 
 
 def loss_unit(run: RunRecord) -> str:
@@ -52,7 +66,9 @@ def held_out_loss(run: RunRecord) -> MeanLoss | None:
     for split in ("test", "validation"):
         found = [each for each in run.log if each.get("split") == split and name in each]
         if found:
-            return MeanLoss(float(found[-1][name]), int(found[-1]["images"]), split)
+            last = found[-1]
+            available = last.get("available_images")
+            return MeanLoss(float(last[name]), int(last["images"]), split, available=available)
     if run.predicts_codes and run.verifications:
         newest = run.verifications[-1]
         return MeanLoss(newest.loss_nats, newest.images, "test", newest.data)
@@ -99,8 +115,10 @@ def finetune_accuracy(run: RunRecord) -> FineTuneAccuracy | None:
     tested = [each for each in run.log if each.get("split") == "test" and "accuracy" in each]
     if not tested:
         return None
-    accuracy, count = float(tested[-1]["accuracy"]), int(tested[-1]["images"])
-    return FineTuneAccuracy(accuracy, *wilson(accuracy, count), count)
+    last = tested[-1]
+    accuracy, count = float(last["accuracy"]), int(last["images"])
+    low, high = wilson(accuracy, count)
+    return FineTuneAccuracy(accuracy, low, high, count, last.get("available_images"), last["step"])
 
 
 def wilson(fraction: float, count: int) -> tuple[float, float]:

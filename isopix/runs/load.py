@@ -37,6 +37,28 @@ class LoadedRun(NamedTuple):
     seen: Hashes | None = None  # hashes of the training images, if they are known
 
     @property
+    def labels_seen(self) -> int | None:
+        """The number of labels that the network was trained on; None where it is not known."""
+        known = self.recipe.finetune is None and "imported" not in self.records
+        count = self.records.get("state", {}).get("labels_seen", 0 if known else None)
+        return None if count is None else int(count)
+
+    @property
+    def decoder_valid(self) -> bool:
+        """Whether the decoder was trained with the backbone: not after fine-tuning on classes alone."""
+        default = self.recipe.predicts_codes or self.step == 0
+        return bool(self.records.get("state", {}).get("decoder_valid", default))
+
+    def require_decoder(self, verb: str) -> None:
+        """Raise ValueError if the backbone has changed since the decoder was trained."""
+        if not self.decoder_valid:
+            raise ValueError(
+                f"{verb} needs the decoder, which does not fit this network: it was fine-tuned without the "
+                "generative loss (generative_weight=0); use the pre-trained run, or fine-tune with "
+                "generative_weight above 0"
+            )
+
+    @property
     def model(self) -> PretrainModel:
         """The network with its objective."""
         return PretrainModel(self.network, self.recipe.objective)

@@ -74,11 +74,11 @@ class EvaluatorSpec(Part, noun="evaluator"):
 
 @register("held_out_loss")
 class HeldOutLoss(EvaluatorSpec):
-    """The metrics of the task, each a mean over `num_images` validation images."""
+    """The metrics of the task, each a mean over `num_images` validation images; None uses all."""
 
     may_fail: ClassVar[bool] = False
 
-    num_images: int = 1024
+    num_images: int | None = 1024
 
     def start(self, context: EvaluationContext) -> Evaluator:
         split = context.data.validation.sample(self.num_images)
@@ -87,7 +87,7 @@ class HeldOutLoss(EvaluatorSpec):
             if not len(split):
                 return {}
             metrics = evaluate_split(context.task, split, seed=context.seed, precision=context.precision)
-            return {"images": len(split), **metrics}
+            return {"images": len(split), "available_images": split.available, **metrics}
 
         return evaluate
 
