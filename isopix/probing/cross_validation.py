@@ -46,10 +46,12 @@ def probe_cross_validated(
         for train in subsets
     ]
     index, strengths = select(accuracies, config)
-    layer = splits.select_layers(index, index + 1)
+    chosen = [
+        replace(splits, train=train, validation=train).select_layers(index, index + 1) for train in subsets
+    ]
     return [
-        fit_probe(replace(layer, train=train, validation=train), _at(config, l2), device=device).best
-        for train, l2 in zip(subsets, strengths, strict=True)
+        fit_probe(each, _at(config, l2), device=device).best
+        for each, l2 in zip(chosen, strengths, strict=True)
     ]
 
 

@@ -48,7 +48,7 @@ def test_evaluations_are_plotted_by_the_given_key() -> None:
 
 def test_the_test_loss_is_at_the_step_of_the_selected_weights() -> None:
     *before, test = records()
-    figure = curves.plot_loss([*before, {**test, "best_step": 60}], 17)
+    figure = curves.plot_loss([*before, {**test, "step": 60, "last_step": 100}], 17)
     assert np.asarray(figure.axes[0].lines[-1].get_xdata()).tolist() == [60]
 
 
