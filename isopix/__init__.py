@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from isopix.api import convert, palette, study
     from isopix.api.evaluation import evaluate, probe
     from isopix.api.features import Features
+    from isopix.api.few_labels import low_data
     from isopix.api.generation import complete, reconstruct, sample
     from isopix.api.inspection import analyze, plan, report
     from isopix.api.loading import load, save
-    from isopix.api.low_data import low_data
     from isopix.api.pretrained import PretrainedModel
     from isopix.api.publishing import publish
     from isopix.api.run import Interrupted, Run
@@ -57,7 +57,7 @@ __all__ = [
 _MODULES = {
     "isopix.api.convert": ("convert",),
     "isopix.api.evaluation": ("evaluate", "probe"),
-    "isopix.api.low_data": ("low_data",),
+    "isopix.api.few_labels": ("low_data",),
     "isopix.api.features": ("Features",),
     "isopix.api.generation": ("complete", "reconstruct", "sample"),
     "isopix.api.inspection": ("analyze", "plan", "report"),

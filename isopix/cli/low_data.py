@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isopix.api import low_data as api
+from isopix.api import few_labels
 from isopix.api.results import LowDataOutput
 from isopix.cli.console import (
     Device,
@@ -71,9 +71,9 @@ def low_data(
     """
     load_plugins(plugin)
     with progress_bar("features") as progress:
-        found = api.low_data(
+        found = few_labels.low_data(
             run,
-            labels=labels or api.LABELS,
+            labels=labels or few_labels.LABELS,
             subsets=subsets,
             select=select,
             data=data,

@@ -71,14 +71,14 @@ def plot_loss(
 ) -> Figure:
     """Plot training, validation and test loss in nats (left axis) and bits (right axis) per `unit`.
 
-    A dotted line at ln `vocab_size` marks the untrained loss, if given. `loss_key` is the field of evaluation
-    records that holds the loss.
+    A dotted line at ln `vocab_size` marks the untrained loss, if given. `loss_key` is the field of
+    the records that holds the loss.
     """
     figure = style.new_figure(HEIGHT, WIDTH)
     axes = figure.add_subplot()
     if vocab_size is not None:
         _untrained_loss(axes, vocab_size)
-    train = _points(records, "train")
+    train = _points(records, "train", key=loss_key)
     if len(train):
         axes.plot(*train.T, color=style.COLORS[0], linewidth=0.6, alpha=0.4)
         axes.plot(train[:, 0], running_mean(train[:, 1]), color=style.COLORS[0], label="training")

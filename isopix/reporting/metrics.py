@@ -48,6 +48,11 @@ def image_count(used: int, available: int | None) -> str:
     return f"{used:,}" if available in (None, used) else f"{used:,} of {available:,}"
 
 
+def loss_key(run: RunRecord) -> str:
+    """Return the name of the loss in the log: that of codes, or of classes where only they are learned."""
+    return "loss_nats" if run.predicts_codes else "class_nats"
+
+
 def loss_unit(run: RunRecord) -> str:
     """Return what a loss is averaged over, as `masked pixel`; `image` if only classes are learned."""
     if not run.predicts_codes:
@@ -62,7 +67,7 @@ def held_out_loss(run: RunRecord) -> MeanLoss | None:
 
     The loss is that of codes, or of classes where only they are learned.
     """
-    name = "loss_nats" if run.predicts_codes else "class_nats"
+    name = loss_key(run)
     for split in ("test", "validation"):
         found = [each for each in run.log if each.get("split") == split and name in each]
         if found:

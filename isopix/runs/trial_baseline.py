@@ -5,8 +5,8 @@ from dataclasses import replace
 import torch
 
 from isopix.codecs.base import Codec
-from isopix.core.types import Images
 from isopix.data.dataset import ImageDataset
+from isopix.data.splits import Split
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import WEIGHTS, codec_of, find_checkpoint
 from isopix.storage.run_folder import RunFolder
@@ -31,26 +31,27 @@ def check_trial(recipe: Recipe, data: ImageDataset, run: RunFolder, trial: LRTri
         reason = chance_level_warning(trial.accuracy, validation.labels).partition(";")[0]
     else:
         codec = codec_of(find_checkpoint(run.path, WEIGHTS)[0])
-        reason = _loss_reason(recipe, codec, data.train.sample(NUM_COUNTED).images, validation.images, trial)
+        reason = _loss_reason(recipe, codec, data.train.sample(NUM_COUNTED), validation, trial)
     return replace(trial, status="failed", reason=reason) if reason else trial
 
 
-def unigram_nats(codec: Codec, train: Images, images: Images) -> float:
+def unigram_nats(codec: Codec, train: Split, images: Split) -> float:
     """Return the loss of `images`, in nats per code, under the frequencies of each code's values in `train`,
     with one added to every count.
     """
     counts = torch.ones(codec.num_codes, codec.vocab_size, dtype=torch.float64)
-    for batch in torch.split(train, BATCH_SIZE):
+    for batch in torch.split(train.images, BATCH_SIZE):
         codes = codec.encode(batch).flatten(0, 1)
         counts += torch.stack([each.bincount(minlength=codec.vocab_size) for each in codes.unbind(1)])
     nats = -(counts / counts.sum(1, keepdim=True)).log()
     losses = [
-        nats[torch.arange(codec.num_codes), codec.encode(batch)] for batch in torch.split(images, BATCH_SIZE)
+        nats[torch.arange(codec.num_codes), codec.encode(batch)]
+        for batch in torch.split(images.images, BATCH_SIZE)
     ]
     return torch.cat(losses).mean().item()
 
 
-def _loss_reason(recipe: Recipe, codec: Codec, train: Images, validation: Images, trial: LRTrial) -> str:
+def _loss_reason(recipe: Recipe, codec: Codec, train: Split, validation: Split, trial: LRTrial) -> str:
     """Why a loss shows that nothing was learned; empty if it does not, or if codes have no probability."""
     if trial.loss is None or not recipe.model.head.categorical:
         return ""

@@ -19,7 +19,7 @@ from isopix.train.throughput import Throughput
 from isopix.train.train_step import TrainStep
 
 Record = dict[str, Any]  # a line of the log
-WATCH_EVERY = 20  # steps between reports of the loss of every step; each waits for the device
+WATCH_EVERY = 20  # steps between reports of the loss of every step; each waits for a GPU
 MAX_SHOWN = 60  # characters of a wrong value in a note
 
 
@@ -63,6 +63,7 @@ class Trainer:
         )
         self.step, self.stopped, self.restored = 0, False, False
         self.watched: list[Tensor] = []  # losses on the device
+        self.watch_every = 1 if self.train_step.device.type == "cpu" else WATCH_EVERY
         self.throughput = Throughput(batches.batch_size)
 
     def restore(self, step: int, *, seconds: float, optimizer: dict[str, Tensor]) -> None:
@@ -106,7 +107,7 @@ class Trainer:
             if self.maybe_evaluate():
                 self.stopped = self.stopped or self.callbacks.should_stop()  # early stopping
             saves = last or self.stopped or self.step % config.checkpoint_every == 0
-            if saves or self.step % WATCH_EVERY == 0:
+            if saves or self.step % self.watch_every == 0:
                 self._report_losses()
             if saves:
                 self.train_step.check()

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import isopix
-from isopix.api import low_data as api_low_data
+from isopix.api import few_labels
 from isopix.core.registry import register
 from isopix.data.dataset import DataConfig, load_dataset
 from isopix.probing.knn import KnnProbe
@@ -136,7 +136,7 @@ def test_evaluate_needs_a_fine_tuned_run(pristine: Path) -> None:
 @pytest.fixture
 def one_penalty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Probes by one L2 penalty instead of nine."""
-    monkeypatch.setattr(api_low_data, "LARGER_L2", (0.1,))
+    monkeypatch.setattr(few_labels, "LARGER_L2", (0.1,))
 
 
 @pytest.mark.usefixtures("one_penalty")

@@ -10,6 +10,7 @@ import torch
 from isopix.api import training
 from isopix.codecs import BytesSpec
 from isopix.core.types import Grid
+from isopix.data.splits import Split
 from isopix.recipes import registry
 from isopix.runs.lr_search import run_lr_search, trial_folder, trial_recipe
 from isopix.runs.pretrain import train_recipe
@@ -32,7 +33,9 @@ def test_the_unigram_loss_is_that_of_the_counts() -> None:
         counts = Counter(train[:, channel].flatten().tolist())
         total = sum(counts.values()) + 256
         losses += [-math.log((counts[value] + 1) / total) for value in images[:, channel].flatten().tolist()]
-    assert unigram_nats(codec, train, images) == pytest.approx(sum(losses) / len(losses), rel=1e-6)
+    assert unigram_nats(codec, Split(train), Split(images)) == pytest.approx(
+        sum(losses) / len(losses), rel=1e-6
+    )
 
 
 def search(out: Path, *words: str, lrs: tuple[float, ...] = (3.0, 0.003)) -> training.LRSearch:
