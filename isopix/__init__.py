@@ -9,8 +9,9 @@ if TYPE_CHECKING:
     from isopix import parts
     from isopix.api import convert, palette, study
     from isopix.api.comparison import compare
-    from isopix.api.evaluation import evaluate, low_data, probe
+    from isopix.api.evaluation import evaluate, probe
     from isopix.api.features import Features
+    from isopix.api.few_labels import low_data
     from isopix.api.generation import complete, reconstruct, sample
     from isopix.api.inspection import analyze, plan, report
     from isopix.api.loading import load, save
@@ -61,7 +62,8 @@ __all__ = [
 _MODULES = {
     "isopix.api.comparison": ("compare",),
     "isopix.api.convert": ("convert",),
-    "isopix.api.evaluation": ("evaluate", "low_data", "probe"),
+    "isopix.api.evaluation": ("evaluate", "probe"),
+    "isopix.api.few_labels": ("low_data",),
     "isopix.api.features": ("Features",),
     "isopix.api.generation": ("complete", "reconstruct", "sample"),
     "isopix.api.inspection": ("analyze", "plan", "report"),

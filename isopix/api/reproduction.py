@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isopix.api import evaluation, training
+from isopix.api import evaluation, few_labels, training
 from isopix.api.arguments import checked
 from isopix.api.run import TrainingProgress
 from isopix.recipes.recipe import Recipe
@@ -115,7 +115,7 @@ class _Api:
         return _saved(evaluation.probe(run, data=data, device=self.device, **options).path)
 
     def low_data(self, run: Path, data: str | None, options: Mapping[str, Any]) -> Path:
-        found = evaluation.low_data(
+        found = few_labels.low_data(
             run, data=data, device=self.device, training_progress=self.progress, **options
         )
         return _saved(found.path)

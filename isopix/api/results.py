@@ -16,7 +16,7 @@ from isopix.finetuning.metrics import ClassificationMetrics
 from isopix.generate.reconstruct import Reconstruction
 from isopix.generate.sample import SampledImages
 from isopix.papers.published import PublishedResult
-from isopix.probing.low_data import LowDataResult
+from isopix.probing.low_data import LowDataResult, Selection
 from isopix.probing.results import LayerScore, ProbeReport
 from isopix.recipes.recipe import Recipe
 from isopix.reporting.baselines import BaselineRow
@@ -52,7 +52,9 @@ class ProbeOutput:
 
 @dataclass(frozen=True)
 class EvaluationOutput:
-    """Test metrics of a fine-tuned run; `mask_ensemble` is the number of masks per image, 0 for none."""
+    """Test metrics of a fine-tuned run; `mask_ensemble` is the number of masks per image, 0 for none. The
+    warnings of `measurement` count test images of classes that were not trained.
+    """
 
     metrics: ClassificationMetrics
     classes: tuple[str, ...]
@@ -67,7 +69,8 @@ class EvaluationOutput:
 @dataclass(frozen=True)
 class LowDataOutput:
     """Test errors with few labels by method (trained, untrained, raw pixels, fine-tuned), one entry for each
-    number of labels; `num_images` are the images of the validation and test splits.
+    number of labels; `num_images` are the images of the validation and test splits, `select` says which
+    images chose layer and L2 penalty.
     """
 
     results: Mapping[str, list[LowDataResult]]
@@ -75,8 +78,10 @@ class LowDataOutput:
     num_images: Mapping[str, int]
     step: int
     warnings: tuple[str, ...]
+    measurement: Measurement
     record: Mapping[str, Any]
     path: Path | None
+    select: Selection = "validation"
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,7 @@ def verify(
     folder = newest_checkpoint(Path(run))
     files = checkpoint.verify_files(folder)
     loaded = load_network(folder, device)
+    loaded.require_decoder("verify")
     images = evaluation_images(loaded, data, limit)
     test = images.test
     if not len(test):

@@ -89,12 +89,16 @@ class Split:
         """The number of images of the whole split."""
         return len(self) if self.total is None else self.total
 
-    def sample(self, count: int, seed: int = 0) -> "Split":
-        """Return `count` random images in their order, or all if there are fewer.
+    def sample(self, count: int | None, seed: int = 0) -> "Split":
+        """Return `count` random images in their order, or all for None and if there are fewer.
 
         A smaller sample of the same seed is part of a larger one.
         """
-        return self if count >= len(self) else self.select(self._order(seed)[:count].sort().values)
+        return (
+            self
+            if count is None or count >= len(self)
+            else self.select(self._order(seed)[:count].sort().values)
+        )
 
     def balanced_sample(self, count: int | None, seed: int = 0) -> "Split":
         """Return a sample in which no class has two images more than another one that has images left; a

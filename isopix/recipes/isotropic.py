@@ -89,6 +89,7 @@ def paper(block: str, encoding: str, depth: int) -> Recipe:
             evaluate_images=5000,
             checkpoint_every=5 * EPOCH,
         ),
+        finetune_overrides=("data.augment=pad_crop_flip",),  # as iGPT on CIFAR; the paper does not fine-tune
     )
 
 

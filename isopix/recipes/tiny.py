@@ -17,6 +17,8 @@ from isopix.recipes.recipe import Recipe
 from isopix.train.config import TrainConfig
 from isopix.train.optim import Adam
 
+CIFAR_AUGMENT = "data.augment=pad_crop_flip"  # iGPT section 3.1
+
 
 def tiny() -> Recipe:
     """Autoregressive, 32x32: 4 blocks of width 128, 512 colors; ten minutes on two cores."""
@@ -33,6 +35,7 @@ def tiny() -> Recipe:
             num_test_images=2000,
             checkpoint_every=100,
         ),
+        finetune_overrides=(CIFAR_AUGMENT,),
     )
 
 

@@ -10,6 +10,7 @@ from isopix.reporting.metrics import (
     format_epochs,
     held_out_loss,
     images_seen,
+    loss_key,
     loss_unit,
     uniform_classes,
 )
@@ -123,7 +124,9 @@ def _training(run: RunRecord) -> str:
             f"after {seen} the loss is near that of a uniform prediction, {loss.nats:.2f} of"
             f" {math.log(classes):.2f} nats"
         )
-    losses = [float(each["loss_nats"]) for each in run.log if each["kind"] == "train"]
+    losses = [
+        float(each[loss_key(run)]) for each in run.log if each["kind"] == "train" and loss_key(run) in each
+    ]
     quarter = len(losses) // 4
     if not quarter:
         return ""

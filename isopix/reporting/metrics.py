@@ -38,6 +38,17 @@ class FineTuneAccuracy(NamedTuple):
     high: float
     images: int
     measurement: Measurement | None = None
+    step: int | None = None  # of the weights
+
+    @property
+    def images_text(self) -> str:
+        """The images, as `64 test images` or `64 of 450 test images of digits`."""
+        return self.measurement.count if self.measurement else f"{self.images:,} test images"
+
+
+def loss_key(run: RunRecord) -> str:
+    """Return the name of the loss in the log: that of codes, or of classes where only they are learned."""
+    return "loss_nats" if run.predicts_codes else "class_nats"
 
 
 def loss_unit(run: RunRecord) -> str:
@@ -55,7 +66,7 @@ def held_out_loss(run: RunRecord) -> MeanLoss | None:
 
     The loss is that of codes, or of classes where only they are learned.
     """
-    name = "loss_nats" if run.predicts_codes else "class_nats"
+    name = loss_key(run)
     for split in ("test", "validation"):
         found = [each for each in run.log if each.get("split") == split and name in each]
         if found:
@@ -118,9 +129,10 @@ def finetune_accuracy(run: RunRecord) -> FineTuneAccuracy | None:
     tested = [each for each in run.log if each.get("split") == "test" and "accuracy" in each]
     if not tested:
         return None
-    accuracy, count = float(tested[-1]["accuracy"]), int(tested[-1]["images"])
+    last = tested[-1]
+    accuracy, count = float(last["accuracy"]), int(last["images"])
     low, high = wilson(accuracy, count)
-    return FineTuneAccuracy(accuracy, low, high, count, _logged_measurement(run, tested[-1]))
+    return FineTuneAccuracy(accuracy, low, high, count, _logged_measurement(run, last), last["step"])
 
 
 def wilson(fraction: float, count: int) -> tuple[float, float]:

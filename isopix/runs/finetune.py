@@ -11,8 +11,8 @@ import torch
 
 from isopix.core.config import to_dict
 from isopix.core.overrides import flatten, override, parse
-from isopix.data.augment import PadCropFlip
 from isopix.data.patch_augment import NoPatchAugment
+from isopix.data.sources.read_source import finetune_augmentation
 from isopix.finetuning.classifier import FineTuneModel
 from isopix.finetuning.config import FineTuneConfig
 from isopix.model.network import Network
@@ -25,7 +25,8 @@ from isopix.runs.pretrain import InitialWeights
 from isopix.train.schedule import ConstantSchedule
 
 STEPS, EVALUATE_EVERY = 1000, 50
-LR_FACTOR = 0.1  # of pre-training's learning rate; often the best (iGPT section 4.4)
+SOURCE = ("source", "data.source")  # how the setting is named
+LR_FACTOR = 0.1  # of pre-training's learning rate; often the best (iGPT section 4.5)
 FINETUNE_FIELDS = tuple(each.name for each in fields(FineTuneConfig))
 
 
@@ -51,8 +52,11 @@ def prepare_finetune(
     """
     loaded = load_run(Path(source), device=torch.device("cpu")) if Path(source).exists() else None
     base = loaded.recipe if loaded else registry.find(source, "no run folder or recipe")
-    recipe = finetune_recipe(base, from_scratch=loaded is None)
-    for _, changes in registry.layers(file, options, assignments):
+    layers = [changes for _, changes in registry.layers(file, options, assignments)]
+    given = (changes[path] for changes in layers for path in SOURCE if path in changes)
+    *_, source = base.data.source, *given
+    recipe = finetune_recipe(base, str(source), from_scratch=loaded is None)
+    for changes in layers:
         recipe = _override(recipe, changes)
     if loaded is not None:
         _check_same_network(recipe, loaded.recipe)
@@ -60,32 +64,41 @@ def prepare_finetune(
     if loaded is None:
         return FineTuneStart(recipe, None)
     provenance = {"pretrained": {"run": str(Path(source).resolve()), "step": loaded.step}}
-    network, seen = _resized(recipe, loaded), loaded.seen
-    return FineTuneStart(
-        recipe, InitialWeights(network, provenance, seen=seen, labels_seen=loaded.labels_seen)
+    initial = InitialWeights(
+        _resized(recipe, loaded),
+        provenance,
+        seen=loaded.seen,
+        labels_seen=loaded.labels_seen,
+        decoder_valid=loaded.decoder_valid,
     )
+    return FineTuneStart(recipe, initial)
 
 
-def finetune_recipe(recipe: Recipe, *, from_scratch: bool) -> Recipe:
-    """Return the fine-tuning recipe: iGPT's (section 2.3: constant learning rate, reflect-padded crops and
-    flips, all labels; section 2.4: joint loss), then the recipe's own `finetune_overrides`.
+def finetune_recipe(recipe: Recipe, source: str, *, from_scratch: bool) -> Recipe:
+    """Return the fine-tuning recipe on a source of images: iGPT's (section 2.3: constant learning rate, all
+    labels, all validation and test images; section 2.4: joint loss), then the recipe's `finetune_overrides`.
 
-    The learning rate is a tenth of pre-training's, or the recipe's own; from scratch and after an earlier
-    fine-tuning it is unchanged. A class token, if there is one, is what the class head reads.
+    The augmentation is that of the dataset if it has one, else that of `finetune_overrides`, else that of
+    pre-training. The learning rate is a tenth of pre-training's, or the recipe's own; from scratch and after
+    an earlier fine-tuning it is unchanged. A class token, if there is one, is what the class head reads.
     """
     optimizer = recipe.train.optimizer
     data = replace(recipe.data, train_on_validation=False, limit=None, labels_per_class=None, subset=0)
     tuned = recipe.updated(
-        data=replace(data, augment=PadCropFlip(), patch_augment=NoPatchAugment()),
+        data=replace(data, patch_augment=NoPatchAugment()),
         finetune=FineTuneConfig(pool="first" if recipe.model.class_token else "mean"),
         steps=STEPS,
         optimizer=optimizer.for_finetuning(LR_FACTOR * optimizer.lr),
         schedule=ConstantSchedule(),
         evaluate_every=EVALUATE_EVERY,
-        evaluate_images=max(recipe.train.evaluate_images, 1000),
+        evaluate_images=None,
+        num_test_images=None,
         checkpoint_every=EVALUATE_EVERY,
     )
     tuned = _override(tuned, parse(recipe.finetune_overrides))
+    augment = finetune_augmentation(source)
+    if augment is not None:
+        tuned = tuned.updated(data=replace(tuned.data, augment=augment))
     if from_scratch or recipe.finetune is not None:
         return tuned.updated(optimizer=replace(tuned.train.optimizer, lr=optimizer.lr))
     return tuned

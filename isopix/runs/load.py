@@ -59,6 +59,21 @@ class LoadedRun(NamedTuple):
         return replace(measured, labels_seen=self.labels_seen, selection=self.selection, seeds=seeds)
 
     @property
+    def decoder_valid(self) -> bool:
+        """Whether the decoder was trained with the backbone: not after fine-tuning on classes alone."""
+        default = self.recipe.predicts_codes or self.step == 0
+        return bool(self.records.get("state", {}).get("decoder_valid", default))
+
+    def require_decoder(self, verb: str) -> None:
+        """Raise ValueError if the backbone has changed since the decoder was trained."""
+        if not self.decoder_valid:
+            raise ValueError(
+                f"{verb} needs the decoder, which does not fit this network: it was fine-tuned without the "
+                "generative loss (generative_weight=0); use the pre-trained run, or fine-tune with "
+                "generative_weight above 0"
+            )
+
+    @property
     def model(self) -> PretrainModel:
         """The network with its objective."""
         return PretrainModel(self.network, self.recipe.objective)

@@ -59,8 +59,16 @@ def resume_run(out: Path, *, device: torch.device, observer: RunObserver) -> Run
         notes = [f"skipped damaged checkpoint: {reason}" for reason in damaged]
         if found.records["state"]["step"] < recipe.train.steps:
             notes += [*plugin_changes(found), *_differences(found, device)]
-        labels_seen = found.records["state"].get("labels_seen")
-        training = TrainingRun(folder, recipe, build_network(found), data, device, labels_seen=labels_seen)
+        state = found.records["state"]
+        training = TrainingRun(
+            folder,
+            recipe,
+            build_network(found),
+            data,
+            device,
+            labels_seen=state.get("labels_seen"),
+            decoder_valid=state.get("decoder_valid", True),
+        )
         return training.run(observer, found, notes)
 
 

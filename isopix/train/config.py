@@ -18,9 +18,9 @@ class TrainConfig:
     A step updates the weights once, on `batch_size` images in `accumulate` chunks; `*_every` count steps.
     Gradients with a larger norm than `max_grad_norm` are scaled down to it; None does not clip them. An
     evaluation uses a random sample of `evaluate_images` validation images, and the one after the last step of
-    `num_test_images` test images. `knn_images` > 0 adds the accuracy of k-nearest neighbors among that many
-    training images, `probe_every` > 0 a linear probe every that many steps: shorthands for two of the
-    `evaluators`, which may be any that are registered.
+    `num_test_images` test images; None uses all. `knn_images` > 0 adds the accuracy of k-nearest neighbors
+    among that many training images, `probe_every` > 0 a linear probe every that many steps: shorthands for
+    two of the `evaluators`, which may be any that are registered.
     """
 
     steps: int = 1_000_000
@@ -34,8 +34,8 @@ class TrainConfig:
     seed: int = 0
     log_every: int = 10
     evaluate_every: int = 1000
-    evaluate_images: int = 1024
-    num_test_images: int = 10_000
+    evaluate_images: int | None = 1024
+    num_test_images: int | None = 10_000
     knn_images: int = 0
     checkpoint_every: int = 1000
     probe_every: int = 0
@@ -47,7 +47,7 @@ class TrainConfig:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} {getattr(self, name)} must be at least 1")
         for name in ("evaluate_images", "num_test_images", "knn_images", "probe_every"):
-            if getattr(self, name) < 0:
+            if (getattr(self, name) or 0) < 0:
                 raise ValueError(f"{name} {getattr(self, name)} must be at least 0")
         if self.batch_size % self.accumulate:
             raise ValueError(

@@ -79,11 +79,11 @@ class EvaluatorSpec(Part, noun="evaluator"):
 
 @register("held_out_loss")
 class HeldOutLoss(EvaluatorSpec):
-    """The metrics of the task, each a mean over `num_images` validation images."""
+    """The metrics of the task, each a mean over `num_images` validation images; None uses all."""
 
     may_fail: ClassVar[bool] = False
 
-    num_images: int = 1024
+    num_images: int | None = 1024
 
     def measurement(self, data: ImageDataset) -> Measurement:
         return measure(data, "validation", data.validation.sample(self.num_images))
@@ -95,7 +95,7 @@ class HeldOutLoss(EvaluatorSpec):
             if not len(split):
                 return {}
             metrics = evaluate_split(context.task, split, seed=context.seed, precision=context.precision)
-            return {"images": len(split), **metrics}
+            return {"images": len(split), "available_images": split.available, **metrics}
 
         return evaluate
 

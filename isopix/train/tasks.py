@@ -44,10 +44,13 @@ class EvaluationTask(Protocol):
 
 @runtime_checkable
 class TrainingTask(EvaluationTask, Protocol):
-    """What is trained: batches, a module that returns the loss of a batch, and metrics."""
+    """What is trained: batches, the losses of a batch, and metrics."""
 
     def make_batch(self, images: Images, labels: Labels | None, generator: torch.Generator) -> Batch:
         """Return the training batch of these images; all random draws come from `generator`."""
+
+    def losses(self, batch: Batch) -> Mapping[str, Scalar]:
+        """Return the training losses of a batch by name, as in the log; the first of them is minimized."""
 
 
 class PretrainTask:
@@ -61,6 +64,10 @@ class PretrainTask:
     def make_batch(self, images: Images, labels: Labels | None, generator: torch.Generator) -> TrainingBatch:
         augment = augment_patches(self.patch_augment, self.module.network, generator)
         return self.module.make_batch(images, generator, augment)
+
+    def losses(self, batch: Batch) -> dict[str, Scalar]:
+        assert isinstance(batch, TrainingBatch)
+        return {"loss_nats": self.module(batch)}
 
     def evaluate(
         self, images: Images, labels: Labels | None, generator: torch.Generator

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from isopix.data.augment import AugmentationSpec, NoAugmentation
 from isopix.data.sources.base import Source
 from isopix.data.sources.digits import Canvas, read_digits, read_translated_digits
 from isopix.data.sources.folder import read_folder
@@ -11,7 +12,19 @@ from isopix.data.sources.hub import HUB_DATASETS, LOCAL_SOURCES, read_hub
 from isopix.data.sources.npz import read_npz
 from isopix.data.sources.parquet import parquet_files, read_parquet
 
-DATASET_NAMES = ("digits", "translated-digits", *HUB_DATASETS)
+DIGITS = ("digits", "translated-digits")
+DATASET_NAMES = (*DIGITS, *HUB_DATASETS)
+
+
+def finetune_augmentation(source: str) -> AugmentationSpec | None:
+    """Return how a dataset with this name is augmented in fine-tuning; None for all other sources.
+
+    CIFAR is padded, cropped and flipped (iGPT section 3.1); digits are not augmented, as their mirror images
+    are other characters.
+    """
+    if source in DIGITS:
+        return NoAugmentation()
+    return HUB_DATASETS[source].augment if source in HUB_DATASETS else None
 
 
 def find_reader(source: str, canvas: Canvas) -> Callable[[], Source]:

@@ -114,9 +114,9 @@ class Pretrain(Trial):
 
     def finetune_recipe(self, settings: Sequence[str]) -> Recipe:
         """Return the recipe of `finetune`."""
-        return override(
-            finetune_recipe(self.recipe, from_scratch=False), registry.full_names(parse(settings))
-        )
+        changes = registry.full_names(parse(settings))
+        source = changes.get("data.source", self.recipe.data.source)
+        return override(finetune_recipe(self.recipe, source, from_scratch=False), changes)
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,9 @@ class FromScratch(Pretrain):
         return commands.train(self.finetune_recipe(settings), out)
 
     def finetune_recipe(self, settings: Sequence[str]) -> Recipe:
-        return _changed(finetune_recipe(self.recipe, from_scratch=True), settings)
+        changes = registry.full_names(parse(settings))
+        source = changes.get("data.source", self.recipe.data.source)
+        return _changed(finetune_recipe(self.recipe, source, from_scratch=True), settings)
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,8 @@ class LowData(Probe):
     def trainings(self) -> Sequence[Recipe]:
         steps, options = self.options.get("finetune_steps", 0), self.options
         protocol = LowDataProtocol(tuple(options["labels"]), options["subsets"])
-        recipe = finetune_recipe(self.network.recipe, from_scratch=False).updated(steps=max(1, steps))
+        source = self.data or self.network.recipe.data.source
+        recipe = finetune_recipe(self.network.recipe, source, from_scratch=False).updated(steps=max(1, steps))
         return [recipe] * (len(protocol.labels_per_class) * protocol.num_subsets if steps else 0)
 
     def run(self, commands: Commands, runs: Path) -> Outcome:

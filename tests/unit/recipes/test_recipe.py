@@ -44,10 +44,10 @@ def test_a_recipe_states_how_it_is_fine_tuned_and_no_part_of_it_decides() -> Non
     own = replace(registry.find("igpt.digits_bert"), finetune_overrides=("dropout=0.2", "lr=0.5"))
     dropping = override(own, {"objective.corruption": "drop", "class_token": True})
     for recipe, pool in ((own, "mean"), (dropping, "first")):
-        tuned = finetune_recipe(recipe, from_scratch=False)
+        tuned = finetune_recipe(recipe, "digits", from_scratch=False)
         assert tuned.finetune == FineTuneConfig(dropout=0.2, pool=pool)
         assert tuned.train.optimizer == Adam(lr=0.5)
-    assert finetune_recipe(own, from_scratch=True).train.optimizer.lr == own.train.optimizer.lr
+    assert finetune_recipe(own, "digits", from_scratch=True).train.optimizer.lr == own.train.optimizer.lr
     wrong = replace(own, finetune_overrides=("dropuot=0.2",))
     with pytest.raises(ValueError, match=r"did you mean 'finetune\.dropout'"):
-        finetune_recipe(wrong, from_scratch=False)
+        finetune_recipe(wrong, "digits", from_scratch=False)
