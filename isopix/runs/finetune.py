@@ -54,8 +54,8 @@ def prepare_finetune(
     base = loaded.recipe if loaded else registry.find(source, "no run folder or recipe")
     layers = [changes for _, changes in registry.layers(file, options, assignments)]
     given = (changes[path] for changes in layers for path in SOURCE if path in changes)
-    *_, source = base.data.source, *given
-    recipe = finetune_recipe(base, str(source), from_scratch=loaded is None)
+    *_, images = base.data.source, *given
+    recipe = finetune_recipe(base, str(images), from_scratch=loaded is None)
     for changes in layers:
         recipe = _override(recipe, changes)
     if loaded is not None:

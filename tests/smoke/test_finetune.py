@@ -33,7 +33,7 @@ def test_a_fine_tuned_run_works_with_every_command(trained: Run) -> None:
     assert (code, err) == (0, "")
     assert "igpt.digits from step 2 of run on digits, 4 steps, batch size 8" in out
     assert "test total loss" in out
-    assert "(20 of 100 images)" in out.replace("100 of 180", "100")
+    assert "(20 of 180 images)" in out
     assert "accuracy" in out
     for words in (["sample", "-n", "2"], ["probe", "--limit", "60"], ["report"], ["resume"]):
         code, _, err = trained(words[0], "ft", *words[1:])

@@ -163,10 +163,10 @@ def test_a_search_that_ended_at_its_smallest_learning_rate_continues_with_smalle
 
     first = run(0.3, 0.03, observer_for=ObserverFactory())
     assert first.finished
-    assert not first.increased
+    assert not first.worsened
     observer_for = ObserverFactory()
     then = run(0.3, 0.03, 0.003, observer_for=observer_for)
-    assert then.increased
+    assert then.worsened
     assert observer_for.started == [0.003]
 
 
