@@ -24,7 +24,7 @@ REFERENCE_DEVICE = "A100"  # of the hours that a plan shows
 ReproductionScale = Annotated[
     Literal["tiny", "small", "paper"],
     Parameter(
-        help="tiny: minutes per network on two CPU cores; small: igpt.tiny and the like; paper: as published."
+        help="tiny: minutes per network on two CPU cores; small: igpt.tiny and others; paper: as published."
     ),
 ]
 Labeled = Annotated[
