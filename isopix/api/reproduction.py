@@ -15,7 +15,7 @@ from isopix.studies.protocols import igpt, patchformer, vit  # noqa: F401  regis
 from isopix.studies.protocols.protocol import find_protocol
 from isopix.studies.protocols.reproduction import Reproduction, TrialState
 from isopix.studies.protocols.setup import ProtocolScale, Setup
-from isopix.studies.protocols.trials import Commands, Trial
+from isopix.studies.protocols.trials import Commands, ProtocolTrial
 from isopix.studies.protocols.write_up import ProtocolTable, write_table
 
 PathLike = str | os.PathLike[str]
@@ -153,7 +153,7 @@ def _source(data: PathLike | None) -> str | None:
     return str(Path(data).resolve()) if Path(data).exists() else os.fspath(data)
 
 
-def _check_names(setup: Setup, trials: Sequence[Trial]) -> None:
+def _check_names(setup: Setup, trials: Sequence[ProtocolTrial]) -> None:
     """Raises ValueError for an existing run of a network that the protocol does not have."""
     known = [each.name for each in trials if not each.needs]
     for name in setup.pretrained:

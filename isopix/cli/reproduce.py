@@ -24,8 +24,7 @@ REFERENCE_DEVICE = "A100"  # of the hours that a plan shows
 ReproductionScale = Annotated[
     Literal["tiny", "small", "paper"],
     Parameter(
-        help="tiny: small networks on translated digits, minutes on two CPU cores each; small: igpt.tiny "
-        "and the like on CIFAR-10; paper: the published models, data and settings."
+        help="tiny: minutes per network on two CPU cores; small: igpt.tiny and others; paper: as published."
     ),
 ]
 Labeled = Annotated[

@@ -65,6 +65,7 @@ LABELS = {
     "evaluator linear_probe": "linear probe",
     "optimizer adam": "Adam, lr 0.003, betas (0.9, 0.95)",
     "optimizer adamw": "AdamW, lr 0.0002, betas (0.9, 0.999), weight decay 0.001",
+    "optimizer sgd": "SGD, lr 0.03, momentum 0.9",
     "schedule warmup_cosine": "1-epoch warmup (at most 10 % of steps), cosine decay to 0",
     "schedule constant": "constant",
 }

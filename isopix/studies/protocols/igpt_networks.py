@@ -13,6 +13,8 @@ from isopix.studies.protocols.trials import FineTune, Pretrain, Probe, network_c
 from isopix.train.lr_search import lr_grid
 from isopix.train.optim import Adam
 
+CHECKPOINT = 0.0655  # of the steps: 65,500 of a million, about the first checkpoint of figure 3
+
 
 def _tiny(depth: int, width: int, side: int = 14) -> Recipe:
     recipe = tiny.digits().updated(
@@ -52,20 +54,17 @@ NETWORKS["igpt-l-bert"] = (_bert(_tiny(4, 64)), _bert(_small(4, 128)), igpt.l_be
 def igpt_network(setup: Setup, name: str) -> Pretrain:
     """Return a network, probed in pre-training for figure 3 unless its images may have no labels."""
     small, medium, paper = NETWORKS[name]
-    recipe = setup.choose(tiny=small, small=medium, paper=paper)
-    if setup.pretrain_data is None:
-        recipe = recipe.updated(evaluators=(_probe_in_training(setup, recipe),))
-    return setup.network(name, recipe)
-
-
-def _probe_in_training(setup: Setup, recipe: Recipe) -> LinearProbe:
-    """At a sixteenth, an eighth, a quarter, a half of the steps and at the end, as figure 3, and between."""
-    every = setup.choose(tiny=0, small=0, paper=65_500) or max(1, recipe.train.steps // 16)
+    network = setup.network(name, setup.choose(tiny=small, small=medium, paper=paper))
+    if setup.pretrain_data is not None or network.given is not None:
+        return network
     images = setup.choose(tiny=1000, small=2000, paper=50_000)
-    return LinearProbe(every=every, num_train=images, num_val=images // 2)
+    every = max(1, round(CHECKPOINT * network.recipe.train.steps))
+    probe = LinearProbe(every=every, num_train=images, num_val=images // 2)
+    return replace(network, recipe=network.recipe.updated(evaluators=(probe,)))
 
 
 def igpt_probe(setup: Setup, network: Pretrain, data: str, **options: object) -> Probe:
+    """Return a probe of every layer; `options` as in `isopix.probe`."""
     how = "-".join(option.replace("_", "-") for option in options)
     name = f"probe-{network.name}-{slug(data)}{'-' * bool(how)}{how}"
     return Probe(name, network, setup.probe_data(network, data), options)
@@ -90,6 +89,7 @@ def igpt_finetune(
 
 
 def image_size_of(network: Pretrain) -> str:
+    """Return rows × columns of the images in pixels."""
     return f"{network.recipe.data.rows}×{network.recipe.data.cols}"
 
 

@@ -8,13 +8,13 @@ from isopix.papers.tables import PublishedRow, Value
 from isopix.plots.style import Figure
 from isopix.studies.protocols.readers import Read, Record
 from isopix.studies.protocols.setup import Setup
-from isopix.studies.protocols.trials import Pretrain, Trial
+from isopix.studies.protocols.trials import Pretrain, ProtocolTrial
 
 
 class Cell(NamedTuple):
     """A number of a table: the trial whose record has it, and how it is read."""
 
-    trial: Trial
+    trial: ProtocolTrial
     read: Read
 
 
@@ -30,7 +30,7 @@ class MeasuredRow(NamedTuple):
         """Return the value of each cell; None where the trial is not done or has no such number."""
         return {column: _value(cell, records) for column, cell in self.cells.items()}
 
-    def trials(self) -> Iterator[Trial]:
+    def trials(self) -> Iterator[ProtocolTrial]:
         """Iterate over the trials of the cells, and those that they need, in an order to run them in."""
         for cell in self.cells.values():
             if isinstance(cell, Cell):
@@ -62,7 +62,7 @@ class PaperProtocol(NamedTuple):
     rows: Rows
     draw: Draw | None = None
 
-    def trials(self, setup: Setup) -> list[Trial]:
+    def trials(self, setup: Setup) -> list[ProtocolTrial]:
         """Return all trials, each once, in an order to run them in."""
         found = {trial.name: trial for row in self.rows(setup) for trial in row.trials()}
         return list(found.values())
@@ -103,7 +103,7 @@ def find_protocol(name: str) -> PaperProtocol:
     return PROTOCOLS[name]
 
 
-def _in_order(trial: Trial) -> Iterator[Trial]:
+def _in_order(trial: ProtocolTrial) -> Iterator[ProtocolTrial]:
     for needed in trial.needs:
         yield from _in_order(needed)
     yield trial

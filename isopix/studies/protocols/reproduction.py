@@ -12,7 +12,7 @@ from isopix.storage.atomic import read_json, write_json
 from isopix.storage.lock import LOCK_FILE, exclusive_lock
 from isopix.storage.provenance import with_provenance
 from isopix.studies.protocols.setup import Setup
-from isopix.studies.protocols.trials import Commands, Trial
+from isopix.studies.protocols.trials import Commands, ProtocolTrial
 
 FILE = "reproduction.json"
 
@@ -65,7 +65,7 @@ class Reproduction:
         """The run folders of all trials."""
         return self.path / "runs"
 
-    def state(self, trial: Trial) -> TrialState:
+    def state(self, trial: ProtocolTrial) -> TrialState:
         """Return the state of a trial. Raises ValueError if it was started with other settings."""
         file = self._file(trial)
         if not file.is_file():
@@ -77,7 +77,7 @@ class Reproduction:
             return replace(state, status="not run", record="")
         return state
 
-    def run(self, trial: Trial, commands: Commands) -> TrialState:
+    def run(self, trial: ProtocolTrial, commands: Commands) -> TrialState:
         """Run a trial unless it is done, and return its state; a failure is recorded and not raised.
 
         Raises KeyboardInterrupt if it was asked to stop; called again, it continues.
@@ -98,13 +98,13 @@ class Reproduction:
         record = str(outcome.record)
         return self._write(trial, TrialState(state.settings, "done", "", self._relative(record), selection))
 
-    def records(self, trials: Sequence[Trial]) -> dict[str, Mapping[str, Any]]:
+    def records(self, trials: Sequence[ProtocolTrial]) -> dict[str, Mapping[str, Any]]:
         """Return the numbers of the trials that are done, by name, from their run folders."""
         states = [(trial, self.state(trial)) for trial in trials]
         done = [(trial, state) for trial, state in states if state.status == "done"]
         return {trial.name: trial.read(self.path / state.record) for trial, state in done}
 
-    def _file(self, trial: Trial) -> Path:
+    def _file(self, trial: ProtocolTrial) -> Path:
         return self.path / "trials" / f"{trial.name}.json"
 
     def _relative(self, record: str) -> str:
@@ -112,6 +112,6 @@ class Reproduction:
         path = Path(record).resolve()
         return str(path.relative_to(self.path)) if path.is_relative_to(self.path) else str(path)
 
-    def _write(self, trial: Trial, state: TrialState) -> TrialState:
+    def _write(self, trial: ProtocolTrial, state: TrialState) -> TrialState:
         write_json(self._file(trial), {"kind": "protocol trial", **to_dict(state)})
         return state

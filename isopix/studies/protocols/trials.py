@@ -54,13 +54,13 @@ class Outcome(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Trial(abc.ABC):
+class ProtocolTrial(abc.ABC):
     """A part of a protocol with a name of its own, which its runs in the folder `runs` have too."""
 
     name: str
 
     @property
-    def needs(self) -> "tuple[Trial, ...]":
+    def needs(self) -> "tuple[ProtocolTrial, ...]":
         """The trials that come before this one."""
         return ()
 
@@ -85,7 +85,7 @@ class Trial(abc.ABC):
 
 
 @dataclass(frozen=True)
-class Pretrain(Trial):
+class Pretrain(ProtocolTrial):
     """A network: pre-trained by a recipe, or the existing run `given`. Its numbers are those of its log."""
 
     recipe: Recipe
@@ -142,7 +142,7 @@ class FromScratch(Pretrain):
 
 
 @dataclass(frozen=True)
-class Probe(Trial):
+class Probe(ProtocolTrial):
     """A probe of every layer; `options` as in `isopix.probe`."""
 
     network: Pretrain
@@ -150,7 +150,7 @@ class Probe(Trial):
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def needs(self) -> tuple[Trial, ...]:
+    def needs(self) -> tuple[ProtocolTrial, ...]:
         return (self.network,)
 
     def trainings(self) -> Sequence[Recipe]:
@@ -176,7 +176,7 @@ class LowData(Probe):
 
 
 @dataclass(frozen=True)
-class FineTune(Trial):
+class FineTune(ProtocolTrial):
     """Fine-tuning once for each entry of `grid`; the one with the best validation accuracy is tested.
 
     `settings` are shared by all. With `sequential` the search ends after the first fall of the accuracy. With
@@ -192,7 +192,7 @@ class FineTune(Trial):
     mask_ensemble: int | None = None
 
     @property
-    def needs(self) -> tuple[Trial, ...]:
+    def needs(self) -> tuple[ProtocolTrial, ...]:
         return (self.network,)
 
     def trainings(self) -> Sequence[Recipe]:

@@ -46,7 +46,7 @@ class FakeCommands:
         self.calls.append(("low_data", run, tuple(options)))
         results = [{"labels_per_class": count, "mean": 0.1, "std": 0.01} for count in options["labels"]]
         methods = dict.fromkeys(("trained", "untrained", "raw pixels", "fine-tuned"), results)
-        return self._write(run / "low-data" / "low-data.json", {"results": methods})
+        return self._write(run / "low-data" / f"{len(results)}.json", {"results": methods})
 
     def _run(self, out: Path, settings: Sequence[str]) -> Path:
         """Write a run whose accuracies are best at step 20."""

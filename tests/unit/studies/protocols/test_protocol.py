@@ -26,9 +26,8 @@ def test_every_cell_of_a_protocol_is_measured(name: str, scale: str, tmp_path: P
     for row in found.rows(setup):
         assert set(row.cells) <= set(found.units)
         empty = {column for column, value in row.values(records).items() if value is None}
-        assert empty == (
-            set(row.cells) - {"steps"} if name in ("igpt.figure3", "patchformer.table2") else set()
-        )
+        lacking = name in ("igpt.figure3", "patchformer.table2")
+        assert empty == (set(row.cells) - {"steps"} if lacking else set())
     assert all(set(row.cells) <= set(found.units) for row in found.published)
 
 
