@@ -16,7 +16,7 @@ from isopix.core.types import Grid
 from isopix.interop import hub
 from isopix.interop.huggingface.convert import read_imagegpt
 from isopix.interop.import_run import import_run
-from isopix.interop.imported_model import ImportedModel
+from isopix.interop.imported_model import ImportedModel, squashed
 from isopix.interop.openai.convert import read_checkpoint
 from isopix.interop.vit.huggingface import read_huggingface_vit, read_mae
 from isopix.interop.vit.timm import read_timm
@@ -33,20 +33,26 @@ def huggingface(
     palette: PathLike | None = None,
     rows: int | None = None,
     cols: int | None = None,
+    squash: bool = False,
     data: str | None = None,
     command: Sequence[str] = (),
 ) -> ConvertOutput:
     """Import an ImageGPT model of Hugging Face, a local folder or a name on the Hub, into a run folder.
 
-    `palette` replaces the model's own; `rows` and `cols` give the image size where no file states it; `data`
-    names the training images and `command` what was run, for the record. Pickled weights are read without
-    executing code. Raises ValueError for an unsupported or damaged model, RuntimeError if it cannot be
-    downloaded.
+    `palette` replaces the model's own; `rows` and `cols` give the image size where no file states it; with
+    `squash` images are resized as its image processor does, bilinearly and without regard to their aspect
+    ratio; `data` names the training images and `command` what was run, for the record. Pickled weights are
+    read without executing code. Raises ValueError for an unsupported or damaged model, RuntimeError if it
+    cannot be downloaded.
     """
     colors = None if palette is None else palette_file.read_palette(Path(palette)).colors
     grid = _grid(rows, cols)
 
-    return _import_hub(source, out, lambda folder: read_imagegpt(folder, colors, grid=grid), data, command)
+    def read(folder: Path) -> ImportedModel:
+        imported = read_imagegpt(folder, colors, grid=grid)
+        return squashed(imported) if squash else imported
+
+    return _import_hub(source, out, read, data, command)
 
 
 @checked

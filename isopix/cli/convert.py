@@ -41,6 +41,7 @@ def huggingface(
     palette: PaletteFile = None,
     rows: Rows = None,
     cols: Cols = None,
+    squash: bool = False,
     data: Data = None,
     json: Json = False,
 ) -> None:
@@ -54,10 +55,12 @@ def huggingface(
     ----------
     source
         Folder written by save_pretrained, or a repository on the Hub (owner/name).
+    squash
+        Resize images as the image processor does, bilinearly and without regard to their aspect ratio.
     """
     command = ["isopix", *sys.argv[1:]]
     found = convert.huggingface(
-        source, out, palette=palette, rows=rows, cols=cols, data=data, command=command
+        source, out, palette=palette, rows=rows, cols=cols, squash=squash, data=data, command=command
     )
     _print_import(found, json=json)
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import starmap
 
 import torch
@@ -59,6 +59,14 @@ def igpt_recipe(
         objective=objective,
         train=TrainConfig(precision="fp32"),
     )
+
+
+def squashed(imported: ImportedModel) -> ImportedModel:
+    """Return the model with images resized as the image processors of `transformers` do: bilinearly, and
+    without regard to their aspect ratio.
+    """
+    data = replace(imported.recipe.data, crop="squash", resample="bilinear")
+    return replace(imported, recipe=imported.recipe.updated(data=data))
 
 
 def grid_of(positions: int, given: Grid | None) -> Grid:

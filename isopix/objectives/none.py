@@ -17,7 +17,7 @@ class NoObjective(ObjectiveSpec):
     """
 
     def label(self) -> str:
-        return "none (imported network)"
+        return "unknown"
 
     @property
     def corruption(self) -> MaskingSpec:

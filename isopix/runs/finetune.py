@@ -117,10 +117,13 @@ def _full_path(path: str) -> str:
 
 
 def _check_same_network(recipe: Recipe, pretrained: Recipe) -> None:
-    """Raises ValueError for a changed setting of the pre-trained network."""
+    """Raises ValueError for a changed setting of the pre-trained network other than a dropout, which has no
+    weights.
+    """
     given = flatten(to_dict(recipe))
     for path, value in flatten(to_dict(pretrained)).items():
-        if path.partition(".")[0] in NETWORK and given.get(path) != value:
+        weighs = path.partition(".")[0] in NETWORK and not path.endswith("dropout")
+        if weighs and given.get(path) != value:
             raise ValueError(
                 f"{path.removesuffix('.kind')} cannot be changed: the pre-trained network has "
                 f"{json.dumps(value)}; fine-tune a recipe by its name to start from scratch"
@@ -135,11 +138,12 @@ def _check_parts(recipe: Recipe) -> None:
 
 
 def _resized(recipe: Recipe, loaded: LoadedRun) -> Network:
-    """Return the network, with interpolated position embeddings for another grid (ViT section 3.2).
+    """Return the network of the recipe, with interpolated position embeddings for another grid (ViT section
+    3.2).
 
     Raises ValueError if a block has weights per position.
     """
-    if recipe.grid == loaded.recipe.grid:
+    if recipe.grid == loaded.recipe.grid and recipe.model == loaded.recipe.model:
         return loaded.network
     mode = (recipe.finetune or FineTuneConfig()).interpolation
     tensors = resize_pos_embed(loaded.network.tensors(), loaded.recipe.grid, recipe.grid, mode)

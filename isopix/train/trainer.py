@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from isopix.core.random import generator
+from isopix.core.random import generator, seeded
 from isopix.data.batches import Batches
 from isopix.train.config import TrainConfig
 from isopix.train.evaluator import EvaluationContext, EvaluationError, EvaluatorSpec, evaluation_mode
@@ -92,7 +92,8 @@ class Trainer:
         batch = self.task.make_batch(images, labels, generator(config.seed, "problem", self.step))
         lr_factor = config.schedule.factor(self.step, steps=config.steps, epoch=batches.steps_per_epoch)
         self.step += 1
-        losses = self.train_step(batch, step=self.step, lr_factor=lr_factor)
+        with seeded(config.seed, "dropout", self.step, self.train_step.device):
+            losses = self.train_step(batch, step=self.step, lr_factor=lr_factor)
         self.watched.append(next(iter(losses.values())))
         self.throughput.count_step()
         self.stopped = self.callbacks.should_stop()

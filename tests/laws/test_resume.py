@@ -33,6 +33,7 @@ SETTINGS = {
     "ar": ("igpt.digits", []),
     "bert": ("igpt.digits_bert", []),
     "accumulated": ("igpt.digits", ["accumulate=4"]),
+    "dropout": ("igpt.digits", ["block.dropout=0.2", "attention_dropout=0.2", "embedding_dropout=0.1"]),
     "bf16": ("igpt.digits_bert", ["precision=bf16"]),
     "fine-tuned": ("igpt.digits", ["finetune.dropout=0.2", "evaluate_every=2", "data.limit=100"]),
     "fine-tuned, classes alone": ("igpt.digits_bert", ["finetune.generative_weight=0", "finetune.layer=0"]),

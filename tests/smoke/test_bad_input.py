@@ -11,7 +11,7 @@ from isopix.recipes.registry import listing
 from isopix.storage import checkpoint
 from tests.smoke.conftest import QUICK, Run
 
-SOURCES = "a folder of images, an .npz file, a Parquet file or folder"
+SOURCES = "a folder of images, an .npz file, OpenAI's .npy files, a Parquet file or folder"
 NAMES = "digits, translated-digits, cifar10, cifar100, stl10, imagenet-1k, tiny-imagenet"
 
 
