@@ -11,7 +11,7 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from isopix.core.random import generator
-from isopix.core.types import Images, Labels
+from isopix.core.types import Groups, Images, Labels
 
 Indices = Int[Tensor, " n"]
 Hashes = Int[Tensor, " _"]  # 63-bit hashes of the content of images
@@ -72,12 +72,16 @@ class FullResolution:
 class Split:
     """Images at the model's input resolution; their labels, the full-resolution images, and 63-bit hashes of
     the content of their files or pixels, if available.
+
+    Images of one group were made from one original, as the placements of a digit: a confidence interval
+    resamples groups. None: every image is its own group.
     """
 
     images: Images
     labels: Labels | None = None
     full_resolution: FullResolution | None = None
     hashes: Hashes | None = None
+    groups: Groups | None = None
 
     def __len__(self) -> int:
         return len(self.images)
@@ -105,24 +109,27 @@ class Split:
         """Return a copy of the images with these indices."""
         labels = None if self.labels is None else self.labels[indices]
         hashes = None if self.hashes is None else self.hashes[indices]
-        return Split(self.images[indices], labels, self._select_full(indices), hashes)
+        groups = None if self.groups is None else self.groups[indices]
+        return Split(self.images[indices], labels, self._select_full(indices), hashes, groups)
 
     def concat(self, other: "Split") -> "Split":
         """Return a copy of both splits, one after the other; with labels only if both have them."""
-        labels = full = hashes = None
+        labels = full = hashes = groups = None
         if self.labels is not None and other.labels is not None:
             labels = torch.cat([self.labels, other.labels])
         if self.full_resolution and other.full_resolution:
             full = self.full_resolution.concat(other.full_resolution)
         if self.hashes is not None and other.hashes is not None:
             hashes = torch.cat([self.hashes, other.hashes])
-        return Split(torch.cat([self.images, other.images]), labels, full, hashes)
+        if self.groups is not None and other.groups is not None:
+            groups = torch.cat([self.groups, other.groups])
+        return Split(torch.cat([self.images, other.images]), labels, full, hashes, groups)
 
     def to(self, device: torch.device) -> "Split":
         """Return the split on the device."""
         labels = None if self.labels is None else self.labels.to(device)
         full = None if self.full_resolution is None else self.full_resolution.to(device)
-        return Split(self.images.to(device), labels, full, self.hashes)
+        return Split(self.images.to(device), labels, full, self.hashes, self.groups)
 
     @property
     def nbytes(self) -> int:
