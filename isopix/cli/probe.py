@@ -147,6 +147,12 @@ def _print_report(found: ProbeReport) -> None:
     baselines = [(name, _interval(record.best)) for name, record in found.baselines.items()]
     baselines.append(("majority class", _percent(network.majority_accuracy)))
     show_table("Baselines, best layer on validation", ["baseline", "test accuracy (95 % CI)"], baselines)
+    if found.gain:
+        low, high = (f"{100 * end:+.1f}" for end in found.gain.interval)
+        say(
+            f"{100 * found.gain.difference:+.1f} points over {found.gain.baseline}, the best baseline"
+            f" (95 % CI of the paired difference: {low} to {high})"
+        )
     for warning in network.warnings:
         say(f"note: {warning}")
 

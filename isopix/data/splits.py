@@ -11,7 +11,7 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from isopix.core.random import generator
-from isopix.core.types import Images, Labels
+from isopix.core.types import Groups, Images, Labels
 
 Indices = Int[Tensor, " n"]
 Hashes = Int[Tensor, " _"]  # 63-bit hashes of the content of images
@@ -73,12 +73,16 @@ class Split:
     """Images at the model's input resolution; their labels, the full-resolution images, and 63-bit hashes of
     the content of their files or pixels, if available. `total` is the number of images that a part was
     selected from, None for a whole split.
+
+    Images of one group were made from one original, as the placements of a digit: a confidence interval
+    resamples groups. None: every image is its own group.
     """
 
     images: Images
     labels: Labels | None = None
     full_resolution: FullResolution | None = None
     hashes: Hashes | None = None
+    groups: Groups | None = None
     total: int | None = None
 
     def __len__(self) -> int:
@@ -116,25 +120,29 @@ class Split:
         """Return a copy of the images with these indices, as a part of this split."""
         labels = None if self.labels is None else self.labels[indices]
         hashes = None if self.hashes is None else self.hashes[indices]
-        return Split(self.images[indices], labels, self._select_full(indices), hashes, self.available)
+        groups = None if self.groups is None else self.groups[indices]
+        full = self._select_full(indices)
+        return Split(self.images[indices], labels, full, hashes, groups, self.available)
 
     def concat(self, other: "Split") -> "Split":
         """Return a copy of both splits, one after the other; with labels only if both have them."""
-        labels = full = hashes = None
+        labels = full = hashes = groups = None
         if self.labels is not None and other.labels is not None:
             labels = torch.cat([self.labels, other.labels])
         if self.full_resolution and other.full_resolution:
             full = self.full_resolution.concat(other.full_resolution)
         if self.hashes is not None and other.hashes is not None:
             hashes = torch.cat([self.hashes, other.hashes])
+        if self.groups is not None and other.groups is not None:
+            groups = torch.cat([self.groups, other.groups])
         total = self.available + other.available
-        return Split(torch.cat([self.images, other.images]), labels, full, hashes, total)
+        return Split(torch.cat([self.images, other.images]), labels, full, hashes, groups, total)
 
     def to(self, device: torch.device) -> "Split":
         """Return the split on the device."""
         labels = None if self.labels is None else self.labels.to(device)
         full = None if self.full_resolution is None else self.full_resolution.to(device)
-        return Split(self.images.to(device), labels, full, self.hashes, self.total)
+        return Split(self.images.to(device), labels, full, self.hashes, self.groups, self.total)
 
     @property
     def nbytes(self) -> int:

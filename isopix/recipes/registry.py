@@ -21,6 +21,8 @@ GROUPS: dict[str, tuple[Make, ...]] = {
     "igpt": (
         tiny.digits,
         tiny.digits_bert,
+        tiny.translated_digits,
+        tiny.translated_digits_bert,
         tiny.tiny,
         tiny.tiny_bert,
         igpt.s,
@@ -40,6 +42,7 @@ SINGLE: dict[str, Make] = {
 # Families with a recipe for each block, encoding and depth, by the prefix of their names.
 FAMILIES = {
     "isotropic.tiny-": isotropic.tiny,
+    "isotropic.translated_digits-": isotropic.translated_digits,
     "isotropic.small-": isotropic.small,
     "isotropic.": isotropic.paper,
 }

@@ -32,7 +32,7 @@ def headline(runs: Mapping[str, RunRecord]) -> str:
         return f"{len(runs)} runs whose probes cannot be compared: they differ in {join_words(different)}."
     if probes:
         alone = _loss(*runs.values()) if len(runs) == 1 else ""
-        return f"{_probed(runs, probes)}{_baselines(probes)}{alone}"
+        return f"{_probed(runs, probes)}{_gains(probes)}{_baselines(probes)}{alone}"
     if len(runs) > 1:
         return f"{len(runs)} runs, not probed yet."
     (run,) = runs.values()
@@ -75,6 +75,17 @@ def _probed(runs: Mapping[str, RunRecord], probes: Mapping[str, SavedProbe]) -> 
     return (
         f"{start}: {', '.join(f'{percent(score.test_accuracy)} ({name})' for name, score in scores.items())}."
     )
+
+
+def _gains(probes: Mapping[str, SavedProbe]) -> str:
+    """Return ` Gain over the best baseline: +22.3 points (19.1 to 25.6) over untrained, one; ...`"""
+    found = []
+    for name, probe in probes.items():
+        if (gain := probe.report.gain) is not None:
+            low, high = (f"{100 * end:+.1f}" for end in gain.interval)
+            run = f", {name}" if len(probes) > 1 else ""
+            found.append(f"{100 * gain.difference:+.1f} points ({low} to {high}) over {gain.baseline}{run}")
+    return f" Gain over the best baseline, with 95\u00a0% interval: {'; '.join(found)}." if found else ""
 
 
 def _baselines(probes: Mapping[str, SavedProbe]) -> str:

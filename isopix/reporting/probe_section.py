@@ -7,7 +7,7 @@ from dataclasses import fields
 from isopix.data import measurement
 from isopix.plots import curves, svg
 from isopix.probing.config import ProbeConfig
-from isopix.probing.results import SELECTED_LABELS, ConcatResult, LayerScore, ProbeReport
+from isopix.probing.results import SELECTED_LABELS, ConcatResult, LayerScore, ProbeReport, ProbeResult
 from isopix.reporting.run_record import DECIDING, DEFAULTS, RunRecord, SavedProbe
 from isopix.reporting.section import (
     NUMBER,
@@ -101,12 +101,18 @@ def _caption(run: RunRecord, probe: SavedProbe) -> str:
     primary = " This probe is in the headline." if len(run.probes) > 1 and probe is run.probe else ""
     parts = [
         f"{measured.line if measured else images}."
-        f" Features: {probe_settings(probe.report.config)}.{primary} Band: 95\u00a0% interval;"
-        f" ring: best layer on validation images.{step}",
+        f" Features: {probe_settings(probe.report.config)}.{primary} Band: 95\u00a0% interval"
+        f"{_groups(network)}; ring: best layer on validation images.{step}",
         *([_refit(probe.report.refit, network.num_images)] if probe.report.refit else []),
         *(f"Note: {warning}." for warning in network.warnings),
     ]
     return " ".join(parts)
+
+
+def _groups(network: ProbeResult) -> str:
+    """Return ` over 450 groups of test images`, if the bootstrap resamples groups."""
+    count = network.num_test_groups
+    return "" if count is None else f" over {count:,} groups of test images"
 
 
 def _refit(score: LayerScore, images: Mapping[str, int]) -> str:

@@ -36,7 +36,8 @@ def read_translated_digits(canvas: Canvas) -> Source:
 
     The digits are divided into training, validation and test first, always in the same way; then each
     training digit is placed `canvas.placements` times, each validation and test digit half as often, at
-    least once.
+    least once. The groups of a split are the indices of its digits in scikit-learn's data.
+
     Raises ValueError for a canvas smaller than 8x8.
     """
     rows, cols, placements = canvas
@@ -51,8 +52,8 @@ def read_translated_digits(canvas: Canvas) -> Source:
     for name, digits in members.items():
         copies = np.tile(digits, placements if name == "train" else max(1, placements // 2))
         images = _placed(pixels[copies], rows, cols, generator(0, f"placements.{name}"))
-        splits[name] = array_split(images, labels[copies], f"translated-digits {name}")
-        content += [images.tobytes(), labels[copies].tobytes()]
+        splits[name] = array_split(images, labels[copies], f"translated-digits {name}", copies)
+        content += [images.tobytes(), labels[copies].tobytes(), copies.tobytes()]
     return Source("translated-digits", splits, class_names((), splits), hash_bytes(*content), fixed=True)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from isopix.probing.config import ProbeConfig
 from isopix.probing.knn import KnnProbe
+from isopix.probing.results import Gain
 from isopix.recipes import registry, tiny
 from isopix.reporting import headline as headlines
 from isopix.reporting.metrics import MeanLoss, format_epochs, held_out_loss, images_seen, uniform_classes
@@ -27,6 +28,20 @@ def test_it_gives_accuracy_layer_baselines_and_loss(tmp_path: Path) -> None:
         "Linear-probe test accuracy: 50.0 % at layer 1. Baselines: untrained 30.0 %; raw pixels 40.0 %."
         " Test loss: 1.80 nats per pixel; uniform prediction 2.83."
     )
+
+
+def test_it_gives_the_gain_over_the_best_baseline(tmp_path: Path) -> None:
+    one = replace(evidence(), gain=Gain("raw pixels", 0.1, (0.08, 0.125)))
+    other = replace(evidence(), gain=Gain("untrained", -0.02, (-0.04, 0.01)))
+    runs = {
+        name: read_run(whole(tmp_path / name, found=found))
+        for name, found in (("one", one), ("two", other), ("three", evidence()))
+    }
+    text = headlines.headline({"one": runs["one"]}).replace("\u00a0", " ")
+    assert " Gain over the best baseline, with 95 % interval: +10.0 points (+8.0 to +12.5) over raw p" in text
+    text = headlines.headline(runs)
+    assert ": +10.0 points (+8.0 to +12.5) over raw pixels, one; -2.0 points (-4.0 to +1.0) over unt" in text
+    assert "untrained, two. Baselines: " in text
 
 
 def test_better_baselines_are_marked(tmp_path: Path) -> None:
