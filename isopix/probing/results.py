@@ -105,7 +105,6 @@ class ProbeReport:
     baselines: dict[str, ProbeResult]
     refit: LayerScore | None = None
     measurement: Measurement | None = None
-
     gain: Gain | None = None
 
     @property
