@@ -55,7 +55,7 @@ def probe_with_baselines(
     refit = None
     if config.refit_on_validation:
         refit = refit_on_validation(best_layer, probed.result.best, config, device=device)
-    return ProbeReport(config, probed.result, results, refit, gain_over_best(probed, others))
+    return ProbeReport(config, probed.result, results, refit, gain=gain_over_best(probed, others))
 
 
 def gain_over_best(probed: EvaluatedProbe, baselines: Mapping[str, EvaluatedProbe]) -> Gain | None:
