@@ -56,7 +56,7 @@ def probe(
     data: DataLike | None = None,
     limit: Count | None = None,
     features: FeatureKind = "normed",
-    pool: Pool = "mean",
+    pool: Pool | None = None,
     start_token: bool = True,
     method: str | ProbeMethod = "lbfgs",
     overrides: Sequence[str] = (),
@@ -73,6 +73,7 @@ def probe(
 ) -> ProbeOutput:
     """Linear-probe every layer (iGPT section 2.4), with untrained, shuffled-label and raw-pixel baselines.
 
+    `pool` is by default that of the recipe: `first` (the class token) of a model that has one, else `mean`.
     Layer and L2 penalty (or learning rate, or number of neighbors) are chosen on the validation split;
     `l2_grid` replaces the default grid of penalties. `method` is lbfgs, sgd, ridge, knn, one of a plugin, or
     a `parts.ProbeMethod`; `overrides` are its settings as `name=value`, and `iterations` the steps of sgd.
@@ -84,7 +85,6 @@ def probe(
     settings = ProbeConfig(
         method=_method(method, iterations, overrides),
         features=features,
-        pool=pool,
         start_token=start_token,
         layer=layer,
         concat=concat,
@@ -96,6 +96,7 @@ def probe(
     )
     with open_run(run, device) as (folder, model):
         loaded, precision = model.loaded, precision or default_precision(run, model)
+        settings = replace(settings, pool=pool or model.pool)
         images = evaluation_images(loaded, data, limit)
         report = _probe(loaded, images, settings, precision, progress)
     warnings = (*report.network.warnings, *leakage_warning(loaded.recipe.data, data))
@@ -175,9 +176,10 @@ def low_data(
         if finetune_steps:
             words = (f"steps={finetune_steps}", *overrides)
             job = _finetune_job(folder, loaded, words, data, limit, images, device)
-        results = _probe_low_data(loaded, images, protocol, precision, progress)
+        config = ProbeConfig(pool=model.pool, l2_grid=LARGER_L2, l2_extra=())
+        results = _probe_low_data(loaded, images, protocol, config, precision, progress)
     facts: dict[str, Any] = {"data": images.name, "limit": limit, "seed": loaded.recipe.train.seed}
-    facts["subsets"] = subsets
+    facts |= {"subsets": subsets, "pool": config.pool}
     if job:
         watch = RunObserver()
         if training_progress is not None:
@@ -244,17 +246,17 @@ def _probe_low_data(
     loaded: LoadedRun,
     images: ImageDataset,
     protocol: LowDataProtocol,
+    config: ProbeConfig,
     precision: Precision,
     progress: Progress | None,
 ) -> dict[str, list[LowDataResult]]:
     count = len(images.train) + len(images.validation) + len(images.test)
     done = count_progress(progress, count)
-    config, recipe = ProbeConfig(l2_grid=LARGER_L2, l2_extra=()), loaded.recipe
     return probe_low_data(
         feature_sources(loaded, config, precision),
         images,
         protocol,
-        seed=recipe.data.seed,
+        seed=loaded.recipe.data.seed,
         config=config,
         device=loaded.network.device,
         progress=lambda fraction: done(round(fraction * count)),

@@ -46,7 +46,9 @@ class PretrainedModel(nn.Module):
 
     `layer`, 0 to `depth`, and `pool` choose the features of `forward`: those after the next block's first
     norm (`normed`, iGPT section 2.4), or the residual stream itself (`residual`); negative layers count from
-    the end. The module starts in evaluation mode with gradients enabled; freeze it with `requires_grad_`.
+    the end. The pool is by default that of the recipe: the class token (`first`) of a model that has one,
+    else the mean over positions. The module starts in evaluation mode with gradients enabled; freeze it with
+    `requires_grad_`.
 
     All methods take uint8 images [B 3 H W] or [B H W 3] of the model's resolution, arrays or tensors, or
     integer codes [B N] or [B N Q]. All but `forward`, `forward_features` and `forward_head` compute without
@@ -60,14 +62,15 @@ class PretrainedModel(nn.Module):
         loaded: LoadedRun,
         *,
         layer: int = -1,
-        pool: Pool = "mean",
+        pool: Pool | None = None,
         features: FeatureKind = "normed",
         precision: Precision = "fp32",
     ):
         super().__init__()
         self.loaded, self.precision = loaded, precision
         self.network: Network = loaded.network
-        self.layer, self.pool, self.feature_kind = self._layer_index(layer), pool, features
+        self.layer, self.feature_kind = self._layer_index(layer), features
+        self.pool: Pool = pool or loaded.recipe.pool
         self.eval()
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
@@ -196,7 +199,7 @@ class PretrainedModel(nn.Module):
 
         Raises ValueError for a masked model, RuntimeError if there is not enough memory.
         """
-        with self._inference(), report_memory(f"a batch of {batch_size or 'the'} images; lower batch_size"):
+        with self._inference(), report_memory(f"{count:,} images; sample fewer"):
             return sample_images(
                 self.loaded.model,
                 count,
@@ -204,7 +207,7 @@ class PretrainedModel(nn.Module):
                 seed=seed,
                 batch_size=batch_size,
                 progress=progress,
-            ).clone()
+            )
 
     @checked
     def complete(
@@ -226,7 +229,7 @@ class PretrainedModel(nn.Module):
         """
         require_sampling(self.loaded.model)
         inputs, grid = require_images(self.images(images)), self.network.codec.grid
-        with self._inference(), report_memory(f"a batch of {batch_size or 'the'} images; lower batch_size"):
+        with self._inference(), report_memory(f"{len(inputs) * each:,} images; sample fewer"):
             return complete_images(
                 self.loaded.model,
                 Prompt(inputs, grid.rows // 2 if rows is None else rows, each),

@@ -161,19 +161,18 @@ def sample_images(
     network = model.network
     grid, cell = network.codec.grid, network.codec.patch_size
     shape = (3, grid.rows * cell, grid.cols * cell)
+    images = torch.empty(count, *shape, dtype=torch.uint8)
     batches = range_batches(count, batch_size or images_at_once(network))
-    parts = []
     for number, batch in enumerate(batches):
         blank = torch.zeros(len(batch), *shape, dtype=torch.uint8, device=network.device)
-        images = fill_in(
+        images[batch.start : batch.stop] = fill_in(
             model,
             blank,
             sampling=sampling,
             uniform=uniform_numbers(network, ((seed, "sample", image) for image in batch)),
             progress=_progress_of_batch(progress, grid.positions, number, len(batches)),
         )
-        parts.append(images.cpu())
-    return torch.cat(parts)
+    return images
 
 
 def uniform_numbers(network: Network, streams: Iterable[tuple[int, str, int]]) -> UniformNumbers:

@@ -1,6 +1,6 @@
 """A run folder as a typed record: its settings, log, weights and all that was measured and drawn."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from isopix.finetuning.metrics import ClassificationMetrics
+from isopix.model.pool import Pool
 from isopix.plots.style import Figure
 from isopix.probing.config import ProbeConfig
 from isopix.probing.results import ProbeReport
@@ -15,7 +16,7 @@ from isopix.recipes.recipe import Recipe
 
 Values = dict[str, Any]
 DEFAULTS = ProbeConfig()  # how iGPT probes (sections 2.4 and 3.4)
-DECIDING = ("method", "features", "pool", "start_token", "mask_ensemble")  # what makes a probe iGPT's
+DECIDING = ("method", "features", "pool", "start_token", "mask_ensemble")  # what a probe's score depends on
 
 
 @dataclass(frozen=True)
@@ -64,11 +65,10 @@ class SavedProbe(SavedMetrics):
     limit: int | None = None
     images_hash: str | None = None
 
-    @property
-    def has_paper_settings(self) -> bool:
-        """Whether it probed all layers with iGPT's features and classifier."""
-        config = self.report.config
-        same = all(getattr(config, name) == getattr(DEFAULTS, name) for name in DECIDING)
+    def has_paper_settings(self, pool: Pool = "mean") -> bool:
+        """Whether it probed all layers with this pool, and otherwise with iGPT's features and classifier."""
+        config, expected = self.report.config, replace(DEFAULTS, pool=pool)
+        same = all(getattr(config, name) == getattr(expected, name) for name in DECIDING)
         return same and config.layer is None
 
 
@@ -128,10 +128,10 @@ class RunRecord:
 
     @property
     def probe(self) -> SavedProbe | None:
-        """The run's primary probe: the newest with iGPT's settings, or else the newest."""
-        return next(
-            reversed([probe for probe in self.probes if probe.has_paper_settings] or self.probes), None
-        )
+        """The run's primary probe: the newest with iGPT's settings and the recipe's pool, or the newest."""
+        pool = self.recipe.pool if self.recipe else DEFAULTS.pool
+        preferred = [probe for probe in self.probes if probe.has_paper_settings(pool)]
+        return next(reversed(preferred or self.probes), None)
 
     @property
     def predicts_codes(self) -> bool:
