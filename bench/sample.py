@@ -14,8 +14,8 @@ import torch
 from measure import alternate, compare, print_result
 
 from isopix.core import device as devices
-from isopix.core.random import generator
-from isopix.generate.sample import SamplingConfig, fill_in
+from isopix.generate.sample import SamplingConfig, fill_in, uniform_numbers
+from isopix.objectives.base import PretrainModel
 from isopix.recipes import registry
 
 
@@ -39,10 +39,12 @@ def main() -> None:
     other.config.use_cache = True
     prompt = torch.zeros(options.batch, 3, *recipe.grid, dtype=torch.uint8, device=device)
     positions = recipe.grid.positions
+    model = PretrainModel(network, recipe.objective)
+    uniform = uniform_numbers(network, ((0, "bench", image) for image in range(options.batch)))
 
     def sample(sampling: SamplingConfig) -> torch.Tensor:
         with devices.autocast(device, options.precision):
-            drawn = fill_in(network, prompt, sampling=sampling, generator=generator(0, "bench"))
+            drawn = fill_in(model, prompt, sampling=sampling, uniform=uniform)
         return network.codec.encode(drawn)[..., 0]
 
     def generate(**settings: object) -> torch.Tensor:

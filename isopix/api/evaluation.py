@@ -48,7 +48,7 @@ def probe(
     data: DataLike | None = None,
     limit: Count | None = None,
     features: FeatureKind = "normed",
-    pool: Pool = "mean",
+    pool: Pool | None = None,
     start_token: bool = True,
     method: str | ProbeMethod = "lbfgs",
     overrides: Sequence[str] = (),
@@ -65,6 +65,7 @@ def probe(
 ) -> ProbeOutput:
     """Linear-probe every layer (iGPT section 2.4), with untrained, shuffled-label and raw-pixel baselines.
 
+    `pool` is by default that of the recipe: `first` (the class token) of a model that has one, else `mean`.
     Layer and L2 penalty (or learning rate, or number of neighbors) are chosen on the validation split;
     `l2_grid` replaces the default grid of penalties. `method` is lbfgs, sgd, ridge, knn, one of a plugin, or
     a `parts.ProbeMethod`; `overrides` are its settings as `name=value`, and `iterations` the steps of sgd.
@@ -76,7 +77,6 @@ def probe(
     settings = ProbeConfig(
         method=probe_method(method, iterations, overrides),
         features=features,
-        pool=pool,
         start_token=start_token,
         layer=layer,
         concat=concat,
@@ -88,6 +88,7 @@ def probe(
     )
     with open_run(run, device) as (folder, model):
         loaded, precision = model.loaded, precision or default_precision(run, model)
+        settings = replace(settings, pool=pool or model.pool)
         images = evaluation_images(loaded, data, limit)
         report = _probe(loaded, images, settings, precision, progress)
     warnings = (*report.network.warnings, *leakage_warning(loaded.recipe.data, data))

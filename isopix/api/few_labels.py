@@ -51,7 +51,7 @@ def low_data(
     select: Selection = "validation",
     method: str | ProbeMethod = "lbfgs",
     layer: int | None = None,
-    pool: Pool = "mean",
+    pool: Pool | None = None,
     data: DataLike | None = None,
     limit: Count | None = None,
     finetune_steps: NonNegative = 0,
@@ -82,11 +82,15 @@ def low_data(
             words = (f"steps={finetune_steps}", *overrides, *fixed)
             job = _finetune_job(folder, loaded, words, data, limit, images, device)
         probing = ProbeConfig(
-            method=probe_method(method, None, ()), layer=layer, pool=pool, l2_grid=LARGER_L2, l2_extra=()
+            method=probe_method(method, None, ()),
+            layer=layer,
+            pool=pool or model.pool,
+            l2_grid=LARGER_L2,
+            l2_extra=(),
         )
         results = _probe_low_data(loaded, images, protocol, probing, precision, progress)
     facts: dict[str, Any] = {"data": images.name, "limit": limit, "seed": loaded.recipe.train.seed}
-    facts |= {"method": probing.method.kind, "layer": layer, "pool": pool}
+    facts |= {"method": probing.method.kind, "layer": layer, "pool": probing.pool}
     facts |= {"subsets": subsets, "select": select}
     if job:
         watch = RunObserver()

@@ -41,8 +41,9 @@ def sample(
     device: str = "auto",
     progress: Progress | None = None,
 ) -> SampleOutput:
-    """Sample images from an autoregressive run, all of them in one batch; saves a PNG grid in its `samples`
-    folder. `temperature` below 1 sharpens the distribution; `top_k` and `top_p` truncate it.
+    """Sample images from an autoregressive run, as many at a time as the free memory allows; saves a PNG grid
+    in its `samples` folder. Image i is a function of the seed and i. `temperature` below 1 sharpens the
+    distribution; `top_k` and `top_p` truncate it.
 
     Raises ValueError for a masked model and for impossible arguments.
     """

@@ -20,13 +20,14 @@ def load(
     name_or_path: str | os.PathLike[str],
     *,
     layer: int = -1,
-    pool: Pool = "mean",
+    pool: Pool | None = None,
     features: FeatureKind = "normed",
     device: str = "auto",
     precision: Precision = "fp32",
 ) -> PretrainedModel:
     """Load a model from a run folder, a folder written by `save`, or the Hugging Face Hub (`owner/name`).
 
+    `pool` is by default that of the recipe: `first` (the class token) of a model that has one, else `mean`.
     Raises ValueError if there is no such model or it is damaged, RuntimeError if the Hub cannot be reached.
     """
     folder = hub.resolve_path(name_or_path)

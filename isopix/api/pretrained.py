@@ -15,7 +15,7 @@ from isopix.api.arguments import checked
 from isopix.api.evaluating import evaluating
 from isopix.api.inputs import ArrayLike, as_images, as_mask, require_images
 from isopix.api.pickling import new_with_plugins, used_plugins
-from isopix.api.progress import Progress, count_progress
+from isopix.api.progress import Progress
 from isopix.api.saved_model import write_model
 from isopix.core.device import Precision, autocast, report_memory
 from isopix.core.random import generator
@@ -23,6 +23,7 @@ from isopix.core.ranges import Count
 from isopix.core.types import Images, Logits
 from isopix.generate.reconstruct import Reconstruction, reconstruct_images, require_masked_inputs
 from isopix.generate.sample import (
+    Prompt,
     SampledImages,
     SamplingConfig,
     complete_images,
@@ -45,12 +46,14 @@ class PretrainedModel(nn.Module):
 
     `layer`, 0 to `depth`, and `pool` choose the features of `forward`: those after the next block's first
     norm (`normed`, iGPT section 2.4), or the residual stream itself (`residual`); negative layers count from
-    the end. The module starts in evaluation mode with gradients enabled; freeze it with `requires_grad_`.
+    the end. The pool is by default that of the recipe: the class token (`first`) of a model that has one,
+    else the mean over positions. The module starts in evaluation mode with gradients enabled; freeze it with
+    `requires_grad_`.
 
     All methods take uint8 images [B 3 H W] or [B H W 3] of the model's resolution, arrays or tensors, or
     integer codes [B N] or [B N Q]. All but `forward`, `forward_features` and `forward_head` compute without
-    gradients and return CPU tensors; random draws are a function of `seed` and the batch size. They raise
-    ValueError for wrong arguments and for what this kind of model does not support.
+    gradients and return CPU tensors; random draws are a function of `seed`. They raise ValueError for wrong
+    arguments and for what this kind of model does not support.
     """
 
     @checked
@@ -59,14 +62,15 @@ class PretrainedModel(nn.Module):
         loaded: LoadedRun,
         *,
         layer: int = -1,
-        pool: Pool = "mean",
+        pool: Pool | None = None,
         features: FeatureKind = "normed",
         precision: Precision = "fp32",
     ):
         super().__init__()
         self.loaded, self.precision = loaded, precision
         self.network: Network = loaded.network
-        self.layer, self.pool, self.feature_kind = self._layer_index(layer), pool, features
+        self.layer, self.feature_kind = self._layer_index(layer), features
+        self.pool: Pool = pool or loaded.recipe.pool
         self.eval()
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
@@ -191,26 +195,22 @@ class PretrainedModel(nn.Module):
         batch_size: Count | None = None,
         progress: Progress | None = None,
     ) -> SampledImages:
-        """Sample images, uint8 [count 3 H W], all at once or `batch_size` at a time; a function of `seed` and
-        `batch_size`. `progress` is called with each sampled position.
+        """Sample images, uint8 [count 3 H W]; image i is a function of `seed` and i. `batch_size` images are
+        sampled at a time, by default as many as the free memory allows. `progress` is called with the number
+        of positions sampled, and the total.
 
         Raises ValueError for a masked model, RuntimeError if there is not enough memory.
         """
         self.loaded.require_decoder("sample")
-        size, positions = batch_size or count, self.network.codec.grid.positions
-        starts, draws = range(0, count, size), generator(seed, "sample")
-        parts = []
-        with self._inference(), report_memory(f"{min(size, count):,} images at once; sample fewer"):
-            for number, start in enumerate(starts):
-                images = sample_images(
-                    self.loaded.model,
-                    min(size, count - start),
-                    sampling=sampling or SamplingConfig(),
-                    generator=draws,
-                    progress=count_progress(progress, positions * len(starts), number * positions),
-                )
-                parts.append(images.cpu())
-        return torch.cat(parts)
+        with self._inference(), report_memory(f"{count:,} images; sample fewer"):
+            return sample_images(
+                self.loaded.model,
+                count,
+                sampling=sampling or SamplingConfig(),
+                seed=seed,
+                batch_size=batch_size,
+                progress=progress,
+            )
 
     @checked
     def complete(
@@ -221,26 +221,27 @@ class PretrainedModel(nn.Module):
         each: Count = 1,
         sampling: SamplingConfig | None = None,
         seed: int = 0,
+        batch_size: Count | None = None,
         progress: Progress | None = None,
     ) -> SampledImages:
         """Sample `each` completions of every image from its first `rows` rows, half of them by default, uint8
-        [B*each 3 H W], those of one image in succession. Raises ValueError for a masked model, and for rows
-        that leave nothing.
+        [B*each 3 H W], those of one image in succession; completion j of image i is a function of `seed`, i
+        and j. `batch_size` are sampled at a time, by default as many as the free memory allows.
+
+        Raises ValueError for a masked model, and for rows that leave nothing.
         """
         require_sampling(self.loaded.model)
         self.loaded.require_decoder("complete")
-        inputs, grid = require_images(self.images(images)).to(self.network.device), self.network.codec.grid
-        with self._inference():
-            completed = complete_images(
+        inputs, grid = require_images(self.images(images)), self.network.codec.grid
+        with self._inference(), report_memory(f"{len(inputs) * each:,} images; sample fewer"):
+            return complete_images(
                 self.loaded.model,
-                inputs,
-                rows=grid.rows // 2 if rows is None else rows,
-                samples_per_prompt=each,
+                Prompt(inputs, grid.rows // 2 if rows is None else rows, each),
                 sampling=sampling or SamplingConfig(),
-                generator=generator(seed, "complete"),
-                progress=count_progress(progress, grid.positions),
-            )
-        return completed.cpu().clone()
+                seed=seed,
+                batch_size=batch_size,
+                progress=progress,
+            ).clone()
 
     @checked
     def reconstruct(self, images: ArrayLike, *, seed: int = 0) -> Reconstruction:

@@ -119,7 +119,7 @@ def _print_errors(found: LowDataOutput) -> None:
     title = (
         f"Test error on {found.data} ({num_images['test']:,} images): mean ± std over "
         f"{len(next(iter(results.values()))[0].errors)} random subsets; layer and L2 penalty chosen "
-        f"{chosen}"
+        f"{chosen}; pool {found.record['pool']}"
     )
     show_table(title, ["labeled images", *(f"{count:,}" for count in counts)], rows)
     known = sorted({count for each in LOW_DATA for count in each.errors} & set(counts))

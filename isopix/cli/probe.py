@@ -30,7 +30,13 @@ Features = Annotated[
     FeatureKind,
     Parameter(help="normed: activations after the next block's norm (paper); residual: the residual stream."),
 ]
-Pooling = Annotated[Pool, Parameter(help="Pooling over positions.")]
+Pooling = Annotated[
+    Pool | None,
+    Parameter(
+        help="mean, last or max over positions, or first: the class token. Default: that of the recipe, "
+        "which is first for a model with a class token, else mean."
+    ),
+]
 StartToken = Annotated[
     bool, Parameter(help="Read features with the start token; without it they match those of transformers.")
 ]
@@ -48,7 +54,7 @@ def probe(
     data: OtherLabeled = None,
     limit: Limit = None,
     features: Features = "normed",
-    pool: Pooling = "mean",
+    pool: Pooling = None,
     start_token: StartToken = True,
     method: MethodName = "lbfgs",
     iterations: int | None = None,
@@ -158,10 +164,10 @@ def _print_report(found: ProbeReport) -> None:
 
 
 def _title(config: ProbeConfig) -> str:
-    """Return the method and the mask ensemble: `Ridge regression, majority vote of 5 masks`."""
+    """Return method, pool and mask ensemble: `Ridge regression, pool mean, majority vote of 5 masks`."""
     title, count = config.method.label(), config.mask_ensemble
     masks = f"majority vote of {count} masks" if count > 1 else "one mask per image"
-    return title[0].upper() + title[1:] + (f", {masks}" if count else "")
+    return f"{title[0].upper()}{title[1:]}, pool {config.pool}{f', {masks}' if count else ''}"
 
 
 def _concatenated(concat: ConcatResult) -> str:

@@ -127,9 +127,13 @@ def free_memory(device: torch.device) -> int:
     """Return the bytes of free memory of a device."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        available = [int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
+    except OSError:
+        available = []
     # macOS tells only the total memory.
-    free = "SC_AVPHYS_PAGES" if "SC_AVPHYS_PAGES" in os.sysconf_names else "SC_PHYS_PAGES"
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf(free)
+    return available[0] * 1024 if available else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def runtime_environment(device: torch.device) -> dict[str, str | int]:

@@ -1,20 +1,30 @@
-"""Autoregressive sampling and completion: the positions of an image are sampled in raster order."""
+"""Autoregressive sampling and completion: the positions of an image are sampled in raster order.
+
+The random numbers of an image are a function of the seed and of the number of the image, so that its sample
+does not depend on the images beside it, but for rounding: products of matrices of another size can differ in
+their last bits.
+"""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, NamedTuple
 
 import torch
-from jaxtyping import Float, UInt8
+from jaxtyping import Float, Float64, UInt8
 from torch import Tensor
 
 from isopix.core.config import config
+from isopix.core.random import generator
 from isopix.core.ranges import Count, Range, check_ranges
 from isopix.core.types import Codes, Grid, Images
+from isopix.generate.memory import images_at_once
+from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
 
 NextLogits = Float[Tensor, "B Q K"]
 NextCodes = Codes  # [B 1 Q]
+UniformNumbers = Float64[Tensor, "_ N Q"]  # from 0 to 1, one for each code of each sample
+Progress = Callable[[int, int], None]  # called with the number of positions sampled and the total
 SampledImages = UInt8[Tensor, "_ 3 H W"]  # as many as requested
 
 
@@ -38,11 +48,13 @@ class SamplingConfig:
                 "use top_k=1 for greedy decoding"
             )
 
-    def sample_codes(self, logits: NextLogits, generator: torch.Generator) -> NextCodes:
-        """Sample one code per row, on the CPU so that the result does not depend on the device."""
-        probabilities = self.probabilities(logits).flatten(0, 1).cpu()
-        codes = torch.multinomial(probabilities, 1, generator=generator)
-        return codes.view(len(logits), 1, -1).to(logits.device)
+    def sample_codes(self, logits: NextLogits, uniform: Float64[Tensor, "B Q"]) -> NextCodes:
+        """Return the codes at which the cumulative probabilities exceed `uniform`; computed on the CPU, so
+        that the result does not depend on the device.
+        """
+        cumulative = self.probabilities(logits).cpu().double().cumsum(-1)
+        codes = (cumulative / cumulative[..., -1:] <= uniform[..., None]).sum(-1)
+        return codes[:, None].to(logits.device)
 
     def probabilities(self, logits: NextLogits) -> NextLogits:
         """Return probabilities after temperature, top-k and top-p; codes tied at a cutoff are kept."""
@@ -75,12 +87,13 @@ def decode_steps(
     start: int,
     samples_per_prompt: int = 1,
     sampling: SamplingConfig,
-    generator: torch.Generator,
+    uniform: UniformNumbers,
 ) -> Iterator[DecodeStep]:
     """Sample positions `start`, `start` + 1, ... of every prompt image, `samples_per_prompt` times.
 
     The positions before `start`, quantized by the codec, are computed once and cached for all samples of a
-    prompt, which are adjacent in the batch. Raises ValueError if the network cannot sample.
+    prompt, which are adjacent in the batch. `uniform` decides each code of each sample. Raises ValueError if
+    the network cannot sample.
     """
     require_sampling(model)
     network, backbone = model.network, model.network.backbone
@@ -93,7 +106,7 @@ def decode_steps(
             cache.repeat_batch(samples_per_prompt)
     for position in range(start, backbone.grid.positions):
         logits = network.head.logits(tokens)[:, 0]
-        codes = sampling.sample_codes(logits, generator)
+        codes = sampling.sample_codes(logits, uniform[:, position])
         yield DecodeStep(position, codes, logits)
         if position + 1 < backbone.grid.positions:
             inputs = network.inputs_of_codes(codes, Grid(1, 1))
@@ -107,13 +120,13 @@ def fill_in(
     start: int = 0,
     samples_per_prompt: int = 1,
     sampling: SamplingConfig,
-    generator: torch.Generator,
+    uniform: UniformNumbers,
     progress: Callable[[int], None] = lambda position: None,
 ) -> SampledImages:
     """Keep the first `start` positions of each prompt image, in raster order, and sample the others.
 
-    Returns [B * samples_per_prompt, 3, H, W]. `progress` is called with each sampled position. Raises
-    ValueError if the network cannot sample.
+    Returns [B * samples_per_prompt, 3, H, W]; `uniform` has as many images. `progress` is called with each
+    sampled position. Raises ValueError if the network cannot sample.
     """
     codec = model.network.codec
     codes = codec.encode(prompt).repeat_interleave(samples_per_prompt, 0)
@@ -123,7 +136,7 @@ def fill_in(
         start=start,
         samples_per_prompt=samples_per_prompt,
         sampling=sampling,
-        generator=generator,
+        uniform=uniform,
     ):
         codes[:, step.position] = step.codes[:, 0]
         progress(step.position)
@@ -135,15 +148,52 @@ def sample_images(
     count: int,
     *,
     sampling: SamplingConfig,
-    generator: torch.Generator,
-    progress: Callable[[int], None] = lambda position: None,
+    seed: int = 0,
+    batch_size: int | None = None,
+    progress: Progress | None = None,
 ) -> SampledImages:
-    """Sample `count` images unconditionally. Raises ValueError if the network cannot sample."""
+    """Sample `count` images unconditionally, on the CPU; image i is a function of `seed` and i.
+
+    `batch_size` images are sampled at a time, by default as many as the free memory allows. Raises ValueError
+    if the network cannot sample.
+    """
+    require_sampling(model)
     network = model.network
     grid, cell = network.codec.grid, network.codec.patch_size
-    shape = (count, 3, grid.rows * cell, grid.cols * cell)
-    blank = torch.zeros(shape, dtype=torch.uint8, device=network.device)
-    return fill_in(model, blank, sampling=sampling, generator=generator, progress=progress)
+    shape = (3, grid.rows * cell, grid.cols * cell)
+    images = torch.empty(count, *shape, dtype=torch.uint8)
+    batches = range_batches(count, batch_size or images_at_once(network))
+    for number, batch in enumerate(batches):
+        blank = torch.zeros(len(batch), *shape, dtype=torch.uint8, device=network.device)
+        images[batch.start : batch.stop] = fill_in(
+            model,
+            blank,
+            sampling=sampling,
+            uniform=uniform_numbers(network, ((seed, "sample", image) for image in batch)),
+            progress=_progress_of_batch(progress, grid.positions, number, len(batches)),
+        )
+    return images
+
+
+def uniform_numbers(network: Network, streams: Iterable[tuple[int, str, int]]) -> UniformNumbers:
+    """Return the random numbers of each stream: the arguments of `core.random.generator`."""
+    shape = (network.codec.grid.positions, network.codec.num_codes)
+    return torch.stack(
+        [torch.rand(shape, dtype=torch.float64, generator=generator(*stream)) for stream in streams]
+    )
+
+
+def range_batches(count: int, size: int) -> list[range]:
+    """Split range(count) into ranges of at most `size` numbers."""
+    return [range(first, min(first + size, count)) for first in range(0, count, size)]
+
+
+def _progress_of_batch(
+    progress: Progress | None, positions: int, number: int, batches: int
+) -> Callable[[int], None]:
+    if progress is None:
+        return lambda position: None
+    return lambda position: progress(number * positions + position, batches * positions)
 
 
 def require_sampling(model: PretrainModel) -> None:
@@ -156,30 +206,52 @@ def require_sampling(model: PretrainModel) -> None:
         )
 
 
+class Prompt(NamedTuple):
+    """Images of which the first `rows` rows of positions are given, each to be completed several times."""
+
+    images: Images
+    rows: int
+    samples_per_image: int = 1
+
+
 def complete_images(
     model: PretrainModel,
-    images: Images,
+    prompt: Prompt,
     *,
-    rows: int,
-    samples_per_prompt: int = 1,
     sampling: SamplingConfig,
-    generator: torch.Generator,
-    progress: Callable[[int], None] = lambda position: None,
+    seed: int = 0,
+    batch_size: int | None = None,
+    progress: Progress | None = None,
 ) -> SampledImages:
-    """Complete every image from its first `rows` rows of positions; the iGPT paper gives the upper half.
+    """Complete every image from its first rows; the iGPT paper gives the upper half.
 
-    Returns [B * samples_per_prompt, 3, H, W]; the completions of one image are adjacent. Raises ValueError if
-    `rows` leaves no row to condition on or no row to sample.
+    Returns [B * samples_per_image, 3, H, W] on the CPU, the completions of one image adjacent; completion j
+    of image i is a function of `seed`, i and j. `batch_size` completions are sampled at a time, by default as
+    many as the free memory allows. Raises ValueError if the prompt leaves no row to condition on or no row to
+    sample, or if the network cannot sample.
     """
-    grid = model.network.codec.grid
-    if not 0 < rows < grid.rows:
-        raise ValueError(f"rows must be between 1 and {grid.rows - 1} for this model; got {rows}")
-    return fill_in(
-        model,
-        images,
-        start=rows * grid.cols,
-        samples_per_prompt=samples_per_prompt,
-        sampling=sampling,
-        generator=generator,
-        progress=progress,
-    )
+    require_sampling(model)
+    network, each = model.network, prompt.samples_per_image
+    grid = network.codec.grid
+    if not 0 < prompt.rows < grid.rows:
+        raise ValueError(f"rows must be between 1 and {grid.rows - 1} for this model; got {prompt.rows}")
+    size = batch_size or images_at_once(network)
+    batches = [
+        (batch, samples)
+        for batch in range_batches(len(prompt.images), max(1, size // each))
+        for samples in range_batches(each, size)
+    ]
+    parts = []
+    for number, (batch, samples) in enumerate(batches):
+        streams = ((seed, f"complete/{sample}", image) for image in batch for sample in samples)
+        completed = fill_in(
+            model,
+            prompt.images[batch.start : batch.stop].to(network.device),
+            start=prompt.rows * grid.cols,
+            samples_per_prompt=len(samples),
+            sampling=sampling,
+            uniform=uniform_numbers(network, streams),
+            progress=_progress_of_batch(progress, grid.positions, number, len(batches)),
+        )
+        parts.append(completed.cpu())
+    return torch.cat(parts)

@@ -21,6 +21,11 @@ class Buffer:
         self.rows[..., begin : self.count, :] = rows
         return self.rows[..., : self.count, :]
 
+    @property
+    def num_bytes(self) -> int:
+        """Memory of the rows of all positions."""
+        return self.rows.nbytes if self.count else 0
+
     def repeat_batch(self, times: int) -> None:
         """Repeat each sequence of the batch, its copies next to one another."""
         self.rows = self.rows.repeat_interleave(times, 0)
@@ -31,6 +36,11 @@ class KVCache:
 
     def __init__(self, first: Buffer, second: Buffer):
         self.first, self.second = first, second
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory of both buffers."""
+        return self.first.num_bytes + self.second.num_bytes
 
     def repeat_batch(self, times: int) -> None:
         """Repeat each sequence of the batch, its copies next to one another."""

@@ -11,6 +11,11 @@ AllTokens = Float[Tensor, "B _ D"]  # prefix tokens (a class token), then all po
 Pooled = Float[Tensor, "B D"]
 
 
+def default_pool(num_prefix_tokens: int) -> Pool:
+    """Return the pool of a network: its class token if it has one (ViT, eq. 4), else the mean (iGPT)."""
+    return "first" if num_prefix_tokens else "mean"
+
+
 def mean(tokens: AllTokens, num_prefix_tokens: int) -> Pooled:
     """Mean over positions (iGPT section 2.4), without prefix tokens (ViT, appendix D.3), in float32."""
     return tokens[:, num_prefix_tokens:].float().mean(1)

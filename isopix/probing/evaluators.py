@@ -11,6 +11,7 @@ from isopix.data.dataset import ImageDataset
 from isopix.data.measurement import Measurement, measure
 from isopix.data.splits import Split
 from isopix.model.network import Network
+from isopix.model.pool import default_pool
 from isopix.probing.config import ProbeConfig
 from isopix.probing.feature_splits import FeatureSplit, FeatureSplits
 from isopix.probing.features import extract_features
@@ -29,7 +30,7 @@ class KNNAccuracy(EvaluatorSpec):
     """`knn_accuracy` of validation images, classified by their nearest neighbors among training images.
 
     `num_images` of each split, the same at every evaluation. The features are those of the middle layer,
-    where linear probes peak (iGPT section 4.1).
+    where linear probes peak (iGPT section 4.1), of the class token if there is one.
     """
 
     num_images: int = 1000
@@ -62,7 +63,8 @@ class LinearProbe(EvaluatorSpec):
 
     Fitted to `num_train` training images. The L2 penalty and the layer are selected on half of the
     validation images, at most `num_val`, and the accuracy is that on as many others, with its 95 % interval.
-    The results of all layers go to the history folder.
+    The features are those of the class token if there is one. The results of all layers go to the history
+    folder.
     """
 
     num_train: int = 1000
@@ -109,6 +111,7 @@ class LinearProbe(EvaluatorSpec):
                     "step": step,
                     "split": "validation",
                     "images": found.num_images,
+                    "pool": default_pool(network.backbone.num_prefix_tokens),
                     "best": found.best_index,
                     "classes": found.num_classes,
                     "majority_accuracy": found.majority_accuracy,

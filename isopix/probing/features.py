@@ -12,7 +12,7 @@ from isopix.core.random import generator
 from isopix.core.types import Images, Mask
 from isopix.model.backbone import Backbone, FeatureKind
 from isopix.model.network import Network
-from isopix.model.pool import POOLS, Pool
+from isopix.model.pool import POOLS, Pool, default_pool
 from isopix.objectives.base import PretrainModel
 from isopix.probing.feature_splits import Features
 
@@ -29,25 +29,26 @@ def iter_features(
     *,
     mask: Mask | None = None,
     features: FeatureKind = "normed",
-    pool: Pool = "mean",
+    pool: Pool | None = None,
     batch_size: int | None = None,
     precision: Precision = "fp32",
 ) -> Iterator[Features]:
     """Yield the pooled tokens of all layers 0..L, [L+1 B D] in float32 on the CPU, batch by batch.
 
-    By default those of iGPT section 2.4: the mean over positions of the activations after the next norm. The
-    forward passes run on the network's device. Raises ValueError if there are no images.
+    By default those of iGPT section 2.4: the mean over positions of the activations after the next norm; of a
+    network with a class token, the activations of that token. The forward passes run on the network's device.
+    Raises ValueError if there are no images.
     """
     if not len(images):
         raise ValueError("cannot extract features: there are no images")
     device, prefix = network.device, network.backbone.num_prefix_tokens
-    size = batch_size or eval_batch_size(network.backbone)
+    size, reduce = batch_size or eval_batch_size(network.backbone), POOLS[pool or default_pool(prefix)]
     for start in range(0, len(images), size):
         batch = images[start : start + size].to(device)
         masked = None if mask is None else mask[start : start + size].to(device)
         with torch.no_grad(), autocast(device, precision):
             layers = network.features(batch, masked, kind=features)
-            pooled = torch.stack([POOLS[pool](tokens, prefix) for tokens in layers])
+            pooled = torch.stack([reduce(tokens, prefix) for tokens in layers])
         yield pooled.cpu()
 
 
@@ -77,7 +78,7 @@ def extract_features(
     images: Images,
     *,
     features: FeatureKind = "normed",
-    pool: Pool = "mean",
+    pool: Pool | None = None,
     batch_size: int | None = None,
     precision: Precision = "fp32",
     progress: Progress | None = None,

@@ -2,19 +2,21 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
 from isopix.codecs.base import Codec
 from isopix.core.config import config
+from isopix.core.overrides import parse
 from isopix.core.random import generator
 from isopix.core.types import Grid
 from isopix.data.dataset import DataConfig
 from isopix.finetuning.config import FineTuneConfig
 from isopix.model.construction import parameters_on_meta, unsaved_tensors
 from isopix.model.network import Network
+from isopix.model.pool import Pool, default_pool
 from isopix.model.spec import ModelSpec
 from isopix.objectives import Autoregressive
 from isopix.objectives.base import ObjectiveSpec
@@ -53,6 +55,17 @@ class Recipe:
         return Grid(
             self.data.rows // self.model.codec.patch_size, self.data.cols // self.model.codec.patch_size
         )
+
+    @property
+    def pool(self) -> Pool:
+        """The pool of the features that a class head or a probe reads: that of the fine-tuning settings, or
+        else the class token if there is one, and the mean over positions if not.
+        """
+        if self.finetune is not None:
+            return self.finetune.pool
+        own = parse(self.finetune_overrides)
+        given = own.get("finetune.pool", own.get("pool", default_pool(int(self.model.class_token))))
+        return cast("Pool", given)
 
     @property
     def predicts_codes(self) -> bool:

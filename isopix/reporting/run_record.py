@@ -1,6 +1,6 @@
 """A run folder as a typed record: its settings, log, weights and all that was measured and drawn."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -9,6 +9,7 @@ from torch import Tensor
 
 from isopix.data.measurement import Measurement
 from isopix.finetuning.metrics import ClassificationMetrics
+from isopix.model.pool import Pool
 from isopix.plots.style import Figure
 from isopix.probing.config import ProbeConfig
 from isopix.probing.results import ProbeReport
@@ -16,7 +17,7 @@ from isopix.recipes.recipe import Recipe
 
 Values = dict[str, Any]
 DEFAULTS = ProbeConfig()  # how iGPT probes (sections 2.4 and 3.4)
-DECIDING = ("method", "features", "pool", "start_token", "mask_ensemble")  # what makes a probe iGPT's
+DECIDING = ("method", "features", "pool", "start_token", "mask_ensemble")  # what a probe's score depends on
 
 
 @dataclass(frozen=True)
@@ -65,11 +66,10 @@ class SavedProbe(SavedMetrics):
     report: ProbeReport
     limit: int | None = None
 
-    @property
-    def has_paper_settings(self) -> bool:
-        """Whether it probed all layers with iGPT's features and classifier."""
-        config = self.report.config
-        same = all(getattr(config, name) == getattr(DEFAULTS, name) for name in DECIDING)
+    def has_paper_settings(self, pool: Pool = "mean") -> bool:
+        """Whether it probed all layers with this pool, and otherwise with iGPT's features and classifier."""
+        config, expected = self.report.config, replace(DEFAULTS, pool=pool)
+        same = all(getattr(config, name) == getattr(expected, name) for name in DECIDING)
         return same and config.layer is None
 
 
@@ -129,13 +129,15 @@ class RunRecord:
 
     @property
     def probe(self) -> SavedProbe | None:
-        """The run's primary probe: with iGPT's settings, of the run's own images and of the most images where
-        there are several; the newest of equals.
+        """The run's primary probe: with iGPT's settings and the recipe's pool, of the run's own images and of
+        the most images where there are several; the newest of equals.
         """
+        pool = self.recipe.pool if self.recipe else DEFAULTS.pool
 
         def fullness(probe: SavedProbe) -> tuple[bool, bool, int, tuple[int, str]]:
             own = self.recipe is not None and PurePath(self.recipe.data.source).name == probe.data
-            return probe.has_paper_settings, own, sum(probe.report.network.num_images.values()), probe.age
+            images = sum(probe.report.network.num_images.values())
+            return probe.has_paper_settings(pool), own, images, probe.age
 
         return max(self.probes, key=fullness, default=None)
 

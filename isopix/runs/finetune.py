@@ -16,6 +16,7 @@ from isopix.data.sources.read_source import finetune_augmentation
 from isopix.finetuning.classifier import FineTuneModel
 from isopix.finetuning.config import FineTuneConfig
 from isopix.model.network import Network
+from isopix.model.pool import default_pool
 from isopix.model.pos_embed_resize import resize_pos_embed
 from isopix.objectives.base import PretrainModel
 from isopix.recipes import registry
@@ -86,7 +87,7 @@ def finetune_recipe(recipe: Recipe, source: str, *, from_scratch: bool) -> Recip
     data = replace(recipe.data, train_on_validation=False, limit=None, labels_per_class=None, subset=0)
     tuned = recipe.updated(
         data=replace(data, patch_augment=NoPatchAugment()),
-        finetune=FineTuneConfig(pool="first" if recipe.model.class_token else "mean"),
+        finetune=FineTuneConfig(pool=default_pool(int(recipe.model.class_token))),
         steps=STEPS,
         optimizer=optimizer.for_finetuning(LR_FACTOR * optimizer.lr),
         schedule=ConstantSchedule(),

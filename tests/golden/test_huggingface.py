@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from isopix.core.random import generator
-from isopix.generate.sample import SamplingConfig, decode_steps
+from isopix.generate.sample import SamplingConfig, decode_steps, uniform_numbers
 from isopix.interop.huggingface.convert import export_imagegpt, read_imagegpt
 from isopix.model.network import Network, without_start_token
 from isopix.objectives.autoregressive import Autoregressive
@@ -141,8 +141,8 @@ def test_greedy_samples_are_theirs_for_1024_steps(tmp_path: Path) -> None:
     net = models.revived(read_imagegpt(saved(theirs.float(), tmp_path / "a", 32, 32))).double()
     theirs.double()
     blank = torch.zeros(2, 3, 32, 32, dtype=torch.uint8)
-    model, draws = PretrainModel(net, Autoregressive()), generator(0, "golden")
-    greedy = decode_steps(model, blank, start=0, sampling=SamplingConfig(top_k=1), generator=draws)
+    model, uniform = PretrainModel(net, Autoregressive()), uniform_numbers(net, [(0, "golden", 0)] * 2)
+    greedy = decode_steps(model, blank, start=0, sampling=SamplingConfig(top_k=1), uniform=uniform)
     own = torch.cat([stroke.codes[..., 0] for stroke in greedy], 1)
     last, past, drawn = torch.full((2, 1), models.COLORS), None, []
     for _ in range(1024):

@@ -5,7 +5,15 @@ import torch
 
 from isopix.core.random import generator
 from isopix.generate.reconstruct import reconstruct_images
-from isopix.generate.sample import SamplingConfig, complete_images, decode_steps, fill_in, sample_images
+from isopix.generate.sample import (
+    Prompt,
+    SamplingConfig,
+    complete_images,
+    decode_steps,
+    fill_in,
+    sample_images,
+    uniform_numbers,
+)
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases
 
@@ -27,7 +35,7 @@ def test_cached_logits_equal_one_full_forward_pass(recipe: Recipe, start: int, s
             start=start,
             samples_per_prompt=samples,
             sampling=SamplingConfig(),
-            generator=generator(0, "paint"),
+            uniform=uniform_numbers(net, ((0, "paint", image) for image in range(2 * samples))),
         )
     )
     codes = net.codec.encode(prompt).repeat_interleave(samples, 0)
@@ -40,14 +48,7 @@ def test_cached_logits_equal_one_full_forward_pass(recipe: Recipe, start: int, s
 def test_completion_keeps_the_given_rows(recipe: Recipe) -> None:
     model = cases.busy_model(recipe)
     codec, prompt = model.network.codec, cases.images(recipe, 2)
-    completed = complete_images(
-        model,
-        prompt,
-        rows=2,
-        samples_per_prompt=2,
-        sampling=SamplingConfig(),
-        generator=generator(0, "paint"),
-    )
+    completed = complete_images(model, Prompt(prompt, 2, 2), sampling=SamplingConfig())
     quantized = codec.decode(codec.encode(prompt)).repeat_interleave(2, 0)
     assert torch.equal(completed[:, :, :2], quantized[:, :, :2])
 
@@ -55,19 +56,34 @@ def test_completion_keeps_the_given_rows(recipe: Recipe) -> None:
 @causal
 def test_samples_are_determined_by_the_seed(recipe: Recipe) -> None:
     model = cases.model(recipe)
-    draws = [
-        sample_images(model, 4, sampling=SamplingConfig(), generator=generator(seed, "sample"))
-        for seed in (0, 0, 1)
-    ]
+    draws = [sample_images(model, 4, sampling=SamplingConfig(), seed=seed) for seed in (0, 0, 1)]
     assert torch.equal(draws[0], draws[1])
     assert not torch.equal(draws[0], draws[2])
 
 
 @causal
+def test_a_sample_does_not_depend_on_the_images_beside_it(recipe: Recipe) -> None:
+    model = cases.busy_model(recipe)
+    model.network.double()  # in which a product of matrices of another size rounds to the same code
+    settings = SamplingConfig(temperature=0.9)
+    many = sample_images(model, 5, sampling=settings, seed=3, batch_size=5)
+    assert torch.equal(sample_images(model, 2, sampling=settings, seed=3), many[:2])
+    assert torch.equal(sample_images(model, 5, sampling=settings, seed=3, batch_size=2), many)
+    images = cases.images(recipe, 3)
+    whole = complete_images(model, Prompt(images, 2, 3), sampling=settings, batch_size=9).unflatten(0, (3, 3))
+    for size in (1, 2, 4, 7):
+        split = complete_images(model, Prompt(images, 2, 3), sampling=settings, batch_size=size)
+        assert torch.equal(split.unflatten(0, (3, 3)), whole)
+    fewer = complete_images(model, Prompt(images[:2], 2, 2), sampling=settings).unflatten(0, (2, 2))
+    assert torch.equal(fewer, whole[:2, :2])
+
+
+@causal
 def test_greedy_decoding_takes_the_most_likely_code(recipe: Recipe) -> None:
     model, images = cases.busy_model(recipe), cases.images(recipe, 2)
-    filled = fill_in(model, images, start=5, sampling=GREEDY, generator=generator(0, "paint"))
     net = model.network
+    uniform = uniform_numbers(net, [(0, "paint", 0), (0, "paint", 1)])
+    filled = fill_in(model, images, start=5, sampling=GREEDY, uniform=uniform)
     codes = net.codec.encode(filled)
     assert torch.equal(net(net.inputs_of(filled)).argmax(-1)[:, 5:], codes[:, 5:])
 
@@ -81,7 +97,7 @@ def test_an_autoregressive_network_does_not_reconstruct(recipe: Recipe) -> None:
 @pytest.mark.parametrize("recipe", cases.masked(), ids=cases.title)
 def test_a_masked_network_does_not_sample(recipe: Recipe) -> None:
     with pytest.raises(ValueError, match="can reconstruct masked pixels"):
-        sample_images(cases.model(recipe), 1, sampling=SamplingConfig(), generator=generator(0, "sample"))
+        sample_images(cases.model(recipe), 1, sampling=SamplingConfig())
 
 
 @pytest.mark.parametrize("recipe", cases.masked(), ids=cases.title)

@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from isopix.reporting.model_card import model_card
+from isopix.reporting.run_reader import read_run
+from isopix.storage.run_folder import RunFolder
 from tests.smoke.conftest import Run
 
 SMALL = ["--data", "photos", "data.rows=32", "data.cols=32", "depth=1", "width=16", "steps=2", "batch_size=8"]
@@ -76,3 +79,25 @@ def test_higher_resolution_is_one_setting(isopix: Run) -> None:
         code, _, err = isopix("finetune", "run", "--out", name, *words, "steps=2", "batch_size=4", *SHORT)
         assert (code, err) == (0, "")
         assert isopix("reconstruct", name, "-n", "2")[0] == 0
+
+
+@pytest.mark.usefixtures("quick_probes")
+@pytest.mark.parametrize(("name", "pool"), [("vit.tiny", "first"), ("vit.tiny_axial", "mean")])
+def test_a_probe_reads_what_fine_tuning_reads_and_says_so(
+    isopix: Run, workplace: Path, name: str, pool: str
+) -> None:
+    evaluators = ["knn_images=6", "probe_every=2", "data.holdout=0.3"]
+    assert isopix("pretrain", name, *SMALL, *SHORT, *evaluators, "--out", "run")[0] == 0
+    [history] = (workplace / "run" / "probes" / "history").glob("*2.json")
+    assert json.loads(history.read_text())["pool"] == pool
+    code, out, err = isopix("probe", "run")
+    assert (code, err) == (0, "")
+    assert f"pool {pool}" in " ".join(out.split())
+    assert json.loads(isopix("probe", "run", "--json")[1])["config"]["pool"] == pool
+    assert json.loads(isopix("probe", "run", "--pool", "max", "--json")[1])["config"]["pool"] == "max"
+    code, out, _ = isopix("low-data", "run", "--labels", "2", "--subsets", "2", "--json")
+    assert json.loads(out)["pool"] == pool
+    assert isopix("report", "run")[0] == 0
+    assert f"pool {pool}, start token" in (workplace / "run" / "report.html").read_text()
+    card = model_card(read_run(RunFolder(workplace / "run")), name="run", library="isopix")
+    assert f"pool {pool}, start token" in card

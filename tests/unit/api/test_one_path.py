@@ -139,4 +139,4 @@ def test_no_images_have_no_features_of_any_network(recipe: cases.Recipe) -> None
 
 def test_more_samples_than_memory_are_refused_in_one_line(pristine: Path) -> None:
     line = refusal(lambda: isopix.sample(pristine / "ar", 10**11, device="cpu"), kind=RuntimeError)
-    assert line == "not enough memory for 100,000,000,000 images at once; sample fewer"
+    assert line == "not enough memory for 100,000,000,000 images; sample fewer"

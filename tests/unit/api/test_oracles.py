@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -85,10 +86,7 @@ def test_reconstruct_masks_by_its_seed(runs: Path, digits: ImageDataset) -> None
 
 def test_sample_draws_by_its_seed(runs: Path) -> None:
     model = isopix.load(runs / "ar", **CPU).loaded.model
-    drawn = [
-        sample_images(model, 3, sampling=SamplingConfig(), generator=generator(seed, "sample"))
-        for seed in SEEDS
-    ]
+    drawn = [sample_images(model, 3, sampling=SamplingConfig(), seed=seed) for seed in SEEDS]
     for seed in SEEDS:
         assert torch.equal(isopix.sample(runs / "ar", 3, seed=seed, **CPU).images, drawn[seed])
     assert not torch.equal(*drawn)
@@ -124,6 +122,21 @@ def test_a_class_token_is_not_pooled_with_the_positions(pool: Pool) -> None:
     expected = positions.mean(1) if pool == "mean" else positions.amax(1)
     torch.testing.assert_close(model.forward_head(tokens), expected)
     assert not torch.allclose(expected, tokens.mean(1) if pool == "mean" else tokens.amax(1))
+
+
+def test_a_model_with_a_class_token_returns_it_as_its_features() -> None:
+    recipe = next(each for each in cases.masked() if each.model.class_token)
+    images = cases.images(recipe)
+    model = PretrainedModel(LoadedRun(recipe, cases.busy(recipe), 0, [], {}))
+    token = model.forward_features(images)[:, 0].detach()
+    assert torch.equal(model(images).detach(), token)
+    assert torch.equal(model.features(images), token)
+    assert np.array_equal(isopix.Features(model).fit_transform(images.numpy()), token.numpy())
+    positions = model.features(images, pool="mean")
+    assert np.array_equal(
+        isopix.Features(model, pool="mean").fit_transform(images.numpy()), positions.numpy()
+    )
+    assert not torch.allclose(positions, token)
 
 
 @pytest.mark.parametrize("accumulate", [1, 4])

@@ -35,9 +35,19 @@ def test_top_p_keeps_the_smallest_set_that_reaches_p(p: float, kept: int) -> Non
 
 def test_sampled_frequencies_match_the_probabilities() -> None:
     many = LOGITS[:1].expand(20_000, 1, 4)
-    sampled = SamplingConfig().sample_codes(many, generator(0, "test")).flatten()
+    uniform = torch.rand(20_000, 1, dtype=torch.float64, generator=generator(0, "test"))
+    sampled = SamplingConfig().sample_codes(many, uniform).flatten()
     frequencies = torch.bincount(sampled, minlength=4) / len(sampled)
     torch.testing.assert_close(frequencies, LOGITS[0, 0].softmax(-1), atol=0.015, rtol=0)
+
+
+@pytest.mark.parametrize("number", [0.0, 0.3, 1 - 2**-53])
+@pytest.mark.parametrize("kept", [[0], [3], [1, 2], [0, 3]])
+def test_codes_without_probability_are_never_sampled(number: float, kept: list[int]) -> None:
+    logits = torch.full((1, 1, 4), -torch.inf)
+    logits[..., kept] = 0
+    code = SamplingConfig().sample_codes(logits, torch.full((1, 1), number, dtype=torch.float64)).item()
+    assert code == kept[int(number * len(kept))]
 
 
 @pytest.mark.parametrize(

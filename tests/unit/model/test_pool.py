@@ -40,3 +40,10 @@ def test_features_leave_the_class_token_to_the_first_pool(recipe: cases.Recipe, 
         for layer in layers
     ]
     torch.testing.assert_close(extract_features(network, images, pool=name), torch.tensor(expected))
+
+
+@pytest.mark.parametrize(("recipe", "expected"), [(WITH_TOKEN, "first"), (WITHOUT, "mean")])
+def test_features_are_by_default_those_of_the_class_token(recipe: cases.Recipe, expected: Pool) -> None:
+    network, images = cases.busy(recipe), cases.images(recipe)
+    assert torch.equal(extract_features(network, images), extract_features(network, images, pool=expected))
+    assert recipe.pool == expected

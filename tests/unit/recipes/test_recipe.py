@@ -47,7 +47,12 @@ def test_a_recipe_states_how_it_is_fine_tuned_and_no_part_of_it_decides() -> Non
         tuned = finetune_recipe(recipe, "digits", from_scratch=False)
         assert tuned.finetune == FineTuneConfig(dropout=0.2, pool=pool)
         assert tuned.train.optimizer == Adam(lr=0.5)
+        assert tuned.pool == tuned.finetune.pool
     assert finetune_recipe(own, "digits", from_scratch=True).train.optimizer.lr == own.train.optimizer.lr
+    for path in ("pool", "finetune.pool"):
+        chosen = replace(dropping, finetune_overrides=(f"{path}=mean",))
+        assert chosen.pool == finetune_recipe(chosen, "digits", from_scratch=False).pool == "mean"
+    assert dropping.pool == finetune_recipe(dropping, "digits", from_scratch=False).pool == "first"
     wrong = replace(own, finetune_overrides=("dropuot=0.2",))
     with pytest.raises(ValueError, match=r"did you mean 'finetune\.dropout'"):
         finetune_recipe(wrong, "digits", from_scratch=False)

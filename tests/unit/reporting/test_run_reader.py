@@ -11,6 +11,7 @@ from isopix.probing.config import ProbeConfig
 from isopix.probing.knn import KnnProbe
 from isopix.probing.linear import RidgeProbe
 from isopix.probing.sgd import SgdProbe
+from isopix.recipes import registry
 from isopix.reporting.page import render_report
 from isopix.reporting.probe_section import nondefault_settings
 from isopix.reporting.run_reader import read_run
@@ -117,7 +118,7 @@ def test_a_probe_file_without_newer_settings_has_their_defaults(tmp_path: Path) 
     probe(run, replace(evidence(), config=ProbeConfig(mask_ensemble=1)), name="later", written="9")
     found = read_run(run).probe
     assert found is not None
-    assert found.has_paper_settings
+    assert found.has_paper_settings()
     assert found.written == ""
 
 
@@ -129,6 +130,15 @@ def test_without_a_probe_with_the_papers_settings_the_newest_is_primary(tmp_path
     found = read_run(run).probe
     assert found is not None
     assert found.written == "2"
+
+
+def test_the_primary_probe_of_a_model_with_a_class_token_reads_the_token(tmp_path: Path) -> None:
+    run = whole(tmp_path / "run", registry.find("vit.tiny"))
+    for pool in ("first", "mean"):
+        probe(run, replace(evidence(), config=ProbeConfig(pool=pool)), name=pool, written=pool)
+    found = read_run(run).probe
+    assert found is not None
+    assert found.report.config.pool == "first"
 
 
 def test_a_run_without_a_json_recipe_is_refused(tmp_path: Path) -> None:
