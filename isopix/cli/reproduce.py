@@ -106,7 +106,7 @@ def reproduce(
     _print_table(table, json=json)
     failed = [name for name, each in table.record["trials"].items() if each["status"] != "done"]
     if failed:
-        raise RuntimeError(f"{len(failed)} trials failed: {', '.join(failed)}; retry with: {again}")
+        raise RuntimeError(f"failed: {', '.join(failed)}; retry with: {again}")
 
 
 def _print_protocols(*, json: bool) -> None:
