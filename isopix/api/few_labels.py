@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from isopix.api.arguments import NonNegative, checked
@@ -25,7 +26,7 @@ from isopix.core import device as devices
 from isopix.core.device import Precision
 from isopix.core.ranges import Count
 from isopix.data.dataset import ImageDataset
-from isopix.data.measurement import majority_baseline
+from isopix.data.measurement import Measurement, majority_baseline
 from isopix.data.missing_classes import missing_class_notes
 from isopix.model.pool import Pool
 from isopix.probing.base import ProbeMethod
@@ -93,37 +94,40 @@ def low_data(
     facts |= {"method": probing.method.kind, "layer": layer, "pool": probing.pool}
     facts |= {"subsets": subsets, "select": select}
     if job:
-        watch = RunObserver()
-        if training_progress is not None:
-            watch = RunObserver(partial(training_progress, job.recipe))
-        results["fine-tuned"] = finetune_low_data(job, protocol, watch)
+        results["fine-tuned"] = finetune_low_data(job, protocol, _observer(job, training_progress))
         facts |= {"finetune_steps": finetune_steps, "settings": tuple(overrides)}
     warnings = (
         *leakage_warning(loaded.recipe.data, data),
         *labels_warning(loaded),
         *missing_class_notes(images),
     )
+    measurement = _measurement(loaded, images, select)
     record = {"kind": "low_data", "step": loaded.step, **facts, "results": _summary(results)}
-    chosen = (
-        "within the labeled images"
-        if select != "validation"
-        else (f"on {len(images.validation):,} validation images")
-    )
-    measurement = replace(
-        loaded.measure(images, "test"),
-        selection=f"layer and L2 penalty chosen {chosen}",
-        baselines=majority_baseline(images),
-    )
     record |= {"measurement": measurement.to_dict(), "warnings": warnings}
-    path = None
-    if folder is not None:
-        suffix = settings_hash({**facts, "labels": protocol.labels_per_class})
-        name = f"low-data-{loaded.step:08d}-{images.name}-{suffix}.json"
-        path = save_record(folder.path / "low-data" / name, record)
+    path = None if folder is None else _save(folder, record, {**facts, "labels": protocol.labels_per_class})
     sizes = {"validation": len(images.validation), "test": len(images.test)}
     return LowDataOutput(
         results, images.name, sizes, loaded.step, warnings, measurement, record, path, select
     )
+
+
+def _observer(job: FineTuneJob, progress: TrainingProgress | None) -> RunObserver:
+    return RunObserver() if progress is None else RunObserver(partial(progress, job.recipe))
+
+
+def _measurement(loaded: LoadedRun, images: ImageDataset, select: Selection) -> Measurement:
+    by_validation = f"on {len(images.validation):,} validation images"
+    chosen = by_validation if select == "validation" else "within the labeled images"
+    return replace(
+        loaded.measure(images, "test"),
+        selection=f"layer and L2 penalty chosen {chosen}",
+        baselines=majority_baseline(images),
+    )
+
+
+def _save(folder: RunFolder, record: dict[str, Any], settings: dict[str, Any]) -> Path:
+    name = f"low-data-{record['step']:08d}-{record['data']}-{settings_hash(settings)}.json"
+    return save_record(folder.path / "low-data" / name, record)
 
 
 def _probe_low_data(

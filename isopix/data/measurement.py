@@ -82,7 +82,7 @@ class Measurement:
         return "; ".join(parts)
 
 
-def measure(data: ImageDataset, split: SplitName, used: Split | None = None) -> Measurement:
+def measurement_of(data: ImageDataset, split: SplitName, used: Split | None = None) -> Measurement:
     """Return the record of a number on a split of `data`, or on the part of it that was `used`."""
     splits: dict[SplitName, Split] = {name: getattr(data, name) for name in SPLIT_NAMES}
     if used is not None:

@@ -8,7 +8,7 @@ import torch
 from isopix.core.device import Precision
 from isopix.core.registry import register
 from isopix.data.dataset import ImageDataset
-from isopix.data.measurement import Measurement, measure
+from isopix.data.measurement import Measurement, measurement_of
 from isopix.data.splits import Split
 from isopix.model.network import Network
 from isopix.model.pool import default_pool
@@ -39,7 +39,7 @@ class KNNAccuracy(EvaluatorSpec):
         data.require_labels("knn_images")
 
     def measurement(self, data: ImageDataset) -> Measurement:
-        return measure(data, "validation", data.validation.sample(self.num_images))
+        return measurement_of(data, "validation", data.validation.sample(self.num_images))
 
     def start(self, context: EvaluationContext) -> Evaluator:
         data, network = context.data, context.network
@@ -81,7 +81,7 @@ class LinearProbe(EvaluatorSpec):
     def measurement(self, data: ImageDataset) -> Measurement:
         selecting, evaluated = self._halves(data)
         selection = f"layer and L2 penalty chosen on {len(selecting):,} other validation images"
-        return replace(measure(data, "validation", evaluated), selection=selection)
+        return replace(measurement_of(data, "validation", evaluated), selection=selection)
 
     def _halves(self, data: ImageDataset) -> tuple[Split, Split]:
         """Return the validation images to select on, and those to evaluate on."""

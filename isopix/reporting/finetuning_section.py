@@ -62,11 +62,12 @@ def _metrics(run: RunRecord, recipe: Recipe, settings: FineTuneConfig, path: str
     rows = [
         Row(["test accuracy", percent(found.accuracy)], "run"),
         Row(["95 % interval", interval(found.low, found.high)]),
-        Row(["images", found.images_text]),
+        Row(["test images", found.images_text]),
         Row(["step of the weights", f"{found.step:,}"]),
         *(Row([name, value]) for name, value in _weights(run, settings.early_stops)),
     ]
-    return Panel(tables=[Table([("metric", ""), ("value", NUMBER)], rows)])
+    notes = [f"{found.measurement.line}."] if found.measurement else []
+    return Panel(tables=[Table([("metric", ""), ("value", NUMBER)], rows)], notes=notes)
 
 
 def _weights(run: RunRecord, early_stops: bool) -> list[tuple[str, str]]:

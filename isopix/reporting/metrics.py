@@ -42,8 +42,9 @@ class FineTuneAccuracy(NamedTuple):
 
     @property
     def images_text(self) -> str:
-        """The images, as `64 test images` or `64 of 450 test images of digits`."""
-        return self.measurement.count if self.measurement else f"{self.images:,} test images"
+        """The number of images, as `64` or `64 of 450`."""
+        available = self.measurement.available if self.measurement else self.images
+        return f"{self.images:,}" if available == self.images else f"{self.images:,} of {available:,}"
 
 
 def loss_key(run: RunRecord) -> str:
@@ -83,9 +84,9 @@ def held_out_loss(run: RunRecord) -> MeanLoss | None:
 
 
 def _logged_measurement(run: RunRecord, record: Values) -> Measurement | None:
-    """Return the measurement record of an evaluation in the log, or that of the evaluator of the loss."""
+    """Return the measurement record of an evaluation in the log; on validation, that of its evaluator."""
     evaluators = (each for each in run.log if each.get("evaluator") == HeldOutLoss.kind)
-    found = record if "measurement" in record else next(evaluators, {})
+    found = next(evaluators, {}) if record["split"] == "validation" else record
     return Measurement.from_dict(found["measurement"]) if "measurement" in found else None
 
 

@@ -80,7 +80,7 @@ def _description(run: RunRecord) -> Iterator[str]:
 def _results(run: RunRecord, name: str) -> Iterator[str]:
     if found := finetune_accuracy(run):
         bounds = f"{percent(found.low)} to {percent(found.high)}"
-        yield f"Test accuracy: **{percent(found.accuracy)}** ({bounds}, 95 %), {found.images_text}."
+        yield f"Test accuracy: **{percent(found.accuracy)}** ({bounds}, 95 %), {found.images_text} images."
     loss, classes = held_out_loss(run), uniform_classes(run)
     if loss and run.predicts_codes:
         uniform = f" Uniform prediction: {math.log(classes):.3f}." if classes else ""

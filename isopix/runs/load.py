@@ -12,7 +12,7 @@ from isopix.core.command_line import command_line
 from isopix.core.config import from_dict
 from isopix.core.registry import require_plugins
 from isopix.data.dataset import ImageDataset
-from isopix.data.measurement import Measurement, measure
+from isopix.data.measurement import Measurement, measurement_of
 from isopix.data.sources.base import SplitName
 from isopix.data.splits import Hashes, Split
 from isopix.finetuning.classifier import FineTuneModel
@@ -55,7 +55,7 @@ class LoadedRun(NamedTuple):
     def measure(self, data: ImageDataset, split: SplitName, used: Split | None = None) -> Measurement:
         """Return the record of a number that is measured with this network, on a split or a part of it."""
         seeds = {"train.seed": self.recipe.train.seed, "data.seed": self.recipe.data.seed}
-        measured = measure(data, split, used)
+        measured = measurement_of(data, split, used)
         return replace(measured, labels_seen=self.labels_seen, selection=self.selection, seeds=seeds)
 
     @property

@@ -13,7 +13,7 @@ from isopix.core.config import to_dict
 from isopix.core.device import runtime_environment
 from isopix.data.batches import Batches, steps_per_epoch
 from isopix.data.dataset import ImageDataset
-from isopix.data.measurement import Measurement, measure
+from isopix.data.measurement import Measurement, measurement_of
 from isopix.data.missing_classes import training_classes
 from isopix.finetuning.classifier import FineTuneModel, FineTuneTask
 from isopix.model.network import Network
@@ -203,7 +203,7 @@ class TrainingRun:
         if self.model is not None:
             counts |= {"train_images": len(self.data.train), "selection_images": self._selection_images}
         record = {"kind": "evaluation", "step": best, "split": "test", "last_step": step}
-        measurement = self._measure(measure(self.data, "test", test)).to_dict()
+        measurement = self._measure(measurement_of(self.data, "test", test)).to_dict()
         self.record({**record, **counts, **metrics, "measurement": measurement})
         if best == 0 < step:
             text = (

@@ -14,7 +14,7 @@ from isopix.core.device import Precision, autocast
 from isopix.core.random import generator
 from isopix.core.registry import Part, register
 from isopix.data.dataset import ImageDataset
-from isopix.data.measurement import Measurement, measure
+from isopix.data.measurement import Measurement, measurement_of
 from isopix.data.splits import Split
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
@@ -65,7 +65,7 @@ class EvaluatorSpec(Part, noun="evaluator"):
 
     def measurement(self, data: ImageDataset) -> Measurement:
         """Return the record of the metrics: all validation images, unless an evaluator says otherwise."""
-        return measure(data, "validation")
+        return measurement_of(data, "validation")
 
     @abc.abstractmethod
     def start(self, context: EvaluationContext) -> Evaluator:
@@ -86,7 +86,7 @@ class HeldOutLoss(EvaluatorSpec):
     num_images: int | None = 1024
 
     def measurement(self, data: ImageDataset) -> Measurement:
-        return measure(data, "validation", data.validation.sample(self.num_images))
+        return measurement_of(data, "validation", data.validation.sample(self.num_images))
 
     def start(self, context: EvaluationContext) -> Evaluator:
         split = context.data.validation.sample(self.num_images)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
-from isopix.data.measurement import Measurement, differences, images_hash, majority_baseline, measure
+from isopix.data.measurement import Measurement, differences, images_hash, majority_baseline, measurement_of
 from isopix.data.splits import Split
 
 
@@ -22,7 +22,7 @@ def dataset(train: list[int], test: list[int]) -> ImageDataset:
 
 def test_a_record_counts_images_and_classes() -> None:
     data = dataset([0, 1, 1], [0, 1, 2, 2, 2])
-    record = measure(data, "test", data.test.select(torch.tensor([0, 1, 4])))
+    record = measurement_of(data, "test", data.test.select(torch.tensor([0, 1, 4])))
     assert (record.images, record.available) == (3, 5)
     assert record.classes == {"train": 2, "validation": 2, "test": 3}
     assert record.count == "3 of 5 test images of pets"
@@ -34,7 +34,7 @@ def test_a_record_counts_images_and_classes() -> None:
 @pytest.mark.parametrize("limit", [7, 100])
 def test_a_limited_dataset_knows_how_many_images_there_are(limit: int) -> None:
     data = load_dataset(DataConfig(rows=8, cols=8, limit=limit))
-    records = [measure(data, name) for name in ("train", "validation", "test")]
+    records = [measurement_of(data, name) for name in ("train", "validation", "test")]
     assert [each.images for each in records] == [limit] * 3
     assert [each.available for each in records] == [1437, 180, 180]
 

@@ -18,7 +18,7 @@ from isopix.reporting.metrics import wilson
 from isopix.storage import checkpoint, log
 from isopix.storage.atomic import write_json
 from isopix.storage.run_folder import RunFolder
-from tests.unit.reporting.cases import bare, records
+from tests.unit.reporting.cases import bare, measurement, records
 
 JOINT = FineTuneConfig(generative_weight=0.5, layer=2)
 
@@ -88,7 +88,7 @@ def test_for_classes_alone_the_page_shows_no_loss_of_codes(tmp_path: Path) -> No
 def test_the_page_says_of_how_many_images_and_which_weights(tmp_path: Path) -> None:
     run = fine_tuned(tmp_path / "ft")
     facts = {
-        "available_images": 450,
+        "measurement": measurement(images=64, available=450).to_dict(),
         "step": 40,
         "last_step": 100,
         "train_images": 30,
