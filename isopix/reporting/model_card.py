@@ -10,7 +10,7 @@ from typing import Literal
 
 from isopix.core.config import from_dict
 from isopix.interop.huggingface import snippet
-from isopix.interop.vit import snippet as vit_snippet
+from isopix.interop.vit.snippet import vit_usage
 from isopix.recipes.recipe import Recipe
 from isopix.reporting.baselines import BaselineRow, baseline_rows
 from isopix.reporting.metrics import finetune_accuracy, held_out_loss, loss_unit, uniform_classes, vocab_size
@@ -114,7 +114,7 @@ def _cells(row: BaselineRow) -> list[str]:
 def _with_transformers(run: RunRecord, recipe: Recipe, name: str) -> list[str]:
     if recipe.model.codec.patch_size > 1 and not recipe.objective.can_sample:
         classifies = recipe.finetune is not None and recipe.finetune.has_class_loss
-        return vit_snippet.usage(name, layer=_layer(run, recipe), classifies=classifies)
+        return vit_usage(name, layer=_layer(run, recipe), classifies=classifies)
     if not recipe.objective.can_sample:
         raise ValueError(
             "transformers supports autoregressive models and Vision Transformers only; the objective of this "

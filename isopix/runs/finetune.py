@@ -113,7 +113,8 @@ def _override(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
 def _full_path(path: str) -> str:
     """Return the path of a fine-tuning setting; a misspelled one counts as one, for a helpful error."""
     known = path.partition(".")[0] in {each.name for each in fields(Recipe)}
-    own = path in FINETUNE_FIELDS or (not known and get_close_matches(path, FINETUNE_FIELDS))
+    misspelled = not known and "." not in path and get_close_matches(path, FINETUNE_FIELDS)
+    own = path in FINETUNE_FIELDS or misspelled
     return f"finetune.{path}" if own else path
 
 

@@ -57,13 +57,13 @@ def export_vit(network: Network, recipe: Recipe, head: ExportedHead | None) -> E
     if head is not None:
         tensors = {f"{HUGGING_FACE_VIT.prefix}{name}": tensor for name, tensor in tensors.items()}
         tensors |= _head_tensors(head, network.backbone.depth)
-    config = {**model_config(recipe, parts), **_labels(head)}
+    config = {**_model_config(recipe, parts), **_labels(head)}
     return ExportedModel(
-        tensors, {CONFIG: config, PROCESSOR: processor_config(recipe.data, parts.stem)}, skipped
+        tensors, {CONFIG: config, PROCESSOR: _processor_config(recipe.data, parts.stem)}, skipped
     )
 
 
-def model_config(recipe: Recipe, parts: ViTParts) -> dict[str, Any]:
+def _model_config(recipe: Recipe, parts: ViTParts) -> dict[str, Any]:
     """Return the config of ViTModel, without dropout."""
     rows, cols, width = recipe.data.rows, recipe.data.cols, recipe.model.width
     activations = {own: name for name, own in reversed(ACTIVATION_NAMES.items())}
@@ -85,7 +85,7 @@ def model_config(recipe: Recipe, parts: ViTParts) -> dict[str, Any]:
     }
 
 
-def processor_config(data: DataConfig, stem: PatchEmbedSpec) -> dict[str, Any]:
+def _processor_config(data: DataConfig, stem: PatchEmbedSpec) -> dict[str, Any]:
     """Return the config of the image processor: image size, crop and normalization; random crops become
     center crops, and the filter `area` bilinear.
 

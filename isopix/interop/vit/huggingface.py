@@ -46,7 +46,7 @@ def _read(folder: Path, model_type: str, classes: tuple[str, ...]) -> ImportedMo
         if values.get("model_type") != model_type:
             raise ValueError(f"model_type is {quote(values.get('model_type'))}; it must be {model_type}")
         stored = open_weights(folder)
-        config = parse_config(values, images, classes or _classes(values, stored))
+        config = _parse_config(values, images, classes or _classes(values, stored))
         table = huggingface_table(config.patch_size, qkv_bias=config.qkv_bias)
         return read_vit(stored, config, HUGGING_FACE_VIT, table, f"Hugging Face {folder.resolve().name}")
     except ValueError as error:
@@ -60,7 +60,9 @@ def _read_json(folder: Path, name: str) -> dict[str, Any]:
     return atomic.read_json(folder / name)
 
 
-def parse_config(values: Mapping[str, Any], images: Mapping[str, Any], classes: tuple[str, ...]) -> ViTConfig:
+def _parse_config(
+    values: Mapping[str, Any], images: Mapping[str, Any], classes: tuple[str, ...]
+) -> ViTConfig:
     """Return the checked config of model and image processor. Raises ValueError that names the setting."""
     if values.get("num_channels", 3) != 3:
         raise ValueError(f"num_channels is {quote(values['num_channels'])}; only 3 is supported")
@@ -78,13 +80,13 @@ def parse_config(values: Mapping[str, Any], images: Mapping[str, Any], classes: 
         epsilon=check.number(values, "layer_norm_eps"),
         activation=check.choice(values, "hidden_act", ACTIVATION_NAMES),
         qkv_bias=check.choice({"qkv_bias": True, **values}, "qkv_bias", {True: True, False: False}),
-        preprocessing=parse_preprocessing(images, rows, cols),
+        preprocessing=_parse_preprocessing(images, rows, cols),
         classes=classes,
         mask_ratio=check.number({"mask_ratio": 0.75, **values}, "mask_ratio") if is_mae else None,
     )
 
 
-def parse_preprocessing(images: Mapping[str, Any], rows: int, cols: int) -> Preprocessing:
+def _parse_preprocessing(images: Mapping[str, Any], rows: int, cols: int) -> Preprocessing:
     """Return the settings of an image processor. Raises ValueError for one that does something else."""
     if images.get("do_rescale", True) is not True:
         raise ValueError("do_rescale is false; only pixels divided by 255 are supported")

@@ -29,7 +29,7 @@ print(model.config.id2label[int(logits.argmax())])
 TOKENS = "`hidden_states` start with the class token, which is left out of the mean over patches."
 
 
-def usage(name: str, *, layer: int, classifies: bool) -> list[str]:
+def vit_usage(name: str, *, layer: int, classifies: bool) -> list[str]:
     """Return Markdown paragraphs with a program that computes the features of a layer, or the class."""
     if classifies:
         return [CLASSIFIER.format(name=repr(name))]

@@ -36,14 +36,14 @@ def read_timm(folder: Path, classes: tuple[str, ...] = ()) -> ImportedModel:
         if not (folder / CONFIG).is_file():
             raise ValueError(f"{CONFIG} is missing; this is not a folder of a timm model")
         values, stored = atomic.read_json(folder / CONFIG), open_weights(folder)
-        config = parse_config(values, stored, classes)
+        config = _parse_config(values, stored, classes)
         table = timm_table(config.patch_size, qkv_bias=config.qkv_bias)
         return read_vit(stored, config, TIMM, table, f"timm {folder.resolve().name}")
     except ValueError as error:
         raise ValueError(f"{folder}: {error}") from None
 
 
-def parse_config(values: Mapping[str, Any], stored: WeightFiles, classes: tuple[str, ...]) -> ViTConfig:
+def _parse_config(values: Mapping[str, Any], stored: WeightFiles, classes: tuple[str, ...]) -> ViTConfig:
     """Return the checked config: sizes from the weights, heads and preprocessing from `config.json`.
 
     Raises ValueError that names what is not supported.

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from isopix.core.random import generator
 from isopix.finetuning.classifier import FineTuneModel, LabeledBatch
 from isopix.finetuning.config import FineTuneConfig
+from isopix.model.heads import ClassHead
 from isopix.model.masking import DropMaskingSpec
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases
@@ -278,3 +279,10 @@ def test_settings_that_do_not_go_with_the_network_are_refused(
 def test_impossible_settings_are_refused(settings: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         finetune_model(AR, **settings)
+
+
+def test_a_class_head_with_biases_starts_uniform_and_adds_them() -> None:
+    head = ClassHead(4, 3, residual_block=False, bias=True)
+    assert not head(torch.ones(2, 4)).any()
+    head.bias.data = torch.tensor([1.0, 2.0, 3.0])
+    assert head(torch.ones(2, 4)).tolist() == [[1.0, 2.0, 3.0]] * 2
