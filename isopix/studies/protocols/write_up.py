@@ -12,9 +12,9 @@ from isopix.reporting import template
 from isopix.reporting.section import NUMBER, Chart, Panel, Row, Section, Table
 from isopix.storage.atomic import report_disk_full, write_bytes, write_json
 from isopix.storage.provenance import with_provenance
-from isopix.studies.protocols.protocol import Cell, MeasuredRow, PaperProtocol
+from isopix.studies.protocols.protocol import Cell, MeasuredRow, PaperProtocol, Records
 from isopix.studies.protocols.reproduction import Reproduction, TrialState
-from isopix.studies.protocols.setup import Setup
+from isopix.studies.protocols.setup import ProtocolScale, Setup
 from isopix.studies.protocols.trials import Pretrain
 
 DECIMALS = {"nats": 4}  # by unit; 1 for all others
@@ -58,20 +58,22 @@ def write_table(protocol: PaperProtocol, reproduction: Reproduction) -> Protocol
     trials = {trial.name: trial for row in rows for trial in row.trials()}
     records = reproduction.records(list(trials.values()))
     states = {name: reproduction.state(trial) for name, trial in trials.items()}
-    record = {
+    scale = reproduction.setup.scale
+    values = {
         "kind": "protocol table",
         "protocol": protocol.name,
         "title": protocol.title,
-        "scale": reproduction.setup.scale,
+        "scale": scale,
         "statement": statement(reproduction.setup, rows),
         "note": protocol.note,
         "columns": [{"name": name, "unit": unit} for name, unit in protocol.units.items()],
-        "rows": [*_published(protocol), *(_measured(row, row.values(records)) for row in rows)],
+        "rows": [*_published(protocol), *(_measured(row, records, scale) for row in rows)],
         "trials": {name: _trial(state) for name, state in states.items()},
     }
+    record = with_provenance(values)
     out = reproduction.path / protocol.name
     out.mkdir(exist_ok=True)
-    write_json(out / "table.json", with_provenance(record))
+    write_json(out / "table.json", record)
     table = ProtocolTable(record, out / "report.html")
     drawn = None if protocol.draw is None else protocol.draw(rows, records)
     with report_disk_full(f"table {out}", out):
@@ -81,7 +83,7 @@ def write_table(protocol: PaperProtocol, reproduction: Reproduction) -> Protocol
             figure, caption = drawn
             write_figure(figure, out / "figure", {"caption": caption, "rows": record["rows"]})
             charts = [Chart(svg.svg_markup(figure, "figure", caption), caption)]
-        write_bytes(table.page, _page(table, charts, reproduction.path).encode())
+        write_bytes(table.page, _page(table, charts).encode())
     return table
 
 
@@ -141,15 +143,16 @@ def _published(protocol: PaperProtocol) -> list[dict[str, Any]]:
     ]
 
 
-def _measured(row: MeasuredRow, values: Mapping[str, Value | str | None]) -> dict[str, Any]:
+def _measured(row: MeasuredRow, records: Records, scale: ProtocolScale) -> dict[str, Any]:
+    """Return a measured row, whose method is not named as the published one at another scale."""
     used = {name: cell.trial.name for name, cell in row.cells.items() if isinstance(cell, Cell)}
     return {
-        "method": row.method,
+        "method": row.method if scale == "paper" else f"{row.method}, scale {scale}",
         "data": Path(row.data).name,
         "measured": True,
-        "cells": {name: _cell(value) for name, value in values.items()},
+        "cells": {name: _cell(value) for name, value in row.values(records).items()},
         "model": describe(row.network),
-        "source": "measured",
+        "source": f"measured, scale {scale}",
         "trials": used,
     }
 
@@ -163,16 +166,16 @@ def _trial(state: TrialState) -> dict[str, Any]:
     return {name: getattr(state, name) for name in names}
 
 
-def _page(table: ProtocolTable, charts: Sequence[Chart], folder: Path) -> str:
+def _page(table: ProtocolTable, charts: Sequence[Chart]) -> str:
     record = table.record
-    css = ["", "", *[NUMBER] * len(record["columns"]), "", ""]
-    rows = [Row(cells) for cells in table.rows]
-    results = Table(list(zip(table.columns, css, strict=True)), rows)
+    css = ["", "", *[NUMBER] * len(record["columns"]), ""]
+    rows = [Row([*cells[:-2], cells[-1]]) for cells in table.rows]  # the statement describes the models
+    columns = [each for each in table.columns if each != "model"]
+    results = Table(list(zip(columns, css, strict=True)), rows)
     trials = Table(
         [("trial", ""), ("status", ""), ("record", ""), ("selected on validation", "")],
         [Row([name, *_trial_cells(each)]) for name, each in record["trials"].items()],
     )
-    command = shlex.join(["isopix", "reproduce", record["protocol"], "--out", str(folder)])
     sections = [
         *([Section("Figure", [Panel(charts)])] if charts else []),
         Section("Table", [Panel(tables=[results], notes=[record["note"]])]),
@@ -184,7 +187,7 @@ def _page(table: ProtocolTable, charts: Sequence[Chart], folder: Path) -> str:
         title=f"{record['protocol']}: {record['title']}",
         statement=record["statement"],
         sections=sections,
-        report_command=command,
+        report_command=shlex.join(record["command"]),
     )
 
 
