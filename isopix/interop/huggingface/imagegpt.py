@@ -92,7 +92,7 @@ def _expansion(values: Mapping[str, Any], width: int) -> int:
 def _block(values: Mapping[str, Any], expansion: int) -> TransformerSpec:
     activation: Any = values.get("activation_function")
     epsilon: Any = values.get("layer_norm_epsilon")
-    if activation not in ACTIVATION_NAMES:
+    if not isinstance(activation, str) or activation not in ACTIVATION_NAMES:
         allowed = ", ".join(ACTIVATION_NAMES)
         raise ValueError(f"activation_function is {quote(activation)}; allowed: {allowed}")
     if type(epsilon) not in (int, float) or not 0 < epsilon < 1:

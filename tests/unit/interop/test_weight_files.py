@@ -64,4 +64,4 @@ def test_a_pickle_of_tensors_is_read_without_safetensors(source: Path) -> None:
 def test_linked_files_are_read(source: Path, tmp_path: Path) -> None:
     (source / "model.safetensors").rename(tmp_path / "blob")
     (source / "model.safetensors").symlink_to(tmp_path / "blob")
-    assert read_imagegpt(source).depth == 2
+    assert read_imagegpt(source).recipe.model.depth == 2

@@ -146,7 +146,7 @@ def test_names_are_escaped(tmp_path: Path) -> None:
 
 def test_a_masked_run_is_not_for_transformers(tmp_path: Path) -> None:
     masked = read_run(whole(tmp_path / "run", tiny.digits_bert()))
-    with pytest.raises(ValueError, match="autoregressive models only; the objective of this one is masked"):
+    with pytest.raises(ValueError, match="Vision Transformers only; the objective of this one is masked"):
         written(tmp_path, masked)
     assert "nats per masked pixel" in written(tmp_path, masked, library="isopix")
 
