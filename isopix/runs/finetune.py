@@ -26,7 +26,7 @@ from isopix.runs.pretrain import InitialWeights
 from isopix.train.schedule import ConstantSchedule
 
 STEPS, EVALUATE_EVERY = 1000, 50
-LR_FACTOR = 0.1  # of pre-training's learning rate; often the best (iGPT section 4.4)
+LR_FACTOR = 0.1  # of pre-training's learning rate; often the best (iGPT section 4.5)
 FINETUNE_FIELDS = tuple(each.name for each in fields(FineTuneConfig))
 
 
@@ -65,8 +65,8 @@ def prepare_finetune(
 
 
 def finetune_recipe(recipe: Recipe, *, from_scratch: bool) -> Recipe:
-    """Return the fine-tuning recipe: iGPT's (section 2.3: constant learning rate, reflect-padded crops and
-    flips, all labels; section 2.4: joint loss), then the recipe's own `finetune_overrides`.
+    """Return the fine-tuning recipe: iGPT's (section 2.3: joint loss; section 3.1: reflect-padded crops and
+    flips; section 3.4: constant learning rate), with all labels, then the recipe's own `finetune_overrides`.
 
     The learning rate is a tenth of pre-training's, or the recipe's own; from scratch and after an earlier
     fine-tuning it is unchanged. A class token, if there is one, is what the class head reads.
