@@ -4,6 +4,8 @@ SHELL := /bin/bash
 BIN := .venv/bin
 EXTRAS_READY := .venv/dev-ready
 READY := .venv/ready
+# With compiled modules kept: tests start the package in many new processes.
+TEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test test-slow lint types clean
@@ -12,10 +14,10 @@ demo: $(READY)
 	$(BIN)/isopix demo
 
 test: lint types $(EXTRAS_READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+	$(TEST) -m "not slow"
 
 test-slow: $(EXTRAS_READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+	$(TEST)
 
 lint: $(EXTRAS_READY)
 	$(BIN)/ruff check .

@@ -2,16 +2,20 @@
 
 import argparse
 import json
+import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import isopix
 from isopix.core.command_line import command_line
 from isopix.storage import log
 
-ENVIRONMENT = ("device", "threads", "torch", "python", "isopix", "images")
+ENVIRONMENT = ("device", "threads", "torch", "pillow", "python", "isopix", "images")
+SEEDS, DRAWS = range(3), range(5)  # of weights and batches, and of the labels
+ENDS = ("finetuned", "scratch")
 
 
 def run_benchmark(
@@ -19,35 +23,52 @@ def run_benchmark(
     *,
     names: Sequence[str],
     result: Path,
-    run: Callable[[Sequence[str], str, Path], None],
+    run: Callable[[Sequence[str], Sequence[int], str, Path], None],
     collect: Callable[[Path], dict[str, Any]],
 ) -> None:
-    """Parse the options of a benchmark: `run` what is missing of some recipes, or `collect` the results."""
-    parser = argparse.ArgumentParser(description=description)
+    """Parse the options of a benchmark: `run` what is missing of some recipes and seeds, or `collect`."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--only", choices=sorted(names))
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
     parser.add_argument("--collect", action="store_true")
     options = parser.parse_args()
     if options.collect:
         result.write_text(json.dumps(collect(options.out), indent=2) + "\n")
         return
-    run([options.only] if options.only else names, options.data, options.out)
+    run([options.only] if options.only else names, options.seeds, options.data, options.out)
 
 
 def train(run: Path, *words: str) -> None:
-    """Start or resume a run."""
-    started = any(run.glob("checkpoints/step-*"))
-    isopix("resume", str(run)) if started else isopix(*words, "--out", str(run))
+    """Start or resume a run, unless it is finished."""
+    if not finished(run):
+        started = any(run.glob("checkpoints/step-*"))
+        call("resume", str(run)) if started else call(*words, "--out", str(run))
+
+
+def fine_tune(folder: Path, recipe: str, *settings: str, labels: str, data: str, seed: int) -> None:
+    """Fine-tune a pre-trained run and train its recipe from scratch, on the same draws of the labels."""
+    for draw in DRAWS:
+        words = (*settings, "--labels", labels, "--subset", str(draw), "--data", data, "--seed", str(seed))
+        for end, source in zip(ENDS, (str(folder), recipe), strict=True):
+            train(fine_tuned(folder, end, draw), "finetune", source, *words)
+
+
+def fine_tuned(folder: Path, end: str, draw: int) -> Path:
+    """Return the run folder of one draw, fine-tuned or from scratch."""
+    return folder.with_name(f"{folder.name}-{end}-{draw}")
 
 
 def run_once(folder: Path, *words: str) -> None:
     """Run a command unless the folder has its results."""
     if not any(folder.glob("*.json")):
-        isopix(*words)
+        call(*words)
 
 
-def isopix(*words: str) -> None:
+def call(*words: str) -> None:
     """Run one isopix command."""
     sys.stderr.write(f"$ {command_line(*words)}\n")
     subprocess.run([sys.executable, "-m", "isopix.cli.main", *words], check=True)
@@ -59,19 +80,62 @@ def environment(run: Path) -> dict[str, Any]:
     return {key: found[key] for key in ENVIRONMENT}
 
 
+def finished(run: Path) -> bool:
+    """Return whether a run has been evaluated on the test images."""
+    file = run / "log.jsonl"
+    return file.is_file() and any(each.get("split") == "test" for each in log.read_log(file))
+
+
+def finished_seeds(out: Path, name: str) -> list[int]:
+    """Return the seeds of which all runs are finished."""
+    folders = {seed: out / f"{name}-{seed}" for seed in SEEDS}
+    return [
+        seed
+        for seed, folder in folders.items()
+        if all(finished(fine_tuned(folder, end, draw)) for end in ENDS for draw in DRAWS)
+    ]
+
+
 def test_metrics(run: Path) -> dict[str, Any]:
     """Return the last evaluation on the test images."""
     return next(each for each in reversed(log.read_log(run / "log.jsonl")) if each.get("split") == "test")
 
 
-def images_seen(run: Path) -> int:
-    """Return the number of training images processed, with repetition."""
-    return max(each["images"] for each in log.read_log(run / "log.jsonl") if each["kind"] == "train")
+def training_totals(run: Path) -> dict[str, float]:
+    """Return the training images processed, with repetition, and the seconds."""
+    records = [each for each in log.read_log(run / "log.jsonl") if each["kind"] == "train"]
+    return {"images_seen": records[-1]["images"], "training_seconds": records[-1]["seconds"]}
 
 
-def finetuning_result(run: Path) -> dict[str, Any]:
-    """Return the test accuracy and training length of a fine-tuned run."""
-    found = test_metrics(run)
-    return {key: found[key] for key in ("accuracy", "images", "best_step")} | {
-        "images_seen": images_seen(run)
+def pretraining_results(folders: Sequence[Path]) -> dict[str, Any]:
+    """Return the test loss of pre-trained runs, one for each seed, and the length of the training."""
+    totals = list(map(training_totals, folders))
+    return {
+        "loss_nats": spread([test_metrics(folder)["loss_nats"] for folder in folders]),
+        "images_seen": totals[0]["images_seen"],
+        "training_seconds": spread([each["training_seconds"] for each in totals]),
     }
+
+
+def fine_tuning_results(folders: Sequence[Path]) -> dict[str, Any]:
+    """Return the paired comparison with training from scratch, over seeds and draws of the labels."""
+    groups = [[fine_tuned(each, end, draw) for each in folders for draw in DRAWS] for end in ENDS]
+    [found] = isopix.compare(groups[0], baseline=groups[1]).comparisons
+    record = found.as_record() | {"group": ENDS[0], "baseline": ENDS[1]}
+    first = groups[0][0]
+    return {
+        "finetuned": spread([value for row in record["accuracies"] for value in row]),
+        "scratch": spread([value for row in record["baseline_accuracies"] for value in row]),
+        "comparison": record,
+        "finetuning": {
+            "images_seen": training_totals(first)["images_seen"],
+            "labeled": environment(first)["images"]["train"],
+            "validation": environment(first)["images"]["validation"],
+        },
+    }
+
+
+def spread(values: Sequence[float]) -> dict[str, Any]:
+    """Return the number of values, their mean and their standard deviation (n - 1)."""
+    std = statistics.stdev(values) if len(values) > 1 else 0.0
+    return {"n": len(values), "mean": statistics.mean(values), "std": std, "values": list(values)}

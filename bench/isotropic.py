@@ -83,7 +83,7 @@ def measure(recipe: Recipe, options: argparse.Namespace, device: torch.device) -
 
     def isopix_step() -> None:
         problem = model.make_batch(images, generator(0, "bench"))
-        loss = stepper(problem, step=1, lr_factor=FACTOR)
+        loss = stepper(problem, step=1, lr_factor=FACTOR)["loss_nats"]
         if "isopix" not in losses:
             losses["isopix"] = float(loss)
 

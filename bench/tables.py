@@ -71,9 +71,11 @@ def setup(runs: dict[str, Any]) -> str:
         for title, each in runs.items()
         for warning in each["probe"]["network"]["warnings"]
     )
+    versions = ", ".join(sorted({each["isopix"] for each in runs.values()}))
     return (
-        f"Each trained on {seen:,} images of CIFAR-10 at 32×32; {times}. Linear probe: {counts} images; "
-        f"layer and L2 penalty chosen on validation.{warnings}"
+        f"One run each, with isopix {versions}; the intervals are over test images, not over seeds. Each "
+        f"trained on {seen:,} images of CIFAR-10 at 32×32; {times}. Linear probe: {counts} images; layer and "
+        f"L2 penalty chosen on validation.{warnings}"
     )
 
 
@@ -103,46 +105,104 @@ def speed() -> str:
 
 
 def transfer() -> str:
-    """Return the accuracies of three pre-trained networks, and their low-data errors."""
-    found = read("transfer-cifar10.json")
-    titles = [f"{KINDS[name]}, {len(runs)} seeds" for name, runs in found["runs"].items()]
+    """Return the accuracies of small pre-trained networks, and their low-data errors."""
+    runs = read("transfer-cifar10.json")["runs"]
+    titles = [f"{KINDS[name]}, {counted(len(run['probes']), 'seed')}" for name, run in runs.items()]
     rows = [f"| test accuracy | {' | '.join(titles)} |", "|---|" + "---|" * len(titles)]
-    for title, accuracy in ACCURACIES.items():
-        values = [mean_std([accuracy(run) for run in runs]) for runs in found["runs"].values()]
+    for title, probed in PROBES.items():
+        values = [
+            mean_std([probed(each)["test_accuracy"] for each in run["probes"]]) for run in runs.values()
+        ]
         rows.append(f"| {title} | {' | '.join(values)} |")
-    low_data = found["low_data"]
-    counts = [f"{each['images']:,} labels" for each in low_data["ar"]["trained"]]
+    rows += comparison_rows(runs)
+    low_data = {name: run["low_data"] for name, run in runs.items()}
+    pixels = next(iter(low_data.values()))["raw pixels"]
+    counts = [f"{each['num_train_images']:,} labels" for each in pixels]
     errors = [f"| test error | {' | '.join(counts)} |", "|---|" + "---|" * len(counts)]
     for name, results in low_data.items():
         errors += [f"| {KINDS[name]} | {error_cells(results['trained'])} |"]
         errors += [f"| &nbsp;&nbsp;untrained | {error_cells(results['untrained'])} |"]
-    errors.append(f"| raw pixels | {error_cells(low_data['ar']['raw pixels'])} |")
-    return "\n".join([*rows, "", transfer_setup(found), "", *errors]) + "\n"
+    errors.append(f"| raw pixels | {error_cells(pixels)} |")
+    return "\n".join([*rows, "", transfer_setup(runs), "", *errors]) + "\n"
 
 
-def transfer_setup(found: dict[str, Any]) -> str:
+def transfer_setup(runs: dict[str, Any]) -> str:
     """Return how the networks were trained and evaluated."""
-    first = {KINDS[name]: runs[0] for name, runs in found["runs"].items()}
-    seen = ", ".join(f"{title} {run['images_seen']:,}" for title, run in first.items())
-    run = next(iter(first.values()))
-    finetuned, probed = (
-        run["finetuned"],
-        ", ".join(f"{n:,} {name}" for name, n in run["probe_images"].items()),
-    )
-    subsets = len(found["low_data"]["ar"]["trained"][0]["errors"])
+    seen = ", ".join(f"{KINDS[name]} {run['images_seen']:,}" for name, run in runs.items())
+    run = next(iter(runs.values()))
+    probed = ", ".join(f"{count:,} {name}" for name, count in run["probes"][0]["num_images"].items())
+    few = run["low_data"]["raw pixels"][0]
     return (
-        f"CIFAR-10 at 16×16. Accuracy: mean ± std (n − 1) over seeds, including pre-training. Training "
-        f"images processed in pre-training: {seen}; in fine-tuning and from scratch: "
-        f"{finetuned['images_seen']:,}. Linear probe: {probed} images. Fine-tuning: "
-        f"{finetuned['images']:,} test images. Test error: linear probe, mean ± std over {subsets} balanced "
-        f"subsets, one seed, {found['images']['test']:,} test images. "
-        f"Device: {found['device']}."
+        f"CIFAR-10 at 16×16, isopix {run['isopix']}, {run['device']}. Training images processed in "
+        f"pre-training: {seen}. Linear probe: {probed} images; mean ± std (n − 1) over seeds. "
+        f"{comparison_setup(runs)} Test error: linear probe, mean ± std over {len(few['errors'])} balanced "
+        f"subsets, one seed of pre-training, {few['num_test_images']:,} test images."
     )
+
+
+def comparison_rows(runs: dict[str, Any]) -> list[str]:
+    """Return the rows of fine-tuning, training from scratch and their paired difference, a column per run."""
+    cells: dict[str, Callable[[dict[str, Any]], str]] = {
+        "fine-tuned": lambda run: mean_std(run["finetuned"]["values"]),
+        "from scratch": lambda run: mean_std(run["scratch"]["values"]),
+        "paired difference, points (95 % interval)": lambda run: points(run, "half_width"),
+    }
+    if any(run["comparison"]["difference"]["half_width_new_images"] for run in runs.values()):
+        cells["&nbsp;&nbsp;interval for new test images"] = lambda run: points(run, "half_width_new_images")
+    return [f"| {title} | {' | '.join(map(cell, runs.values()))} |" for title, cell in cells.items()]
+
+
+def points(run: dict[str, Any], width: str) -> str:
+    """Format a difference with half its interval: `+4.6 ± 0.6`."""
+    difference = run["comparison"]["difference"]
+    half = difference[width]
+    return f"{100 * difference['mean']:+.1f}" + ("" if half is None else f" ± {100 * half:.1f}")
+
+
+def comparison_setup(runs: dict[str, Any]) -> str:
+    """Return the design of a comparison, with what its notes add."""
+    designs = {design(run): None for run in runs.values()}
+    if len(designs) > 1:
+        designs = {f"{design(run)} (`{run['recipe']}`)": None for run in runs.values()}
+    seen = {f"{run['finetuning']['images_seen']:,}": None for run in runs.values()}
+    notes = {note: None for run in runs.values() for note in run["comparison"]["notes"]}
+    tested = next(iter(runs.values()))["comparison"]["num_images"]
+    return (
+        f"Fine-tuned and from scratch: mean ± std (n − 1) over {'; '.join(designs)}; the same labels, "
+        f"validation images and steps for both; {' and '.join(seen)} training images processed, {tested:,} "
+        f"test images. The interval is over other {runs_varied(runs)}, for these test images."
+        + "".join(f" Note: {note}." for note in notes)
+    )
+
+
+def runs_varied(runs: dict[str, Any]) -> str:
+    """Return what varies over the runs of a comparison."""
+    drawn = all(len(run["comparison"]["draws"]) > 1 for run in runs.values())
+    seeded = all(len(run["comparison"]["seeds"]) > 1 for run in runs.values())
+    return " and ".join(["seeds"] * seeded + ["draws of the labels"] * drawn)
+
+
+def design(run: dict[str, Any]) -> str:
+    """Format the design: `5 balanced draws of 312 labels x 3 pre-training seeds`."""
+    seeds, draws, labeled = (
+        *(len(run["comparison"][key]) for key in ("seeds", "draws")),
+        run["finetuning"]["labeled"],
+    )
+    labels = (
+        f"{counted(draws, 'balanced draw')} of {labeled:,} labels ×" if draws else f"all {labeled:,} labels,"
+    )
+    return f"{labels} {counted(seeds, 'pre-training seed')}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Format a number of things: `1 seed`, `3 seeds`."""
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def mean_std(values: list[float]) -> str:
-    """Format the mean and standard deviation: `41.2% ± 0.6%`."""
-    return f"{statistics.mean(values):.1%} ± {statistics.stdev(values):.1%}"
+    """Format the mean and standard deviation: `41.2% ± 0.6%`; the mean alone of a single value."""
+    std = f" ± {statistics.stdev(values):.1%}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.1%}{std}"
 
 
 def error_cells(results: list[dict[str, Any]]) -> str:
@@ -189,44 +249,39 @@ def measured(contrast: dict[str, Any]) -> str:
 
 def patches() -> str:
     """Return the accuracies of a tiny PatchFormer and a tiny ViT on photos, with 10 % of the labels."""
-    found = read("patches-flowers5.json")
-    runs = found["runs"]
+    runs = read("patches-flowers5.json")["runs"]
+    if not runs:
+        return "Not measured yet with this version.\n"
     names = [f"`{run['recipe']}`" for run in runs.values()]
-    rows = [f"| metric | {' | '.join(names)} |", "|---|" + "---|" * len(names)]
-    metrics: dict[str, Callable[[dict[str, Any]], str]] = {
-        "pre-training test loss (nats per predicted code)": lambda run: f"{run['loss_nats']:.3f}",
-        "test accuracy, fine-tuned on 10 % of the labels": lambda run: accuracies(run["finetuned"]),
-        "test accuracy, from scratch on the same labels": lambda run: accuracies(run["scratch"]),
-    }
-    rows += [f"| {title} | {' | '.join(map(metric, runs.values()))} |" for title, metric in metrics.items()]
-    times = ", ".join(
-        f"`{run['recipe']}` {run['images_seen']:,} images in {run['training_seconds'] / 60:.0f} minutes"
-        for run in runs.values()
-    )
+    losses = [loss_nats(run["loss_nats"]) for run in runs.values()]
+    rows = [
+        f"| test accuracy with 10 % of the labels | {' | '.join(names)} |",
+        "|---|" + "---|" * len(names),
+        *comparison_rows(runs),
+        f"| pre-training test loss (nats per predicted code) | {' | '.join(losses)} |",
+    ]
+    seen = ", ".join(f"`{run['recipe']}` {run['images_seen']:,}" for run in runs.values())
     first = next(iter(runs.values()))
     setup = (
-        f"Flowers of five kinds at 64×64, {found['images']['train']:,} training images. Pre-training: "
-        f"{times}, on {threads(found)} of {found['device']}. Fine-tuning and training from scratch: "
-        f"mean ± std (n − 1) over {len(first['finetuned'])} balanced subsets of the labels, the same for "
-        f"all; {first['finetuned'][0]['images']:,} test images."
+        f"Flowers of five kinds at 64×64, {first['images']['train']:,} training images; isopix "
+        f"{first['isopix']}, {threads(first)} of {first['device']}. Training images processed in "
+        f"pre-training: {seen}. {comparison_setup(runs)}"
     )
     return "\n".join([*rows, "", setup]) + "\n"
 
 
-def accuracies(results: list[dict[str, Any]]) -> str:
-    """Format the mean and standard deviation of the accuracies."""
-    return mean_std([each["accuracy"] for each in results])
+def loss_nats(found: dict[str, Any]) -> str:
+    """Format the mean and standard deviation of a loss over seeds."""
+    return f"{found['mean']:.3f}" + (f" ± {found['std']:.3f}" if found["n"] > 1 else "")
 
 
 KINDS = {"ar": "autoregressive", "bert": "masked (BERT)", "conv": "convolution, masked"}
-ACCURACIES: dict[str, Callable[[dict[str, Any]], float]] = {
-    "raw pixels": lambda run: run["baselines"]["raw pixels"],
-    "untrained, best layer": lambda run: run["baselines"]["untrained"],
-    "pre-trained, last layer": lambda run: run["last_layer_accuracy"],
-    "pre-trained, best layer": lambda run: run["best_accuracy"],
-    "pre-trained, five layers concatenated": lambda run: run["concat"]["accuracy"],
-    "fine-tuned": lambda run: run["finetuned"]["accuracy"],
-    "from scratch": lambda run: run["scratch"]["accuracy"],
+PROBES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "raw pixels": lambda probe: probe["baselines"]["raw pixels"],
+    "untrained, best layer": lambda probe: probe["baselines"]["untrained"],
+    "pre-trained, last layer": lambda probe: probe["last"],
+    "pre-trained, best layer": lambda probe: probe["best"],
+    "pre-trained, five layers concatenated": lambda probe: probe["concat"],
 }
 
 TABLES = {"evidence": evidence, "speed": speed, "transfer": transfer, "study": study, "patches": patches}

@@ -48,7 +48,7 @@ class Training:
     def step(self) -> None:
         """Take one step with new masks."""
         problem = self.model.make_batch(self.images, generator(0, "bench", len(self.losses)))
-        self.losses.append(self.stepper(problem, step=1, lr_factor=1.0))
+        self.losses.append(self.stepper(problem, step=1, lr_factor=1.0)["loss_nats"])
 
 
 def main() -> None:

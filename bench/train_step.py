@@ -58,7 +58,7 @@ def main() -> None:
 
     def isopix_step() -> None:
         problem = model.make_batch(images, generator(0, "bench"))
-        loss = stepper(problem, step=1, lr_factor=1.0)
+        loss = stepper(problem, step=1, lr_factor=1.0)["loss_nats"]
         losses.setdefault("isopix", float(loss))
 
     def huggingface_step() -> None:

@@ -1,10 +1,12 @@
-"""Transfer of small pre-trained networks: linear probes, fine-tuning and low-data error, three seeds each.
+"""Transfer of small pre-trained networks: linear probes, fine-tuning with 10 % of the labels compared with
+training from scratch (3 seeds x 5 draws of the labels, paired), and low-data error.
 
-python bench/transfer.py --data cifar10 --out runs/transfer              # runs what is missing
-python bench/transfer.py --data cifar10 --out runs/transfer --only ar    # one recipe; can run in parallel
-python bench/transfer.py --out runs/transfer --collect                   # writes bench/results
+python bench/transfer.py --data cifar10 --out runs/transfer             # runs what is missing
+python bench/transfer.py --data cifar10 --out runs/transfer --only ar   # one recipe; --seeds 0: one seed
+python bench/transfer.py --out runs/transfer --collect                  # writes bench/results
 
-Every number comes from run folders; the same command resumes an interrupted benchmark.
+Every number comes from run folders; the same command resumes an interrupted benchmark. Recipes and
+seeds can run in parallel.
 """
 
 import json
@@ -12,85 +14,82 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from commands import environment, finetuning_result, images_seen, run_benchmark, run_once, test_metrics, train
-
-from isopix.storage import log
+from commands import (
+    SEEDS,
+    environment,
+    fine_tune,
+    fine_tuning_results,
+    finished_seeds,
+    pretraining_results,
+    run_benchmark,
+    run_once,
+    train,
+)
 
 RESULT = Path(__file__).parent / "results" / "transfer-cifar10.json"
 SIZE = ("data.rows=16", "data.cols=16", "evaluate_images=1000")
 GPT = (*SIZE, "steps=1500", "evaluate_every=500")
 CONV = (*SIZE, "width=64", "data.limit=null", "steps=1500", "evaluate_every=500")
-PRETRAINING = {
+RECIPES = {
     "ar": ("igpt.tiny", GPT),
     "bert": ("igpt.tiny_bert", GPT),
     "conv": ("isotropic.tiny-conv-pix2vec-3", CONV),
 }
-FINETUNING = ("steps=240", "batch_size=64", "evaluate_every=40", "num_test_images=10000")
+FINETUNING = ("steps=240", "batch_size=64", "evaluate_every=40", "num_test_images=10000", "data.limit=null")
 # Those of pre-training, also from scratch: a tenth of them, as usual, is too small for so few steps.
 LEARNING_RATES = {name: f"lr={lr}" for name, lr in {"ar": 0.003, "bert": 0.003, "conv": 0.01}.items()}
-SEEDS = range(3)
+LABELS = "10%"
 
 
 def main() -> None:
     """Run what is missing, or collect the results."""
-    run_benchmark(__doc__, names=list(PRETRAINING), result=RESULT, run=run, collect=collect)
+    run_benchmark(__doc__, names=list(RECIPES), result=RESULT, run=run, collect=collect)
 
 
-def run(names: Sequence[str], data: str, out: Path) -> None:
-    """Run these recipes, seed by seed."""
-    for seed in SEEDS:
-        for name in names:
-            measure(name, seed, data=data, out=out)
-
-
-def measure(name: str, seed: int, *, data: str, out: Path) -> None:
+def run(names: Sequence[str], seeds: Sequence[int], data: str, out: Path) -> None:
     """Pre-train, probe, fine-tune and train from scratch; for the first seed, measure low-data error too."""
-    recipe, settings = PRETRAINING[name]
-    folder, finetuned, scratch = (out / f"{name}-{seed}{suffix}" for suffix in ("", "-finetuned", "-scratch"))
-    common = ("--data", data, "--seed", str(seed))
-    train(folder, "pretrain", recipe, *settings, *common)
-    run_once(folder / "probes", "probe", str(folder), "--limit", "5000", "--concat", "5")
-    train(finetuned, "finetune", str(folder), *FINETUNING, LEARNING_RATES[name], *common)
-    train(scratch, "finetune", recipe, *settings, *FINETUNING, *common)
-    if seed == 0:
-        run_once(folder / "low-data", "low-data", str(folder), "--labels", "4", "25", "400", "--subsets", "5")
+    for seed in seeds:
+        for name in names:
+            folder, (recipe, settings) = out / f"{name}-{seed}", RECIPES[name]
+            train(folder, "pretrain", recipe, *settings, "--data", data, "--seed", str(seed))
+            run_once(folder / "probes", "probe", str(folder), "--limit", "5000", "--concat", "5")
+            network = [word for word in settings if word.startswith(("data.rows", "data.cols", "width"))]
+            words = (*network, "evaluate_images=1000", *FINETUNING, LEARNING_RATES[name])
+            fine_tune(folder, recipe, *words, labels=LABELS, data=data, seed=seed)
+            if seed == SEEDS[0]:
+                counts = ("--labels", "4", "25", "400", "--subsets", "5")
+                run_once(folder / "low-data", "low-data", str(folder), *counts)
 
 
 def collect(out: Path) -> dict[str, Any]:
-    """Return the numbers of every recipe by seed, and the machine."""
-    done = {name: [out / f"{name}-{seed}" for seed in SEEDS] for name in PRETRAINING}
-    found = {name: [numbers(run) for run in runs if finished(run)] for name, runs in done.items()}
-    low_data = {name: low_data_results(out / f"{name}-0") for name in PRETRAINING}
-    return {**environment(out / f"{next(iter(PRETRAINING))}-0"), "runs": found, "low_data": low_data}
+    """Return the numbers of every recipe with a finished seed, and the machine."""
+    runs: dict[str, Any] = {}
+    for name, (recipe, _) in RECIPES.items():
+        folders = [out / f"{name}-{seed}" for seed in finished_seeds(out, name)]
+        if folders:
+            runs[name] = {
+                "recipe": recipe,
+                **pretraining_results(folders),
+                "probes": list(map(probe_results, folders)),
+                **fine_tuning_results(folders),
+                "low_data": low_data_results(folders[0]),
+                **environment(folders[0]),
+            }
+    return {"runs": runs}
 
 
-def finished(run: Path) -> bool:
-    """Return whether all runs of a seed are finished; the one from scratch is the last."""
-    scratch = run.with_name(f"{run.name}-scratch")
-    return scratch.is_dir() and any(
-        each.get("split") == "test" for each in log.read_log(scratch / "log.jsonl")
-    )
-
-
-def numbers(run: Path) -> dict[str, Any]:
-    """Return the numbers of one pre-trained network, its fine-tuned run and the one from scratch."""
+def probe_results(run: Path) -> dict[str, Any]:
+    """Return the test accuracies of a probe with its baselines."""
     [path] = (run / "probes").glob("*.json")
     probe = json.loads(path.read_text())
-    layers, joined = probe["network"]["layers"], probe["network"]["joined"]
-    baselines = {
-        key: control["layers"][control["best"]]["test"] for key, control in probe["controls"].items()
-    }
+    network = probe["network"]
+    best = {name: found["layers"][found["best_index"]] for name, found in probe["baselines"].items()}
     return {
-        "recipe": json.loads((run / "recipe.json").read_text())["name"],
-        "loss_nats": test_metrics(run)["loss_nats"],
-        "images_seen": images_seen(run),
-        "probe_images": probe["network"]["images"],
-        "best_layer": layers[probe["network"]["best"]]["layer"],
-        "best_accuracy": layers[probe["network"]["best"]]["test"],
-        "last_layer_accuracy": layers[-1]["test"],
-        "concat": {"layers": joined["layers"], "accuracy": joined["score"]["test"]},
-        "baselines": baselines,
-        **{end: finetuning_result(run.with_name(f"{run.name}-{end}")) for end in ("finetuned", "scratch")},
+        "num_images": network["num_images"],
+        "best": network["layers"][network["best_index"]],
+        "last": network["layers"][-1],
+        "concat": network["concat"]["score"],
+        "baselines": best,
     }
 
 

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from isopix import parts
     from isopix.api import convert, palette, study
-    from isopix.api.evaluation import evaluate, low_data, probe
+    from isopix.api.comparison import compare
+    from isopix.api.evaluation import evaluate, probe
     from isopix.api.features import Features
+    from isopix.api.few_labels import low_data
     from isopix.api.generation import complete, reconstruct, sample
     from isopix.api.inspection import analyze, plan, report
     from isopix.api.loading import load, save
     from isopix.api.pretrained import PretrainedModel
     from isopix.api.publishing import publish
+    from isopix.api.reproduction import plan_reproduction, reproduce
     from isopix.api.run import Interrupted, Run
     from isopix.api.training import finetune, pretrain, resume, search_lr
     from isopix.api.verification import verify
@@ -28,6 +31,7 @@ __all__ = [
     "Run",
     "__version__",
     "analyze",
+    "compare",
     "complete",
     "convert",
     "evaluate",
@@ -38,11 +42,13 @@ __all__ = [
     "palette",
     "parts",
     "plan",
+    "plan_reproduction",
     "pretrain",
     "probe",
     "publish",
     "reconstruct",
     "report",
+    "reproduce",
     "resume",
     "sample",
     "save",
@@ -54,8 +60,10 @@ __all__ = [
 # The module that defines each name, imported on first use, so that `import isopix` does not import torch; a
 # module that ends in an exported name is that name.
 _MODULES = {
+    "isopix.api.comparison": ("compare",),
     "isopix.api.convert": ("convert",),
-    "isopix.api.evaluation": ("evaluate", "low_data", "probe"),
+    "isopix.api.evaluation": ("evaluate", "probe"),
+    "isopix.api.few_labels": ("low_data",),
     "isopix.api.features": ("Features",),
     "isopix.api.generation": ("complete", "reconstruct", "sample"),
     "isopix.api.inspection": ("analyze", "plan", "report"),
@@ -63,6 +71,7 @@ _MODULES = {
     "isopix.api.loading": ("load", "save"),
     "isopix.api.pretrained": ("PretrainedModel",),
     "isopix.api.publishing": ("publish",),
+    "isopix.api.reproduction": ("plan_reproduction", "reproduce"),
     "isopix.api.run": ("Interrupted", "Run"),
     "isopix.api.study": ("study",),
     "isopix.api.training": ("finetune", "pretrain", "resume", "search_lr"),

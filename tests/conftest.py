@@ -17,7 +17,7 @@ from tests.registry import restored_registry  # noqa: E402
 os.environ["MPLBACKEND"] = "Agg"
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")  # convolutions of every x86 CPU round alike
 torch.set_num_threads(1)
-torch.use_deterministic_algorithms(True)
+torch.set_deterministic_debug_mode("error")  # as use_deterministic_algorithms, without loading a compiler
 hypothesis.settings.register_profile(  # a busy machine is no finding
     "isopix", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
@@ -32,10 +32,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: [name in item.nodeid for name in LONG], reverse=True)
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Prepared data is never read from, or left in, the user's own cache."""
-    monkeypatch.setenv("ISOPIX_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ISOPIX_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -1,20 +1,26 @@
-"""The runtime type checker of the tests, by beartype alone where no array type is involved.
+"""The runtime type checker of the tests: it checks a function once for each form of arguments and result.
 
-For shapes, jaxtyping binds the arguments of each call and has them checked twice, which took half of the time
-of tests that handle settings. A function without array types is checked by beartype once.
+A form is the shape and dtype of an array, and the class of anything else; whether a call passes depends on
+nothing else. jaxtyping binds the arguments of each call and has them checked twice, which without this takes
+half of the time of the tests. A function without array types is checked by beartype alone, at each call.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from dataclasses import is_dataclass
+from enum import Enum
 from types import FunctionType
 from typing import Any, ForwardRef, ParamSpec, TypeVar, get_args
 
 import jaxtyping
+import numpy as np
 from beartype import beartype
 from beartype.roar import BeartypeCallHintViolation, BeartypeDecorHintException
 from jaxtyping import TypeCheckError, config
+from torch import Tensor
 
 original = jaxtyping.jaxtyped
+LONG = 32  # a list, tuple, set or dictionary of more items has no form: it is checked at each call
 
 
 def install() -> None:
@@ -26,15 +32,87 @@ def jaxtyped(*, typechecker: Any) -> Callable[[Any], Any]:
     """Return the decorator that jaxtyping's import hook applies to each class and function."""
 
     def decorate(function: Any) -> Any:
-        checked = None if may_have_shapes(function) else without_shapes(function)
-        return checked or original(typechecker=typechecker)(function)
+        if not isinstance(function, type):
+            return checked_when_called(function, typechecker)
+        if is_dataclass(function) and "__init__" in vars(function):
+            function.__init__ = checked_when_called(function.__init__, typechecker)  # type: ignore[misc]
+        return function
 
     return decorate
 
 
-def may_have_shapes(function: Any) -> bool:
-    """Whether this is a class, or a function with an array type or with a name that is not yet known."""
-    return not isinstance(function, FunctionType) or any(map(has_shape, function.__annotations__.values()))
+def checked_when_called(function: FunctionType, typechecker: Any) -> Callable[..., Any]:
+    """Return the function with its types checked; its checker is built at the first call."""
+
+    @functools.cache
+    def checker() -> Callable[..., Any]:
+        found = None if may_have_shapes(function) else without_shapes(function)
+        return found or with_shapes(function, typechecker)
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        return (function if config.jaxtyping_disable else checker())(*args, **kwargs)
+
+    return wrapped
+
+
+def with_shapes(function: FunctionType, typechecker: Any) -> Callable[..., Any]:
+    """Return the function with its types and shapes checked, where their forms are new."""
+    check = original(typechecker=typechecker)
+    checked = check(function)
+    passed: dict[Hashable, set[Hashable]] = {}  # the forms of results, for each form of the arguments
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        given = form((args, kwargs))
+        if given not in passed:
+            result = checked(*args, **kwargs)
+            passed[given] = {form(result)}
+            return result
+        result = function(*args, **kwargs)
+        returned = form(result)
+        if returned not in passed[given]:
+            check(functools.wraps(function)(lambda *args, **kwargs: result))(*args, **kwargs)
+            passed[given].add(returned)
+        return result
+
+    return called
+
+
+@functools.singledispatch
+def form(value: object) -> Hashable:
+    """Return what the check of a value depends on."""
+    return type(value)
+
+
+@form.register(Tensor)
+@form.register(np.ndarray)
+def _(value: Any) -> Hashable:
+    return type(value), value.shape, value.dtype
+
+
+@form.register(str)
+@form.register(Enum)
+@form.register(type)
+def _(value: Hashable) -> Hashable:
+    return value
+
+
+@form.register(list)
+@form.register(tuple)
+@form.register(set)
+@form.register(frozenset)
+def _(value: Any) -> Hashable:
+    return (type(value), *map(form, value)) if len(value) <= LONG else object()
+
+
+@form.register(dict)
+def _(value: dict[Any, Any]) -> Hashable:
+    return type(value), form((*value, *value.values()))
+
+
+def may_have_shapes(function: FunctionType) -> bool:
+    """Whether a function has an array type, or a name that is not yet known."""
+    return any(map(has_shape, function.__annotations__.values()))
 
 
 def has_shape(hint: Any) -> bool:
@@ -54,13 +132,10 @@ def without_shapes(function: Callable[..., Any]) -> Callable[..., Any] | None:
     except BeartypeDecorHintException:
         return None
 
-    @functools.wraps(function)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        if config.jaxtyping_disable:
-            return function(*args, **kwargs)
+    def called(*args: Any, **kwargs: Any) -> Any:
         try:
             return checked(*args, **kwargs)
         except BeartypeCallHintViolation as violation:
             raise TypeCheckError(str(violation)) from None
 
-    return wrapped
+    return called

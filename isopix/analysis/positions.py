@@ -6,11 +6,10 @@ import numpy as np
 import torch
 from einops import rearrange
 from jaxtyping import Float, Int
-from scipy.stats import rankdata
 from torch import Tensor
 from torch.nn import functional as F
 
-from isopix.core.correlation import pearson_coefficient
+from isopix.core.correlation import pearson_coefficient, rankdata
 from isopix.core.types import Grid
 
 SIMILARITY_DIGITS = 12  # similarities that differ by rounding errors only share a rank

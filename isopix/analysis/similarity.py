@@ -11,11 +11,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Float
-from scipy.stats import rankdata
 from torch import Tensor
 from torch.nn import functional as F
 
-from isopix.core.correlation import pearson_coefficient
+from isopix.core.correlation import pearson_coefficient, rankdata
 from isopix.model.stems.base import ValueTable
 from isopix.model.stems.pixel_embedding import LEVELS
 

@@ -2,20 +2,17 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, fields, replace
-from functools import partial
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from isopix.api.arguments import NonNegative, checked
+from isopix.api.arguments import checked
 from isopix.api.progress import Progress, count_progress
-from isopix.api.results import EvaluationOutput, LowDataOutput, ProbeOutput
+from isopix.api.results import EvaluationOutput, ProbeOutput
 from isopix.api.run import (
     DataLike,
     RunLike,
-    TrainingProgress,
     default_precision,
-    evaluation_data,
     evaluation_images,
     leakage_warning,
     logger,
@@ -30,23 +27,18 @@ from isopix.core.device import Precision
 from isopix.core.overrides import parse
 from isopix.core.ranges import Count
 from isopix.core.registry import kinds_of
-from isopix.data.dataset import ImageDataset, content_hash
+from isopix.data.dataset import ImageDataset
+from isopix.data.measurement import majority_baseline
+from isopix.data.missing_classes import missing_class_notes
 from isopix.finetuning.evaluate import check_masks, default_masks, evaluate_finetuned
 from isopix.model.backbone import FeatureKind
 from isopix.model.pool import Pool
 from isopix.probing.base import ProbeMethod
 from isopix.probing.config import L2_EXTRA, L2_GRID, ProbeConfig
-from isopix.probing.low_data import LowDataProtocol, LowDataResult, probe_low_data
 from isopix.probing.results import ProbeReport
 from isopix.runs.load import LoadedRun, load_finetuned
-from isopix.runs.low_data import FineTuneJob, finetune_job, finetune_low_data
-from isopix.runs.probe import feature_sources, probe_run, save_report
-from isopix.runs.training import RunObserver
+from isopix.runs.probe import probe_run, save_report
 from isopix.storage.provenance import settings_hash
-from isopix.storage.run_folder import RunFolder
-
-LABELS = (4, 25, 400)  # labeled images per class (iGPT section 4.7)
-LARGER_L2 = tuple(l2 for l2 in L2_GRID if l2 >= 1e-4)  # few images are separable even with small weights
 
 
 @checked
@@ -83,7 +75,7 @@ def probe(
     labels, RuntimeError if a fit did not converge.
     """
     settings = ProbeConfig(
-        method=_method(method, iterations, overrides),
+        method=probe_method(method, iterations, overrides),
         features=features,
         start_token=start_token,
         layer=layer,
@@ -101,7 +93,7 @@ def probe(
         report = _probe(loaded, images, settings, precision, progress)
     warnings = (*report.network.warnings, *leakage_warning(loaded.recipe.data, data))
     report = replace(report, network=replace(report.network, warnings=warnings))
-    facts: dict[str, object] = {"data": images.name, "limit": limit, "images_hash": content_hash(images)}
+    facts: dict[str, object] = {"data": images.name, "limit": limit}
     path = None if folder is None else save_report(folder, loaded.step, report, facts)
     return ProbeOutput(report, images.name, loaded.step, path)
 
@@ -136,65 +128,20 @@ def evaluate(
         tuned.model, tuned.classes, images, masks=masks, seed=seed, precision=precision, progress=done
     )
     facts: dict[str, Any] = {"data": images.name, "limit": limit, "masks": masks, "seed": seed}
-    facts |= {"precision": precision, "images_hash": content_hash(images)}
+    notes = missing_class_notes(images, loaded.records["state"].get("training_classes"))
+    measurement = replace(
+        loaded.measure(images, "test"),
+        baselines=majority_baseline(images),
+        warnings=tuple(each for each in notes if " test images " in each),
+    )
+    facts |= {"precision": precision}
     record = {"kind": "evaluation", "step": loaded.step, **facts, "classes": list(tuned.classes)}
-    record |= config.to_dict(metrics)
-    name = f"evaluate-{loaded.step:08d}-{images.name}-{settings_hash(facts)}.json"
+    record |= {**config.to_dict(metrics), "measurement": measurement.to_dict()}
+    suffix = settings_hash({**facts, "images": measurement.images_hash})
+    name = f"evaluate-{loaded.step:08d}-{images.name}-{suffix}.json"
     path = save_record(folder.evaluations / name, record)
-    return EvaluationOutput(metrics, tuned.classes, images.name, loaded.step, masks, record, path)
-
-
-@checked
-def low_data(
-    run: RunLike,
-    *,
-    labels: Sequence[Count] = LABELS,
-    subsets: Count = 5,
-    data: DataLike | None = None,
-    limit: Count | None = None,
-    finetune_steps: NonNegative = 0,
-    overrides: Sequence[str] = (),
-    precision: Precision | None = None,
-    device: str = "auto",
-    progress: Progress | None = None,
-    training_progress: TrainingProgress | None = None,
-) -> LowDataOutput:
-    """Measure the test error with few labels over random balanced subsets (iGPT section 4.7).
-
-    A linear probe of the layer chosen on the validation split, with an untrained network and raw pixels as
-    baselines; with `finetune_steps` the run is also fine-tuned on every subset, with settings `overrides`.
-    Results and fine-tuned runs are saved in the run's `low-data` folder. Raises ValueError for wrong
-    arguments and for classes with too few images.
-    """
-    if overrides and not finetune_steps:
-        raise ValueError(f"'{overrides[0]}' is a fine-tuning setting; it needs finetune_steps above 0")
-    protocol = LowDataProtocol(tuple(labels), subsets)
-    with open_run(run, device) as (folder, model):
-        loaded, precision = model.loaded, precision or default_precision(run, model)
-        images = evaluation_images(loaded, data, limit)
-        job = None
-        if finetune_steps:
-            words = (f"steps={finetune_steps}", *overrides)
-            job = _finetune_job(folder, loaded, words, data, limit, images, device)
-        config = ProbeConfig(pool=model.pool, l2_grid=LARGER_L2, l2_extra=())
-        results = _probe_low_data(loaded, images, protocol, config, precision, progress)
-    facts: dict[str, Any] = {"data": images.name, "limit": limit, "seed": loaded.recipe.train.seed}
-    facts |= {"subsets": subsets, "pool": config.pool}
-    if job:
-        watch = RunObserver()
-        if training_progress is not None:
-            watch = RunObserver(partial(training_progress, job.recipe))
-        results["fine-tuned"] = finetune_low_data(job, protocol, watch)
-        facts |= {"finetune_steps": finetune_steps, "settings": tuple(overrides)}
-    record = {"kind": "low_data", "step": loaded.step, **facts, "results": _summary(results)}
-    path = None
-    if folder is not None:
-        suffix = settings_hash({**facts, "labels": protocol.labels_per_class})
-        name = f"low-data-{loaded.step:08d}-{images.name}-{suffix}.json"
-        path = save_record(folder.path / "low-data" / name, record)
-    sizes = {"validation": len(images.validation), "test": len(images.test)}
-    warnings = leakage_warning(loaded.recipe.data, data)
-    return LowDataOutput(results, images.name, sizes, loaded.step, warnings, record, path)
+    output = (metrics, tuned.classes, images.name, loaded.step, masks, measurement, record, path)
+    return EvaluationOutput(*output)
 
 
 def _probe(
@@ -217,7 +164,7 @@ def _probe(
     )
 
 
-def _method(method: str | ProbeMethod, iterations: int | None, overrides: Sequence[str]) -> ProbeMethod:
+def probe_method(method: str | ProbeMethod, iterations: int | None, overrides: Sequence[str]) -> ProbeMethod:
     """Return the method with its settings. Raises ValueError for one that is not registered, for settings
     that it does not have, and for iterations of a method without them.
     """
@@ -240,53 +187,3 @@ def _method(method: str | ProbeMethod, iterations: int | None, overrides: Sequen
             raise ValueError(f"iterations is {iterations}, but method {values['kind']} has none; {only}")
         changes["iterations"] = iterations
     return config.from_dict(methods[values["kind"]], {**values, **changes})
-
-
-def _probe_low_data(
-    loaded: LoadedRun,
-    images: ImageDataset,
-    protocol: LowDataProtocol,
-    config: ProbeConfig,
-    precision: Precision,
-    progress: Progress | None,
-) -> dict[str, list[LowDataResult]]:
-    count = len(images.train) + len(images.validation) + len(images.test)
-    done = count_progress(progress, count)
-    return probe_low_data(
-        feature_sources(loaded, config, precision),
-        images,
-        protocol,
-        seed=loaded.recipe.data.seed,
-        config=config,
-        device=loaded.network.device,
-        progress=lambda fraction: done(round(fraction * count)),
-    )
-
-
-def _finetune_job(
-    folder: RunFolder | None,
-    loaded: LoadedRun,
-    words: Sequence[str],
-    data: DataLike | None,
-    limit: int | None,
-    images: ImageDataset,
-    device: str,
-) -> FineTuneJob:
-    if folder is None or isinstance(data, ImageDataset):
-        raise ValueError("fine-tuning needs a run folder, and a dataset by name or path")
-    return finetune_job(
-        folder.path,
-        words,
-        images=evaluation_data(loaded, data, limit),
-        num_test_images=len(images.test),
-        out=folder.path / "low-data",
-        device=devices.select_device(device),
-    )
-
-
-def _summary(results: dict[str, list[LowDataResult]]) -> dict[str, list[dict[str, Any]]]:
-    """Return every number, with mean and standard deviation over the subsets."""
-    return {
-        method: [{**asdict(each), "mean": each.mean, "std": each.std} for each in found]
-        for method, found in results.items()
-    }

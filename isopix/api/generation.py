@@ -84,6 +84,7 @@ def complete(
     with open_run(run, device) as (folder, model):
         loaded = model.loaded
         require_sampling(loaded.model)
+        loaded.require_decoder("complete")
         inputs, origin = _inputs(loaded, images, data, split, count, limit)
         given = loaded.recipe.grid.rows // 2 if rows is None else rows
         sampling = SamplingConfig(temperature=temperature, top_k=top_k, top_p=top_p)
@@ -116,6 +117,7 @@ def reconstruct(
     with open_run(run, device) as (folder, model):
         loaded = model.loaded
         require_masked_inputs(loaded.model)
+        loaded.require_decoder("reconstruct")
         inputs, origin = _inputs(loaded, images, data, split, count, limit)
         result = model.reconstruct(inputs, seed=seed)
     numbers = {"kind": "reconstructions", "step": loaded.step, "seed": seed, "count": len(inputs)}

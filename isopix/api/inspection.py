@@ -29,7 +29,7 @@ from isopix.recipes.cost import recipe_cost, recipe_memory
 from isopix.recipes.recipe import Recipe
 from isopix.reporting import headline, page
 from isopix.reporting.baselines import baseline_rows
-from isopix.reporting.probe_section import differences, primary_probes
+from isopix.reporting.probe_section import primary_probes, probe_differences
 from isopix.reporting.run_record import RunRecord
 from isopix.storage.atomic import report_disk_full, write_bytes
 from isopix.storage.provenance import with_provenance
@@ -163,5 +163,5 @@ def _save(
 def _notes(runs: Mapping[str, RunRecord]) -> list[str]:
     """Return why a network is not better than untrained, and which runs cannot be compared."""
     notes = [f"{name}: {text}" for name, run in runs.items() if (text := headline.diagnosis(run))]
-    different = differences(list(primary_probes(runs).values()))
+    different = probe_differences(list(primary_probes(runs).values()))
     return [*notes, headline.headline(runs)] if different else notes

@@ -129,6 +129,7 @@ class PretrainedModel(nn.Module):
 
         `mask`, bool [B N] or [B N Q] and True where masked, is for masked models.
         """
+        self.loaded.require_decoder("logits")
         if mask is not None and not self.loaded.recipe.objective.masks_input:
             raise ValueError("an autoregressive model takes no mask")
         inputs, device, logits = require_images(self.images(images)), self.network.device, []
@@ -177,6 +178,7 @@ class PretrainedModel(nn.Module):
         An autoregressive model predicts all codes. A masked model predicts the codes masked at random by
         `seed`, as in training, so that its values are estimates.
         """
+        self.loaded.require_decoder("nll")
         inputs = require_images(self.images(images)).to(self.network.device)
         batch = self.loaded.model.make_batch(inputs, generator(seed, "nll"))
         with self._inference():
@@ -199,6 +201,7 @@ class PretrainedModel(nn.Module):
 
         Raises ValueError for a masked model, RuntimeError if there is not enough memory.
         """
+        self.loaded.require_decoder("sample")
         with self._inference(), report_memory(f"{count:,} images; sample fewer"):
             return sample_images(
                 self.loaded.model,
@@ -228,6 +231,7 @@ class PretrainedModel(nn.Module):
         Raises ValueError for a masked model, and for rows that leave nothing.
         """
         require_sampling(self.loaded.model)
+        self.loaded.require_decoder("complete")
         inputs, grid = require_images(self.images(images)), self.network.codec.grid
         with self._inference(), report_memory(f"{len(inputs) * each:,} images; sample fewer"):
             return complete_images(
@@ -245,6 +249,7 @@ class PretrainedModel(nn.Module):
         ValueError for an autoregressive model.
         """
         require_masked_inputs(self.loaded.model)
+        self.loaded.require_decoder("reconstruct")
         inputs = require_images(self.images(images)).to(self.network.device)
         with self._inference():
             return reconstruct_images(self.loaded.model, inputs, generator=generator(seed, "hide")).cpu()

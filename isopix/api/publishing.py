@@ -6,11 +6,11 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from isopix.api.arguments import checked
+from isopix.api.exporting import exported_model
 from isopix.api.pretrained import PretrainedModel
 from isopix.api.results import PublishOutput
 from isopix.api.run import load_network
 from isopix.interop import hub
-from isopix.interop.huggingface.convert import write_imagegpt
 from isopix.reporting.model_card import model_card
 from isopix.reporting.run_reader import read_run_or_model
 
@@ -42,5 +42,6 @@ def publish(
         return PublishOutput(model.publish(name, card=text, private=private), model.loaded.step)
     with TemporaryDirectory() as temporary:
         folder = Path(temporary) / "model"
-        write_imagegpt(folder, model.network, card=text)
+        path = None if isinstance(run, PretrainedModel) else Path(run)
+        exported_model(model.loaded, path).write(folder, card=text)
         return PublishOutput(hub.upload(folder, name, private=private), model.loaded.step)

@@ -11,15 +11,17 @@ from isopix.analysis.cost import DeviceCost
 from isopix.codecs.palette_file import PaletteFile
 from isopix.codecs.quantization_error import QuantizationError
 from isopix.core.types import Grid, Images
+from isopix.data.measurement import Measurement
 from isopix.finetuning.metrics import ClassificationMetrics
 from isopix.generate.reconstruct import Reconstruction
 from isopix.generate.sample import SampledImages
 from isopix.papers.published import PublishedResult
-from isopix.probing.low_data import LowDataResult
+from isopix.probing.low_data import LowDataResult, Selection
 from isopix.probing.results import LayerScore, ProbeReport
 from isopix.recipes.recipe import Recipe
 from isopix.reporting.baselines import BaselineRow
 from isopix.studies.claim_tests import ClaimResult
+from isopix.studies.comparison import Comparison
 from isopix.studies.trial import TrialResult
 
 
@@ -45,19 +47,21 @@ class ProbeOutput:
     @property
     def baselines(self) -> dict[str, float]:
         """Test accuracy of every baseline at its best layer, and of the majority class."""
-        scores = {name: result.best.test_accuracy for name, result in self.report.baselines.items()}
-        return {**scores, "majority class": self.report.network.majority_accuracy}
+        return self.report.baseline_accuracies
 
 
 @dataclass(frozen=True)
 class EvaluationOutput:
-    """Test metrics of a fine-tuned run; `mask_ensemble` is the number of masks per image, 0 for none."""
+    """Test metrics of a fine-tuned run; `mask_ensemble` is the number of masks per image, 0 for none. The
+    warnings of `measurement` count test images of classes that were not trained.
+    """
 
     metrics: ClassificationMetrics
     classes: tuple[str, ...]
     data: str
     step: int
     mask_ensemble: int
+    measurement: Measurement
     record: Mapping[str, Any]
     path: Path | None
 
@@ -65,7 +69,8 @@ class EvaluationOutput:
 @dataclass(frozen=True)
 class LowDataOutput:
     """Test errors with few labels by method (trained, untrained, raw pixels, fine-tuned), one entry for each
-    number of labels; `num_images` are the images of the validation and test splits.
+    number of labels; `num_images` are the images of the validation and test splits, `select` says which
+    images chose layer and L2 penalty.
     """
 
     results: Mapping[str, list[LowDataResult]]
@@ -73,8 +78,10 @@ class LowDataOutput:
     num_images: Mapping[str, int]
     step: int
     warnings: tuple[str, ...]
+    measurement: Measurement
     record: Mapping[str, Any]
     path: Path | None
+    select: Selection = "validation"
 
 
 @dataclass(frozen=True)
@@ -186,10 +193,14 @@ class ConvertOutput:
     depth: int
     width: int
     grid: Grid
+    image_size: tuple[int, int]  # rows and columns, in pixels
     parameters: int
     tensors: int
     skipped: Mapping[str, int]
     rounded: int
+    predicts_codes: bool
+    classes: tuple[str, ...] = ()  # of its class head
+    model_class: str = ""  # of transformers, of an exported model
 
 
 @dataclass(frozen=True)
@@ -232,6 +243,17 @@ class StudyOutput:
     def failed(self) -> list[dict[str, Any]]:
         """The trials that failed."""
         return [trial for trial in self.trials if trial["status"] == "failed"]
+
+
+@dataclass(frozen=True)
+class ComparisonOutput:
+    """Paired differences of each group of runs; `difference` has the mean and the half-widths of its 95 %
+    intervals, as fractions.
+    """
+
+    comparisons: list[Comparison]
+    record: Mapping[str, Any]
+    path: Path | None
 
 
 @dataclass(frozen=True)

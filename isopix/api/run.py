@@ -193,6 +193,18 @@ def leakage_warning(own: DataConfig, data: DataLike | None) -> tuple[str, ...]:
     )
 
 
+def labels_warning(loaded: LoadedRun) -> tuple[str, ...]:
+    """Return a warning if a network was trained on labels, or if that is not known."""
+    seen = loaded.labels_seen
+    if seen == 0:
+        return ()
+    count = "an unknown number of labels" if seen is None else f"{seen:,} labels"
+    return (
+        f"the network was trained on {count} before: these are not errors of few labels; for those, use the "
+        "run before fine-tuning",
+    )
+
+
 def select_split(
     loaded: LoadedRun, data: DataLike | None, split: SplitName | None, limit: int | None
 ) -> tuple[ImageDataset, SplitName]:

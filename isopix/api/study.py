@@ -45,6 +45,8 @@ def inductive_bias(
     Interrupted if asked to stop.
     """
     folder = Path(out)
+    if jobs is not None and jobs < 1:
+        raise ValueError(f"jobs is {jobs}; allowed: 1 or more")
     if report_only:
         study = Study.open(folder)
     else:
@@ -66,9 +68,7 @@ def inductive_bias(
 def _executor(
     study: Study, count: int, *, jobs: int | None, device: str, slurm: Sequence[str] | None
 ) -> Executor[TrialSpec]:
-    """Return what runs that many trials. Raises ValueError for impossible arguments."""
-    if jobs is not None and jobs < 1:
-        raise ValueError(f"jobs is {jobs}; allowed: 1 or more")
+    """Return what runs that many trials. Raises ValueError for an unavailable device."""
     if slurm is not None:
         return SlurmExecutor(run_trial, study.path / "slurm", parse(slurm), size=jobs or max(1, count))
     available, cores = devices.list_devices(device), devices.available_cores()

@@ -1,7 +1,7 @@
 """Train from Python: pretrain, resume, search_lr and finetune."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from isopix.data.dataset import open_source
 from isopix.interop.import_run import TENSOR_REPORT
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
-from isopix.runs.finetune import prepare_finetune
+from isopix.runs.finetune import FineTuneStart, prepare_finetune
 from isopix.runs.load import find_checkpoint, recipe_of
 from isopix.runs.lr_search import run_lr_search
 from isopix.runs.pretrain import train_recipe
@@ -98,7 +98,7 @@ def resume(
 
 @checked
 def search_lr(
-    recipe: str | Recipe,
+    source: str | Recipe | Run | PathLike,
     *,
     data: PathLike | None = None,
     out: PathLike,
@@ -107,6 +107,7 @@ def search_lr(
     palette: PathLike | None = None,
     limit: int | None = None,
     seed: int | None = None,
+    finetune: bool = False,
     max_lr: float = 0.01,
     min_lr: float = 0.00001,
     device: str = "auto",
@@ -116,10 +117,13 @@ def search_lr(
 
     Each trial is a run. The search ends after the first trial whose final validation loss is higher than that
     of the one before; called again, it resumes. The `best` trial has the lowest loss, and is None if all
-    diverged. Raises ValueError for wrong settings and other folders, Interrupted if asked to stop.
+    diverged or failed to learn. A run folder as `source` is fine-tuned, and with `finetune` a recipe is
+    trained from scratch on labels; then the highest validation accuracy is best (iGPT section 4.5). Raises
+    ValueError for wrong settings and other folders, Interrupted if asked to stop.
     """
     options = shared_overrides(data=data, limit=limit, seed=seed, palette=palette)
-    resolved = resolve_recipe(recipe, file=file, options=options, overrides=overrides)
+    start = _search_start(source, finetune, file=file, options=options, overrides=overrides)
+    resolved = start().recipe
     values = to_dict(resolved)
     if any(resolve_setting(values, path) == LEARNING_RATE for path in registry.full_names(parse(overrides))):
         raise ValueError(f"{LEARNING_RATE} is what the search varies; set max_lr and min_lr instead")
@@ -131,7 +135,14 @@ def search_lr(
         text = f"{at_lr.name}, lr {lr}, {train.steps} steps, batch size {train.batch_size}"
         return nullcontext(observer(at_lr, text, progress))
 
-    result = run_lr_search(resolved, Path(out), rates, device=where, observer_for=observer_for)
+    result = run_lr_search(
+        resolved,
+        Path(out),
+        rates,
+        device=where,
+        observer_for=observer_for,
+        initialize=lambda: start().initial,
+    )
     if not result.finished:
         raise Interrupted(f"stopped and saved: {out}", result)
     return result
@@ -171,6 +182,7 @@ def finetune(
 
     def observer_for(trained: Recipe) -> AbstractContextManager[RunObserver]:
         text = f"{trained.name} {weights} on {_work(trained)}, {devices.describe_device(where)}"
+        text += f"; augmentation: {trained.data.augment.label()}"
         return nullcontext(observer(trained, text, progress, tensorboard=tensorboard))
 
     if refit_on_validation:
@@ -180,6 +192,31 @@ def finetune(
         with observer_for(recipe) as watch:
             status = train_recipe(recipe, Path(out), device=where, observer=watch, initial=initial)
     return finished(status, device)
+
+
+def _search_start(
+    source: str | Recipe | PathLike,
+    finetune: bool,
+    *,
+    file: PathLike | None,
+    options: dict[str, Any],
+    overrides: Sequence[str],
+) -> Callable[[], FineTuneStart]:
+    """Return what gives the recipe of a search and the weights that a trial starts from; None: from scratch.
+
+    Raises ValueError for a recipe that is no name and is to be fine-tuned.
+    """
+    if not isinstance(source, Recipe) and (finetune or Path(source).exists()):
+        settings = None if file is None else Path(file)
+        return partial(
+            prepare_finetune, os.fspath(source), file=settings, options=options, assignments=overrides
+        )
+    if finetune:
+        raise ValueError("finetune=True needs a run folder or the name of a recipe")
+    recipe = source if isinstance(source, Recipe) else os.fspath(source)
+    return lambda: FineTuneStart(
+        resolve_recipe(recipe, file=file, options=options, overrides=overrides), None
+    )
 
 
 def resolve_recipe(

@@ -2,6 +2,7 @@
 
 import math
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ def verify(
     folder = newest_checkpoint(Path(run))
     files = checkpoint.verify_files(folder)
     loaded = load_network(folder, device)
+    loaded.require_decoder("verify")
     images = evaluation_images(loaded, data, limit)
     test = images.test
     if not len(test):
@@ -61,7 +63,11 @@ def verify(
         "loss_nats": nats,
         "uniform_nats": math.log(codec.vocab_size) if categorical else None,
     }
+    measurement = loaded.measure(images, "test")
+    if values["uniform_nats"] is not None:
+        measurement = replace(measurement, baselines={"uniform": values["uniform_nats"]})
     record = {"checkpoint": str(folder), "files": files, **values, "published": published, **settings}
+    record["measurement"] = measurement.to_dict()
     path = None
     if folder != Path(run):  # where the run's report and model card read the loss
         name = f"verify-{loaded.step:08d}-{images.name}-{settings_hash(settings)}.json"

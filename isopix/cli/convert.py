@@ -1,4 +1,4 @@
-"""`isopix convert`: convert checkpoints from and to Hugging Face, and from OpenAI."""
+"""`isopix convert`: convert checkpoints from and to Hugging Face, and from OpenAI and timm."""
 
 import sys
 from pathlib import Path
@@ -14,7 +14,7 @@ from isopix.interop.import_run import TENSOR_REPORT
 
 app = App(
     name="convert",
-    help="""Convert checkpoints from and to Hugging Face, and from OpenAI.
+    help="""Convert checkpoints from and to Hugging Face, and from OpenAI and timm.
 
 Example: isopix convert huggingface openai/imagegpt-small runs/imagegpt
 """,
@@ -41,6 +41,7 @@ def huggingface(
     palette: PaletteFile = None,
     rows: Rows = None,
     cols: Cols = None,
+    squash: bool = False,
     data: Data = None,
     json: Json = False,
 ) -> None:
@@ -54,10 +55,12 @@ def huggingface(
     ----------
     source
         Folder written by save_pretrained, or a repository on the Hub (owner/name).
+    squash
+        Resize images as the image processor does, bilinearly and without regard to their aspect ratio.
     """
     command = ["isopix", *sys.argv[1:]]
     found = convert.huggingface(
-        source, out, palette=palette, rows=rows, cols=cols, data=data, command=command
+        source, out, palette=palette, rows=rows, cols=cols, squash=squash, data=data, command=command
     )
     _print_import(found, json=json)
 
@@ -89,9 +92,73 @@ def openai(
     _print_import(found, json=json)
 
 
+Classes = Annotated[
+    Path | None,
+    Parameter(help="Text file with a class name per line, in the order of the logits; default: the model's."),
+]
+
+
+@app.command(name="huggingface-vit")
+def huggingface_vit(
+    source: str, out: Out, *, classes: Classes = None, data: Data = None, json: Json = False
+) -> None:
+    """Convert a Hugging Face ViT, in a local folder or on the Hub, to a run folder.
+
+    A model with a class head becomes a fine-tuned run, which isopix evaluate tests.
+
+    Example: isopix convert huggingface-vit google/vit-base-patch16-224 runs/vit
+
+    Parameters
+    ----------
+    source
+        Folder written by save_pretrained, of the model and its image processor, or a Hub repository.
+    """
+    command = ["isopix", *sys.argv[1:]]
+    _print_import(
+        convert.huggingface_vit(source, out, classes=classes, data=data, command=command), json=json
+    )
+
+
+@app.command
+def mae(source: str, out: Out, *, data: Data = None, json: Json = False) -> None:
+    """Convert the encoder of a Hugging Face ViTMAE, in a local folder or on the Hub, to a run folder.
+
+    The decoder is not converted: the run cannot reconstruct images.
+
+    Example: isopix convert mae facebook/vit-mae-base runs/mae
+
+    Parameters
+    ----------
+    source
+        Folder written by save_pretrained, of the model and its image processor, or a Hub repository.
+    """
+    command = ["isopix", *sys.argv[1:]]
+    _print_import(convert.mae(source, out, data=data, command=command), json=json)
+
+
+@app.command
+def timm(source: str, out: Out, *, classes: Classes = None, data: Data = None, json: Json = False) -> None:
+    """Convert a Vision Transformer of timm, in a local folder or on the Hub, to a run folder.
+
+    A model with a class head becomes a fine-tuned run, which isopix evaluate tests.
+
+    Example: isopix convert timm timm/vit_base_patch16_224.augreg_in21k_ft_in1k runs/vit
+
+    Parameters
+    ----------
+    source
+        Folder with timm's config.json and model.safetensors or pytorch_model.bin, or a Hub repository.
+    """
+    command = ["isopix", *sys.argv[1:]]
+    _print_import(convert.timm(source, out, classes=classes, data=data, command=command), json=json)
+
+
 @app.command(name="to-huggingface")
 def to_huggingface(run: Path, out: Out, *, plugin: Plugins = None, json: Json = False) -> None:
-    """Convert a run to a folder that transformers loads as ImageGPT, with image processor and model card.
+    """Convert a run to a folder that transformers loads, with image processor and model card.
+
+    A model of pixels becomes an ImageGPT, one of patches a ViTModel, a fine-tuned one a
+    ViTForImageClassification.
 
     Example: isopix convert to-huggingface runs/ar exported
 
@@ -103,10 +170,14 @@ def to_huggingface(run: Path, out: Out, *, plugin: Plugins = None, json: Json = 
     load_plugins(plugin)
     found = convert.to_huggingface(run, out)
     if json:
-        show_json({"folder": str(out), "step": found.step})
+        show_json(
+            {"folder": str(out), "step": found.step, "class": found.model_class, "skipped": found.skipped}
+        )
         return
     say(f"wrote {out}, step {found.step} of {run}")
-    say(f"load with: transformers.ImageGPTForCausalImageModeling.from_pretrained('{out}')")
+    for rule, count in found.skipped.items():
+        say(f"skipped {count} × {rule}")
+    say(f"load with: transformers.{found.model_class}.from_pretrained('{out}')")
 
 
 def _print_import(found: ConvertOutput, *, json: bool) -> None:
@@ -121,6 +192,8 @@ def _print_import(found: ConvertOutput, *, json: bool) -> None:
         say(f"  {count} × {rule}")
     if found.rounded:
         say(f"rounded {found.rounded} float64 tensor{'s' * (found.rounded > 1)} to float32")
-    say(f"wrote {out}, for images of {found.grid.rows}×{found.grid.cols} pixels")
+    rows, cols = found.image_size
+    say(f"wrote {out}, for images of {rows}×{cols} pixels")
     say(f"tensor report: {next(out.glob('checkpoints/step-*')) / TENSOR_REPORT}.json")
-    say(f"next: {command_line('verify', out)} --data … ; {command_line('probe', out)} --data …")
+    verbs = [*(["verify"] if found.predicts_codes else []), *(["evaluate"] if found.classes else []), "probe"]
+    say(f"next: {' ; '.join(f'{command_line(verb, out)} --data …' for verb in verbs)}")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from isopix.cli.complete import complete
 from isopix.cli.console import Device, Json, Plugins, Seed, load_plugins, say
+from isopix.cli.low_data import low_data
 from isopix.cli.pretrain import pretrain
 from isopix.cli.probe import probe
 from isopix.cli.reconstruct import reconstruct
@@ -15,7 +16,12 @@ from isopix.cli.run_display import with_resume_hint
 from isopix.cli.sample import sample
 from isopix.core.command_line import command_line
 
-RECIPES = {"ar": "igpt.digits", "bert": "igpt.digits_bert"}
+RECIPES = {
+    "ar": "igpt.translated_digits",
+    "bert": "igpt.translated_digits_bert",
+    "conv": "isotropic.translated_digits-conv-pix2vec-3",
+}
+FEW_LABELS = [5, 20]  # of each class
 
 
 def demo(
@@ -26,7 +32,9 @@ def demo(
     device: Device = "auto",
     json: Json = False,
 ) -> None:
-    """Pre-train two small Image GPTs on scikit-learn's digits, probe them, sample from them, and report.
+    """Pre-train three small networks on translated digits, probe them, draw pictures with them, and report.
+
+    The networks are an autoregressive and a masked Image GPT, and a masked convolutional network.
 
     The same command resumes an interrupted demo; after a finished one it starts another in a new folder.
 
@@ -35,7 +43,7 @@ def demo(
     Parameters
     ----------
     settings
-        Settings to override in both recipes, as name=value.
+        Settings to override in all recipes, as name=value.
     out
         Parent folder of all demos, which are numbered.
     """
@@ -48,7 +56,7 @@ def demo(
 
 
 def _run(folder: Path, settings: tuple[str, ...], seed: int, device: str, again: str) -> None:
-    """Train, probe and sample: everything but the report."""
+    """Do everything but the report."""
     say(f"demo in {folder}: about five minutes on two CPU cores")
     for name, recipe in RECIPES.items():
         run = folder / name
@@ -61,7 +69,10 @@ def _run(folder: Path, settings: tuple[str, ...], seed: int, device: str, again:
     say("\nsamples")
     sample(folder / "ar", count=40, seed=seed, device=device)
     complete(folder / "ar", count=8, each=3, seed=seed, device=device)
-    reconstruct(folder / "bert", count=8, seed=seed, device=device)
+    for name in ("bert", "conv"):
+        reconstruct(folder / name, count=8, seed=seed, device=device)
+    say("\nfew labels")
+    low_data(folder / "ar", labels=FEW_LABELS, device=device)
     say("\nreport")
 
 

@@ -18,6 +18,7 @@ from isopix.cli.console import (
 )
 from isopix.cli.progress import progress_bar
 from isopix.core.device import Precision
+from isopix.data.measurement import Measurement
 from isopix.finetuning.metrics import ClassificationMetrics
 
 
@@ -64,11 +65,11 @@ def evaluate(
     if json:
         show_json({**found.record, "record": str(found.path)})
     else:
-        _print_metrics(found.metrics, found.mask_ensemble, found.data)
+        _print_metrics(found.metrics, found.mask_ensemble, found.measurement)
         say(f"wrote {found.path}")
 
 
-def _print_metrics(metrics: ClassificationMetrics, masks: int, name: str) -> None:
+def _print_metrics(metrics: ClassificationMetrics, masks: int, measurement: Measurement) -> None:
     accuracy = percent_with_interval(metrics.accuracy, *metrics.interval)
     rows = [(f"accuracy, majority vote of {masks} masks" if masks > 1 else "accuracy", accuracy)]
     if masks > 1:
@@ -77,5 +78,8 @@ def _print_metrics(metrics: ClassificationMetrics, masks: int, name: str) -> Non
     if metrics.top5_accuracy is not None:
         rows.append(("top-5 accuracy", f"{metrics.top5_accuracy:.1%}"))
     rows.append(("classification loss", f"{metrics.cross_entropy:.4f} nats"))
+    rows += [(name, f"{accuracy:.1%}") for name, accuracy in measurement.baselines.items()]
     masking = "" if masks == 0 else ", one random mask" if masks == 1 else f", {masks} random masks"
-    show_table(f"{metrics.num_images:,} test images of {name}{masking}", ["metric", "value (95 % CI)"], rows)
+    show_table(f"{measurement.line}{masking}", ["metric", "value (95 % CI)"], rows)
+    for text in measurement.warnings:
+        say(f"note: {text}")

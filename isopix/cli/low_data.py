@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from isopix.api import evaluation
+from isopix.api import few_labels
 from isopix.api.results import LowDataOutput
 from isopix.cli.console import (
     Device,
@@ -21,7 +21,7 @@ from isopix.cli.console import (
 from isopix.cli.progress import progress_bar
 from isopix.core.device import Precision
 from isopix.papers.igpt import LOW_DATA, PublishedLowData
-from isopix.probing.low_data import LowDataResult
+from isopix.probing.low_data import LowDataResult, Selection
 from isopix.recipes.recipe import Recipe
 from isopix.train.trainer import Record
 
@@ -30,12 +30,18 @@ Labels = Annotated[
     Parameter(consume_multiple=True, negative="", help="Labeled images per class, one or more numbers."),
 ]
 
+MethodName = Annotated[
+    str, Parameter(help="Classifier: lbfgs (logistic regression), ridge (regression), or one of a plugin.")
+]
+
 
 def low_data(
     run: Path,
     *settings: str,
     labels: Labels | None = None,
     subsets: int = 5,
+    method: MethodName = "lbfgs",
+    select: Selection = "validation",
     data: OtherLabeled = None,
     limit: Limit = None,
     finetune_steps: int = 0,
@@ -46,8 +52,9 @@ def low_data(
 ) -> None:
     """Measure test error with few labels: mean and standard deviation over random balanced subsets.
 
-    Linear probe of the layer chosen on the validation split, with an untrained network and raw pixels as
-    baselines; with --finetune-steps, fine-tuning too. Results go to the run's `low-data` folder.
+    Linear probe of the layer chosen on the validation split, or by cross-validation within the labeled
+    images, with an untrained network and raw pixels as baselines; with --finetune-steps, fine-tuning too.
+    Results go to the run's `low-data` folder.
 
     Example: isopix low-data runs/photos --labels 4 25 400 --subsets 5
 
@@ -59,6 +66,9 @@ def low_data(
         Fine-tuning settings to override, as name=value.
     subsets
         Number of random subsets of each size.
+    select
+        Images that choose layer, L2 penalty and step: the validation split, or the labeled images alone, by
+        cross-validation; fine-tuning then runs for a fixed number of steps.
     finetune_steps
         Also fine-tune the run on every subset, for at most this many steps.
     precision
@@ -66,10 +76,12 @@ def low_data(
     """
     load_plugins(plugin)
     with progress_bar("features") as progress:
-        found = evaluation.low_data(
+        found = few_labels.low_data(
             run,
-            labels=labels or evaluation.LABELS,
+            labels=labels or few_labels.LABELS,
             subsets=subsets,
+            method=method,
+            select=select,
             data=data,
             limit=limit,
             finetune_steps=finetune_steps,
@@ -99,10 +111,15 @@ def _print_errors(found: LowDataOutput) -> None:
         )
         for method, each in results.items()
     ]
+    chosen = (
+        f"on {num_images['validation']:,} labeled validation images"
+        if found.select == "validation"
+        else "by cross-validation within the labeled images"
+    )
     title = (
         f"Test error on {found.data} ({num_images['test']:,} images): mean ± std over "
-        f"{len(next(iter(results.values()))[0].errors)} random subsets; layer and L2 penalty chosen on "
-        f"{num_images['validation']:,} validation images; pool {found.record['pool']}"
+        f"{len(next(iter(results.values()))[0].errors)} random subsets; layer and L2 penalty chosen "
+        f"{chosen}; pool {found.record['pool']}"
     )
     show_table(title, ["labeled images", *(f"{count:,}" for count in counts)], rows)
     known = sorted({count for each in LOW_DATA for count in each.errors} & set(counts))
@@ -118,6 +135,11 @@ def _print_errors(found: LowDataOutput) -> None:
 def _title(method: str, found: list[LowDataResult], tested: int) -> str:
     if found[0].num_test_images != tested:
         method += f", {found[0].num_test_images:,} test images"
+    if found[0].layer is None:
+        count = found[0].num_selection_images
+        method += (
+            f", step chosen on {count:,} labeled validation images" if count else ", fixed number of steps"
+        )
     layers = {str(each.layer): None for each in found if each.layer is not None}
     return f"{method}, layer {' / '.join(layers)}" if layers and method != "raw pixels" else method
 

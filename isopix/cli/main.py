@@ -50,6 +50,14 @@ COMMANDS = {
         "Check a model's files and compare its loss with the published one.",
     ),
     "study": ("isopix.cli.study:app", "Run a study: train, probe and compare many networks."),
+    "compare": (
+        "isopix.cli.compare:compare",
+        "Compare fine-tuned runs: paired differences over seeds and labels.",
+    ),
+    "reproduce": (
+        "isopix.cli.reproduce:reproduce",
+        "Run the experiment of a table or figure of a paper, next to the published numbers.",
+    ),
     "report": ("isopix.cli.report:report", "Write a self-contained HTML report about runs."),
 }
 

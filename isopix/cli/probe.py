@@ -144,15 +144,21 @@ def _print_report(found: ProbeReport) -> None:
         name = f"{found.refit.layer}, refit on train + val"
         rows.append((name, _interval(found.refit), *_mask_accuracies(found.refit), "", ""))
     masked = ["single mask", "averaged"] if found.config.mask_ensemble else []
-    counts = ", ".join(f"{count:,} {name}" for name, count in network.num_images.items())
+    measured = f", {found.measurement.line}" if found.measurement else ""
     show_table(
-        f"{_title(found.config)}, {network.num_classes} classes, {counts} images; * best on validation",
+        f"{_title(found.config)}{measured}; * best on validation",
         ["layer", "test accuracy (95 % CI)", *masked, "validation", "untrained"],
         rows,
     )
     baselines = [(name, _interval(record.best)) for name, record in found.baselines.items()]
     baselines.append(("majority class", _percent(network.majority_accuracy)))
     show_table("Baselines, best layer on validation", ["baseline", "test accuracy (95 % CI)"], baselines)
+    if found.gain:
+        low, high = (f"{100 * end:+.1f}" for end in found.gain.interval)
+        say(
+            f"{100 * found.gain.difference:+.1f} points over {found.gain.baseline}, the best baseline"
+            f" (95 % CI of the paired difference: {low} to {high})"
+        )
     for warning in network.warnings:
         say(f"note: {warning}")
 

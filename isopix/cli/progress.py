@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from isopix.cli.console import console, say
 
 INTERVAL = 10.0  # seconds between lines where there is no terminal
-LOSSES = {"loss_nats": "loss", "class_nats": "classification loss"}
+LOSSES = {"total_nats": "total loss", "loss_nats": "loss", "class_nats": "classification loss"}
 ACCURACIES = {"accuracy": "accuracy", "knn_accuracy": "k-NN accuracy", "probe_accuracy": "linear probe"}
 
 
@@ -39,7 +39,9 @@ class TrainingLine:
         if record["kind"] == "train":
             self._training(record)
         elif record["kind"] == "evaluation":
-            say(f"step {record['step']}  {record['split']} {_metrics(record)}")
+            say(f"step {record['step']}  {record['split']} {_metrics(record)}{_count(record)}")
+        elif record["kind"] == "measurement":
+            say(f"{record['evaluator'].replace('_', ' ')}: {record['text']}")
         else:
             say(record["text"])
 
@@ -49,7 +51,8 @@ class TrainingLine:
         mfu = "" if self.peak is None else f"  MFU {speed * self.flops / self.peak:.1%}"
         step = f"step {record['step']}/{self.steps}"
         rate = f"{speed:,.0f}" if speed >= 100 else f"{speed:.1f}"
-        text = f"loss {record['loss_nats']:.4f}  {rate} img/s{mfu}  eta {format_duration(eta)}"
+        losses = "  ".join(f"{title} {record[name]:.4f}" for name, title in LOSSES.items() if name in record)
+        text = f"{losses}  {rate} img/s{mfu}  eta {format_duration(eta)}"
         if console.is_terminal:
             self.bar.update(self.task, completed=record["step"], description=step, text=text)
         elif time.monotonic() - self.last_printed > INTERVAL or record["step"] == self.steps:
@@ -59,9 +62,16 @@ class TrainingLine:
 
 def _metrics(record: dict[str, Any]) -> str:
     losses = [f"{title} {record[name]:.4f} nats" for name, title in LOSSES.items() if name in record]
-    return "  ".join(
-        losses + [f"{title} {record[name]:.1%}" for name, title in ACCURACIES.items() if name in record]
-    )
+    accuracies = [f"{title} {record[name]:.1%}" for name, title in ACCURACIES.items() if name in record]
+    return "  ".join([*losses, *accuracies])
+
+
+def _count(record: dict[str, Any]) -> str:
+    """The images of an evaluation, if it had any."""
+    used, available = record.get("images"), record.get("available_images")
+    if used is None:
+        return ""
+    return f"  ({used:,} images)" if available in (None, used) else f"  ({used:,} of {available:,} images)"
 
 
 @contextmanager

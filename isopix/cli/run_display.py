@@ -100,7 +100,7 @@ def print_summary(run: Run, resume_command: str, *, options: Sequence[object] = 
     assert status is not None, "it was trained"
     if json:
         state = {"run": str(run.folder), "step": status.step, "finished": status.finished}
-        show_json({**state, **_final_metrics(run)})
+        show_json({**state, **_final_metrics(run), "evaluated": _evaluated(run)})
     elif status.finished:
         say(f"finished: {run.folder}")
         commands = (command_line(name, run.folder, *options) for name in _next_commands(run.recipe, status))
@@ -109,6 +109,13 @@ def print_summary(run: Run, resume_command: str, *, options: Sequence[object] = 
         say(f"stopped and saved at step {status.step}; resume with: {resume_command}")
     if not status.finished:
         raise SystemExit(INTERRUPTED)
+
+
+def _evaluated(run: Run) -> dict[str, dict[str, int]]:
+    """Return the step of the weights and the images of the newest evaluation of each split."""
+    records = [record for record in run.metrics.history if record["kind"] == "evaluation"]
+    names = ("step", "images", "available_images")
+    return {each["split"]: {name: each[name] for name in names if name in each} for each in records}
 
 
 def _final_metrics(run: Run) -> dict[str, dict[str, Any]]:

@@ -33,10 +33,14 @@ from isopix.train.lr_search import LRSearch, LRTrial
 
 MaxLR = Annotated[float, Parameter(help="Largest learning rate.")]
 MinLR = Annotated[float, Parameter(help="Smallest learning rate to try.")]
+Finetune = Annotated[
+    bool,
+    Parameter(negative="", help="Search for fine-tuning, of a recipe from scratch; a run folder always is."),
+]
 
 
 def search_lr(
-    recipe: str,
+    source: str,
     *settings: str,
     out: Path,
     data: Source = None,
@@ -44,6 +48,7 @@ def search_lr(
     file: SettingsFile = None,
     limit: Limit = None,
     seed: RunSeed = None,
+    finetune: Finetune = False,
     max_lr: MaxLR = 0.01,
     min_lr: MinLR = 0.00001,
     plugin: Plugins = None,
@@ -53,15 +58,17 @@ def search_lr(
     """Search for the learning rate over a decreasing grid: 0.01, 0.003, 0.001, 0.0003 and so on.
 
     Trains one trial per learning rate and stops those that diverge. The search ends when the validation loss
-    of a trial is higher than that of the one before; the lowest wins. Test images are not used. The same
-    command resumes an interrupted search.
+    of a trial is higher than that of the one before; the lowest wins. A run folder is fine-tuned, and trials
+    are compared by validation accuracy. Trials that end no better than the unigram frequencies of the codes,
+    or than the majority class, have failed. Test images are not used. The same command resumes an interrupted
+    search.
 
     Example: isopix search-lr igpt.tiny --data photos/ --out runs/photos-lr steps=300
 
     Parameters
     ----------
-    recipe
-        Name from `isopix recipe list`.
+    source
+        Name from `isopix recipe list`, or run folder of a pre-trained network to fine-tune.
     settings
         Settings to override, as name=value; `isopix recipe show` lists them.
     out
@@ -72,7 +79,7 @@ def search_lr(
     with with_resume_hint(out, again), TrainingDisplay(device, json=json) as display:
         search = unless_stopped(
             lambda: training.search_lr(
-                recipe,
+                source,
                 data=data,
                 out=out,
                 overrides=settings,
@@ -80,6 +87,7 @@ def search_lr(
                 palette=palette,
                 limit=limit,
                 seed=seed,
+                finetune=finetune,
                 max_lr=max_lr,
                 min_lr=min_lr,
                 device=device,
@@ -88,33 +96,35 @@ def search_lr(
         )
     given = {"--data": data, "--palette": palette, "--file": file, "--limit": limit, "--seed": seed}
     options = [word for name, value in given.items() if value is not None for word in (name, value)]
-    words = ["pretrain", recipe, *settings, *options, *plugin_options(plugin)]
+    tuned = finetune or Path(source).exists()
+    words = ["finetune" if tuned else "pretrain", source, *settings, *options, *plugin_options(plugin)]
     _print_search(search, out, words, again=again, json=json)
 
 
 def _print_search(search: LRSearch, out: Path, words: Sequence[object], *, again: str, json: bool) -> None:
-    """Print all trials, and the command of `words` that pre-trains with the chosen learning rate.
+    """Print all trials, and the command of `words` that trains with the chosen learning rate.
 
-    Exits with code 75 if the search was asked to stop. Raises RuntimeError if every trial diverged.
+    Exits with code 75 if the search was asked to stop. Raises RuntimeError if no trial learned anything.
     """
     chosen = None if search.best is None else search.best.lr
-    pretrain = (
+    command = (
         "" if chosen is None else command_line(*words, f"{LEARNING_RATE}={chosen}", "--out", out / "chosen")
     )
     if json:
-        state = {"finished": search.finished, "best_lr": chosen, "command": pretrain or None}
+        state = {"finished": search.finished, "best_lr": chosen, "command": command or None}
         show_json({"record": str(out / FILE), **state, **to_dict(search)})
     else:
         _print_trials(search, out)
         if chosen is not None:
             say(f"best learning rate: {chosen}, trained in {trial_folder(out, chosen)}")
-            say(f"pre-train with: {pretrain}")
+            say(f"{words[0]} with: {command}")
     if not search.finished:
         if not json:
             say(f"stopped and saved; resume with: {again}")
         raise SystemExit(INTERRUPTED)
     if chosen is None:
-        raise RuntimeError(f"every trial from lr {search.lrs[0]} to {search.lrs[-1]} diverged")
+        lrs = [trial.lr for trial in search.trials]
+        raise RuntimeError(f"every trial from lr {lrs[0]} to {lrs[-1]} diverged or failed to learn")
 
 
 def _print_trials(search: LRSearch, out: Path) -> None:
@@ -123,14 +133,23 @@ def _print_trials(search: LRSearch, out: Path) -> None:
     status = "not needed" if search.finished else "pending"
     rows += [(str(rate), status, "", "", "") for rate in search.remaining]
     title = f"Learning-rate search in {out}; * best"
-    show_table(title, ["lr", "status", "validation loss (nats)", "steps", "time"], rows)
-    if search.best is not None and not search.increased:
+    tuned = any(trial.accuracy is not None for trial in search.trials)
+    result = "validation accuracy" if tuned else "validation loss (nats)"
+    show_table(title, ["lr", "status", result, "step" if tuned else "steps", "time"], rows)
+    for trial in search.trials:
+        if trial.reason:
+            say(f"lr {trial.lr} failed: {trial.reason}")
+    if search.best is not None and not search.worsened:
         say(
-            "note: the loss was still falling at the smallest learning rate; continue with a smaller --min-lr"
+            f"note: the {'accuracy was still rising' if tuned else 'loss was still falling'} at the smallest "
+            "learning rate; continue with a smaller --min-lr"
         )
 
 
 def _format_trial(trial: LRTrial, *, chosen: bool) -> tuple[str, ...]:
-    status = "completed" if trial.loss is not None else f"{trial.status} at step {trial.step:,}"
-    loss, steps = ("", "") if trial.loss is None else (f"{trial.loss:.4f}", f"{trial.step:,}")
-    return f"{trial.lr}{' *' if chosen else ''}", status, loss, steps, format_duration(trial.seconds)
+    ended = trial.status in ("completed", "failed")
+    status = trial.status if ended else f"{trial.status} at step {trial.step:,}"
+    result = "" if trial.loss is None else f"{trial.loss:.4f}"
+    result = result if trial.accuracy is None else f"{trial.accuracy:.1%}"
+    steps = f"{trial.step:,}" if ended else ""
+    return f"{trial.lr}{' *' if chosen else ''}", status, result, steps, format_duration(trial.seconds)

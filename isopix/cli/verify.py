@@ -20,6 +20,7 @@ from isopix.cli.console import (
 )
 from isopix.cli.progress import progress_bar
 from isopix.core.device import Precision
+from isopix.data.measurement import Measurement
 from isopix.papers.published import PublishedResult
 
 Values = Mapping[str, Any]
@@ -74,8 +75,7 @@ def _print_values(values: Values, claim: PublishedResult | None) -> None:
     say(f"{values['checkpoint']}: all {len(files)} files match the hashes of the manifest")
     owner = "OpenAI's" if values["palette_is_openai"] else "not OpenAI's"
     say(f"palette {values['palette'][:12]}, {owner}")
-    images = f"{values['images']:,} test images of {values['data']}"
-    rows = [(f"this model, {images}", values["loss_nats"])]
+    rows = [(f"this model, {Measurement.from_dict(values['measurement']).line}", values["loss_nats"])]
     if values["uniform_nats"] is not None:
         rows.append(("uniform prediction", values["uniform_nats"]))
     if claim is not None:

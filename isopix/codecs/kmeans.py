@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, UInt8
-from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it ships no types
 from torch import Tensor
 
@@ -60,6 +59,8 @@ def fit_palette(
 
 
 def _cluster(histogram: ColorHistogram, num_colors: int, seed: int) -> tuple[UInt8[Tensor, "K 3"], int]:
+    from sklearn.cluster import KMeans  # noqa: PLC0415  its import takes a second
+
     points, weights = _points(histogram, num_colors)
     start = int(torch.randint(2**31, (), generator=generator(seed, "palette")))
     # One thread: scikit-learn adds the sums of threads in the order in which they finish.

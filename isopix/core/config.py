@@ -65,7 +65,7 @@ def default_part(cls: type, values: Mapping[str, Any], path: str, kind: object) 
     hint: Any = cls
     names = path.split(".")
     for depth, name in enumerate(names, start=1):
-        hint, values = get_type_hints(hint)[name], values[name]
+        hint, values = _hints(hint)[name], values[name]
         hint = next(each for each in (*get_args(hint), hint) if _is_settings(each))
         if issubclass(hint, Part):
             own = kind if depth == len(names) else values["kind"]
@@ -98,7 +98,7 @@ def _settings(cls: Any, values: Any, path: tuple[str, ...]) -> Any:
     if not isinstance(values, Mapping):
         inside = ", ".join(item.name for item in dataclasses.fields(cls))
         raise ValueError(f"'{'.'.join(path)}' is {_shown(values)}; settings inside it: {inside}")
-    hints, fields = get_type_hints(cls), {item.name: item for item in dataclasses.fields(cls)}
+    hints, fields = _hints(cls), {item.name: item for item in dataclasses.fields(cls)}
     for name in values:
         if name not in fields:
             names = ["kind", *fields] if issubclass(cls, Part) else list(fields)
@@ -159,6 +159,12 @@ def _leaf(hint: Any, value: Any, path: tuple[str, ...]) -> Any:
 def _adapter(hint: Any) -> Any:
     """pydantic's checker of a type, whose making takes far longer than its use."""
     return TypeAdapter(hint)
+
+
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    """The types of the fields of a class, which take longer to find than to use."""
+    return get_type_hints(cls)
 
 
 def _lower(message: str) -> str:

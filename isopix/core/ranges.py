@@ -30,6 +30,7 @@ class Range:
 
 Count = Annotated[int, Range(low=1)]
 Probability = Annotated[float, Range(low=0, high=1)]
+Dropout = Annotated[float, Range(low=0, below=1)]
 
 
 def check_ranges(settings: object) -> None:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 Images = UInt8[Tensor, "B 3 H W"]
 Labels = Int[Tensor, " B"]
+Groups = Int[Tensor, " B"]  # the original that each image was made from
 Codes = Int[Tensor, "B N Q"]
 Tokens = Float[Tensor, "B N D"]
 Mask = Bool[Tensor, "B N #Q"]  # True: masked, i.e. not an input of the blocks; [B N 1] masks whole positions

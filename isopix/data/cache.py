@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import PIL
 
-from isopix.core.config import to_dict
 from isopix.data.preprocess import PreprocessConfig, PreprocessedImage, preprocess
 from isopix.data.sources.base import Source, SourceSplit, SplitName
 from isopix.data.splits import FullResolution, Split
@@ -63,7 +62,7 @@ def cached_source(source: Source, configs: dict[SplitName, PreprocessConfig], ca
 
 
 def _content_hash(source: Source, configs: dict[SplitName, PreprocessConfig]) -> str:
-    settings = json.dumps({name: to_dict(config) for name, config in configs.items()}, sort_keys=True)
+    settings = json.dumps({name: config.identity() for name, config in configs.items()}, sort_keys=True)
     return hash_bytes(*(piece.encode() for piece in (str(CACHE_VERSION), source.content_hash, settings)))
 
 
@@ -93,6 +92,8 @@ def _write_split(
                 pixels.append(result.full.reshape(-1))
     if split.labels is not None:
         np.save(folder / f"{name}.labels.npy", split.labels[good])
+    if split.groups is not None:
+        np.save(folder / f"{name}.groups.npy", split.groups[good])
     np.save(folder / f"{name}.hashes.npy", np.array(hashes, dtype=np.int64))
     np.save(folder / f"{name}.shapes.npy", np.array(shapes, dtype=np.int64).reshape(-1, 2))
     return bad
@@ -103,10 +104,7 @@ def _read(folder: Path, source: Source, content_hash: str) -> CachedSource | Non
     manifest = artifact.read_manifest(folder)
     if manifest is None:
         return None
-    splits = {
-        name: _read_split(folder, name, labeled=split.labels is not None)
-        for name, split in source.splits.items()
-    }
+    splits = {name: _read_split(folder, name, split) for name, split in source.splits.items()}
     bad_files = tuple(
         BadFile(split.image_name(i), reason)
         for name, split in source.splits.items()
@@ -115,12 +113,13 @@ def _read(folder: Path, source: Source, content_hash: str) -> CachedSource | Non
     return CachedSource(folder.name, content_hash, splits, bad_files)
 
 
-def _read_split(folder: Path, name: SplitName, *, labeled: bool) -> Split:
-    labels = open_memmap(folder / f"{name}.labels.npy") if labeled else None
+def _read_split(folder: Path, name: SplitName, source: SourceSplit) -> Split:
+    labels = open_memmap(folder / f"{name}.labels.npy") if source.labels is not None else None
+    groups = open_memmap(folder / f"{name}.groups.npy") if source.groups is not None else None
     shapes = open_memmap(folder / f"{name}.shapes.npy")
     heights, widths = shapes.unbind(1)
     sizes = 3 * heights * widths
     pixels = open_memmap(folder / f"{name}.pixels.npy")
     full = FullResolution(pixels, sizes.cumsum(0) - sizes, heights, widths)
     images, hashes = (open_memmap(folder / f"{name}.{part}.npy") for part in ("images", "hashes"))
-    return Split(images, labels, full if len(shapes) else None, hashes)
+    return Split(images, labels, full if len(shapes) else None, hashes, groups)

@@ -4,7 +4,7 @@ import csv
 import hashlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Literal
@@ -35,22 +35,24 @@ class DataConfig:
     """The dataset, its resolution, and its training, validation and test splits.
 
     `source` is a name (digits, translated-digits, cifar10, cifar100, stl10, imagenet-1k, tiny-imagenet) or a
-    path to a folder of images, an .npz file, a Parquet file or folder. The shorter side is resized to fit,
-    then `crop` takes the center or a random box, drawn once per image. `holdout` is the fraction of the
-    training images held out for each of validation and test that the source lacks; None is the paper's: 0.1,
-    and 0.04 for imagenet-1k. `train_on_validation` adds the validation images to train. `limit` keeps so many
-    images of each split, equally many of each class as far as possible. `labels_per_class` then keeps a
-    random subset of train with that many images of each class, or that fraction of each (`10%`); `subset` is
-    the index of the random draw. `augment` changes training images; `patch_augment` changes only the model's
-    inputs, patch by patch, and not its targets. `placements` is the number of random places of each training
-    digit in translated-digits; validation and test have half. `seed` draws everything about the images:
-    crops, held-out images, limits and subsets.
+    path to a folder of images, an .npz file, OpenAI's .npy files of palette codes, a Parquet file or folder.
+    The shorter side is resized to fit, then `crop` takes the center or a random box, drawn once per image,
+    whose sides are `crop_fraction` of the largest one's; `crop=squash` resizes the whole image without regard
+    to its aspect ratio. `holdout` is the fraction of the training images held out for each of validation and
+    test that the source lacks; None is the paper's: 0.1, and 0.04 for imagenet-1k. `train_on_validation` adds
+    the validation images to train. `limit` keeps so many images of each split, equally many of each class as
+    far as possible. `labels_per_class` then keeps a random subset of train with that many images of each
+    class, or that fraction of each (`10%`); `subset` is the index of the random draw. `augment` changes
+    training images; `patch_augment` changes only the model's inputs, patch by patch, and not its targets.
+    `placements` is the number of random places of each training digit in translated-digits; validation and
+    test have half. `seed` draws everything about the images: crops, held-out images, limits and subsets.
     """
 
     source: str = "digits"
     rows: Side = 32
     cols: Side = 32
-    crop: Literal["center", "random"] = "center"
+    crop: Literal["center", "random", "squash"] = "center"
+    crop_fraction: Annotated[float, Range(above=0, high=1)] = 1.0
     resample: Resample = "area"
     holdout: Annotated[float, Range(low=0, below=0.5)] | None = None
     train_on_validation: bool = False
@@ -70,6 +72,8 @@ class DataConfig:
             raise ValueError(
                 f"subset is {self.subset}; allowed: 0 or more, and above 0 only with labels_per_class"
             )
+        if self.crop == "squash" and self.crop_fraction != 1:
+            raise ValueError(f"crop_fraction is {self.crop_fraction}; crop=squash takes the whole image: 1")
         self.count_or_fraction_per_class  # noqa: B018  # raises ValueError for anything else
         self.augment.source_side(self.rows, self.cols)  # raises ValueError if it does not fit
 
@@ -106,6 +110,7 @@ class ImageDataset:
     fingerprint: str
     bad_files: tuple[BadFile, ...] = ()  # images that could not be read
     bad_files_csv: Path | None = None  # where they are listed, if there are any
+    seen_test_images: int = 0  # left out of test because a model was trained on them
 
     def require_validation(self, choice: str) -> None:
         """Raise ValueError without validation images: test images must not be used to select `choice`."""
@@ -116,7 +121,7 @@ class ImageDataset:
             )
 
     def require_labels(self, verb: str) -> None:
-        """Raise ValueError unless every image has a label and there are two classes or more."""
+        """Raise ValueError unless every image has a label and training images have two classes or more."""
         if len(self.classes) == 1:
             raise ValueError(
                 f"{verb} needs two classes or more; dataset '{self.name}' has one: {self.classes[0]}"
@@ -128,6 +133,11 @@ class ImageDataset:
                 f"{verb} needs labels; dataset '{self.name}' has none in {', '.join(unlabeled)}: "
                 "in a folder, put the images of each class in a sub-folder; "
                 "in an .npz file, give y_train and y_test"
+            )
+        if self.train.labels is not None and len(set(self.train.labels.tolist())) == 1:
+            raise ValueError(
+                f"{verb} needs training images of two classes or more; those of dataset '{self.name}' are "
+                f"all of class {self.classes[int(self.train.labels[0])]}"
             )
 
 
@@ -198,6 +208,8 @@ def _preprocess_configs(source: Source, config: DataConfig) -> dict[SplitName, P
             resample=config.resample,
             crop_seed=config.seed if config.crop == "random" else None,
             full_side=side if name in trained else None,
+            crop_fraction=config.crop_fraction,
+            squash=config.crop == "squash",
         )
         for name in source.splits
     }
@@ -240,7 +252,9 @@ def _splits(
     fractions = tuple(0.0 if name in own else holdout for name in ("validation", "test"))
     indices = held_out_indices(hashes, fractions, config.seed, exact=exact)
     splits: dict[SplitName, Split] = {
-        name: own["train"] if len(members) == len(hashes) else own["train"].select(members)
+        name: own["train"]
+        if len(members) == len(hashes)
+        else replace(own["train"].select(members), total=None)
         for name, members in zip(SPLIT_NAMES, indices, strict=True)
     }
     splits |= {name: split for name, split in own.items() if name != "train"}

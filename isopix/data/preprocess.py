@@ -1,24 +1,28 @@
 """Preprocessing: raw images to uint8 arrays at the model's resolution, on every core."""
 
+import math
 import os
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 
-from isopix.core.config import config
+from isopix.core.config import config, to_dict
 from isopix.core.random import generator
 from isopix.data.decode import content_number, decode_image, failure_reason, read_content
-from isopix.data.resize import CropPosition, Resample, crop_and_resize, resize_shorter_side
+from isopix.data.resize import CropPosition, Resample, crop_and_resize, resize_shorter_side, squash
 from isopix.data.sources.base import RawImage, SourceSplit
 
 IMAGES_PER_CHUNK = 32  # per thread: with single images, threads gain nothing over one core
 CHUNKS_PER_THREAD = 8  # in memory at a time
+NEVER_REDUCED = 2**31 - 1  # no image has sides of this many pixels
 
 Job = tuple[RawImage, CropPosition | None]
 
@@ -32,11 +36,25 @@ class PreprocessConfig:
     resample: Resample
     crop_seed: int | None  # None: center crop
     full_side: int | None = None  # shorter side of the full-resolution images, if they are kept too
+    crop_fraction: float = 1.0  # of the sides of the largest box that fits
+    squash: bool = False  # the whole image, without regard to its aspect ratio
 
     @property
     def min_side(self) -> int:
-        """Smallest side to which a JPEG may be reduced in decoding: twice the largest side that is needed."""
-        return 2 * max(self.rows, self.cols, self.full_side or 0)
+        """Smallest side to which a JPEG may be reduced in decoding: twice the largest side that is needed.
+
+        None is reduced before it is squashed: other libraries resize all of its pixels.
+        """
+        if self.squash:
+            return NEVER_REDUCED
+        return math.ceil(2 * max(self.rows, self.cols, self.full_side or 0) / self.crop_fraction)
+
+    def identity(self) -> dict[str, Any]:
+        """Return the settings that decide the pixels; later ones only where they are not the default."""
+        later = {"crop_fraction": 1.0, "squash": False}
+        return {
+            name: value for name, value in to_dict(self).items() if name not in later or later[name] != value
+        }
 
 
 @dataclass(frozen=True)
@@ -78,12 +96,19 @@ def _crop_positions(count: int, seed: int | None) -> list[CropPosition | None]:
     return [CropPosition(y, x) for y, x in torch.rand(count, 2, generator=generator(seed, "crop")).tolist()]
 
 
+def _resize(rgb: Image.Image, config: PreprocessConfig, position: CropPosition | None) -> NDArray[np.uint8]:
+    size = (config.rows, config.cols)
+    if config.squash:
+        return squash(rgb, *size, config.resample)
+    return crop_and_resize(rgb, *size, config.resample, position, fraction=config.crop_fraction)
+
+
 def _preprocess(job: Job, config: PreprocessConfig) -> PreprocessedImage | str:
     raw, position = job
     try:
         content = read_content(raw)
         rgb = decode_image(content, config.min_side)
-        image = crop_and_resize(rgb, config.rows, config.cols, config.resample, position)
+        image = _resize(rgb, config, position)
         full = None if config.full_side is None else resize_shorter_side(rgb, config.full_side)
         return PreprocessedImage(image, full, content_number(content))
     except Exception as error:  # damaged files raise OSError, ValueError, SyntaxError, struct.error and more

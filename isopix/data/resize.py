@@ -1,4 +1,4 @@
-"""Resizing without distortion: the largest box of the target's aspect ratio, resized to rows x cols.
+"""Resizing: the largest box of the target's aspect ratio, or the whole image, resized to rows x cols.
 
 Resizing the shorter side to fit and then cropping gives the same as cropping that box first, so that both are
 one call of Pillow.
@@ -28,13 +28,20 @@ class CropPosition(NamedTuple):
 
 
 def crop_box(
-    width: int, height: int, rows: int, cols: int, position: CropPosition | None
+    width: int,
+    height: int,
+    rows: int,
+    cols: int,
+    position: CropPosition | None,
+    *,
+    fraction: float = 1.0,
 ) -> tuple[float, float, float, float]:
-    """Return (left, top, right, bottom) of the largest rows:cols box; the center crop for None.
+    """Return (left, top, right, bottom) of a rows:cols box, the center crop for None; its sides are the given
+    fraction of those of the largest one.
 
     The top left corner lies on a whole pixel.
     """
-    scale = min(height / rows, width / cols)
+    scale = fraction * min(height / rows, width / cols)
     box_height, box_width = scale * rows, scale * cols
     top = _corner(height - box_height, position.y if position else None)
     left = _corner(width - box_width, position.x if position else None)
@@ -42,11 +49,24 @@ def crop_box(
 
 
 def crop_and_resize(
-    image: Image.Image, rows: int, cols: int, resample: Resample, position: CropPosition | None
+    image: Image.Image,
+    rows: int,
+    cols: int,
+    resample: Resample,
+    position: CropPosition | None,
+    *,
+    fraction: float = 1.0,
 ) -> NDArray[np.uint8]:
-    """Return uint8 [3 rows cols] of an RGB image."""
-    box = crop_box(*image.size, rows, cols, position)
+    """Return uint8 [3 rows cols] of a box of an RGB image, as `crop_box` says."""
+    box = crop_box(*image.size, rows, cols, position, fraction=fraction)
     return to_chw(image.resize((cols, rows), FILTERS[resample], box))
+
+
+def squash(image: Image.Image, rows: int, cols: int, resample: Resample) -> NDArray[np.uint8]:
+    """Return uint8 [3 rows cols] of a whole RGB image, which changes its aspect ratio, as the image
+    processors of Hugging Face do.
+    """
+    return to_chw(image.resize((cols, rows), FILTERS[resample]))
 
 
 def resize_shorter_side(image: Image.Image, side: int) -> NDArray[np.uint8]:

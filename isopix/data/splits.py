@@ -11,7 +11,7 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from isopix.core.random import generator
-from isopix.core.types import Images, Labels
+from isopix.core.types import Groups, Images, Labels
 
 Indices = Int[Tensor, " n"]
 Hashes = Int[Tensor, " _"]  # 63-bit hashes of the content of images
@@ -71,23 +71,38 @@ class FullResolution:
 @dataclass(frozen=True)
 class Split:
     """Images at the model's input resolution; their labels, the full-resolution images, and 63-bit hashes of
-    the content of their files or pixels, if available.
+    the content of their files or pixels, if available. `total` is the number of images that a part was
+    selected from, None for a whole split.
+
+    Images of one group were made from one original, as the placements of a digit: a confidence interval
+    resamples groups. None: every image is its own group.
     """
 
     images: Images
     labels: Labels | None = None
     full_resolution: FullResolution | None = None
     hashes: Hashes | None = None
+    groups: Groups | None = None
+    total: int | None = None
 
     def __len__(self) -> int:
         return len(self.images)
 
-    def sample(self, count: int, seed: int = 0) -> "Split":
-        """Return `count` random images in their order, or all if there are fewer.
+    @property
+    def available(self) -> int:
+        """The number of images of the whole split."""
+        return len(self) if self.total is None else self.total
+
+    def sample(self, count: int | None, seed: int = 0) -> "Split":
+        """Return `count` random images in their order, or all for None and if there are fewer.
 
         A smaller sample of the same seed is part of a larger one.
         """
-        return self if count >= len(self) else self.select(self._order(seed)[:count].sort().values)
+        return (
+            self
+            if count is None or count >= len(self)
+            else self.select(self._order(seed)[:count].sort().values)
+        )
 
     def balanced_sample(self, count: int | None, seed: int = 0) -> "Split":
         """Return a sample in which no class has two images more than another one that has images left; a
@@ -102,27 +117,32 @@ class Split:
         return self.select(by_rank[:count].sort().values)
 
     def select(self, indices: Indices) -> "Split":
-        """Return a copy of the images with these indices."""
+        """Return a copy of the images with these indices, as a part of this split."""
         labels = None if self.labels is None else self.labels[indices]
         hashes = None if self.hashes is None else self.hashes[indices]
-        return Split(self.images[indices], labels, self._select_full(indices), hashes)
+        groups = None if self.groups is None else self.groups[indices]
+        full = self._select_full(indices)
+        return Split(self.images[indices], labels, full, hashes, groups, self.available)
 
     def concat(self, other: "Split") -> "Split":
         """Return a copy of both splits, one after the other; with labels only if both have them."""
-        labels = full = hashes = None
+        labels = full = hashes = groups = None
         if self.labels is not None and other.labels is not None:
             labels = torch.cat([self.labels, other.labels])
         if self.full_resolution and other.full_resolution:
             full = self.full_resolution.concat(other.full_resolution)
         if self.hashes is not None and other.hashes is not None:
             hashes = torch.cat([self.hashes, other.hashes])
-        return Split(torch.cat([self.images, other.images]), labels, full, hashes)
+        if self.groups is not None and other.groups is not None:
+            groups = torch.cat([self.groups, other.groups])
+        total = self.available + other.available
+        return Split(torch.cat([self.images, other.images]), labels, full, hashes, groups, total)
 
     def to(self, device: torch.device) -> "Split":
         """Return the split on the device."""
         labels = None if self.labels is None else self.labels.to(device)
         full = None if self.full_resolution is None else self.full_resolution.to(device)
-        return Split(self.images.to(device), labels, full, self.hashes)
+        return Split(self.images.to(device), labels, full, self.hashes, self.groups, self.total)
 
     @property
     def nbytes(self) -> int:
@@ -201,6 +221,11 @@ def uniform_keys(hashes: Hashes, seed: int, purpose: str) -> Float[Tensor, " _"]
             mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(multiplier)
         mixed ^= mixed >> np.uint64(31)
     return torch.from_numpy((mixed >> np.uint64(11)).astype(np.float64) / 2**53)
+
+
+def majority_accuracy(train: Labels, labels: Int[Tensor, " _"]) -> float:
+    """Return the accuracy, for these labels, of always predicting the most frequent class of train."""
+    return (labels == train.mode().values.to(labels.device)).double().mean().item()
 
 
 def _rank_in_class(labels: Labels) -> Indices:

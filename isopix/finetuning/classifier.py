@@ -1,6 +1,6 @@
 """The fine-tuned model: a class head on a pre-trained network, and the joint loss of classes and codes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ from isopix.model.stems.base import Inputs
 from isopix.objectives.base import Augment, Loss, ObjectiveSpec, PretrainModel, TrainingBatch, stem_inputs
 from isopix.objectives.masked import Masked
 from isopix.objectives.masks import exact_ratio_mask
-from isopix.train.tasks import NO_PATCH_AUGMENT, augment_patches
+from isopix.train.tasks import NO_PATCH_AUGMENT, Batch, Metric, augment_patches
 
 
 class LabeledBatch(NamedTuple):
@@ -65,7 +65,8 @@ class FineTuneModel(nn.Module):
         self.objective = _with_mask_ratio(model.objective, settings.mask_ratio, positions)
         depth = network.backbone.depth
         self.layer = settings.layer_index(depth)
-        self.head = ClassHead(width, num_classes, residual_block=settings.residual_block).to(network.device)
+        head = ClassHead(width, num_classes, residual_block=settings.residual_block, bias=settings.head_bias)
+        self.head = head.to(network.device)
         if self.head.block is not None:
             draw = seeded(seed, "classifier")
             initialize(self.head.block, {"": Bottleneck.INIT}, width=width, depth=depth, generator=draw)
@@ -95,20 +96,24 @@ class FineTuneModel(nn.Module):
             images, None, codes, torch.zeros_like(codes[..., :1], dtype=torch.bool)
         )
 
-    def forward(self, labeled: LabeledBatch) -> Loss:
-        """Return the joint loss."""
+    def forward(self, labeled: LabeledBatch) -> dict[str, Loss]:
+        """Return `total_nats`, the joint loss, and its parts: `loss_nats`, L_GEN per predicted code, and
+        `class_nats`, L_CLF per image.
+        """
         batch, settings = labeled.batch, self.settings
         if not settings.has_class_loss:
-            return self.objective.loss(self.network, batch)
+            return self._with_total({"loss_nats": self.objective.loss(self.network, batch)})
         if not settings.has_generative_loss:
             [states] = self.network.backbone.forward_intermediates([self.layer], batch.inputs, batch.mask)
-            return self._training_class_loss(states, labeled)
+            return self._with_total({"class_nats": self._training_class_loss(states, labeled)})
         states, last = self._states(batch)
         generative = self.objective.decoded_loss(self.network.head, last, batch)
-        return float(settings.generative_weight) * generative + self._training_class_loss(states, labeled)
+        classes = self._training_class_loss(states, labeled)
+        return self._with_total({"loss_nats": generative, "class_nats": classes})
 
-    def evaluate(self, labeled: LabeledBatch, images: Images) -> dict[str, Scalar]:
-        """Return `loss_nats` per predicted code if L_GEN is trained, `class_nats` per image and `accuracy`.
+    def evaluate(self, labeled: LabeledBatch, images: Images) -> dict[str, Metric]:
+        """Return the losses as `forward` names them, without dropout and label smoothing, and `accuracy`: 1
+        for each image [B] that is classified correctly, else 0.
 
         `images` are those of the batch without corruption, which are classified unless `mask_at_eval`.
         """
@@ -116,11 +121,11 @@ class FineTuneModel(nn.Module):
         unmasked = batch.mask is not None and not self.settings.mask_at_eval
         if not self.settings.has_generative_loss:
             read = (self.network.inputs_of(images), None) if unmasked else (batch.inputs, batch.mask)
-            return self._class_metrics(self.predict(*read), labeled)
+            return self._with_total(self._class_metrics(self.predict(*read), labeled))
         states, last = self._states(batch)
         nats = self.objective.decoded_eval_loss(self.network.head, last, batch)
         logits = self.predict(self.network.inputs_of(images)) if unmasked else self.class_logits(states)
-        return {"loss_nats": nats, **self._class_metrics(logits, labeled)}
+        return self._with_total({"loss_nats": nats, **self._class_metrics(logits, labeled)})
 
     def predict(self, inputs: Inputs, mask: Mask | None = None) -> ClassLogits:
         """Return the class logits [B C] of what the stem reads."""
@@ -134,8 +139,15 @@ class FineTuneModel(nn.Module):
         pooled = POOLS[self.settings.pool](states, self.network.backbone.num_prefix_tokens)
         return self.head(pooled, dropout_mask)
 
-    def _class_metrics(self, logits: ClassLogits, labeled: LabeledBatch) -> dict[str, Scalar]:
-        accuracy = (logits.argmax(1) == labeled.labels).float().mean()
+    def _with_total(self, metrics: Mapping[str, Metric]) -> dict[str, Metric]:
+        """Add the loss that is minimized, as the first metric."""
+        weight = float(self.settings.generative_weight) if self.settings.has_class_loss else 1.0
+        terms = {"loss_nats": weight, "class_nats": float(self.settings.has_class_loss)}
+        parts = [terms[name] * value for name, value in metrics.items() if terms.get(name)]
+        return {"total_nats": sum(parts[1:], parts[0]), **metrics}
+
+    def _class_metrics(self, logits: ClassLogits, labeled: LabeledBatch) -> dict[str, Metric]:
+        accuracy = (logits.argmax(1) == labeled.labels).float()
         return {"class_nats": self._class_loss(logits, labeled), "accuracy": accuracy}
 
     def _training_class_loss(self, states: HiddenState, labeled: LabeledBatch) -> Loss:
@@ -181,9 +193,13 @@ class FineTuneTask:
         augment = augment_patches(self.patch_augment, self.module.network, generator)
         return self.module.make_batch(images, labels, generator, augment)
 
+    def losses(self, batch: Batch) -> dict[str, Loss]:
+        losses: dict[str, Loss] = self.module(batch)
+        return losses
+
     def evaluate(
         self, images: Images, labels: Labels | None, generator: torch.Generator
-    ) -> dict[str, Scalar]:
+    ) -> dict[str, Metric]:
         assert labels is not None, "checked by require_labels"
         labeled = self.module.make_batch(images, labels, generator)
         return self.module.evaluate(labeled.to(images.device), images)

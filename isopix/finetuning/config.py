@@ -12,10 +12,10 @@ class FineTuneConfig:
     """Fine-tuning; the loss is generative_weight * L_GEN + L_CLF (iGPT section 2.3: weight 1).
 
     `generative_weight` 0 leaves L_CLF alone, `inf` leaves L_GEN alone. The class head reads the pooled hidden
-    states of `layer`, None for the last; with `residual_block` they first go through one. `dropout` applies
-    to that vector, `label_smoothing` to the classes. Training stops after `patience` evaluations without a
-    better validation accuracy, and the best weights are tested; with None, and where L_GEN is alone, it runs
-    to the last step and tests the last weights.
+    states of `layer`, None for the last; with `residual_block` they first go through one; with `head_bias`
+    the classes have biases. `dropout` applies to that vector, `label_smoothing` to the classes. Training
+    stops after `patience` evaluations without a better validation accuracy, and the best weights are tested;
+    with None, and where L_GEN is alone, it runs to the last step and tests the last weights.
 
     A masked network is trained with the masks of its objective, or with `mask_ratio` with random masks of
     that fraction of the positions; 0 masks nothing, which leaves nothing to L_GEN. `mask_at_eval`: evaluate
@@ -27,6 +27,7 @@ class FineTuneConfig:
     layer: int | None = None
     pool: Pool = "mean"
     residual_block: bool = False
+    head_bias: bool = False
     dropout: float = 0.0
     label_smoothing: float = 0.0
     patience: int | None = 10

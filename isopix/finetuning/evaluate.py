@@ -43,7 +43,7 @@ def evaluate_finetuned(
 
     for mask in _masks(model, test.images, masks, seed):
         logits.append(predict_logits(model, test.images, mask, precision=precision, progress=count))
-    return evaluate_predictions(torch.stack(logits), test.labels, seed=seed)
+    return evaluate_predictions(torch.stack(logits), test.labels, test.groups, seed=seed)
 
 
 def _masks(model: FineTuneModel, images: Images, masks: int, seed: int) -> Iterator[Mask | None]:

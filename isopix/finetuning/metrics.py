@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from isopix.core import bootstrap
 from isopix.core.random import generator
-from isopix.core.types import Labels
+from isopix.core.types import Groups, Labels
 from isopix.probing import mask_ensemble
 from isopix.probing.results import EnsembleAccuracy
 
@@ -41,14 +41,18 @@ class ClassificationMetrics:
     ensemble: EnsembleAccuracy
 
 
-def evaluate_predictions(logits: EnsembleLogits, labels: Labels, *, seed: int) -> ClassificationMetrics:
-    """Compute all metrics, on the CPU; the seed determines random ties and bootstrap samples."""
+def evaluate_predictions(
+    logits: EnsembleLogits, labels: Labels, groups: Groups | None = None, *, seed: int
+) -> ClassificationMetrics:
+    """Compute all metrics, on the CPU; the seed determines random ties and bootstrap samples, which are of
+    whole groups of images if there are `groups`.
+    """
     exact, num_classes = logits.cpu().double(), logits.shape[2]
     labels, predictions = labels.cpu(), logits.cpu().argmax(-1)
     voted = majority_vote(predictions, seed=seed)
     probabilities = exact.softmax(-1)
     random = generator(seed, "evaluate.bootstrap")
-    counts = bootstrap.resample_counts(len(labels), NUM_RESAMPLES, random)
+    counts = bootstrap.resample_counts(len(labels), NUM_RESAMPLES, random, groups)
     low, high = bootstrap.percentile_interval((voted == labels)[None], counts)
     top_k = probabilities.mean(0).topk(min(TOP_K, num_classes)).indices
     averaged = mask_ensemble.mean_probability(probabilities)

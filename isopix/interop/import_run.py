@@ -1,6 +1,7 @@
 """Write an imported model as a run folder, which every command reads."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,20 +9,14 @@ from typing import Any, NamedTuple
 import torch
 
 from isopix import __version__
-from isopix.codecs.palette import Palette
-from isopix.codecs.palette_spec import PaletteSpec
 from isopix.core.config import to_dict
 from isopix.core.device import runtime_environment
-from isopix.data.dataset import DataConfig
 from isopix.interop.imported_model import ImportedModel
-from isopix.model.network import Network
-from isopix.model.spec import ModelSpec
 from isopix.recipes.recipe import Recipe
 from isopix.storage import checkpoint
 from isopix.storage.atomic import write_json
 from isopix.storage.log import RunLog
 from isopix.storage.run_folder import RunFolder
-from isopix.train.config import TrainConfig
 
 TENSOR_REPORT = "imported"  # the record of what became of each source tensor
 DEFAULT_DATA = "imagenet-1k"  # of all released models; read where the dataset is not stated
@@ -58,41 +53,33 @@ def import_run(
 
 
 def imported_recipe(imported: ImportedModel, data: str) -> Recipe:
-    """Return the recipe of an imported model; unknown training settings keep their defaults."""
-    return Recipe(
-        name=f"igpt.{imported.depth}x{imported.width}",
-        data=DataConfig(source=data, rows=imported.grid.rows, cols=imported.grid.cols),
-        model=ModelSpec(
-            codec=PaletteSpec(num_colors=len(imported.colors)),
-            depth=imported.depth,
-            width=imported.width,
-            block=imported.block,
-        ),
-        objective=imported.objective,
-        train=TrainConfig(steps=max(1, imported.step), precision="fp32"),
-    )
-
-
-def imported_network(imported: ImportedModel, recipe: Recipe) -> Network:
-    """Return the network with the imported tensors as weights. Raises ValueError if one does not fit."""
-    codec = Palette(imported.colors, recipe.grid)
-    buffers = {f"codec.{name}": tensor for name, tensor in codec.state_dict().items()}
-    return recipe.restore(codec, {**imported.tensors, **buffers})
+    """Return the recipe of an imported model, with the dataset that it was trained on."""
+    recipe = imported.recipe
+    return recipe.updated(data=replace(recipe.data, source=data), steps=max(1, imported.step))
 
 
 def _write(run: RunFolder, imported: ImportedModel, recipe: Recipe, origin: dict[str, Any]) -> None:
-    network, details = imported_network(imported, recipe), runtime_environment(torch.device("cpu"))
+    network, details = imported.network(), runtime_environment(torch.device("cpu"))
     when = datetime.now(UTC).isoformat(timespec="seconds")
     write_json(run.recipe, to_dict(recipe))
     write_json(run.environment, {**details, **origin, "started": when})
     log = RunLog(run.log)
     log.write({"kind": "note", "step": imported.step, "text": f"imported from {imported.origin}"})
     log.close()
+    classes = {"classes": list(imported.classes)} if imported.classes else {}
     records: dict[str, dict[str, Any]] = {
         "recipe": to_dict(recipe),
-        "state": {"step": imported.step, "codec": network.codec.fingerprint(), "data": "not known"},
+        "state": {
+            "step": imported.step,
+            "codec": network.codec.fingerprint(),
+            "data": "not known",
+            **classes,
+        },
         "environment": details,
         TENSOR_REPORT: {**origin, "tensors": [report._asdict() for report in imported.tensor_reports]},
     }
     folder = checkpoint.step_folder(run.checkpoints, imported.step)
-    checkpoint.save_checkpoint(folder, {"model": network.tensors()}, records)
+    groups = {"model": network.tensors()}
+    if imported.classes:
+        groups["classifier"] = dict(imported.classifier)
+    checkpoint.save_checkpoint(folder, groups, records)

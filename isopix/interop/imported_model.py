@@ -2,40 +2,71 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import starmap
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
+from isopix.codecs import PaletteSpec
+from isopix.codecs.base import Codec
 from isopix.core.types import Grid
+from isopix.data.dataset import DataConfig
 from isopix.interop.mmap_alloc import mmap_alloc
 from isopix.interop.name_tables import TensorReport, WeightMapping
 from isopix.model.blocks import TransformerSpec
+from isopix.model.network import Network
+from isopix.model.spec import ModelSpec
 from isopix.objectives.base import ObjectiveSpec
+from isopix.recipes.recipe import Recipe
 from isopix.storage.atomic import MAX_JSON, json_bytes
+from isopix.train.config import TrainConfig
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 @dataclass(frozen=True)
 class ImportedModel:
-    """Weights and configuration of an imported model; `tensor_reports` lists every tensor of the source.
+    """Weights and recipe of an imported model; `tensor_reports` lists every tensor of the source.
 
-    `tensors` are float32 on the CPU, named as in `Network.tensors()` without those of the codec.
+    `tensors` are float32 on the CPU, named as in `Network.tensors()` without those of the codec, and
+    `classifier` those of a class head, whose outputs are named `classes`.
     """
 
     origin: str  # such as `Hugging Face openai/imagegpt-small` or `OpenAI model.ckpt-131000`
-    depth: int
-    width: int
-    grid: Grid
-    block: TransformerSpec
-    objective: ObjectiveSpec
-    colors: Float[Tensor, "K 3"]  # palette, levels of 0..255
+    recipe: Recipe  # its dataset is not known
+    codec: Codec
     step: int  # training steps, 0 if unknown
     tensors: Mapping[str, Tensor]
     tensor_reports: tuple[TensorReport, ...]
+    classifier: Mapping[str, Tensor] = field(default_factory=dict)
+    classes: tuple[str, ...] = ()
+
+    def network(self) -> Network:
+        """Return the network with these weights. Raises ValueError if a tensor does not fit."""
+        buffers = {f"codec.{name}": tensor for name, tensor in self.codec.state_dict().items()}
+        return self.recipe.restore(self.codec, {**self.tensors, **buffers})
+
+
+def igpt_recipe(
+    depth: int, width: int, *, grid: Grid, block: TransformerSpec, objective: ObjectiveSpec, num_colors: int
+) -> Recipe:
+    """Return the recipe of an imported Image GPT; unknown training settings keep their defaults."""
+    return Recipe(
+        name=f"igpt.{depth}x{width}",
+        data=DataConfig(rows=grid.rows, cols=grid.cols),
+        model=ModelSpec(codec=PaletteSpec(num_colors=num_colors), depth=depth, width=width, block=block),
+        objective=objective,
+        train=TrainConfig(precision="fp32"),
+    )
+
+
+def squashed(imported: ImportedModel) -> ImportedModel:
+    """Return the model with images resized as the image processors of `transformers` do: bilinearly, and
+    without regard to their aspect ratio.
+    """
+    data = replace(imported.recipe.data, crop="squash", resample="bilinear")
+    return replace(imported, recipe=imported.recipe.updated(data=data))
 
 
 def grid_of(positions: int, given: Grid | None) -> Grid:

@@ -8,8 +8,16 @@ from einops import rearrange
 from torch import Tensor
 
 from isopix.interop.mmap_alloc import mmap_alloc
+from isopix.model.mlp import Activation
 
 Tensors = tuple[Tensor, ...]
+# Activations of `transformers` by their names; several are the same function.
+ACTIVATION_NAMES: dict[str, Activation] = {
+    "quick_gelu": "quick_gelu",
+    "gelu": "gelu",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_new": "gelu_tanh",
+}
 
 
 class WeightMapping(NamedTuple):
@@ -58,6 +66,34 @@ def transposed(source: str, target: str) -> WeightMapping:
     return WeightMapping((source,), (target,), _transpose, _transpose)
 
 
+def kernel_to_matrix(source: str, target: str, patch_size: int) -> WeightMapping:
+    """Map the kernel [D 3 p p] of a convolution of stride p to a matrix [D 3*p*p] of flattened patches."""
+
+    def to_source(tensors: Tensors) -> Tensors:
+        return tuple(
+            rearrange(matrix, "d (c p q) -> d c p q", p=patch_size, q=patch_size) for matrix in tensors
+        )
+
+    return WeightMapping((source,), (target,), _flatten_kernels, to_source)
+
+
+def stacked(source: tuple[str, ...], target: str) -> WeightMapping:
+    """Map tensors of equal shape to one tensor of their rows, in the order given."""
+
+    def to_source(tensors: Tensors) -> Tensors:
+        (rows,) = tensors
+        return rows.chunk(len(source))
+
+    return WeightMapping(source, (target,), _concat, to_source)
+
+
+def with_class_position(source: tuple[str, str], target: tuple[str, str]) -> WeightMapping:
+    """Map a class token [1 1 D] and position embeddings [1 1+N D], the first of which is the class token's,
+    to the sum of these two [D] and the table of the positions [N D]. Back, the first embedding is zero.
+    """
+    return WeightMapping(source, target, _add_class_position, _split_class_position)
+
+
 def with_start_token(source: str, table: str, start: str) -> WeightMapping:
     """Map an embedding table whose last row is the start token (`transformers`) to two tensors."""
     return WeightMapping((source,), (table, start), _split_start, _append_start)
@@ -93,6 +129,24 @@ def _transpose(tensors: Tensors) -> Tensors:
 def _split_start(tensors: Tensors) -> Tensors:
     (table,) = tensors
     return table[:-1], table[-1]
+
+
+def _flatten_kernels(tensors: Tensors) -> Tensors:
+    return tuple(rearrange(kernel, "d c p q -> d (c p q)") for kernel in tensors)
+
+
+def _concat(tensors: Tensors) -> Tensors:
+    return (torch.cat(tensors),)
+
+
+def _add_class_position(tensors: Tensors) -> Tensors:
+    token, embeddings = tensors
+    return (token + embeddings[:, :1])[0, 0], embeddings[0, 1:]
+
+
+def _split_class_position(tensors: Tensors) -> Tensors:
+    token, table = tensors
+    return token[None, None], torch.cat([torch.zeros_like(token)[None], table])[None]
 
 
 def _append_start(tensors: Tensors) -> Tensors:

@@ -28,20 +28,29 @@ class AttentionAxis(NamedTuple):
 class Attention(nn.Module):
     """softmax(q kT / sqrt(e)) v over all positions, or over those not after the query if `causal`.
 
-    Query, key and value are one matrix [3D D], in this order, heads contiguous inside each. No dropout, no
-    mask tensor.
+    Query, key and value are one matrix [3D D], in this order, heads contiguous inside each; `qkv_bias` is
+    whether they have biases where that is not `bias`. In training mode, weights are dropped with probability
+    `dropout`. No mask tensor.
     """
 
-    def __init__(self, width: int, heads: int, causal: bool, bias: bool):
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        causal: bool,
+        bias: bool,
+        qkv_bias: bool | None = None,
+        dropout: float = 0.0,
+    ):
         super().__init__()
         if width % heads:
             raise ValueError(f"width {width} is not a multiple of heads {heads}")
-        self.heads, self.causal = heads, causal
-        self.qkv = nn.Linear(width, 3 * width, bias=bias)
+        self.heads, self.causal, self.dropout = heads, causal, dropout
+        self.qkv = nn.Linear(width, 3 * width, bias=bias if qkv_bias is None else qkv_bias)
         self.out = nn.Linear(width, width, bias=bias)
 
     def forward(self, tokens: Tokens) -> Tokens:
-        return self._merge(_attend(*self._project(tokens), causal=self.causal))
+        return self._merge(_attend(*self._project(tokens), causal=self.causal, dropout=self._dropout()))
 
     def forward_queries(self, tokens: Tokens, positions: PositionIndices) -> SelectedTokens:
         """Return the outputs of `forward` at these positions only; not for causal attention."""
@@ -50,7 +59,7 @@ class Attention(nn.Module):
         q = F.linear(queries, weight[:width], None if bias is None else bias[:width])
         k, v = F.linear(tokens, weight[width:], None if bias is None else bias[width:]).chunk(2, -1)
         split = (rearrange(part, "b n (h e) -> b h n e", h=self.heads) for part in (q, k, v))
-        return self._merge(_attend(*split, causal=False))
+        return self._merge(_attend(*split, causal=False, dropout=self._dropout()))
 
     def weights(self, tokens: Tokens) -> AttentionWeights:
         """Return softmax(q kT / sqrt(e)), in float32 or wider; 0 after the query if causal."""
@@ -75,11 +84,14 @@ class Attention(nn.Module):
         q, k, v = rearrange(self.qkv(tokens), "b n (three h e) -> three b h n e", three=3, h=self.heads)
         return q, k, v
 
+    def _dropout(self) -> float:
+        return self.dropout if self.training else 0.0
+
     def _merge(self, heads: Heads) -> Tokens:
         return self.out(rearrange(heads, "b h n e -> b n (h e)"))
 
 
-def _attend(q: Heads, k: Heads, v: Heads, *, causal: bool) -> Heads:
+def _attend(q: Heads, k: Heads, v: Heads, *, causal: bool, dropout: float) -> Heads:
     # A CPU attends to strided heads more slowly than it copies them; a GPU does not.
     q, k, v = (part.contiguous() if part.is_cpu else part for part in (q, k, v))
-    return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=causal)

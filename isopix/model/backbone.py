@@ -45,9 +45,11 @@ class Backbone(nn.Module):
         *,
         cls_token: nn.Parameter | None = None,
         pos_norm: Norm | None = None,
+        dropout: float = 0.0,
     ):
         """Compose the parts; a block may stand in `blocks` several times. `cls_token` is a vector [D], and
-        `pos_norm` normalizes the position embeddings that are added to dropped positions.
+        `pos_norm` normalizes the position embeddings that are added to dropped positions; in training,
+        hidden state 0 is dropped with probability `dropout`.
         """
         super().__init__()
         self.grid = grid
@@ -56,6 +58,7 @@ class Backbone(nn.Module):
         self.blocks = cast("Sequence[Block]", nn.ModuleList(own))
         self._order = [own.index(block) for block in blocks]
         self.norm, self.cls_token, self.pos_norm = norm, cls_token, pos_norm
+        self.dropout = nn.Dropout(dropout)
 
     @property
     def depth(self) -> int:
@@ -187,7 +190,8 @@ class Backbone(nn.Module):
         return self.norm(tokens)
 
     def _with(self, masking: Masking, blocks: Sequence[Block], norm: Norm) -> "Backbone":
-        return Backbone(self.grid, self.stem, masking, self.positions, blocks, norm, cls_token=self.cls_token)
+        parts = (self.grid, self.stem, masking, self.positions, blocks, norm)
+        return Backbone(*parts, cls_token=self.cls_token, dropout=self.dropout.p)
 
     def _with_cls_token(self, tokens: Tokens) -> HiddenState:
         if self.cls_token is None:
@@ -195,6 +199,7 @@ class Backbone(nn.Module):
         return torch.cat([self.cls_token.to(tokens.dtype).expand(len(tokens), 1, -1), tokens], 1)
 
     def _run_blocks(self, tokens: HiddenState) -> Iterator[HiddenState]:
+        tokens = self.dropout(tokens)
         yield tokens
         for block in self.layers:
             tokens = block(tokens)

@@ -72,6 +72,7 @@ Means = Float[Tensor, "B N Q"]  # codes 0..K-1 scaled to [-1, 1]
 class HeadSpec(ModelPart, noun="head"):
     """Settings of a head."""
 
+    predicts_codes: ClassVar[bool] = True  # whether there is anything that predicts codes
     categorical: ClassVar[bool] = True  # whether it gives probabilities of codes
 
     @abc.abstractmethod
@@ -232,26 +233,26 @@ class RegressionHead(Likelihood):
 
 
 class ClassHead(nn.Module):
-    """Pooled features to class logits: one matrix [C D] without bias, zero-initialized, as in the released
-    code of Image GPT. With `residual_block` a bottleneck of ResNet stems precedes it (PatchFormer section
-    2.2).
+    """Pooled features to class logits: one matrix [C D], zero-initialized, without bias as in the released
+    code of Image GPT, or with one. With `residual_block` a bottleneck of ResNet stems precedes it
+    (PatchFormer section 2.2).
 
     Raises ValueError for a width that the block cannot have.
     """
 
-    def __init__(self, width: int, classes: int, *, residual_block: bool):
+    def __init__(self, width: int, classes: int, *, residual_block: bool, bias: bool = False):
         super().__init__()
         if residual_block and width % EXPANSION:
             raise ValueError(
                 f"finetune.residual_block needs a width that is a multiple of {EXPANSION}, not {width}"
             )
         self.weight = nn.Parameter(torch.zeros(classes, width))
+        self.bias = nn.Parameter(torch.zeros(classes)) if bias else None
         self.block = Bottleneck(width, width // EXPANSION, side=1) if residual_block else None
 
     def forward(self, pooled: Pooled, dropout_mask: Pooled | None = None) -> ClassLogits:
         """Return the logits [B C]; features are multiplied by `dropout_mask`."""
         if self.block is not None:
             pooled = rearrange(self.block(rearrange(pooled, "b d -> b d 1 1")), "b d 1 1 -> b d")
-        return at_least_float32(
-            F.linear(pooled if dropout_mask is None else pooled * dropout_mask, self.weight)
-        )
+        pooled = pooled if dropout_mask is None else pooled * dropout_mask
+        return at_least_float32(F.linear(pooled, self.weight, self.bias))

@@ -2,6 +2,7 @@
 
 import abc
 from collections.abc import Callable
+from functools import partial
 from typing import Literal, Protocol, get_args, runtime_checkable
 
 import torch
@@ -13,7 +14,7 @@ from isopix.core.registry import register
 from isopix.core.types import Tokens
 from isopix.model.init import Glorot, InitScheme, InitTable, ModelPart, Normal
 
-Activation = Literal["quick_gelu", "gelu"]
+Activation = Literal["quick_gelu", "gelu", "gelu_tanh"]
 
 
 def quick_gelu(x: Tensor) -> Tensor:
@@ -21,7 +22,11 @@ def quick_gelu(x: Tensor) -> Tensor:
     return x * torch.sigmoid(1.702 * x)
 
 
-ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {"quick_gelu": quick_gelu, "gelu": F.gelu}
+ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
+    "quick_gelu": quick_gelu,
+    "gelu": F.gelu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
+}
 
 
 @runtime_checkable
@@ -58,7 +63,7 @@ class TwoLayerMLPSpec(MLPSpec):
             raise ValueError(f"activation '{self.activation}' is unknown; known: {known}")
 
     def label(self) -> str:
-        activation = {"quick_gelu": "QuickGELU", "gelu": "GELU"}[self.activation]
+        activation = {"quick_gelu": "QuickGELU", "gelu": "GELU", "gelu_tanh": "GELU (tanh)"}[self.activation]
         return f"MLP {self.expansion}x, {activation}"
 
     def build(self, width: int) -> "TwoLayerMLP":

@@ -4,7 +4,7 @@ import abc
 from typing import TYPE_CHECKING
 
 import torch
-from einops import rearrange
+from einops import rearrange, repeat
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -13,6 +13,7 @@ from isopix.core.types import Grid, PositionIndices, Tokens
 from isopix.model.init import Draw, InitScheme, InitTable, ModelPart, Normal, Uniform
 
 PositionTable = Float[Tensor, "positions D"]
+SINCOS_BASE = 10_000.0  # the longest wavelength is 2 pi times as many positions
 TABLE: dict[InitScheme, Draw] = {"openai": Normal(0.01), "keras": Uniform(0.05), "vit": Normal(0.02)}
 
 
@@ -72,6 +73,22 @@ class FactorizedPositionEmbeddingSpec(PositionEmbeddingSpec):
         return {"rows": TABLE[scheme], "cols": TABLE[scheme]}
 
 
+@register("sincos")
+class SinCosPositionEmbeddingSpec(PositionEmbeddingSpec):
+    """Fixed sines and cosines of column and row, which are not trained (MAE's released code, `pos_embed.py`).
+
+    Half of the channels encode the column, half the row: sin(p w_k), then cos(p w_k), with
+    w_k = 10000^(-4 k / D) for k < D / 4.
+    """
+
+    def label(self) -> str:
+        return "fixed sine and cosine position embeddings"
+
+    def build(self, grid: Grid, width: int) -> "SinCosPositionEmbedding":
+        """Raises ValueError for a width that is not a multiple of 4."""
+        return SinCosPositionEmbedding(grid, width)
+
+
 @register("none")
 class NoPositionEmbeddingSpec(PositionEmbeddingSpec):
     """No position embeddings, for blocks that depend on positions by construction."""
@@ -114,6 +131,33 @@ class FactorizedPositionEmbedding(TabledPositionEmbedding):
 
     def vectors(self) -> PositionTable:
         return rearrange(self.rows[:, None] + self.cols, "h w d -> (h w) d")
+
+
+class SinCosPositionEmbedding(TabledPositionEmbedding):
+    """The table is a saved buffer, so that an imported or interpolated one is kept."""
+
+    table: Tensor
+
+    def __init__(self, grid: Grid, width: int):
+        super().__init__()
+        self.register_buffer("table", sincos_table(grid, width))
+
+    def vectors(self) -> PositionTable:
+        return self.table
+
+
+def sincos_table(grid: Grid, width: int) -> PositionTable:
+    """Return the vectors of `SinCosPositionEmbeddingSpec`, computed in float64, as float32.
+
+    Raises ValueError for a width that is not a multiple of 4.
+    """
+    if width % 4:
+        raise ValueError(f"width {width} is not a multiple of 4, which sincos position embeddings need")
+    frequencies = SINCOS_BASE ** -(torch.arange(width // 4, dtype=torch.float64) * 4 / width)
+    row, col = (torch.arange(count, dtype=torch.float64)[:, None] * frequencies for count in grid)
+    rows = repeat(torch.cat([row.sin(), row.cos()], 1), "h d -> (h w) d", w=grid.cols)
+    cols = repeat(torch.cat([col.sin(), col.cos()], 1), "w d -> (h w) d", h=grid.rows)
+    return torch.cat([cols, rows], 1).float()
 
 
 class NoPositionEmbedding(PositionEmbedding):

@@ -9,7 +9,7 @@ from torch import nn
 from isopix.codecs import PaletteSpec
 from isopix.codecs.base import Codec, CodecSpec
 from isopix.core.config import config
-from isopix.core.ranges import Count
+from isopix.core.ranges import Count, Dropout
 from isopix.model.backbone import Backbone
 from isopix.model.blocks import BlockSpec, TransformerSpec
 from isopix.model.construction import seeded_construction, unsaved_tensors
@@ -17,6 +17,7 @@ from isopix.model.heads import HeadSpec, LinearHeadSpec
 from isopix.model.init import EMBEDDING, InitScheme, InitTable, initialize
 from isopix.model.masking import MaskingSpec
 from isopix.model.network import Network
+from isopix.model.no_head import NoHeadSpec  # noqa: F401  registers it
 from isopix.model.positions import LearnedPositionEmbeddingSpec, PositionEmbeddingSpec
 from isopix.model.stems import StemSpec, TokenEmbeddingSpec
 
@@ -44,13 +45,15 @@ class ModelSpec:
     """The network; the defaults are Image GPT's (iGPT section 3).
 
     With `class_token` a learned vector precedes the positions in all blocks; with `tie_blocks` all blocks
-    share the weights of one (ALBERT). `init` is the initialization scheme.
+    share the weights of one (ALBERT). `embedding_dropout` drops elements of the first block's input in
+    training. `init` is the initialization scheme.
     """
 
     codec: CodecSpec = field(default_factory=PaletteSpec)
     stem: StemSpec = field(default_factory=TokenEmbeddingSpec)
     positions: PositionEmbeddingSpec = field(default_factory=LearnedPositionEmbeddingSpec)
     class_token: bool = False
+    embedding_dropout: Dropout = 0.0
     block: BlockSpec = field(default_factory=TransformerSpec)
     depth: Count
     width: Count
@@ -105,6 +108,7 @@ class ModelSpec:
             self.block.norm.build(width),
             cls_token=nn.Parameter(torch.zeros(width)) if self.class_token else None,
             pos_norm=corruption.build_pos_norm(self.block.norm, width),
+            dropout=self.embedding_dropout,
         )
         return Network(codec, backbone, self.head.build(codec, width))
 

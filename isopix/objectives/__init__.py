@@ -2,5 +2,6 @@
 
 from isopix.objectives.autoregressive import Autoregressive
 from isopix.objectives.masked import Masked
+from isopix.objectives.none import NoObjective
 
-__all__ = ["Autoregressive", "Masked"]
+__all__ = ["Autoregressive", "Masked", "NoObjective"]

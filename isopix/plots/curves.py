@@ -71,14 +71,14 @@ def plot_loss(
 ) -> Figure:
     """Plot training, validation and test loss in nats (left axis) and bits (right axis) per `unit`.
 
-    A dotted line at ln `vocab_size` marks the untrained loss, if given. `loss_key` is the field of evaluation
-    records that holds the loss.
+    A dotted line at ln `vocab_size` marks the untrained loss, if given. `loss_key` is the field of
+    the records that holds the loss.
     """
     figure = style.new_figure(HEIGHT, WIDTH)
     axes = figure.add_subplot()
     if vocab_size is not None:
         _untrained_loss(axes, vocab_size)
-    train = _points(records, "train")
+    train = _points(records, "train", key=loss_key)
     if len(train):
         axes.plot(*train.T, color=style.COLORS[0], linewidth=0.6, alpha=0.4)
         axes.plot(train[:, 0], running_mean(train[:, 1]), color=style.COLORS[0], label="training")
@@ -152,8 +152,7 @@ def plot_finetuning_accuracy(
         ring_point(axes, best["step"], best["accuracy"], style.COLORS[1])
     for each in records:
         if each["split"] == "test":
-            point = each.get("best_step", each["step"]), each["accuracy"]
-            axes.plot(*point, "D", color=style.TEXT_COLOR, clip_on=False, zorder=3)
+            axes.plot(each["step"], each["accuracy"], "D", color=style.TEXT_COLOR, clip_on=False, zorder=3)
             labels.append(percent_label("test", each["accuracy"], style.TEXT_COLOR))
     if majority is not None:
         axes.axhline(majority, color=style.MUTED_COLOR, linewidth=1, linestyle=":")
@@ -219,7 +218,7 @@ def _points(
 ) -> Float[np.ndarray, "n 2"]:
     """Return (step, value) of the records of a kind; the step is that of the evaluated weights."""
     found = [each for each in records if each["kind"] == kind and each.get("split") == split and key in each]
-    points = [(each.get("best_step", each["step"]), each[key]) for each in found]
+    points = [(each["step"], each[key]) for each in found]
     return np.array(points, dtype=float).reshape(-1, 2)
 
 

@@ -101,6 +101,7 @@ def write_figure(figure: Figure, stem: Path, numbers: Mapping[str, Any]) -> tupl
     png, svg, values = (stem.with_name(stem.name + suffix) for suffix in (".png", ".svg", ".json"))
     text = json.dumps(numbers, indent=2, allow_nan=False) + "\n"
     figure.savefig(png, metadata={"Software": None})
+    figure.set_layout_engine("none")  # the panels stay where they are
     figure.savefig(svg, metadata={"Date": None})
     values.write_text(text)
     return png, svg, values

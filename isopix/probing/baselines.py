@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
-from isopix.core.bootstrap import Z_95
+from isopix.core.bootstrap import Z_95, percentile_interval
 from isopix.core.random import generator
 from isopix.probing.config import ProbeConfig
 from isopix.probing.feature_splits import FeatureSplit, FeatureSplits
-from isopix.probing.probe import fit_probe, refit_on_validation
-from isopix.probing.results import EnsembleAccuracy, LayerScore, ProbeReport, ProbeResult
+from isopix.probing.probe import EvaluatedProbe, evaluate_probe, fit_probe, refit_on_validation
+from isopix.probing.results import EnsembleAccuracy, Gain, LayerScore, ProbeReport, ProbeResult
 
 NUM_PERMUTATIONS = 5  # of the labels; the accuracy of one may be far from chance, as images are correlated
 
@@ -48,21 +48,33 @@ def probe_with_baselines(
     Features are read one source at a time and released before the next is read. The layers of a baseline are
     numbered from its own first. Raises what `probe` raises.
     """
-    result, best_layer = _probe_and_keep_best(network(), config, device)
-    results = {name: fit_probe(read(), config, device=device) for name, read in baselines.items()}
+    probed, best_layer = _probe_and_keep_best(network(), config, device)
+    others = {name: evaluate_probe(read(), config, device=device) for name, read in baselines.items()}
+    results = {name: other.result for name, other in others.items()}
     results["shuffled labels"] = shuffled_label_baseline(best_layer, config, device=device)
     refit = None
     if config.refit_on_validation:
-        refit = refit_on_validation(best_layer, result.best, config, device=device)
-    return ProbeReport(config, result, results, refit)
+        refit = refit_on_validation(best_layer, probed.result.best, config, device=device)
+    return ProbeReport(config, probed.result, results, refit, gain=gain_over_best(probed, others))
+
+
+def gain_over_best(probed: EvaluatedProbe, baselines: Mapping[str, EvaluatedProbe]) -> Gain | None:
+    """Compare a probe with the baseline of the highest test accuracy; None without any."""
+    if not baselines:
+        return None
+    name = max(baselines, key=lambda each: baselines[each].result.best.test_accuracy)
+    difference = probed.correct.double() - baselines[name].correct.double()
+    low, high = percentile_interval(difference[None], probed.resamples)
+    return Gain(name, difference.mean().item(), (low.item(), high.item()))
 
 
 def _probe_and_keep_best(
     splits: FeatureSplits, config: ProbeConfig, device: torch.device
-) -> tuple[ProbeResult, FeatureSplits]:
-    result = fit_probe(splits, config, device=device)
-    best_layer = splits.select_layers(result.best_index, result.best_index + 1)
-    return result, replace(best_layer.map(lambda split: split.map(torch.clone)), first_layer=0)
+) -> tuple[EvaluatedProbe, FeatureSplits]:
+    probed = evaluate_probe(splits, config, device=device)
+    index = probed.result.best_index
+    best_layer = splits.select_layers(index, index + 1)
+    return probed, replace(best_layer.map(lambda split: split.map(torch.clone)), first_layer=0)
 
 
 def shuffled_label_baseline(

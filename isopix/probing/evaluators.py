@@ -1,13 +1,14 @@
 """Evaluators that measure features during training: k-nearest neighbors and a linear probe."""
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from isopix.core.device import Precision
-from isopix.core.random import generator
 from isopix.core.registry import register
 from isopix.data.dataset import ImageDataset
+from isopix.data.measurement import Measurement, measurement_of
 from isopix.data.splits import Split
 from isopix.model.network import Network
 from isopix.model.pool import default_pool
@@ -37,13 +38,15 @@ class KNNAccuracy(EvaluatorSpec):
     def check_data(self, data: ImageDataset) -> None:
         data.require_labels("knn_images")
 
+    def measurement(self, data: ImageDataset) -> Measurement:
+        return measurement_of(data, "validation", data.validation.sample(self.num_images))
+
     def start(self, context: EvaluationContext) -> Evaluator:
         data, network = context.data, context.network
 
         def middle_layer(split: Split) -> FeatureSplit:
-            order = torch.randperm(len(split), generator=generator(context.seed, "neighbours"))
             truncated = network.truncated(network.backbone.depth // 2)
-            images = split.select(order[: self.num_images])
+            images = split.sample(self.num_images)
             return _features(truncated, images, context.precision).map(lambda layers: layers[-1:])
 
         def evaluate(step: int) -> Metrics:
@@ -75,13 +78,22 @@ class LinearProbe(EvaluatorSpec):
                 f"are {len(data.validation)}; set data.holdout=0.1 and data.train_on_validation=false"
             )
 
+    def measurement(self, data: ImageDataset) -> Measurement:
+        selecting, evaluated = self._halves(data)
+        selection = f"layer and L2 penalty chosen on {len(selecting):,} other validation images"
+        return replace(measurement_of(data, "validation", evaluated), selection=selection)
+
+    def _halves(self, data: ImageDataset) -> tuple[Split, Split]:
+        """Return the validation images to select on, and those to evaluate on."""
+        half = min(self.num_val, len(data.validation) // 2)
+        chosen = data.validation.sample(2 * half)
+        return chosen.select(torch.arange(0, 2 * half, 2)), chosen.select(torch.arange(1, 2 * half, 2))
+
     def start(self, context: EvaluationContext) -> Evaluator:
         data, network, precision = context.data, context.network, context.precision
+        selecting, evaluated = self._halves(data)
 
         def evaluate(step: int) -> Metrics:
-            half = min(self.num_val, len(data.validation) // 2)
-            chosen = data.validation.sample(2 * half)
-            selecting, evaluated = (chosen.select(torch.arange(start, 2 * half, 2)) for start in (0, 1))
             try:
                 parts = FeatureSplits(
                     train=_features(network, data.train.sample(self.num_train), precision),
@@ -104,10 +116,11 @@ class LinearProbe(EvaluatorSpec):
                     "classes": found.num_classes,
                     "majority_accuracy": found.majority_accuracy,
                     "layers": layers,
+                    "measurement": self.measurement(data).to_dict(),
                 }
                 write_json(context.history / f"step-{step:08d}.json", record)
             best = {f"probe_{name}": value for name, value in layers[found.best_index].items()}
-            return {**best, "probe_images": half}
+            return {**best, "probe_images": len(evaluated)}
 
         return evaluate
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 
 from isopix.core.device import Precision
-from isopix.core.types import Images, Labels, Mask
+from isopix.core.types import Groups, Images, Labels, Mask
 from isopix.data.dataset import ImageDataset, content_hash, default_cache
 from isopix.model.network import Network, without_start_token
 from isopix.objectives.base import PretrainModel
@@ -38,6 +38,7 @@ class View(NamedTuple):
     name: str
     images: Images
     labels: Labels
+    groups: Groups | None
     mask: str | None
 
 
@@ -51,7 +52,7 @@ def views_of(data: ImageDataset, mask_ensemble: int) -> list[View]:
         assert split.labels is not None
         for number in range(max(1, mask_ensemble) if name == "test" else 1):
             mask = f"probe.mask.{name}.{number}" if mask_ensemble else None
-            views.append(View(f"{name}-{number}", split.images, split.labels, mask))
+            views.append(View(f"{name}-{number}", split.images, split.labels, split.groups, mask))
     return views
 
 
@@ -128,7 +129,7 @@ def read_splits(source: FeatureSource, data: ImageDataset, progress: Progress) -
     """Read all features into memory."""
     read, views = _counted(source, progress), views_of(data, source.mask_ensemble)
     train, validation, test, *extra_views = (
-        FeatureSplit(concat_batches(read(view), len(view.images)), view.labels) for view in views
+        FeatureSplit(concat_batches(read(view), len(view.images)), view.labels, view.groups) for view in views
     )
     return FeatureSplits(train, validation, test, tuple(extra_views), first_layer=source.first_layer)
 
@@ -148,7 +149,7 @@ def read_cached_splits(
     size = sum(each.nbytes for each in stored.features.values()) / 2**20
     note(f"features {'read from' if stored.found else 'written to'} {folder} ({size:,.1f} MiB)")
     train, validation, test, *extra_views = (
-        FeatureSplit(stored.features[view.name], view.labels) for view in views
+        FeatureSplit(stored.features[view.name], view.labels, view.groups) for view in views
     )
     return FeatureSplits(train, validation, test, tuple(extra_views), stored.scale, source.first_layer)
 

@@ -8,7 +8,7 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
-from isopix.core.types import Labels
+from isopix.core.types import Groups, Labels
 from isopix.data.splits import Indices
 
 CONSTANT = 1e-6  # a feature whose standard deviation is below this fraction of its mean is rounding error
@@ -20,25 +20,27 @@ PerFeature = Float[Tensor, "F 1 D"]
 
 @dataclass(frozen=True)
 class FeatureSplit:
-    """The features of F layers of some images, and the labels of the images."""
+    """The features of F layers of some images, and the labels and groups of the images (`Split`)."""
 
     features: Features
     labels: Labels
+    groups: Groups | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def map(self, function: Callable[[Features], Features]) -> "FeatureSplit":
         """Apply a function to the features."""
-        return FeatureSplit(function(self.features), self.labels)
+        return replace(self, features=function(self.features))
 
     def select(self, images: slice | Indices) -> "FeatureSplit":
         """Return the features of some images."""
-        return FeatureSplit(self.features[:, images], self.labels[images])
+        groups = None if self.groups is None else self.groups[images]
+        return FeatureSplit(self.features[:, images], self.labels[images], groups)
 
     def to(self, device: torch.device) -> "FeatureSplit":
         """Move features and labels to a device."""
-        return FeatureSplit(self.features.to(device), self.labels.to(device))
+        return replace(self, features=self.features.to(device), labels=self.labels.to(device))
 
     def chunks(self) -> Iterator["FeatureSplit"]:
         """Iterate over the images in chunks of at most CHUNK numbers."""

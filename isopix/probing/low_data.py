@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean, stdev
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 
@@ -12,18 +12,24 @@ from isopix.core.types import Labels
 from isopix.data.dataset import ImageDataset
 from isopix.data.splits import Indices, balanced_subset
 from isopix.probing.config import ProbeConfig
+from isopix.probing.cross_validation import probe_cross_validated
 from isopix.probing.feature_extraction import FeatureSource, read_splits
 from isopix.probing.feature_splits import FeatureSplits
 from isopix.probing.probe import fit_probe
+from isopix.probing.results import LayerScore
 
+Selection = Literal["validation", "cross-validation"]
 Progress = Callable[[float], None]  # called with the fraction of all images that have been read
 
 
 class LowDataProtocol(NamedTuple):
-    """Numbers of labels per class, and how many random subsets are drawn for each number."""
+    """Numbers of labels per class, how many random subsets are drawn for each number, and which images select
+    layer and L2 penalty: those of the validation split, or those of the subset itself, by cross-validation.
+    """
 
     labels_per_class: tuple[int, ...]
     num_subsets: int
+    select: Selection = "validation"
 
     def subsets(self, labels: Labels, seed: int) -> Mapping[int, Sequence[Indices]]:
         """Return balanced subsets of these training labels, by labels per class: the same images that
@@ -51,7 +57,8 @@ class LowDataResult:
     """Test errors, as fractions of images, one for each random subset of `labels_per_class` training images
     per class.
 
-    `layer` has the highest validation accuracy on average over the subsets; None for fine-tuning.
+    `layer` has the highest accuracy on the images that select, on average over the subsets; None for
+    fine-tuning. `num_selection_images` is the number of labeled images that select and are not in the subset.
     """
 
     labels_per_class: int
@@ -59,6 +66,7 @@ class LowDataResult:
     num_test_images: int
     layer: int | None
     errors: tuple[float, ...]
+    num_selection_images: int = 0
 
     @property
     def mean(self) -> float:
@@ -86,11 +94,14 @@ def probe_low_data(
     images, or too few images of a class.
     """
     data.require_labels("lowdata")
-    data.require_validation("a layer")
+    if protocol.select == "validation":
+        data.require_validation("a layer")
     assert data.train.labels is not None
     subsets = protocol.subsets(data.train.labels, seed)
     used = torch.tensor(sorted({int(n) for each in subsets.values() for index in each for n in index}))
     read = replace(data, train=data.train.select(used))
+    if protocol.select != "validation":
+        read = replace(read, validation=read.train)  # not used
     total = len(read.train) + len(read.validation) + len(read.test)
     results: dict[str, list[LowDataResult]] = {}
 
@@ -104,6 +115,8 @@ def probe_low_data(
                 features,
                 [torch.searchsorted(used, index) for index in drawn],
                 count,
+                select=protocol.select,
+                seed=seed,
                 config=config,
                 device=device,
             )
@@ -117,17 +130,33 @@ def probe_subsets(
     subsets: Sequence[Indices],
     labels_per_class: int,
     *,
+    select: Selection = "validation",
+    seed: int = 0,
     config: ProbeConfig,
     device: torch.device,
 ) -> LowDataResult:
     """Return the error of probes that are fitted to each subset of the training images (iGPT section 4.7).
 
-    L2 penalty and layer are selected on validation, the layer once for all subsets. Raises what `probe`
-    raises.
+    L2 penalty and layer are selected on validation, or by cross-validation within the subset, the layer once
+    for all subsets. Raises what `probe` raises.
     """
-    chosen = (splits.train.select(index) for index in subsets)
+    chosen = [splits.train.select(index) for index in subsets]
+    if select == "cross-validation":
+        best = probe_cross_validated(splits, chosen, config, seed=seed, device=device)
+        return _result(labels_per_class, splits, subsets, best, 0)
     results = [fit_probe(replace(splits, train=train), config, device=device) for train in chosen]
     layers = list(zip(*(result.layers for result in results), strict=True))
-    best = max(layers, key=lambda scores: mean(score.val_accuracy for score in scores))
+    best = list(max(layers, key=lambda scores: mean(score.val_accuracy for score in scores)))
+    return _result(labels_per_class, splits, subsets, best, len(splits.validation))
+
+
+def _result(
+    labels_per_class: int,
+    splits: FeatureSplits,
+    subsets: Sequence[Indices],
+    best: list[LayerScore],
+    num_selection_images: int,
+) -> LowDataResult:
     errors = tuple(1 - score.test_accuracy for score in best)
-    return LowDataResult(labels_per_class, len(subsets[0]), len(splits.test), best[0].layer, errors)
+    counts = (len(subsets[0]), len(splits.test))
+    return LowDataResult(labels_per_class, *counts, best[0].layer, errors, num_selection_images)

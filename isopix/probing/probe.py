@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from isopix.core import bootstrap
 from isopix.core.random import generator
+from isopix.data.splits import majority_accuracy
 from isopix.probing import mask_ensemble
 from isopix.probing.base import FittedProbe, ProbeProblem
 from isopix.probing.checks import check_fitted, check_grid, check_layers, check_probabilities
@@ -21,6 +23,16 @@ TEST_BATCH_SIZE = 256  # test images predicted at once; no setting, as the rando
 Progress = Callable[[int], None]  # called with the number of layers done
 
 
+class EvaluatedProbe(NamedTuple):
+    """A result, whether its best layer classifies each test image correctly, and the bootstrap samples of the
+    test images.
+    """
+
+    result: ProbeResult
+    correct: Bool[Tensor, " B"]
+    resamples: bootstrap.ResampleCounts
+
+
 def fit_probe(
     splits: FeatureSplits, config: ProbeConfig, *, device: torch.device, progress: Progress | None = None
 ) -> ProbeResult:
@@ -31,23 +43,32 @@ def fit_probe(
     nothing to fit to or select on, and for a method that returns anything else than `ProbeMethod` asks for;
     RuntimeError if a selected fit did not converge.
     """
+    return evaluate_probe(splits, config, device=device, progress=progress).result
+
+
+def evaluate_probe(
+    splits: FeatureSplits, config: ProbeConfig, *, device: torch.device, progress: Progress | None = None
+) -> EvaluatedProbe:
+    """Do what `fit_probe` does, and also return which test images are classified correctly."""
     _check(splits)
     check_grid(config)
     # MPS devices have no float64, without which convergence cannot be verified.
     device = torch.device("cpu") if device.type == "mps" else device
     evaluator = _Evaluator(splits, config, device)
-    scores = evaluator.scores(splits, progress)
+    scores, correct = evaluator.scores(splits, progress)
     best_index = max(range(len(scores)), key=lambda index: scores[index].val_accuracy)
-    majority = splits.train.labels.mode().values
-    return ProbeResult(
+    groups = splits.test.groups
+    result = ProbeResult(
         layers=tuple(scores),
         best_index=best_index,
         num_classes=len(evaluator.classes),
-        majority_accuracy=(splits.test.labels == majority).double().mean().item(),
+        majority_accuracy=majority_accuracy(splits.train.labels, splits.test.labels),
         num_images={name: len(getattr(splits, name)) for name in ("train", "validation", "test")},
         warnings=_warnings(scores, config),
         concat=_concat(splits, best_index, evaluator),
+        num_test_groups=None if groups is None else len(set(groups.tolist())),
     )
+    return EvaluatedProbe(result, correct[best_index], evaluator.resamples)
 
 
 def refit_on_validation(
@@ -74,29 +95,38 @@ class _Evaluator:
         self.config, self.device = config, device
         self.classes = torch.tensor(sorted(set(splits.train.labels.tolist())), device=device)
         random = generator(config.seed, "probe.bootstrap")
-        self.resamples = bootstrap.resample_counts(len(splits.test), config.num_resamples, random)
+        self.resamples = bootstrap.resample_counts(
+            len(splits.test), config.num_resamples, random, splits.test.groups
+        )
 
-    def scores(self, splits: FeatureSplits, progress: Progress | None = None) -> list[LayerScore]:
-        """Return the score of every layer."""
+    def scores(
+        self, splits: FeatureSplits, progress: Progress | None = None
+    ) -> tuple[list[LayerScore], Bool[Tensor, "F B"]]:
+        """Return the score of every layer, and whether it classifies each test image correctly."""
         config = self.config
         problem = ProbeProblem(
             splits, self.classes, self.device, config.l2_grid, config.l2_extra, config.seed
         )
-        scores = list[LayerScore]()
+        scores, correct = list[LayerScore](), list[Bool[Tensor, "F B"]]()
         count = len(splits.train.features)
         for fitted in config.method.fit_layers(problem):
             check_fitted(config.method, fitted, count - len(scores))
             layers = splits.select_layers(len(scores), len(scores) + len(fitted.diagnostics))
-            scores += self._evaluate(fitted, layers, problem)
+            predicted = self._predict(fitted, layers, problem)
+            scores += self._score(fitted, layers, *predicted)
+            correct.append(predicted[0])
             if progress:
                 progress(len(scores))
         check_layers(config.method, len(scores), count)
-        return scores
+        return scores, torch.cat(correct)
 
-    def _evaluate(
-        self, fitted: FittedProbe, splits: FeatureSplits, problem: ProbeProblem
+    def _score(
+        self,
+        fitted: FittedProbe,
+        splits: FeatureSplits,
+        correct: Bool[Tensor, "F B"],
+        ensembles: list[EnsembleAccuracy],
     ) -> list[LayerScore]:
-        correct, ensembles = self._predict(fitted, splits, problem)
         accuracy = correct.double().mean(1)
         low, high = bootstrap.percentile_interval(correct, self.resamples)
         absent = dict.fromkeys(("l2", "objective", "grad_norm", "iterations"))
@@ -148,7 +178,7 @@ def _concat(splits: FeatureSplits, best_index: int, evaluator: _Evaluator) -> Co
     start = min(max(best_index - wanted // 2, 0), count - size)
     if size < 2:
         return None
-    [score] = evaluator.scores(splits.select_layers(start, start + size).concat_layers())
+    [score], _ = evaluator.scores(splits.select_layers(start, start + size).concat_layers())
     first = splits.first_layer + start
     return ConcatResult(tuple(range(first, first + size)), score)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from isopix.core import config
+from isopix.data.measurement import Measurement
 from isopix.probing.config import ProbeConfig
 
 # What validation selects for a layer, by the field of its LayerScore.
@@ -58,7 +59,8 @@ class ProbeResult:
 
     `best_index` is the index of the layer with the highest validation accuracy (the first of equals),
     `majority_accuracy` the test accuracy of always predicting the majority class of train, `num_images` the
-    number of images in each split. `concat` is None unless several layers were concatenated.
+    number of images in each split. Intervals resample `num_test_groups` groups of test images (`Split`);
+    None if every image is its own. `concat` is None unless several layers were concatenated.
     """
 
     layers: tuple[LayerScore, ...]
@@ -68,6 +70,7 @@ class ProbeResult:
     num_images: dict[str, int]
     warnings: tuple[str, ...]
     concat: ConcatResult | None = None
+    num_test_groups: int | None = None
 
     @property
     def best(self) -> LayerScore:
@@ -76,17 +79,39 @@ class ProbeResult:
 
 
 @dataclass(frozen=True)
+class Gain:
+    """The test accuracy of a network minus that of the best of its baselines, on the same test images.
+
+    `interval` is the 95 % interval of the paired bootstrap: each resample holds the same images for both.
+    """
+
+    baseline: str
+    difference: float
+    interval: tuple[float, float]
+
+
+@dataclass(frozen=True)
 class ProbeReport:
     """The probe of a network and the same probe of each baseline, by name.
 
-    `refit` is the network's best layer fitted to train and validation together, if the config asks for it;
-    its `val_accuracy` is the one that it was selected by.
+    `gain` compares it with raw pixels and the untrained network, whichever is more accurate on test. `refit`
+    is the network's best layer fitted to train and validation together, if the config asks for it; its
+    `val_accuracy` is the one that it was selected by. `measurement` is the record of the network's test
+    accuracies.
     """
 
     config: ProbeConfig
     network: ProbeResult
     baselines: dict[str, ProbeResult]
     refit: LayerScore | None = None
+    measurement: Measurement | None = None
+    gain: Gain | None = None
+
+    @property
+    def baseline_accuracies(self) -> dict[str, float]:
+        """Test accuracy of every baseline at its best layer, and of the majority class."""
+        scores = {name: result.best.test_accuracy for name, result in self.baselines.items()}
+        return {**scores, "majority class": self.network.majority_accuracy}
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain nested values, ready for JSON."""

@@ -2,8 +2,9 @@
 
 Command:  isopix study inductive-bias --data cifar10 --out studies/bias   (all of a scale)
           isopix pretrain isotropic.conv-pix2vec-3 --data cifar10 --out runs/conv-pix2vec-3
+          isopix pretrain isotropic.translated_digits-conv-pix2vec-3 --out runs/conv
 Cost:     paper: 51 epochs of CIFAR-10 per network; small: an hour of a GPU for the study; tiny: 15 minutes on
-          two CPU cores
+          two CPU cores; translated_digits: half a minute per network
 Expected: the paper has no numeric table; its ten claims are tested on the finished study
 
 A recipe is a block, an encoding of the three channels and a depth, in a grid of all combinations. All have
@@ -89,6 +90,7 @@ def paper(block: str, encoding: str, depth: int) -> Recipe:
             evaluate_images=5000,
             checkpoint_every=5 * EPOCH,
         ),
+        finetune_overrides=("data.augment=pad_crop_flip",),  # as iGPT on CIFAR; the paper does not fine-tune
     )
 
 
@@ -122,4 +124,19 @@ def tiny(block: str, encoding: str, depth: int) -> Recipe:
         evaluate_images=512,
         num_test_images=1000,
         checkpoint_every=108,
+    )
+
+
+def translated_digits(block: str, encoding: str, depth: int) -> Recipe:
+    """14x14, width 32, digits at random places, for two CPU cores; BLOCK, ENCODING and DEPTH as in tiny."""
+    recipe = tiny(block, encoding, depth)
+    return recipe.updated(
+        name=f"isotropic.translated_digits-{block}-{encoding}-{depth}",
+        data=DataConfig(source="translated-digits", rows=14, cols=14),
+        optimizer=replace(recipe.train.optimizer, lr=0.005),
+        steps=600,
+        evaluate_every=150,
+        evaluate_images=150,
+        num_test_images=10_000,
+        checkpoint_every=200,
     )

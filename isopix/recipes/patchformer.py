@@ -5,7 +5,8 @@ Command:  isopix pretrain patchformer.base --data imagenet-1k --out runs/patchfo
 Cost:     300,000 steps of 128 images at 224x224 (the paper: a TPU v3-32); isopix plan patchformer.base
 Expected: top-1 accuracy on ImageNet with 1, 10 and 20 % of the labels: 30.3, 65.5 and 70.2 %
 
-Not in the paper, and our choice: a constant learning rate, ViT's initialization, and what the docstrings of
+Not in the paper, and our choice: a constant learning rate, ViT's initialization, the augmentation of whole
+images in fine-tuning (iGPT's of ImageNet; of CIFAR for `tiny`), and what the docstrings of
 `ResNetPatchEmbedSpec`, `UpsamplingHeadSpec` and `RandomPatchAugment` say. Attention pools into a class
 token, u, h' = Transformer(u0, h_1 .. h_n), as in Selfie, whose position embeddings it has too; a masked patch
 is decoded from u + X[row] + Y[column], each after a norm: norm(u) + norm'(X[row] + Y[column]).
@@ -63,7 +64,7 @@ def base() -> Recipe:
             schedule=ConstantSchedule(),
             checkpoint_every=5000,
         ),
-        finetune_overrides=FINETUNE,
+        finetune_overrides=(*FINETUNE, "data.augment=scale_crop"),
     )
 
 
@@ -71,6 +72,7 @@ def tiny() -> Recipe:
     """PatchFormer, 64x64 with 8x8 patches, for two CPU cores: 4 blocks of width 128 and a small ResNet."""
     return base().updated(
         name="patchformer.tiny",
+        finetune_overrides=(*FINETUNE, "data.augment=pad_crop_flip"),
         data=DataConfig(source="stl10", rows=64, cols=64, patch_augment=RandomPatchAugment()),
         codec=GrayThumbnailSpec(patch_size=8),
         stem=ResNetPatchEmbedSpec(stages=(1, 1), channels=16),

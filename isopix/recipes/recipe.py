@@ -69,8 +69,11 @@ class Recipe:
 
     @property
     def predicts_codes(self) -> bool:
-        """Whether the training loss includes codes; False for fine-tuning on classes alone."""
-        return self.finetune is None or self.finetune.has_generative_loss
+        """Whether the training loss includes codes; False for fine-tuning on classes alone, and without a
+        head.
+        """
+        trained = self.finetune is None or self.finetune.has_generative_loss
+        return trained and self.model.head.predicts_codes
 
     def updated(self, **changes: Any) -> "Recipe":
         """Return the recipe with changed fields: its own, or those of `model` or `train`.

@@ -21,6 +21,8 @@ GROUPS: dict[str, tuple[Make, ...]] = {
     "igpt": (
         tiny.digits,
         tiny.digits_bert,
+        tiny.translated_digits,
+        tiny.translated_digits_bert,
         tiny.tiny,
         tiny.tiny_bert,
         igpt.s,
@@ -40,6 +42,7 @@ SINGLE: dict[str, Make] = {
 # Families with a recipe for each block, encoding and depth, by the prefix of their names.
 FAMILIES = {
     "isotropic.tiny-": isotropic.tiny,
+    "isotropic.translated_digits-": isotropic.translated_digits,
     "isotropic.small-": isotropic.small,
     "isotropic.": isotropic.paper,
 }
@@ -103,9 +106,10 @@ def resolve(
     changed = find(recipe) if isinstance(recipe, str) else recipe
     origins: dict[str, str] = {}
     for origin, changes in layers(file, options, assignments):
-        changed = override(changed, changes)
-        values = to_dict(changed)
-        origins |= {resolve_setting(values, path): origin for path in changes}
+        if changes:
+            changed = override(changed, changes)
+            values = to_dict(changed)
+            origins |= {resolve_setting(values, path): origin for path in changes}
     remaining = flatten(to_dict(changed))
     for path in sorted(origins.keys() - remaining.keys()):
         if not any(each.startswith(f"{path}.") for each in remaining):

@@ -31,7 +31,7 @@ from isopix.train.schedule import WarmupCosineSchedule
 EPSILON = 1e-6  # of the layer norms in the released code
 WARMUP = WarmupCosineSchedule(warmup_epochs=1000.0, max_warmup_fraction=0.01)  # 1 % of the steps
 
-# L_CLF alone, on whole images (section 3.2).
+# L_CLF alone, on whole images (section 3.2), with the augmentation of pre-training.
 FINETUNE = ("generative_weight=0.0", "mask_ratio=0.0", "mask_at_eval=false")
 
 
@@ -54,6 +54,7 @@ def tiny() -> Recipe:
     """ViT, 64x64 with 8x8 patches, for two CPU cores: 4 blocks of width 128 and a class token."""
     recipe = _vit("vit.tiny", patch=8, depth=4, width=128, heads=4)
     return recipe.updated(
+        finetune_overrides=(*FINETUNE, "data.augment=pad_crop_flip"),
         data=DataConfig(source="stl10", rows=64, cols=64),
         steps=1000,
         batch_size=32,

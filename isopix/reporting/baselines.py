@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from isopix.probing.results import ProbeResult
 from isopix.reporting.metrics import finetune_accuracy, held_out_loss, loss_unit, uniform_classes
-from isopix.reporting.probe_section import differences, nondefault_settings, primary_probes
+from isopix.reporting.probe_section import nondefault_settings, primary_probes, probe_differences
 from isopix.reporting.run_record import RunRecord, SavedProbe
 from isopix.reporting.section import NUMBER, Panel, Section, Table, Text, interval, interval_bar, percent
 from isopix.reporting.section import Row as TableRow
@@ -38,7 +38,7 @@ def baseline_rows(runs: Mapping[str, RunRecord]) -> list[BaselineRow]:
     """
     rows: list[BaselineRow] = []
     shared: dict[BaselineRow, None] = {}
-    comparable = not differences(list(primary_probes(runs).values()))
+    comparable = not probe_differences(list(primary_probes(runs).values()))
     for name, run in runs.items():
         rows += _run(name, run)
         common = [] if run.probe is None else list(_shared(run.probe))
@@ -63,7 +63,16 @@ def baselines_section(runs: Mapping[str, RunRecord]) -> Section:
         ("0 to 100 %", "wide"),
     )
     table = Table(columns, [_cells(row) for row in baseline_rows(runs)], "summary")
-    return Section("Runs and baselines", [Panel(tables=[table], notes=[NOTE])])
+    return Section("Runs and baselines", [Panel(tables=[table], notes=[NOTE, *_not_comparable(runs)])])
+
+
+def _not_comparable(runs: Mapping[str, RunRecord]) -> list[str]:
+    """Return a note that names the images of each loss if they are not the same."""
+    losses = {name: loss for name, run in runs.items() if run.predicts_codes and (loss := held_out_loss(run))}
+    if len({loss.measurement.images_hash for loss in losses.values() if loss.measurement}) < 2:
+        return []
+    images = "; ".join(f"{name}: {loss.where}" for name, loss in losses.items())
+    return [f"The losses cannot be compared, as they are of different images: {images}."]
 
 
 def _run(name: str, run: RunRecord) -> Iterator[BaselineRow]:

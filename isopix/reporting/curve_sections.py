@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from isopix.plots import curves, representation, svg
 from isopix.plots.representation import ProbePoint, loss_accuracy_correlation, probe_points
-from isopix.reporting.metrics import held_out_loss, loss_unit, uniform_classes
+from isopix.reporting.metrics import held_out_loss, loss_key, loss_unit, uniform_classes
 from isopix.reporting.run_record import RunRecord
 from isopix.reporting.section import Chart, Panel, Section, join_words, missing, percent
 
@@ -22,7 +22,7 @@ def loss_section(run: RunRecord, name: str, path: str) -> Section:
             f"{loss.split.capitalize()} loss: {loss.nats:.3f} nats per {unit} ({loss.bits:.3f} bits),"
             f" {loss.where}."
         )
-    logged = any("loss_nats" in each for each in run.log)
+    logged = any(loss_key(run) in each for each in run.log)
     if not loss and not logged:
         verb, text = (
             ("verify", "No loss yet; to compute it:")
@@ -42,11 +42,7 @@ def loss_section(run: RunRecord, name: str, path: str) -> Section:
 
 
 def _loss_curve(run: RunRecord, name: str, alt: str) -> Markup:
-    # The training loss of joint fine-tuning is a sum of two losses, and not comparable with either.
-    joint = run.predicts_codes and run.recipe is not None and run.recipe.finetune is not None
-    records = [each for each in run.log if each["kind"] != "train" or not joint]
-    key = "loss_nats" if run.predicts_codes else "class_nats"
-    figure = curves.plot_loss(records, uniform_classes(run), unit=loss_unit(run), loss_key=key)
+    figure = curves.plot_loss(run.log, uniform_classes(run), unit=loss_unit(run), loss_key=loss_key(run))
     return svg.svg_markup(figure, name, alt)
 
 

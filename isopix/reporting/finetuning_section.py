@@ -62,10 +62,12 @@ def _metrics(run: RunRecord, recipe: Recipe, settings: FineTuneConfig, path: str
     rows = [
         Row(["test accuracy", percent(found.accuracy)], "run"),
         Row(["95 % interval", interval(found.low, found.high)]),
-        Row(["test images", f"{found.images:,}"]),
+        Row(["test images", found.images_text]),
+        Row(["step of the weights", f"{found.step:,}"]),
         *(Row([name, value]) for name, value in _weights(run, settings.early_stops)),
     ]
-    return Panel(tables=[Table([("metric", ""), ("value", NUMBER)], rows)])
+    notes = [f"{found.measurement.line}."] if found.measurement else []
+    return Panel(tables=[Table([("metric", ""), ("value", NUMBER)], rows)], notes=notes)
 
 
 def _weights(run: RunRecord, early_stops: bool) -> list[tuple[str, str]]:
@@ -75,7 +77,13 @@ def _weights(run: RunRecord, early_stops: bool) -> list[tuple[str, str]]:
             ("weights", f"refit on train + validation for {selected['step']:,} steps"),
             ("validation accuracy of that step", percent(selected["validation_accuracy"])),
         ]
-    return [("weights", "best validation step" if early_stops else "last step, no early stopping")]
+    tested = next((each for each in reversed(run.log) if each.get("split") == "test"), {})
+    count = tested.get("selection_images")
+    chosen = "best validation step" if count is None else f"best step on {count:,} labeled validation images"
+    rows = [("weights", chosen if early_stops else "last step, no early stopping")]
+    if "train_images" in tested:
+        rows.append(("labeled training images", f"{tested['train_images']:,}"))
+    return rows
 
 
 def _evaluation(each: SavedEvaluation) -> Row:

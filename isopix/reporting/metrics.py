@@ -4,7 +4,9 @@ import math
 from typing import NamedTuple
 
 from isopix.core.bootstrap import Z_95
-from isopix.reporting.run_record import RunRecord
+from isopix.data.measurement import Measurement
+from isopix.reporting.run_record import RunRecord, Values
+from isopix.train.evaluator import HeldOutLoss
 
 
 class MeanLoss(NamedTuple):
@@ -14,6 +16,7 @@ class MeanLoss(NamedTuple):
     images: int
     split: str
     data: str = ""  # where they are not the run's own
+    measurement: Measurement | None = None
 
     @property
     def bits(self) -> float:
@@ -21,7 +24,9 @@ class MeanLoss(NamedTuple):
 
     @property
     def where(self) -> str:
-        """The images, as `64 test images`."""
+        """The images, as `64 of 450 test images of digits`."""
+        if self.measurement:
+            return self.measurement.count
         return f"{self.images:,} {self.split} images{f' of {self.data}' if self.data else ''}"
 
 
@@ -32,6 +37,19 @@ class FineTuneAccuracy(NamedTuple):
     low: float
     high: float
     images: int
+    measurement: Measurement | None = None
+    step: int | None = None  # of the weights
+
+    @property
+    def images_text(self) -> str:
+        """The number of images, as `64` or `64 of 450`."""
+        available = self.measurement.available if self.measurement else self.images
+        return f"{self.images:,}" if available == self.images else f"{self.images:,} of {available:,}"
+
+
+def loss_key(run: RunRecord) -> str:
+    """Return the name of the loss in the log: that of codes, or of classes where only they are learned."""
+    return "loss_nats" if run.predicts_codes else "class_nats"
 
 
 def loss_unit(run: RunRecord) -> str:
@@ -44,19 +62,32 @@ def loss_unit(run: RunRecord) -> str:
 
 
 def held_out_loss(run: RunRecord) -> MeanLoss | None:
-    """Return the test loss, or else the newest validation loss, or else the newest of `isopix verify`.
+    """Return the test loss, or else the newest validation loss, or else that of `isopix verify` on the most
+    images.
 
     The loss is that of codes, or of classes where only they are learned.
     """
-    name = "loss_nats" if run.predicts_codes else "class_nats"
+    name = loss_key(run)
     for split in ("test", "validation"):
         found = [each for each in run.log if each.get("split") == split and name in each]
         if found:
-            return MeanLoss(float(found[-1][name]), int(found[-1]["images"]), split)
+            return MeanLoss(
+                float(found[-1][name]),
+                int(found[-1]["images"]),
+                split,
+                measurement=_logged_measurement(run, found[-1]),
+            )
     if run.predicts_codes and run.verifications:
-        newest = run.verifications[-1]
-        return MeanLoss(newest.loss_nats, newest.images, "test", newest.data)
+        fullest = max(run.verifications, key=lambda each: (each.images, each.age))
+        return MeanLoss(fullest.loss_nats, fullest.images, "test", fullest.data, fullest.measurement)
     return None
+
+
+def _logged_measurement(run: RunRecord, record: Values) -> Measurement | None:
+    """Return the measurement record of an evaluation in the log; on validation, that of its evaluator."""
+    evaluators = (each for each in run.log if each.get("evaluator") == HeldOutLoss.kind)
+    found = next(evaluators, {}) if record["split"] == "validation" else record
+    return Measurement.from_dict(found["measurement"]) if "measurement" in found else None
 
 
 def vocab_size(run: RunRecord) -> int | None:
@@ -99,8 +130,10 @@ def finetune_accuracy(run: RunRecord) -> FineTuneAccuracy | None:
     tested = [each for each in run.log if each.get("split") == "test" and "accuracy" in each]
     if not tested:
         return None
-    accuracy, count = float(tested[-1]["accuracy"]), int(tested[-1]["images"])
-    return FineTuneAccuracy(accuracy, *wilson(accuracy, count), count)
+    last = tested[-1]
+    accuracy, count = float(last["accuracy"]), int(last["images"])
+    low, high = wilson(accuracy, count)
+    return FineTuneAccuracy(accuracy, low, high, count, _logged_measurement(run, last), last["step"])
 
 
 def wilson(fraction: float, count: int) -> tuple[float, float]:

@@ -10,6 +10,7 @@ from typing import Literal
 
 from isopix.core.config import from_dict
 from isopix.interop.huggingface import snippet
+from isopix.interop.vit.snippet import vit_usage
 from isopix.recipes.recipe import Recipe
 from isopix.reporting.baselines import BaselineRow, baseline_rows
 from isopix.reporting.metrics import finetune_accuracy, held_out_loss, loss_unit, uniform_classes, vocab_size
@@ -79,7 +80,7 @@ def _description(run: RunRecord) -> Iterator[str]:
 def _results(run: RunRecord, name: str) -> Iterator[str]:
     if found := finetune_accuracy(run):
         bounds = f"{percent(found.low)} to {percent(found.high)}"
-        yield f"Test accuracy: **{percent(found.accuracy)}** ({bounds}, 95 %), {found.images:,} images."
+        yield f"Test accuracy: **{percent(found.accuracy)}** ({bounds}, 95 %), {found.images_text} images."
     loss, classes = held_out_loss(run), uniform_classes(run)
     if loss and run.predicts_codes:
         uniform = f" Uniform prediction: {math.log(classes):.3f}." if classes else ""
@@ -111,10 +112,13 @@ def _cells(row: BaselineRow) -> list[str]:
 
 
 def _with_transformers(run: RunRecord, recipe: Recipe, name: str) -> list[str]:
+    if recipe.model.codec.patch_size > 1 and not recipe.objective.can_sample:
+        classifies = recipe.finetune is not None and recipe.finetune.has_class_loss
+        return vit_usage(name, layer=_layer(run, recipe), classifies=classifies)
     if not recipe.objective.can_sample:
         raise ValueError(
-            "transformers supports autoregressive models only; the objective of this one is "
-            f"{recipe.objective.label()}"
+            "transformers supports autoregressive models and Vision Transformers only; the objective of this "
+            f"one is {recipe.objective.label()}"
         )
     return snippet.usage(name, layer=_layer(run, recipe), depth=recipe.model.depth)
 

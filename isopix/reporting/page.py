@@ -14,7 +14,7 @@ from isopix.reporting.curve_sections import loss_section, probe_curve
 from isopix.reporting.finetuning_section import finetuning_section
 from isopix.reporting.gallery import color_strip, gallery_sections, palette_section
 from isopix.reporting.metrics import images_seen, num_steps
-from isopix.reporting.probe_section import accuracy_chart, differences, primary_probes, probe_section
+from isopix.reporting.probe_section import accuracy_chart, primary_probes, probe_differences, probe_section
 from isopix.reporting.run_reader import read_run
 from isopix.reporting.run_record import RunRecord, SavedMetrics
 from isopix.reporting.section import Chart, Panel, Section, Settings, Text, join_words
@@ -77,7 +77,7 @@ def _summary(runs: Mapping[str, RunRecord]) -> list[Section]:
     """Return the table of all runs, and the charts that they share if their probes can be compared."""
     charts = list[Chart]()
     probes = primary_probes(runs)
-    if len(probes) > 1 and not differences(list(probes.values())):
+    if len(probes) > 1 and not probe_differences(list(probes.values())):
         caption = (
             "Test accuracy by layer; bands: 95\u00a0% intervals; rings: best layers on validation images."
         )

@@ -4,9 +4,10 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 
+from isopix.data import measurement
 from isopix.plots import curves, svg
 from isopix.probing.config import ProbeConfig
-from isopix.probing.results import SELECTED_LABELS, ConcatResult, LayerScore, ProbeReport
+from isopix.probing.results import SELECTED_LABELS, ConcatResult, LayerScore, ProbeReport, ProbeResult
 from isopix.reporting.run_record import DECIDING, DEFAULTS, RunRecord, SavedProbe
 from isopix.reporting.section import (
     NUMBER,
@@ -32,10 +33,14 @@ def primary_probes(runs: Mapping[str, RunRecord]) -> dict[str, SavedProbe]:
     return {name: run.probe for name, run in runs.items() if run.probe is not None}
 
 
-def differences(probes: Sequence[SavedProbe]) -> list[str]:
+def probe_differences(probes: Sequence[SavedProbe]) -> list[str]:
     """Return the settings in which probes differ and which their scores depend on."""
     configs = [probe.report.config for probe in probes]
-    found = ["images"] if _differ([_images(probe, probes) for probe in probes]) else []
+    measured = [probe.report.measurement for probe in probes]
+    found = measurement.differences(measured)
+    if None in measured:
+        images = [[probe.data, probe.limit, probe.report.network.num_images] for probe in probes]
+        found = ["images"] if _differ(images) else []
     names = [each.name for each in fields(ProbeConfig) if each.name not in UNCOMPARED]
     return found + [name for name in names if _differ([getattr(each, name) for each in configs])]
 
@@ -88,19 +93,26 @@ def probe_section(run: RunRecord, name: str, path: str) -> Section:
 
 
 def _caption(run: RunRecord, probe: SavedProbe) -> str:
-    network = probe.report.network
+    network, measured = probe.report.network, probe.report.measurement
     counts = ", ".join(f"{count:,} {split}" for split, count in network.num_images.items())
-    limit = f", the first {probe.limit:,} of each split" if probe.limit else ""
+    limit = f", at most {probe.limit:,} of each split" if probe.limit else ""
+    images = f"{probe.data or 'Images of the run'}: {network.num_classes} classes; {counts} images{limit}"
     step = f" Step {probe.step:,}." if probe.step else ""
     primary = " This probe is in the headline." if len(run.probes) > 1 and probe is run.probe else ""
     parts = [
-        f"{probe.data or 'Images of the run'}: {network.num_classes} classes; {counts} images{limit}."
-        f" Features: {probe_settings(probe.report.config)}.{primary} Band: 95\u00a0% interval;"
-        f" ring: best layer on validation images.{step}",
+        f"{measured.line if measured else images}."
+        f" Features: {probe_settings(probe.report.config)}.{primary} Band: 95\u00a0% interval"
+        f"{_groups(network)}; ring: best layer on validation images.{step}",
         *([_refit(probe.report.refit, network.num_images)] if probe.report.refit else []),
         *(f"Note: {warning}." for warning in network.warnings),
     ]
     return " ".join(parts)
+
+
+def _groups(network: ProbeResult) -> str:
+    """Return ` over 450 groups of test images`, if the bootstrap resamples groups."""
+    count = network.num_test_groups
+    return "" if count is None else f" over {count:,} groups of test images"
 
 
 def _refit(score: LayerScore, images: Mapping[str, int]) -> str:
@@ -151,13 +163,6 @@ def _setting(config: ProbeConfig, name: str) -> str:
     if value is True or value is False:
         return words if value else f"no {words}"
     return f"{words} {value}"
-
-
-def _images(probe: SavedProbe, probes: Sequence[SavedProbe]) -> object:
-    """Return what identifies the images: the hash if all probes have one, else name, limit and number."""
-    if all(each.images_hash for each in probes):
-        return probe.images_hash
-    return [probe.data, probe.limit, probe.report.network.num_images]
 
 
 def _differ(values: Sequence[object]) -> bool:

@@ -12,6 +12,7 @@ from PIL import Image
 from isopix.analysis.run import registered_analyses
 from isopix.codecs.palette import stored_colors
 from isopix.core.config import from_dict
+from isopix.data.measurement import Measurement
 from isopix.finetuning.metrics import ClassificationMetrics
 from isopix.probing.results import ProbeReport
 from isopix.recipes.recipe import Recipe
@@ -156,9 +157,12 @@ def _verification(path: Path) -> SavedVerification:
 
 
 def _facts(cls: type[SavedMetrics], values: Values) -> Values:
-    """Return the fields of a class that are plain values in its file; null is the same as absent."""
+    """Return the fields of a class that are values in its file; null is the same as absent."""
     names = {each.name for each in fields(cls)} - {"report", "metrics"}
-    return {name: values[name] for name in names if values.get(name) is not None}
+    facts = {name: values[name] for name in names if values.get(name) is not None}
+    if "measurement" in facts:
+        facts["measurement"] = Measurement.from_dict(facts["measurement"])
+    return facts
 
 
 def _analysis_files(folder: Path) -> list[Path]:

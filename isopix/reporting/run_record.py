@@ -1,12 +1,13 @@
 """A run folder as a typed record: its settings, log, weights and all that was measured and drawn."""
 
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor
 
+from isopix.data.measurement import Measurement
 from isopix.finetuning.metrics import ClassificationMetrics
 from isopix.model.pool import Pool
 from isopix.plots.style import Figure
@@ -50,6 +51,7 @@ class SavedMetrics:
     written: str = ""
     command: list[str] = field(default_factory=list)
     folder: str | None = None
+    measurement: Measurement | None = None  # None for a file of an earlier version
 
     @property
     def age(self) -> tuple[int, str]:
@@ -63,7 +65,6 @@ class SavedProbe(SavedMetrics):
 
     report: ProbeReport
     limit: int | None = None
-    images_hash: str | None = None
 
     def has_paper_settings(self, pool: Pool = "mean") -> bool:
         """Whether it probed all layers with this pool, and otherwise with iGPT's features and classifier."""
@@ -128,10 +129,17 @@ class RunRecord:
 
     @property
     def probe(self) -> SavedProbe | None:
-        """The run's primary probe: the newest with iGPT's settings and the recipe's pool, or the newest."""
+        """The run's primary probe: with iGPT's settings and the recipe's pool, of the run's own images and of
+        the most images where there are several; the newest of equals.
+        """
         pool = self.recipe.pool if self.recipe else DEFAULTS.pool
-        preferred = [probe for probe in self.probes if probe.has_paper_settings(pool)]
-        return next(reversed(preferred or self.probes), None)
+
+        def fullness(probe: SavedProbe) -> tuple[bool, bool, int, tuple[int, str]]:
+            own = self.recipe is not None and PurePath(self.recipe.data.source).name == probe.data
+            images = sum(probe.report.network.num_images.values())
+            return probe.has_paper_settings(pool), own, images, probe.age
+
+        return max(self.probes, key=fullness, default=None)
 
     @property
     def predicts_codes(self) -> bool:

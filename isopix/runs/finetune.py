@@ -11,8 +11,8 @@ import torch
 
 from isopix.core.config import to_dict
 from isopix.core.overrides import flatten, override, parse
-from isopix.data.augment import PadCropFlip
 from isopix.data.patch_augment import NoPatchAugment
+from isopix.data.sources.read_source import finetune_augmentation
 from isopix.finetuning.classifier import FineTuneModel
 from isopix.finetuning.config import FineTuneConfig
 from isopix.model.network import Network
@@ -26,6 +26,7 @@ from isopix.runs.pretrain import InitialWeights
 from isopix.train.schedule import ConstantSchedule
 
 STEPS, EVALUATE_EVERY = 1000, 50
+SOURCE = ("source", "data.source")  # how the setting is named
 LR_FACTOR = 0.1  # of pre-training's learning rate; often the best (iGPT section 4.5)
 FINETUNE_FIELDS = tuple(each.name for each in fields(FineTuneConfig))
 
@@ -52,8 +53,11 @@ def prepare_finetune(
     """
     loaded = load_run(Path(source), device=torch.device("cpu")) if Path(source).exists() else None
     base = loaded.recipe if loaded else registry.find(source, "no run folder or recipe")
-    recipe = finetune_recipe(base, from_scratch=loaded is None)
-    for _, changes in registry.layers(file, options, assignments):
+    layers = [changes for _, changes in registry.layers(file, options, assignments)]
+    given = (changes[path] for changes in layers for path in SOURCE if path in changes)
+    *_, images = base.data.source, *given
+    recipe = finetune_recipe(base, str(images), from_scratch=loaded is None)
+    for changes in layers:
         recipe = _override(recipe, changes)
     if loaded is not None:
         _check_same_network(recipe, loaded.recipe)
@@ -61,29 +65,41 @@ def prepare_finetune(
     if loaded is None:
         return FineTuneStart(recipe, None)
     provenance = {"pretrained": {"run": str(Path(source).resolve()), "step": loaded.step}}
-    return FineTuneStart(recipe, InitialWeights(_resized(recipe, loaded), provenance, seen=loaded.seen))
+    initial = InitialWeights(
+        _resized(recipe, loaded),
+        provenance,
+        seen=loaded.seen,
+        labels_seen=loaded.labels_seen,
+        decoder_valid=loaded.decoder_valid,
+    )
+    return FineTuneStart(recipe, initial)
 
 
-def finetune_recipe(recipe: Recipe, *, from_scratch: bool) -> Recipe:
-    """Return the fine-tuning recipe: iGPT's (section 2.3: joint loss; section 3.1: reflect-padded crops and
-    flips; section 3.4: constant learning rate), with all labels, then the recipe's own `finetune_overrides`.
+def finetune_recipe(recipe: Recipe, source: str, *, from_scratch: bool) -> Recipe:
+    """Return the fine-tuning recipe on a source of images: iGPT's (section 2.3: joint loss; section 3.4:
+    constant learning rate) with all labels, validation and test images, then its `finetune_overrides`.
 
-    The learning rate is a tenth of pre-training's, or the recipe's own; from scratch and after an earlier
-    fine-tuning it is unchanged. A class token, if there is one, is what the class head reads.
+    The augmentation is that of the dataset if it has one, else that of `finetune_overrides`, else that of
+    pre-training. The learning rate is a tenth of pre-training's, or the recipe's own; from scratch and after
+    an earlier fine-tuning it is unchanged. A class token, if there is one, is what the class head reads.
     """
     optimizer = recipe.train.optimizer
     data = replace(recipe.data, train_on_validation=False, limit=None, labels_per_class=None, subset=0)
     tuned = recipe.updated(
-        data=replace(data, augment=PadCropFlip(), patch_augment=NoPatchAugment()),
+        data=replace(data, patch_augment=NoPatchAugment()),
         finetune=FineTuneConfig(pool=default_pool(int(recipe.model.class_token))),
         steps=STEPS,
         optimizer=optimizer.for_finetuning(LR_FACTOR * optimizer.lr),
         schedule=ConstantSchedule(),
         evaluate_every=EVALUATE_EVERY,
-        evaluate_images=max(recipe.train.evaluate_images, 1000),
+        evaluate_images=None,
+        num_test_images=None,
         checkpoint_every=EVALUATE_EVERY,
     )
     tuned = _override(tuned, parse(recipe.finetune_overrides))
+    augment = finetune_augmentation(source)
+    if augment is not None:
+        tuned = tuned.updated(data=replace(tuned.data, augment=augment))
     if from_scratch or recipe.finetune is not None:
         return tuned.updated(optimizer=replace(tuned.train.optimizer, lr=optimizer.lr))
     return tuned
@@ -97,15 +113,19 @@ def _override(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
 def _full_path(path: str) -> str:
     """Return the path of a fine-tuning setting; a misspelled one counts as one, for a helpful error."""
     known = path.partition(".")[0] in {each.name for each in fields(Recipe)}
-    own = path in FINETUNE_FIELDS or (not known and get_close_matches(path, FINETUNE_FIELDS))
+    misspelled = not known and "." not in path and get_close_matches(path, FINETUNE_FIELDS)
+    own = path in FINETUNE_FIELDS or misspelled
     return f"finetune.{path}" if own else path
 
 
 def _check_same_network(recipe: Recipe, pretrained: Recipe) -> None:
-    """Raises ValueError for a changed setting of the pre-trained network."""
+    """Raises ValueError for a changed setting of the pre-trained network other than a dropout, which has no
+    weights.
+    """
     given = flatten(to_dict(recipe))
     for path, value in flatten(to_dict(pretrained)).items():
-        if path.partition(".")[0] in NETWORK and given.get(path) != value:
+        weighs = path.partition(".")[0] in NETWORK and not path.endswith("dropout")
+        if weighs and given.get(path) != value:
             raise ValueError(
                 f"{path.removesuffix('.kind')} cannot be changed: the pre-trained network has "
                 f"{json.dumps(value)}; fine-tune a recipe by its name to start from scratch"
@@ -120,11 +140,12 @@ def _check_parts(recipe: Recipe) -> None:
 
 
 def _resized(recipe: Recipe, loaded: LoadedRun) -> Network:
-    """Return the network, with interpolated position embeddings for another grid (ViT section 3.2).
+    """Return the network of the recipe, with interpolated position embeddings for another grid (ViT section
+    3.2).
 
     Raises ValueError if a block has weights per position.
     """
-    if recipe.grid == loaded.recipe.grid:
+    if recipe.grid == loaded.recipe.grid and recipe.model == loaded.recipe.model:
         return loaded.network
     mode = (recipe.finetune or FineTuneConfig()).interpolation
     tensors = resize_pos_embed(loaded.network.tensors(), loaded.recipe.grid, recipe.grid, mode)

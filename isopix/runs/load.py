@@ -1,6 +1,7 @@
 """Loading a run folder, or one of its checkpoints, as a network."""
 
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,7 +11,10 @@ from isopix.codecs.base import Codec
 from isopix.core.command_line import command_line
 from isopix.core.config import from_dict
 from isopix.core.registry import require_plugins
-from isopix.data.splits import Hashes
+from isopix.data.dataset import ImageDataset
+from isopix.data.measurement import Measurement, measurement_of
+from isopix.data.sources.base import SplitName
+from isopix.data.splits import Hashes, Split
 from isopix.finetuning.classifier import FineTuneModel
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
@@ -35,6 +39,39 @@ class LoadedRun(NamedTuple):
     records: dict[str, dict[str, Any]]
     changes: tuple[str, ...] = ()
     seen: Hashes | None = None  # hashes of the training images, if they are known
+
+    @property
+    def labels_seen(self) -> int | None:
+        """The number of labels that the network was trained on; None where it is not known."""
+        known = self.recipe.finetune is None and "imported" not in self.records
+        count = self.records.get("state", {}).get("labels_seen", 0 if known else None)
+        return None if count is None else int(count)
+
+    @property
+    def selection(self) -> str:
+        """What was chosen in training, and by which images; empty for the last step."""
+        return str(self.records.get("state", {}).get("selection", ""))
+
+    def measure(self, data: ImageDataset, split: SplitName, used: Split | None = None) -> Measurement:
+        """Return the record of a number that is measured with this network, on a split or a part of it."""
+        seeds = {"train.seed": self.recipe.train.seed, "data.seed": self.recipe.data.seed}
+        measured = measurement_of(data, split, used)
+        return replace(measured, labels_seen=self.labels_seen, selection=self.selection, seeds=seeds)
+
+    @property
+    def decoder_valid(self) -> bool:
+        """Whether the decoder was trained with the backbone: not after fine-tuning on classes alone."""
+        default = self.recipe.predicts_codes or self.step == 0
+        return bool(self.records.get("state", {}).get("decoder_valid", default))
+
+    def require_decoder(self, verb: str) -> None:
+        """Raise ValueError if the backbone has changed since the decoder was trained."""
+        if not self.decoder_valid:
+            raise ValueError(
+                f"{verb} needs the decoder, which does not fit this network: it was fine-tuned without the "
+                "generative loss (generative_weight=0); use the pre-trained run, or fine-tune with "
+                "generative_weight above 0"
+            )
 
     @property
     def model(self) -> PretrainModel:

@@ -85,7 +85,8 @@ def finetune_low_data(
         tests = [_test_record(folder) for folder in folders]
         num_train_images = read_json(RunFolder(folders[0]).environment)["images"]["train"]
         errors = tuple(1 - float(test["accuracy"]) for test in tests)
-        results.append(LowDataResult(count, num_train_images, tests[0]["images"], None, errors))
+        selecting = tests[0]["selection_images"]
+        results.append(LowDataResult(count, num_train_images, tests[0]["images"], None, errors, selecting))
     return results
 
 

@@ -1,4 +1,4 @@
-"""Learning-rate search in a folder; each trial is a run folder of its own."""
+"""Learning-rate search of pre-training or fine-tuning in a folder; each trial is a run folder of its own."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -10,30 +10,47 @@ import torch
 
 from isopix.core.config import from_dict, to_dict
 from isopix.data.dataset import load_dataset
+from isopix.finetuning.config import FineTuneConfig
 from isopix.recipes.recipe import Recipe
-from isopix.runs.load import find_checkpoint
-from isopix.runs.pretrain import check_same_settings, require_validation, with_absolute_paths
+from isopix.runs.divergence_monitor import DivergenceMonitor
+from isopix.runs.pretrain import (
+    InitialWeights,
+    check_data,
+    check_same_settings,
+    require_validation,
+    with_absolute_paths,
+)
 from isopix.runs.resume import train_or_resume
 from isopix.runs.training import RunObserver
+from isopix.runs.trial_baseline import check_trial
 from isopix.storage.atomic import read_json, write_json
 from isopix.storage.lock import LOCK_FILE, exclusive_lock
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
-from isopix.train.divergence import DivergenceDetector
+from isopix.train.early_stopping import best_evaluation, has_val_accuracy
 from isopix.train.lr_search import LRSearch, LRTrial, TrialStatus, continue_search
 from isopix.train.train_step import NonFiniteError
-from isopix.train.trainer import Record
 
 FILE = "lr_search.json"
 
 ObserverFactory = Callable[[float], AbstractContextManager[RunObserver]]
+Initialize = Callable[[], InitialWeights | None]  # called for each trial, as training changes the weights
+
+
+def _from_scratch() -> None:
+    """Return no initial weights."""
 
 
 def trial_recipe(recipe: Recipe) -> Recipe:
     """Return the recipe of trials: without test images, which may not select anything.
 
-    Raises ValueError if there are no validation images.
+    Raises ValueError if there are no validation images, and for fine-tuning without classes.
     """
+    if recipe.finetune is not None and not recipe.finetune.has_class_loss:
+        raise ValueError(
+            "a learning rate of fine-tuning is chosen by validation accuracy, which generative_weight=inf "
+            "does not have"
+        )
     require_validation(recipe, load_dataset(recipe.data), "a learning rate")
     return recipe.updated(num_test_images=0)
 
@@ -45,24 +62,35 @@ def run_lr_search(
     *,
     device: torch.device,
     observer_for: ObserverFactory,
+    initialize: Initialize = _from_scratch,
 ) -> LRSearch:
     """Search for the learning rate of a recipe in `out`, or continue the search there; unfinished if a trial
-    was asked to stop.
+    was asked to stop. Trials start from the weights that `initialize` returns, or from scratch.
+
+    Those of pre-training are compared by their final validation loss, those of fine-tuning by the validation
+    accuracy of the weights that are kept; see `check_trial` for trials that learn nothing.
 
     After an interruption at any moment the same call continues. A search that reached its smallest learning
     rate continues if `lrs` has smaller ones. Raises ValueError for a folder with anything else, a search with
     other settings, or in use, and what `trial_recipe` and `train_or_resume` raise.
     """
     recipe = trial_recipe(recipe)
-    settings = shared_settings(recipe)
+    start = initialize()
+    settings = shared_settings(recipe) | {"pretrained": start.provenance.get("pretrained") if start else None}
+    data = load_dataset(recipe.data)
+    check_data(recipe, data)
     _create(out)
     with exclusive_lock(out, "folder"):
         search = LRSearch(lrs, _saved_trials(out, settings, lrs))
         _save(out, search, settings)
 
         def run_trial(lr: float) -> LRTrial | None:
+            folder = trial_folder(out, lr)
             with observer_for(lr) as observer:
-                return train_at_lr(recipe, lr, trial_folder(out, lr), device=device, observer=observer)
+                trial = train_at_lr(
+                    recipe, lr, folder, device=device, observer=observer, initial=initialize()
+                )
+            return trial and check_trial(recipe, data, RunFolder(folder), trial)
 
         try:
             for each in continue_search(search, run_trial):
@@ -76,23 +104,32 @@ def run_lr_search(
 
 
 def train_at_lr(
-    recipe: Recipe, lr: float, folder: Path, *, device: torch.device, observer: RunObserver
+    recipe: Recipe,
+    lr: float,
+    folder: Path,
+    *,
+    device: torch.device,
+    observer: RunObserver,
+    initial: InitialWeights | None = None,
 ) -> LRTrial | None:
     """Train one trial from its start or last checkpoint until it ends or diverges; None if asked to stop."""
-    run, monitor = RunFolder(folder), _DivergenceMonitor(observer, recipe.train.steps)
+    run = RunFolder(folder)
+    monitor = DivergenceMonitor(run, observer, recipe.train.steps)
     if run.has_checkpoints:
-        monitor.replay(run)
+        monitor.replay()
     if monitor.diverged_at is not None:
         return _trial(run, lr, "diverged", monitor.diverged_at)
-    monitored = observer._replace(record=monitor.record, stop=monitor.stop)
     at_lr = recipe.updated(optimizer=replace(recipe.train.optimizer, lr=lr))
     try:
-        status = train_or_resume(at_lr, folder, device=device, observer=monitored)
+        status = train_or_resume(at_lr, folder, device=device, observer=monitor.observer, initial=initial)
     except NonFiniteError as error:
         return _trial(run, lr, "non-finite", error.step)
-    if status.finished:
-        return _trial(run, lr, "completed", status.step)
-    return None if monitor.diverged_at is None else _trial(run, lr, "diverged", monitor.diverged_at)
+    if monitor.diverged_at is not None:
+        return _trial(run, lr, "diverged", monitor.diverged_at)
+    if not status.finished:
+        return None
+    settings = recipe.finetune
+    return _trial(run, lr, "completed", status.step) if settings is None else _tuned(run, lr, settings)
 
 
 def shared_settings(recipe: Recipe) -> dict[str, Any]:
@@ -107,49 +144,25 @@ def trial_folder(out: Path, lr: float) -> Path:
     return out / f"lr-{lr}"
 
 
-class _DivergenceMonitor:
-    """Detects divergence in the records of a trial, and passes everything on to another observer."""
-
-    def __init__(self, observer: RunObserver, steps: int):
-        self.observer, self.steps = observer, steps
-        self.detector: DivergenceDetector | None = None
-
-    @property
-    def diverged_at(self) -> int | None:
-        """The step from which the loss was high; None if it has not diverged."""
-        return self.detector.high_since if self.detector is not None and self.detector.diverged else None
-
-    def replay(self, run: RunFolder) -> None:
-        """Read the log up to the checkpoint from which the run is resumed."""
-        reached = find_checkpoint(run.path, ())[0].records["state"]["step"]
-        for record in read_log(run.log):
-            if record["step"] <= reached:
-                self._update(record)
-
-    def record(self, record: Record) -> None:
-        self._update(record)
-        self.observer.record(record)
-
-    def stop(self) -> bool:
-        return self.diverged_at is not None or self.observer.stop()
-
-    def _update(self, record: Record) -> None:
-        if record["kind"] == "evaluation" and record["step"] == 0:
-            self.detector = DivergenceDetector(self.steps, initial_loss=record["loss_nats"])
-        elif record["kind"] == "train" and self.detector is not None:
-            self.detector.update(record["step"], record["loss_nats"])
-
-
 def _trial(run: RunFolder, lr: float, status: TrialStatus, step: int) -> LRTrial:
     """Return the trial with the final loss and the time of its log."""
     records = read_log(run.log)
     losses = {
         record["step"]: record["loss_nats"]
         for record in records
-        if record["kind"] == "evaluation" and record["split"] == "validation"
+        if record.get("split") == "validation" and "loss_nats" in record
     }
     seconds = max((record["seconds"] for record in records if record["kind"] == "train"), default=0.0)
-    return LRTrial(lr, status, step, losses[step] if status == "completed" else None, seconds)
+    return LRTrial(lr, status, step, losses.get(step) if status == "completed" else None, seconds)
+
+
+def _tuned(run: RunFolder, lr: float, settings: FineTuneConfig) -> LRTrial:
+    """Return the trial with the validation accuracy of the weights that are kept, and their step."""
+    evaluations = list(filter(has_val_accuracy, read_log(run.log)))
+    kept = best_evaluation(evaluations) if settings.early_stops else evaluations[-1]
+    assert kept is not None, "the run was checked to have validation images"
+    trial = _trial(run, lr, "completed", kept["step"])
+    return replace(trial, loss=None, accuracy=kept["accuracy"])
 
 
 def _create(out: Path) -> None:

@@ -11,7 +11,8 @@ import torch
 from isopix.core.config import to_dict
 from isopix.core.overrides import flatten
 from isopix.data.dataset import ImageDataset, load_dataset
-from isopix.data.splits import Hashes
+from isopix.data.missing_classes import missing_class_notes, missing_classes
+from isopix.data.splits import Hashes, majority_accuracy
 from isopix.model.network import Network
 from isopix.recipes.recipe import Recipe
 from isopix.runs.seen import leave_out_seen, save_seen, seen_images
@@ -31,6 +32,8 @@ class InitialWeights(NamedTuple):
     provenance: dict[str, Any]
     notes: tuple[str, ...] = ()  # for the log
     seen: Hashes | None = None  # hashes of its training images
+    labels_seen: int | None = 0  # labels that it was trained on; None if that is not known
+    decoder_valid: bool = True  # whether its decoder was trained with its backbone
 
 
 def train_recipe(
@@ -59,7 +62,18 @@ def train_recipe(
         seen = seen_images(data, initial.seen)
         data, left_out = leave_out_seen(data, seen)
         recipe = with_absolute_paths(recipe)
-        training = TrainingRun(folder, recipe, initial.network, data, device)
+        labels_seen = (
+            None if initial.labels_seen is None else initial.labels_seen + _trained_labels(recipe, data)
+        )
+        training = TrainingRun(
+            folder,
+            recipe,
+            initial.network,
+            data,
+            device,
+            labels_seen=labels_seen,
+            decoder_valid=initial.decoder_valid,
+        )
         with folder.lock():
             write_json(folder.recipe, to_dict(recipe))
             save_seen(folder, seen)
@@ -67,9 +81,8 @@ def train_recipe(
             write_json(folder.environment, {**records, **initial.provenance})
             if data.bad_files_csv:
                 shutil.copy(data.bad_files_csv, folder.path / "bad-files.csv")
-            return training.run(
-                observer, notes=[*initial.notes, *filter(None, [left_out]), *_missing_test(recipe, data)]
-            )
+            notes = [*initial.notes, *filter(None, [left_out]), *_finetuning_notes(recipe, data)]
+            return training.run(observer, notes=notes)
     except BaseException:
         folder.clear_unless_saved()
         raise
@@ -123,24 +136,46 @@ def _from_scratch(recipe: Recipe, data: ImageDataset, observer: RunObserver) -> 
 
 
 def _records(training: TrainingRun) -> dict[str, Any]:
-    """Return the data's fingerprint, the images per split, the majority class's fraction of the test images,
-    and in fine-tuning the number of trained parameters.
+    """Return the data's fingerprint, the images per split, the test accuracy of predicting the majority class
+    of train, and in fine-tuning the number of trained parameters.
     """
     data = training.data
     counts = {"train": len(data.train), "validation": len(data.validation), "test": len(data.test)}
     records: dict[str, Any] = {"data": data.fingerprint, "images": counts}
     labels = data.test.sample(training.recipe.train.num_test_images).labels
-    if labels is not None and len(labels):
-        records["majority"] = labels.bincount().max().item() / len(labels)
+    if labels is not None and len(labels) and data.train.labels is not None:
+        records["majority"] = majority_accuracy(data.train.labels, labels)
     if training.model is not None:
+        records["missing_classes"] = missing_classes(data)
         trained = (each.numel() for each in training.model.parameters() if each.requires_grad)
         records["trained_parameters"] = sum(trained)
     return records
 
 
-def _missing_test(recipe: Recipe, data: ImageDataset) -> list[str]:
-    """Return a note for a fine-tuned run without test images."""
-    if recipe.finetune is None or not recipe.finetune.has_class_loss or len(data.test):
+def _trained_labels(recipe: Recipe, data: ImageDataset) -> int:
+    """Return the number of labels that the loss depends on."""
+    return len(data.train) if recipe.finetune is not None and recipe.finetune.has_class_loss else 0
+
+
+def _finetuning_notes(recipe: Recipe, data: ImageDataset) -> list[str]:
+    """Return notes for fine-tuning on classes: classes without training images, labels that select the step
+    of a few-label run, and missing test images.
+    """
+    if recipe.finetune is None or not recipe.finetune.has_class_loss:
+        return []
+    notes = [*missing_class_notes(data)]
+    if recipe.finetune.early_stops and recipe.data.labels_per_class is not None:
+        count = len(data.validation.sample(recipe.train.evaluate_images))
+        notes.append(
+            f"{count:,} labeled validation images select the step, besides {len(data.train):,} labeled "
+            "training images; patience=null trains for a fixed number of steps without them"
+        )
+    return [*notes, *_missing_test(data)]
+
+
+def _missing_test(data: ImageDataset) -> list[str]:
+    """Return a note if there are no test images."""
+    if len(data.test):
         return []
     splits = "test" if len(data.validation) else "validation or test"
     return [

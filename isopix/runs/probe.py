@@ -1,6 +1,7 @@
 """Probing a run, with raw pixels, the untrained network and shuffled labels as baselines."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 from isopix.core.config import to_dict
 from isopix.core.device import Precision
 from isopix.data.dataset import ImageDataset
+from isopix.data.measurement import images_hash
 from isopix.objectives.base import PretrainModel
 from isopix.probing.baselines import probe_with_baselines
 from isopix.probing.config import ProbeConfig
@@ -20,7 +22,7 @@ from isopix.probing.feature_extraction import (
     read_splits,
 )
 from isopix.probing.feature_splits import FeatureSplits
-from isopix.probing.results import ProbeReport
+from isopix.probing.results import SELECTED_LABELS, ProbeReport
 from isopix.recipes.recipe import NETWORK, Recipe
 from isopix.runs.load import LoadedRun
 from isopix.storage.atomic import write_json
@@ -58,7 +60,25 @@ def probe_run(
 
     baselines = {name: partial(read, name) for name in ("raw pixels", "untrained")}
     device = loaded.network.device
-    return probe_with_baselines(partial(read, "trained"), baselines, config=config, device=device)
+    report = probe_with_baselines(partial(read, "trained"), baselines, config=config, device=device)
+    measurement = replace(
+        loaded.measure(data, "test"),
+        fitted_images=len(data.train),
+        fitted_hash=images_hash(data.train, data.validation),
+        selection=_selection(config, data),
+        baselines=report.baseline_accuracies,
+    )
+    warnings = (*report.network.warnings, *measurement.warnings)
+    network = replace(report.network, warnings=warnings)
+    return replace(report, network=network, measurement=measurement)
+
+
+def _selection(config: ProbeConfig, data: ImageDataset) -> str:
+    """Return what is chosen, as `layer and L2 penalty chosen on 180 validation images`; or empty."""
+    name, grid = config.method.grid(config.l2_grid)
+    chosen = ["layer"] if config.layer is None else []
+    chosen += [SELECTED_LABELS[name]] if len(grid) > 1 else []
+    return f"{' and '.join(chosen)} chosen on {len(data.validation):,} validation images" if chosen else ""
 
 
 def feature_sources(loaded: LoadedRun, config: ProbeConfig, precision: Precision) -> dict[str, FeatureSource]:
@@ -82,7 +102,9 @@ def save_report(run: RunFolder, step: int, report: ProbeReport, facts: dict[str,
     """Write a probe report into the run folder and return its path; `facts` describe the images."""
     run.probes.mkdir(exist_ok=True)
     values = {"kind": "probe", "step": step, **facts, **report.to_dict()}
-    settings = {"config": report.config, **facts}
+    measured = report.measurement
+    images = measured and (measured.images_hash, measured.fitted_hash)
+    settings = {"config": report.config, "images": images, **facts}
     path = run.probes / f"probe-{step:08d}-{facts['data']}-{settings_hash(settings)}.json"
     write_json(path, with_provenance(values))
     return path

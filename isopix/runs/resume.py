@@ -59,7 +59,17 @@ def resume_run(out: Path, *, device: torch.device, observer: RunObserver) -> Run
         notes = [f"skipped damaged checkpoint: {reason}" for reason in damaged]
         if found.records["state"]["step"] < recipe.train.steps:
             notes += [*plugin_changes(found), *_differences(found, device)]
-        return TrainingRun(folder, recipe, build_network(found), data, device).run(observer, found, notes)
+        state = found.records["state"]
+        training = TrainingRun(
+            folder,
+            recipe,
+            build_network(found),
+            data,
+            device,
+            labels_seen=state.get("labels_seen"),
+            decoder_valid=state.get("decoder_valid", True),
+        )
+        return training.run(observer, found, notes)
 
 
 def _differences(found: Checkpoint, device: torch.device) -> list[str]:

@@ -57,4 +57,5 @@ def leave_out_seen(data: ImageDataset, seen: Hashes | None) -> tuple[ImageDatase
         f"{count:,} of {len(hashes):,} test images of dataset '{data.name}' are left out: the run was "
         "trained on them"
     )
-    return replace(data, test=data.test.select(unseen.nonzero()[:, 0])), note
+    test = data.test.select(unseen.nonzero()[:, 0])
+    return replace(data, test=test, seen_test_images=data.seen_test_images + count), note

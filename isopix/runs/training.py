@@ -1,7 +1,8 @@
 """Training in a run folder: the log, the checkpoints and the test at the end, around the trainer."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,22 +13,25 @@ from isopix.core.config import to_dict
 from isopix.core.device import runtime_environment
 from isopix.data.batches import Batches, steps_per_epoch
 from isopix.data.dataset import ImageDataset
+from isopix.data.measurement import Measurement, measurement_of
+from isopix.data.missing_classes import training_classes
 from isopix.finetuning.classifier import FineTuneModel, FineTuneTask
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
 from isopix.probing.evaluators import KNNAccuracy, LinearProbe
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import WEIGHTS
+from isopix.runs.test_images import save_test_images
 from isopix.storage import checkpoint
 from isopix.storage.checkpoint import Checkpoint
 from isopix.storage.log import LogWriter, RunLog, TensorBoardLog, read_log
 from isopix.storage.provenance import plugin_records
 from isopix.storage.run_folder import RunFolder
 from isopix.train.config import TrainConfig
-from isopix.train.early_stopping import EarlyStopping, chance_level_warning, has_val_accuracy
+from isopix.train.early_stopping import CAUSES, EarlyStopping, chance_level_warning, has_val_accuracy
 from isopix.train.evaluator import EvaluationContext, EvaluatorSpec, HeldOutLoss, evaluate_split
 from isopix.train.signals import stop_requested
-from isopix.train.tasks import PretrainTask, TrainingTask
+from isopix.train.tasks import Metric, PretrainTask, TrainingTask
 from isopix.train.train_step import NonFiniteError
 from isopix.train.trainer import Callbacks, Record, Trainer
 
@@ -36,13 +40,15 @@ CLASSIFIER = "classifier"  # the group of a checkpoint with the class head
 
 
 class RunObserver(NamedTuple):
-    """Follows a run: `record` is called with every log record, `stop` after every step.
+    """Follows a run: `record` is called with every log record, `stop` after every step, and `watch` every few
+    steps and before a checkpoint, with the step and the losses of the steps since its last call.
 
     With `tensorboard` the metrics also go to TensorBoard files in the run folder.
     """
 
     record: Callable[[Record], None] = lambda record: None
     stop: Callable[[], bool] = lambda: False
+    watch: Callable[[int, Sequence[float]], None] = lambda step, losses: None
     tensorboard: bool = False
 
 
@@ -70,9 +76,19 @@ class TrainingRun:
     """A network in training in a run folder."""
 
     def __init__(
-        self, folder: RunFolder, recipe: Recipe, network: Network, data: ImageDataset, device: torch.device
+        self,
+        folder: RunFolder,
+        recipe: Recipe,
+        network: Network,
+        data: ImageDataset,
+        device: torch.device,
+        *,
+        labels_seen: int | None,
+        decoder_valid: bool,
     ):
         self.folder, self.recipe, self.data, self.device = folder, recipe, data, device
+        self.labels_seen = labels_seen  # at the end, those of this run included
+        self.decoder_valid = decoder_valid  # of the initial weights
         self.network = network.to(device)
         self.pretrain_model = PretrainModel(self.network, recipe.objective)
         self.model: FineTuneModel | None = None
@@ -99,6 +115,8 @@ class TrainingRun:
             self.request = stack.enter_context(stop_requested())
             self._open_log(stack, step)
             skipped = self.data.bad_files if found is None else ()
+            if found is None:
+                self._record_measurements()
             for text in (*(f"skipped {each.path}: {each.reason}" for each in skipped), *notes):
                 self.record({"kind": "note", "step": step, "text": text})
             if self.early_stopping:
@@ -150,7 +168,7 @@ class TrainingRun:
             context=EvaluationContext(
                 self.task, self.pretrain_model, data, config.seed, config.precision, self.folder.history
             ),
-            callbacks=Callbacks(self.record, self.save, self.should_stop),
+            callbacks=Callbacks(self.record, self.save, self.should_stop, self.observer.watch),
         )
         if found is not None:
             if self.model:
@@ -173,19 +191,60 @@ class TrainingRun:
         test, config = self.data.test.sample(self.recipe.train.num_test_images), self.recipe.train
         if any(record.get("split") == "test" for record in read_log(self.folder.log)) or len(test) == 0:
             return
-        best = {} if self.model is None else self._load_best(self.model)
-        metrics = evaluate_split(self.task, test, seed=config.seed, precision=config.precision)
-        record = {"kind": "evaluation", "step": step, "split": "test", "images": len(test)}
-        self.record({**record, **best, **metrics})
+        best = step if self.model is None else self._load_best(self.model, step)
+        batches: list[Mapping[str, Metric]] = []
+        metrics = evaluate_split(
+            self.task, test, seed=config.seed, precision=config.precision, observe=batches.append
+        )
+        if "accuracy" in metrics and test.hashes is not None:
+            correct = torch.cat([batch["accuracy"] for batch in batches]).bool().cpu()
+            save_test_images(self.folder, test.hashes, correct)
+        counts = {"images": len(test), "available_images": test.available}
+        if self.model is not None:
+            counts |= {"train_images": len(self.data.train), "selection_images": self._selection_images}
+        record = {"kind": "evaluation", "step": best, "split": "test", "last_step": step}
+        measurement = self._measure(measurement_of(self.data, "test", test)).to_dict()
+        self.record({**record, **counts, **metrics, "measurement": measurement})
+        if best == 0 < step:
+            text = (
+                "the weights of step 0 were tested, as no later step has a better validation accuracy; "
+                f"likely causes: {CAUSES}"
+            )
+            self.record({"kind": "note", "step": step, "text": text})
 
-    def _load_best(self, model: FineTuneModel) -> dict[str, int]:
+    def _record_measurements(self) -> None:
+        """Log what the evaluations of each evaluator are measured on."""
+        for spec in evaluator_specs(self.recipe.train):
+            measurement = self._measure(spec.measurement(self.data))
+            if measurement.images:
+                record = {"kind": "measurement", "step": 0, "evaluator": spec.kind, "text": measurement.line}
+                self.record({**record, "measurement": measurement.to_dict()})
+
+    def _measure(self, measurement: Measurement) -> Measurement:
+        """Add what is known of the run."""
+        seeds = {"train.seed": self.recipe.train.seed, "data.seed": self.recipe.data.seed}
+        selection = measurement.selection or (self._selection if measurement.split == "test" else "")
+        return replace(measurement, labels_seen=self.labels_seen, selection=selection, seeds=seeds)
+
+    @property
+    def _selection(self) -> str:
+        """What is chosen, and by which images; empty where the last step is kept."""
+        return f"step chosen on {self._selection_images:,} validation images" if self.early_stopping else ""
+
+    @property
+    def _selection_images(self) -> int:
+        """The number of labeled validation images that select the step; 0 where the last one is kept."""
+        count = len(self.data.validation.sample(self.recipe.train.evaluate_images))
+        return count if self.early_stopping else 0
+
+    def _load_best(self, model: FineTuneModel, last_step: int) -> int:
         """Load the weights with the best validation accuracy, if any were selected; return their step."""
         if not (self.folder.best / checkpoint.MANIFEST).is_file():
-            return {}
+            return last_step
         found = checkpoint.load_checkpoint(self.folder.best, (*WEIGHTS, CLASSIFIER))
         self.network.load({name: tensor.to(self.device) for name, tensor in found.tensors["model"].items()})
         model.head.load_state_dict(found.tensors[CLASSIFIER])
-        return {"best_step": found.records["state"]["step"]}
+        return int(found.records["state"]["step"])
 
     def _patience_exhausted(self) -> bool:
         return self.early_stopping is not None and self.early_stopping.should_stop
@@ -225,10 +284,13 @@ class TrainingRun:
 
     def _write(self, folder: Path, step: int, groups: dict[str, dict[str, Tensor]]) -> None:
         state = {"step": step, "codec": self.network.codec.fingerprint(), "data": self.data.fingerprint}
+        state |= {"labels_seen": self.labels_seen, "selection": self._selection}
+        state["decoder_valid"] = self.recipe.predicts_codes if step else self.decoder_valid
         groups = {"model": self.network.tensors(), **groups}
         if self.model:
             groups[CLASSIFIER] = {name: each.detach() for name, each in self.model.head.state_dict().items()}
             state["classes"] = list(self.data.classes)
+            state["training_classes"] = sorted(training_classes(self.data) or ())
         records: dict[str, dict[str, Any]] = {
             "recipe": to_dict(self.recipe),
             "state": state,

@@ -39,8 +39,14 @@ class RunLog:
             os.fsync(self._file.fileno())
 
     def truncate_after(self, step: int) -> None:
-        """Delete the lines of later steps, which a resumed run writes again."""
-        later = (start for start, record in _lines(self.path) if record["step"] > step)
+        """Delete the lines of later steps, which a resumed run writes again; a test of earlier weights at the
+        end of a run has the `last_step` of the run.
+        """
+        later = (
+            start
+            for start, record in _lines(self.path)
+            if max(record["step"], record.get("last_step", 0)) > step
+        )
         self._truncate(next(later, self.path.stat().st_size))
 
     def close(self) -> None:

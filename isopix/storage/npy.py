@@ -74,6 +74,17 @@ def open_memmap(path: Path) -> Tensor:
     return torch.from_numpy(np.load(path, mmap_mode="c"))
 
 
+def open_array(path: Path) -> NDArray[Any]:
+    """Memory-map a .npy file of unknown content for reading. Raises ValueError for anything else."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            return np.lib.format.open_memmap(path, mode="r")
+    except Exception as error:  # damaged files raise many types
+        reason = "it is not a .npy file of numbers"
+        raise ValueError(reason) from error
+
+
 def _read(path: Path) -> Arrays:
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:  # bytes of a member beyond its stated size are never read

@@ -81,6 +81,7 @@ class RunFolder:
             self.environment,
             self.log,
             self.training_images,
+            self.step_losses,
             self.path / LOCK_FILE,
             self.path / "bad-files.csv",
         ):
@@ -102,6 +103,16 @@ class RunFolder:
     def training_images(self) -> Path:
         """Hashes of the images that the network was trained on."""
         return self.path / "training-images.npy"
+
+    @property
+    def test_images(self) -> Path:
+        """Hashes of the test images of a fine-tuned run, and which of them are classified correctly."""
+        return self.path / "test-images.npz"
+
+    @property
+    def step_losses(self) -> Path:
+        """The loss of every step of a trial of a learning-rate search, float64 without a header."""
+        return self.path / "step-losses.f64"
 
     @property
     def environment(self) -> Path:

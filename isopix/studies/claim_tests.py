@@ -1,12 +1,11 @@
 """Test claims that one kind of network is better than another, by differences over seeds."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from scipy.stats import t as student
+import numpy as np
 
-from isopix.core.bootstrap import CONFIDENCE_LEVEL
+from isopix.core.paired import mean_half_width
 from isopix.studies.inductive_bias.trials import Architecture, Trial, mean_std
 
 Conclusion = Literal["holds", "does not hold", "not decided"]
@@ -33,10 +32,7 @@ class Contrast(NamedTuple):
     @property
     def half_width(self) -> float | None:
         """Half the width of the mean's 95 % interval, by Student's t; None for fewer than two seeds."""
-        if self.std is None:
-            return None
-        count = len(self.values)
-        return float(student.ppf((1 + CONFIDENCE_LEVEL) / 2, count - 1)) * self.std / math.sqrt(count)
+        return mean_half_width(np.array(self.values))
 
     @property
     def conclusion(self) -> Conclusion:

@@ -12,7 +12,7 @@ import torch
 
 from isopix.core.config import from_dict
 from isopix.core.device import select_device
-from isopix.data.dataset import ImageDataset, content_hash, load_dataset
+from isopix.data.dataset import ImageDataset, load_dataset
 from isopix.probing.config import ProbeConfig
 from isopix.probing.results import ProbeReport, ProbeResult
 from isopix.recipes.recipe import Recipe
@@ -127,7 +127,7 @@ def _run(spec: TrialSpec, device: torch.device) -> TrialResult | None:
     loaded.network.eval()
     data = _limit(load_dataset(loaded.recipe.data), spec.probe_images)
     report = probe_run(loaded, data, precision=loaded.recipe.train.precision, config=spec.probe)
-    facts: dict[str, object] = {"data": data.name, "limit": None, "images_hash": content_hash(data)}
+    facts: dict[str, object] = {"data": data.name, "limit": None}
     save_report(RunFolder(folder), loaded.step, report, facts)
     return replace(
         spec.read(),
@@ -184,6 +184,7 @@ def _metrics(report: ProbeReport, loaded: LoadedRun, data: ImageDataset) -> dict
         "raw_pixels": report.baselines["raw pixels"].best.test_accuracy,
         "majority": network.majority_accuracy,
         "images": network.num_images,
+        "measurement": None if report.measurement is None else report.measurement.to_dict(),
         "measurements": measure(loaded, data.test.images),
     }
 

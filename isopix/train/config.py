@@ -1,9 +1,11 @@
 """TrainConfig: how a network is trained, evaluated during training and saved."""
 
 from dataclasses import field
+from typing import Annotated
 
 from isopix.core.config import config
 from isopix.core.device import Precision
+from isopix.core.ranges import Range, check_ranges
 from isopix.train.evaluator import EvaluatorSpec
 from isopix.train.optim import Adam, OptimizerSpec
 from isopix.train.schedule import ScheduleSpec, WarmupCosineSchedule
@@ -13,11 +15,12 @@ from isopix.train.schedule import ScheduleSpec, WarmupCosineSchedule
 class TrainConfig:
     """Settings of training; the defaults are Image GPT's (iGPT section 3.4, table 5).
 
-    A step updates the weights once, on `batch_size` images in `accumulate` chunks; `*_every` count steps. An
+    A step updates the weights once, on `batch_size` images in `accumulate` chunks; `*_every` count steps.
+    Gradients with a larger norm than `max_grad_norm` are scaled down to it; None does not clip them. An
     evaluation uses a random sample of `evaluate_images` validation images, and the one after the last step of
-    `num_test_images` test images. `knn_images` > 0 adds the accuracy of k-nearest neighbors among that many
-    training images, `probe_every` > 0 a linear probe every that many steps: shorthands for two of the
-    `evaluators`, which may be any that are registered.
+    `num_test_images` test images; None uses all. `knn_images` > 0 adds the accuracy of k-nearest neighbors
+    among that many training images, `probe_every` > 0 a linear probe every that many steps: shorthands for
+    two of the `evaluators`, which may be any that are registered.
     """
 
     steps: int = 1_000_000
@@ -25,24 +28,26 @@ class TrainConfig:
     accumulate: int = 1
     optimizer: OptimizerSpec = field(default_factory=Adam)
     schedule: ScheduleSpec = field(default_factory=WarmupCosineSchedule)
+    max_grad_norm: Annotated[float, Range(above=0)] | None = None
     precision: Precision = "bf16"
     compile: bool = False
     seed: int = 0
     log_every: int = 10
     evaluate_every: int = 1000
-    evaluate_images: int = 1024
-    num_test_images: int = 10_000
+    evaluate_images: int | None = 1024
+    num_test_images: int | None = 10_000
     knn_images: int = 0
     checkpoint_every: int = 1000
     probe_every: int = 0
     evaluators: tuple[EvaluatorSpec, ...] = ()
 
     def __post_init__(self) -> None:
+        check_ranges(self)
         for name in ("steps", "batch_size", "accumulate", "log_every", "evaluate_every", "checkpoint_every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} {getattr(self, name)} must be at least 1")
         for name in ("evaluate_images", "num_test_images", "knn_images", "probe_every"):
-            if getattr(self, name) < 0:
+            if (getattr(self, name) or 0) < 0:
                 raise ValueError(f"{name} {getattr(self, name)} must be at least 0")
         if self.batch_size % self.accumulate:
             raise ValueError(

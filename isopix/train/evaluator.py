@@ -14,10 +14,11 @@ from isopix.core.device import Precision, autocast
 from isopix.core.random import generator
 from isopix.core.registry import Part, register
 from isopix.data.dataset import ImageDataset
+from isopix.data.measurement import Measurement, measurement_of
 from isopix.data.splits import Split
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
-from isopix.train.tasks import EvaluationTask
+from isopix.train.tasks import EvaluationTask, Metric
 
 BATCH_SIZE = 16  # images per batch; not a setting, as the random draws of an evaluation depend on it
 
@@ -62,6 +63,10 @@ class EvaluatorSpec(Part, noun="evaluator"):
     def check_data(self, data: ImageDataset) -> None:
         """Raises ValueError for a dataset on which the metrics are undefined."""
 
+    def measurement(self, data: ImageDataset) -> Measurement:
+        """Return the record of the metrics: all validation images, unless an evaluator says otherwise."""
+        return measurement_of(data, "validation")
+
     @abc.abstractmethod
     def start(self, context: EvaluationContext) -> Evaluator:
         """Return the function that evaluates the model as it is when called.
@@ -74,11 +79,14 @@ class EvaluatorSpec(Part, noun="evaluator"):
 
 @register("held_out_loss")
 class HeldOutLoss(EvaluatorSpec):
-    """The metrics of the task, each a mean over `num_images` validation images."""
+    """The metrics of the task, each a mean over `num_images` validation images; None uses all."""
 
     may_fail: ClassVar[bool] = False
 
-    num_images: int = 1024
+    num_images: int | None = 1024
+
+    def measurement(self, data: ImageDataset) -> Measurement:
+        return measurement_of(data, "validation", data.validation.sample(self.num_images))
 
     def start(self, context: EvaluationContext) -> Evaluator:
         split = context.data.validation.sample(self.num_images)
@@ -87,7 +95,7 @@ class HeldOutLoss(EvaluatorSpec):
             if not len(split):
                 return {}
             metrics = evaluate_split(context.task, split, seed=context.seed, precision=context.precision)
-            return {"images": len(split), **metrics}
+            return {"images": len(split), "available_images": split.available, **metrics}
 
         return evaluate
 
@@ -99,11 +107,12 @@ def evaluate_split(
     seed: int,
     precision: Precision,
     progress: Callable[[int], None] = lambda done: None,
+    observe: Callable[[Mapping[str, Metric]], None] = lambda metrics: None,
 ) -> dict[str, float]:
     """Return the metrics of a task, each the mean over the images of a split.
 
     Random masks depend on `seed` and the number of the batch alone, so that they are the same at every
-    evaluation. `progress` is called with the number of images done.
+    evaluation. `progress` is called with the number of images done, `observe` with the metrics of each batch.
     """
     device = next(task.module.parameters()).device
     totals: defaultdict[str, float] = defaultdict(float)
@@ -114,7 +123,8 @@ def evaluate_split(
             with autocast(device, precision):
                 metrics = task.evaluate(images, labels, generator(seed, "evaluation", number))
             for name, value in metrics.items():
-                totals[name] += float(value) * len(images)
+                totals[name] += float(value.mean()) * len(images)
+            observe(metrics)
             progress(start + len(images))
     return {name: total / len(split) for name, total in totals.items()}
 

@@ -1,4 +1,4 @@
-"""Search for a learning rate: from large to small, until the final loss increases (iGPT, appendix)."""
+"""Search for a learning rate: from large to small, until the result gets worse (iGPT, appendix)."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -6,18 +6,31 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-TrialStatus = Literal["completed", "diverged", "non-finite"]
+TrialStatus = Literal["completed", "failed", "diverged", "non-finite"]
 
 
 @dataclass(frozen=True)
 class LRTrial:
-    """A run at one learning rate: its final validation loss, or the step at which it diverged."""
+    """A run at one learning rate: its final validation loss, or the step at which it diverged.
+
+    A trial of fine-tuning has the best validation `accuracy` and its step instead. One that learned nothing
+    has `failed`, for a `reason`.
+    """
 
     lr: float
     status: TrialStatus
     step: int
     loss: float | None
     seconds: float
+    accuracy: float | None = None
+    reason: str = ""
+
+    @property
+    def score(self) -> float | None:
+        """What is compared, larger is better: the accuracy, or minus the loss; None without either."""
+        if self.accuracy is not None:
+            return self.accuracy
+        return None if self.loss is None else -self.loss
 
 
 @dataclass(frozen=True)
@@ -28,19 +41,22 @@ class LRSearch:
     trials: tuple[LRTrial, ...] = ()
 
     @property
-    def losses(self) -> dict[LRTrial, float]:
-        """The final losses of the completed trials."""
-        return {trial: trial.loss for trial in self.trials if trial.loss is not None}
+    def scores(self) -> dict[LRTrial, float]:
+        """The scores of the completed trials."""
+        scored = {trial: trial.score for trial in self.trials if trial.status == "completed"}
+        return {trial: score for trial, score in scored.items() if score is not None}
 
     @property
-    def increased(self) -> bool:
-        """Whether a completed trial has a higher loss than the completed one before it."""
-        return any(later > earlier for earlier, later in pairwise(self.losses.values()))
+    def worsened(self) -> bool:
+        """Whether a trial after a completed one has failed, or has a lower score."""
+        scored = [trial for trial in self.trials if trial.score is not None]
+        scores = {**dict.fromkeys(scored, -math.inf), **self.scores}  # without those that failed
+        return any(scores[later] < scores[earlier] for earlier, later in pairwise(scored))
 
     @property
     def finished(self) -> bool:
-        """Whether the loss has increased or all learning rates have been tried."""
-        return self.increased or len(self.trials) == len(self.lrs)
+        """Whether a trial was worse than the one before, or all learning rates have been tried."""
+        return self.worsened or len(self.trials) == len(self.lrs)
 
     @property
     def remaining(self) -> tuple[float, ...]:
@@ -49,10 +65,10 @@ class LRSearch:
 
     @property
     def best(self) -> LRTrial | None:
-        """The trial with the lowest loss, the largest learning rate of equals; None before the end, and if
-        every trial diverged.
+        """The completed trial with the highest score, the largest learning rate of equals; None before the
+        end, and if there is none.
         """
-        return min(self.losses, key=self.losses.__getitem__, default=None) if self.finished else None
+        return max(self.scores, key=self.scores.__getitem__, default=None) if self.finished else None
 
 
 def lr_grid(first: float, last: float) -> tuple[float, ...]:
@@ -72,8 +88,8 @@ def lr_grid(first: float, last: float) -> tuple[float, ...]:
 def continue_search(search: LRSearch, run_trial: Callable[[float], LRTrial | None]) -> Iterator[LRSearch]:
     """Run the remaining trials of a search, and yield the search after each.
 
-    Ends after the first increase of the loss, or with the last learning rate. `run_trial` returns None if it
-    was asked to stop; then the search stops too.
+    Ends after the first trial that is worse than the one before, or with the last learning rate. `run_trial`
+    returns None if it was asked to stop; then the search stops too.
     """
     while not search.finished:
         trial = run_trial(search.remaining[0])

@@ -5,10 +5,12 @@ import dataclasses
 import inspect
 import math
 from collections.abc import Iterable
+from typing import Annotated
 
 import torch
 from torch import nn
 
+from isopix.core.ranges import Range
 from isopix.core.registry import Part, register
 
 
@@ -113,3 +115,19 @@ class AdamW(_AdamSettings):
 
     def label(self) -> str:
         return f"{super().label()}, weight decay {self.weight_decay:g}"
+
+
+@register("sgd")
+class SGD(OptimizerSpec):
+    """Stochastic gradient descent with momentum and without weight decay (Vision Transformer, appendix B.1.1:
+    momentum 0.9 for fine-tuning).
+    """
+
+    lr: Annotated[float, Range(above=0)] = 0.03
+    momentum: Annotated[float, Range(low=0, below=1)] = 0.9
+
+    def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+        return torch.optim.SGD(parameters, self.lr, self.momentum, fused=True)
+
+    def label(self) -> str:
+        return f"SGD, lr {self.lr:g}, momentum {self.momentum:g}"

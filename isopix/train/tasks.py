@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Protocol, runtime_checkable
 
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from isopix.core.types import Images, Labels, Scalar
 from isopix.data.patch_augment import NoPatchAugment, PatchAugmentSpec
@@ -12,6 +13,8 @@ from isopix.model.network import Network
 from isopix.objectives.base import Augment, PretrainModel, TrainingBatch
 
 NO_PATCH_AUGMENT = NoPatchAugment()
+
+Metric = Float[Tensor, "*images"]  # a mean over the images of a batch, or the values [B] of each
 
 
 @runtime_checkable
@@ -35,16 +38,19 @@ class EvaluationTask(Protocol):
 
     def evaluate(
         self, images: Images, labels: Labels | None, generator: torch.Generator
-    ) -> Mapping[str, Scalar]:
-        """Return metrics by name, each a mean over the images; `loss_nats` is the loss per predicted code."""
+    ) -> Mapping[str, Metric]:
+        """Return metrics by name; `loss_nats` is the loss per predicted code."""
 
 
 @runtime_checkable
 class TrainingTask(EvaluationTask, Protocol):
-    """What is trained: batches, a module that returns the loss of a batch, and metrics."""
+    """What is trained: batches, the losses of a batch, and metrics."""
 
     def make_batch(self, images: Images, labels: Labels | None, generator: torch.Generator) -> Batch:
         """Return the training batch of these images; all random draws come from `generator`."""
+
+    def losses(self, batch: Batch) -> Mapping[str, Scalar]:
+        """Return the training losses of a batch by name, as in the log; the first of them is minimized."""
 
 
 class PretrainTask:
@@ -58,6 +64,10 @@ class PretrainTask:
     def make_batch(self, images: Images, labels: Labels | None, generator: torch.Generator) -> TrainingBatch:
         augment = augment_patches(self.patch_augment, self.module.network, generator)
         return self.module.make_batch(images, generator, augment)
+
+    def losses(self, batch: Batch) -> dict[str, Scalar]:
+        assert isinstance(batch, TrainingBatch)
+        return {"loss_nats": self.module(batch)}
 
     def evaluate(
         self, images: Images, labels: Labels | None, generator: torch.Generator

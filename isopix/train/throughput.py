@@ -1,7 +1,7 @@
 """Throughput: images per second since the last line of the log, without evaluations and checkpoints."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,7 +25,7 @@ class Throughput:
         yield
         self.since += time.perf_counter() - start
 
-    def record(self, step: int, loss: float, learning_rate: float) -> dict[str, Any]:
+    def record(self, step: int, losses: Mapping[str, float], learning_rate: float) -> dict[str, Any]:
         """Return the log record of training at `step`, and restart the clock."""
         now = time.perf_counter()
         rate = self.steps * self.batch_size / max(now - self.since, 1e-9)
@@ -35,7 +35,7 @@ class Throughput:
             "kind": "train",
             "step": step,
             "images": step * self.batch_size,
-            "loss_nats": loss,
+            **losses,
             "learning_rate": learning_rate,
             "images_per_second": rate,
             "seconds": self.seconds,

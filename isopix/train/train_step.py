@@ -1,6 +1,6 @@
 """One training step: gradients summed over the chunks of a batch, and an update if they are finite."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
@@ -47,39 +47,44 @@ class TrainStep:
         accumulate: int,
         precision: Precision,
         compiled: bool,
+        max_grad_norm: float | None = None,
     ):
         self.task, self.accumulate, self.precision = task, accumulate, precision
+        self.max_grad_norm = max_grad_norm
         module = task.module
         self.device = next(module.parameters()).device
         self.peak_lr = optimizer.lr
         self.optimizer = build_optimizer(optimizer, module)
         self.group_lrs = [group["lr"] for group in self.optimizer.param_groups]
-        self.loss: Callable[[Batch], Scalar] = (
-            torch.compile(module, dynamic=False, fullgraph=True) if compiled else module
+        self.losses: Callable[[Batch], Mapping[str, Scalar]] = (
+            torch.compile(task.losses, dynamic=False, fullgraph=True) if compiled else task.losses
         )
         self.bad_step = torch.tensor(-1, device=self.device)
 
-    def __call__(self, batch: Batch, *, step: int, lr_factor: float) -> Scalar:
+    def __call__(self, batch: Batch, *, step: int, lr_factor: float) -> dict[str, Scalar]:
         """Update the weights once at `lr_factor` times the learning rates that the optimizer's groups started
-        with; return the loss before the update, on the device.
+        with; return the losses before the update, on the device, the one that is minimized first.
 
         From the first non-finite loss or gradient on, no update is applied, and `check` raises.
         """
         self.optimizer.zero_grad(set_to_none=True)
-        total = torch.zeros((), device=self.device)
+        totals: dict[str, Scalar] = {}
         for chunk in batch.to(self.device).chunks(self.accumulate):
             with autocast(self.device, self.precision):
-                loss = self.loss(chunk)
-            torch.autograd.backward(loss)
-            total = total + loss.detach()
-        parameters = self.task.module.parameters()
+                losses = self.losses(chunk)
+            torch.autograd.backward(next(iter(losses.values())))
+            for name, loss in losses.items():
+                totals[name] = totals[name] + loss.detach() if name in totals else loss.detach()
+        parameters = list(self.task.module.parameters())
         norm = torch.nn.utils.get_total_norm(p.grad for p in parameters if p.grad is not None)
-        finite = torch.isfinite(total) & torch.isfinite(norm)
+        if self.max_grad_norm is not None:
+            torch.nn.utils.clip_grads_with_norm_(parameters, self.max_grad_norm, norm)
+        finite = torch.isfinite(next(iter(totals.values()))) & torch.isfinite(norm)
         self.bad_step = torch.where((self.bad_step < 0) & ~finite, step, self.bad_step)
         for group, lr in zip(self.optimizer.param_groups, self.group_lrs, strict=True):
             group["lr"] = lr * lr_factor
         self._update()
-        return total
+        return totals
 
     def _update(self) -> None:
         """Run the optimizer unless a step was not finite; a fused one decides that on the device."""

@@ -7,9 +7,10 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
-from isopix.core.random import generator
+from isopix.core.random import generator, seeded
 from isopix.data.batches import Batches
 from isopix.train.config import TrainConfig
 from isopix.train.evaluator import EvaluationContext, EvaluationError, EvaluatorSpec, evaluation_mode
@@ -18,17 +19,20 @@ from isopix.train.throughput import Throughput
 from isopix.train.train_step import TrainStep
 
 Record = dict[str, Any]  # a line of the log
+WATCH_EVERY = 20  # steps between reports of the loss of every step; each waits for a GPU
 MAX_SHOWN = 60  # characters of a wrong value in a note
 
 
 class Callbacks(NamedTuple):
     """What the trainer calls: `log` with every record, `save` with the step and the state of the optimizer,
-    `should_stop` after every step and every evaluation.
+    `should_stop` after every step and every evaluation, and `watch` every few steps and before `save`, with
+    the step and the minimized losses of all steps since its last call.
     """
 
     log: Callable[[Record], None]
     save: Callable[[int, dict[str, Tensor]], None]
     should_stop: Callable[[], bool] = lambda: False
+    watch: Callable[[int, Sequence[float]], None] = lambda step, losses: None
 
 
 class Trainer:
@@ -56,8 +60,11 @@ class Trainer:
             accumulate=config.accumulate,
             precision=config.precision,
             compiled=config.compile,
+            max_grad_norm=config.max_grad_norm,
         )
         self.step, self.stopped, self.restored = 0, False, False
+        self.watched: list[Tensor] = []  # losses on the device
+        self.watch_every = 1 if self.train_step.device.type == "cpu" else WATCH_EVERY
         self.throughput = Throughput(batches.batch_size)
 
     def restore(self, step: int, *, seconds: float, optimizer: dict[str, Tensor]) -> None:
@@ -85,22 +92,36 @@ class Trainer:
         batch = self.task.make_batch(images, labels, generator(config.seed, "problem", self.step))
         lr_factor = config.schedule.factor(self.step, steps=config.steps, epoch=batches.steps_per_epoch)
         self.step += 1
-        loss = self.train_step(batch, step=self.step, lr_factor=lr_factor)
+        with seeded(config.seed, "dropout", self.step, self.train_step.device):
+            losses = self.train_step(batch, step=self.step, lr_factor=lr_factor)
+        self.watched.append(next(iter(losses.values())))
         self.throughput.count_step()
         self.stopped = self.callbacks.should_stop()
         last = self.stopped or self.step == config.steps
         if last or self.step % config.log_every == 0:
             self.train_step.check()
             learning_rate = self.train_step.peak_lr * lr_factor
-            self.callbacks.log(self.throughput.record(self.step, float(loss), learning_rate))
+            values = {name: float(loss) for name, loss in losses.items()}
+            self.callbacks.log(self.throughput.record(self.step, values, learning_rate))
         elif self.train_step.device.type == "cpu":
             self.train_step.check()
         with self.throughput.exclude():
             if self.maybe_evaluate():
                 self.stopped = self.stopped or self.callbacks.should_stop()  # early stopping
-            if last or self.stopped or self.step % config.checkpoint_every == 0:
+            saves = last or self.stopped or self.step % config.checkpoint_every == 0
+            if saves or self.step % self.watch_every == 0:
+                self._report_losses()
+            if saves:
                 self.train_step.check()
                 self.callbacks.save(self.step, self.train_step.state())
+
+    def _report_losses(self) -> None:
+        """Call `watch` with the losses of the steps since the last call; waits for the device."""
+        if self.watched:
+            self.train_step.check()
+            values: list[float] = torch.stack(self.watched).tolist()
+            self.watched.clear()
+            self.callbacks.watch(self.step, values)
 
     def maybe_evaluate(self) -> bool:
         """Run the evaluators that are due, all at the first and the last step; return whether any was.

@@ -12,7 +12,7 @@ from torch import nn
 
 from isopix.core.random import generator
 from isopix.generate.sample import SamplingConfig, decode_steps, uniform_numbers
-from isopix.interop.huggingface.convert import read_imagegpt, write_imagegpt
+from isopix.interop.huggingface.convert import export_imagegpt, read_imagegpt
 from isopix.model.network import Network, without_start_token
 from isopix.objectives.autoregressive import Autoregressive
 from isopix.objectives.base import PretrainModel, nll_per_image
@@ -184,7 +184,7 @@ def test_their_models_without_a_head_are_refused_as_what_they_are(tmp_path: Path
 
 
 def test_theirs_to_ours_to_theirs_is_the_identity(pair: Pair, tmp_path: Path) -> None:
-    write_imagegpt(tmp_path / "ours", pair.ours, card="")
+    export_imagegpt(pair.ours).write(tmp_path / "ours", card="")
     again = transformers.ImageGPTForCausalImageModeling.from_pretrained(tmp_path / "ours")
     before, after = pair.theirs.state_dict(), again.state_dict()
     assert before.keys() == after.keys()

@@ -11,16 +11,11 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from isopix.codecs import PaletteSpec
-from isopix.codecs.palette import Palette
 from isopix.core.types import Images, Mask
-from isopix.data.dataset import DataConfig
 from isopix.interop.imported_model import ImportedModel
 from isopix.interop.openai.convert import read_checkpoint
 from isopix.interop.openai.tf_checkpoint import TFCheckpoint
 from isopix.model.network import Network
-from isopix.model.spec import ModelSpec
-from isopix.recipes.recipe import Recipe
 from tests.unit.interop import bundles, variables
 
 Array = NDArray[np.float64]
@@ -38,20 +33,7 @@ def palette(colors: int) -> torch.Tensor:
 
 
 def network(imported: ImportedModel) -> Network:
-    recipe = Recipe(
-        name="golden",
-        model=ModelSpec(
-            codec=PaletteSpec(num_colors=len(imported.colors)),
-            block=imported.block,
-            depth=imported.depth,
-            width=imported.width,
-        ),
-        data=DataConfig(source="digits", rows=imported.grid.rows, cols=imported.grid.cols),
-        objective=imported.objective,
-    )
-    net = recipe.build(Palette(imported.colors, imported.grid))
-    net.load({**imported.tensors, "codec.color_bits": net.codec.color_bits})
-    return net.double().eval()
+    return imported.network().double().eval()
 
 
 def norm(x: Array, gain: Array) -> Array:

@@ -30,6 +30,7 @@ from isopix.model.heads import HeadSpec, UpsamplingHeadSpec
 from isopix.model.masking import DropMaskingSpec, MaskTokenMaskingSpec
 from isopix.model.mlp import MLPSpec, TwoLayerMLPSpec
 from isopix.model.network import Network
+from isopix.model.no_head import NoHeadSpec
 from isopix.model.norms import LayerNormSpec, RMSNormSpec
 from isopix.model.positions import NoPositionEmbeddingSpec, PositionEmbeddingSpec
 from isopix.model.spec import ModelSpec
@@ -46,6 +47,7 @@ from isopix.objectives.autoregressive import Autoregressive
 from isopix.objectives.base import ObjectiveSpec, PretrainModel, TrainingBatch
 from isopix.objectives.masked import Masked
 from isopix.objectives.masks import BernoulliMask, BlockMask, PerChannelMask
+from isopix.objectives.none import NoObjective
 from isopix.recipes.recipe import Recipe
 from isopix.train.config import TrainConfig
 from tests.laws.covering import covering
@@ -94,7 +96,7 @@ def pixel_choices() -> dict[str, list[Any]]:
             Autoregressive(),
             Masked(mask=PerChannelMask(ratio=0.3)),
             Masked(mask=THIRD),
-            *others(ObjectiveSpec, Autoregressive, Masked),
+            *others(ObjectiveSpec, Autoregressive, Masked, NoObjective),
         ],
         "block": [*variants(BlockSpec, AxialSpec), *mlps],
         "stem": variants(StemSpec, PatchStemSpec),
@@ -112,12 +114,12 @@ def patch_choices() -> dict[str, list[Any]]:
             Masked(mask=BlockMask(ratio=0.5), corruption=DropMaskingSpec(), label_smoothing=0.01),
             Masked(mask=HALF, corruption=DropMaskingSpec(norm_positions=False), deterministic_mask=True),
             Masked(mask=HALF, corruption=MaskTokenMaskingSpec(), causal=True),
-            *others(ObjectiveSpec, Autoregressive, Masked),
+            *others(ObjectiveSpec, Autoregressive, Masked, NoObjective),
         ],
         "block": variants(BlockSpec, MixerSpec),
         "stem": variants(StemSpec, PixelStemSpec),
         "codec": codecs(patches=True),
-        "head": variants(HeadSpec),
+        "head": variants(HeadSpec, NoHeadSpec),
         "positions": variants(PositionEmbeddingSpec, NoPositionEmbeddingSpec),
         "class_token": [True, False],
         "tie_blocks": [True, False],

@@ -33,6 +33,7 @@ SETTINGS = {
     "ar": ("igpt.digits", []),
     "bert": ("igpt.digits_bert", []),
     "accumulated": ("igpt.digits", ["accumulate=4"]),
+    "dropout": ("igpt.digits", ["block.dropout=0.2", "attention_dropout=0.2", "embedding_dropout=0.1"]),
     "bf16": ("igpt.digits_bert", ["precision=bf16"]),
     "fine-tuned": ("igpt.digits", ["finetune.dropout=0.2", "evaluate_every=2", "data.limit=100"]),
     "fine-tuned, classes alone": ("igpt.digits_bert", ["finetune.generative_weight=0", "finetune.layer=0"]),
@@ -74,13 +75,20 @@ def losses(out: Path) -> list[tuple[str, int, float]]:
     ]
 
 
-@pytest.mark.parametrize("case", SETTINGS)
+@pytest.fixture(scope="module", params=SETTINGS)
+def uninterrupted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of each setting."""
+    out = tmp_path_factory.mktemp("uninterrupted") / request.param
+    settings = recipe(*SETTINGS[request.param])
+    assert train_recipe(settings, out, device=CPU, observer=RunObserver()).finished
+    return out
+
+
 @pytest.mark.parametrize("stops", [(1,), (4,), (5, 3)], ids=str)
 def test_a_stopped_run_ends_like_an_uninterrupted_one(
-    tmp_path: Path, case: str, stops: tuple[int, ...]
+    tmp_path: Path, uninterrupted: Path, stops: tuple[int, ...]
 ) -> None:
-    settings = recipe(*SETTINGS[case])
-    assert train_recipe(settings, tmp_path / "whole", device=CPU, observer=RunObserver()).finished
+    settings = recipe(*SETTINGS[uninterrupted.name])
     assert not train_recipe(
         settings, tmp_path / "parts", device=CPU, observer=RunObserver(stop=StopAt(stops[0]))
     ).finished
@@ -89,10 +97,10 @@ def test_a_stopped_run_ends_like_an_uninterrupted_one(
             tmp_path / "parts", device=CPU, observer=RunObserver(stop=StopAt(steps))
         ).finished
     assert resume_run(tmp_path / "parts", device=CPU, observer=RunObserver()).finished
-    whole, parts = final(tmp_path / "whole"), final(tmp_path / "parts")
+    whole, parts = final(uninterrupted), final(tmp_path / "parts")
     assert whole.keys() == parts.keys()
     assert all(torch.equal(whole[name], parts[name]) for name in whole)
-    assert losses(tmp_path / "whole") == losses(tmp_path / "parts")
+    assert losses(uninterrupted) == losses(tmp_path / "parts")
 
 
 def test_a_run_killed_between_checkpoints_resumes_from_the_last_one(tmp_path: Path) -> None:

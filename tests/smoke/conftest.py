@@ -12,6 +12,7 @@ from PIL import Image
 from isopix.analysis import cost
 from isopix.api import evaluation
 from isopix.cli.main import main
+from isopix.plots import style
 from isopix.probing.config import ProbeConfig
 
 QUICK = [
@@ -67,6 +68,13 @@ def quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
         return ProbeConfig(**{**settings, "l2_grid": (0.1,), "l2_extra": (), "num_resamples": 50})
 
     monkeypatch.setattr(evaluation, "ProbeConfig", quick)
+
+
+@pytest.fixture
+def quick_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw coarse figures without arranging their panels, in tests that do not depend on how they look."""
+    monkeypatch.setitem(style._RC_PARAMS, "figure.constrained_layout.use", False)
+    monkeypatch.setitem(style._RC_PARAMS, "savefig.dpi", 40)
 
 
 @pytest.fixture

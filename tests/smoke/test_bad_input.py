@@ -1,5 +1,6 @@
 """Wrong input exits with code 2, or 1 for failures, and one line: what was given and what is allowed."""
 
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from isopix.recipes.registry import listing
 from isopix.storage import checkpoint
 from tests.smoke.conftest import QUICK, Run
 
-SOURCES = "a folder of images, an .npz file, a Parquet file or folder"
+SOURCES = "a folder of images, an .npz file, OpenAI's .npy files, a Parquet file or folder"
 NAMES = "digits, translated-digits, cifar10, cifar100, stl10, imagenet-1k, tiny-imagenet"
 
 
@@ -213,24 +214,19 @@ def test_a_missing_run_folder(isopix: Run) -> None:
 
 
 def test_a_full_disk(isopix: Run) -> None:
-    """A file-size limit in a child process simulates a full disk."""
-    program = (
-        "import resource, signal, sys; from isopix.cli.main import main\n"
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))\n"
-        "sys.argv[0] = 'isopix'; main()"
-    )
-    assert (
-        isopix("pretrain", "igpt.digits", "--out", "warm", *QUICK)[0] == 0
-    )  # the image cache is no part of this
-    words = ["pretrain", "igpt.digits", "--out", "r", "steps=2", "batch_size=4"]
-    done = subprocess.run(
-        [sys.executable, "-c", program, *words], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 1
-    assert done.stderr.startswith("isopix: ")
-    assert "checkpoint r/checkpoints/step-00000000" in done.stderr
-    assert done.stderr.count("\n") == 1
+    """A file-size limit simulates a full disk."""
+    # The image cache is no part of this.
+    assert isopix("pretrain", "igpt.digits", "--out", "warm", *QUICK)[0] == 0
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, hard))
+    try:
+        code, _, err = isopix("pretrain", "igpt.digits", "--out", "r", "steps=2", "batch_size=4")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert code == 1
+    assert err.startswith("isopix: ")
+    assert "checkpoint r/checkpoints/step-00000000" in err
+    assert err.count("\n") == 1
     assert not list(Path("r/checkpoints").glob(".tmp*"))
 
 

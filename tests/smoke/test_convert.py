@@ -21,7 +21,7 @@ from tests.smoke.test_bad_input import refused
 from tests.unit.interop import bundles, models, variables
 
 HEAD = "lm_head.weight"
-pytestmark = pytest.mark.usefixtures("quick_probes")
+pytestmark = pytest.mark.usefixtures("quick_probes", "quick_figures")
 MODEL = {"depth": 2, "width": 16, "heads": 2, "colors": 27, "positions": 64}
 
 

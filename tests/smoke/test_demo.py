@@ -1,4 +1,4 @@
-"""A small demo: one report about both runs; a second demo gets its own folder; an interrupted one resumes."""
+"""A small demo: one report about all runs; a second demo gets its own folder; an interrupted one resumes."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from tests.smoke.conftest import QUICK, Run
 
-pytestmark = pytest.mark.usefixtures("quick_probes")
+pytestmark = pytest.mark.usefixtures("quick_probes", "quick_figures")
 SMALL = [*QUICK, "data.limit=60"]
 
 
@@ -16,10 +16,15 @@ def test_a_demo_writes_one_report_and_the_next_demo_gets_its_own_folder(isopix: 
     assert (code, err) == (0, "")
     assert "runs/demo/1/report.html" in out
     assert "raw pixels" in out
+    assert "random subsets" in out
     page = Path("runs/demo/1/report.html").read_text()
-    for kind in ("samples", "completions", "reconstructions"):
-        assert list(Path("runs/demo/1").glob(f"*/samples/{kind}-*.png"))
-    assert page.count("data:image/png;base64,") >= 3
+    pictures = {"ar": ["samples", "completions"], "bert": ["reconstructions"], "conv": ["reconstructions"]}
+    for run, kinds in pictures.items():
+        for kind in kinds:
+            assert list(Path(f"runs/demo/1/{run}/samples").glob(f"{kind}-*.png"))
+    assert page.count("data:image/png;base64,") >= 4
+    assert "Gain over the best baseline" in page
+    assert "groups of test images" in page
     assert isopix("demo", *SMALL)[0] == 0
     assert Path("runs/demo/2/report.html").exists()
 
@@ -28,7 +33,7 @@ def test_demo_with_json_prints_the_summary_only(isopix: Run) -> None:
     code, out, err = isopix("demo", *SMALL, "--json")
     assert code == 0
     assert [row["name"] for row in json.loads(out)["summary"]][:2] == ["ar", "untrained"]
-    assert "igpt.digits_bert" in err
+    assert "igpt.translated_digits_bert" in err
 
 
 def test_an_interrupted_demo_resumes(isopix: Run) -> None:

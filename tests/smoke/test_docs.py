@@ -42,7 +42,7 @@ def run_commands(isopix: Run, page: Path, *, less: list[str]) -> None:
             assert "Traceback" not in err
 
 
-@pytest.mark.usefixtures("quick_probes", "known_throughput")
+@pytest.mark.usefixtures("quick_probes", "quick_figures", "known_throughput")
 @pages
 def test_commands_run(isopix: Run, page: Path) -> None:
     run_commands(isopix, page, less=LESS)

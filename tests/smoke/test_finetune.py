@@ -9,7 +9,7 @@ import pytest
 from tests.smoke.conftest import QUICK, Run
 from tests.smoke.test_bad_input import refused
 
-pytestmark = pytest.mark.usefixtures("quick_probes")
+pytestmark = pytest.mark.usefixtures("quick_probes", "quick_figures")
 
 TUNE = [
     "steps=4",
@@ -32,7 +32,8 @@ def test_a_fine_tuned_run_works_with_every_command(trained: Run) -> None:
     code, out, err = trained(*words)
     assert (code, err) == (0, "")
     assert "igpt.digits from step 2 of run on digits, 4 steps, batch size 8" in out
-    assert "test loss" in out
+    assert "test total loss" in out
+    assert "(20 of 180 images)" in out
     assert "accuracy" in out
     for words in (["sample", "-n", "2"], ["probe", "--limit", "60"], ["report"], ["resume"]):
         code, _, err = trained(words[0], "ft", *words[1:])
@@ -59,7 +60,7 @@ def test_a_run_refitted_on_validation_works_with_every_command(trained: Run) -> 
     code, out, err = trained(*words)
     assert (code, err) == (0, "")
     assert re.search(r"step \d+ selected on validation", out)
-    assert out.count("test loss") == 1
+    assert out.count("test total loss") == 1
     log = Path("ft/log.jsonl").read_text()
     for again in (
         words,

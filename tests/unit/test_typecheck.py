@@ -6,7 +6,9 @@ from typing import Annotated, Any, TypeVar
 
 import pytest
 import torch
-from jaxtyping import TypeCheckError, config
+from beartype import beartype
+from jaxtyping import TypeCheckError, UInt8, config
+from torch import Tensor
 
 from isopix.codecs.base import Codec
 from isopix.codecs.bytes import BytesSpec
@@ -56,6 +58,58 @@ def test_arguments_and_results_are_checked_once_and_as_users_have_it_not_at_all(
             decorate(function)(given)
     monkeypatch.setattr(config, "jaxtyping_disable", True)
     assert decorate(double)("two") == "twotwo"
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        lambda images: images[0],
+        lambda images: images[:, :2],
+        lambda images: images.float(),
+        lambda images: images.numpy(),
+        lambda images: None,
+        lambda images: torch.cat([images, images]),
+    ],
+)
+def test_a_mistake_is_found_after_correct_calls_with_the_same_arguments(
+    planted: Callable[[Any], Any],
+) -> None:
+    correct = True
+
+    def mirrored(images: UInt8[Tensor, "B 3 H W"]) -> UInt8[Tensor, "B 3 H W"]:
+        return images.flip(-1) if correct else planted(images)
+
+    checked, given = typecheck.jaxtyped(typechecker=beartype)(mirrored), torch.zeros(2, 3, 4, 4).byte()
+    for _ in range(3):
+        assert checked(given).shape == (2, 3, 4, 4)
+    correct = False
+    for _ in range(2):
+        with pytest.raises(TypeCheckError):
+            checked(given)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (torch.zeros(2, 3), torch.zeros(3, 2)),
+        (torch.zeros(2), torch.zeros(2).double()),
+        (torch.zeros(2), torch.zeros(2).numpy()),
+        ([torch.zeros(2)], [torch.zeros(3)]),
+        ([torch.zeros(2)], (torch.zeros(2),)),
+        ({"a": torch.zeros(2)}, {"a": torch.zeros(3)}),
+        ({"a": 1}, {1: "a"}),
+        ("a", "b"),
+        (1, True),
+        (int, str),
+        ([0] * 1000, [0] * 1000),  # too long for a form
+    ],
+)
+def test_a_form_has_all_that_a_check_depends_on(first: object, second: object) -> None:
+    assert typecheck.form(first) != typecheck.form(second)
+
+
+def test_equal_forms_are_checked_once() -> None:
+    assert typecheck.form([torch.zeros(2), 1, {"a": 2.0}]) == typecheck.form([torch.ones(2), 3, {"a": 4.0}])
 
 
 @pytest.mark.parametrize(

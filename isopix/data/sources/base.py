@@ -34,6 +34,7 @@ class SourceSplit:
     images: Callable[[], Iterator[RawImage]]
     image_name: Callable[[int], str]  # of image i, for messages
     labels: NDArray[np.int64] | None
+    groups: NDArray[np.int64] | None = None  # what each image was made from; None: images are independent
 
 
 @dataclass(frozen=True)
@@ -48,11 +49,16 @@ class Source:
     fixed: bool = False  # a published dataset, of which exact numbers of images are held out
 
 
-def array_split(pixels: NDArray[Any], labels: NDArray[np.int64] | None, where: str) -> SourceSplit:
+def array_split(
+    pixels: NDArray[Any],
+    labels: NDArray[np.int64] | None,
+    where: str,
+    groups: NDArray[np.int64] | None = None,
+) -> SourceSplit:
     """Return a split of images in memory. Raises ValueError if the numbers of images and labels differ."""
     if labels is not None and len(labels) != len(pixels):
         raise ValueError(f"{where} has {len(pixels)} images but {len(labels)} labels")
-    return SourceSplit(len(pixels), lambda: iter(pixels), lambda i: f"{where} row {i}", labels)
+    return SourceSplit(len(pixels), lambda: iter(pixels), lambda i: f"{where} row {i}", labels, groups)
 
 
 def labels_or_none(values: Iterable[int | None], where: str) -> NDArray[np.int64] | None:

@@ -5,7 +5,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.datasets import load_digits
 
 from isopix.core.random import generator
 from isopix.data.sources.base import Source, SourceSplit, SplitName, array_split, class_names
@@ -37,7 +36,8 @@ def read_translated_digits(canvas: Canvas) -> Source:
 
     The digits are divided into training, validation and test first, always in the same way; then each
     training digit is placed `canvas.placements` times, each validation and test digit half as often, at
-    least once.
+    least once. The groups of a split are the indices of its digits in scikit-learn's data.
+
     Raises ValueError for a canvas smaller than 8x8.
     """
     rows, cols, placements = canvas
@@ -52,12 +52,14 @@ def read_translated_digits(canvas: Canvas) -> Source:
     for name, digits in members.items():
         copies = np.tile(digits, placements if name == "train" else max(1, placements // 2))
         images = _placed(pixels[copies], rows, cols, generator(0, f"placements.{name}"))
-        splits[name] = array_split(images, labels[copies], f"translated-digits {name}")
-        content += [images.tobytes(), labels[copies].tobytes()]
+        splits[name] = array_split(images, labels[copies], f"translated-digits {name}", copies)
+        content += [images.tobytes(), labels[copies].tobytes(), copies.tobytes()]
     return Source("translated-digits", splits, class_names((), splits), hash_bytes(*content), fixed=True)
 
 
 def _scans() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    from sklearn.datasets import load_digits  # noqa: PLC0415  its import takes a second
+
     digits = load_digits()
     pixels = np.round(digits.images * 255 / 16).astype(np.uint8)
     return pixels, np.asarray(digits.target, dtype=np.int64)

@@ -6,28 +6,33 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from isopix.data.augment import AugmentationSpec, PadCropFlip
 from isopix.data.sources.base import DEFAULT_HOLDOUT, Source, SourceSplit, SplitName, class_names
 from isopix.data.sources.hf_columns import ROWS_PER_BATCH, ImageColumns, find_columns, table_split
 from isopix.storage.hashing import hash_tree
 
 
 class HubDataset(NamedTuple):
-    """The repository of a dataset, and the names of its splits."""
+    """The repository of a dataset, the names of its splits, and how it is augmented in fine-tuning if the
+    literature agrees on it.
+    """
 
     repository: str
     splits: Mapping[SplitName, str]
     holdout: float = DEFAULT_HOLDOUT
+    augment: AugmentationSpec | None = None
 
 
+CIFAR_SPLITS: dict[SplitName, str] = {"train": "train", "test": "test"}
 # ImageNet's test labels are not public, so its validation set is the test set, as in the papers.
 HUB_DATASETS: dict[str, HubDataset] = {
-    "cifar10": HubDataset("uoft-cs/cifar10", {"train": "train", "test": "test"}),
-    "cifar100": HubDataset("uoft-cs/cifar100", {"train": "train", "test": "test"}),
+    "cifar10": HubDataset("uoft-cs/cifar10", CIFAR_SPLITS, augment=PadCropFlip()),
+    "cifar100": HubDataset("uoft-cs/cifar100", CIFAR_SPLITS, augment=PadCropFlip()),
     "stl10": HubDataset("tanganke/stl10", {"train": "train", "test": "test"}),
     "imagenet-1k": HubDataset("ILSVRC/imagenet-1k", {"train": "train", "test": "validation"}, holdout=0.04),
     "tiny-imagenet": HubDataset("zh-plus/tiny-imagenet", {"train": "train", "test": "valid"}),
 }
-LOCAL_SOURCES = "a folder of images, an .npz file, a Parquet file or folder"
+LOCAL_SOURCES = "a folder of images, an .npz file, OpenAI's .npy files, a Parquet file or folder"
 
 
 def read_hub(name: str) -> Source:

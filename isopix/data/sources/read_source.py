@@ -4,21 +4,35 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from isopix.data.augment import AugmentationSpec, NoAugmentation
 from isopix.data.sources.base import Source
+from isopix.data.sources.codes import is_coded, read_codes
 from isopix.data.sources.digits import Canvas, read_digits, read_translated_digits
 from isopix.data.sources.folder import read_folder
 from isopix.data.sources.hub import HUB_DATASETS, LOCAL_SOURCES, read_hub
 from isopix.data.sources.npz import read_npz
 from isopix.data.sources.parquet import parquet_files, read_parquet
 
-DATASET_NAMES = ("digits", "translated-digits", *HUB_DATASETS)
+DIGITS = ("digits", "translated-digits")
+DATASET_NAMES = (*DIGITS, *HUB_DATASETS)
+
+
+def finetune_augmentation(source: str) -> AugmentationSpec | None:
+    """Return how a dataset with this name is augmented in fine-tuning; None for all other sources.
+
+    CIFAR is padded, cropped and flipped (iGPT section 3.1); digits are not augmented, as their mirror images
+    are other characters.
+    """
+    if source in DIGITS:
+        return NoAugmentation()
+    return HUB_DATASETS[source].augment if source in HUB_DATASETS else None
 
 
 def find_reader(source: str, canvas: Canvas) -> Callable[[], Source]:
     """Return what reads the source with that name or at that path; nothing is read before it is called.
 
-    A name takes precedence over a folder of that name. `canvas` is that of translated-digits. Raises
-    ValueError if the source is neither.
+    A name takes precedence over a folder of that name. `canvas` is that of translated-digits, and the size of
+    images that are given as codes. Raises ValueError if the source is neither.
     """
     if source == "digits":
         return read_digits
@@ -30,11 +44,21 @@ def find_reader(source: str, canvas: Canvas) -> Callable[[], Source]:
     if (path / "recipe.json").is_file():
         raise ValueError(f"folder {path} is a run folder; as a dataset give {LOCAL_SOURCES}")
     if path.is_dir():
-        return partial(read_parquet if parquet_files(path) else read_folder, path)
+        return _folder_reader(path, canvas)
     alternatives = f"give {LOCAL_SOURCES}, or one of: {', '.join(DATASET_NAMES)}"
     if not path.exists():
         raise ValueError(f"no file or folder '{source}' exists, and no dataset has that name; {alternatives}")
-    readers = {".npz": read_npz, ".parquet": read_parquet}
+    readers: dict[str, Callable[[Path], Source]] = {
+        ".npz": read_npz,
+        ".npy": partial(read_codes, canvas=canvas),
+        ".parquet": read_parquet,
+    }
     if path.suffix.lower() not in readers:
         raise ValueError(f"file {path} is not a dataset; {alternatives}")
     return partial(readers[path.suffix.lower()], path)
+
+
+def _folder_reader(path: Path, canvas: Canvas) -> Callable[[], Source]:
+    if is_coded(path):
+        return partial(read_codes, path, canvas)
+    return partial(read_parquet if parquet_files(path) else read_folder, path)

@@ -8,11 +8,10 @@ from torch import Tensor, nn
 
 from isopix.codecs.palette import Palette
 from isopix.core.types import Grid
+from isopix.interop.huggingface.folder import CONFIG, PROCESSOR, ExportedModel
 from isopix.interop.huggingface.imagegpt import (
-    CONFIG,
     EXPANSION,
     FIXED,
-    PROCESSOR,
     ImageGPTConfig,
     bias_shapes,
     check_tensors,
@@ -21,14 +20,14 @@ from isopix.interop.huggingface.imagegpt import (
     parse_config,
     require_lm_head,
 )
-from isopix.interop.imported_model import ImportedModel, check_tensor, convert_tensors
-from isopix.interop.name_tables import HUGGING_FACE, TensorReport, expand_layers
+from isopix.interop.imported_model import ImportedModel, check_tensor, convert_tensors, igpt_recipe
+from isopix.interop.name_tables import ACTIVATION_NAMES, HUGGING_FACE, TensorReport, expand_layers
 from isopix.interop.weight_files import WeightFiles, open_weights
 from isopix.model.blocks.transformer import TransformerBlock
 from isopix.model.mlp import ACTIVATIONS, TwoLayerMLP
 from isopix.model.network import Network
 from isopix.objectives.autoregressive import Autoregressive
-from isopix.storage import atomic, safetensors_io
+from isopix.storage import atomic
 
 
 def read_imagegpt(
@@ -47,26 +46,13 @@ def read_imagegpt(
         raise ValueError(f"{folder}: {error}") from None
 
 
-def write_imagegpt(folder: Path, network: Network, *, card: str) -> None:
-    """Write a folder that `transformers` loads as model and image processor; `card` becomes its `README.md`.
+def export_imagegpt(network: Network) -> ExportedModel:
+    """Return a network as an ImageGPT model with its image processor.
 
-    The folder is written atomically. Raises ValueError for a network that ImageGPT cannot represent, or if
-    the folder is not empty; RuntimeError if the disk is full.
+    Raises ValueError for a network that ImageGPT cannot represent.
     """
     tensors = exported_state_dict(network)
-    files = {CONFIG: exported_config(network), PROCESSOR: processor_config(network)}
-    folder = folder.resolve()
-    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise ValueError(f"{folder} exists already; the folder must be new or empty")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with atomic.temporary_folder(folder, f"model {folder}") as temporary:
-        safetensors_io.write_tensors(temporary / "model.safetensors", tensors, {"format": "pt"})
-        for name, values in files.items():
-            atomic.write_bytes(temporary / name, atomic.json_bytes(values))
-        atomic.write_bytes(temporary / "README.md", card.encode())
-        atomic.fsync_folder(temporary)
-        temporary.rename(folder)
-        atomic.fsync_folder(folder.parent)
+    return ExportedModel(tensors, {CONFIG: exported_config(network), PROCESSOR: processor_config(network)})
 
 
 def exported_config(network: Network) -> dict[str, Any]:
@@ -77,7 +63,7 @@ def exported_config(network: Network) -> dict[str, Any]:
     assert isinstance(block.norm1, nn.RMSNorm)
     colors, width = tensors["lm_head.weight"].shape
     inner = tensors["transformer.h.0.mlp.c_fc.weight"].shape[1]
-    activations = {function: name for name, function in ACTIVATIONS.items()}
+    activations = {ACTIVATIONS[own]: name for name, own in reversed(ACTIVATION_NAMES.items())}
     return {
         "architectures": ["ImageGPTForCausalImageModeling"],
         "model_type": "imagegpt",
@@ -148,12 +134,15 @@ def _read(folder: Path, colors: Float[Tensor, "K 3"] | None, grid: Grid | None) 
     tensors, reports = _convert(stored, config)
     return ImportedModel(
         origin=f"Hugging Face {folder.resolve().name}",
-        depth=config.depth,
-        width=config.width,
-        grid=grid,
-        block=config.block,
-        objective=Autoregressive(),
-        colors=colors,
+        recipe=igpt_recipe(
+            config.depth,
+            config.width,
+            grid=grid,
+            block=config.block,
+            objective=Autoregressive(),
+            num_colors=len(colors),
+        ),
+        codec=Palette(colors, grid),
         step=0,
         tensors=tensors,
         tensor_reports=tuple(reports),

@@ -3,22 +3,23 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from isopix.core.types import Grid
+from isopix.interop.huggingface.folder import PROCESSOR
 from isopix.interop.imported_model import grid_of
+from isopix.interop.name_tables import ACTIVATION_NAMES
 from isopix.interop.weight_files import quote
 from isopix.model.blocks import TransformerSpec
-from isopix.model.mlp import Activation, TwoLayerMLPSpec
+from isopix.model.mlp import TwoLayerMLPSpec
 from isopix.model.norms import RMSNormSpec
 
 Shapes = Mapping[str, tuple[int, ...]]
 
-CONFIG, PROCESSOR = "config.json", "preprocessor_config.json"
 EXPANSION = 4  # of the MLP where n_inner is null
 MINIMUM = {"vocab_size": 3, "n_positions": 1, "n_embd": 1, "n_layer": 1, "n_head": 1}
 MAXIMUM = 2**31  # of each of these
@@ -91,13 +92,13 @@ def _expansion(values: Mapping[str, Any], width: int) -> int:
 def _block(values: Mapping[str, Any], expansion: int) -> TransformerSpec:
     activation: Any = values.get("activation_function")
     epsilon: Any = values.get("layer_norm_epsilon")
-    if activation not in get_args(Activation):
-        allowed = ", ".join(get_args(Activation))
+    if activation not in ACTIVATION_NAMES:
+        allowed = ", ".join(ACTIVATION_NAMES)
         raise ValueError(f"activation_function is {quote(activation)}; allowed: {allowed}")
     if type(epsilon) not in (int, float) or not 0 < epsilon < 1:
         raise ValueError(f"layer_norm_epsilon is {quote(epsilon)}; it must be between 0 and 1")
     norm = RMSNormSpec(epsilon=float(epsilon))
-    mlp = TwoLayerMLPSpec(expansion=expansion, activation=activation, bias=False)
+    mlp = TwoLayerMLPSpec(expansion=expansion, activation=ACTIVATION_NAMES[activation], bias=False)
     return TransformerSpec(heads=values["n_head"], norm=norm, mlp=mlp)
 
 

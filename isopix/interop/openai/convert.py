@@ -12,8 +12,15 @@ from typing import NamedTuple
 from jaxtyping import Float
 from torch import Tensor
 
+from isopix.codecs.palette import Palette
 from isopix.core.types import Grid
-from isopix.interop.imported_model import ImportedModel, check_report_size, convert_tensors, grid_of
+from isopix.interop.imported_model import (
+    ImportedModel,
+    check_report_size,
+    convert_tensors,
+    grid_of,
+    igpt_recipe,
+)
 from isopix.interop.name_tables import OPENAI_START, TensorReport, WeightMapping, expand_layers, openai_table
 from isopix.interop.openai.tf_checkpoint import TFCheckpoint
 from isopix.model.blocks import TransformerSpec
@@ -106,12 +113,15 @@ def _import(checkpoint: TFCheckpoint, colors: Float[Tensor, "K 3"], grid: Grid |
     step = STEP.search(checkpoint.prefix.name)
     return ImportedModel(
         origin=f"OpenAI {checkpoint.prefix.name}",
-        depth=sizes.depth,
-        width=sizes.width,
-        grid=image_grid,
-        block=TransformerSpec(heads=sizes.heads),
-        objective=Autoregressive() if sizes.has_start else Masked(),
-        colors=colors,
+        recipe=igpt_recipe(
+            sizes.depth,
+            sizes.width,
+            grid=image_grid,
+            block=TransformerSpec(heads=sizes.heads),
+            objective=Autoregressive() if sizes.has_start else Masked(),
+            num_colors=len(colors),
+        ),
+        codec=Palette(colors, image_grid),
         step=int(step[1]) if step else 0,
         tensors=tensors,
         tensor_reports=(*tensor_reports, *skipped_reports),

@@ -6,8 +6,9 @@ from dataclasses import field
 from typing import ClassVar
 
 import torch
+from torch import nn
 
-from isopix.core.ranges import Count
+from isopix.core.ranges import Count, Dropout
 from isopix.core.registry import register
 from isopix.core.types import Grid, PositionIndices, SelectedTokens, Tokens
 from isopix.model.attention import Attention, AttentionAxis, AttentionWeights
@@ -21,7 +22,9 @@ from isopix.model.norms import NormSpec, RMSNormSpec
 @register("transformer")
 class TransformerSpec(BlockSpec):
     """a = h + attention(norm1(h)); h' = a + mlp(norm2(a)) (iGPT section 2.2). The defaults are those
-    of OpenAI's norm and activation, without biases.
+    of OpenAI's norm and activation, without biases. `attention_bias` gives the attention's four matrices
+    biases; `qkv_bias` decides for query, key and value where they differ from the output. In training,
+    `attention_dropout` drops attention weights and `dropout` what both branches add to the residual stream.
     """
 
     hub_tags: ClassVar[tuple[str, ...]] = ("image-gpt", "imagegpt")
@@ -29,6 +32,9 @@ class TransformerSpec(BlockSpec):
 
     heads: Count = 8
     attention_bias: bool = False
+    qkv_bias: bool | None = None
+    dropout: Dropout = 0.0
+    attention_dropout: Dropout = 0.0
     norm: NormSpec = field(default_factory=RMSNormSpec)
     mlp: MLPSpec = field(default_factory=lambda: TwoLayerMLPSpec(activation="quick_gelu", bias=False))
 
@@ -57,13 +63,16 @@ class TransformerBlock(Block):
     def __init__(self, spec: TransformerSpec, width: int, causal: bool):
         super().__init__()
         self.norm1 = spec.norm.build(width)
-        self.attention = Attention(width, spec.heads, causal, spec.attention_bias)
+        self.attention = Attention(
+            width, spec.heads, causal, spec.attention_bias, spec.qkv_bias, spec.attention_dropout
+        )
         self.norm2 = spec.norm.build(width)
         self.mlp = spec.mlp.build(width)
+        self.dropout = nn.Dropout(spec.dropout)
 
     def forward(self, tokens: Tokens) -> Tokens:
-        tokens = tokens + self.attention(self.norm1(tokens))
-        return tokens + self.mlp(self.norm2(tokens))
+        tokens = tokens + self.dropout(self.attention(self.norm1(tokens)))
+        return tokens + self.dropout(self.mlp(self.norm2(tokens)))
 
     @property
     def supports_forward_at(self) -> bool:
@@ -71,8 +80,8 @@ class TransformerBlock(Block):
 
     def forward_at(self, tokens: Tokens, positions: PositionIndices) -> SelectedTokens:
         selected = torch.take_along_dim(tokens, positions[..., None], 1)
-        selected = selected + self.attention.forward_queries(self.norm1(tokens), positions)
-        return selected + self.mlp(self.norm2(selected))
+        selected = selected + self.dropout(self.attention.forward_queries(self.norm1(tokens), positions))
+        return selected + self.dropout(self.mlp(self.norm2(selected)))
 
     def attention_axes(self, grid: Grid) -> list[AttentionAxis]:
         return [AttentionAxis(grid)]

@@ -4,7 +4,7 @@ import abc
 
 import torch
 from einops import rearrange
-from torch import nn
+from torch import Tensor, nn
 
 from isopix.codecs.base import Codec
 from isopix.core.ranges import Count
@@ -19,7 +19,27 @@ CHANNELS = 3
 
 
 class PatchStemSpec(StemSpec):
-    """Base of stems that embed the pixels of a patch as one vector."""
+    """Base of stems that embed the pixels of a patch as one vector.
+
+    Pixels are scaled to [0, 1] and normalized, (x - mean) / std for each channel; the default is [-1, 1].
+    """
+
+    mean: tuple[float, ...] = (0.5, 0.5, 0.5)
+    std: tuple[float, ...] = (0.5, 0.5, 0.5)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, values in (("mean", self.mean), ("std", self.std)):
+            if len(values) != CHANNELS:
+                raise ValueError(
+                    f"{name} has {len(values)} values; allowed: {CHANNELS}, one for each channel"
+                )
+        if min(self.std) <= 0:
+            raise ValueError(f"std {list(self.std)} must be above 0")
+
+    def normalization(self) -> nn.Module:
+        """Return the module from uint8 levels, as floating-point numbers, to normalized pixels."""
+        return PixelNorm(self.mean, self.std)
 
     @abc.abstractmethod
     def build(self, codec: Codec, width: int) -> "PatchEmbed":
@@ -44,7 +64,7 @@ class PatchEmbedSpec(PatchStemSpec):
         return "linear patch embedding"
 
     def build(self, codec: Codec, width: int) -> "PatchEmbed":
-        return PatchEmbed(nn.Flatten(), CHANNELS * codec.patch_size**2, codec, width)
+        return PatchEmbed(self, nn.Flatten(), CHANNELS * codec.patch_size**2, codec, width)
 
 
 @register("conv_patch_embed")
@@ -66,22 +86,40 @@ class ConvPatchEmbedSpec(PatchStemSpec):
             outputs = self.channels << len(layers) // 2
             layers += [StdConv2d(inputs, outputs, 3, stride=2), GroupNormReLU(outputs)]
             side, inputs = -(-side // 2), outputs
-        return PatchEmbed(nn.Sequential(*layers, nn.Flatten()), inputs * side * side, codec, width)
+        features = nn.Sequential(*layers, nn.Flatten())
+        return PatchEmbed(self, features, inputs * side * side, codec, width)
 
 
 class PatchEmbed(Stem):
-    """One component: W f(patch) + b, with pixels in [-1, 1] and f of each patch alone."""
+    """One component: W f(patch) + b, with normalized pixels and f of each patch alone."""
 
-    def __init__(self, features: nn.Module, size: int, codec: Codec, width: int):
+    def __init__(self, spec: PatchStemSpec, features: nn.Module, size: int, codec: Codec, width: int):
         super().__init__()
         self.patch_size = codec.patch_size
+        self.normalize = spec.normalization()
         self.features = features
         self.project = nn.Linear(size, width)
 
     def forward(self, inputs: Images) -> Components:
         patches = rearrange(inputs, "b c (h p) (w q) -> (b h w) c p q", p=self.patch_size, q=self.patch_size)
-        pixels: Pixels = patches.to(self.project.weight.dtype) / 127.5 - 1
+        pixels: Pixels = self.normalize(patches.to(self.project.weight.dtype))
         return [rearrange(self.project(self.features(pixels)), "(b n) d -> b n d", b=len(inputs))]
+
+
+class PixelNorm(nn.Module):
+    """(x / 255 - mean) / std of each channel, computed as x / (255 std) - mean / std."""
+
+    scale: Tensor
+    shift: Tensor
+
+    def __init__(self, mean: tuple[float, ...], std: tuple[float, ...]):
+        super().__init__()
+        scale, shift = ([255 * each for each in std], [m / s for m, s in zip(mean, std, strict=True)])
+        self.register_buffer("scale", torch.tensor(scale)[:, None, None], persistent=False)
+        self.register_buffer("shift", torch.tensor(shift)[:, None, None], persistent=False)
+
+    def forward(self, pixels: Pixels) -> Pixels:
+        return pixels / self.scale - self.shift
 
 
 @register("resnet")
@@ -101,6 +139,7 @@ class ResNetPatchEmbedSpec(PatchStemSpec):
     channels: int = 64
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.channels < 1 or not self.stages or min(self.stages) < 1:
             stages = list(self.stages)
             raise ValueError(f"stages {stages} and channels {self.channels} must be at least 1 each")
@@ -118,7 +157,7 @@ class ResNetPatchEmbedSpec(PatchStemSpec):
                 layers.append(Bottleneck(channels, inner, stride))
                 channels = EXPANSION * inner
         features = nn.Sequential(*layers, GroupNormReLU(channels), nn.AdaptiveAvgPool2d(1), nn.Flatten())
-        return PatchEmbed(features, channels, codec, width)
+        return PatchEmbed(self, features, channels, codec, width)
 
     def init(self, scheme: InitScheme) -> InitTable:
         return {**super().init(scheme), **Bottleneck.INIT}

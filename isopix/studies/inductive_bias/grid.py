@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -129,7 +130,7 @@ class Study:
                 raise ValueError(f"{path} is not a study, and not empty; choose another --out")
             joined = planned
         study = cls(path.resolve(), joined)
-        study.specs()
+        _ = study.specs  # invalid settings are refused before anything is written
         return study
 
     @classmethod
@@ -170,22 +171,25 @@ class Study:
         data.require_labels("study")
         require_validation(recipe, data, "a layer")
 
+    @cached_property
     def specs(self) -> list[TrialSpec]:
-        """Return every trial, seed by seed, the most expensive first so that none runs alone at the end.
+        """Every trial, seed by seed, the most expensive first so that none runs alone at the end.
 
         Raises ValueError for invalid settings.
         """
-        costly = sorted(self.plan.architectures, key=lambda each: cost(self._spec(each, 0)), reverse=True)
-        return [self._spec(each, seed) for seed in range(self.plan.seeds) for each in costly]
+        first = [self._spec(each, 0) for each in self.plan.architectures]
+        first.sort(key=cost, reverse=True)
+        later = [self._spec(each.architecture, seed) for seed in range(1, self.plan.seeds) for each in first]
+        return first + later
 
     def missing(self, planned: StudyPlan) -> list[TrialSpec]:
         """Return the trials of a plan that are not done, failed ones included."""
         names = set(_trial_names(planned))
-        return [spec for spec in self.specs() if spec.name in names and spec.read().status != "done"]
+        return [spec for spec in self.specs if spec.name in names and spec.read().status != "done"]
 
     def results(self) -> dict[str, TrialResult]:
         """Return the status of every trial, by its name, in the order of the plan."""
-        specs = {spec.name: spec for spec in self.specs()}
+        specs = {spec.name: spec for spec in self.specs}
         return {each: specs[each].read() for each in _trial_names(self.plan)}
 
     def _spec(self, architecture: Architecture, seed: int) -> TrialSpec:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from isopix.core.bootstrap import CONFIDENCE_LEVEL
 from isopix.core.correlation import Correlation, pearson, spearman
@@ -97,7 +97,7 @@ def combination(design: Matrix, values: Vector, weights: Weights) -> Estimate | 
         return None
     fitted = inverse @ values
     variance = ((values - design @ fitted) ** 2).sum() / freedom * ((weights @ inverse) ** 2).sum()
-    value, half = weights @ fitted, student.ppf((1 + CONFIDENCE_LEVEL) / 2, freedom) * np.sqrt(variance)
+    value, half = weights @ fitted, stdtrit(freedom, (1 + CONFIDENCE_LEVEL) / 2) * np.sqrt(variance)
     return Estimate(float(value), float(value - half), float(value + half), len(values))
 
 

@@ -27,7 +27,7 @@ class WriteUp(NamedTuple):
 def write_up(study: Study) -> WriteUp:
     """Test the claims, draw the figures and write the page, from the trials that are done."""
     results = study.results()
-    specs = {spec.name: spec for spec in study.specs()}
+    specs = {spec.name: spec for spec in study.specs}
     rows = [_row(specs[name], result) for name, result in results.items()]
     done = [(result, result.trial) for result in results.values() if result.trial is not None]
     measurements = {(each.architecture, each.seed): result.metrics["measurements"] for result, each in done}

@@ -4,7 +4,7 @@ import io
 import json
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
@@ -69,15 +69,13 @@ def assert_same_files(one: Path, other: Path) -> None:
 
 
 @pytest.fixture(scope="session")
-def pristine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two runs, autoregressive and masked, made once by the command line, for copying."""
     folder = tmp_path_factory.mktemp("runs")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ISOPIX_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
-        for name, recipe in (("ar", "igpt.digits"), ("bert", "igpt.digits_bert")):
-            options = ["--out", folder / name, "--device", "cpu", "--limit", LIMIT]
-            cli("pretrain", recipe, *TINY, *options)
-        yield folder
+    for name, recipe in (("ar", "igpt.digits"), ("bert", "igpt.digits_bert")):
+        options = ["--out", folder / name, "--device", "cpu", "--limit", LIMIT]
+        cli("pretrain", recipe, *TINY, *options)
+    return folder
 
 
 @pytest.fixture

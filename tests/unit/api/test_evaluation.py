@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import isopix
-from isopix.api import evaluation
+from isopix.api import few_labels
 from isopix.core.registry import register
 from isopix.data.dataset import DataConfig, load_dataset
 from isopix.probing.knn import KnnProbe
@@ -135,7 +136,7 @@ def test_evaluate_needs_a_fine_tuned_run(pristine: Path) -> None:
 @pytest.fixture
 def one_penalty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Probes by one L2 penalty instead of nine."""
-    monkeypatch.setattr(evaluation, "LARGER_L2", (0.1,))
+    monkeypatch.setattr(few_labels, "LARGER_L2", (0.1,))
 
 
 @pytest.mark.usefixtures("one_penalty")
@@ -178,3 +179,32 @@ def test_verify(copy_of: Copy) -> None:
     assert found.published is None
     assert found.checkpoint == other / "checkpoints/step-00000004"
     assert isopix.verify(found.checkpoint, **CPU).path is None
+
+
+def test_abandoned_decoders_are_refused_and_low_data_says_what_a_network_has_seen(
+    pristine: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "classes"
+    isopix.finetune(
+        pristine / "ar", out=out, overrides=[*FEW, "generative_weight=0", "patience=null"], limit=LIMIT, **CPU
+    )
+    model, image = isopix.load(out), torch.zeros(1, 3, 8, 8, dtype=torch.uint8)
+    message = (
+        "needs the decoder, which does not fit this network: it was fine-tuned without the generative loss"
+    )
+    for call in (
+        lambda: isopix.sample(out, 1, **CPU),
+        lambda: isopix.complete(out, **CPU),
+        lambda: isopix.verify(out, **CPU),
+        lambda: model.sample(1),
+        lambda: model.complete(image),
+        lambda: model.nll(image),
+        lambda: model.logits(image),
+    ):
+        assert message in refusal(call)
+    assert model(image).shape[0] == 1
+    found = isopix.low_data(out, labels=(2,), subsets=1, select="cross-validation", **CPU)
+    assert found.labels_seen == LIMIT
+    assert any(f"was trained on {LIMIT} labels before" in each for each in found.warnings)
+    assert found.record["warnings"] == found.warnings
+    assert [each.num_selection_images for each in found.results["trained"]] == [0]

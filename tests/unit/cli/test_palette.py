@@ -28,12 +28,14 @@ def test_fit_writes_palette_figures_and_numbers(tmp_path: Path) -> None:
     assert len(palette_file.read_palette(tmp_path / "p.npz").colors) == 8
 
 
-def test_fit_prints_the_numbers_it_saves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_fitted_palette_is_shown_as_saved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     call("fit", *DIGITS, "--colors", "17", "--out", tmp_path / "p.npz", "--json")
     printed, saved = json.loads(capsys.readouterr().out), json.loads((tmp_path / "p.json").read_text())
     assert printed["splits"]["train"] == saved["splits"]["train"]
     assert printed["splits"]["train"]["rmse"] == 0
     assert printed["splits"]["train"]["psnr_db"] is None
+    call("show", tmp_path / "p.npz")
+    assert capsys.readouterr().out.startswith("17 colors: k-means on digits at 8×8, seed 0 (fingerprint ")
 
 
 def test_fit_with_too_many_colors_names_the_number_of_distinct_ones(tmp_path: Path) -> None:
@@ -55,10 +57,3 @@ def test_show_measures_without_writing(tmp_path: Path, capsys: pytest.CaptureFix
     call("show", tmp_path / "p.npz", *DIGITS, "--json")
     assert json.loads(capsys.readouterr().out)["splits"]["test"]["unused_colors"] == 1
     assert written(tmp_path) == before
-
-
-def test_show_describes_the_palette(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    call("fit", *DIGITS, "--colors", "17", "--out", tmp_path / "p.npz")
-    capsys.readouterr()
-    call("show", tmp_path / "p.npz")
-    assert capsys.readouterr().out.startswith("17 colors: k-means on digits at 8×8, seed 0 (fingerprint ")

@@ -49,7 +49,7 @@ def test_an_evaluation_shows_all_its_losses_and_accuracies(
 ) -> None:
     with progress.TrainingLine(12, flops=1000, peak=None) as line:
         line.show({"kind": "evaluation", "step": 10, "split": "validation", "images": 8, **metrics})
-    assert said == [f"step 10  {text}"]
+    assert said == [f"step 10  {text}  (8 images)"]
 
 
 @pytest.mark.parametrize(

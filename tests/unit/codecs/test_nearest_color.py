@@ -58,12 +58,12 @@ def random_pixels(count: int) -> Tensor:
     ids=["1", "2", "17", "crowded", "tied"],
 )
 def test_table_is_brute_force(colors: Tensor) -> None:
-    index = random_pixels(2**16)
+    index = random_pixels(2**15)
     assert np.array_equal(nearest_color.lookup_table(colors)[index].numpy(), brute(colors, index))
 
 
-def test_table_of_512_colors_is_the_search_on_a_million_pixels() -> None:
-    colors, index = spread(512), random_pixels(2**20)
+def test_table_of_512_colors_is_the_search() -> None:
+    colors, index = spread(512), random_pixels(2**18)
     pixels = torch.stack([index >> 16, index >> 8 & 255, index & 255], 1).to(torch.uint8)
     assert torch.equal(
         nearest_color.lookup_table(colors)[index].long(), nearest_color.nearest_codes(colors, pixels)

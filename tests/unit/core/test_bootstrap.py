@@ -1,6 +1,8 @@
-"""The bootstrap interval agrees with the binomial one."""
+"""The bootstrap interval agrees with the binomial one, and covers the mean of images in groups."""
 
+import pytest
 import torch
+from scipy import stats
 
 from isopix.core import bootstrap
 from isopix.core.random import generator
@@ -24,3 +26,61 @@ def test_certainty_has_no_width():
     correct = torch.tensor([[True] * 9, [False] * 9])
     low, high = bootstrap.percentile_interval(correct, bootstrap.resample_counts(9, 50, generator(0, "test")))
     assert (low.tolist(), high.tolist()) == ([1.0, 0.0], [1.0, 0.0])
+
+
+def test_the_interval_of_groups_covers_the_mean_as_often_as_it_says_and_that_of_images_does_not():
+    """60 originals with three images each, which are almost always all correct or all wrong."""
+    trials, originals, copies, truth = 400, 60, 3, 0.6
+    draw = generator(0, "test")
+    easy = torch.rand(trials, originals, generator=draw) < truth
+    chances = torch.where(easy, 0.95, 0.05)[..., None].expand(-1, -1, copies).flatten(1)
+    correct = torch.rand(chances.shape, generator=draw) < chances
+    mean = 0.95 * truth + 0.05 * (1 - truth)
+    groups = torch.arange(originals).repeat_interleave(copies)
+
+    def coverage(groups: torch.Tensor | None) -> float:
+        counts = bootstrap.resample_counts(originals * copies, 2000, generator(0, "resamples"), groups)
+        low, high = bootstrap.percentile_interval(correct, counts)
+        return ((low <= mean) & (mean <= high)).double().mean().item()
+
+    assert 0.92 < coverage(groups) < 0.98
+    assert coverage(None) < 0.85
+
+
+def test_a_resample_holds_all_images_of_a_group_equally_often():
+    groups = torch.tensor([7, 3, 7, 7, 9, 3])
+    counts = bootstrap.resample_counts(6, 50, generator(0, "test"), groups)
+    assert torch.equal(counts[:, [0, 0, 1]], counts[:, [2, 3, 5]])
+    assert (counts[:, 0] + counts[:, 1] + counts[:, 4]).tolist() == [3.0] * 50
+
+
+def test_groups_of_one_image_are_plain_resamples():
+    plain, grouped = (
+        bootstrap.resample_counts(30, 20, generator(0, "test"), groups)
+        for groups in (None, torch.arange(30) + 5)
+    )
+    assert torch.equal(plain, grouped)
+
+
+def test_accuracies_of_groups_of_different_sizes_are_over_the_images_drawn():
+    correct, groups = torch.tensor([[True, False, False, False]]), torch.tensor([0, 1, 1, 1])
+    counts = bootstrap.resample_counts(4, 4000, generator(0, "test"), groups)
+    low, high = bootstrap.percentile_interval(correct, counts)
+    assert (low.item(), high.item()) == (0.0, 1.0)  # a quarter of the resamples each is 0, 0 and 1, 1
+
+
+def test_the_interval_of_a_difference_is_that_of_scipy_on_pairs():
+    draw = generator(0, "test")
+    one = torch.rand(500, generator=draw) < 0.7
+    other = torch.where(torch.rand(500, generator=draw) < 0.8, one, ~one)
+    counts = bootstrap.resample_counts(500, 9999, generator(0, "resamples"))
+    low, high = bootstrap.percentile_interval((one.double() - other.double())[None], counts)
+    found = stats.bootstrap(
+        (one.numpy(), other.numpy()),
+        lambda a, b, axis: a.mean(axis) - b.mean(axis),
+        paired=True,
+        method="percentile",
+        rng=0,
+    )
+    assert low.item() == pytest.approx(found.confidence_interval.low, abs=0.004)
+    assert high.item() == pytest.approx(found.confidence_interval.high, abs=0.004)

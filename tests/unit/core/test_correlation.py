@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from isopix.core.correlation import pearson, spearman
+from isopix.core.correlation import pearson, rankdata, spearman
 
 SEEDS = pytest.mark.parametrize("seed", range(5))
 
@@ -24,6 +24,13 @@ def test_spearman_is_pearson_of_ranks(seed: int) -> None:
     found = spearman(one, other)
     assert found is not None
     assert found.rho == pytest.approx(stats.spearmanr(one, other).statistic)
+
+
+@SEEDS
+def test_ranks_are_scipys(seed: int) -> None:
+    values = np.random.default_rng(seed).normal(size=50).round(1)  # with ties
+    assert np.array_equal(rankdata(values), stats.rankdata(values))
+    assert rankdata(np.zeros(0)).shape == (0,)
 
 
 def test_a_straight_line_correlates_perfectly() -> None:

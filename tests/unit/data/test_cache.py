@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -60,6 +61,15 @@ def test_the_second_time_nothing_is_decoded_and_all_is_equal(
     assert other.full_resolution is not None
     assert torch.equal(one.full_resolution.pixels, other.full_resolution.pixels)
     assert (first.key, first.bad_files) == (second.key, second.bad_files)
+
+
+def test_bad_files_are_skipped_with_their_groups(tmp_path: Path) -> None:
+    split = replace(_source().splits["train"], groups=np.array([5, 6, 7, 5]))
+    for _ in ("written", "read again"):
+        cached = _cached(tmp_path, replace(_source(), splits={"train": split}))
+        assert cached.splits["train"].groups is not None
+        assert cached.splits["train"].groups.tolist() == [5, 7, 5]
+    assert _cached(tmp_path, _source("two")).splits["train"].groups is None
 
 
 def test_bad_files_are_skipped_with_their_labels_and_recorded(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """The stream of prepared pictures."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -73,3 +75,15 @@ def test_fuzzed_files_never_raise() -> None:
     results = list(preprocess(_part(pictures), HOW))
     assert len(results) == 500
     assert all("\n" not in result for result in results if isinstance(result, str))
+
+
+def test_a_jpeg_is_decoded_in_full_before_it_is_squashed_and_larger_for_smaller_crops() -> None:
+    assert replace(HOW, squash=True).min_side > 10**9
+    assert (HOW.min_side, replace(HOW, crop_fraction=0.25).min_side) == (16, 64)
+
+
+def test_later_settings_leave_the_cache_of_earlier_versions_valid() -> None:
+    own = {"rows": 8, "cols": 8, "resample": "area", "crop_seed": None, "full_side": None}
+    assert HOW.identity() == own
+    later = {"squash": True, "crop_fraction": 0.5}
+    assert replace(HOW, **later).identity() == own | later

@@ -84,3 +84,16 @@ def test_full_resolution_images_shrink_by_their_shorter_side_and_never_grow(
     size: tuple[int, int], shape: tuple[int, int, int]
 ) -> None:
     assert resize_shorter_side(_noise(*size), 50).shape == shape
+
+
+def test_a_fraction_of_the_center_is_resizing_and_then_cropping() -> None:
+    """timm's crop_pct: the shorter side to 20 pixels, then 16 of them."""
+    draw = np.random.default_rng(0)
+    small = Image.fromarray(draw.integers(0, 256, (7, 9, 3), dtype=np.uint8))
+    image = small.resize((90, 70), Image.Resampling.BICUBIC)
+    whole = image.resize((round(90 * 20 / 70), 20), Image.Resampling.BICUBIC)
+    left = (whole.width - 16) // 2
+    reference = to_chw(whole.crop((left, 2, left + 16, 18))).astype(int)
+    found = crop_and_resize(image, 16, 16, "bicubic", None, fraction=0.8)
+    assert np.abs(found - reference).mean() < 4
+    assert crop_box(90, 70, 16, 16, None, fraction=0.8) == (17, 7, 73, 63)

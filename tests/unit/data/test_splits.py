@@ -1,5 +1,6 @@
 """Which images are held out."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -144,6 +145,15 @@ def test_joined_splits_keep_every_whole_picture() -> None:
     assert both.full_resolution.pixels[start : start + 3 * height * width].tolist() == list(range(100, 112))
     assert both.labels is not None
     assert both.labels.tolist() == [0, 0]
+
+
+def test_groups_follow_their_images() -> None:
+    one = replace(_labeled([0, 1, 2]), groups=torch.tensor([4, 4, 6]))
+    other = replace(_labeled([3]), groups=torch.tensor([9]))
+    both = one.concat(other).select(torch.tensor([3, 1, 2])).to(torch.device("meta"))
+    assert both.groups is not None
+    assert both.groups.tolist() == [9, 4, 6]
+    assert one.concat(_labeled([3])).groups is None
 
 
 SHAPES = [(2, 3), (1, 2), (2, 2), (3, 1)]  # 18, 6, 12 and 9 bytes

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from isopix.core.random import generator
 from isopix.finetuning.classifier import FineTuneModel, LabeledBatch
 from isopix.finetuning.config import FineTuneConfig
+from isopix.model.heads import ClassHead
 from isopix.model.masking import DropMaskingSpec
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases
@@ -44,7 +45,7 @@ def test_before_training_every_class_is_equally_likely(recipe: Recipe) -> None:
     made = FineTuneModel(
         cases.model(recipe), recipe.model.width, CLASSES, FineTuneConfig(generative_weight=0.0)
     )
-    assert made(make_batch(made, recipe)).item() == pytest.approx(math.log(CLASSES), rel=1e-6)
+    assert made(make_batch(made, recipe))["total_nats"].item() == pytest.approx(math.log(CLASSES), rel=1e-6)
 
 
 @both
@@ -62,8 +63,8 @@ def test_the_joint_loss_and_gradient_are_the_sums_of_both(
     of_codes = torch.autograd.grad(generative, list(parameters.values()), allow_unused=True)
     of_classes = torch.autograd.grad(chosen, list(parameters.values()), allow_unused=True)
     factors = (1.0, 0.0) if weight == "inf" else (float(weight), 1.0)
-    torch.testing.assert_close(made(labeled), factors[0] * generative + factors[1] * chosen)
-    joint = torch.autograd.grad(made(labeled), list(parameters.values()), allow_unused=True)
+    torch.testing.assert_close(made(labeled)["total_nats"], factors[0] * generative + factors[1] * chosen)
+    joint = torch.autograd.grad(made(labeled)["total_nats"], list(parameters.values()), allow_unused=True)
     for name, one, other, found in zip(parameters, of_codes, of_classes, joint, strict=True):
         nothing = torch.zeros_like(parameters[name])
         parts = [nothing if each is None else each for each in (one, other, found)]
@@ -78,7 +79,7 @@ def test_trained_parameters_are_those_that_the_loss_depends_on(
     recipe: Recipe, weight: float | str, layer: int | None
 ) -> None:
     made = finetune_model(recipe, generative_weight=weight, layer=layer)
-    made(make_batch(made, recipe)).backward()
+    made(make_batch(made, recipe))["total_nats"].backward()
     for name, parameter in made.named_parameters():
         assert parameter.requires_grad == (parameter.grad is not None and bool(parameter.grad.any())), name
 
@@ -87,7 +88,9 @@ def test_trained_parameters_are_those_that_the_loss_depends_on(
 def test_the_losses_of_chunks_add_up_to_that_of_the_batch(recipe: Recipe) -> None:
     made = finetune_model(recipe, dropout=0.5)
     labeled = make_batch(made, recipe, 5)
-    torch.testing.assert_close(sum(made(piece) for piece in labeled.chunks(3)), made(labeled))
+    torch.testing.assert_close(
+        sum(made(piece)["total_nats"] for piece in labeled.chunks(3)), made(labeled)["total_nats"]
+    )
 
 
 def test_dropout_is_drawn_with_the_batch_and_keeps_the_mean() -> None:
@@ -97,9 +100,10 @@ def test_dropout_is_drawn_with_the_batch_and_keeps_the_mean() -> None:
     assert one.unique().tolist() == pytest.approx([0, 4 / 3])
     assert one.mean().item() == pytest.approx(1, abs=0.02)
     labeled = make_batch(made, AR)
-    assert made(labeled) != without(make_batch(without, AR))
+    assert made(labeled)["total_nats"] != without(make_batch(without, AR))["total_nats"]
     images = cases.images(AR, 6)
-    assert made.evaluate(labeled, images) == without.evaluate(labeled, images), "evaluations have no dropout"
+    found, expected = made.evaluate(labeled, images), without.evaluate(labeled, images)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0, msg="evaluations have no dropout")
 
 
 @pytest.mark.parametrize("masked", [True, False])
@@ -109,7 +113,7 @@ def test_a_masked_network_is_evaluated_with_or_without_masks(masked: bool) -> No
     logits = made.predict(labeled.batch.inputs, labeled.batch.mask if masked else None)
     metrics = made.evaluate(labeled, cases.images(BERT, 6))
     torch.testing.assert_close(metrics["class_nats"], F.cross_entropy(logits, labeled.labels))
-    assert metrics["accuracy"] == (logits.argmax(1) == labeled.labels).float().mean()
+    assert metrics["accuracy"].tolist() == (logits.argmax(1) == labeled.labels).tolist()
     torch.testing.assert_close(metrics["loss_nats"], made.objective.loss(made.network, labeled.batch))
 
 
@@ -125,7 +129,10 @@ def test_without_a_generative_loss_the_class_metrics_are_the_same_and_alone(
     labeled, images = make_batch(joint, recipe), cases.images(recipe, 6)
     both, one = joint.evaluate(labeled, images), alone.evaluate(labeled, images)
     assert set(both) - set(one) == {"loss_nats"}
-    torch.testing.assert_close(one, {name: both[name] for name in one})
+    assert one["total_nats"] == one["class_nats"]
+    torch.testing.assert_close(both["total_nats"], both["loss_nats"] + both["class_nats"])
+    same = one.keys() - {"total_nats"}
+    torch.testing.assert_close({name: one[name] for name in same}, {name: both[name] for name in same})
 
 
 def test_without_masks_the_images_are_evaluated_without_corruption() -> None:
@@ -143,7 +150,7 @@ def test_training_smooths_labels_and_evaluation_does_not() -> None:
     labeled = make_batch(made, AR)
     logs = made.predict(labeled.batch.inputs).double().log_softmax(1)
     answered = logs[torch.arange(6), labeled.labels].mean()
-    torch.testing.assert_close(made(labeled).double(), -0.8 * answered - 0.2 * logs.mean())
+    torch.testing.assert_close(made(labeled)["total_nats"].double(), -0.8 * answered - 0.2 * logs.mean())
     torch.testing.assert_close(made.evaluate(labeled, cases.images(AR, 6))["class_nats"].double(), -answered)
 
 
@@ -163,7 +170,7 @@ def test_classes_are_learned_from_visible_patches_and_evaluated_on_all() -> None
     images = cases.images(DROPS, 6)
     labeled = made.make_batch(images, torch.arange(6) % CLASSES, generator(0, "lesson"))
     veiled = labeled.batch._replace(inputs=cases.flipped(images, labeled.batch.mask))
-    assert torch.equal(made(labeled._replace(batch=veiled)), made(labeled))
+    assert torch.equal(made(labeled._replace(batch=veiled))["total_nats"], made(labeled)["total_nats"])
     expected = F.cross_entropy(made.predict(images), labeled.labels)
     torch.testing.assert_close(made.evaluate(labeled, images)["class_nats"], expected)
 
@@ -176,9 +183,9 @@ def test_with_mask_ratio_0_classes_are_learned_and_evaluated_on_whole_images() -
     assert labeled.batch.mask is None
     assert torch.equal(labeled.batch.inputs, images)
     expected = F.cross_entropy(made.predict(images), labeled.labels)
-    torch.testing.assert_close(made(labeled), expected)
+    torch.testing.assert_close(made(labeled)["total_nats"], expected)
     torch.testing.assert_close(made.evaluate(labeled, images)["class_nats"], expected)
-    made(labeled).backward()
+    made(labeled)["total_nats"].backward()
     trained = {name for name, parameter in made.named_parameters() if parameter.requires_grad}
     assert trained == {name for name, parameter in made.named_parameters() if parameter.grad is not None}
     assert "network.backbone.masking.token" not in trained
@@ -209,7 +216,7 @@ def test_the_residual_block_is_a_bottleneck_of_each_vector_alone() -> None:
 def test_with_a_residual_block_every_class_is_still_equally_likely_at_first(recipe: Recipe) -> None:
     settings = FineTuneConfig(generative_weight=0.0, residual_block=True, label_smoothing=0.1)
     made = FineTuneModel(cases.model(recipe), recipe.model.width, CLASSES, settings, seed=1)
-    assert made(make_batch(made, recipe)).item() == pytest.approx(math.log(CLASSES), rel=1e-6)
+    assert made(make_batch(made, recipe))["total_nats"].item() == pytest.approx(math.log(CLASSES), rel=1e-6)
     same, other = (
         FineTuneModel(cases.model(recipe), recipe.model.width, CLASSES, settings, seed=seed)
         for seed in (1, 2)
@@ -224,7 +231,7 @@ def test_trained_parameters_are_those_that_the_loss_depends_on_where_patches_are
 ) -> None:
     """The residual block is trained; the norm before the decoder is not, where nothing is decoded."""
     made = finetune_model(DROPS, generative_weight=weight, residual_block=True, mask_ratio=0.25)
-    made(make_batch(made, DROPS)).backward()
+    made(make_batch(made, DROPS))["total_nats"].backward()
     for name, parameter in made.named_parameters():
         assert parameter.requires_grad == (parameter.grad is not None and bool(parameter.grad.any())), name
 
@@ -272,3 +279,10 @@ def test_settings_that_do_not_go_with_the_network_are_refused(
 def test_impossible_settings_are_refused(settings: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         finetune_model(AR, **settings)
+
+
+def test_a_class_head_with_biases_starts_uniform_and_adds_them() -> None:
+    head = ClassHead(4, 3, residual_block=False, bias=True)
+    assert not head(torch.ones(2, 4)).any()
+    head.bias.data = torch.tensor([1.0, 2.0, 3.0])
+    assert head(torch.ones(2, 4)).tolist() == [[1.0, 2.0, 3.0]] * 2

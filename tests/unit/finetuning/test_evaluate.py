@@ -54,11 +54,11 @@ def metrics_of(run: Path, data: ImageDataset, masks: int, seed: int = 0) -> eval
 def test_an_autoregressive_run_has_the_test_metrics_of_its_log(causal: Path, data: ImageDataset) -> None:
     [tested] = [each for each in log.read_log(causal / "log.jsonl") if each.get("split") == "test"]
     found = metrics_of(causal, data, 0)
-    assert load_finetuned(causal, device=CPU).loaded.step == tested["best_step"]
+    assert load_finetuned(causal, device=CPU).loaded.step == tested["step"]
     assert found.num_images == tested["images"]
     assert found.accuracy == pytest.approx(tested["accuracy"])
     assert found.cross_entropy == pytest.approx(tested["class_nats"], rel=1e-5)
-    assert tested["best_step"] > 0
+    assert tested["step"] > 0
 
 
 def test_one_mask_is_the_single_prediction(masked: Path, data: ImageDataset) -> None:

@@ -71,3 +71,18 @@ def test_five_classes_have_no_top5_and_a_class_without_images_has_no_accuracy() 
     assert found.per_class_accuracy[4] is None
     assert found.confusion_matrix[4] == (0, 0, 0, 0, 0)
     assert sum(map(sum, found.confusion_matrix)) == found.num_images == 400
+
+
+def test_the_interval_resamples_groups_of_images() -> None:
+    """Three copies of each image are no more images."""
+    copies, groups = LOGITS[:1].repeat(1, 3, 1), torch.arange(400).repeat(3)
+    once, thrice, plain = (
+        evaluate_predictions(logits, labels, groups, seed=0)
+        for logits, labels, groups in (
+            (LOGITS[:1], LABELS, None),
+            (copies, LABELS.repeat(3), groups),
+            (copies, LABELS.repeat(3), None),
+        )
+    )
+    assert thrice.interval == pytest.approx(once.interval)
+    assert plain.interval[1] - plain.interval[0] < 0.8 * (once.interval[1] - once.interval[0])

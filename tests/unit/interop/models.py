@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,7 @@ from torch import Tensor
 from isopix.interop.huggingface import convert as huggingface
 from isopix.interop.imported_model import ImportedModel
 from isopix.model.network import Network
-from isopix.recipes import registry, tiny
-from isopix.recipes.recipe import Recipe
+from isopix.recipes import registry
 from tests.unit.data.refusal import refusal
 
 COLORS = 32
@@ -45,24 +43,13 @@ def network(*words: str, name: str = "igpt.digits", deviation: float = 0.3) -> N
 
 def folder(path: Path, net: Network | None = None) -> Path:
     """The network's folder, as we write it."""
-    huggingface.write_imagegpt(path, net or network(), card="# A card\n")
+    huggingface.export_imagegpt(net or network()).write(path, card="# A card\n")
     return path
 
 
 def revived(imported: ImportedModel) -> Network:
     """The network of an import."""
-    digits = tiny.digits()
-    recipe: Recipe = digits.updated(
-        depth=imported.depth,
-        width=imported.width,
-        block=imported.block,
-        objective=imported.objective,
-        codec=replace(digits.model.codec, num_colors=len(imported.colors)),
-        data=replace(digits.data, rows=imported.grid.rows, cols=imported.grid.cols),
-    )
-    net = recipe.build(recipe.model.codec.build(imported.grid, imported.colors))
-    net.load({**imported.tensors, "codec.color_bits": net.codec.color_bits})
-    return net.eval()
+    return imported.network().eval()
 
 
 def change_json(path: Path, **values: Any) -> None:

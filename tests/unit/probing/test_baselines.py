@@ -7,6 +7,7 @@ from statistics import mean, stdev
 
 import pytest
 import torch
+from scipy import stats
 
 from isopix.probing import baselines
 from isopix.probing.baselines import (
@@ -19,7 +20,7 @@ from isopix.probing.feature_splits import FeatureSplits
 from isopix.probing.features import extract_features, raw_pixels
 from isopix.probing.probe import fit_probe
 from isopix.probing.results import ProbeReport
-from tests.unit.probing.cases import CPU, DEPTH, QUICK, cut, digits, easy, network
+from tests.unit.probing.cases import CPU, DEPTH, QUICK, cut, digits, easy, network, noise, stacked
 
 SEEDS = 8
 
@@ -105,3 +106,38 @@ def test_report_is_json_and_back():
     splits = easy()
     report = probe_with_baselines(lambda: splits, {"the same": lambda: splits}, config=QUICK, device=CPU)
     assert ProbeReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report
+
+
+def test_the_gain_is_over_the_best_baseline_on_the_same_images():
+    splits = easy()
+    weak, weaker = (
+        splits.map(
+            lambda split, spread=spread: replace(split, features=split.features + spread * noise(split))
+        )
+        for spread in (1, 8)
+    )
+    read = {"untrained": lambda: weaker, "raw pixels": lambda: weak}
+    found = probe_with_baselines(lambda: splits, read, config=QUICK, device=CPU)
+    own, other = (
+        baselines.evaluate_probe(each, QUICK, device=CPU).correct.numpy() for each in (splits, weak)
+    )
+    assert found.gain is not None
+    assert found.gain.baseline == "raw pixels"
+    best = found.baselines["raw pixels"].best
+    assert best.test_accuracy > found.baselines["untrained"].best.test_accuracy
+    assert found.gain.difference == pytest.approx(found.network.best.test_accuracy - best.test_accuracy)
+    expected = stats.bootstrap(
+        (own, other), lambda a, b, axis: a.mean(axis) - b.mean(axis), paired=True, method="percentile", rng=0
+    ).confidence_interval
+    assert found.gain.interval == pytest.approx((expected.low, expected.high), abs=0.02)
+    assert ProbeReport.from_dict(json.loads(json.dumps(found.to_dict()))) == found
+
+
+def test_which_images_are_correct_is_of_the_best_layer():
+    splits = easy()
+    weak = splits.map(lambda split: replace(split, features=split.features + 2 * noise(split)))
+    both = baselines.evaluate_probe(stacked(weak, splits), QUICK, device=CPU)
+    assert both.result.best_index == 1
+    alone = baselines.evaluate_probe(splits, QUICK, device=CPU)
+    assert torch.equal(both.correct, alone.correct)
+    assert both.correct.double().mean().item() == both.result.best.test_accuracy

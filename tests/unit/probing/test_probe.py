@@ -207,3 +207,18 @@ def test_features_that_are_not_finite_are_refused():
 def test_an_invalid_config_is_refused(field, value):
     with pytest.raises(ValueError, match=f"^{field} .* must be"):
         replace(QUICK, **{field: value})
+
+
+def test_intervals_resample_groups_of_test_images():
+    """Each test image three times: the accuracy is the same, and so is the interval of the originals."""
+    splits = easy()
+    tripled = replace(
+        splits.test.select(torch.arange(len(splits.test)).repeat(3)),
+        groups=torch.arange(len(splits.test)).repeat(3),
+    )
+    once, thrice = run(splits), run(replace(splits, test=tripled))
+    assert thrice.best.test_accuracy == pytest.approx(once.best.test_accuracy)
+    assert thrice.best.interval == pytest.approx(once.best.interval)
+    assert (once.num_test_groups, thrice.num_test_groups) == (None, len(splits.test))
+    plain = run(replace(splits, test=replace(tripled, groups=None))).best.interval
+    assert plain[1] - plain[0] < 0.8 * (once.best.interval[1] - once.best.interval[0])

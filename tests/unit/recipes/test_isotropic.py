@@ -45,7 +45,7 @@ def test_there_are_forty_eight_cells() -> None:
 
 
 @paper
-@pytest.mark.parametrize("scale", ["", "tiny-"])
+@pytest.mark.parametrize("scale", ["", "tiny-", "translated_digits-"])
 def test_a_cell_is_what_its_name_says(cell: str, scale: str) -> None:
     recipe, (block, encoding, depth) = find(cell, scale), CELLS[cell]
     assert recipe.name == f"isotropic.{scale}{cell}"

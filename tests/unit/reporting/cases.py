@@ -11,6 +11,7 @@ from PIL import Image
 
 from isopix.codecs import FullPatchSpec
 from isopix.core.config import to_dict
+from isopix.data.measurement import Measurement
 from isopix.model.heads import RegressionHeadSpec
 from isopix.model.stems import PatchEmbedSpec
 from isopix.probing.config import ProbeConfig
@@ -37,6 +38,11 @@ def record(accuracies: Sequence[float], half: float = 0.02) -> ProbeResult:
         num_images={"train": 1437, "validation": 180, "test": 180},
         warnings=(),
     )
+
+
+def measurement(**changes: Any) -> Measurement:
+    values = {"data": "digits", "split": "test", "images": 180, "available": 180, "images_hash": "a"}
+    return Measurement(**{**values, **changes})
 
 
 def evidence(

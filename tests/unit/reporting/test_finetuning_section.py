@@ -1,4 +1,4 @@
-"""Fine-tuned runs: test accuracy with its interval, and no joint loss among the curves."""
+"""Fine-tuned runs: test accuracy with its interval, and the loss of codes or of classes by step."""
 
 import json
 from dataclasses import replace
@@ -18,7 +18,7 @@ from isopix.reporting.metrics import wilson
 from isopix.storage import checkpoint, log
 from isopix.storage.atomic import write_json
 from isopix.storage.run_folder import RunFolder
-from tests.unit.reporting.cases import bare, records
+from tests.unit.reporting.cases import bare, measurement, records
 
 JOINT = FineTuneConfig(generative_weight=0.5, layer=2)
 
@@ -50,7 +50,7 @@ def test_the_page_shows_the_accuracy_and_the_initialization(tmp_path: Path) -> N
     assert "Fine-tuned from step 400 of runs/pre; loss 0.5 · L_GEN + L_CLF; class head on layer 2." in text
     assert "Ring: best step on validation images, 100." in text
     assert "majority class 12.5 %" in text
-    assert ">training</text>" not in text, "the joint loss is not a loss per pixel"
+    assert ">training</text>" in text
 
 
 @pytest.mark.parametrize("finetune", [FineTuneConfig(patience=None), FineTuneConfig(generative_weight="inf")])
@@ -63,10 +63,9 @@ def test_a_run_that_chose_nothing_shows_no_choice(tmp_path: Path, finetune: Fine
 
 
 def test_for_classes_alone_the_page_shows_no_loss_of_codes(tmp_path: Path) -> None:
-    """Whatever an earlier version logged."""
     alone = FineTuneConfig(generative_weight=0.0)
     run = fine_tuned(tmp_path / "ft", finetune=alone)
-    lines = [{**each, "class_nats": 1.25} if "split" in each else each for each in log.read_log(run.log)]
+    lines = [{**each, "class_nats": 1.25} for each in log.read_log(run.log)]
     run.log.write_text("".join(json.dumps(each) + "\n" for each in lines))
     write_json(run.environment, {"trained_parameters": 12345})
     state = {"state": {"step": 100, "classes": ["a", "b", "c"]}}
@@ -84,6 +83,28 @@ def test_for_classes_alone_the_page_shows_no_loss_of_codes(tmp_path: Path) -> No
     rows = baseline_rows(page.read([run]))
     assert [row.name for row in rows] == ["ft", "fine-tuned"]
     assert {row.loss for row in rows} == {None}
+
+
+def test_the_page_says_of_how_many_images_and_which_weights(tmp_path: Path) -> None:
+    run = fine_tuned(tmp_path / "ft")
+    facts = {
+        "measurement": measurement(images=64, available=450).to_dict(),
+        "step": 40,
+        "last_step": 100,
+        "train_images": 30,
+        "selection_images": 64,
+    }
+    lines = [{**each, **facts} if each.get("split") == "test" else each for each in log.read_log(run.log)]
+    run.log.write_text("".join(json.dumps(each) + "\n" for each in lines))
+    text = page.build([run])
+    for said in (
+        '<th scope="row">test images</th><td class="n">64 of 450</td>',
+        '<th scope="row">step of the weights</th><td class="n">40</td>',
+        '<th scope="row">labeled training images</th><td class="n">30</td>',
+        "best step on 64 labeled validation images",
+        "64 of 450 test images",
+    ):
+        assert said in text
 
 
 def test_before_its_end_the_page_says_how_to_get_there(tmp_path: Path) -> None:

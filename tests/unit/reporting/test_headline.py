@@ -10,11 +10,12 @@ import pytest
 
 from isopix.probing.config import ProbeConfig
 from isopix.probing.knn import KnnProbe
+from isopix.probing.results import Gain
 from isopix.recipes import registry, tiny
 from isopix.reporting import headline as headlines
 from isopix.reporting.metrics import MeanLoss, format_epochs, held_out_loss, images_seen, uniform_classes
 from isopix.reporting.run_reader import read_run
-from tests.unit.reporting.cases import bare, evidence, probe, records, score, whole
+from tests.unit.reporting.cases import bare, evidence, measurement, probe, records, score, whole
 
 
 def headline(tmp_path: Path, **numbers: Any) -> str:
@@ -27,6 +28,20 @@ def test_it_gives_accuracy_layer_baselines_and_loss(tmp_path: Path) -> None:
         "Linear-probe test accuracy: 50.0 % at layer 1. Baselines: untrained 30.0 %; raw pixels 40.0 %."
         " Test loss: 1.80 nats per pixel; uniform prediction 2.83."
     )
+
+
+def test_it_gives_the_gain_over_the_best_baseline(tmp_path: Path) -> None:
+    one = replace(evidence(), gain=Gain("raw pixels", 0.1, (0.08, 0.125)))
+    other = replace(evidence(), gain=Gain("untrained", -0.02, (-0.04, 0.01)))
+    runs = {
+        name: read_run(whole(tmp_path / name, found=found))
+        for name, found in (("one", one), ("two", other), ("three", evidence()))
+    }
+    text = headlines.headline({"one": runs["one"]}).replace("\u00a0", " ")
+    assert " Gain over the best baseline, with 95 % interval: +10.0 points (+8.0 to +12.5) over raw p" in text
+    text = headlines.headline(runs)
+    assert ": +10.0 points (+8.0 to +12.5) over raw pixels, one; -2.0 points (-4.0 to +1.0) over unt" in text
+    assert "untrained, two. Baselines: " in text
 
 
 def test_better_baselines_are_marked(tmp_path: Path) -> None:
@@ -88,7 +103,7 @@ def test_probes_that_differ_are_not_compared(tmp_path: Path, name: str) -> None:
         probe(runs[1], evidence(), limit=400)
     else:
         for number, run in enumerate(runs):
-            probe(run, evidence(), images_hash=str(number))
+            probe(run, replace(evidence(), measurement=measurement(images_hash=str(number))))
     text = headlines.headline({run.path.name: read_run(run) for run in runs})
     assert re.fullmatch(r"2 runs whose probes cannot be compared: they differ in \w+\.", text)
 
@@ -98,8 +113,7 @@ def test_probes_of_equal_images_are_compared_whatever_else_they_drew(tmp_path: P
     for seed, run in enumerate(runs):
         probe(
             run,
-            replace(evidence(), config=ProbeConfig(seed=seed)),
-            images_hash="equal",
+            replace(evidence(), config=ProbeConfig(seed=seed), measurement=measurement(data=f"name {seed}")),
             data=f"name {seed}",
         )
     assert headlines.headline({run.path.name: read_run(run) for run in runs}).startswith(
@@ -177,3 +191,28 @@ def test_an_untrained_network_predicts_every_value_uniformly(tmp_path: Path, nam
 )
 def test_epochs_have_enough_digits(count: float, text: str) -> None:
     assert format_epochs(count) == text
+
+
+def test_a_probe_of_fewer_images_does_not_replace_the_main_one(tmp_path: Path) -> None:
+    run = whole(tmp_path / "run")
+    few = {"train": 3, "validation": 3, "test": 3}
+    careless = evidence(trained=(0.1, 0.2, 0.3))
+    careless = replace(careless, network=replace(careless.network, num_images=few))
+    probe(run, careless, name="zzz", limit=3, written="9999")
+    assert "50.0\u00a0% at layer 1" in headlines.headline({"run": read_run(run)})
+
+
+def test_a_probe_of_other_data_does_not_replace_that_of_the_runs_own(tmp_path: Path) -> None:
+    run = whole(tmp_path / "run")
+    many = evidence(trained=(0.1, 0.2, 0.3))
+    many = replace(
+        many, network=replace(many.network, num_images={"train": 9999, "validation": 9, "test": 9})
+    )
+    probe(run, many, name="zzz", data="others", written="9999")
+    assert "50.0\u00a0% at layer 1" in headlines.headline({"run": read_run(run)})
+
+
+def test_of_equal_probes_the_newest_is_the_main_one(tmp_path: Path) -> None:
+    run = whole(tmp_path / "run")
+    probe(run, evidence(trained=(0.1, 0.2, 0.3)), name="aaa", written="9999")
+    assert "30.0\u00a0% at layer 2" in headlines.headline({"run": read_run(run)})

@@ -189,7 +189,7 @@ def test_the_snippet_gives_the_loss_and_the_features_of_the_best_layer(
             parameter.copy_(torch.randn(parameter.shape, generator=draw) * 0.3)
     folder = tmp_path / "net"
     text = written(tmp_path, read_run(run), name=str(folder))
-    huggingface.write_imagegpt(folder, net, card=text)
+    huggingface.export_imagegpt(net).write(folder, card=text)
     images = net.codec.decode(torch.randint(0, 17, (1, 64, 1), generator=draw))
     Image.fromarray(images[0].movedim(0, 2).numpy()).save(tmp_path / "picture.png")
     monkeypatch.chdir(tmp_path)

@@ -64,7 +64,7 @@ def test_the_best_weights_are_saved_and_tested_once(pretrained: Path, tmp_path: 
     assert checkpoint.load_checkpoint(tmp_path / "ft/best").records["state"]["step"] == step
     assert load_run(tmp_path / "ft", device=CPU).step == step
     tested = [each for each in records if each.get("split") == "test"]
-    assert [each["best_step"] for each in tested] == [step]
+    assert [(each["step"], each["last_step"]) for each in tested] == [(step, 12)]
 
 
 def test_patience_ends_the_run_at_the_evaluation_that_exhausts_it(pretrained: Path, tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_with_codes_alone_the_last_weights_are_tested(pretrained: Path, tmp_path
     assert sorted(accuracies(records, "validation")) == [0, 2, 4, 6, 8, 10, 12]
     assert load_run(tmp_path / "ft", device=CPU).step == 12
     [test] = [each for each in records if each.get("split") == "test"]
-    assert "best_step" not in test
+    assert test["step"] == 12
     assert not [each for each in records if each["kind"] == "note"]
 
 
@@ -171,7 +171,7 @@ def test_without_patience_the_last_weights_are_tested(pretrained: Path, tmp_path
     records = finetuned(pretrained, tmp_path / "ft", "patience=null", "lr=1e-30")
     assert sorted(accuracies(records, "validation")) == [0, 2, 4, 6, 8, 10, 12]
     [tested] = [each for each in records if each.get("split") == "test"]
-    assert (tested["step"], "best_step" in tested) == (12, False)
+    assert (tested["step"], tested["last_step"]) == (12, 12)
     assert not (tmp_path / "ft/best").exists()
 
 
@@ -290,7 +290,7 @@ def test_a_patchformer_is_fine_tuned_at_a_learning_rate_of_the_paper(tmp_path: P
     small = ["head.channels=8", "stem.channels=4"]
     tuned = prepare_finetune(in_patches("patchformer.tiny", tmp_path / "pf", *small)).recipe.train.optimizer
     assert (tuned.kind, tuned.lr) == ("adamw", 2e-4)
-    base = finetune.finetune_recipe(registry.find("patchformer.base"), from_scratch=False)
+    base = finetune.finetune_recipe(registry.find("patchformer.base"), "imagenet-1k", from_scratch=False)
     assert base.train.optimizer.lr == 2e-4
     assert prepare_finetune(
         in_patches("vit.tiny", tmp_path / "vit")

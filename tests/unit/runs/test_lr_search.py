@@ -69,7 +69,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, LRSearch]:
 
 def test_every_trial_has_its_status_and_the_best_is_selected(whole: tuple[Path, LRSearch]) -> None:
     _, found = whole
-    statuses = ["non-finite", "diverged", "completed", "completed"]
+    statuses = ["non-finite", "diverged", "completed", "failed"]
     assert [trial.status for trial in found.trials] == statuses
     assert found.best is not None
     assert found.best.lr == 0.03
@@ -95,7 +95,7 @@ def test_a_trial_is_the_run_that_pretrain_makes(whole: tuple[Path, LRSearch], tm
         for record in log.read_log(tmp_path / "run" / "log.jsonl")
         if (record["step"], record.get("split")) == (30, "validation")
     ]
-    assert found.losses[found.trials[2]] == last
+    assert found.scores[found.trials[2]] == -last
 
 
 def test_no_trial_evaluates_a_test_image(whole: tuple[Path, LRSearch]) -> None:
@@ -163,10 +163,10 @@ def test_a_search_that_ended_at_its_smallest_learning_rate_continues_with_smalle
 
     first = run(0.3, 0.03, observer_for=ObserverFactory())
     assert first.finished
-    assert not first.increased
+    assert not first.worsened
     observer_for = ObserverFactory()
     then = run(0.3, 0.03, 0.003, observer_for=observer_for)
-    assert then.increased
+    assert then.worsened
     assert observer_for.started == [0.003]
 
 

@@ -91,7 +91,7 @@ def test_the_run_itself_trains_for_the_best_step_on_validation(whole: Path) -> N
 def test_the_test_images_are_evaluated_once_and_not_by_the_selection(whole: Path) -> None:
     assert of_test(whole / "selection") == []
     assert "majority" not in json.loads((whole / "selection/environment.json").read_text())
-    assert [each["images"] for each in of_test(whole)] == [60]
+    assert [each["images"] for each in of_test(whole)] == [100]
     before = (whole / "log.jsonl").read_bytes()
     assert resume_run(whole, device=CPU, observer=RunObserver()).finished
     assert (whole / "log.jsonl").read_bytes() == before

@@ -30,7 +30,7 @@ def make(tmp_path: Path) -> Callable[..., TrialSpec]:
         words = [*SMALL, "checkpoint_every=4", *settings]
         planned = plan_study("tiny", data="digits", pattern="conv-pix2vec-1", seeds=1, settings=words)
         with Study.create(tmp_path / name, planned) as study:
-            (made,) = study.specs()
+            (made,) = study.specs
         return made._replace(probe_images={"train": 200, "validation": 100, "test": 100})
 
     return spec

@@ -23,7 +23,7 @@ for compiled in (False, True):
     train_step = TrainStep(task, Adam(), accumulate=1, precision="fp32", compiled=compiled)
     for step in range(1, 4):
         batch = task.make_batch(law_cases.images(recipe, 8), None, generator(0, "step", step))
-        print(float(train_step(batch, step=step, lr_factor=1.0)))
+        print(float(train_step(batch, step=step, lr_factor=1.0)["loss_nats"]))
 """
 
 

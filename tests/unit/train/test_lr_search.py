@@ -62,6 +62,30 @@ def test_the_search_ends_at_the_first_increase_and_the_lowest_loss_is_best(
     assert (search.best and search.best.lr) == best
 
 
+def failed(lr: float, loss: float) -> LRTrial:
+    return LRTrial(lr, "failed", 10, loss, 1.0, reason="above the unigram baseline")
+
+
+def test_a_failed_trial_is_never_best_and_ends_a_search_only_after_a_completed_one() -> None:
+    first, second = failed(0.01, 2.0), LRTrial(0.003, "completed", 10, 3.0, 1.0)
+    assert not LRSearch((0.01, 0.003, 0.001), (first, second)).finished
+    found = LRSearch((0.01, 0.003, 0.001, 0.0003), (first, second, failed(0.001, 3.1)))
+    assert found.finished
+    assert found.best == second
+    assert LRSearch((0.01,), (first,)).best is None
+
+
+def test_trials_of_fine_tuning_are_compared_by_accuracy() -> None:
+    trials = [
+        LRTrial(lr, "completed", 10, None, 1.0, accuracy=each)
+        for lr, each in ((0.01, 0.5), (0.003, 0.7), (0.001, 0.6))
+    ]
+    assert not LRSearch((0.01, 0.003, 0.001, 0.0003), tuple(trials[:2])).finished
+    found = LRSearch((0.01, 0.003, 0.001, 0.0003), tuple(trials))
+    assert found.finished
+    assert found.best == trials[1]
+
+
 def test_there_is_no_best_before_the_end() -> None:
     search = LRSearch((0.01, 0.003), (LRTrial(0.01, "completed", 10, 2.0, 1.0),))
     assert not search.finished

@@ -8,7 +8,7 @@ import torch
 from isopix.core.random import generator
 from isopix.objectives.base import TrainingBatch
 from isopix.storage import checkpoint
-from isopix.train.optim import Adam, OptimizerSpec
+from isopix.train.optim import SGD, Adam, OptimizerSpec
 from isopix.train.tasks import PretrainTask
 from isopix.train.train_step import NonFiniteError, TrainStep
 from tests.laws import cases
@@ -57,8 +57,8 @@ def test_an_infinite_gradient_of_a_finite_loss_is_not_applied() -> None:
     one(batch(one), step=1, lr_factor=1.0)
     one.task.module.network.backbone.positions.table.register_hook(lambda gradient: gradient * math.inf)
     before = weights(one)
-    loss = one(batch(one), step=2, lr_factor=1.0)
-    assert torch.isfinite(loss)
+    losses = one(batch(one), step=2, lr_factor=1.0)
+    assert torch.isfinite(losses["loss_nats"])
     assert all(torch.equal(before[name], value) for name, value in weights(one).items())
     with pytest.raises(NonFiniteError, match="step 2"):
         one.check()
@@ -221,3 +221,25 @@ def test_the_optimizer_is_the_papers_adam() -> None:
         corrected = (second / (1 - 0.95**step)).sqrt() + 1e-8
         value = value - 0.5 * 0.003 * (first / (1 - 0.9**step)) / corrected
         torch.testing.assert_close(head.detach(), value, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("max_norm", [0.01, 1e6])
+def test_a_large_gradient_is_scaled_down_to_the_norm_and_a_small_one_kept(max_norm: float) -> None:
+    """A first step of plain SGD moves the weights by lr times the gradient."""
+    moved = []
+    for limit in (None, max_norm):
+        one = TrainStep(
+            PretrainTask(cases.model(RECIPE)),
+            SGD(lr=0.5, momentum=0.0),
+            accumulate=2,
+            precision="fp32",
+            compiled=False,
+            max_grad_norm=limit,
+        )
+        before = weights(one)
+        one(batch(one), step=1, lr_factor=1.0)
+        after = weights(one)
+        moved.append(torch.cat([(before[name] - after[name]).double().flatten() / 0.5 for name in before]))
+    norm = moved[0].norm()
+    torch.testing.assert_close(moved[1], moved[0] * min(1.0, max_norm / norm.item()), rtol=1e-4, atol=1e-6)
+    assert norm > 0.01

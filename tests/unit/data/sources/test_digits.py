@@ -78,3 +78,12 @@ def test_translated_digits_are_always_the_same() -> None:
 def test_a_canvas_smaller_than_a_digit_is_refused() -> None:
     with pytest.raises(ValueError, match="no images of 7 x 14 pixels; allowed: 8 x 8 or more"):
         translated(rows=7)
+
+
+def test_images_of_one_group_are_placements_of_one_digit_of_that_index() -> None:
+    scans = [np.round(each * 255 / 16).astype(np.uint8).tobytes() for each in load_digits().images]
+    split = translated().splits["test"]
+    assert split.groups is not None
+    assert np.bincount(np.unique(split.groups, return_inverse=True)[1]).tolist() == [3] * 450
+    found = digits_inside(np.stack([np.asarray(each) for each in split.images()]))
+    assert [scans[index] for index in split.groups] == found

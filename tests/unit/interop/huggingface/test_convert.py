@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from isopix.interop.huggingface import convert as huggingface
-from isopix.interop.huggingface.convert import read_imagegpt, write_imagegpt
+from isopix.interop.huggingface.convert import export_imagegpt, read_imagegpt
 from isopix.interop.name_tables import HUGGING_FACE, expand_layers
 from isopix.model.masking import sum_components
 from isopix.model.network import without_start_token
@@ -121,7 +121,7 @@ def test_networks_that_imagegpt_cannot_represent_are_refused_by_name(
 ) -> None:
     masked = words[0].startswith("name=")
     net = network(name="igpt.digits_bert") if masked else network(*words)
-    assert message in refusal(lambda: write_imagegpt(tmp_path / "a", net, card=""))
+    assert message in refusal(lambda: export_imagegpt(net).write(tmp_path / "a", card=""))
     assert list(tmp_path.iterdir()) == []
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from isopix.codecs.palette import Palette
 from isopix.core.types import Grid
 from isopix.interop.huggingface.convert import read_imagegpt
 from isopix.interop.huggingface.imagegpt import check_tensors, expected_shapes, parse_config
@@ -20,7 +21,7 @@ HEAD, FC = "lm_head.weight", "transformer.h.0.mlp.c_fc"
 
 SETTINGS = {
     "another model": ({"model_type": "gpt2"}, "model_type is 'gpt2'"),
-    "another activation": ({"activation_function": "gelu_new"}, "activation_function is 'gelu_new'"),
+    "another activation": ({"activation_function": "relu"}, "activation_function is 'relu'"),
     "unscaled attention": ({"scale_attn_weights": False}, "scale_attn_weights is False"),
     "attention scaled by layer": (
         {"scale_attn_by_inverse_layer_idx": True},
@@ -103,14 +104,14 @@ def test_shapes_are_checked_before_anything_is_read(source: Path) -> None:
 def test_a_size_that_fits_is_the_grid(tmp_path: Path) -> None:
     source = folder(tmp_path / "a", network("data.cols=8"))
     change_json(source / "preprocessor_config.json", size={"height": 4, "width": 16})
-    assert read_imagegpt(source).grid == Grid(4, 16)
+    assert read_imagegpt(source).recipe.grid == Grid(4, 16)
 
 
 @pytest.mark.parametrize("size", [{"height": 256, "width": 256}, 32, None])
 def test_a_size_that_does_not_fit_leaves_a_square(tmp_path: Path, size: object) -> None:
     source = folder(tmp_path / "a", network("data.cols=8"))
     change_json(source / "preprocessor_config.json", size=size)
-    assert read_imagegpt(source).grid == Grid(8, 8)
+    assert read_imagegpt(source).recipe.grid == Grid(8, 8)
 
 
 def test_positions_without_a_known_grid_are_refused(source: Path) -> None:
@@ -122,7 +123,7 @@ def test_a_grid_can_be_given(source: Path) -> None:
     change_json(source / "preprocessor_config.json", size=None)
     assert "its 48 positions are not a square" in (line := refusal(read_imagegpt, source))
     assert line.endswith("give --rows and --cols")
-    assert read_imagegpt(source, grid=Grid(4, 12)).grid == Grid(4, 12)
+    assert read_imagegpt(source, grid=Grid(4, 12)).recipe.grid == Grid(4, 12)
     assert "48 positions; a grid of 5 x 9 has 45" in refusal(lambda: read_imagegpt(source, grid=Grid(5, 9)))
 
 
@@ -138,7 +139,8 @@ def test_a_palette_can_be_given(tmp_path: Path) -> None:
     told = "preprocessor_config.json with clusters is missing; give a palette file (--palette)"
     assert told in refusal(read_imagegpt, source)
     given = models.palette().flip(0)
-    assert torch.equal(read_imagegpt(source, given).colors, given)
+    found = read_imagegpt(source, given)
+    assert found.codec.fingerprint() == Palette(given, found.recipe.grid).fingerprint()
     assert "the palette has 31 colors" in refusal(read_imagegpt, source, given[1:])
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from isopix.codecs.palette import Palette
 from isopix.core.types import Grid
 from isopix.interop import imported_model as imports
 from isopix.interop.name_tables import OPENAI_START, WeightMapping, openai_table
@@ -29,10 +30,11 @@ def prefix(tmp_path: Path) -> Path:
 def test_sizes_and_objective_are_inferred_from_the_shapes(prefix: Path, start: bool) -> None:
     bundles.write(prefix, variables.draw(start=start), shards=3)
     imported = read_checkpoint(prefix, COLORS)
-    assert (imported.depth, imported.width, imported.grid) == (2, 12, Grid(4, 4))
-    assert imported.block == TransformerSpec(heads=3)
-    assert imported.objective == (Autoregressive() if start else Masked())
-    assert torch.equal(imported.colors, COLORS)
+    recipe = imported.recipe
+    assert (recipe.model.depth, recipe.model.width, recipe.grid) == (2, 12, Grid(4, 4))
+    assert recipe.model.block == TransformerSpec(heads=3)
+    assert recipe.objective == (Autoregressive() if start else Masked())
+    assert imported.codec.fingerprint() == Palette(COLORS, Grid(1, 1)).fingerprint()
     assert (imported.origin, imported.step) == ("OpenAI model.ckpt-131000", 131_000)
 
 
@@ -188,7 +190,7 @@ def test_positions_that_are_not_a_square_need_a_grid(prefix: Path) -> None:
     check_refused(
         prefix, variables.draw(positions=15), "15 positions are not a square; give --rows and --cols"
     )
-    assert read_checkpoint(prefix, COLORS, grid=Grid(3, 5)).grid == Grid(3, 5)
+    assert read_checkpoint(prefix, COLORS, grid=Grid(3, 5)).recipe.grid == Grid(3, 5)
 
 
 def test_a_grid_of_other_positions_is_refused(prefix: Path) -> None:

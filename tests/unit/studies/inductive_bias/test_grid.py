@@ -52,7 +52,7 @@ def test_unknown_values_are_refused(given: dict[str, object], told: str) -> None
 
 
 def test_trials_are_ordered_by_seed_and_cost() -> None:
-    specs = digits("conv-pix2vec-*", seeds=2).specs()
+    specs = digits("conv-pix2vec-*", seeds=2).specs
     assert [spec.name for spec in specs] == [
         "conv-pix2vec-3-seed-0",
         "conv-pix2vec-1-seed-0",
@@ -64,7 +64,7 @@ def test_trials_are_ordered_by_seed_and_cost() -> None:
 
 def test_settings_reach_every_recipe_and_its_learning_rates() -> None:
     planned = plan_study("tiny", data="digits", seeds=1, settings=[*SMALL, "lr=0.003"])
-    for spec in Study(Path("nowhere"), planned).specs():
+    for spec in Study(Path("nowhere"), planned).specs:
         assert (spec.recipe.train.steps, spec.recipe.model.width, spec.recipe.data.source) == (
             2,
             16,
@@ -78,7 +78,7 @@ def test_a_study_is_extended_by_architectures_and_seeds_only(tmp_path: Path) -> 
     with Study.create(out, digits("conv-*-1").plan):
         pass
     with Study.create(out, digits("mixer-pix2vec-1", seeds=2).plan) as grown:
-        assert len(grown.specs()) == 8
+        assert len(grown.specs) == 8
     assert Study.open(out).plan == grown.plan
     with pytest.raises(ValueError, match=r"the study has settings steps=2 .*, not steps=3"):
         Study.from_plan(out, plan_study("tiny", data="digits", settings=["steps=3"]))

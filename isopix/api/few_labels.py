@@ -1,0 +1,180 @@
+"""Measure a run with few labels from Python."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from isopix.api.arguments import NonNegative, checked
+from isopix.api.evaluation import probe_method
+from isopix.api.progress import Progress, count_progress
+from isopix.api.results import LowDataOutput
+from isopix.api.run import (
+    DataLike,
+    RunLike,
+    TrainingProgress,
+    default_precision,
+    evaluation_data,
+    evaluation_images,
+    labels_warning,
+    leakage_warning,
+    open_run,
+    save_record,
+)
+from isopix.core import device as devices
+from isopix.core.device import Precision
+from isopix.core.ranges import Count
+from isopix.data.dataset import ImageDataset
+from isopix.data.measurement import Measurement, majority_baseline
+from isopix.data.missing_classes import missing_class_notes
+from isopix.model.pool import Pool
+from isopix.probing.base import ProbeMethod
+from isopix.probing.config import L2_GRID, ProbeConfig
+from isopix.probing.low_data import LowDataProtocol, LowDataResult, Selection, probe_low_data
+from isopix.runs.load import LoadedRun
+from isopix.runs.low_data import FineTuneJob, finetune_job, finetune_low_data
+from isopix.runs.probe import feature_sources
+from isopix.runs.training import RunObserver
+from isopix.storage.provenance import settings_hash
+from isopix.storage.run_folder import RunFolder
+
+LABELS = (4, 25, 400)  # labeled images per class (iGPT section 4.7)
+LARGER_L2 = tuple(l2 for l2 in L2_GRID if l2 >= 1e-4)  # few images are separable even with small weights
+
+
+@checked
+def low_data(
+    run: RunLike,
+    *,
+    labels: Sequence[Count] = LABELS,
+    subsets: Count = 5,
+    select: Selection = "validation",
+    method: str | ProbeMethod = "lbfgs",
+    layer: int | None = None,
+    pool: Pool | None = None,
+    data: DataLike | None = None,
+    limit: Count | None = None,
+    finetune_steps: NonNegative = 0,
+    overrides: Sequence[str] = (),
+    precision: Precision | None = None,
+    device: str = "auto",
+    progress: Progress | None = None,
+    training_progress: TrainingProgress | None = None,
+) -> LowDataOutput:
+    """Measure the test error with few labels over random balanced subsets (iGPT section 4.7).
+
+    A linear probe of the layer chosen on the validation split, with an untrained network and raw pixels as
+    baselines; `method`, `layer` and `pool` as in `probe`. With `finetune_steps` the run is also fine-tuned on
+    every subset, with settings `overrides`. `select="cross-validation"` chooses layer and L2 penalty within
+    the labeled subset, without validation images, and fine-tunes for exactly `finetune_steps` steps. Warns of
+    a run that was trained on labels. Results and fine-tuned runs are saved in the run's `low-data` folder.
+    Raises ValueError for wrong arguments and for classes with too few images.
+    """
+    if overrides and not finetune_steps:
+        raise ValueError(f"'{overrides[0]}' is a fine-tuning setting; it needs finetune_steps above 0")
+    protocol = LowDataProtocol(tuple(labels), subsets, select)
+    with open_run(run, device) as (folder, model):
+        loaded, precision = model.loaded, precision or default_precision(run, model)
+        images = evaluation_images(loaded, data, limit)
+        job = None
+        if finetune_steps:
+            fixed = () if select == "validation" else ("patience=null",)
+            words = (f"steps={finetune_steps}", *overrides, *fixed)
+            job = _finetune_job(folder, loaded, words, data, limit, images, device)
+        probing = ProbeConfig(
+            method=probe_method(method, None, ()),
+            layer=layer,
+            pool=pool or model.pool,
+            l2_grid=LARGER_L2,
+            l2_extra=(),
+        )
+        results = _probe_low_data(loaded, images, protocol, probing, precision, progress)
+    facts: dict[str, Any] = {"data": images.name, "limit": limit, "seed": loaded.recipe.train.seed}
+    facts |= {"method": probing.method.kind, "layer": layer, "pool": probing.pool}
+    facts |= {"subsets": subsets, "select": select}
+    if job:
+        results["fine-tuned"] = finetune_low_data(job, protocol, _observer(job, training_progress))
+        facts |= {"finetune_steps": finetune_steps, "settings": tuple(overrides)}
+    warnings = (
+        *leakage_warning(loaded.recipe.data, data),
+        *labels_warning(loaded),
+        *missing_class_notes(images),
+    )
+    measurement = _measurement(loaded, images, select)
+    record = {"kind": "low_data", "step": loaded.step, **facts, "results": _summary(results)}
+    record |= {"measurement": measurement.to_dict(), "warnings": warnings}
+    path = None if folder is None else _save(folder, record, {**facts, "labels": protocol.labels_per_class})
+    sizes = {"validation": len(images.validation), "test": len(images.test)}
+    return LowDataOutput(
+        results, images.name, sizes, loaded.step, warnings, measurement, record, path, select
+    )
+
+
+def _observer(job: FineTuneJob, progress: TrainingProgress | None) -> RunObserver:
+    return RunObserver() if progress is None else RunObserver(partial(progress, job.recipe))
+
+
+def _measurement(loaded: LoadedRun, images: ImageDataset, select: Selection) -> Measurement:
+    by_validation = f"on {len(images.validation):,} validation images"
+    chosen = by_validation if select == "validation" else "within the labeled images"
+    return replace(
+        loaded.measure(images, "test"),
+        selection=f"layer and L2 penalty chosen {chosen}",
+        baselines=majority_baseline(images),
+    )
+
+
+def _save(folder: RunFolder, record: dict[str, Any], settings: dict[str, Any]) -> Path:
+    name = f"low-data-{record['step']:08d}-{record['data']}-{settings_hash(settings)}.json"
+    return save_record(folder.path / "low-data" / name, record)
+
+
+def _probe_low_data(
+    loaded: LoadedRun,
+    images: ImageDataset,
+    protocol: LowDataProtocol,
+    config: ProbeConfig,
+    precision: Precision,
+    progress: Progress | None,
+) -> dict[str, list[LowDataResult]]:
+    count = len(images.train) + len(images.validation) + len(images.test)
+    done = count_progress(progress, count)
+    return probe_low_data(
+        feature_sources(loaded, config, precision),
+        images,
+        protocol,
+        seed=loaded.recipe.data.seed,
+        config=config,
+        device=loaded.network.device,
+        progress=lambda fraction: done(round(fraction * count)),
+    )
+
+
+def _finetune_job(
+    folder: RunFolder | None,
+    loaded: LoadedRun,
+    words: Sequence[str],
+    data: DataLike | None,
+    limit: int | None,
+    images: ImageDataset,
+    device: str,
+) -> FineTuneJob:
+    if folder is None or isinstance(data, ImageDataset):
+        raise ValueError("fine-tuning needs a run folder, and a dataset by name or path")
+    return finetune_job(
+        folder.path,
+        words,
+        images=evaluation_data(loaded, data, limit),
+        num_test_images=len(images.test),
+        out=folder.path / "low-data",
+        device=devices.select_device(device),
+    )
+
+
+def _summary(results: dict[str, list[LowDataResult]]) -> dict[str, list[dict[str, Any]]]:
+    """Return every number, with mean and standard deviation over the subsets."""
+    return {
+        method: [{**asdict(each), "mean": each.mean, "std": each.std} for each in found]
+        for method, found in results.items()
+    }

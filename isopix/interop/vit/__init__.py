@@ -1,0 +1,1 @@
+"""Vision Transformers of Hugging Face and timm, read and written."""

@@ -1,0 +1,1 @@
+"""The experiments behind the papers' tables and figures, at any scale."""

@@ -1,0 +1,166 @@
+"""Our Vision Transformers against others: Hugging Face's ViT and ViTMAE, and timm's."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import isopix
+from isopix.core.types import Images
+from isopix.finetuning.evaluate import predict_logits
+from isopix.interop.vit.huggingface import read_huggingface_vit, read_mae
+from isopix.model.network import Network
+from isopix.runs.load import load_finetuned
+from tests.golden.vits import TOLERANCE, assert_equal_states, images, own_states, randomized
+
+transformers = pytest.importorskip("transformers", reason="the reference is in isopix[bench]")
+modeling_vit_mae = pytest.importorskip("transformers.models.vit_mae.modeling_vit_mae")
+
+# Their loaders leave files open to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+SIZES = {
+    "hidden_size": 32,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 64,
+    "image_size": 32,
+    "patch_size": 8,
+}
+IMAGENET = {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]}
+VARIANTS = {
+    "plain": {},
+    "tanh, no query bias": {"hidden_act": "gelu_pytorch_tanh", "qkv_bias": False},
+    "other norm, wide MLP": {"layer_norm_eps": 1e-3, "intermediate_size": 128, "hidden_act": "quick_gelu"},
+}
+
+
+def saved(theirs: nn.Module, folder: Path, **processor: object) -> Path:
+    """Their model and their image processor, as they save themselves."""
+    theirs.save_pretrained(folder)
+    settings = {"size": {"height": 32, "width": 32}, **processor}
+    transformers.ViTImageProcessorPil(**settings).save_pretrained(folder)
+    return folder
+
+
+def pixel_values(folder: Path, pixels: Images) -> Tensor:
+    """What their image processor gives their model."""
+    processor = transformers.ViTImageProcessorPil.from_pretrained(folder)
+    return processor(list(pixels.permute(0, 2, 3, 1).numpy()), return_tensors="pt").pixel_values
+
+
+def their_states(theirs: nn.Module, values: Tensor, **inputs: Tensor) -> list[Tensor]:
+    with torch.no_grad():
+        output = theirs(pixel_values=values, output_hidden_states=True, **inputs)
+    return [*output.hidden_states, output.last_hidden_state]
+
+
+@pytest.mark.parametrize("statistics", [{}, IMAGENET], ids=["half", "imagenet"])
+@pytest.mark.parametrize("settings", VARIANTS.values(), ids=list(VARIANTS))
+def test_hidden_states_of_a_vit(
+    settings: dict[str, object], statistics: dict[str, object], tmp_path: Path
+) -> None:
+    theirs = randomized(transformers.ViTModel(transformers.ViTConfig(**(SIZES | settings))))
+    folder = saved(theirs, tmp_path / "theirs", **statistics)
+    imported = read_huggingface_vit(folder)
+    assert_equal_states(own_states(imported, images()), their_states(theirs, pixel_values(folder, images())))
+    assert {each.skipped for each in imported.tensor_reports} == {"", "pooler"}
+
+
+def test_hidden_states_of_mae_under_a_mask(tmp_path: Path) -> None:
+    config = transformers.ViTMAEConfig(
+        **SIZES, decoder_hidden_size=16, decoder_num_hidden_layers=1, decoder_num_attention_heads=2
+    )
+    theirs = randomized(transformers.ViTMAEForPreTraining(config))
+    table = modeling_vit_mae.build_2d_sinusoidal_position_embedding(4, 4, 32, cls_token=True)
+    theirs.vit.embeddings.position_embeddings.data[0] = table.roll(16, 1)  # MAE has columns before rows
+    folder = saved(theirs, tmp_path / "theirs", **IMAGENET)
+    imported = read_mae(folder)
+    assert imported.recipe.model.positions.kind == "sincos"
+    mask = torch.zeros(3, 16, 1, dtype=torch.bool)
+    for image in range(3):
+        mask[image, torch.randperm(16, generator=torch.Generator().manual_seed(image))[:12]] = True
+    noise = mask[..., 0].float() + torch.arange(16) / 1000  # visible positions first, in raster order
+    reference = their_states(theirs.vit, pixel_values(folder, images()), noise=noise)
+    kept = (~mask[..., 0]).nonzero()[:, 1].view(3, 4)
+    for ours, their in zip(own_states(imported, images(), mask), reference, strict=True):
+        visible = torch.cat([ours[:, :1], ours[:, 1:].gather(1, kept[..., None].expand(-1, -1, 32))], 1)
+        assert (visible - their).abs().max() <= TOLERANCE * their.abs().max()
+    own = own_states(imported, images())
+    theirs.config.mask_ratio = theirs.vit.config.mask_ratio = theirs.vit.embeddings.config.mask_ratio = 0.0
+    order = torch.arange(16).expand(3, 16) / 16
+    assert_equal_states(own, their_states(theirs.vit, pixel_values(folder, images()), noise=order))
+
+
+def test_positions_that_are_not_mae_s_are_learned(tmp_path: Path) -> None:
+    theirs = transformers.ViTMAEModel(transformers.ViTMAEConfig(**SIZES))
+    theirs.embeddings.position_embeddings.data.normal_()
+    assert read_mae(saved(theirs, tmp_path / "a", **IMAGENET)).recipe.model.positions.kind == "learned"
+
+
+@pytest.fixture
+def classifier(tmp_path: Path) -> tuple[nn.Module, Path]:
+    labels = dict(enumerate("abcde"))
+    config = transformers.ViTConfig(
+        **SIZES, id2label=labels, label2id={name: i for i, name in labels.items()}
+    )
+    theirs = randomized(transformers.ViTForImageClassification(config))
+    return theirs, saved(theirs, tmp_path / "theirs", **IMAGENET)
+
+
+def own_logits(run: Path, pixels: Images) -> Tensor:
+    tuned = load_finetuned(run, device=torch.device("cpu"))
+    assert tuned.classes == ("a", "b", "c", "d", "e")
+    return predict_logits(tuned.model, pixels, None, precision="fp32")
+
+
+def test_logits_of_a_classifier_and_of_its_export(classifier: tuple[nn.Module, Path], tmp_path: Path) -> None:
+    theirs, folder = classifier
+    values = pixel_values(folder, images())
+    with torch.no_grad():
+        reference = theirs(values).logits
+    isopix.convert.huggingface_vit(folder, tmp_path / "run")
+    assert (
+        own_logits(tmp_path / "run", images()) - reference
+    ).abs().max() <= TOLERANCE * reference.abs().max()
+    found = isopix.convert.to_huggingface(tmp_path / "run", tmp_path / "exported")
+    assert (found.model_class, dict(found.skipped)) == ("ViTForImageClassification", {})
+    again = transformers.ViTForImageClassification.from_pretrained(tmp_path / "exported").eval()
+    assert again.config.id2label == theirs.config.id2label
+    assert torch.equal(pixel_values(tmp_path / "exported", images()), values)
+    with torch.no_grad():
+        assert (again(values).logits - reference).abs().max() <= TOLERANCE * reference.abs().max()
+    isopix.convert.huggingface_vit(tmp_path / "exported", tmp_path / "second")
+    assert torch.equal(own_logits(tmp_path / "second", images()), own_logits(tmp_path / "run", images()))
+
+
+def test_a_network_of_ours_is_exported(tmp_path: Path) -> None:
+    """With a mask token and a head of codes, which ViTModel does not have."""
+    run = isopix.pretrain(
+        "vit.tiny",
+        data="digits",
+        out=tmp_path / "run",
+        overrides=[
+            "rows=16",
+            "cols=16",
+            "patch_size=4",
+            "steps=2",
+            "batch_size=4",
+            "depth=2",
+            "crop_fraction=0.8",
+        ],
+    )
+    found = isopix.convert.to_huggingface(run, tmp_path / "exported")
+    assert dict(found.skipped) == {"head of codes": 1, "mask token": 1}
+    model = isopix.load(run, device="cpu")
+    theirs = transformers.ViTModel.from_pretrained(tmp_path / "exported", add_pooling_layer=False).eval()
+    pixels = images()[..., :16, :16]
+    values = (pixels / 127.5 - 1).float()
+    network: Network = model.network
+    with torch.no_grad():
+        own = list(network.backbone.hidden_states(network.inputs_of(pixels)))
+        assert_equal_states([*own, network.backbone.norm(own[-1])], their_states(theirs, values))
+    assert isopix.convert.huggingface_vit(tmp_path / "exported", tmp_path / "second").path.is_dir()
+    data = isopix.load(tmp_path / "second", device="cpu").loaded.recipe.data
+    assert (data.crop, data.crop_fraction) == ("center", 0.8)

@@ -1,0 +1,94 @@
+"""Runs are paired: the same labels, validation and test images, whatever they start from."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from isopix.core.config import from_dict
+from isopix.data.dataset import ImageDataset, load_dataset
+from isopix.recipes.recipe import Recipe
+from tests.smoke.conftest import QUICK
+
+Run = Callable[..., tuple[int, str, str]]
+DATA = ("--data", "photos", "data.size=16", "holdout=0.2", "data.augment=none")
+LABELS = ("--labels", "40%", "--subset", "1")
+
+
+def dataset(run: Path) -> ImageDataset:
+    """The images of a run, read again by its own settings."""
+    return load_dataset(from_dict(Recipe, json.loads((run / "recipe.json").read_text())).data)
+
+
+def hashes(data: ImageDataset, split: str) -> set[int]:
+    found = getattr(data, split).hashes
+    assert found is not None
+    return set(found.tolist())
+
+
+@pytest.fixture
+def runs(isopix: Run, workplace: Path) -> Path:
+    """A network of another seed, fine-tuned, and the recipe trained from scratch."""
+    for words in (
+        ("pretrain", "igpt.tiny", *DATA, *QUICK, "--out", "runs/pre", "--seed", "3"),
+        (
+            "finetune",
+            "runs/pre",
+            "data.augment=none",
+            "steps=2",
+            *LABELS,
+            "--seed",
+            "5",
+            "--out",
+            "runs/tuned",
+        ),
+        ("finetune", "igpt.tiny", *DATA, *QUICK, *LABELS, "--seed", "5", "--out", "runs/scratch"),
+    ):
+        code, _, err = isopix(*words)
+        assert code == 0, err
+    return workplace / "runs"
+
+
+def test_the_same_labels_are_the_same_images_from_pre_training_and_from_scratch(runs: Path) -> None:
+    tuned, scratch = dataset(runs / "tuned"), dataset(runs / "scratch")
+    assert (
+        hashes(tuned, "train")
+        == hashes(scratch, "train")
+        == set(np.load(runs / "scratch" / "training-images.npy"))
+    )
+    assert 0 < len(tuned.train) < len(dataset(runs / "pre").train)
+    for data in (tuned, scratch, dataset(runs / "pre")):
+        assert hashes(data, "validation") == hashes(tuned, "validation")
+        assert not hashes(data, "validation") & hashes(scratch, "train")
+        assert hashes(data, "test") == hashes(tuned, "test")
+    tested = [np.load(runs / name / "test-images.npz")["hashes"].tolist() for name in ("tuned", "scratch")]
+    assert tested[0] == tested[1]
+    assert len(tested[0]) == 8
+    assert set(tested[0]) <= hashes(tuned, "test")
+
+
+def test_the_command_prints_what_is_paired_and_what_differs(isopix: Run, runs: Path) -> None:
+    code, out, err = isopix("compare", "runs/tuned", "--baseline", "runs/scratch", "--out", "found.json")
+    assert code == 0, err
+    assert "paired: 1 seed x 1 draw of the labels, the same" in out
+    assert "note: tuned and scratch differ in" in out
+    assert "note: one seed: the interval leaves out" in out
+    assert out.endswith("wrote found.json\n")
+    code, out, _ = isopix("compare", "runs/tuned", "--baseline", "runs/scratch", "--json")
+    saved, shown = json.loads(Path("found.json").read_text()), json.loads(out)
+    assert saved["comparisons"] == shown["comparisons"]
+
+
+def test_runs_with_other_labels_are_no_pair(isopix: Run, runs: Path) -> None:
+    words = (*DATA, *QUICK, "--labels", "40%", "--seed", "5", "--out", "runs/other")
+    assert isopix("finetune", "igpt.tiny", *words)[0] == 0
+    code, _, err = isopix("compare", "runs/tuned", "--baseline", "runs/other")
+    assert code == 2
+    assert err.startswith("isopix: tuned and other are not paired: ")
+    code, _, err = isopix("compare", "runs/tuned", "--baseline", "runs/none")
+    assert (code, err) == (
+        2,
+        "isopix: no run in runs/none; give run folders, a folder of them or a pattern\n",
+    )

@@ -1,0 +1,183 @@
+"""What fine-tuning does unless told otherwise, and what its numbers say about themselves."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from isopix.data.augment import AugmentationSpec, NoAugmentation, PadCropFlip, ScaleCrop
+from isopix.recipes import registry
+from isopix.runs.finetune import finetune_recipe, prepare_finetune
+from isopix.runs.load import load_finetuned, load_run
+from isopix.runs.pretrain import train_recipe
+from isopix.runs.training import RunObserver
+from isopix.storage import log
+
+CPU = torch.device("cpu")
+SMALL = ["depth=1", "width=16", "batch_size=16", "log_every=1", "evaluate_images=20", "num_test_images=20"]
+QUICK = ["steps=4", "evaluate_every=2", "lr=0.003"]
+
+
+@pytest.fixture(scope="module")
+def pretrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("run") / "pre"
+    recipe = registry.resolve("igpt.digits", assignments=[*SMALL, "steps=2"]).recipe
+    train_recipe(recipe, out, device=CPU, observer=RunObserver())
+    return out
+
+
+def finetuned(source: Path, out: Path, *words: str) -> list[Any]:
+    recipe, initial = prepare_finetune(str(source), assignments=[*QUICK, *words])
+    assert train_recipe(recipe, out, device=CPU, observer=RunObserver(), initial=initial).finished
+    return log.read_log(out / "log.jsonl")
+
+
+def counts(records: list[Any]) -> dict[str, set[tuple[int, int]]]:
+    found: dict[str, set[tuple[int, int]]] = {}
+    for each in records:
+        if "split" in each:
+            found.setdefault(each["split"], set()).add((each["images"], each["available_images"]))
+    return found
+
+
+def test_all_validation_and_test_images_are_evaluated_whatever_pre_training_used(
+    pretrained: Path, tmp_path: Path
+) -> None:
+    assert counts(log.read_log(pretrained / "log.jsonl")) == {"validation": {(20, 180)}, "test": {(20, 180)}}
+    assert counts(finetuned(pretrained, tmp_path / "ft")) == {
+        "validation": {(180, 180)},
+        "test": {(180, 180)},
+    }
+
+
+def test_a_limit_is_counted(pretrained: Path, tmp_path: Path) -> None:
+    records = finetuned(
+        pretrained, tmp_path / "ft", "evaluate_images=30", "num_test_images=40", "data.limit=100"
+    )
+    assert counts(records) == {"validation": {(30, 180)}, "test": {(40, 180)}}
+    [test] = [each for each in records if each.get("split") == "test"]
+    assert (test["train_images"], test["selection_images"]) == (100, 30)
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "expected"),
+    [
+        ("igpt.s", "imagenet-1k", ScaleCrop(flip=0.0)),
+        ("igpt.l", "/data/imagenet", ScaleCrop(flip=0.0)),
+        ("igpt.s", "cifar10", PadCropFlip()),
+        ("igpt.s", "digits", NoAugmentation()),
+        ("igpt.tiny", "cifar100", PadCropFlip()),
+        ("igpt.tiny", "/data/cifar", PadCropFlip()),
+        ("igpt.tiny_bert", "translated-digits", NoAugmentation()),
+        ("igpt.digits", "digits", NoAugmentation()),
+        ("igpt.digits", "/data/glyphs", NoAugmentation()),
+        ("isotropic.conv-pix2vec-3", "cifar10", PadCropFlip()),
+        ("patchformer.base", "imagenet-1k", ScaleCrop(flip=0.0)),
+        ("patchformer.tiny", "/data/photos", PadCropFlip()),
+        ("vit.b16", "imagenet-1k", ScaleCrop(flip=0.5)),
+    ],
+)
+def test_the_augmentation_follows_the_dataset_then_the_recipe(
+    name: str, source: str, expected: AugmentationSpec
+) -> None:
+    recipe = finetune_recipe(registry.find(name), source, from_scratch=False)
+    assert recipe.data.augment == expected
+
+
+def test_the_augmentation_of_a_run_is_that_of_the_images_given_unless_set(pretrained: Path) -> None:
+    def augment(*words: str, **options: object) -> AugmentationSpec:
+        return prepare_finetune(str(pretrained), options=options, assignments=words).recipe.data.augment
+
+    large = "data.size=16"
+    assert augment() == NoAugmentation()
+    assert augment("data.source=cifar10", large) == PadCropFlip()
+    assert augment(large, **{"data.source": "cifar10"}) == PadCropFlip()
+    assert augment("data.augment.pad=2", large, **{"data.source": "cifar10"}) == PadCropFlip(pad=2)
+    assert augment("data.augment=pad_crop_flip", large) == PadCropFlip()
+
+
+def test_each_loss_has_a_name_of_its_own(pretrained: Path, tmp_path: Path) -> None:
+    records = finetuned(pretrained, tmp_path / "ft", "generative_weight=0.5")
+    losses = [each for each in records if each["kind"] in ("train", "evaluation")]
+    assert {each["kind"] for each in losses} == {"train", "evaluation"}
+    for each in losses:
+        assert each["total_nats"] == pytest.approx(0.5 * each["loss_nats"] + each["class_nats"], rel=1e-5)
+    first = next(each for each in losses if each["kind"] == "train")
+    assert first["class_nats"] == pytest.approx(np.log(10), rel=1e-6), "the head starts at zero"
+    before = [each for each in log.read_log(pretrained / "log.jsonl") if each["kind"] == "train"]
+    assert not any("total_nats" in each or "class_nats" in each for each in before)
+
+
+def test_the_step_that_is_tested_is_the_one_in_the_log_and_the_checkpoint(
+    pretrained: Path, tmp_path: Path
+) -> None:
+    records = finetuned(pretrained, tmp_path / "ft", "lr=1e-60")
+    [test] = [each for each in records if each.get("split") == "test"]
+    assert (test["step"], test["last_step"]) == (0, 4)
+    assert load_finetuned(tmp_path / "ft", device=CPU).loaded.step == 0
+    assert any("the weights of step 0 were tested" in str(each.get("text")) for each in records)
+
+
+@pytest.mark.parametrize(("weight", "step", "valid"), [(0, 4, False), (1, 4, True), (0, 0, True)])
+def test_a_decoder_is_valid_where_it_was_trained_with_the_backbone(
+    pretrained: Path, tmp_path: Path, weight: int, step: int, valid: bool
+) -> None:
+    finetuned(
+        pretrained, tmp_path / "ft", f"generative_weight={weight}", "patience=null", "checkpoint_every=4"
+    )
+    loaded = load_run(tmp_path / f"ft/checkpoints/step-{step:08d}", device=CPU)
+    assert loaded.decoder_valid == valid
+    if not valid:
+        with pytest.raises(ValueError, match="sample needs the decoder, which does not fit this network"):
+            loaded.require_decoder("sample")
+
+
+def test_an_abandoned_decoder_stays_so_until_it_is_trained_again(pretrained: Path, tmp_path: Path) -> None:
+    finetuned(pretrained, tmp_path / "one", "generative_weight=0", "patience=null")
+    finetuned(tmp_path / "one", tmp_path / "two", "patience=null")
+    steps = (load_run(tmp_path / f"two/checkpoints/step-{step:08d}", device=CPU) for step in (0, 4))
+    assert [each.decoder_valid for each in steps] == [False, True]
+
+
+def test_labels_that_a_network_has_seen_are_counted(pretrained: Path, tmp_path: Path) -> None:
+    assert load_run(pretrained, device=CPU).labels_seen == 0
+    finetuned(pretrained, tmp_path / "one", "data.labels_per_class=2")
+    finetuned(tmp_path / "one", tmp_path / "two", "data.labels_per_class=3")
+    finetuned(tmp_path / "two", tmp_path / "codes", "generative_weight=inf")
+    seen = [load_run(tmp_path / name, device=CPU).labels_seen for name in ("one", "two", "codes")]
+    assert seen == [20, 50, 50]
+
+
+@pytest.mark.parametrize(("words", "noted"), [((), True), (("patience=null",), False)])
+def test_a_few_label_run_says_how_many_other_labels_select_the_step(
+    pretrained: Path, tmp_path: Path, words: tuple[str, ...], noted: bool
+) -> None:
+    records = finetuned(pretrained, tmp_path / "ft", "data.labels_per_class=2", *words)
+    text = "180 labeled validation images select the step, besides 20 labeled training images"
+    assert any(text in str(each.get("text")) for each in records) == noted
+    [test] = [each for each in records if each.get("split") == "test"]
+    assert test["selection_images"] == (180 if noted else 0)
+
+
+def test_classes_without_training_images_are_noted(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    images = {name: draw.integers(0, 256, (60, 8, 8, 3), dtype=np.uint8) for name in ("train", "test")}
+    labels = {"train": np.arange(60) % 2, "test": np.arange(60) % 3}
+    arrays = {f"{x}_{name}": (images if x == "x" else labels)[name] for x in "xy" for name in labels}
+    np.savez(tmp_path / "pets.npz", **arrays)
+    words = [*SMALL, "num_colors=4", "steps=1", f"data.source={tmp_path / 'pets.npz'}"]
+    recipe = prepare_finetune("igpt.digits", assignments=words).recipe
+    train_recipe(recipe, tmp_path / "ft", device=CPU, observer=RunObserver())
+    notes = [each["text"] for each in log.read_log(tmp_path / "ft/log.jsonl") if each["kind"] == "note"]
+    assert any(
+        note.startswith("20 of 60 test images of dataset 'pets' are of classes without") for note in notes
+    )
+    environment = json.loads((tmp_path / "ft/environment.json").read_text())
+    assert environment["missing_classes"] == {"test": {"2": 20}}
+    assert load_finetuned(tmp_path / "ft", device=CPU).loaded.records["state"]["training_classes"] == [
+        "0",
+        "1",
+    ]

@@ -1,0 +1,105 @@
+"""Law: no number without its measurement record; and what the records of a run say is true."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import isopix
+from isopix.data.dataset import DataConfig, load_dataset
+from isopix.data.measurement import Measurement, images_hash
+from isopix.storage.log import read_log
+
+SETTINGS = ["depth=1", "width=16", "heads=2", "batch_size=16", "data.limit=60", "num_test_images=20"]
+NUMBERS = {"accuracy", "test_accuracy", "loss_nats", "class_nats", "cross_entropy", "errors", "mean"}
+IMAGES = DataConfig(source="digits", rows=8, cols=8, limit=60)
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that was pre-trained, probed and verified, and one that was fine-tuned from it."""
+    out = tmp_path_factory.mktemp("runs")
+    words = [*SETTINGS, "steps=2", "evaluate_images=30", "knn_images=10", "probe_every=2"]
+    run = isopix.pretrain("igpt.digits", out=out / "run", overrides=words)
+    isopix.probe(run, l2_grid=[0.1], layer=1)
+    isopix.verify(run.folder)
+    isopix.low_data(run, labels=[1], subsets=2, finetune_steps=1)
+    words = ["steps=2", "data.limit=60", "data.augment=none", "evaluate_images=30", "evaluate_every=1"]
+    tuned = isopix.finetune(run, out=out / "tuned", overrides=words)
+    isopix.evaluate(tuned.folder)
+    isopix.probe(tuned, l2_grid=[0.1], layer=1)
+    return tuned.folder
+
+
+def unmeasured(values: Any, where: str, measured: bool = False) -> Iterator[str]:
+    """Yield the places of numbers that have no record beside or above them."""
+    if isinstance(values, dict):
+        measured = measured or bool(values.get("measurement"))
+        if not measured and NUMBERS & values.keys():
+            yield where
+        for name, each in values.items():
+            yield from unmeasured(each, f"{where}/{name}", measured)
+    elif isinstance(values, list):
+        for index, each in enumerate(values):
+            yield from unmeasured(each, f"{where}/{index}", measured)
+
+
+def test_no_number_is_saved_without_a_record(tuned: Path) -> None:
+    """Of every JSON file; in a log, evaluations are covered by the records of their evaluators."""
+    files = [path for path in tuned.parent.glob("**/*.json") if "checkpoints" not in path.parts]
+    assert {"probes", "evaluations", "low-data"} <= {path.parent.name for path in files}
+    missing = [place for path in files for place in unmeasured(json.loads(path.read_text()), path.name)]
+    for log in tuned.parent.glob("**/log.jsonl"):
+        records = read_log(log)
+        evaluators = {each["evaluator"] for each in records if each["kind"] == "measurement"}
+        missing += [] if "held_out_loss" in evaluators else [str(log)]
+        tested = [each for each in records if each.get("split") == "test"]
+        missing += [place for each in tested for place in unmeasured(each, str(log))]
+    assert missing == []
+
+
+def measurements(folder: Path) -> dict[str, Measurement]:
+    """The records in the log, by evaluator, and that of the test."""
+    log = read_log(folder / "log.jsonl")
+    found = {each.get("evaluator", each.get("split")): each for each in log if "measurement" in each}
+    return {name: Measurement.from_dict(each["measurement"]) for name, each in found.items()}
+
+
+def test_the_log_says_what_each_evaluator_measures_on(tuned: Path) -> None:
+    found = measurements(tuned.parent / "run")
+    assert {name: (each.images, each.available) for name, each in found.items()} == {
+        "held_out_loss": (30, 180),
+        "knn": (10, 180),
+        "linear_probe": (30, 180),  # half of the 60 validation images
+        "test": (20, 180),
+    }
+    assert found["linear_probe"].selection == "layer and L2 penalty chosen on 30 other validation images"
+    assert found["test"].seeds == {"train.seed": 0, "data.seed": 0}
+
+
+def test_the_labels_that_a_network_has_seen_are_counted(tuned: Path) -> None:
+    assert measurements(tuned.parent / "run")["test"].labels_seen == 0
+    assert measurements(tuned)["test"].labels_seen == 60
+    again = ["steps=1", "data.limit=40", "data.augment=none", "evaluate_images=30"]
+    twice = isopix.finetune(tuned, out=tuned.parent / "twice", overrides=again)
+    assert measurements(twice.folder)["test"].labels_seen == 100
+    assert isopix.evaluate(twice.folder).measurement.labels_seen == 100
+
+
+def test_a_probe_records_the_images_that_it_was_fitted_to_and_selected_by(tuned: Path) -> None:
+    [path] = (tuned.parent / "run" / "probes").glob("probe-*.json")
+    found = Measurement.from_dict(json.loads(path.read_text())["measurement"])
+    data = load_dataset(IMAGES)
+    assert (found.images, found.available, found.fitted_images) == (60, 180, 60)
+    assert found.images_hash == images_hash(data.test)
+    assert found.fitted_hash == images_hash(data.train, data.validation)
+    assert found.selection == ""  # one layer, one penalty
+    assert set(found.baselines) == {"raw pixels", "untrained", "shuffled labels", "majority class"}
+
+
+def test_an_evaluation_says_what_chose_the_step(tuned: Path) -> None:
+    found = isopix.evaluate(tuned).measurement
+    assert found.selection == "step chosen on 30 validation images"
+    assert found.labels_seen == 60

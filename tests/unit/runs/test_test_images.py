@@ -1,0 +1,43 @@
+"""A fine-tuned run records which test images it classifies correctly, under the masks of its evaluation."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import isopix
+from isopix.runs.test_images import load_test_images
+from isopix.storage.log import read_log
+
+SMALL = ["steps=3", "depth=1", "width=16", "heads=2", "batch_size=8", "data.augment=none", "lr=1e-2"]
+
+
+@pytest.mark.parametrize("recipe", ["igpt.digits", "igpt.digits_bert"])
+def test_the_file_has_the_test_accuracy_of_the_log_and_the_models_own_predictions(
+    tmp_path: Path, recipe: str
+) -> None:
+    run = isopix.finetune(recipe, data="digits", out=tmp_path / "run", overrides=SMALL)
+    found, [test] = (
+        load_test_images(run.folder),
+        [e for e in read_log(run.folder / "log.jsonl") if "accuracy" in e and e["split"] == "test"],
+    )
+    assert found is not None
+    assert len(found.hashes) == len(set(found.hashes.tolist())) == test["images"] == 180
+    assert found.correct.double().mean().item() == pytest.approx(test["accuracy"], abs=1e-6)
+
+
+def test_unmasked_predictions_are_those_of_the_loaded_model(tmp_path: Path) -> None:
+    run = isopix.finetune("igpt.digits", data="digits", out=tmp_path / "run", overrides=SMALL)
+    evaluated = isopix.evaluate(run.folder)
+    found = load_test_images(run.folder)
+    assert found is not None
+    assert int(found.correct.sum()) == np.trace(np.array(evaluated.metrics.confusion_matrix))
+
+
+def test_a_pre_trained_run_has_none_and_a_damaged_file_is_named(tmp_path: Path) -> None:
+    words = [each for each in SMALL if each != "lr=1e-2"]
+    run = isopix.pretrain("igpt.digits", data="digits", out=tmp_path / "run", overrides=words)
+    assert load_test_images(run.folder) is None
+    (run.folder / "test-images.npz").write_bytes(b"nothing")
+    with pytest.raises(ValueError, match=r"test-images\.npz is damaged"):
+        load_test_images(run.folder)

@@ -1,0 +1,103 @@
+"""A trial that has learned nothing has failed, and no setting of the log hides a loss that diverges."""
+
+import math
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import torch
+
+from isopix.api import training
+from isopix.codecs import BytesSpec
+from isopix.core.types import Grid
+from isopix.data.splits import Split
+from isopix.recipes import registry
+from isopix.runs.lr_search import run_lr_search, trial_folder, trial_recipe
+from isopix.runs.pretrain import train_recipe
+from isopix.runs.training import RunObserver
+from isopix.runs.trial_baseline import unigram_nats
+from isopix.storage import log
+from tests.unit.runs.test_lr_search import ObserverFactory, untimed
+
+CPU = torch.device("cpu")
+SMALL = ["depth=1", "width=16", "batch_size=16", "evaluate_images=40", "data.limit=100"]
+
+
+def test_the_unigram_loss_is_that_of_the_counts() -> None:
+    draw = torch.Generator().manual_seed(0)
+    train = torch.randint(0, 3, (6, 3, 2, 2), dtype=torch.uint8, generator=draw) * 40
+    images = torch.randint(0, 4, (5, 3, 2, 2), dtype=torch.uint8, generator=draw) * 40
+    codec = BytesSpec().fit(train, Grid(2, 2), 0)
+    losses = []
+    for channel in range(3):
+        counts = Counter(train[:, channel].flatten().tolist())
+        total = sum(counts.values()) + 256
+        losses += [-math.log((counts[value] + 1) / total) for value in images[:, channel].flatten().tolist()]
+    assert unigram_nats(codec, Split(train), Split(images)) == pytest.approx(
+        sum(losses) / len(losses), rel=1e-6
+    )
+
+
+def search(out: Path, *words: str, lrs: tuple[float, ...] = (3.0, 0.003)) -> training.LRSearch:
+    recipe = registry.resolve("igpt.digits", assignments=[*SMALL, *words]).recipe
+    return run_lr_search(recipe, out, lrs, device=CPU, observer_for=ObserverFactory())
+
+
+@pytest.mark.parametrize("log_every", [1, 7, 1000])
+def test_divergence_does_not_depend_on_how_often_the_log_is_written(tmp_path: Path, log_every: int) -> None:
+    found = search(tmp_path / "lr", "steps=60", f"log_every={log_every}", lrs=(3.0,))
+    [trial] = found.trials
+    reference = search(tmp_path / "other", "steps=60", "log_every=3", lrs=(3.0,))
+    assert trial.status == "diverged"
+    assert untimed(found) == untimed(reference)
+    assert found.best is None
+
+
+def test_a_trial_that_ends_above_the_frequencies_of_the_codes_has_failed(tmp_path: Path) -> None:
+    found = search(tmp_path / "lr", "steps=2", "log_every=1", lrs=(3.0, 1e-9))
+    assert [trial.status for trial in found.trials] == ["failed", "failed"]
+    assert all("is not below the unigram baseline" in trial.reason for trial in found.trials)
+    assert found.best is None
+
+
+def test_a_search_for_fine_tuning_selects_by_validation_accuracy_and_resumes(tmp_path: Path) -> None:
+    recipe = registry.resolve("igpt.digits", assignments=[*SMALL, "steps=2", "num_test_images=10"]).recipe
+    train_recipe(recipe, tmp_path / "pre", device=CPU, observer=RunObserver())
+    words = ["steps=60", "evaluate_every=10", "batch_size=32", "generative_weight=0"]
+    arguments = {"out": tmp_path / "lr", "overrides": words, "max_lr": 0.03, "min_lr": 0.01, "device": "cpu"}
+    found = training.search_lr(tmp_path / "pre", **arguments)
+    assert [trial.lr for trial in found.trials] == [0.03, 0.01]
+    for trial in found.trials:
+        records = log.read_log(trial_folder(tmp_path / "lr", trial.lr) / "log.jsonl")
+        seen = {each["step"]: each["accuracy"] for each in records if each.get("split") == "validation"}
+        assert trial.accuracy == max(seen.values()) == seen[trial.step]
+        assert not any(each.get("split") == "test" for each in records)
+    assert found.best == max(found.trials, key=lambda trial: trial.accuracy)
+    assert training.search_lr(tmp_path / "pre", **arguments) == found
+    with pytest.raises(ValueError, match="generative_weight=0"):
+        training.search_lr(tmp_path / "pre", **{**arguments, "overrides": words[:-1]})
+
+
+def test_a_fine_tuning_trial_at_chance_level_has_failed(tmp_path: Path) -> None:
+    words = [*SMALL, "steps=2", "generative_weight=0"]
+    found = training.search_lr(
+        "igpt.digits",
+        out=tmp_path / "lr",
+        overrides=words,
+        finetune=True,
+        max_lr=1e-9,
+        min_lr=1e-9,
+        device="cpu",
+    )
+    assert [trial.status for trial in found.trials] == ["failed"]
+    assert "not above chance level" in found.trials[0].reason
+
+
+def test_a_search_without_classes_is_refused() -> None:
+    recipe = registry.resolve("igpt.digits", assignments=SMALL).recipe
+    tuned = training.prepare_finetune("igpt.digits", assignments=["generative_weight=inf"]).recipe
+    assert trial_recipe(recipe).train.num_test_images == 0
+    with pytest.raises(
+        ValueError, match="chosen by validation accuracy, which generative_weight=inf does not"
+    ):
+        trial_recipe(tuned)

@@ -1,0 +1,195 @@
+"""Runs are compared with the same seed, labels and test images, or not at all."""
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import isopix
+
+SEEDS, DRAWS, NUM_IMAGES = 2, 3, 40
+
+
+def write_run(
+    path: Path,
+    correct: np.ndarray,
+    *,
+    seed: int,
+    subset: int,
+    pretrained: str | None = None,
+    data: str = "photos",
+    steps: int = 5,
+    hashes: np.ndarray | None = None,
+) -> None:
+    """Write the files of a finished run that are compared, by hand."""
+    path.mkdir(parents=True)
+    recipe = {
+        "train": {"seed": seed, "steps": steps},
+        "data": {"seed": 0, "subset": subset, "source": str(path)},
+        "finetune": {"layer": None},
+    }
+    environment: dict[str, Any] = {"data": f"{data} {subset}", "isopix": isopix.__version__}
+    if pretrained:
+        environment["pretrained"] = {"run": pretrained, "step": 3}
+    test = {"kind": "evaluation", "step": steps, "split": "test", "images": len(correct)}
+    (path / "recipe.json").write_text(json.dumps(recipe))
+    (path / "environment.json").write_text(json.dumps(environment))
+    (path / "log.jsonl").write_text(json.dumps({**test, "accuracy": float(correct.mean())}) + "\n")
+    hashes = np.arange(len(correct)) if hashes is None else hashes
+    np.savez(path / "test-images.npz", hashes=hashes, correct=correct)
+
+
+@pytest.fixture
+def correct() -> np.ndarray:
+    """Which images are right: fine-tuned and from scratch, by seed, draw and image."""
+    chances = np.array([0.8, 0.6])[:, None, None, None]
+    return np.random.default_rng(4).random((2, SEEDS, DRAWS, NUM_IMAGES)) < chances
+
+
+@pytest.fixture
+def runs(tmp_path: Path, correct: np.ndarray) -> Path:
+    for seed, subset in np.ndindex(SEEDS, DRAWS):
+        for number, name in enumerate(("tuned", "scratch")):
+            write_run(
+                tmp_path / f"{name}-{seed}-{subset}",
+                correct[number, seed, subset],
+                seed=seed,
+                subset=subset,
+                pretrained=None if number else f"/runs/{seed}",
+            )
+    return tmp_path
+
+
+def half(values: np.ndarray) -> float:
+    """Half the 95 % interval of a mean, by SciPy."""
+    low, high = stats.ttest_1samp(values, 0).confidence_interval(0.95)
+    return float(high - low) / 2
+
+
+def test_the_difference_is_the_mean_over_pairs_and_its_intervals_those_of_scipy(
+    runs: Path, correct: np.ndarray
+) -> None:
+    [found] = isopix.compare(
+        f"{runs}/tuned-*", baseline=f"{runs}/scratch-*", out=runs / "out.json"
+    ).comparisons
+    values = correct[0].astype(float) - correct[1]
+    cells = values.mean(2)
+    widths = [half(cells.mean(1)), half(cells.mean(0)), half(values.mean((0, 1)))]
+    assert found.difference.mean == pytest.approx(cells.mean())
+    assert found.difference.half_width == pytest.approx(math.hypot(*widths[:2]))
+    assert found.difference.half_width_new_images == pytest.approx(math.hypot(*widths))
+    assert (found.accuracy, found.baseline_accuracy) == pytest.approx(tuple(correct.mean((1, 2, 3))))
+    assert (found.group, found.baseline, found.notes) == ("tuned", "scratch", ())
+    [saved] = json.loads((runs / "out.json").read_text())["comparisons"]
+    assert saved["difference"]["half_width"] == pytest.approx(found.difference.half_width)
+    np.testing.assert_allclose(saved["accuracies"], correct[0].mean(2))
+
+
+def test_without_a_baseline_pre_trained_runs_are_compared_with_those_from_scratch(runs: Path) -> None:
+    pattern, folder, each = (
+        isopix.compare(*places).comparisons for places in ([f"{runs}/*-?-?"], [runs], sorted(runs.iterdir()))
+    )
+    [given] = isopix.compare(f"{runs}/tuned-*", baseline=f"{runs}/scratch-*").comparisons
+    assert pattern == folder == each
+    assert pattern[0].difference == given.difference
+    assert (pattern[0].group, pattern[0].baseline) == ("fine-tuned", "from scratch")
+
+
+def test_the_order_of_runs_does_not_matter(runs: Path) -> None:
+    tuned, scratch = (sorted(runs.glob(f"{name}-*")) for name in ("tuned", "scratch"))
+    [one] = isopix.compare(tuned, baseline=scratch).comparisons
+    [other] = isopix.compare(tuned[::-1], baseline=scratch).comparisons
+    assert one == other
+
+
+def test_several_groups_have_one_baseline(runs: Path) -> None:
+    found = isopix.compare(f"{runs}/tuned-*", f"{runs}/scratch-*", baseline=f"{runs}/scratch-*").comparisons
+    assert [each.group for each in found] == ["tuned", "scratch"]
+    assert found[1].difference.mean == found[1].difference.half_width == 0
+
+
+def test_what_an_interval_leaves_out_is_a_note(runs: Path) -> None:
+    [one] = isopix.compare(f"{runs}/tuned-0-*", baseline=f"{runs}/scratch-0-*").comparisons
+    assert one.difference.seeds is None
+    assert one.difference.half_width == one.difference.draws
+    assert [note for note in one.notes if note.startswith("one seed: ")]
+    (runs / "scratch-0-1" / "test-images.npz").unlink()
+    [one] = isopix.compare(f"{runs}/tuned-*", baseline=f"{runs}/scratch-*").comparisons
+    assert one.difference.half_width_new_images is None
+    assert any("new test images" in note for note in one.notes)
+
+
+def test_settings_that_differ_and_shared_networks_are_notes(tmp_path: Path, correct: np.ndarray) -> None:
+    for seed in range(2):
+        write_run(tmp_path / "a" / f"{seed}", correct[0, seed, 0], seed=seed, subset=0, pretrained="/runs/0")
+        write_run(tmp_path / "b" / f"{seed}", correct[1, seed, 0], seed=seed, subset=0, steps=9)
+    [found] = isopix.compare(tmp_path / "a", baseline=tmp_path / "b").comparisons
+    assert "a and b differ in train.steps (5, 9)" in found.notes
+    assert "a: 1 pre-trained networks for 2 seeds" in found.notes
+
+
+Change = Callable[[Path, np.ndarray], None]
+
+
+def replace_run(path: Path, correct: np.ndarray, **changes: Any) -> None:
+    for file in path.iterdir():
+        file.unlink()
+    path.rmdir()
+    write_run(path, correct, **{"seed": 1, "subset": 2, **changes})
+
+
+REFUSED: dict[str, tuple[Change, str]] = {
+    "another dataset or other labels": (
+        lambda path, correct: replace_run(path, correct, data="other"),
+        "tuned-1-2 and .*scratch-1-2 have different images, splits or labels",
+    ),
+    "other test images": (
+        lambda path, correct: replace_run(path, correct, hashes=np.arange(NUM_IMAGES) + 1),
+        "were evaluated on different test images",
+    ),
+    "fewer test images": (
+        lambda path, correct: replace_run(path, correct[:-1]),
+        "were evaluated on different test images",
+    ),
+    "other settings in a group": (
+        lambda path, correct: replace_run(path, correct, steps=9),
+        r"scratch-1-2 and .*scratch-0-0 differ in train\.steps \(9, 5\)",
+    ),
+    "the same run twice": (
+        lambda path, correct: replace_run(path, correct, subset=1),
+        "scratch-1-1 and .*scratch-1-2 have the same seed and labels",
+    ),
+    "a missing run": (
+        lambda path, correct: replace_run(path, correct, subset=3),
+        r"scratch has 6 of 8 runs: none with train\.seed=0 data\.seed=0 data\.subset=3",
+    ),
+    "an unfinished run": (
+        lambda path, correct: (path / "log.jsonl").write_text("") and None,
+        "scratch-1-2 has no test accuracy yet; resume it with: isopix resume",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), REFUSED.values(), ids=list(REFUSED))
+def test_runs_that_are_no_pairs_are_refused(
+    runs: Path, correct: np.ndarray, change: Change, message: str
+) -> None:
+    change(runs / "scratch-1-2", correct[1, 1, 2])
+    with pytest.raises(ValueError, match=message):
+        isopix.compare(f"{runs}/tuned-*", baseline=f"{runs}/scratch-*")
+
+
+def test_places_without_runs_are_refused(runs: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no run in nowhere"):
+        isopix.compare("nowhere", baseline=runs)
+    with pytest.raises(ValueError, match="groups is empty"):
+        isopix.compare()
+    with pytest.raises(ValueError, match="has no run from scratch"):
+        isopix.compare(f"{runs}/tuned-*")
+    with pytest.raises(ValueError, match="are not paired"):
+        isopix.compare(f"{runs}/tuned-0-*", baseline=f"{runs}/scratch-*")
