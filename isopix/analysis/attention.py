@@ -1,10 +1,11 @@
-"""Attention distance, attention maps and attention rollout.
+"""Attention distance, entropy, maps and rollout.
 
 Prefix tokens (a class token) have no position: the last `grid.positions` of all tokens are the positions.
 Distances are in pixels of the images that the network reads, in which a position is `patch_size` wide. In an
 autoregressive network a token is located at the position that it predicts, not at the pixel that it reads.
 """
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
@@ -14,7 +15,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from isopix.core.types import Grid, Images
-from isopix.model.attention import AttentionWeights
+from isopix.model.attention import AttentionAxis, AttentionWeights
+from isopix.model.backbone import Backbone
 from isopix.model.network import Network
 
 CLASS_TOKEN: Final = "class"  # stands for a query position (row, column) where the query is the class token
@@ -22,18 +24,28 @@ MAX_WEIGHTS = 2**22  # attention weights per head that one batch may hold: 4 ima
 
 PairwiseDistances = Float[Tensor, "N N"]
 TokenWeights = Float[Tensor, "B heads T T"]  # of prefix tokens and positions
-DistancePerHead = Float[Tensor, "attentions heads B"]
+PerHead = Float[Tensor, "attentions heads B"]
 Rollout = Float[Tensor, "B N N"]
 WeightRows = Float[Tensor, "*rows N"]
 
 
+class HeadStatistics(NamedTuple):
+    """Attention distance in pixels and entropy in nats of every head on every image."""
+
+    distance: PerHead
+    entropy: PerHead
+
+
 class QueryAttention(NamedTuple):
     """Attention of some query tokens of one image to all positions: of each head, and by rollout over all
-    layers. Attention to prefix tokens is left out, and each map sums to 1.
+    layers; and what both are where every head attends uniformly to the positions that it may attend to.
+    Attention to prefix tokens is left out, and each map sums to 1.
     """
 
     heads: Float[Tensor, "queries attentions heads N"]
     rollout: Float[Tensor, "queries N"]
+    uniform_heads: Float[Tensor, "queries attentions N"]
+    uniform_rollout: Float[Tensor, "queries N"]
 
 
 def position_distances(grid: Grid, patch_size: int = 1) -> PairwiseDistances:
@@ -82,16 +94,28 @@ def uniform_attention_distance(grid: Grid, *, patch_size: int = 1, causal: bool 
     return float(patch_size * (pairs * torch.hypot(rows[:, None], cols)).sum() / grid.positions**2)
 
 
+def attention_entropy(weights: TokenWeights, grid: Grid) -> Float[Tensor, "B heads"]:
+    """Return the entropy in nats of the attention to positions, averaged over the positions that attend."""
+    between = drop_prefix_tokens(weights, weights.shape[-1] - grid.positions)
+    return torch.special.entr(between).sum(-1).mean(-1)
+
+
+def uniform_attention_entropy(grid: Grid, *, causal: bool = False) -> float:
+    """Return the entropy of uniform attention in nats: ln N, or if `causal` the mean of ln 1 to ln N."""
+    allowed = range(1, grid.positions + 1) if causal else (grid.positions,)
+    return math.fsum(map(math.log, allowed)) / len(allowed)
+
+
 @torch.no_grad()
-def attention_distance_per_head(
+def attention_per_head(
     network: Network,
     images: Images,
     *,
     patch_size: int,
     renormalize: bool = True,
     progress: Callable[[int], None] = lambda images: None,
-) -> DistancePerHead:
-    """Return the attention distance of every head on every unmasked image.
+) -> HeadStatistics:
+    """Return the attention distance and entropy of every head on every unmasked image.
 
     `progress` is called with the number of images done. The weights of one attention of a few images are held
     at a time. Raises ValueError for no images, or blocks without attention.
@@ -99,23 +123,31 @@ def attention_distance_per_head(
     require_attention(network)
     if not len(images):
         raise ValueError("attention distance needs at least one image")
-    grid, parts, count = network.backbone.grid, [], 0
-    device = network.device
+    grid, device, count = network.backbone.grid, network.device, 0
+    parts: list[Tensor] = []
     batch_size = max(1, MAX_WEIGHTS // grid.positions**2)
     for batch in torch.split(images, batch_size):
-        distances = [
-            attention_distance(weights, grid, patch_size=patch_size, renormalize=renormalize)
+        found = [
+            torch.stack(
+                [
+                    attention_distance(weights, grid, patch_size=patch_size, renormalize=renormalize),
+                    attention_entropy(weights, grid),
+                ]
+            )
             for weights in network.backbone.attention_weights(network.inputs_of(batch.to(device)))
         ]
-        parts.append(torch.stack(distances).mT.cpu())
+        parts.append(rearrange(torch.stack(found), "attentions two b heads -> two attentions heads b").cpu())
         count += len(batch)
         progress(count)
-    return torch.cat(parts, -1)
+    return HeadStatistics(*torch.cat(parts, -1))
 
 
 @torch.no_grad()
-def attention_from(network: Network, image: Images, queries: Int[Tensor, " queries"]) -> QueryAttention:
+def attention_from(
+    network: Network, image: Images, queries: Int[Tensor, " queries"], *, causal: bool = False
+) -> QueryAttention:
     """Return the attention from these query tokens of a batch of one image; prefix tokens are numbered first.
+    `causal` says whether a token may attend to itself and earlier tokens only.
 
     Raises ValueError for blocks without attention.
     """
@@ -130,9 +162,29 @@ def attention_from(network: Network, image: Images, queries: Int[Tensor, " queri
             yield weights
 
     rollout = _normalize_rows(attention_rollout(recorded())[0, queries, first:]).cpu()
+    uniform = [uniform_attention(backbone, axis, causal=causal) for _, axis in backbone.attention_axes()]
+    uniform_rollout = attention_rollout(each[None, None] for each in uniform)[0]
     return QueryAttention(
-        rearrange(torch.stack(maps), "attentions heads queries n -> queries attentions heads n"), rollout
+        rearrange(torch.stack(maps), "attentions heads queries n -> queries attentions heads n"),
+        rollout,
+        torch.stack([_normalize_rows(each[queries, first:]) for each in uniform], 1),
+        _normalize_rows(uniform_rollout[queries, first:]),
     )
+
+
+def uniform_attention(backbone: Backbone, axis: AttentionAxis, *, causal: bool) -> Float[Tensor, "T T"]:
+    """Return the weights of an attention that attends equally to all tokens that it may attend to."""
+    count, (rows, cols) = backbone.num_prefix_tokens + backbone.grid.positions, backbone.grid
+    allowed = torch.ones(count, count)
+    if axis.grid != backbone.grid:  # that of a row or of a column; there are no prefix tokens
+        row, col = (
+            torch.ones(side, side) if whole else torch.eye(side)
+            for side, whole in zip(
+                (rows, cols), (axis.grid.rows == rows, axis.grid.cols == cols), strict=True
+            )
+        )
+        allowed = torch.kron(row, col)
+    return _normalize_rows(allowed.tril() if causal else allowed)
 
 
 def attention_rollout(layers: Iterable[AttentionWeights]) -> Rollout:

@@ -6,14 +6,17 @@ from typing import Any
 
 import torch
 from einops import rearrange
+from jaxtyping import Float
 from PIL import Image
+from torch import Tensor
 
 from isopix.analysis.attention import (
     CLASS_TOKEN,
     QueryAttention,
-    attention_distance_per_head,
     attention_from,
+    attention_per_head,
     uniform_attention_distance,
+    uniform_attention_entropy,
 )
 from isopix.analysis.base import (
     Analysis,
@@ -28,7 +31,8 @@ from isopix.core.registry import register
 from isopix.model.attention import AttentionAxis
 from isopix.model.backbone import Backbone
 from isopix.model.network import Network
-from isopix.plots.attention import plot_attention_distance, plot_attention_maps, plot_attention_rollout
+from isopix.plots.attention import plot_attention_maps, plot_attention_rollout
+from isopix.plots.attention_distance import plot_attention_distance
 from isopix.plots.style import Figure
 
 
@@ -39,29 +43,38 @@ class _AttentionAnalysis(Analysis):
 
 @register("attention_distance")
 class AttentionDistance(_AttentionAnalysis):
-    """Attention distance of every head in pixels: mean and standard deviation over images."""
+    """Attention distance in pixels and entropy in nats of every head: mean and standard deviation over
+    images.
+    """
 
     def compute(self, given: AnalysisInput) -> Numbers:
-        """Return the distances by layer and head, also relative to uniform attention."""
+        """Return distance and entropy by layer and head, also relative to uniform attention."""
         patch_size = given.codec.patch_size
-        distances = attention_distance_per_head(
+        found = attention_per_head(
             given.network,
             given.images,
             patch_size=patch_size,
             renormalize=given.renormalize,
             progress=given.progress,
         )
-        stds = distances.std(-1, correction=min(1, distances.shape[-1] - 1))
         layers = []
-        for (layer, span), means, std in zip(
-            given.backbone.attention_axes(), distances.mean(-1).tolist(), stds.tolist(), strict=True
+        for (layer, span), distances, entropies in zip(
+            given.backbone.attention_axes(), found.distance, found.entropy, strict=True
         ):
             uniform = uniform_attention_distance(span.grid, patch_size=patch_size, causal=given.causal)
+            uniform_entropy = uniform_attention_entropy(span.grid, causal=given.causal)
             heads = [
-                {"mean": mean, "std": std, "relative_to_uniform": mean / uniform if uniform else 1.0}
-                for mean, std in zip(means, std, strict=True)
+                {
+                    **_mean_and_std(distance, ""),
+                    "relative_to_uniform": float(distance.mean()) / uniform if uniform else 1.0,
+                    **_mean_and_std(entropy, "entropy_"),
+                    "relative_entropy": float(entropy.mean()) / uniform_entropy if uniform_entropy else 1.0,
+                }
+                for distance, entropy in zip(distances, entropies, strict=True)
             ]
-            layers.append({"layer": _layer_name(layer, span), "heads": heads})
+            layers.append(
+                {"layer": _layer_name(layer, span), "heads": heads, "uniform_entropy": uniform_entropy}
+            )
         return {
             **given.common_results(),
             "images": len(given.images),
@@ -80,24 +93,30 @@ class AttentionDistance(_AttentionAnalysis):
             where = " along the row or column"
         prefix = "" if numbers["renormalized"] else " Attention to prefix tokens counts as distance 0."
         return (
-            f"Mean attention distance in pixels; a dot is a head, bars are one standard deviation over"
+            f"Mean attention distance in pixels, and entropy of attention as a fraction of that of uniform"
+            f" attention (1: uniform, 0: one position). A dot is a head, bars are one standard deviation over"
             f" {numbers['images']:,} images{image_source(numbers)}. Dashed: uniform attention{where}; heads"
-            f" reach {min(ratios):.0%} to {max(ratios):.0%} of it.{prefix}"
+            f" reach {min(ratios):.0%} to {max(ratios):.0%} of its distance.{prefix}"
         )
 
     def table(self, numbers: Numbers) -> SummaryTable:
         rows = []
         for layer in numbers["layers"]:
-            means, stds, ratios = (
-                [head[key] for head in layer["heads"]] for key in ("mean", "std", "relative_to_uniform")
+            heads = layer["heads"]
+            means, stds, *relative = (
+                [head[key] for head in heads]
+                for key in ("mean", "std", "relative_to_uniform", "relative_entropy")
             )
             values = (sum(means) / len(means), min(means), max(means), sum(stds) / len(stds))
-            relative = f"{sum(ratios) / len(ratios):.0%}"
-            rows.append((layer["layer"], *(f"{value:.2f}" for value in values), relative))
+            shares = (f"{sum(ratios) / len(heads):.0%}" for ratios in relative)
+            rows.append((layer["layer"], *(f"{value:.2f}" for value in values), *shares))
         uniform = ", ".join(f"{kind} {pixels:.1f}" for kind, pixels in numbers["uniform_distances"].items())
         return SummaryTable(
             f"Attention distance in pixels, {numbers['images']} images; uniform attention: {uniform}",
-            ("layer", "mean", "min over heads", "max over heads", "std over images", "relative to uniform"),
+            (
+                *("layer", "mean", "min over heads", "max over heads", "std over images"),
+                *("relative to uniform", "entropy, relative to uniform"),
+            ),
             rows,
         )
 
@@ -109,14 +128,28 @@ class AttentionMaps(_AttentionAnalysis):
     bulky = frozenset({"image", "queries"})
 
     def compute(self, given: AnalysisInput) -> Numbers:
-        """Return a map by query position, layer and head."""
-        maps = rearrange(_attention(given).heads, "q l a (h w) -> q l a h w", h=given.backbone.grid.rows)
+        """Return by query position and layer the map of each head, its entropy in nats, and the map of
+        uniform attention, which is 0 at positions that the query may not attend to.
+        """
+        found = _attention(given)
+        maps, uniform = (
+            rearrange(each, "q ... (h w) -> q ... h w", h=given.backbone.grid.rows)
+            for each in (found.heads, found.uniform_heads)
+        )
+        entropies = torch.special.entr(found.heads).sum(-1)
         return {
             **_image(given),
             "layer_names": [_layer_name(layer, span) for layer, span in given.backbone.attention_axes()],
             "queries": [
-                {"position": position, "heads": rounded(heads)}
-                for position, heads in zip(given.queries, maps, strict=True)
+                {
+                    "position": position,
+                    "heads": rounded(heads),
+                    "entropies": rounded(entropy),
+                    "uniform": rounded(other),
+                }
+                for position, heads, entropy, other in zip(
+                    given.queries, maps, entropies, uniform, strict=True
+                )
             ],
         }
 
@@ -124,10 +157,11 @@ class AttentionMaps(_AttentionAnalysis):
         return plot_attention_maps(numbers)
 
     def caption(self, numbers: Numbers) -> str:
-        gray = " Gray: masked by causal attention." if numbers["causal"] else ""
         return (
             f"Attention from {_queries(numbers)} of one image{image_source(numbers)}, by head (rows) and"
-            f" layer (columns). Color: square root of attention / map maximum.{gray}"
+            f" layer (columns), divided by uniform attention; one scale for all maps. Gray: positions that"
+            f" may not be attended to. Below each map: its entropy as a fraction of that of uniform attention"
+            f" (1: uniform, 0: one position)."
         )
 
 
@@ -138,13 +172,17 @@ class AttentionRollout(_AttentionAnalysis):
     bulky = frozenset({"image", "queries"})
 
     def compute(self, given: AnalysisInput) -> Numbers:
-        """Return a map by query position."""
-        maps = rearrange(_attention(given).rollout, "q (h w) -> q h w", h=given.backbone.grid.rows)
+        """Return a map by query position, and the map of uniform attention."""
+        found = _attention(given)
+        maps, uniform = (
+            rearrange(each, "q (h w) -> q h w", h=given.backbone.grid.rows)
+            for each in (found.rollout, found.uniform_rollout)
+        )
         return {
             **_image(given),
             "queries": [
-                {"position": position, "rollout": rounded(rollout)}
-                for position, rollout in zip(given.queries, maps, strict=True)
+                {"position": position, "rollout": rounded(rollout), "uniform": rounded(other)}
+                for position, rollout, other in zip(given.queries, maps, uniform, strict=True)
             ],
         }
 
@@ -154,14 +192,21 @@ class AttentionRollout(_AttentionAnalysis):
     def caption(self, numbers: Numbers) -> str:
         return (
             f"Attention rollout from {_queries(numbers)} of one image{image_source(numbers)}: heads averaged,"
-            f" residual weight one half, layers multiplied. It shows what attention can pass on, not what is"
-            f" used."
+            f" residual weight one half, layers multiplied; divided by the rollout of uniform attention, on"
+            f" one scale. It shows what attention can pass on, not what is used."
         )
 
 
 def _attention(given: AnalysisInput) -> QueryAttention:
     tokens = torch.tensor([_token_index(given.backbone, position) for position in given.queries])
-    return attention_from(given.network, given.images[given.image_index][None], tokens)
+    image = given.images[given.image_index][None]
+    return attention_from(given.network, image, tokens, causal=given.causal)
+
+
+def _mean_and_std(values: Float[Tensor, " B"], prefix: str) -> dict[str, float]:
+    """Return mean and standard deviation over images; 0 for one image."""
+    std = values.std(correction=min(1, len(values) - 1))
+    return {f"{prefix}mean": float(values.mean()), f"{prefix}std": float(std)}
 
 
 def _token_index(backbone: Backbone, position: QueryPosition) -> int:

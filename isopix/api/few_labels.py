@@ -39,7 +39,7 @@ from isopix.runs.training import RunObserver
 from isopix.storage.provenance import settings_hash
 from isopix.storage.run_folder import RunFolder
 
-LABELS = (4, 25, 400)  # labeled images per class (iGPT section 4.5)
+LABELS = (4, 25, 400)  # labeled images per class (iGPT section 4.7)
 LARGER_L2 = tuple(l2 for l2 in L2_GRID if l2 >= 1e-4)  # few images are separable even with small weights
 
 
@@ -62,7 +62,7 @@ def low_data(
     progress: Progress | None = None,
     training_progress: TrainingProgress | None = None,
 ) -> LowDataOutput:
-    """Measure the test error with few labels over random balanced subsets (iGPT section 4.5).
+    """Measure the test error with few labels over random balanced subsets (iGPT section 4.7).
 
     A linear probe of the layer chosen on the validation split, with an untrained network and raw pixels as
     baselines; `method`, `layer` and `pool` as in `probe`. With `finetune_steps` the run is also fine-tuned on

@@ -9,7 +9,7 @@ from isopix.model.pos_embed_resize import Interpolation
 
 @config
 class FineTuneConfig:
-    """Fine-tuning; the loss is generative_weight * L_GEN + L_CLF (iGPT sections 2.3 and 2.4: weight 1).
+    """Fine-tuning; the loss is generative_weight * L_GEN + L_CLF (iGPT section 2.3: weight 1).
 
     `generative_weight` 0 leaves L_CLF alone, `inf` leaves L_GEN alone. The class head reads the pooled hidden
     states of `layer`, None for the last; with `residual_block` they first go through one; with `head_bias`
@@ -51,7 +51,7 @@ class FineTuneConfig:
             raise ValueError(f"patience {self.patience} must be at least 1")
 
     def label(self) -> str:
-        """Return the loss, as iGPT section 2.4 writes it."""
+        """Return the loss, as iGPT section 2.3 writes it."""
         if not (self.has_generative_loss and self.has_class_loss):
             return "L_GEN" if self.has_generative_loss else "L_CLF"
         weight = float(self.generative_weight)

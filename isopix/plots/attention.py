@@ -1,10 +1,11 @@
-"""Attention distance by layer, attention maps and attention rollout.
+"""Attention maps and attention rollout, relative to uniform attention.
 
 The numbers are those of the attention analyses, as written to JSON.
 """
 
 import base64
 import io
+import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from typing import Any
@@ -12,131 +13,141 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, UInt8
 from matplotlib.axes import Axes
-from matplotlib.colors import PowerNorm
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Colormap, FuncNorm, LogNorm, Normalize
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FuncFormatter
 from PIL import Image
 
 from isopix.plots import style
-from isopix.plots.curves import HEIGHT, WIDTH, CurveLabel, label_curves
 
 Numbers = Mapping[str, Any]
-AttentionMap = Float[np.ndarray, "rows cols"]
+Weights = Float[np.ndarray, "..."]
 PositionLabel = Sequence[int] | str  # row and column, or a name for the class token
 
 MAX_LAYERS, MAX_HEADS = 12, 16  # of a figure; evenly spaced ones are shown of more
 MAX_MAP_SIDE, CAPTION_HEIGHT, GAP = 1.3, 0.26, 0.05  # inches
 EXTRA_LINE = 0.13  # inches, of each further line of a caption
-MAX_HORIZONTAL_TICKS = 8  # more labels of rows and columns are rotated
-ROLLOUT_QUANTILE = 0.99  # clips the color scale: a position mostly attends to itself
-MIN_BRIGHTNESS = 0.15  # of an image where rollout is 0
-
-
-@style.figure_style()
-def plot_attention_distance(numbers: Numbers) -> Figure:
-    """Plot the mean attention distance of every head with its standard deviation over images (Vision
-    Transformer, figure 7, right).
-
-    Lines show the mean of each layer (for axial attention of rows and of columns) and uniform attention.
-    """
-    figure = style.new_figure(HEIGHT, WIDTH)
-    axes = figure.add_subplot()
-    color, layers = style.COLORS[0], numbers["layers"]
-    for number, layer in enumerate(layers, start=1):
-        means, stds = ([head[key] for head in layer["heads"]] for key in ("mean", "std"))
-        x = number + (np.linspace(-0.14, 0.14, len(means)) if len(means) > 1 else np.zeros(1))
-        axes.errorbar(x, means, stds, fmt="o", color=color, ecolor=f"{color}55", elinewidth=1.6)
-    labels = [*_uniform_lines(axes, numbers), *_layer_means(axes, layers)]
-    axes.set(xlabel="Layer", ylabel="Mean attention distance (pixels)")
-    _layer_ticks(axes, [layer["layer"] for layer in layers])
-    axes.set_xlim(0.5, len(layers) + 0.5)
-    axes.set_ylim(0, 1.06 * max(axes.dataLim.y1, *(label.y for label in labels)))
-    label_curves(axes, labels)
-    return figure
+ENTROPY_HEIGHT = 0.14  # inches, of the number below a map
+BAR_WIDTH, BAR_MARGIN, BAR_BOTTOM, MAX_BAR_HEIGHT = 0.1, 0.6, 0.07, 2.4  # inches
+TICK_HEIGHT = 0.15  # inches, of a number of the color bar
+QUANTILE = 0.99  # of all values of a figure, at which its color scale ends, rounded up to a power of two
+MAX_RATIO, MAX_ROLLOUT_RATIO = 256, 16  # where color scales end at the latest
+MIN_BRIGHTNESS = 0.15  # of an image where rollout is lowest
 
 
 @style.figure_style()
 def plot_attention_maps(numbers: Numbers) -> Figure:
     """Plot the image and the attention maps of each query position, a row per head and a column per layer.
 
-    Colors show the square root of attention / map maximum; gray positions are masked by causal attention.
+    Colors show attention / uniform attention on one scale, linear up to 1 and logarithmic above, as
+    log(1 + x). Below each map is its entropy as a fraction of that of uniform attention. Positions that may
+    not be attended to are gray.
     """
-    maps = [np.array(query["heads"], dtype=float) for query in numbers["queries"]]  # by layer and head
-    layers = _evenly_spaced(maps[0].shape[0], MAX_LAYERS)
-    heads = _evenly_spaced(maps[0].shape[1], MAX_HEADS)
+    queries = numbers["queries"]
+    ratios = [_ratio(np.array(query["heads"]), np.array(query["uniform"])[:, None]) for query in queries]
+    layers = _evenly_spaced(ratios[0].shape[0], MAX_LAYERS)
+    heads = _evenly_spaced(ratios[0].shape[1], MAX_HEADS)
     titles = ["layer " + numbers["layer_names"][layer].replace(" ", "\n") for layer in layers]
     top = CAPTION_HEIGHT + EXTRA_LINE * titles[0].count("\n")
-    figure, panel = _panels(len(maps) * len(heads), len(layers) + 1, numbers, captions=(CAPTION_HEIGHT, top))
-    image = _decode_png(numbers["image"])
-    for index, (query, values) in enumerate(zip(numbers["queries"], maps, strict=True)):
+    figure, panel = _panels(
+        len(queries) * len(heads),
+        len(layers) + 1,
+        numbers,
+        captions=(CAPTION_HEIGHT, top),
+        below=ENTROPY_HEIGHT,
+    )
+    image, end = _decode_png(numbers["image"]), _scale_end(ratios, MAX_RATIO)
+    norm = FuncNorm((np.log1p, np.expm1), 0, end)
+    for index, (query, values) in enumerate(zip(queries, ratios, strict=True)):
         position, first = query["position"], index * len(heads)
+        entropies = _relative_entropies(query)
         _show_image(panel(first, 0), image, position, numbers["patch_size"])
         for row, column in product(range(len(heads)), range(len(layers))):
-            axes = panel(first + row, column + 1)
-            values_here = values[layers[column], heads[row]]
-            _show_map(axes, values_here, position, causal=numbers["causal"], quantile=1.0)
+            axes, layer, head = panel(first + row, column + 1), layers[column], heads[row]
+            _show_map(axes, values[layer, head], position, style.SEQUENTIAL, norm)
+            axes.set_xlabel(f"{entropies[layer, head]:.2f}", fontsize=6.5, labelpad=1.5)
             if first + row == 0:
                 axes.set_title(titles[column], fontsize=8, fontweight="normal")
             if column == 0:
                 axes.set_ylabel(f"head {heads[row] + 1}", fontsize=8)
+    ticks = [0.0, *(2.0**power for power in range(int(np.log2(end)) + 1))]
+    _color_bar(figure, style.SEQUENTIAL, norm, ticks, top)
     return figure
 
 
 @style.figure_style()
 def plot_attention_rollout(numbers: Numbers) -> Figure:
-    """Plot for each query position the image, its attention rollout, and the image weighted by it; the color
-    scale is clipped at the 99 % quantile.
+    """Plot for each query position the image, its attention rollout divided by the rollout of uniform
+    attention, on one logarithmic scale, and the image weighted by it.
     """
     queries = numbers["queries"]
+    ratios = [_ratio(np.array(query["rollout"]), np.array(query["uniform"])) for query in queries]
     figure, panel = _panels(len(queries), 3, numbers, captions=(0.0, CAPTION_HEIGHT))
     image, patch_size = _decode_png(numbers["image"]), numbers["patch_size"]
-    for row, query in enumerate(queries):
-        rollout, position = np.array(query["rollout"], dtype=float), query["position"]
+    end = _scale_end(
+        [np.ma.maximum(values, 1 / np.ma.maximum(values, 1e-12)) for values in ratios], MAX_ROLLOUT_RATIO
+    )
+    colors, norm = style.DIVERGING.with_extremes(bad=style.GRID_COLOR), LogNorm(1 / end, end)
+    for row, (query, values) in enumerate(zip(queries, ratios, strict=True)):
+        position = query["position"]
         panels = [panel(row, column) for column in range(3)]
         _show_image(panels[0], image, position, patch_size)
-        top = _show_map(panels[1], rollout, position, causal=numbers["causal"], quantile=ROLLOUT_QUANTILE)
-        weights = np.sqrt(np.minimum(rollout / top, 1)).repeat(patch_size, 0).repeat(patch_size, 1)
+        _show_map(panels[1], values, position, colors, norm)
+        weights = np.asarray(norm(np.clip(values.filled(1 / end), 1 / end, end)))
+        weights = weights.repeat(patch_size, 0).repeat(patch_size, 1)
         brightness = MIN_BRIGHTNESS + (1 - MIN_BRIGHTNESS) * weights[..., None]
         _show_image(panels[2], image * brightness / 255, position, patch_size)
         if row == 0:
             for axes, title in zip(panels, ("image", "rollout", "image × rollout"), strict=True):
                 axes.set_title(title, fontsize=8, fontweight="normal")
+    powers = range(-int(np.log2(end)), int(np.log2(end)) + 1)
+    _color_bar(figure, colors, norm, [2.0**power for power in powers], CAPTION_HEIGHT)
     return figure
 
 
-def _layer_means(axes: Axes, layers: Sequence[Numbers]) -> list[CurveLabel]:
-    """Plot a line through the layer means; attentions of different names have a line each."""
-    lines: dict[str, dict[int, float]] = {}
-    for number, layer in enumerate(layers, start=1):
-        _, _, name = layer["layer"].partition(" ")
-        lines.setdefault(name, {})[number] = float(np.mean([head["mean"] for head in layer["heads"]]))
-    labels = []
-    for name, means in lines.items():
-        axes.plot(list(means), list(means.values()), color=style.TEXT_COLOR, linewidth=1, zorder=0)
-        *_, last = means.values()
-        text = f"mean, {name} {last:.1f}" if name else f"mean {last:.1f}"
-        labels.append(CurveLabel(last, text, style.TEXT_COLOR))
-    return labels
+def _ratio(weights: Weights, uniform: Weights) -> Any:
+    """Return weights / uniform weights, masked where a position may not be attended to."""
+    return np.ma.masked_array(weights, np.broadcast_to(uniform == 0, weights.shape)) / uniform
 
 
-def _uniform_lines(axes: Axes, numbers: Numbers) -> list[CurveLabel]:
-    """Plot the distance of uniform attention, by the positions that it may attend to."""
-    labels = []
-    for positions, distance in numbers["uniform_distances"].items():
-        axes.axhline(distance, color=style.MUTED_COLOR, linewidth=1, linestyle=style.DASHED)
-        name = "uniform" if positions == "all positions" else f"uniform, {positions}"
-        labels.append(CurveLabel(distance, f"{name} {distance:.1f}", style.MUTED_COLOR))
-    return labels
+def _relative_entropies(query: Numbers) -> Weights:
+    """Return the entropy of each map by layer and head, divided by that of uniform attention."""
+    allowed = np.count_nonzero(np.array(query["uniform"]), axis=(1, 2))
+    uniform = np.log(allowed)[:, None]
+    entropies = np.array(query["entropies"], dtype=float)
+    return np.divide(entropies, uniform, out=np.ones_like(entropies), where=uniform > 0)
 
 
-def _layer_ticks(axes: Axes, names: Sequence[str]) -> None:
-    """Label layers by number, and the attentions of axial blocks by name too."""
-    if names[0].isdecimal():
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    elif len(names) > MAX_HORIZONTAL_TICKS:
-        axes.set_xticks(range(1, len(names) + 1), names, rotation=90)
-    else:
-        axes.set_xticks(range(1, len(names) + 1), [name.replace(" ", "\n") for name in names])
+def _scale_end(values: Sequence[Any], limit: int) -> float:
+    """Return the power of two, from 2 to `limit`, below which almost all values of a figure lie."""
+    high = max(float(np.quantile(each.compressed(), QUANTILE)) for each in values)
+    return float(min(limit, 2 ** max(1, math.ceil(math.log2(max(high, 1.0))))))
+
+
+def _color_bar(figure: Figure, colors: Colormap, norm: Normalize, ticks: Sequence[float], top: float) -> None:
+    """Draw the color bar of multiples of uniform attention at the right, `top` inches from the top, with a
+    line at 1.
+    """
+    width, height = figure.get_size_inches()
+    length = min(MAX_BAR_HEIGHT, height - top - BAR_BOTTOM)
+    left, bottom = width - BAR_MARGIN + GAP, height - top - length
+    axes = figure.add_axes((left / width, bottom / height, BAR_WIDTH / width, length / height))
+    every = math.ceil((len(ticks) - 1) * TICK_HEIGHT / length)
+    shown = [tick for index, tick in enumerate(ticks) if (index - ticks.index(1.0)) % every == 0]
+    bar = figure.colorbar(
+        ScalarMappable(norm, colors), cax=axes, ticks=shown, format=FuncFormatter(_fraction)
+    )
+    bar.minorticks_off()
+    bar.outline.set_visible(False)
+    axes.axhline(1, color=style.TEXT_COLOR, linewidth=0.8)
+    axes.tick_params(labelsize=7, length=0)
+    axes.set_title("× uniform", fontsize=7.5, fontweight="normal")
+
+
+def _fraction(ratio: float, _: Any) -> str:
+    """Return `1/4`, `1` or `4`."""
+    return f"1/{1 / ratio:.0f}" if 0 < ratio < 1 else f"{ratio:.0f}"
 
 
 def _evenly_spaced(count: int, limit: int) -> list[int]:
@@ -144,23 +155,25 @@ def _evenly_spaced(count: int, limit: int) -> list[int]:
 
 
 def _panels(
-    rows: int, cols: int, numbers: Numbers, *, captions: tuple[float, float]
+    rows: int, cols: int, numbers: Numbers, *, captions: tuple[float, float], below: float = 0.0
 ) -> tuple[Figure, Callable[[int, int], Axes]]:
     """Return a figure for a dense grid of panels, and a function that adds the panel of a row and a column.
 
-    `captions` is the space in inches to the right of the first column and above the first row.
+    `captions` is the space in inches to the right of the first column and above the first row, `below` that
+    below each panel; a margin at the right is left for a color bar.
     """
     map_rows, map_cols = numbers["grid"]
     left_space, top_space = captions
-    panel_width = min(MAX_MAP_SIDE, (style.PAGE_WIDTH - left_space) / cols - GAP)
+    panel_width = min(MAX_MAP_SIDE, (style.PAGE_WIDTH - left_space - BAR_MARGIN) / cols - GAP)
     panel_height = panel_width * map_rows / map_cols
-    width, height = left_space + cols * (panel_width + GAP), top_space + rows * (panel_height + GAP)
+    step = panel_height + GAP + below
+    width, height = left_space + cols * (panel_width + GAP) + BAR_MARGIN, top_space + rows * step
     figure = style.new_figure(height, width)
     figure.set_layout_engine("none")
 
     def panel(row: int, col: int) -> Axes:
         left = col * (panel_width + GAP) + (left_space if col else 0)
-        bottom = height - top_space - (row + 1) * (panel_height + GAP) + GAP
+        bottom = height - top_space - row * step - panel_height
         axes = figure.add_axes((left / width, bottom / height, panel_width / width, panel_height / height))
         axes.set(xticks=[], yticks=[])
         axes.grid(visible=False)
@@ -170,19 +183,10 @@ def _panels(
     return figure, panel
 
 
-def _show_map(
-    axes: Axes, values: AttentionMap, position: PositionLabel, *, causal: bool, quantile: float
-) -> float:
-    """Show a map, and return the value at which its color scale ends."""
-    masked = np.zeros(values.shape, dtype=bool)
-    if causal and not isinstance(position, str):
-        masked.flat[position[0] * values.shape[1] + position[1] + 1 :] = True
-    top = max(float(np.quantile(values[~masked], quantile)), 1e-12)
-    visible = np.ma.masked_array(values, masked)
-    axes.imshow(visible, cmap=style.SEQUENTIAL, norm=PowerNorm(0.5, 0, top), interpolation="nearest")
+def _show_map(axes: Axes, values: Any, position: PositionLabel, colors: Colormap, norm: Normalize) -> None:
+    axes.imshow(values, cmap=colors, norm=norm, interpolation="nearest")
     axes.spines[:].set(visible=True, color=style.GRID_COLOR)
     _mark_position(axes, position)
-    return top
 
 
 def _show_image(axes: Axes, image: Any, position: PositionLabel, patch_size: int) -> None:

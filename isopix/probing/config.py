@@ -22,7 +22,7 @@ class ProbeConfig:
     residual stream itself ("residual"); `pool` reduces the positions of an image to one vector. Without
     `start_token` an autoregressive network reads pixel i at position i, as the feature path of Hugging Face's
     ImageGPT does. `layer` probes that layer alone; None probes all. `concat` also probes that many
-    consecutive layers around the best one, concatenated (iGPT section 4.3: 5).
+    consecutive layers around the best one, concatenated (iGPT section 4.4: 5).
 
     With `mask_ensemble` K > 0 a masked network reads every image under a random mask, and each test image
     under K masks whose predictions are combined by majority vote (iGPT section 4.6); 0 masks nothing.

@@ -94,7 +94,7 @@ class FeatureSplits:
         return replace(selected, stored_scale=scale, first_layer=self.first_layer + start)
 
     def concat_layers(self) -> "FeatureSplits":
-        """Concatenate the features of all layers into one layer (iGPT section 4.3)."""
+        """Concatenate the features of all layers into one layer (iGPT section 4.4)."""
         scale = self.stored_scale and self.stored_scale.map(lambda x: rearrange(x, "f 1 d -> 1 1 (f d)"))
         combined = self.map(lambda split: split.map(lambda x: rearrange(x, "f b d -> 1 b (f d)")))
         return replace(combined, stored_scale=scale)

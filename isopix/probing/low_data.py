@@ -135,7 +135,7 @@ def probe_subsets(
     config: ProbeConfig,
     device: torch.device,
 ) -> LowDataResult:
-    """Return the error of probes that are fitted to each subset of the training images (iGPT section 4.5).
+    """Return the error of probes that are fitted to each subset of the training images (iGPT section 4.7).
 
     L2 penalty and layer are selected on validation, or by cross-validation within the subset, the layer once
     for all subsets. Raises what `probe` raises.

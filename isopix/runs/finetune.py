@@ -76,8 +76,8 @@ def prepare_finetune(
 
 
 def finetune_recipe(recipe: Recipe, source: str, *, from_scratch: bool) -> Recipe:
-    """Return the fine-tuning recipe on a source of images: iGPT's (section 2.3: constant learning rate, all
-    labels, all validation and test images; section 2.4: joint loss), then the recipe's `finetune_overrides`.
+    """Return the fine-tuning recipe on a source of images: iGPT's (section 2.3: joint loss; section 3.4:
+    constant learning rate) with all labels, validation and test images, then its `finetune_overrides`.
 
     The augmentation is that of the dataset if it has one, else that of `finetune_overrides`, else that of
     pre-training. The learning rate is a tenth of pre-training's, or the recipe's own; from scratch and after

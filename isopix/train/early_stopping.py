@@ -47,7 +47,7 @@ class EarlyStopping:
 
     @property
     def should_stop(self) -> bool:
-        """Whether patience has run out (iGPT section 2.3: early stopping by validation accuracy)."""
+        """Whether patience has run out (iGPT section 3.4: early stopping by validation accuracy)."""
         return self.evaluations_since_best >= self.patience
 
 

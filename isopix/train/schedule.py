@@ -46,7 +46,7 @@ class WarmupCosineSchedule(ScheduleSpec):
 
 @register("constant")
 class ConstantSchedule(ScheduleSpec):
-    """A constant learning rate (iGPT section 2.3: fine-tuning)."""
+    """A constant learning rate (iGPT section 3.4: fine-tuning)."""
 
     def factor(self, step: int, *, steps: int, epoch: int) -> float:
         return 1.0

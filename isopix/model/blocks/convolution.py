@@ -24,7 +24,7 @@ CAUSAL_TAPS = TAPS[:5]
 @register("convolution")
 class ConvolutionSpec(BlockSpec):
     """U = X + GELU(Conv(LN X)); Y = U + GELU(Conv(LN U)); 3x3, zero padding (inductive biases of small
-    isotropic nets, section 3).
+    isotropic nets, section 3.1).
 
     Causally, the 3x3 neighborhood is cut to the positions before the output's in raster order, and its own.
     """

@@ -65,7 +65,7 @@ class FourierPixelEmbeddingSpec(PixelStemSpec):
 
 @register("linear_pixel_embedding")
 class LinearPixelEmbeddingSpec(PixelStemSpec):
-    """(x - 127.5) / 127.5 of each channel, then linear: "continuous" (inductive biases, section 3)."""
+    """(x - 127.5) / 127.5 of each channel, then linear: "continuous" (inductive biases, section 3.2)."""
 
     def label(self) -> str:
         return "linear embedding of the three channels"

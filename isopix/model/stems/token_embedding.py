@@ -16,7 +16,7 @@ from isopix.model.stems.base import Components, Stem, StemSpec, ValueTable
 @register("token_embedding")
 class TokenEmbeddingSpec(StemSpec):
     """The codec's codes as inputs: iGPT's palette embedding for one code per position; for bytes pix2vec, a
-    table of 256 vectors for each channel (inductive biases of small isotropic nets, section 3).
+    table of 256 vectors for each channel (inductive biases of small isotropic nets, section 3.2).
     """
 
     def build(self, codec: Codec, width: int) -> "TokenEmbedding":

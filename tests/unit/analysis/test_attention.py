@@ -136,16 +136,21 @@ def test_distances_per_head_do_not_depend_on_the_batch_size(
 ) -> None:
     network, images, progress = cases.busy(case), cases.images(case, 5), []
     grid = network.backbone.grid
-    whole = attention.attention_distance_per_head(network, images, patch_size=1)
+    whole = attention.attention_per_head(network, images, patch_size=1)
     monkeypatch.setattr(attention, "MAX_WEIGHTS", 2 * grid.positions**2)
-    parts = attention.attention_distance_per_head(network, images, patch_size=1, progress=progress.append)
-    assert whole.shape == (case.model.depth, case.model.block.heads, 5)
+    parts = attention.attention_per_head(network, images, patch_size=1, progress=progress.append)
+    assert whole.distance.shape == whole.entropy.shape == (case.model.depth, case.model.block.heads, 5)
     assert progress == [2, 4, 5]
     torch.testing.assert_close(parts, whole)
     direct = [
         attention.attention_distance(weights, grid)[3] for weights in attention_weights(network, images)
     ]
-    torch.testing.assert_close(whole[..., 3], torch.stack(direct))
+    torch.testing.assert_close(whole.distance[..., 3], torch.stack(direct))
+    entropies = [
+        torch.distributions.Categorical(weights[3]).entropy().mean(-1)
+        for weights in attention_weights(network, images)
+    ]
+    torch.testing.assert_close(whole.entropy[..., 3], torch.stack(entropies), atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("case", [AR, MASKED], ids=cases.title)
@@ -176,16 +181,54 @@ def test_attention_maps_of_the_class_token() -> None:
 def test_without_renormalizing_attention_to_the_class_token_counts_as_distance_zero() -> None:
     network, images = cases.busy(WITH_CLASS_TOKEN), cases.images(WITH_CLASS_TOKEN, 2)
     grid = network.backbone.grid
-    unnormalized = attention.attention_distance_per_head(network, images, patch_size=8, renormalize=False)
+    unnormalized = attention.attention_per_head(network, images, patch_size=8, renormalize=False).distance
     for found, weights in zip(unnormalized, attention_weights(network, images), strict=True):
         between = weights[..., 1:, 1:]
         expected = [[naive(between[b, h], grid, 8) for b in range(2)] for h in range(between.shape[1])]
         torch.testing.assert_close(found, torch.tensor(expected))
-    assert (unnormalized < attention.attention_distance_per_head(network, images, patch_size=8)).all()
+    assert (unnormalized < attention.attention_per_head(network, images, patch_size=8).distance).all()
 
 
 def test_blocks_without_attention_are_rejected() -> None:
     convolution = next(case for case in cases.CASES if case.model.block.kind == "convolution")
     network = cases.network(convolution)
     with pytest.raises(ValueError, match="no attention weights"):
-        attention.attention_distance_per_head(network, cases.images(convolution), patch_size=1)
+        attention.attention_per_head(network, cases.images(convolution), patch_size=1)
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+@pytest.mark.parametrize("causal", [False, True])
+def test_entropy_of_uniform_attention_matches_its_closed_form(grid: Grid, causal: bool) -> None:
+    allowed = torch.ones(grid.positions, grid.positions, dtype=torch.float64)
+    allowed = allowed.tril() if causal else allowed
+    uniform = (allowed / allowed.sum(1, keepdim=True))[None, None]
+    found = attention.attention_entropy(uniform, grid).item()
+    assert found == pytest.approx(attention.uniform_attention_entropy(grid, causal=causal))
+    assert found == pytest.approx(
+        math.lgamma(grid.positions + 1) / grid.positions if causal else math.log(grid.positions)
+    )
+    assert attention.attention_entropy(torch.eye(grid.positions)[None, None], grid).item() == 0
+
+
+def zero_queries(network: Network) -> Network:
+    """The network with every attention uniform over the positions that it may attend to."""
+    with torch.no_grad():
+        for name, parameter in network.named_parameters():
+            if "qkv" in name:
+                parameter[: len(parameter) // 3] = 0
+    return network
+
+
+AXIAL = next(case for case in cases.CASES if case.model.block.kind == "axial")
+
+
+@pytest.mark.parametrize("case", [AR, MASKED, WITH_CLASS_TOKEN, AXIAL], ids=cases.title)
+def test_uniform_maps_are_those_of_a_network_that_attends_uniformly(case: cases.Recipe) -> None:
+    network, image = zero_queries(cases.busy(case)), cases.images(case, 1)
+    queries = torch.tensor([3, 6])
+    found = attention.attention_from(network, image, queries, causal=case.objective.causal)
+    torch.testing.assert_close(found.heads, found.uniform_heads[:, :, None].expand_as(found.heads))
+    torch.testing.assert_close(found.rollout, found.uniform_rollout)
+    kept = (found.uniform_heads > 0).sum(-1)
+    if case.objective.causal:
+        assert (kept == torch.tensor([[4], [7]])).all()

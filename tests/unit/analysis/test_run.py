@@ -1,6 +1,7 @@
 """Every analysis returns numbers that can be saved and plotted, or says why it does not apply."""
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -57,11 +58,16 @@ def test_all_analyses_of_a_network_with_attention_can_be_saved_and_plotted(recip
 def test_attention_distance_has_mean_and_standard_deviation_over_images(recipe: cases.Recipe) -> None:
     subject = given(recipe)
     head = ANALYSES["attention_distance"].compute(subject)["layers"][1]["heads"][0]
-    expected = attention.attention_distance_per_head(subject.network, subject.images, patch_size=1)
-    assert head["mean"] == pytest.approx(expected[1, 0].mean().item())
-    assert head["std"] == pytest.approx(expected[1, 0].std().item())
+    expected = attention.attention_per_head(subject.network, subject.images, patch_size=1)
+    assert head["mean"] == pytest.approx(expected.distance[1, 0].mean().item())
+    assert head["std"] == pytest.approx(expected.distance[1, 0].std().item())
+    assert head["entropy_mean"] == pytest.approx(expected.entropy[1, 0].mean().item())
+    assert head["entropy_std"] == pytest.approx(expected.entropy[1, 0].std().item())
     uniform = attention.uniform_attention_distance(subject.backbone.grid, causal=recipe.objective.causal)
     assert head["relative_to_uniform"] == pytest.approx(head["mean"] / uniform)
+    positions = subject.backbone.grid.positions
+    nats = math.lgamma(positions + 1) / positions if recipe.objective.causal else math.log(positions)
+    assert head["relative_entropy"] == pytest.approx(head["entropy_mean"] / nats)
 
 
 def test_a_convolution_without_positions_has_the_other_analyses() -> None:
@@ -87,6 +93,19 @@ def test_maps_are_of_the_given_image_and_positions() -> None:
     expected = attention.attention_from(subject.network, subject.images[2:3], torch.tensor([9, 30]))
     maps = torch.tensor(found["queries"][1]["heads"])
     torch.testing.assert_close(maps.flatten(2), expected.heads[1], rtol=1e-3, atol=1e-6)
+    entropies = torch.distributions.Categorical(expected.heads[1]).entropy()
+    torch.testing.assert_close(
+        torch.tensor(found["queries"][1]["entropies"]), entropies, rtol=1e-3, atol=1e-5
+    )
+
+
+def test_maps_of_a_causal_network_say_where_attention_is_allowed() -> None:
+    found = ANALYSES["attention_maps"].compute(given(AR, query_positions=((1, 3),)))
+    [query] = found["queries"]
+    rows, cols = AR.grid
+    expected = (torch.arange(rows * cols) <= cols + 3).float().view(rows, cols) / (cols + 4)
+    for uniform in query["uniform"]:
+        torch.testing.assert_close(torch.tensor(uniform), expected, rtol=1e-3, atol=1e-6)
 
 
 def test_positions_are_numbered_after_the_class_token() -> None:
@@ -111,11 +130,11 @@ def test_the_default_query_is_the_class_token_if_there_is_one() -> None:
 def test_attention_to_the_class_token_may_count_as_distance_zero() -> None:
     subject = given(WITH_CLASS_TOKEN, renormalize=False)
     found = ANALYSES["attention_distance"].compute(subject)
-    expected = attention.attention_distance_per_head(
+    expected = attention.attention_per_head(
         subject.network, subject.images, patch_size=subject.codec.patch_size, renormalize=False
     )
     assert not found["renormalized"]
-    assert found["layers"][0]["heads"][0]["mean"] == pytest.approx(expected[0, 0].mean().item())
+    assert found["layers"][0]["heads"][0]["mean"] == pytest.approx(expected.distance[0, 0].mean().item())
 
 
 def test_row_and_column_attention_of_axial_blocks_are_compared_with_their_own_uniform_attention() -> None:
@@ -135,6 +154,7 @@ def test_attention_over_a_single_position_is_uniform() -> None:
     single = AXIAL.updated(data=replace(AXIAL.data, rows=8))
     *_, columns = compute("attention_distance", single)["layers"]
     assert {(head["mean"], head["relative_to_uniform"]) for head in columns["heads"]} == {(0.0, 1.0)}
+    assert {(head["entropy_mean"], head["relative_entropy"]) for head in columns["heads"]} == {(0.0, 1.0)}
     reason = ANALYSES["inductive_biases"].not_applicable_reason(given(single).network)
     assert reason == "a 1 x 4 grid is too small to be shifted"
 
@@ -192,7 +212,7 @@ def test_axial_attention_is_compared_with_its_row_or_column() -> None:
     heads = [{"relative_to_uniform": 0.5}, {"relative_to_uniform": 0.75}]
     numbers = FACTS | {"images": 4, "renormalized": True, "layers": [{"layer": "1 rows", "heads": heads}]}
     text = ANALYSES["attention_distance"].caption(numbers)
-    assert "uniform attention along the row or column; heads reach 50% to 75% of it." in text
+    assert "uniform attention along the row or column; heads reach 50% to 75% of its distance." in text
 
 
 @pytest.mark.parametrize(
