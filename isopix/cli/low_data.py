@@ -67,8 +67,7 @@ def low_data(
     subsets
         Number of random subsets of each size.
     select
-        Images that choose layer, L2 penalty and step: the validation split, or the labeled images alone, by
-        cross-validation; fine-tuning then runs for a fixed number of steps.
+        Images that choose layer, L2 penalty and step: validation, or the labeled ones (fixed steps).
     finetune_steps
         Also fine-tune the run on every subset, for at most this many steps.
     precision

@@ -32,10 +32,7 @@ Features = Annotated[
 ]
 Pooling = Annotated[
     Pool | None,
-    Parameter(
-        help="mean, last or max over positions, or first: the class token. Default: that of the recipe, "
-        "which is first for a model with a class token, else mean."
-    ),
+    Parameter(help="mean, last, max, or first (the class token). Default: that of the recipe."),
 ]
 StartToken = Annotated[
     bool, Parameter(help="Read features with the start token; without it they match those of transformers.")

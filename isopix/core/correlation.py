@@ -4,7 +4,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from isopix.core.bootstrap import Z_95
 
@@ -45,7 +45,7 @@ def spearman(x: Values, y: Values) -> Correlation | None:
     return Correlation(rho, *_fisher_interval(rho, (1 + rho**2 / 2) / (count - 3), limit), count)
 
 
-def rankdata(values: Values) -> Values:
+def rankdata(values: Values | Int[np.ndarray, " n"]) -> Values:
     """Return the ranks of values from 1, the mean rank for ties: `scipy.stats.rankdata`, whose import takes a
     second.
     """

@@ -107,12 +107,12 @@ def finetune_recipe(recipe: Recipe, source: str, *, from_scratch: bool) -> Recip
 
 def _override(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
     """Return the changed recipe; the names of `FineTuneConfig` go without their group."""
-    return override(recipe, {_full_path(path): value for path, value in changes.items()})
+    return override(recipe, {_full_path(path, recipe): value for path, value in changes.items()})
 
 
-def _full_path(path: str) -> str:
+def _full_path(path: str, recipe: Recipe) -> str:
     """Return the path of a fine-tuning setting; a misspelled one counts as one, for a helpful error."""
-    known = path.partition(".")[0] in {each.name for each in fields(Recipe)}
+    known = any(path in each.split(".") for each in flatten(to_dict(recipe)))
     misspelled = not known and "." not in path and get_close_matches(path, FINETUNE_FIELDS)
     own = path in FINETUNE_FIELDS or misspelled
     return f"finetune.{path}" if own else path

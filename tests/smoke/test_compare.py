@@ -38,6 +38,7 @@ def runs(isopix: Run, workplace: Path) -> Path:
             "runs/pre",
             "data.augment=none",
             "steps=2",
+            "num_test_images=8",
             *LABELS,
             "--seed",
             "5",

@@ -22,14 +22,19 @@ CASES: dict[str, tuple[str, list[str], str, str]] = {
         "autoregressive",
         "sample",
     ),
-    "sgd_optimizer.py": ("igpt.digits", ["train.optimizer.kind=sgd"], "SGD, lr 0.1, momentum 0.9", "sample"),
+    "nesterov_optimizer.py": (
+        "igpt.digits",
+        ["train.optimizer.kind=nesterov"],
+        "Nesterov, lr 0.1, momentum 0.9",
+        "sample",
+    ),
     "lda_probe.py": ("igpt.digits", [], "autoregressive", "sample"),
     "participation_ratio.py": ("igpt.digits", [], "Participation ratio of the hidden states, of ", "sample"),
 }
 
 
 # Examples that leave the network as it is, for which one analysis is enough.
-SAME_NETWORK = ("accuracy_evaluator.py", "sgd_optimizer.py", "lda_probe.py")
+SAME_NETWORK = ("accuracy_evaluator.py", "nesterov_optimizer.py", "lda_probe.py")
 
 
 @pytest.mark.parametrize("file", CASES)

@@ -6,8 +6,7 @@ import torch
 from isopix.codecs.palette import Palette
 from isopix.codecs.palette_file import OPENAI_FINGERPRINT
 from isopix.core.types import Grid
-from isopix.interop.import_run import imported_recipe
-from isopix.interop.imported_model import ImportedModel
+from isopix.interop.imported_model import igpt_recipe
 from isopix.model.blocks import TransformerSpec
 from isopix.objectives.autoregressive import Autoregressive
 from isopix.objectives.masked import Masked
@@ -30,20 +29,8 @@ class PaletteWithFingerprint(Palette):
 
 
 def find(palette: str = OPENAI_FINGERPRINT, **changes: object) -> PublishedResult | None:
-    settings = {
-        "origin": "OpenAI model.ckpt-131000",
-        "grid": Grid(32, 32),
-        "objective": Autoregressive(),
-        "colors": COLORS,
-        "step": 131_000,
-        "tensors": {},
-        "tensor_reports": (),
-    }
-    return find_published(
-        TEST_LOSSES,
-        imported_recipe(ImportedModel(**(settings | changes)), "digits"),
-        PaletteWithFingerprint(palette),
-    )
+    settings = {"grid": Grid(32, 32), "objective": Autoregressive(), "num_colors": len(COLORS)}
+    return find_published(TEST_LOSSES, igpt_recipe(**(settings | changes)), PaletteWithFingerprint(palette))
 
 
 @pytest.mark.parametrize(("depth", "width", "heads", "nats"), SIZES.values(), ids=list(SIZES))

@@ -1,6 +1,6 @@
-"""Stochastic gradient descent with momentum, and a lower learning rate for norms and biases.
+"""Stochastic gradient descent with Nesterov momentum, and a lower learning rate for norms and biases.
 
-isopix pretrain igpt.digits --plugin examples/extend/sgd_optimizer.py train.optimizer.kind=sgd --out runs/sgd
+isopix pretrain igpt.digits --plugin examples/extend/nesterov_optimizer.py train.optimizer.kind=nesterov --out runs/nesterov
 """
 
 import math
@@ -12,9 +12,9 @@ from torch import nn
 from isopix import parts
 
 
-@parts.register("sgd")
-class SGD(parts.OptimizerSpec):
-    """v = momentum v + gradient, w = w - lr v; vectors at `vector_scale` times the learning rate."""
+@parts.register("nesterov")
+class Nesterov(parts.OptimizerSpec):
+    """v = momentum v + gradient, w = w - lr (gradient + momentum v); vectors at `vector_scale` times the learning rate."""
 
     lr: float = 0.1
     momentum: float = 0.9
@@ -23,13 +23,13 @@ class SGD(parts.OptimizerSpec):
     def __post_init__(self) -> None:
         if not 0 < self.lr < math.inf:
             raise ValueError(f"lr {self.lr} must be a number greater than 0")
-        if not (0 <= self.momentum < 1 and 0 <= self.vector_scale <= 1):
+        if not (0 < self.momentum < 1 and 0 <= self.vector_scale <= 1):
             raise ValueError(
-                f"momentum {self.momentum} must lie in [0, 1) and vector_scale {self.vector_scale} in [0, 1]"
+                f"momentum {self.momentum} must lie in (0, 1) and vector_scale {self.vector_scale} in [0, 1]"
             )
 
     def label(self) -> str:
-        return f"SGD, lr {self.lr:g}, momentum {self.momentum:g}"
+        return f"Nesterov, lr {self.lr:g}, momentum {self.momentum:g}"
 
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         parameters = list(parameters)
@@ -37,4 +37,4 @@ class SGD(parts.OptimizerSpec):
             {"params": [p for p in parameters if p.ndim > 1], "lr": self.lr},
             {"params": [p for p in parameters if p.ndim <= 1], "lr": self.lr * self.vector_scale},
         ]
-        return torch.optim.SGD(groups, self.lr, self.momentum)
+        return torch.optim.SGD(groups, self.lr, self.momentum, nesterov=True)
