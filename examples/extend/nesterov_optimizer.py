@@ -1,6 +1,6 @@
 """Stochastic gradient descent with Nesterov momentum, and a lower learning rate for norms and biases.
 
-isopix pretrain igpt.digits --plugin examples/extend/nesterov_optimizer.py train.optimizer.kind=nesterov --out runs/nesterov
+isopix pretrain igpt.digits --plugin examples/extend/nesterov_optimizer.py optimizer.kind=nesterov --out runs/sgd
 """
 
 import math
@@ -14,7 +14,7 @@ from isopix import parts
 
 @parts.register("nesterov")
 class Nesterov(parts.OptimizerSpec):
-    """v = momentum v + gradient, w = w - lr (gradient + momentum v); vectors at `vector_scale` times the learning rate."""
+    """v = momentum v + gradient, w = w - lr (gradient + momentum v); vectors at `vector_scale` times lr."""
 
     lr: float = 0.1
     momentum: float = 0.9
