@@ -40,6 +40,9 @@ class TrainingLine:
             self._training(record)
         elif record["kind"] == "evaluation":
             say(f"step {record['step']}  {record['split']} {_metrics(record)}")
+        elif record["kind"] == "baselines":
+            losses = ", ".join(f"{name} {nats:.4f}" for name, nats in record["nats"].items())
+            say(f"baselines on {record['images']:,} {record['split']} images: {losses} nats")
         else:
             say(record["text"])
 

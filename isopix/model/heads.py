@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from einops import rearrange, repeat
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -73,6 +73,7 @@ class HeadSpec(ModelPart, noun="head"):
     """Settings of a head."""
 
     categorical: ClassVar[bool] = True  # whether it gives probabilities of codes
+    predicts_means: ClassVar[bool] = False  # whether it predicts a mean per code, by `squared_error_nats`
 
     @abc.abstractmethod
     def build(self, codec: Codec, width: int) -> Likelihood:
@@ -124,6 +125,7 @@ class RegressionHeadSpec(HeadSpec):
     """A mean for each code, by one matrix without bias, with squared error (ViT, appendix B.1.2)."""
 
     categorical: ClassVar[bool] = False
+    predicts_means: ClassVar[bool] = True
 
     def label(self) -> str:
         return "linear regression, squared error"
@@ -192,6 +194,13 @@ def _upsample(pixels: Pixels) -> Pixels:
     return repeat(pixels, "b c h w -> b c (h two) (w too)", two=2, too=2)
 
 
+def squared_error_nats(
+    means: Float[Tensor, "*shape"], targets: Int[Tensor, "*shape"], vocab_size: int
+) -> Float[Tensor, "*shape"]:
+    """Return half the squared error of means, in codes 0..K-1 scaled to [-1, 1]."""
+    return (means - (targets.to(means.dtype) / ((vocab_size - 1) / 2) - 1)).square() / 2
+
+
 class RegressionHead(Likelihood):
     """A matrix [Q D] to the means of Gaussians of unit variance, over codes k as x = 2 k / (K - 1) - 1.
 
@@ -207,7 +216,7 @@ class RegressionHead(Likelihood):
                 f"head regression needs codes that are brightness levels; the {codec.vocab_size} codes of "
                 "this codec have no order; use codec full_patch, bytes or gray_thumbnail"
             )
-        self.half_range = (codec.vocab_size - 1) / 2
+        self.vocab_size = codec.vocab_size
         self.project = nn.Linear(width, codec.num_codes, bias=False)
 
     def forward(self, tokens: Tokens) -> Means:
@@ -216,13 +225,12 @@ class RegressionHead(Likelihood):
     def nll(self, tokens: Tokens, targets: Codes, label_smoothing: float = 0.0) -> Nats:
         """Return half the squared error of each code; there are no labels to smooth."""
         assert not label_smoothing, "a mean has no soft labels"
-        means = self(tokens)
-        return (means - (targets.to(means.dtype) / self.half_range - 1)).square() / 2
+        return squared_error_nats(self(tokens), targets, self.vocab_size)
 
     def mode(self, tokens: Tokens) -> Codes:
         """Return the code nearest to each mean."""
-        values = (self(tokens) + 1) * self.half_range
-        return values.round().clamp(0, 2 * self.half_range).long()
+        values = (self(tokens) + 1) * (self.vocab_size - 1) / 2
+        return values.round().clamp(0, self.vocab_size - 1).long()
 
     def logits(self, tokens: Tokens) -> Logits:
         raise ValueError(

@@ -25,6 +25,19 @@ class MeanLoss(NamedTuple):
         return f"{self.images:,} {self.split} images{f' of {self.data}' if self.data else ''}"
 
 
+class BaselineLosses(NamedTuple):
+    """The losses of learning-free baselines by name, on images of a split."""
+
+    nats: dict[str, float]
+    images: int
+    split: str
+
+    @property
+    def best(self) -> str:
+        """The name of the baseline with the lowest loss."""
+        return min(self.nats, key=lambda name: self.nats[name])
+
+
 class FineTuneAccuracy(NamedTuple):
     """The test accuracy of a fine-tuned run with its 95 % interval (Wilson's)."""
 
@@ -56,6 +69,16 @@ def held_out_loss(run: RunRecord) -> MeanLoss | None:
     if run.predicts_codes and run.verifications:
         newest = run.verifications[-1]
         return MeanLoss(newest.loss_nats, newest.images, "test", newest.data)
+    return None
+
+
+def baseline_losses(run: RunRecord) -> BaselineLosses | None:
+    """Return the learning-free baselines on the split of the held-out loss; None if not logged."""
+    loss = held_out_loss(run)
+    for each in run.log:
+        if loss and each["kind"] == "baselines" and each.get("split") == loss.split and not loss.data:
+            nats = {str(name): float(value) for name, value in each["nats"].items()}
+            return BaselineLosses(nats, int(each["images"]), loss.split)
     return None
 
 
