@@ -79,7 +79,7 @@ class WebPFile(LosslessFile):
 
     @classmethod
     def applies(cls, codec: Codec, head: HeadSpec) -> bool:
-        return super().applies(codec, head) and features.check("webp")
+        return super().applies(codec, head) and bool(features.check("webp"))
 
     def encode(self, pixels: Pixels) -> bytes:
         content = io.BytesIO()

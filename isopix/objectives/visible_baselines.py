@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from itertools import product
 
+import numpy as np
 import torch
 from einops import rearrange
 from jaxtyping import Float
@@ -63,7 +64,7 @@ class VisibleHistogram(CountBaseline):
         self.unigram.fit(batch)
 
     def probability(self, batch: MaskedCodes) -> CodeValues:
-        values = batch.codes[batch.visible].unique()
+        values = np.unique(batch.codes[batch.visible].numpy())
         pairs = float(batch.in_loss.sum((2, 3)).double().mul(batch.visible.sum((2, 3))).sum())
         by_convolution = len(values) * FFT_COST * batch.codes.numel() < pairs
         own = _own_by_convolution(batch, values.tolist()) if by_convolution else _own_by_pairs(batch)

@@ -12,7 +12,6 @@ from isopix.model.heads import RegressionHeadSpec
 from isopix.objectives import Autoregressive
 from isopix.objectives.base import TrainingBatch
 from isopix.objectives.baselines import LeftNeighbor, PairBaseline, TopNeighbor, Unigram, code_map
-
 from tests.unit.objectives.code_batches import (
     CODEC,
     COLS,

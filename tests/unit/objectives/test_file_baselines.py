@@ -33,7 +33,9 @@ def noise(count: int, side: int, levels: int) -> torch.Tensor:
     return torch.randint(levels, (count, 3, side, side), generator=draw).to(torch.uint8)
 
 
-@pytest.mark.parametrize(("kind", "settings"), [(PNGFile, {"optimize": True}), (WebPFile, {"lossless": True})])
+@pytest.mark.parametrize(
+    ("kind", "settings"), [(PNGFile, {"optimize": True}), (WebPFile, {"lossless": True})]
+)
 def test_the_loss_is_the_size_of_one_file_of_all_images(
     kind: type[LosslessFile], settings: dict[str, bool]
 ) -> None:

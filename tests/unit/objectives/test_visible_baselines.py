@@ -20,7 +20,6 @@ from isopix.objectives.visible_baselines import (
     exact_matches,
     nearest_visible,
 )
-
 from tests.unit.objectives.code_batches import (
     CODEC,
     COLS,

@@ -18,7 +18,9 @@ from isopix.train.evaluator import evaluate_split
 from tests.laws import cases, test_extensions
 
 ALL = [*cases.CASES, *test_extensions.CASES]
-TITLES = [cases.title(each) for each in cases.CASES] + [test_extensions.title(e) for e in test_extensions.CASES]
+TITLES = [cases.title(each) for each in cases.CASES] + [
+    test_extensions.title(e) for e in test_extensions.CASES
+]
 
 
 class Constant:
