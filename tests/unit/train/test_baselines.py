@@ -1,4 +1,4 @@
-"""Baselines of a run: on the images and under the masks of its own evaluation, for every combination of parts."""
+"""Baselines of a run: on the images and under the masks of its own evaluation, for all parts."""
 
 from collections.abc import Mapping
 
