@@ -102,12 +102,17 @@ class LinearHeadSpec(HeadSpec):
 class UpsamplingHeadSpec(HeadSpec):
     """A residual decoder from a vector to a thumbnail: 2 x 2 pixels of `channels` channels, doubled in side
     and halved in channels until there is one pixel per code (PatchFormer section 2.1, without details).
+
+    With `norm` its convolutions are standardized and its activations group-normalized, as those of
+    `ResNetPatchEmbedSpec`; without, convolutions have a bias and there are no norms, which learns faster.
     """
 
     channels: Count = 256
+    norm: bool = True
 
     def label(self) -> str:
-        return f"upsampling residual decoder, {self.channels} channels"
+        norms = "" if self.norm else ", without norms"
+        return f"upsampling residual decoder, {self.channels} channels{norms}"
 
     def build(self, codec: Codec, width: int) -> "UpsamplingHead":
         """Raises ValueError unless the codes of a position are a square of 4 x 4, 8 x 8, and so on."""
@@ -165,8 +170,8 @@ class UpsamplingHead(Categorical):
             )
         self.spread = nn.Linear(width, channels * FIRST_SIDE**2)
         inputs = [max(1, channels >> step) for step in range(doublings + 1)]
-        steps = [UpsampleBlock(*pair) for pair in pairwise(inputs)]
-        self.steps = nn.Sequential(*steps, GroupNormReLU(inputs[-1]))
+        steps = [UpsampleBlock(*pair, norm=spec.norm) for pair in pairwise(inputs)]
+        self.steps = nn.Sequential(*steps, _activation(inputs[-1], norm=spec.norm))
         self.project = nn.Linear(inputs[-1], codec.vocab_size, bias=False)
 
     def forward(self, tokens: Tokens) -> Logits:
@@ -176,18 +181,30 @@ class UpsamplingHead(Categorical):
 
 
 class UpsampleBlock(nn.Module):
-    """conv0(u) + conv2(f(conv1(u f(x)))): u doubles the side, f is GroupNorm, ReLU; conv0 is 1 x 1."""
+    """conv0(u(x)) + conv2(f(conv1(u(f(x))))): u doubles the side, f is GroupNorm and ReLU, or without `norm`
+    ReLU alone; conv0 is 1 x 1.
+    """
 
-    def __init__(self, in_channels: int, out_channels: int):
+    def __init__(self, in_channels: int, out_channels: int, *, norm: bool):
         super().__init__()
-        self.first, self.second = GroupNormReLU(in_channels), GroupNormReLU(out_channels)
-        self.conv0 = StdConv2d(in_channels, out_channels, 1)
-        self.conv1 = StdConv2d(in_channels, out_channels, 3)
-        self.conv2 = StdConv2d(out_channels, out_channels, 3)
+        self.first, self.second = (_activation(each, norm=norm) for each in (in_channels, out_channels))
+        self.conv0 = _convolution(in_channels, out_channels, 1, norm=norm)
+        self.conv1 = _convolution(in_channels, out_channels, 3, norm=norm)
+        self.conv2 = _convolution(out_channels, out_channels, 3, norm=norm)
 
     def forward(self, pixels: Pixels) -> Pixels:
         inner = self.second(self.conv1(_upsample(self.first(pixels))))
         return self.conv0(_upsample(pixels)) + self.conv2(inner)
+
+
+def _activation(channels: int, *, norm: bool) -> nn.Module:
+    return GroupNormReLU(channels) if norm else nn.ReLU()
+
+
+def _convolution(in_channels: int, out_channels: int, side: int, *, norm: bool) -> nn.Conv2d:
+    if norm:
+        return StdConv2d(in_channels, out_channels, side)
+    return nn.Conv2d(in_channels, out_channels, side, padding=side // 2)
 
 
 def _upsample(pixels: Pixels) -> Pixels:

@@ -154,7 +154,7 @@ SMALLER = {
     "patchformer.tiny": [
         *ENLARGED,
         *RESNET,
-        "head.channels=16",
+        *("head.channels=16", "head.norm=true"),
         "lr=1e-3",
         "beta2=0.999",
         "schedule=constant",
