@@ -1,7 +1,7 @@
 """Shared by training commands: the progress display, the resume hint, and the summary at the end."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -129,7 +129,7 @@ def _compared_loss(run: Run) -> str:
     return "; ".join([f"test loss {metrics.test['loss_nats']:.4f} nats", *others])
 
 
-def _final_metrics(run: Run) -> dict[str, dict[str, Any]]:
+def _final_metrics(run: Run) -> dict[str, Mapping[str, Any]]:
     """Return the newest loss and accuracy of each split, and the losses of learning-free baselines."""
     records = [record for record in run.metrics.history if record["kind"] == "evaluation"]
     loss = "loss_nats" if run.recipe.predicts_codes else "class_nats"

@@ -48,5 +48,5 @@ def test_fine_tuning_has_its_own_group(tmp_path: Path) -> None:
         for group, items in grouped_settings(read_run(bare(tmp_path / "run", recipe))).items()
     }
     assert found["finetune"]["loss"] == "L_CLF"
-    assert found["finetune"]["mask_ratio"] == "0.1 (6 of 64 positions)"
+    assert found["finetune"]["mask_ratio"] == "0.1 (4 of 36 positions)"
     assert found["data"]["labels_per_class"] == "10%"
