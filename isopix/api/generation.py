@@ -121,7 +121,7 @@ def reconstruct(
         inputs, origin = _inputs(loaded, images, data, split, count, limit)
         result = model.reconstruct(inputs, seed=seed)
     numbers = {"kind": "reconstructions", "step": loaded.step, "seed": seed, "count": len(inputs)}
-    numbers |= {**origin, "accuracy": result.accuracy}
+    numbers |= {**origin, "accuracy": result.accuracy, "baselines": dict(result.baselines)}
     name = f"reconstructions-{loaded.step:08d}-seed{seed}"
     grid = pictures.reconstruction_grid(
         result.original, result.pixel_mask, {"prediction": result.prediction}, result.target

@@ -252,7 +252,9 @@ class PretrainedModel(nn.Module):
         self.loaded.require_decoder("reconstruct")
         inputs = require_images(self.images(images)).to(self.network.device)
         with self._inference():
-            return reconstruct_images(self.loaded.model, inputs, generator=generator(seed, "hide")).cpu()
+            return reconstruct_images(
+                self.loaded.model, inputs, generator=generator(seed, "hide"), modes=self.loaded.modes
+            ).cpu()
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write a folder that `isopix.load` reads; see `isopix.save`."""

@@ -4,7 +4,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
@@ -39,12 +39,15 @@ logger = logging.getLogger("isopix")
 
 @dataclass(frozen=True)
 class RunMetrics:
-    """Metrics in the log of a run: the latest of each split by name, and all records in order."""
+    """Metrics in the log of a run: the latest of each split by name, the losses of learning-free baselines by
+    split and name, and all records in order.
+    """
 
     train: Mapping[str, int | float]
     validation: Mapping[str, int | float]
     test: Mapping[str, int | float]
     history: tuple[Record, ...]
+    baselines: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 class Run:
@@ -80,9 +83,14 @@ class Run:
         evaluations = {
             record["split"]: _numbers(record) for record in history if record["kind"] == "evaluation"
         }
+        baselines = {record["split"]: record["nats"] for record in history if record["kind"] == "baselines"}
         empty: dict[str, int | float] = {}
         return RunMetrics(
-            _numbers(train), evaluations.get("validation", empty), evaluations.get("test", empty), history
+            train=_numbers(train),
+            validation=evaluations.get("validation", empty),
+            test=evaluations.get("test", empty),
+            history=history,
+            baselines=baselines,
         )
 
     @cached_property

@@ -42,6 +42,9 @@ class TrainingLine:
             say(f"step {record['step']}  {record['split']} {_metrics(record)}{_count(record)}")
         elif record["kind"] == "measurement":
             say(f"{record['evaluator'].replace('_', ' ')}: {record['text']}")
+        elif record["kind"] == "baselines":
+            losses = ", ".join(f"{name} {nats:.4f}" for name, nats in record["nats"].items())
+            say(f"baselines on {record['images']:,} {record['split']} images: {losses} nats")
         else:
             say(record["text"])
 

@@ -13,6 +13,7 @@ from isopix.cli.console import (
     Seed,
     Split,
     load_plugins,
+    say,
     show_saved,
 )
 
@@ -44,4 +45,7 @@ def reconstruct(
     found = generation.reconstruct(
         run, data=data, split=split, count=count, limit=limit, seed=seed, device=device
     )
+    if not json:
+        rates = {"exact matches": found.accuracy, **found.reconstruction.baselines}
+        say(", ".join(f"{name} {rate:.1%}" for name, rate in rates.items()))
     show_saved(found.record, found.path, json=json)

@@ -1,6 +1,7 @@
 """Shared by training commands: the progress display, the resume hint, and the summary at the end."""
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -103,6 +104,8 @@ def print_summary(run: Run, resume_command: str, *, options: Sequence[object] = 
         show_json({**state, **_final_metrics(run), "evaluated": _evaluated(run)})
     elif status.finished:
         say(f"finished: {run.folder}")
+        if compared := _compared_loss(run):
+            say(compared)
         commands = (command_line(name, run.folder, *options) for name in _next_commands(run.recipe, status))
         say(f"next: {' ; '.join(commands)}")
     else:
@@ -118,12 +121,28 @@ def _evaluated(run: Run) -> dict[str, dict[str, int]]:
     return {each["split"]: {name: each[name] for name in names if name in each} for each in records}
 
 
-def _final_metrics(run: Run) -> dict[str, dict[str, Any]]:
-    """Return the newest loss and accuracy of each split."""
+def _compared_loss(run: Run) -> str:
+    """Return the test loss of codes with the best learning-free baseline and a uniform prediction."""
+    recipe, metrics = run.recipe, run.metrics
+    if not recipe.predicts_codes or "loss_nats" not in metrics.test:
+        return ""
+    others = []
+    if baselines := metrics.baselines.get("test"):
+        best = min(baselines, key=lambda name: baselines[name])
+        others.append(f"best learning-free baseline: {best} {baselines[best]:.4f}")
+    if recipe.model.head.categorical:
+        values = recipe.model.codec.placeholder(recipe.grid).vocab_size
+        others.append(f"uniform prediction: {math.log(values):.4f}")
+    return "; ".join([f"test loss {metrics.test['loss_nats']:.4f} nats", *others])
+
+
+def _final_metrics(run: Run) -> dict[str, Mapping[str, Any]]:
+    """Return the newest loss and accuracy of each split, and the losses of learning-free baselines."""
     records = [record for record in run.metrics.history if record["kind"] == "evaluation"]
     loss = "loss_nats" if run.recipe.predicts_codes else "class_nats"
     newest = {
         name: {record["split"]: record[name] for record in records if name in record}
         for name in (loss, "accuracy")
     }
-    return {name: values for name, values in newest.items() if values or name == loss}
+    baselines = {"baselines": run.metrics.baselines} if run.metrics.baselines else {}
+    return {name: values for name, values in newest.items() if values or name == loss} | baselines

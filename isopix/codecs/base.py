@@ -20,6 +20,7 @@ class Codec(nn.Module, abc.ABC):
     vocab_size: int  # K
     ordinal: bool = False  # whether codes are ordered levels, from dark to light
     patch_size: int  # side of a position in pixels: 1 for pixels
+    points_per_side: int = 1  # the codes of a position are a square of so many points, each with its channels
 
     @abc.abstractmethod
     def encode(self, images: Images) -> Codes:

@@ -19,6 +19,7 @@ class Bytes(Codec):
     def __init__(self, grid: Grid, patch_size: int = 1):
         super().__init__()
         self.grid, self.patch_size, self.num_codes = grid, patch_size, 3 * patch_size**2
+        self.points_per_side = patch_size
 
     def encode(self, images: Images) -> Codes:
         side = self.patch_size

@@ -123,6 +123,7 @@ class MeanColorCodec(Codec):
         super().__init__()
         self.grid, self.patch_size, self.side, self.bits = grid, patch_size, side, bits
         self.num_codes, self.vocab_size = side * side, 2 ** (3 * bits)
+        self.points_per_side = side
 
     def encode(self, images: Images) -> Codes:
         """Return the first `bits` of each part's mean color."""
@@ -148,7 +149,7 @@ class MeanColorCodec(Codec):
 class GrayThumbnailCodec(Codec):
     """The gray level of each pixel of an 8 x 8 thumbnail, in raster order."""
 
-    num_codes = THUMBNAIL_SIDE**2
+    num_codes, points_per_side = THUMBNAIL_SIDE**2, THUMBNAIL_SIDE
     ordinal = True
 
     def __init__(self, grid: Grid, spec: GrayThumbnailSpec):

@@ -1,6 +1,8 @@
 """Reconstruction: mask positions as in training, and predict their codes from the visible positions."""
 
+from collections.abc import Mapping, Sequence
 from math import isqrt
+from types import MappingProxyType
 from typing import NamedTuple
 
 import torch
@@ -10,6 +12,7 @@ from torch import Tensor
 
 from isopix.core.types import Images, Mask
 from isopix.objectives.base import PretrainModel
+from isopix.objectives.visible_baselines import exact_matches
 
 PixelMask = Bool[Tensor, "B H W"]
 
@@ -18,7 +21,8 @@ class Reconstruction(NamedTuple):
     """The `original` images as the network reads them, the `mask`, by position or by code, and two copies of
     the original whose masked positions hold the `target` codes, or the network's `prediction` of them.
 
-    `accuracy` is the fraction of codes in the loss predicted exactly.
+    `accuracy` is the fraction of codes in the loss predicted exactly, `baselines` that of learning-free
+    predictions by name.
     """
 
     original: Images
@@ -26,6 +30,7 @@ class Reconstruction(NamedTuple):
     target: Images
     prediction: Images
     accuracy: float
+    baselines: Mapping[str, float] = MappingProxyType({})
 
     @property
     def pixel_mask(self) -> PixelMask:
@@ -35,13 +40,17 @@ class Reconstruction(NamedTuple):
     def cpu(self) -> "Reconstruction":
         """Return a copy on the CPU."""
         original, mask, target, prediction = (part.cpu().clone() for part in self[:4])
-        return Reconstruction(original, mask, target, prediction, self.accuracy)
+        return Reconstruction(original, mask, target, prediction, self.accuracy, self.baselines)
 
 
 @torch.inference_mode()
-def reconstruct_images(model: PretrainModel, images: Images, *, generator: torch.Generator) -> Reconstruction:
+def reconstruct_images(
+    model: PretrainModel, images: Images, *, generator: torch.Generator, modes: Sequence[int] = ()
+) -> Reconstruction:
     """Predict masked codes in one pass (iGPT section 2.1), from the inputs and under the mask of the
     objective's batch. Raises ValueError if the network masks none.
+
+    `modes` are the most frequent values of the channels of a code in training images, a baseline.
     """
     require_masked_inputs(model)
     network, codec = model.network, model.network.codec
@@ -56,7 +65,8 @@ def reconstruct_images(model: PretrainModel, images: Images, *, generator: torch
         torch.where(pixels, codec.decode(codes), original)
         for codes in (batch.targets, torch.where(mask, predicted, batch.targets))
     )
-    return Reconstruction(original, mask, target, prediction, float(correct))
+    baselines = exact_matches(batch.masked_codes(codec), modes)
+    return Reconstruction(original, mask, target, prediction, float(correct), baselines)
 
 
 def require_masked_inputs(model: PretrainModel) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from einops import rearrange, repeat
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -74,6 +74,7 @@ class HeadSpec(ModelPart, noun="head"):
 
     predicts_codes: ClassVar[bool] = True  # whether there is anything that predicts codes
     categorical: ClassVar[bool] = True  # whether it gives probabilities of codes
+    predicts_means: ClassVar[bool] = False  # whether it predicts a mean per code, by `squared_error_nats`
 
     @abc.abstractmethod
     def build(self, codec: Codec, width: int) -> Likelihood:
@@ -102,12 +103,17 @@ class LinearHeadSpec(HeadSpec):
 class UpsamplingHeadSpec(HeadSpec):
     """A residual decoder from a vector to a thumbnail: 2 x 2 pixels of `channels` channels, doubled in side
     and halved in channels until there is one pixel per code (PatchFormer section 2.1, without details).
+
+    With `norm` its convolutions are standardized and its activations group-normalized, as those of
+    `ResNetPatchEmbedSpec`; without, convolutions have a bias and there are no norms, which learns faster.
     """
 
     channels: Count = 256
+    norm: bool = True
 
     def label(self) -> str:
-        return f"upsampling residual decoder, {self.channels} channels"
+        norms = "" if self.norm else ", without norms"
+        return f"upsampling residual decoder, {self.channels} channels{norms}"
 
     def build(self, codec: Codec, width: int) -> "UpsamplingHead":
         """Raises ValueError unless the codes of a position are a square of 4 x 4, 8 x 8, and so on."""
@@ -125,6 +131,7 @@ class RegressionHeadSpec(HeadSpec):
     """A mean for each code, by one matrix without bias, with squared error (ViT, appendix B.1.2)."""
 
     categorical: ClassVar[bool] = False
+    predicts_means: ClassVar[bool] = True
 
     def label(self) -> str:
         return "linear regression, squared error"
@@ -164,8 +171,8 @@ class UpsamplingHead(Categorical):
             )
         self.spread = nn.Linear(width, channels * FIRST_SIDE**2)
         inputs = [max(1, channels >> step) for step in range(doublings + 1)]
-        steps = [UpsampleBlock(*pair) for pair in pairwise(inputs)]
-        self.steps = nn.Sequential(*steps, GroupNormReLU(inputs[-1]))
+        steps = [UpsampleBlock(*pair, norm=spec.norm) for pair in pairwise(inputs)]
+        self.steps = nn.Sequential(*steps, _activation(inputs[-1], norm=spec.norm))
         self.project = nn.Linear(inputs[-1], codec.vocab_size, bias=False)
 
     def forward(self, tokens: Tokens) -> Logits:
@@ -175,22 +182,41 @@ class UpsamplingHead(Categorical):
 
 
 class UpsampleBlock(nn.Module):
-    """conv0(u) + conv2(f(conv1(u f(x)))): u doubles the side, f is GroupNorm, ReLU; conv0 is 1 x 1."""
+    """conv0(u(x)) + conv2(f(conv1(u(f(x))))): u doubles the side, f is GroupNorm and ReLU, or without `norm`
+    ReLU alone; conv0 is 1 x 1.
+    """
 
-    def __init__(self, in_channels: int, out_channels: int):
+    def __init__(self, in_channels: int, out_channels: int, *, norm: bool):
         super().__init__()
-        self.first, self.second = GroupNormReLU(in_channels), GroupNormReLU(out_channels)
-        self.conv0 = StdConv2d(in_channels, out_channels, 1)
-        self.conv1 = StdConv2d(in_channels, out_channels, 3)
-        self.conv2 = StdConv2d(out_channels, out_channels, 3)
+        self.first, self.second = (_activation(each, norm=norm) for each in (in_channels, out_channels))
+        self.conv0 = _convolution(in_channels, out_channels, 1, norm=norm)
+        self.conv1 = _convolution(in_channels, out_channels, 3, norm=norm)
+        self.conv2 = _convolution(out_channels, out_channels, 3, norm=norm)
 
     def forward(self, pixels: Pixels) -> Pixels:
         inner = self.second(self.conv1(_upsample(self.first(pixels))))
         return self.conv0(_upsample(pixels)) + self.conv2(inner)
 
 
+def _activation(channels: int, *, norm: bool) -> nn.Module:
+    return GroupNormReLU(channels) if norm else nn.ReLU()
+
+
+def _convolution(in_channels: int, out_channels: int, side: int, *, norm: bool) -> nn.Conv2d:
+    if norm:
+        return StdConv2d(in_channels, out_channels, side)
+    return nn.Conv2d(in_channels, out_channels, side, padding=side // 2)
+
+
 def _upsample(pixels: Pixels) -> Pixels:
     return repeat(pixels, "b c h w -> b c (h two) (w too)", two=2, too=2)
+
+
+def squared_error_nats(
+    means: Float[Tensor, "*shape"], targets: Int[Tensor, "*shape"], vocab_size: int
+) -> Float[Tensor, "*shape"]:
+    """Return half the squared error of means, in codes 0..K-1 scaled to [-1, 1]."""
+    return (means - (targets.to(means.dtype) / ((vocab_size - 1) / 2) - 1)).square() / 2
 
 
 class RegressionHead(Likelihood):
@@ -208,7 +234,7 @@ class RegressionHead(Likelihood):
                 f"head regression needs codes that are brightness levels; the {codec.vocab_size} codes of "
                 "this codec have no order; use codec full_patch, bytes or gray_thumbnail"
             )
-        self.half_range = (codec.vocab_size - 1) / 2
+        self.vocab_size = codec.vocab_size
         self.project = nn.Linear(width, codec.num_codes, bias=False)
 
     def forward(self, tokens: Tokens) -> Means:
@@ -217,13 +243,12 @@ class RegressionHead(Likelihood):
     def nll(self, tokens: Tokens, targets: Codes, label_smoothing: float = 0.0) -> Nats:
         """Return half the squared error of each code; there are no labels to smooth."""
         assert not label_smoothing, "a mean has no soft labels"
-        means = self(tokens)
-        return (means - (targets.to(means.dtype) / self.half_range - 1)).square() / 2
+        return squared_error_nats(self(tokens), targets, self.vocab_size)
 
     def mode(self, tokens: Tokens) -> Codes:
         """Return the code nearest to each mean."""
-        values = (self(tokens) + 1) * self.half_range
-        return values.round().clamp(0, 2 * self.half_range).long()
+        values = (self(tokens) + 1) * (self.vocab_size - 1) / 2
+        return values.round().clamp(0, self.vocab_size - 1).long()
 
     def logits(self, tokens: Tokens) -> Logits:
         raise ValueError(

@@ -16,6 +16,16 @@ from isopix.model.heads import Likelihood
 from isopix.model.masking import MaskingSpec
 from isopix.model.network import Network
 from isopix.model.stems.base import Inputs
+from isopix.objectives.baselines import (
+    Baseline,
+    LeftNeighbor,
+    MaskedCodes,
+    TopNeighbor,
+    Unigram,
+    code_map,
+)
+from isopix.objectives.file_baselines import PNGFile, WebPFile
+from isopix.objectives.visible_baselines import NearestVisible, VisibleHistogram
 
 Loss = Scalar  # mean nats per predicted code: a mean within each image, then over images
 Augment = Callable[[Images], Images]
@@ -42,6 +52,15 @@ class TrainingBatch(NamedTuple):
         """Return a batch in which all images with something in the loss have the same weight."""
         counted = loss_mask.any(2).any(1).float()
         return cls(inputs, mask, targets, loss_mask, counted / counted.sum().clamp(min=1))
+
+    def masked_codes(self, codec: Codec) -> MaskedCodes:
+        """Return the targets as images; codes that are masked or in the loss are not visible."""
+        hidden = self.loss_mask if self.mask is None else self.loss_mask | self.mask
+        codes, visible, in_loss = (
+            code_map(each.expand_as(self.targets), codec).cpu()
+            for each in (self.targets, ~hidden, self.loss_mask)
+        )
+        return MaskedCodes(self.targets, codes, visible, in_loss, self.weights.double().cpu())
 
     def to(self, device: torch.device) -> "TrainingBatch":
         moved: list[Any] = [None if item is None else item.to(device, non_blocking=True) for item in self]
@@ -73,6 +92,17 @@ class ObjectiveSpec(Part, noun="objective"):
     def label_smoothing(self) -> float:
         """The probability that is shared by all codes in the soft labels of training."""
         return 0.0
+
+    @property
+    def baselines(self) -> tuple[type[Baseline], ...]:
+        """The learning-free baselines of the loss, which predict codes from the codes that the network
+        predicts them from; none for a loss that is not a mean over codes.
+        """
+        if self.can_sample:
+            return (Unigram, LeftNeighbor, TopNeighbor, PNGFile, WebPFile)
+        if self.masks_input and not self.causal:
+            return (Unigram, NearestVisible, VisibleHistogram)
+        return (Unigram,)
 
     @property
     @abc.abstractmethod

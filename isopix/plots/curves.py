@@ -67,17 +67,24 @@ class CurveLabel(NamedTuple):
 
 @style.figure_style()
 def plot_loss(
-    records: Sequence[LogRecord], vocab_size: int | None, *, unit: str = "code", loss_key: str = "loss_nats"
+    records: Sequence[LogRecord],
+    vocab_size: int | None,
+    *,
+    unit: str = "code",
+    loss_key: str = "loss_nats",
+    baselines: Mapping[str, float] | None = None,
 ) -> Figure:
     """Plot training, validation and test loss in nats (left axis) and bits (right axis) per `unit`.
 
-    A dotted line at ln `vocab_size` marks the untrained loss, if given. `loss_key` is the field of
-    the records that holds the loss.
+    A dotted line at ln `vocab_size` marks the untrained loss, if given, and dashed ones those of `baselines`
+    by name. `loss_key` is the field of the records that holds the loss.
     """
     figure = style.new_figure(HEIGHT, WIDTH)
     axes = figure.add_subplot()
     if vocab_size is not None:
-        _untrained_loss(axes, vocab_size)
+        _level(axes, f"untrained: ln {vocab_size}", math.log(vocab_size), style.DOTTED)
+    for name, nats in (baselines or {}).items():
+        _level(axes, name, nats, style.DASHED)
     train = _points(records, "train", key=loss_key)
     if len(train):
         axes.plot(*train.T, color=style.COLORS[0], linewidth=0.6, alpha=0.4)
@@ -99,13 +106,12 @@ def plot_loss(
     return figure
 
 
-def _untrained_loss(axes: Axes, vocab_size: int) -> None:
-    nats = math.log(vocab_size)
-    axes.axhline(nats, color=style.MUTED_COLOR, linewidth=1, linestyle=style.DOTTED)
-    text, transform = f"untrained: ln {vocab_size} = {nats:.2f}", axes.get_yaxis_transform()
+def _level(axes: Axes, name: str, nats: float, linestyle: Any) -> None:
+    """Draw a horizontal line with its name and value."""
+    axes.axhline(nats, color=style.MUTED_COLOR, linewidth=1, linestyle=linestyle)
     axes.text(
-        *(0.99, nats, text),
-        transform=transform,
+        *(0.99, nats, f"{name} = {nats:.2f}"),
+        transform=axes.get_yaxis_transform(),
         color=style.MUTED_COLOR,
         fontsize=8.5,
         ha="right",

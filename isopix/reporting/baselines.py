@@ -5,7 +5,13 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from isopix.probing.results import ProbeResult
-from isopix.reporting.metrics import finetune_accuracy, held_out_loss, loss_unit, uniform_classes
+from isopix.reporting.metrics import (
+    baseline_losses,
+    finetune_accuracy,
+    held_out_loss,
+    loss_unit,
+    uniform_classes,
+)
 from isopix.reporting.probe_section import nondefault_settings, primary_probes, probe_differences
 from isopix.reporting.run_record import RunRecord, SavedProbe
 from isopix.reporting.section import NUMBER, Panel, Section, Table, Text, interval, interval_bar, percent
@@ -83,9 +89,9 @@ def _run(name: str, run: RunRecord) -> Iterator[BaselineRow]:
         what = run.recipe.finetune.label()
     row = BaselineRow(name, "run", what + (nondefault_settings(probe) if probe else ""), loss and loss.nats)
     yield _scored(row, probe.report.network) if probe else row
-    if found := finetune_accuracy(run):
+    if tuned := finetune_accuracy(run):
         yield BaselineRow(
-            "fine-tuned", description="class head", accuracy=found[0], low=found[1], high=found[2]
+            "fine-tuned", description="class head", accuracy=tuned[0], low=tuned[1], high=tuned[2]
         )
     nats = math.log(classes) if classes and run.predicts_codes else None
     untrained = BaselineRow("untrained", description="same network", loss=nats)
@@ -93,6 +99,8 @@ def _run(name: str, run: RunRecord) -> Iterator[BaselineRow]:
         yield _scored(untrained, baselines["untrained"])
     elif run.predicts_codes:
         yield untrained
+    if found := baseline_losses(run):
+        yield BaselineRow(found.best, description="learning-free", loss=found.nats[found.best])
     for baseline, record in baselines.items():
         if baseline not in ("untrained", "raw pixels"):
             yield _scored(BaselineRow(baseline, description="best layer"), record)

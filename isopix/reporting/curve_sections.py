@@ -8,9 +8,17 @@ from markupsafe import Markup
 
 from isopix.plots import curves, representation, svg
 from isopix.plots.representation import ProbePoint, loss_accuracy_correlation, probe_points
-from isopix.reporting.metrics import held_out_loss, loss_key, loss_unit, uniform_classes
+from isopix.reporting.metrics import (
+    BaselineLosses,
+    baseline_losses,
+    held_out_loss,
+    loss_key,
+    loss_unit,
+    uniform_classes,
+)
 from isopix.reporting.run_record import RunRecord
-from isopix.reporting.section import Chart, Panel, Section, join_words, missing, percent
+from isopix.reporting.section import NUMBER, Chart, Panel, Section, Table, join_words, missing, percent
+from isopix.reporting.section import Row as TableRow
 
 
 def loss_section(run: RunRecord, name: str, path: str) -> Section:
@@ -38,12 +46,36 @@ def loss_section(run: RunRecord, name: str, path: str) -> Section:
         )
     alt = " ".join(["Loss by step.", *notes[:1]])
     charts = [Chart(_loss_curve(run, name, alt))] if logged else []
-    return Section("Loss", [Panel(charts, notes=notes)], "pair")
+    baselines = baseline_losses(run)
+    if baselines:
+        lines = " (dashed lines: the best and the unigram)" if logged else ""
+        notes.append(
+            f"Learning-free baselines{lines}: {baselines.split} loss on {baselines.images:,} images, in nats"
+            f" and bits per {unit}."
+        )
+    tables = [_baseline_table(baselines)] if baselines else []
+    return Section("Loss", [Panel(charts, notes=notes, tables=tables)], "pair")
+
+
+def _baseline_table(baselines: BaselineLosses) -> Table:
+    rows = [
+        TableRow([name, f"{nats:.3f}", f"{nats / math.log(2):.3f}"]) for name, nats in baselines.nats.items()
+    ]
+    return Table((("baseline", ""), ("nats", NUMBER), ("bits", NUMBER)), rows)
 
 
 def _loss_curve(run: RunRecord, name: str, alt: str) -> Markup:
-    figure = curves.plot_loss(run.log, uniform_classes(run), unit=loss_unit(run), loss_key=loss_key(run))
+    baselines = baseline_losses(run)
+    lines = {each: baselines.nats[each] for each in _drawn(baselines)} if baselines else {}
+    figure = curves.plot_loss(
+        run.log, uniform_classes(run), unit=loss_unit(run), loss_key=loss_key(run), baselines=lines
+    )
     return svg.svg_markup(figure, name, alt)
+
+
+def _drawn(baselines: BaselineLosses) -> dict[str, None]:
+    """The names of the baselines that are drawn: the best, and the unigram if there is one."""
+    return dict.fromkeys([baselines.best, *({"unigram"} & baselines.nats.keys())])
 
 
 def probe_curve(runs: Mapping[str, RunRecord], name: str) -> Chart | None:

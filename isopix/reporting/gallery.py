@@ -119,7 +119,10 @@ def _reconstructions(facts: Facts, run: RunRecord) -> str:
         facts.get("accuracy"),
         run.recipe is not None and run.recipe.model.codec.patch_size > 1,
     )
+    baselines = facts.get("baselines") or {}
+    others = "; ".join(f"{name} {percent(value)}" for name, value in baselines.items())
     exact = f", {percent(accuracy)} exact" if isinstance(accuracy, float) else ""
+    exact += f" ({others})" if exact and others else ""
     unit = "code" if run.recipe is None else run.recipe.model.codec.unit()
     decoded = " Predicted codes are shown decoded, next to the decoded targets." if patches else ""
     return (

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from isopix.probing.results import LayerScore
 from isopix.reporting.metrics import (
+    baseline_losses,
     epochs,
     finetune_accuracy,
     format_epochs,
@@ -120,8 +121,11 @@ def _loss(run: RunRecord) -> str:
     loss, classes = held_out_loss(run), uniform_classes(run)
     if loss is None:
         return ""
-    uniform = f"; uniform prediction {math.log(classes):.2f}" if classes else ""
-    return f" {loss.split.capitalize()} loss: {loss.nats:.2f} nats per {loss_unit(run)}{uniform}."
+    others = [f"uniform prediction {math.log(classes):.2f}"] if classes else []
+    if baselines := baseline_losses(run):
+        others.append(f"best learning-free baseline {baselines.nats[baselines.best]:.2f} ({baselines.best})")
+    start = f" {loss.split.capitalize()} loss: {loss.nats:.2f} nats per {loss_unit(run)}"
+    return f"{'; '.join([start, *others])}."
 
 
 def _training(run: RunRecord) -> str:

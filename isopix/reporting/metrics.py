@@ -30,6 +30,19 @@ class MeanLoss(NamedTuple):
         return f"{self.images:,} {self.split} images{f' of {self.data}' if self.data else ''}"
 
 
+class BaselineLosses(NamedTuple):
+    """The losses of learning-free baselines by name, on images of a split."""
+
+    nats: dict[str, float]
+    images: int
+    split: str
+
+    @property
+    def best(self) -> str:
+        """The name of the baseline with the lowest loss."""
+        return min(self.nats, key=lambda name: self.nats[name])
+
+
 class FineTuneAccuracy(NamedTuple):
     """The test accuracy of a fine-tuned run with its 95 % interval (Wilson's)."""
 
@@ -88,6 +101,16 @@ def _logged_measurement(run: RunRecord, record: Values) -> Measurement | None:
     evaluators = (each for each in run.log if each.get("evaluator") == HeldOutLoss.kind)
     found = next(evaluators, {}) if record["split"] == "validation" else record
     return Measurement.from_dict(found["measurement"]) if "measurement" in found else None
+
+
+def baseline_losses(run: RunRecord) -> BaselineLosses | None:
+    """Return the learning-free baselines on the split of the held-out loss; None if not logged."""
+    loss = held_out_loss(run)
+    for each in run.log:
+        if loss and each["kind"] == "baselines" and each.get("split") == loss.split and not loss.data:
+            nats = {str(name): float(value) for name, value in each["nats"].items()}
+            return BaselineLosses(nats, int(each["images"]), loss.split)
+    return None
 
 
 def vocab_size(run: RunRecord) -> int | None:

@@ -13,7 +13,14 @@ from isopix.interop.huggingface import snippet
 from isopix.interop.vit.snippet import vit_usage
 from isopix.recipes.recipe import Recipe
 from isopix.reporting.baselines import BaselineRow, baseline_rows
-from isopix.reporting.metrics import finetune_accuracy, held_out_loss, loss_unit, uniform_classes, vocab_size
+from isopix.reporting.metrics import (
+    baseline_losses,
+    finetune_accuracy,
+    held_out_loss,
+    loss_unit,
+    uniform_classes,
+    vocab_size,
+)
 from isopix.reporting.probe_section import concatenated, probe_settings
 from isopix.reporting.run_record import RunRecord
 from isopix.reporting.section import percent
@@ -88,6 +95,9 @@ def _results(run: RunRecord, name: str) -> Iterator[str]:
             f"{loss.split.capitalize()} loss: **{loss.nats:.3f} nats per {loss_unit(run)}** "
             f"({loss.bits:.3f} bits), {_escape(loss.where)}.{uniform}"
         )
+        if others := baseline_losses(run):
+            losses = ", ".join(f"{_escape(name)} {nats:.3f}" for name, nats in others.nats.items())
+            yield f"Learning-free baselines, {others.images:,} {others.split} images: {losses} nats."
     if run.probe is not None:
         network, config = run.probe.report.network, run.probe.report.config
         data = _escape(run.probe.data) or "the run's own images"

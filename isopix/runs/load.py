@@ -22,6 +22,7 @@ from isopix.recipes.recipe import Recipe
 from isopix.runs.seen import load_seen
 from isopix.storage import checkpoint
 from isopix.storage.checkpoint import Checkpoint, DamagedCheckpointError
+from isopix.storage.log import read_valid_records
 from isopix.storage.run_folder import RunFolder
 
 WEIGHTS = ("model",)
@@ -39,6 +40,7 @@ class LoadedRun(NamedTuple):
     records: dict[str, dict[str, Any]]
     changes: tuple[str, ...] = ()
     seen: Hashes | None = None  # hashes of the training images, if they are known
+    modes: tuple[int, ...] = ()  # the most frequent values of the channels of a code in training, if known
 
     @property
     def labels_seen(self) -> int | None:
@@ -100,8 +102,29 @@ def load_run(path: Path, *, device: torch.device) -> LoadedRun:
     """
     found, damaged = find_checkpoint(checkpoint_to_use(path), WEIGHTS)
     network = build_network(found).to(device)
-    step, changes = found.records["state"]["step"], plugin_changes(found)
-    return LoadedRun(recipe_of(found), network, step, damaged, found.records, changes, load_seen(path))
+    step = found.records["state"]["step"]
+    return LoadedRun(
+        recipe_of(found),
+        network,
+        step,
+        damaged,
+        found.records,
+        plugin_changes(found),
+        load_seen(path),
+        _most_frequent_codes(path),
+    )
+
+
+def _most_frequent_codes(path: Path) -> tuple[int, ...]:
+    """Return the most frequent value of each channel, from the log of a run folder or of the one that a
+    checkpoint is in.
+    """
+    for folder in (path, path.parent, path.parent.parent):
+        log = RunFolder(folder).log
+        for record in read_valid_records(log)[0] if log.is_file() else ():
+            if record["kind"] == "baselines":
+                return tuple(record["modes"])
+    return ()
 
 
 def load_finetuned(run: Path, *, device: torch.device) -> FineTunedModel:

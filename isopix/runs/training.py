@@ -27,6 +27,7 @@ from isopix.storage.checkpoint import Checkpoint
 from isopix.storage.log import LogWriter, RunLog, TensorBoardLog, read_log
 from isopix.storage.provenance import plugin_records
 from isopix.storage.run_folder import RunFolder
+from isopix.train.baselines import measure_baselines
 from isopix.train.config import TrainConfig
 from isopix.train.early_stopping import CAUSES, EarlyStopping, chance_level_warning, has_val_accuracy
 from isopix.train.evaluator import EvaluationContext, EvaluatorSpec, HeldOutLoss, evaluate_split
@@ -179,6 +180,7 @@ class TrainingRun:
                 seconds=max(seconds, default=0.0),
                 optimizer=found.tensors["optimizer"],
             )
+        self._measure_baselines(trainer.step)
         try:
             return trainer.run()
         except NonFiniteError as error:
@@ -186,10 +188,32 @@ class TrainingRun:
             last = f"the last good checkpoint is {good.path}" if good else "there is no checkpoint yet"
             raise NonFiniteError(error.step, f"; {last}; try a lower optimizer.lr") from None
 
+    def _measure_baselines(self, step: int) -> None:
+        """Log the learning-free baselines of the losses of codes, unless an earlier process has done so."""
+        config, recipe = self.recipe.train, self.recipe
+        if not recipe.predicts_codes or self._has_logged("baselines"):
+            return
+        held_out = {
+            "validation": self.data.validation.sample(config.evaluate_images),
+            "test": self.data.test.sample(config.num_test_images),
+        }
+        objective = recipe.objective if self.model is None else self.model.objective
+        model = PretrainModel(self.network, objective)
+        found = measure_baselines(model, recipe.model.head, self.data.train, held_out, seed=config.seed)
+        for split, numbers in found.items():
+            self.record({"kind": "baselines", "step": step, "split": split, **numbers})
+
+    def _has_logged(self, kind: str, split: str | None = None) -> bool:
+        """Whether the log has a record of this kind, and of this split if one is given."""
+        return any(
+            record["kind"] == kind and split in (None, record["split"])
+            for record in read_log(self.folder.log)
+        )
+
     def _test(self, step: int) -> None:
         """Evaluate on the test images, unless an earlier process has done so."""
         test, config = self.data.test.sample(self.recipe.train.num_test_images), self.recipe.train
-        if any(record.get("split") == "test" for record in read_log(self.folder.log)) or len(test) == 0:
+        if len(test) == 0 or self._has_logged("evaluation", "test"):
             return
         best = step if self.model is None else self._load_best(self.model, step)
         batches: list[Mapping[str, Metric]] = []

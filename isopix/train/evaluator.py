@@ -13,6 +13,7 @@ from torch import nn
 from isopix.core.device import Precision, autocast
 from isopix.core.random import generator
 from isopix.core.registry import Part, register
+from isopix.core.types import Images, Labels
 from isopix.data.dataset import ImageDataset
 from isopix.data.measurement import Measurement, measurement_of
 from isopix.data.splits import Split
@@ -116,17 +117,27 @@ def evaluate_split(
     """
     device = next(task.module.parameters()).device
     totals: defaultdict[str, float] = defaultdict(float)
+    done = 0
     with evaluation_mode(task.module):
-        for number, start in enumerate(range(0, len(split), BATCH_SIZE)):
-            images = split.images[start : start + BATCH_SIZE].to(device)
-            labels = None if split.labels is None else split.labels[start : start + BATCH_SIZE].to(device)
+        for images, labels, own in evaluation_batches(split, seed, device):
             with autocast(device, precision):
-                metrics = task.evaluate(images, labels, generator(seed, "evaluation", number))
+                metrics = task.evaluate(images, labels, own)
             for name, value in metrics.items():
                 totals[name] += float(value.mean()) * len(images)
             observe(metrics)
-            progress(start + len(images))
+            done += len(images)
+            progress(done)
     return {name: total / len(split) for name, total in totals.items()}
+
+
+def evaluation_batches(
+    split: Split, seed: int, device: torch.device
+) -> Iterator[tuple[Images, Labels | None, torch.Generator]]:
+    """Yield the batches of an evaluation, each with the generator of its random masks."""
+    for number, start in enumerate(range(0, len(split), BATCH_SIZE)):
+        images = split.images[start : start + BATCH_SIZE].to(device)
+        labels = None if split.labels is None else split.labels[start : start + BATCH_SIZE].to(device)
+        yield images, labels, generator(seed, "evaluation", number)
 
 
 @contextmanager

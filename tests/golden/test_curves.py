@@ -146,8 +146,19 @@ CURVES: dict[str, list[float]] = {
 }
 DIGITS = ["data.source=digits", "data.rows=8", "data.cols=8"]
 ENLARGED = ["data.source=digits", "data.rows=32", "data.cols=32", "width=32"]
+RESNET = [
+    *("codec.patch_size=8", "stem=resnet", "stem.stages=[1,1]", "stem.channels=8"),
+    "data.patch_augment=random",
+]
 SMALLER = {
-    "patchformer.tiny": [*ENLARGED, "stem.channels=8", "head.channels=16"],
+    "patchformer.tiny": [
+        *ENLARGED,
+        *RESNET,
+        *("head.channels=16", "head.norm=true"),
+        "lr=1e-3",
+        "beta2=0.999",
+        "schedule=constant",
+    ],
     "vit.tiny": ENLARGED,
 }
 

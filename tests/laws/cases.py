@@ -70,7 +70,7 @@ VARIANTS: dict[type[Part], list[Part]] = {
     TransformerSpec: [TINY_TRANSFORMER],
     AxialSpec: [AxialSpec(heads=2)],
     MixerSpec: [MixerSpec(), MixerSpec(units=9, mlp=TINY_MLP, norm=RMSNormSpec())],
-    UpsamplingHeadSpec: [UpsamplingHeadSpec(channels=8)],
+    UpsamplingHeadSpec: [UpsamplingHeadSpec(channels=8), UpsamplingHeadSpec(channels=8, norm=False)],
 }
 
 

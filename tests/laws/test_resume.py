@@ -29,6 +29,7 @@ SMALL = [
     "data.limit=50",
 ]
 DIGITS_IN_PATCHES = ["data.source=digits", "data.rows=32", "data.cols=32"]
+RESNET = ["codec.patch_size=8", "stem=resnet", "stem.stages=[1,1]", "data.patch_augment=random"]
 SETTINGS = {
     "ar": ("igpt.digits", []),
     "bert": ("igpt.digits_bert", []),
@@ -38,7 +39,7 @@ SETTINGS = {
     "fine-tuned": ("igpt.digits", ["finetune.dropout=0.2", "evaluate_every=2", "data.limit=100"]),
     "fine-tuned, classes alone": ("igpt.digits_bert", ["finetune.generative_weight=0", "finetune.layer=0"]),
     "bytes": ("isotropic.tiny-conv-fourier-1", ["data.source=digits", "data.rows=8", "data.cols=8"]),
-    "patches": ("patchformer.tiny", [*DIGITS_IN_PATCHES, "head.channels=8", "stem.channels=4"]),
+    "patches": ("patchformer.tiny", [*DIGITS_IN_PATCHES, "head.channels=8", *RESNET, "stem.channels=4"]),
     "augmented": ("igpt.digits", ["data.augment.kind=pad_crop_flip", "data.rows=16", "data.cols=16"]),
 }
 

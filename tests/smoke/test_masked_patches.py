@@ -12,7 +12,7 @@ from tests.smoke.conftest import Run
 
 SMALL = ["--data", "photos", "data.rows=32", "data.cols=32", "depth=1", "width=16", "steps=2", "batch_size=8"]
 SHORT = ["log_every=1", "evaluate_images=6", "num_test_images=6"]
-STEM = {"patchformer.tiny": ["head.channels=8", "stem.channels=4"], "vit.tiny_hybrid": ["stem.channels=4"]}
+STEM = {"patchformer.tiny": ["head.channels=8", "codec.patch_size=8"], "vit.tiny_hybrid": ["stem.channels=4"]}
 
 
 @pytest.mark.parametrize("name", ["patchformer.tiny", "vit.tiny", "vit.tiny_axial", "vit.tiny_hybrid"])

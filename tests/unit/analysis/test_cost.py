@@ -22,7 +22,7 @@ SMALL = {
     "igpt.digits_bert": ["width=32", "precision=bf16"],
     "isotropic.tiny-conv-fourier-3": ["width=16"],
     "isotropic.tiny-mixer-pix2vec-1": ["width=16"],
-    "patchformer.tiny": ["width=32", "stem.channels=4", "head.channels=16"],
+    "patchformer.tiny": ["width=32", "head.channels=16"],
     "vit.tiny": ["width=32", "precision=bf16"],
     "vit.tiny_axial": ["width=32", "depth=2"],
     "vit.tiny_hybrid": ["width=32", "depth=2", "stem.channels=4"],

@@ -185,3 +185,19 @@ def test_all_pixels_of_a_patch_with_a_masked_code_are_masked() -> None:
     inside = torch.zeros(1, 4, 4, dtype=torch.bool)
     inside[:, :2, :2] = True
     assert Reconstruction(images, mask, images, images, 0.0).pixel_mask.equal(inside)
+
+
+def test_exact_matches_stand_beside_those_of_predictions_without_learning() -> None:
+    """Of a black image with a white row, whose most frequent value is black."""
+    recipe = tiny.digits_bert().updated(data=DataConfig(rows=8, cols=8), width=16, depth=1)
+    net = recipe.build(recipe.model.codec.placeholder(recipe.grid))
+    images = torch.zeros(1, 3, 8, 8, dtype=torch.uint8)
+    images[:, :, 2] = 255
+    black = int(net.codec.encode(images)[0, 0, 0])
+    made = PretrainModel(net, recipe.objective)
+    found = reconstruct_images(made, images, generator=generator(0, "hide"), modes=[black])
+    rows = found.mask[0, :, 0].view(8, 8)
+    assert found.baselines["most frequent value"] == pytest.approx(1 - float(rows[2].sum() / rows.sum()))
+    assert set(reconstruct_images(made, images, generator=generator(0, "hide")).baselines) == {
+        "nearest visible"
+    }

@@ -34,6 +34,13 @@ def test_no_untrained_loss_is_plotted_without_a_vocabulary_size() -> None:
     assert len(heights(figure)) == len(heights(curves.plot_loss(records(), 17))) - 1
 
 
+def test_baselines_are_horizontal_lines_with_their_names() -> None:
+    figure = curves.plot_loss(records(), 17, baselines={"unigram": 2.07, "top neighbor": 1.766})
+    for nats in (2.07, 1.766):
+        assert any((line == nats).all() for line in heights(figure))
+    assert {"unigram = 2.07", "top neighbor = 1.77"} <= set(texts(figure))
+
+
 def test_losses_are_plotted_by_the_given_key() -> None:
     both = [{**each, "class_nats": 0.25} for each in records()]
     classes = [{name: each[name] for name in each if name != "loss_nats"} for each in both if "split" in each]

@@ -10,10 +10,10 @@ from isopix.data.dataset import DataConfig
 from isopix.recipes import tiny
 from isopix.recipes.recipe import Recipe
 from isopix.reporting import page
-from isopix.reporting.curve_sections import probe_curve
+from isopix.reporting.curve_sections import loss_section, probe_curve
 from isopix.reporting.run_reader import read_run
 from isopix.storage.run_folder import RunFolder
-from tests.unit.reporting.cases import whole
+from tests.unit.reporting.cases import baselines, whole
 
 
 def probed(path: Path, steps: int = 6, recipe: Recipe | None = None) -> RunFolder:
@@ -65,3 +65,30 @@ def test_the_page_shows_one_of_each_run_and_one_of_all(tmp_path: Path) -> None:
     assert page.build([one, other]).count("Linear-probe accuracy of the best layer") == 3
     assert page.build([one]).count("Linear-probe accuracy of the best layer") == 1
     assert "Loss and probe accuracy" not in page.build([whole(tmp_path / "bare")])
+
+
+def test_the_loss_is_shown_with_the_baselines_of_its_split(tmp_path: Path) -> None:
+    run = read_run(whole(tmp_path / "run"))
+    assert not loss_section(run, "name", "run").panels[0].tables
+    [panel] = loss_section(
+        replace(run, log=[baselines("validation"), baselines(), *run.log]), "name", "run"
+    ).panels
+    [table] = panel.tables
+    assert [row.cells for row in table.rows] == [
+        ["unigram", "2.071", "2.988"],
+        ["top neighbor", "1.766", "2.548"],
+        ["PNG", "2.330", "3.361"],
+    ]
+    assert "test loss on 60 images" in panel.notes[-1]
+    for shown in ("unigram = 2.07", "top neighbor = 1.77"):
+        assert shown in panel.charts[0].drawing
+    assert "PNG" not in panel.charts[0].drawing
+
+
+def test_baselines_of_another_split_are_not_compared(tmp_path: Path) -> None:
+    run = read_run(whole(tmp_path / "run"))
+    assert (
+        not loss_section(replace(run, log=[baselines("validation"), *run.log]), "name", "run")
+        .panels[0]
+        .tables
+    )

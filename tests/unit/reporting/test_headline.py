@@ -13,9 +13,10 @@ from isopix.probing.knn import KnnProbe
 from isopix.probing.results import Gain
 from isopix.recipes import registry, tiny
 from isopix.reporting import headline as headlines
+from isopix.reporting.baselines import baseline_rows
 from isopix.reporting.metrics import MeanLoss, format_epochs, held_out_loss, images_seen, uniform_classes
 from isopix.reporting.run_reader import read_run
-from tests.unit.reporting.cases import bare, evidence, measurement, probe, records, score, whole
+from tests.unit.reporting.cases import bare, baselines, evidence, measurement, probe, records, score, whole
 
 
 def headline(tmp_path: Path, **numbers: Any) -> str:
@@ -138,6 +139,17 @@ def test_a_network_better_than_its_untrained_baseline_has_no_diagnosis(tmp_path:
 
 
 START = "No layer is significantly better than the untrained network"
+
+
+def test_a_loss_stands_beside_the_best_learning_free_baseline(tmp_path: Path) -> None:
+    run = read_run(whole(tmp_path / "run"))
+    run = replace(run, log=[baselines(), *run.log], probes=[])
+    assert headlines.headline({"run": run}) == (
+        "Test loss: 1.80 nats per pixel; uniform prediction 2.83;"
+        " best learning-free baseline 1.77 (top neighbor)."
+    )
+    [row] = [each for each in baseline_rows({"run": run}) if each.name == "top neighbor"]
+    assert (row.kind, row.description, row.loss) == ("baseline", "learning-free", 1.766)
 
 
 def test_a_loss_of_a_uniform_prediction_is_a_reason(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from isopix.reporting.run_record import RunRecord
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.training import RunObserver
 from isopix.storage.run_folder import RunFolder
-from tests.unit.reporting.cases import bare, evidence, probe, regression, whole
+from tests.unit.reporting.cases import bare, baselines, evidence, probe, regression, whole
 
 
 def written(
@@ -100,6 +100,14 @@ def test_the_numbers_are_those_of_the_run_folder(tmp_path: Path) -> None:
         "isopix pretrain 'a b'",
     ):
         assert shown in text
+
+
+def test_the_loss_is_compared_with_learning_free_baselines(tmp_path: Path) -> None:
+    run = read_run(whole(tmp_path / "run"))
+    text = written(tmp_path, replace(run, log=[baselines(), *run.log]))
+    assert (
+        "Learning-free baselines, 60 test images: unigram 2.071, top neighbor 1.766, PNG 2.330 nats." in text
+    )
 
 
 def test_what_is_not_in_the_folder_is_left_out(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def test_every_recipe_has_its_settings_by_group(tmp_path: Path, name: str) -> No
 @pytest.mark.parametrize(
     ("name", "words", "shown"),
     [
-        ("patchformer.tiny", [], "60 % of positions in every image, in 2 × 2 blocks (40 of 64 positions)"),
+        ("patchformer.tiny", [], "60 % of positions in every image, in 2 × 2 blocks (20 of 36 positions)"),
         ("patchformer.base", [], "60 % of positions in every image, in 2 × 2 blocks (116 of 196 positions)"),
         ("patchformer.base", ["objective.mask.exact_count=118"], "118 positions in every image (118 of 196"),
         ("igpt.digits_bert", [], "15 % of positions, independent (9.6 of 64 positions)"),
@@ -48,5 +48,5 @@ def test_fine_tuning_has_its_own_group(tmp_path: Path) -> None:
         for group, items in grouped_settings(read_run(bare(tmp_path / "run", recipe))).items()
     }
     assert found["finetune"]["loss"] == "L_CLF"
-    assert found["finetune"]["mask_ratio"] == "0.1 (6 of 64 positions)"
+    assert found["finetune"]["mask_ratio"] == "0.1 (4 of 36 positions)"
     assert found["data"]["labels_per_class"] == "10%"

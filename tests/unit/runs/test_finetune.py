@@ -287,7 +287,7 @@ def other(mode: str) -> str:
 
 def test_a_patchformer_is_fine_tuned_at_a_learning_rate_of_the_paper(tmp_path: Path) -> None:
     """Section 2.2: 3e-5, 2e-4, 4e-4, 1e-3; a ViT's is a tenth of pre-training's."""
-    small = ["head.channels=8", "stem.channels=4"]
+    small = ["head.channels=8", "codec.patch_size=8"]
     tuned = prepare_finetune(in_patches("patchformer.tiny", tmp_path / "pf", *small)).recipe.train.optimizer
     assert (tuned.kind, tuned.lr) == ("adamw", 2e-4)
     base = finetune.finetune_recipe(registry.find("patchformer.base"), "imagenet-1k", from_scratch=False)

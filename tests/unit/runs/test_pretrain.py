@@ -13,11 +13,13 @@ from isopix.data.dataset import load_dataset
 from isopix.objectives.base import TrainingBatch
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
+from isopix.runs.finetune import prepare_finetune
 from isopix.runs.load import load_run
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
 from isopix.runs.training import RunObserver
 from isopix.storage import log
+from isopix.train.baselines import measure_baselines
 from isopix.train.evaluator import evaluate_split
 from isopix.train.tasks import PretrainTask
 
@@ -136,3 +138,29 @@ def test_the_palette_is_fitted_to_training_images_with_the_recipes_seed(
     [(images, colors, seed)] = calls
     assert torch.equal(images, data.train.images)
     assert (colors, seed) == (9, 4)
+
+
+def test_baselines_are_logged_once_on_the_images_of_the_losses(tmp_path: Path) -> None:
+    recipe, folder = registry.resolve("igpt.digits_bert", assignments=WORDS).recipe, tmp_path / "run"
+    calls = iter([False, False, True])
+    train_recipe(recipe, folder, device=CPU, observer=RunObserver(stop=lambda: next(calls)))
+    resume_run(folder, device=CPU, observer=RunObserver())
+    logged = [each for each in log.read_log(folder / "log.jsonl") if each["kind"] == "baselines"]
+    assert [(each["split"], each["images"], each["step"]) for each in logged] == [
+        ("validation", 40, 0),
+        ("test", 50, 0),
+    ]
+    data, loaded = load_dataset(recipe.data), load_run(folder, device=CPU)
+    held_out = {"validation": data.validation.sample(40), "test": data.test.sample(50)}
+    found = measure_baselines(loaded.model, recipe.model.head, data.train, held_out, seed=recipe.train.seed)
+    assert [each["nats"] for each in logged] == [found["validation"]["nats"], found["test"]["nats"]]
+    assert list(loaded.modes) == logged[1]["modes"]
+
+
+def test_a_class_loss_has_no_baselines_of_codes(tmp_path: Path, run: tuple[Recipe, Path]) -> None:
+    words = ["steps=1", "generative_weight=0", "evaluate_images=8", "num_test_images=8"]
+    recipe, initial = prepare_finetune(str(run[1]), assignments=words)
+    train_recipe(recipe, tmp_path / "tuned", device=CPU, observer=RunObserver(), initial=initial)
+    assert not [
+        each for each in log.read_log(tmp_path / "tuned" / "log.jsonl") if each["kind"] == "baselines"
+    ]

@@ -1,0 +1,206 @@
+"""Learning-free baselines: codes predicted from counts in training images and from visible codes."""
+
+import abc
+from typing import ClassVar, NamedTuple
+
+import torch
+from einops import rearrange
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn.functional import pad
+
+from isopix.codecs.base import Codec
+from isopix.core.types import Codes
+from isopix.model.heads import HeadSpec, squared_error_nats
+
+CodeMap = Int[Tensor, "B C R S"]  # codes as an image: C channels of R rows and S columns
+CodeMask = Bool[Tensor, "B C R S"]
+CodeValues = Float[Tensor, "B C R S"]
+
+PAIR_PRIOR = 10.0  # codes; the weight of the unigram in the frequencies of pairs
+MAX_PAIRS = 2**24  # values squared, above which pairs are not counted
+
+
+class MaskedCodes(NamedTuple):
+    """The codes of images, where they are visible and where they are in the loss, on the CPU.
+
+    `targets` are the same codes as the codec arranges them, on its device. `weights` are of the images, and
+    sum to one.
+    """
+
+    targets: Codes
+    codes: CodeMap
+    visible: CodeMask
+    in_loss: CodeMask
+    weights: Float[Tensor, " B"]
+
+    def mean(self, values: CodeValues) -> float:
+        """Return the mean over the codes in the loss of an image, then over images by their weights."""
+        counts = self.in_loss.sum((1, 2, 3)).clamp(min=1)
+        return float(((values * self.in_loss).sum((1, 2, 3)) / counts * self.weights).sum())
+
+
+def code_map(codes: Tensor, codec: Codec) -> Tensor:
+    """Arrange [B N Q] as an image [B C R S]: the codes of one point are its channels."""
+    rows, side = codec.grid.rows, codec.points_per_side
+    return rearrange(codes, "b (r c) (i j k) -> b k (r i) (c j)", r=rows, i=side, j=side)
+
+
+class Baseline(abc.ABC):
+    """A prediction of codes that needs no learning by gradient descent."""
+
+    name: ClassVar[str]
+
+    def __init__(self, codec: Codec, head: HeadSpec):
+        self.codec, self.head = codec, head
+
+    @classmethod
+    def applies(cls, codec: Codec, head: HeadSpec) -> bool:
+        """Whether it has a loss that can be compared with that of this head."""
+        return head.categorical
+
+    @abc.abstractmethod
+    def fit(self, batch: MaskedCodes) -> None:
+        """Count the codes of a batch of training images, if that is needed."""
+
+    @abc.abstractmethod
+    def update(self, batch: MaskedCodes) -> None:
+        """Add a batch of held-out images to the loss."""
+
+    @abc.abstractmethod
+    def pop_nats(self) -> float:
+        """Return the loss of the held-out images added so far, in mean nats per predicted code as the
+        network's, and forget them.
+        """
+
+
+class CountBaseline(Baseline):
+    """Probabilities of codes from counts; its loss is -ln p, or for heads that predict means the squared
+    error of the mean.
+    """
+
+    def __init__(self, codec: Codec, head: HeadSpec):
+        super().__init__(codec, head)
+        self.vocab_size, channels = codec.vocab_size, codec.num_codes // codec.points_per_side**2
+        self.channel = torch.arange(channels)[:, None, None]
+        self.levels = torch.arange(self.vocab_size, dtype=torch.float64)
+        self.total, self.images = 0.0, 0
+
+    @classmethod
+    def applies(cls, codec: Codec, head: HeadSpec) -> bool:
+        return head.categorical or head.predicts_means
+
+    @abc.abstractmethod
+    def probability(self, batch: MaskedCodes) -> CodeValues:
+        """Return the probability of each code, given the visible codes of its image."""
+
+    @abc.abstractmethod
+    def mean(self, batch: MaskedCodes) -> CodeValues:
+        """Return the mean code of that distribution."""
+
+    def update(self, batch: MaskedCodes) -> None:
+        if self.head.predicts_means:
+            losses = squared_error_nats(self._scaled(self.mean(batch)), batch.codes, self.vocab_size)
+        else:
+            losses = -self.probability(batch).log()
+        self.total += batch.mean(losses) * len(batch.codes)
+        self.images += len(batch.codes)
+
+    def pop_nats(self) -> float:
+        nats = self.total / self.images
+        self.total, self.images = 0.0, 0
+        return nats
+
+    def _scaled(self, codes: CodeValues) -> CodeValues:
+        return 2 * codes / (self.vocab_size - 1) - 1
+
+
+class Unigram(CountBaseline):
+    """The frequency of each value in a channel, with one added to its count."""
+
+    name = "unigram"
+
+    def __init__(self, codec: Codec, head: HeadSpec):
+        super().__init__(codec, head)
+        self.counts = torch.ones(len(self.channel), self.vocab_size, dtype=torch.float64)
+
+    def fit(self, batch: MaskedCodes) -> None:
+        for channel, codes in enumerate(batch.codes.unbind(1)):
+            self.counts[channel] += torch.bincount(codes.flatten(), minlength=self.vocab_size)
+
+    @property
+    def frequencies(self) -> Float[Tensor, "C K"]:
+        """The probability of each value of a channel."""
+        return self.counts / self.counts.sum(1, keepdim=True)
+
+    @property
+    def modes(self) -> list[int]:
+        """The most frequent value of each channel."""
+        modes: list[int] = self.counts.argmax(1).tolist()
+        return modes
+
+    def probability(self, batch: MaskedCodes) -> CodeValues:
+        return self.frequencies[self.channel, batch.codes]
+
+    def mean(self, batch: MaskedCodes) -> CodeValues:
+        return (self.frequencies @ self.levels)[:, None, None].expand(batch.codes.shape)
+
+
+class PairBaseline(CountBaseline):
+    """The frequency of each value given that of one other code, its context, smoothed by the unigram."""
+
+    def __init__(self, codec: Codec, head: HeadSpec):
+        super().__init__(codec, head)
+        self.unigram = Unigram(codec, head)
+        self.counts = torch.zeros(len(self.channel), self.vocab_size, self.vocab_size, dtype=torch.float64)
+
+    @classmethod
+    def applies(cls, codec: Codec, head: HeadSpec) -> bool:
+        return super().applies(codec, head) and codec.vocab_size**2 <= MAX_PAIRS
+
+    @abc.abstractmethod
+    def context(self, batch: MaskedCodes) -> CodeMap:
+        """Return the context of each code; -1 for none, which leaves the unigram."""
+
+    def fit(self, batch: MaskedCodes) -> None:
+        self.unigram.fit(batch)
+        context = self.context(batch)
+        pairs = context * self.vocab_size + batch.codes
+        counted = batch.in_loss & (context >= 0)
+        for channel in range(len(self.counts)):
+            chosen = pairs[:, channel][counted[:, channel]]
+            found = torch.bincount(chosen, minlength=self.vocab_size**2)
+            self.counts[channel] += found.view(self.vocab_size, self.vocab_size)
+
+    def probability(self, batch: MaskedCodes) -> CodeValues:
+        context = self.context(batch)
+        sums = self.counts[self.channel, context.clamp(min=0), batch.codes]
+        return self._smoothed(context, sums, self.unigram.probability(batch))
+
+    def mean(self, batch: MaskedCodes) -> CodeValues:
+        context = self.context(batch)
+        sums = (self.counts @ self.levels)[self.channel, context.clamp(min=0)]
+        return self._smoothed(context, sums, self.unigram.mean(batch))
+
+    def _smoothed(self, context: CodeMap, sums: CodeValues, unigram: CodeValues) -> CodeValues:
+        """Return sums over the pairs of each context as means, with PAIR_PRIOR pairs of the unigram."""
+        counts = self.counts.sum(2)[self.channel, context.clamp(min=0)]
+        return torch.where(context >= 0, (sums + PAIR_PRIOR * unigram) / (counts + PAIR_PRIOR), unigram)
+
+
+class LeftNeighbor(PairBaseline):
+    """A code given the one to its left."""
+
+    name = "left neighbor"
+
+    def context(self, batch: MaskedCodes) -> CodeMap:
+        return pad(batch.codes[..., :-1], (1, 0), value=-1)
+
+
+class TopNeighbor(PairBaseline):
+    """A code given the one above it."""
+
+    name = "top neighbor"
+
+    def context(self, batch: MaskedCodes) -> CodeMap:
+        return pad(batch.codes[..., :-1, :], (0, 0, 1, 0), value=-1)

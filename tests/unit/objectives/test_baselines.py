@@ -1,0 +1,92 @@
+"""Baselines from counts against sums over every code, written out in Python."""
+
+from itertools import product
+
+import pytest
+import torch
+
+from isopix.codecs import BytesSpec, GrayThumbnailSpec
+from isopix.core.random import generator
+from isopix.core.types import Grid
+from isopix.model.heads import RegressionHeadSpec
+from isopix.objectives import Autoregressive
+from isopix.objectives.base import TrainingBatch
+from isopix.objectives.baselines import LeftNeighbor, PairBaseline, TopNeighbor, Unigram, code_map
+from tests.unit.objectives.code_batches import (
+    CODEC,
+    COLS,
+    HALF,
+    HELD_OUT,
+    ROWS,
+    TRAIN,
+    Objective,
+    Picture,
+    expected_loss,
+    loss,
+    pair_probability,
+    picture,
+    unigram,
+)
+
+
+@pytest.mark.parametrize("objective", [Autoregressive(), HALF])
+def test_the_unigram_is_the_frequency_in_training(objective: Objective) -> None:
+    expected = expected_loss(lambda image, hidden, row, col: unigram(image[row][col]), objective)
+    assert loss(Unigram, objective) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(("baseline", "up", "left"), [(LeftNeighbor, 0, 1), (TopNeighbor, 1, 0)])
+def test_a_neighbor_predicts_by_the_pairs_in_training(
+    baseline: type[PairBaseline], up: int, left: int
+) -> None:
+    pairs = [
+        (image[row - up][col - left], image[row][col])
+        for image in map(picture, CODEC.encode(TRAIN))
+        for row, col in product(range(up, ROWS), range(left, COLS))
+    ]
+
+    def predict(image: Picture, hidden: Picture, row: int, col: int) -> float:
+        if row < up or col < left:
+            return unigram(image[row][col])
+        return pair_probability(pairs, image[row - up][col - left], image[row][col])
+
+    expected = expected_loss(predict, Autoregressive())
+    assert loss(baseline, Autoregressive()) == pytest.approx(expected, rel=1e-12)
+
+
+def test_an_image_without_a_masked_code_has_no_weight() -> None:
+    """As in the loss of the network: the mean is over the images with something in the loss."""
+    codes = CODEC.encode(HELD_OUT[:2])
+    chosen = torch.zeros(2, ROWS * COLS, 1, dtype=torch.bool)
+    chosen[0, :3] = True
+    batch = TrainingBatch.with_equal_weights(HELD_OUT[:2], chosen, codes, chosen)
+    found = batch.masked_codes(CODEC)
+    values = torch.rand(found.codes.shape, generator=generator(0, "values"), dtype=torch.float64)
+    assert found.mean(values) == pytest.approx(float(values[0, 0].flatten()[:3].mean()), rel=1e-12)
+
+
+def test_a_head_that_predicts_means_is_compared_with_the_mean_of_the_training_images() -> None:
+    """Half the squared error of levels scaled to [-1, 1], as by NumPy."""
+    grid = Grid(ROWS, COLS)
+    codec = BytesSpec().fit(TRAIN, grid, 0)
+    fitted = Unigram(codec, RegressionHeadSpec())
+    for images, add in ((TRAIN, fitted.fit), (HELD_OUT, fitted.update)):
+        targets = codec.encode(images)
+        everywhere = torch.ones_like(targets[..., :1], dtype=torch.bool)
+        add(TrainingBatch.with_equal_weights(images, None, targets, everywhere).masked_codes(codec))
+    levels, held_out = (each.double().numpy() / 127.5 - 1 for each in (TRAIN, HELD_OUT))
+    counted = TRAIN[:, 0].numel()
+    means = levels.sum((0, 2, 3)) / (counted + 256)  # each of 256 levels, of mean 0, is counted once more
+    expected = ((held_out - means[:, None, None]) ** 2).mean() / 2
+    assert fitted.pop_nats() == pytest.approx(expected, rel=1e-6)
+
+
+def test_codes_of_a_patch_are_laid_out_as_its_pixels() -> None:
+    """A gray ramp from left to right is a ramp in the map of thumbnails; bytes have three maps."""
+    ramp = torch.arange(0, 256, 16, dtype=torch.uint8).expand(1, 3, 16, 16).contiguous()
+    codec = GrayThumbnailSpec(patch_size=8).fit(ramp, Grid(2, 2), 0)
+    levels = code_map(codec.encode(ramp), codec)
+    assert levels.shape == (1, 1, 16, 16)
+    assert levels[0, 0, 3].tolist() == sorted(levels[0, 0, 3].tolist())
+    pixels = BytesSpec().fit(ramp, Grid(16, 16), 0)
+    assert torch.equal(code_map(pixels.encode(ramp), pixels), ramp.long())
