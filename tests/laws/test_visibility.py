@@ -85,7 +85,7 @@ def permuted(recipe: Recipe) -> tuple[Tensor, Tensor]:
     patches = rearrange(x, "b c (h p) (w q) -> b (h w) c p q", p=size, q=size)[:, order]
     shuffled = rearrange(patches, "b (h w) c p q -> b c (h p) (w q)", h=recipe.grid.rows)
     with torch.no_grad():
-        for vectors in net.backbone.positions.parameters():
+        for vectors in net.backbone.positions.state_dict(keep_vars=True).values():
             vectors.copy_(vectors[order])
     return before[:, order], cases.head_output(net, shuffled)
 
