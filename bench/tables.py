@@ -13,8 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from cells import RESULTS, mean_std, read, threads
+from demo_table import demo
+
 ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "bench" / "results"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 REGION = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -35,11 +37,6 @@ def main() -> None:
 def render(page: Path) -> str:
     """Return the page with all tables generated."""
     return REGION.sub(lambda found: found[1] + TABLES[found[2]]() + found[3], page.read_text())
-
-
-def read(name: str) -> Any:
-    """Read a file of `bench/results`."""
-    return json.loads((RESULTS / name).read_text())
 
 
 def evidence() -> str:
@@ -82,11 +79,6 @@ def score(record: dict[str, Any]) -> str:
     best = record["layers"][record["best_index"]]
     layer, (low, high) = best["layer"] if len(record["layers"]) > 1 else "", best["interval"]
     return f"{layer} | {best['test_accuracy']:.1%} ({low:.1%} to {high:.1%})"
-
-
-def threads(found: dict[str, Any]) -> str:
-    """Format the number of threads: `1 thread`, `2 threads`."""
-    return f"{found['threads']} thread{'s' * (found['threads'] != 1)}"
 
 
 def speed() -> str:
@@ -138,11 +130,6 @@ def transfer_setup(found: dict[str, Any]) -> str:
         f"subsets, one seed, {found['images']['test']:,} test images. "
         f"Device: {found['device']}."
     )
-
-
-def mean_std(values: list[float]) -> str:
-    """Format the mean and standard deviation: `41.2% ± 0.6%`."""
-    return f"{statistics.mean(values):.1%} ± {statistics.stdev(values):.1%}"
 
 
 def error_cells(results: list[dict[str, Any]]) -> str:
@@ -229,7 +216,14 @@ ACCURACIES: dict[str, Callable[[dict[str, Any]], float]] = {
     "from scratch": lambda run: run["scratch"]["accuracy"],
 }
 
-TABLES = {"evidence": evidence, "speed": speed, "transfer": transfer, "study": study, "patches": patches}
+TABLES = {
+    "demo": demo,
+    "evidence": evidence,
+    "speed": speed,
+    "transfer": transfer,
+    "study": study,
+    "patches": patches,
+}
 
 if __name__ == "__main__":
     main()

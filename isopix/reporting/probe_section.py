@@ -90,7 +90,7 @@ def probe_section(run: RunRecord, name: str, path: str) -> Section:
 def _caption(run: RunRecord, probe: SavedProbe) -> str:
     network = probe.report.network
     counts = ", ".join(f"{count:,} {split}" for split, count in network.num_images.items())
-    limit = f", the first {probe.limit:,} of each split" if probe.limit else ""
+    limit = f", at most {probe.limit:,} of each split" if probe.limit else ""
     step = f" Step {probe.step:,}." if probe.step else ""
     primary = " This probe is in the headline." if len(run.probes) > 1 and probe is run.probe else ""
     parts = [

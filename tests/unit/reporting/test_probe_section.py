@@ -18,7 +18,7 @@ def test_the_page_says_how_a_probe_was_made(tmp_path: Path) -> None:
     config = ProbeConfig(features="residual", refit_on_validation=True)
     probe(run, replace(evidence(), config=config, refit=refit), limit=400)
     text = words(page.build([run]))
-    assert "1,437 train, 180 validation, 180 test images, the first 400 of each split" in text
+    assert "1,437 train, 180 validation, 180 test images, at most 400 of each split" in text
     how = "logistic regression (L-BFGS)."
     assert f"Features: features residual, pool mean, start token; {how}" in text
     assert (
