@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from isopix.reporting.load_run import load_run
-
+from isopix.reporting.run_reader import read_run
 from isopix.storage import log
 from isopix.storage.atomic import read_json
 from isopix.storage.run_folder import RunFolder
@@ -55,7 +54,7 @@ def numbers(run: Path) -> dict[str, Any]:
     training = [record for record in records if record["kind"] == "train"]
     losses = [record for record in records if record["kind"] == "evaluation"]
     environment = json.loads((run / "environment.json").read_text())
-    probe = load_run(RunFolder.open(run)).probe
+    probe = read_run(RunFolder.open(run)).probe
     recipe = json.loads((run / "recipe.json").read_text())
     recipe["data"]["source"] = Path(recipe["data"]["source"]).name
     return {

@@ -13,8 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from cells import RESULTS, mean_std, read, threads
+from demo_table import demo
+
 ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "bench" / "results"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 REGION = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -35,11 +37,6 @@ def main() -> None:
 def render(page: Path) -> str:
     """Return the page with all tables generated."""
     return REGION.sub(lambda found: found[1] + TABLES[found[2]]() + found[3], page.read_text())
-
-
-def read(name: str) -> Any:
-    """Read a file of `bench/results`."""
-    return json.loads((RESULTS / name).read_text())
 
 
 def evidence() -> str:
@@ -84,11 +81,6 @@ def score(record: dict[str, Any]) -> str:
     best = record["layers"][record["best_index"]]
     layer, (low, high) = best["layer"] if len(record["layers"]) > 1 else "", best["interval"]
     return f"{layer} | {best['test_accuracy']:.1%} ({low:.1%} to {high:.1%})"
-
-
-def threads(found: dict[str, Any]) -> str:
-    """Format the number of threads: `1 thread`, `2 threads`."""
-    return f"{found['threads']} thread{'s' * (found['threads'] != 1)}"
 
 
 def speed() -> str:
@@ -199,12 +191,6 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'s' * (count != 1)}"
 
 
-def mean_std(values: list[float]) -> str:
-    """Format the mean and standard deviation: `41.2% ± 0.6%`; the mean alone of a single value."""
-    std = f" ± {statistics.stdev(values):.1%}" if len(values) > 1 else ""
-    return f"{statistics.mean(values):.1%}{std}"
-
-
 def error_cells(results: list[dict[str, Any]]) -> str:
     """Return a cell per number of labels: mean and standard deviation of the error over subsets."""
     return " | ".join(f"{each['mean']:.1%} ± {each['std']:.1%}" for each in results)
@@ -284,7 +270,14 @@ PROBES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "pre-trained, five layers concatenated": lambda probe: probe["concat"],
 }
 
-TABLES = {"evidence": evidence, "speed": speed, "transfer": transfer, "study": study, "patches": patches}
+TABLES = {
+    "demo": demo,
+    "evidence": evidence,
+    "speed": speed,
+    "transfer": transfer,
+    "study": study,
+    "patches": patches,
+}
 
 if __name__ == "__main__":
     main()

@@ -15,6 +15,7 @@ from isopix.cli.resume import resume
 from isopix.cli.run_display import with_resume_hint
 from isopix.cli.sample import sample
 from isopix.core.command_line import command_line
+from isopix.core.device import reuse_freed_memory
 
 RECIPES = {
     "ar": "igpt.translated_digits",
@@ -22,6 +23,7 @@ RECIPES = {
     "conv": "isotropic.translated_digits-conv-pix2vec-3",
 }
 FEW_LABELS = [5, 20]  # of each class
+PROBE_LIMIT = 4000  # images of each split that probes read: all for validation and test
 
 
 def demo(
@@ -48,6 +50,7 @@ def demo(
         Parent folder of all demos, which are numbered.
     """
     load_plugins(plugin)
+    reuse_freed_memory()
     folder = demo_folder(out)
     again = command_line(*sys.argv[1:])
     with with_resume_hint(folder, again), redirect_stdout(sys.stderr) if json else nullcontext():
@@ -65,14 +68,14 @@ def _run(folder: Path, settings: tuple[str, ...], seed: int, device: str, again:
             resume(run, device=device, resume_command=again)
         else:
             pretrain(recipe, *settings, out=run, seed=seed, device=device, resume_command=again)
-        probe(run, seed=seed, device=device)
+        probe(run, limit=PROBE_LIMIT, seed=seed, device=device)
     say("\nsamples")
     sample(folder / "ar", count=40, seed=seed, device=device)
     complete(folder / "ar", count=8, each=3, seed=seed, device=device)
     for name in ("bert", "conv"):
         reconstruct(folder / name, count=8, seed=seed, device=device)
     say("\nfew labels")
-    low_data(folder / "ar", labels=FEW_LABELS, device=device)
+    low_data(folder / "ar", labels=FEW_LABELS, subsets=3, device=device)
     say("\nreport")
 
 

@@ -1,5 +1,6 @@
 """Hardware: device selection, memory, data-sheet peaks and autocast; the only module that queries it."""
 
+import ctypes
 import os
 import platform
 from collections.abc import Iterator
@@ -9,6 +10,10 @@ from typing import Literal, NamedTuple
 
 import PIL
 import torch
+
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
+KEPT_BYTES = 2**30
+OLD_MAX_THRESHOLD = 2**25  # of older versions of glibc, which refuse a larger one
 
 Precision = Literal["fp32", "bf16"]
 
@@ -68,6 +73,18 @@ def list_devices(name: str = "auto") -> list[torch.device]:
     if device.type == "cuda" and device.index is None:
         return [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
     return [device]
+
+
+def reuse_freed_memory() -> None:
+    """Let this process keep freed memory for its next tensors; other C libraries than glibc are left alone.
+
+    glibc returns large blocks and the free end of the heap to the system. The next tensor is then written to
+    new pages, which takes about a quarter of the time of small networks on a CPU.
+    """
+    if platform.libc_ver()[0] == "glibc":
+        libc = ctypes.CDLL(None)
+        libc.mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)
+        libc.mallopt(M_MMAP_THRESHOLD, KEPT_BYTES) or libc.mallopt(M_MMAP_THRESHOLD, OLD_MAX_THRESHOLD)
 
 
 def available_cores() -> int:

@@ -1,0 +1,92 @@
+"""`isopix demo` with several seeds: the table and the picture at the top of the README.
+
+python bench/demo.py --out runs/demos --seeds 3              # runs what is missing, then collects
+python bench/demo.py --out runs/demos --seeds 3 --collect    # writes bench/results and docs/pictures
+
+Every number comes from run folders; the same command resumes an interrupted benchmark.
+"""
+
+import argparse
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from commands import environment, isopix
+
+from isopix.reporting.metrics import held_out_loss, uniform_classes
+from isopix.reporting.run_reader import read_run
+from isopix.reporting.run_record import RunRecord
+from isopix.storage import log
+from isopix.storage.run_folder import RunFolder
+
+ROOT = Path(__file__).parents[1]
+RESULT = ROOT / "bench" / "results" / "demo.json"
+PICTURE = ROOT / "docs" / "pictures" / "completions-translated-digits.png"
+RUNS = ("ar", "bert", "conv")
+
+
+def main() -> None:
+    """Run what is missing, and collect the results."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--collect", action="store_true")
+    options = parser.parse_args()
+    parents = [options.out / f"seed-{seed}" for seed in range(options.seeds)]
+    for seed, parent in enumerate(parents):
+        if not options.collect and not (parent / "1" / "report.html").is_file():
+            isopix("demo", "--seed", str(seed), "--out", str(parent))
+    found = collect([parent / "1" for parent in parents])
+    RESULT.write_text(json.dumps(found, indent=2) + "\n")
+
+
+def collect(demos: list[Path]) -> dict[str, Any]:
+    """Return the numbers of every run by seed, and the machine; copy the completions of the first demo."""
+    first = demos[0] / "ar"
+    [completions] = (first / "samples").glob("completions-*.png")
+    shutil.copyfile(completions, PICTURE)
+    picture = json.loads(completions.with_suffix(".json").read_text())
+    return {
+        **environment(first),
+        "command": "isopix demo",
+        "n": len(demos),
+        "runs": {name: [numbers(demo / name) for demo in demos] for name in RUNS},
+        "low_data": [low_data(demo / "ar") for demo in demos],
+        "picture": {key: picture[key] for key in ("seed", "temperature", "rows", "split")},
+    }
+
+
+def numbers(path: Path) -> dict[str, Any]:
+    """Return the loss, the probe and the training time of a run."""
+    run = read_run(RunFolder.open(path))
+    assert run.recipe is not None, f"{path} is not finished"
+    assert run.probe is not None, f"{path} is not probed"
+    training = [each for each in log.read_log(path / "log.jsonl") if each["kind"] == "train"]
+    report = run.probe.report.to_dict()
+    return {
+        "recipe": run.recipe.name,
+        "seed": run.recipe.train.seed,
+        **loss(run),
+        "images_seen": training[-1]["images"],
+        "training_seconds": training[-1]["seconds"],
+        "probe": {key: report[key] for key in ("network", "gain")},
+        "baselines": {name: report["baselines"][name] for name in ("untrained", "raw pixels")},
+    }
+
+
+def loss(run: RunRecord) -> dict[str, Any]:
+    """Return the test loss and the number of values of a predicted code."""
+    found = held_out_loss(run)
+    assert found is not None, f"{run.path} is not evaluated"
+    return {"loss_nats": found.nats, "loss_images": found.images, "values": uniform_classes(run)}
+
+
+def low_data(path: Path) -> dict[str, Any]:
+    """Return the errors with few labels."""
+    [record] = (path / "low-data").glob("*.json")
+    return dict(json.loads(record.read_text())["results"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""The tables of `bench/results/demo.json`, which `bench/demo.py` writes."""
+
+import math
+import statistics
+from typing import Any
+
+from cells import mean_std, read, threads
+
+NETWORKS = {
+    "ar": "transformer, autoregressive",
+    "bert": "transformer, masked",
+    "conv": "convolutions, masked",
+}
+
+
+def demo() -> str:
+    """Return the networks of the demo beside their baselines, and the accuracies with few labels."""
+    found = read("demo.json")
+    rows = ["| network | test loss | layer | test accuracy | untrained | gain |", "|---|---|---|---|---|---|"]
+    for name, runs in found["runs"].items():
+        networks = [run["probe"]["network"] for run in runs]
+        loss = statistics.mean(run["loss_nats"] for run in runs)
+        cells = [
+            NETWORKS[name],
+            f"{loss:.2f} of {math.log(runs[0]['values']):.2f}",
+            " / ".join(dict.fromkeys(str(best(each)["layer"]) for each in networks)),
+            f"**{accuracy(networks)}**",
+            accuracy([run["baselines"]["untrained"] for run in runs]),
+            gain([run["probe"]["gain"] for run in runs]),
+        ]
+        rows.append(f"| {' | '.join(cells)} |")
+    pixels = found["runs"]["ar"][0]["baselines"]["raw pixels"]  # the same for all networks and seeds
+    rows.append(f"| raw pixels | | | {accuracy([pixels])} | | |")
+    return "\n".join([*rows, "", setup(found), "", *few_labels(found["low_data"])]) + "\n"
+
+
+def setup(found: dict[str, Any]) -> str:
+    """Return what was measured, on which images and machine."""
+    first = found["runs"]["ar"][0]
+    network, picture = first["probe"]["network"], found["picture"]
+    counts = ", ".join(f"{count:,} {name}" for name, count in network["num_images"].items())
+    layers = ", ".join(f"{layer['test_accuracy']:.1%}" for layer in network["layers"])
+    spread = "95 % intervals" if found["n"] == 1 else f"mean ± std (n − 1) over {found['n']} seeds"
+    return (
+        f"Test loss: nats per predicted code, of those of a uniform prediction. Accuracy: linear probe, "
+        f"{counts} images, layer and L2 penalty chosen on validation; {spread}. Gain: points over the best "
+        f"baseline on the same test images, with its 95 % interval for seed {first['seed']}. Intervals "
+        f"resample the {network['num_test_groups']} test digits, not their images. Layers 0 to "
+        f"{len(network['layers']) - 1} of the autoregressive network: {layers}. Picture: seed "
+        f"{picture['seed']}, temperature {picture['temperature']:g}, the first {picture['rows']} of 14 rows "
+        f"given. {found['device']}, {threads(found)}, torch {found['torch']}, isopix {found['isopix']}."
+    )
+
+
+def few_labels(seeds: list[dict[str, Any]]) -> list[str]:
+    """Return the test accuracies of the autoregressive network with few labels, means over seeds."""
+    first = next(iter(seeds[0].values()))
+    head = "| test accuracy | " + " | ".join(f"{each['labels_per_class']} labels a class" for each in first)
+    rows = [f"{head} |", "|---|" + "---|" * len(first)]
+    for method in seeds[0]:
+        means = [statistics.mean(1 - seed[method][i]["mean"] for seed in seeds) for i in range(len(first))]
+        rows.append(f"| {method} | {' | '.join(f'{each:.1%}' for each in means)} |")
+    subsets = len(first[0]["errors"])
+    return [*rows, "", f"Means over {subsets} random balanced subsets of each of {len(seeds)} seeds."]
+
+
+def best(record: dict[str, Any]) -> dict[str, Any]:
+    """Return the score of the layer chosen on validation."""
+    return dict(record["layers"][record["best_index"]])
+
+
+def accuracy(records: list[dict[str, Any]]) -> str:
+    """Format the accuracy of one seed with its interval, or the mean and standard deviation of several."""
+    scores = [best(record) for record in records]
+    if len(scores) > 1:
+        return mean_std([score["test_accuracy"] for score in scores])
+    low, high = scores[0]["interval"]
+    return f"{scores[0]['test_accuracy']:.1%} ({low:.1%} to {high:.1%})"
+
+
+def gain(gains: list[dict[str, Any]]) -> str:
+    """Format the mean gain over seeds, and the interval of the first seed."""
+    low, high = gains[0]["interval"]
+    difference = statistics.mean(each["difference"] for each in gains)
+    return f"{100 * difference:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
