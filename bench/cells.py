@@ -19,5 +19,6 @@ def threads(found: dict[str, Any]) -> str:
 
 
 def mean_std(values: list[float]) -> str:
-    """Format the mean and standard deviation: `41.2% ± 0.6%`."""
-    return f"{statistics.mean(values):.1%} ± {statistics.stdev(values):.1%}"
+    """Format the mean and standard deviation: `41.2% ± 0.6%`; the mean alone of a single value."""
+    std = f" ± {statistics.stdev(values):.1%}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.1%}{std}"
