@@ -12,7 +12,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from commands import environment, isopix
+from commands import call, environment
 
 from isopix.reporting.metrics import held_out_loss, uniform_classes
 from isopix.reporting.run_reader import read_run
@@ -36,7 +36,7 @@ def main() -> None:
     parents = [options.out / f"seed-{seed}" for seed in range(options.seeds)]
     for seed, parent in enumerate(parents):
         if not options.collect and not (parent / "1" / "report.html").is_file():
-            isopix("demo", "--seed", str(seed), "--out", str(parent))
+            call("demo", "--seed", str(seed), "--out", str(parent))
     found = collect([parent / "1" for parent in parents])
     RESULT.write_text(json.dumps(found, indent=2) + "\n")
 
