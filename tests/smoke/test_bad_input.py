@@ -50,7 +50,8 @@ def test_unknown_recipe(isopix: Run) -> None:
 def test_unknown_field(isopix: Run) -> None:
     message = (
         "unknown setting 'model.block.hedas'; did you mean 'model.block.heads'? "
-        "settings of model.block: kind, norm, heads, attention_bias, qkv_bias, dropout, attention_dropout, mlp"
+        "settings of model.block: kind, norm, heads, attention_bias, qkv_bias, dropout, attention_dropout, "
+        "mlp"
     )
     refused(isopix("pretrain", "igpt.digits", "--out", "r", "block.hedas=2"), message)
 
