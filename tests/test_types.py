@@ -50,7 +50,7 @@ MISTAKES = [
     ("train/trainer.py", "spec.start(context)) for spec", "spec.start()) for spec"),
     ("train/optim.py", "spec.build(module.parameters())", "spec.build()"),
     ("train/train_step.py", "self.optimizer.step()", "self.optimizer.stop()"),
-    ("train/evaluator.py", "task.evaluate(images, labels, generator(", "task.evaluate(images, generator("),
+    ("train/evaluator.py", "task.evaluate(images, labels, own)", "task.evaluate(images, own)"),
     ("core/registry.py", "_KINDS[noun][kind] = cls", "_KINDS[noun][kind] = kind"),
     ("core/registry.py", "return tuple(_KINDS)", "return _KINDS"),
 ]

@@ -80,10 +80,8 @@ class Run:
         log = RunFolder(self.folder).log
         history = tuple(read_log(log)) if log.is_file() else ()
         train: Record = next((record for record in reversed(history) if record["kind"] == "train"), {})
-        evaluations = {
-            record["split"]: _numbers(record) for record in history if record["kind"] == "evaluation"
-        }
-        baselines = {record["split"]: record["nats"] for record in history if record["kind"] == "baselines"}
+        evaluations = {each["split"]: _numbers(each) for each in history if each["kind"] == "evaluation"}
+        baselines = {each["held_out"]: each["nats"] for each in history if each["kind"] == "baselines"}
         empty: dict[str, int | float] = {}
         return RunMetrics(
             train=_numbers(train),

@@ -44,7 +44,7 @@ class TrainingLine:
             say(f"{record['evaluator'].replace('_', ' ')}: {record['text']}")
         elif record["kind"] == "baselines":
             losses = ", ".join(f"{name} {nats:.4f}" for name, nats in record["nats"].items())
-            say(f"baselines on {record['images']:,} {record['split']} images: {losses} nats")
+            say(f"baselines on {record['images']:,} {record['held_out']} images: {losses} nats")
         else:
             say(record["text"])
 

@@ -107,7 +107,7 @@ def baseline_losses(run: RunRecord) -> BaselineLosses | None:
     """Return the learning-free baselines on the split of the held-out loss; None if not logged."""
     loss = held_out_loss(run)
     for each in run.log:
-        if loss and each["kind"] == "baselines" and each.get("split") == loss.split and not loss.data:
+        if loss and each["kind"] == "baselines" and each.get("held_out") == loss.split and not loss.data:
             nats = {str(name): float(value) for name, value in each["nats"].items()}
             return BaselineLosses(nats, int(each["images"]), loss.split)
     return None

@@ -15,8 +15,9 @@ from isopix.data.missing_classes import missing_class_notes, missing_classes
 from isopix.data.splits import Hashes, majority_accuracy
 from isopix.model.network import Network
 from isopix.recipes.recipe import Recipe
+from isopix.runs.measurements import evaluator_specs
 from isopix.runs.seen import leave_out_seen, save_seen, seen_images
-from isopix.runs.training import RunObserver, RunStatus, TrainingRun, evaluator_specs
+from isopix.runs.training import RunObserver, RunStatus, TrainingRun
 from isopix.storage.atomic import write_json
 from isopix.storage.provenance import environment, plugin_records
 from isopix.storage.run_folder import RunFolder

@@ -18,19 +18,17 @@ from isopix.data.missing_classes import training_classes
 from isopix.finetuning.classifier import FineTuneModel, FineTuneTask
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
-from isopix.probing.evaluators import KNNAccuracy, LinearProbe
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import WEIGHTS
+from isopix.runs.measurements import baseline_records, evaluator_measurements, evaluator_specs
 from isopix.runs.test_images import save_test_images
 from isopix.storage import checkpoint
 from isopix.storage.checkpoint import Checkpoint
 from isopix.storage.log import LogWriter, RunLog, TensorBoardLog, read_log
 from isopix.storage.provenance import plugin_records
 from isopix.storage.run_folder import RunFolder
-from isopix.train.baselines import measure_baselines
-from isopix.train.config import TrainConfig
 from isopix.train.early_stopping import CAUSES, EarlyStopping, chance_level_warning, has_val_accuracy
-from isopix.train.evaluator import EvaluationContext, EvaluatorSpec, HeldOutLoss, evaluate_split
+from isopix.train.evaluator import EvaluationContext, evaluate_split
 from isopix.train.signals import stop_requested
 from isopix.train.tasks import Metric, PretrainTask, TrainingTask
 from isopix.train.train_step import NonFiniteError
@@ -61,16 +59,6 @@ class RunStatus(NamedTuple):
     finished: bool
     can_probe: bool  # there are two classes or more, and validation images
     can_evaluate: bool  # it classifies, and there are test images
-
-
-def evaluator_specs(config: TrainConfig) -> tuple[EvaluatorSpec, ...]:
-    """Return the evaluators of a run: the held-out loss, those of shorthand settings, and `evaluators`."""
-    specs: list[EvaluatorSpec] = [HeldOutLoss(num_images=config.evaluate_images)]
-    if config.knn_images:
-        specs.append(KNNAccuracy(num_images=config.knn_images))
-    if config.probe_every:
-        specs.append(LinearProbe(every=config.probe_every))
-    return (*specs, *config.evaluators)
 
 
 class TrainingRun:
@@ -117,7 +105,8 @@ class TrainingRun:
             self._open_log(stack, step)
             skipped = self.data.bad_files if found is None else ()
             if found is None:
-                self._record_measurements()
+                for record in evaluator_measurements(evaluator_specs(self.recipe.train), self.data):
+                    self.record({**record, "measurement": self._measured(record["measurement"])})
             for text in (*(f"skipped {each.path}: {each.reason}" for each in skipped), *notes):
                 self.record({"kind": "note", "step": step, "text": text})
             if self.early_stopping:
@@ -190,18 +179,10 @@ class TrainingRun:
 
     def _measure_baselines(self, step: int) -> None:
         """Log the learning-free baselines of the losses of codes, unless an earlier process has done so."""
-        config, recipe = self.recipe.train, self.recipe
-        if not recipe.predicts_codes or self._has_logged("baselines"):
-            return
-        held_out = {
-            "validation": self.data.validation.sample(config.evaluate_images),
-            "test": self.data.test.sample(config.num_test_images),
-        }
-        objective = recipe.objective if self.model is None else self.model.objective
-        model = PretrainModel(self.network, objective)
-        found = measure_baselines(model, recipe.model.head, self.data.train, held_out, seed=config.seed)
-        for split, numbers in found.items():
-            self.record({"kind": "baselines", "step": step, "split": split, **numbers})
+        if self.recipe.predicts_codes and not self._has_logged("baselines"):
+            objective = self.recipe.objective if self.model is None else self.model.objective
+            for record in baseline_records(PretrainModel(self.network, objective), self.recipe, self.data):
+                self.record({**record, "step": step})
 
     def _has_logged(self, kind: str, split: str | None = None) -> bool:
         """Whether the log has a record of this kind, and of this split if one is given."""
@@ -227,8 +208,8 @@ class TrainingRun:
         if self.model is not None:
             counts |= {"train_images": len(self.data.train), "selection_images": self._selection_images}
         record = {"kind": "evaluation", "step": best, "split": "test", "last_step": step}
-        measurement = self._measure(measurement_of(self.data, "test", test)).to_dict()
-        self.record({**record, **counts, **metrics, "measurement": measurement})
+        measured = replace(measurement_of(self.data, "test", test), selection=self._selection)
+        self.record({**record, **counts, **metrics, "measurement": self._measured(measured)})
         if best == 0 < step:
             text = (
                 "the weights of step 0 were tested, as no later step has a better validation accuracy; "
@@ -236,19 +217,10 @@ class TrainingRun:
             )
             self.record({"kind": "note", "step": step, "text": text})
 
-    def _record_measurements(self) -> None:
-        """Log what the evaluations of each evaluator are measured on."""
-        for spec in evaluator_specs(self.recipe.train):
-            measurement = self._measure(spec.measurement(self.data))
-            if measurement.images:
-                record = {"kind": "measurement", "step": 0, "evaluator": spec.kind, "text": measurement.line}
-                self.record({**record, "measurement": measurement.to_dict()})
-
-    def _measure(self, measurement: Measurement) -> Measurement:
-        """Add what is known of the run."""
+    def _measured(self, measurement: Measurement) -> dict[str, Any]:
+        """Return a measurement record with what is known of the run."""
         seeds = {"train.seed": self.recipe.train.seed, "data.seed": self.recipe.data.seed}
-        selection = measurement.selection or (self._selection if measurement.split == "test" else "")
-        return replace(measurement, labels_seen=self.labels_seen, selection=selection, seeds=seeds)
+        return replace(measurement, labels_seen=self.labels_seen, seeds=seeds).to_dict()
 
     @property
     def _selection(self) -> str:

@@ -55,7 +55,7 @@ def test_an_evaluation_shows_all_its_losses_and_accuracies(
 def test_baselines_are_shown_with_their_images(said: list[str]) -> None:
     nats = {"unigram": 2.0, "PNG": 1.5}
     with progress.TrainingLine(12, flops=1000, peak=None) as line:
-        line.show({"kind": "baselines", "step": 0, "split": "test", "images": 1800, "nats": nats})
+        line.show({"kind": "baselines", "step": 0, "held_out": "test", "images": 1800, "nats": nats})
     assert said == ["baselines on 1,800 test images: unigram 2.0000, PNG 1.5000 nats"]
 
 

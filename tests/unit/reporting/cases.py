@@ -93,7 +93,14 @@ def regression() -> Recipe:
 def baselines(split: str = "test") -> dict[str, Any]:
     """The learning-free baselines of a run, as in its log."""
     nats = {"unigram": 2.071, "top neighbor": 1.766, "PNG": 2.33}
-    return {"kind": "baselines", "step": 0, "split": split, "images": 60, "train_images": 1437, "nats": nats}
+    return {
+        "kind": "baselines",
+        "step": 0,
+        "held_out": split,
+        "images": 60,
+        "train_images": 1437,
+        "nats": nats,
+    }
 
 
 def bare(path: Path, recipe: Recipe | None = None) -> RunFolder:

@@ -146,7 +146,7 @@ def test_baselines_are_logged_once_on_the_images_of_the_losses(tmp_path: Path) -
     train_recipe(recipe, folder, device=CPU, observer=RunObserver(stop=lambda: next(calls)))
     resume_run(folder, device=CPU, observer=RunObserver())
     logged = [each for each in log.read_log(folder / "log.jsonl") if each["kind"] == "baselines"]
-    assert [(each["split"], each["images"], each["step"]) for each in logged] == [
+    assert [(each["held_out"], each["images"], each["step"]) for each in logged] == [
         ("validation", 40, 0),
         ("test", 50, 0),
     ]
