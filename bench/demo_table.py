@@ -44,9 +44,9 @@ def setup(found: dict[str, Any]) -> str:
     return (
         f"Test loss: nats per predicted code, of those of a uniform prediction. Accuracy: linear probe, "
         f"{counts} images, layer and L2 penalty chosen on validation; {spread}. Gain: points over the best "
-        f"baseline on the same test images, with its 95 % interval for seed {first['seed']}. Intervals "
-        f"resample the {network['num_test_groups']} test digits, not their images. Layers 0 to "
-        f"{len(network['layers']) - 1} of the autoregressive network: {layers}. Picture: seed "
+        f"baseline on the same test images. Intervals resample the {network['num_test_groups']} test digits, "
+        f"not their images. Layers 0 to {len(network['layers']) - 1} of the autoregressive network, seed "
+        f"{first['seed']}: {layers}. Picture: seed "
         f"{picture['seed']}, temperature {picture['temperature']:g}, the first {picture['rows']} of 14 rows "
         f"given. {found['device']}, {threads(found)}, torch {found['torch']}, isopix {found['isopix']}."
     )
@@ -79,7 +79,9 @@ def accuracy(records: list[dict[str, Any]]) -> str:
 
 
 def gain(gains: list[dict[str, Any]]) -> str:
-    """Format the mean gain over seeds, and the interval of the first seed."""
+    """Format the gain of one seed with its interval, or the mean and standard deviation of several."""
+    points = [100 * each["difference"] for each in gains]
+    if len(points) > 1:
+        return f"{statistics.mean(points):+.1f} ± {statistics.stdev(points):.1f}"
     low, high = gains[0]["interval"]
-    difference = statistics.mean(each["difference"] for each in gains)
-    return f"{100 * difference:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
+    return f"{points[0]:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"

@@ -4,7 +4,7 @@ Command:  isopix pretrain igpt.digits --out runs/digits
           isopix pretrain igpt.translated_digits --out runs/translated-digits
           isopix pretrain igpt.tiny --data cifar10 --out runs/tiny
 Cost:     digits, translated_digits: a minute on two cores; tiny: ten minutes
-Expected: digits: about 1.4 nats per pixel on the test set; translated_digits: XXX
+Expected: digits: about 1.4 nats per pixel on the test set; translated_digits: about 0.53 nats
 """
 
 from dataclasses import replace

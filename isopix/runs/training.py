@@ -187,7 +187,7 @@ class TrainingRun:
     def _has_logged(self, kind: str, split: str | None = None) -> bool:
         """Whether the log has a record of this kind, and of this split if one is given."""
         return any(
-            record["kind"] == kind and split in (None, record["split"])
+            record["kind"] == kind and split in (None, record.get("split"))
             for record in read_log(self.folder.log)
         )
 

@@ -74,7 +74,7 @@ def test_an_imported_model_claims_nothing_about_its_training(exported: Run) -> N
         assert re.findall(unknown, told) == []
         assert "Hugging Face exported" in told
         assert "not known" in told
-        assert "8 test images of digits" in told
+        assert "8 of 180 test images of digits" in told
     assert exported("convert", "huggingface", "exported", "stated", "--data", "digits")[0] == 0
     assert exported("convert", "to-huggingface", "stated", "told")[0] == 0
     assert "| trained on | digits (as stated at import) |" in Path("told/README.md").read_text()

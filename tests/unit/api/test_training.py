@@ -69,19 +69,18 @@ def test_resume_after_being_asked_to_stop(pristine: Path, tmp_path: Path) -> Non
 
 def test_search_lr(tmp_path: Path) -> None:
     words = ["--out", tmp_path / "cli", "--limit", LIMIT, "--device", "cpu"]
-    few = [*TINY, "steps=24"]
-    cli("search-lr", "igpt.digits", *few, *words)
+    cli("search-lr", "igpt.digits", *TINY, *words)
     seen: set[float] = set()
     found = isopix.search_lr(
         "igpt.digits",
         out=tmp_path / "python",
-        overrides=few,
+        overrides=TINY,
         limit=LIMIT,
         progress=lambda recipe, record: seen.add(recipe.train.optimizer.lr),
         **CPU,
     )
     assert_same_files(tmp_path / "cli", tmp_path / "python")
-    assert found.best is not None
+    assert found.best is None, "four steps learn nothing"
     assert seen == {trial.lr for trial in found.trials}
     fixed = ["lr=1"]
     line = refusal(lambda: isopix.search_lr("igpt.digits", out=tmp_path / "x", overrides=fixed))
