@@ -76,15 +76,13 @@ def plot_loss(
 ) -> Figure:
     """Plot training, validation and test loss in nats (left axis) and bits (right axis) per `unit`.
 
-    A dotted line at ln `vocab_size` marks the untrained loss, if given, and dashed ones those of `baselines`
-    by name. `loss_key` is the field of the records that holds the loss.
+    A dotted line at ln `vocab_size` marks the untrained loss, if given, and other lines those of
+    `baselines` by name. `loss_key` is the field of the records that holds the loss.
     """
     figure = style.new_figure(HEIGHT, WIDTH)
     axes = figure.add_subplot()
     if vocab_size is not None:
-        _level(axes, f"untrained: ln {vocab_size}", math.log(vocab_size), style.DOTTED)
-    for name, nats in (baselines or {}).items():
-        _level(axes, name, nats, style.DASHED)
+        _untrained_loss(axes, vocab_size)
     train = _points(records, "train", key=loss_key)
     if len(train):
         axes.plot(*train.T, color=style.COLORS[0], linewidth=0.6, alpha=0.4)
@@ -94,6 +92,9 @@ def plot_loss(
         if len(points):
             label = f"{split} {points[-1, 1]:.2f}"
             axes.plot(*points.T, marker, color=color, ls="-", lw=0.8, clip_on=False, zorder=3, label=label)
+    for (name, nats), linestyle in zip((baselines or {}).items(), cycle((style.DASHED, "-."))):
+        label = f"{name} {nats:.2f}"
+        axes.axhline(nats, color=style.TEXT_COLOR, linewidth=1, linestyle=linestyle, label=label)
     axes.set(xlabel="Step", ylabel=f"Loss (nats per {unit})")
     axes.margins(x=0.02, y=0.12)
     bits = axes.secondary_yaxis(
@@ -106,12 +107,13 @@ def plot_loss(
     return figure
 
 
-def _level(axes: Axes, name: str, nats: float, linestyle: Any) -> None:
-    """Draw a horizontal line with its name and value."""
-    axes.axhline(nats, color=style.MUTED_COLOR, linewidth=1, linestyle=linestyle)
+def _untrained_loss(axes: Axes, vocab_size: int) -> None:
+    nats = math.log(vocab_size)
+    axes.axhline(nats, color=style.MUTED_COLOR, linewidth=1, linestyle=style.DOTTED)
+    text, transform = f"untrained: ln {vocab_size} = {nats:.2f}", axes.get_yaxis_transform()
     axes.text(
-        *(0.99, nats, f"{name} = {nats:.2f}"),
-        transform=axes.get_yaxis_transform(),
+        *(0.99, nats, text),
+        transform=transform,
         color=style.MUTED_COLOR,
         fontsize=8.5,
         ha="right",

@@ -48,7 +48,7 @@ def loss_section(run: RunRecord, name: str, path: str) -> Section:
     charts = [Chart(_loss_curve(run, name, alt))] if logged else []
     baselines = baseline_losses(run)
     if baselines:
-        lines = " (dashed lines: the best and the unigram)" if logged else ""
+        lines = " (broken lines: the best and the unigram)" if logged else ""
         notes.append(
             f"Learning-free baselines{lines}: {baselines.split} loss on {baselines.images:,} images, in nats"
             f" and bits per {unit}."

@@ -80,7 +80,7 @@ def test_the_loss_is_shown_with_the_baselines_of_its_split(tmp_path: Path) -> No
         ["PNG", "2.330", "3.361"],
     ]
     assert "test loss on 60 images" in panel.notes[-1]
-    for shown in ("unigram = 2.07", "top neighbor = 1.77"):
+    for shown in ("unigram 2.07", "top neighbor 1.77"):
         assert shown in panel.charts[0].drawing
     assert "PNG" not in panel.charts[0].drawing
 
