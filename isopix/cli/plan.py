@@ -9,6 +9,7 @@ from isopix.analysis import cost
 from isopix.api import inspection
 from isopix.cli.console import Device, Json, Plugins, SettingsFile, load_plugins, say, show_json, show_table
 from isopix.cli.progress import format_duration
+from isopix.core.device import PRECISIONS
 from isopix.papers import vit
 from isopix.recipes.recipe import Recipe
 
@@ -90,6 +91,7 @@ def _print_estimate(resolved: Recipe, numbers: Mapping[str, Any]) -> None:
         ("FLOPs per image, forward", f"{numbers['forward_flops']:.3g}"),
         ("FLOPs per image, training", f"{numbers['training_flops']:.3g}"),
         ("memory: weights, gradients, optimizer state", format_bytes(numbers["weight_bytes"])),
+        ("precision", PRECISIONS[resolved.train.precision]),
         (f"memory: training step, batch of {chunk}", format_bytes(numbers["step_bytes"])),
         ("memory: available", format_bytes(numbers["free_bytes"])),
         (

@@ -18,6 +18,12 @@ OLD_MAX_THRESHOLD = 2**25  # of older versions of glibc, which refuse a larger o
 Precision = Literal["fp32", "bf16"]
 
 
+PRECISIONS: dict[Precision, str] = {
+    "fp32": "fp32",
+    "bf16": "bf16 matrix products, fp32 weights (precision=fp32: all in fp32)",
+}
+
+
 class DeviceSpec(NamedTuple):
     """Dense peak FLOP/s from the vendor's data sheet; None if it is not stated."""
 

@@ -16,14 +16,13 @@ from isopix.probing.results import EnsembleAccuracy
 EnsembleLogits = Float[Tensor, "K B C"]  # class logits of the same images under K masks, or K = 1 unmasked
 
 TOP_K = 5
-NUM_RESAMPLES = 1000
 VOTE_BATCH_SIZE = 256  # images that are voted on at once; no setting, as the random ties depend on it
 
 
 @dataclass(frozen=True)
 class ClassificationMetrics:
     """`accuracy` is the fraction of images whose majority vote over all masks is correct (iGPT section 4.6),
-    `interval` its 95 % bootstrap interval.
+    `interval` its 95 % interval (`accuracy_interval`).
 
     `cross_entropy` is in nats per image, the mean over masks; `top5_accuracy` is that of the mean
     probability, None for five classes or fewer; `per_class_accuracy` is None for classes without images;
@@ -44,16 +43,14 @@ class ClassificationMetrics:
 def evaluate_predictions(
     logits: EnsembleLogits, labels: Labels, groups: Groups | None = None, *, seed: int
 ) -> ClassificationMetrics:
-    """Compute all metrics, on the CPU; the seed determines random ties and bootstrap samples, which are of
-    whole groups of images if there are `groups`.
+    """Compute all metrics, on the CPU; the seed determines random ties. Images of one of the `groups` are not
+    independent.
     """
     exact, num_classes = logits.cpu().double(), logits.shape[2]
     labels, predictions = labels.cpu(), logits.cpu().argmax(-1)
     voted = majority_vote(predictions, seed=seed)
     probabilities = exact.softmax(-1)
-    random = generator(seed, "evaluate.bootstrap")
-    counts = bootstrap.resample_counts(len(labels), NUM_RESAMPLES, random, groups)
-    low, high = bootstrap.percentile_interval((voted == labels)[None], counts)
+    [interval] = bootstrap.accuracy_interval((voted == labels)[None], groups)
     top_k = probabilities.mean(0).topk(min(TOP_K, num_classes)).indices
     averaged = mask_ensemble.mean_probability(probabilities)
     confused = confusion_matrix(voted, labels, num_classes)
@@ -61,7 +58,7 @@ def evaluate_predictions(
     return ClassificationMetrics(
         num_images=len(labels),
         accuracy=_mean(voted == labels),
-        interval=(low.item(), high.item()),
+        interval=interval,
         cross_entropy=F.cross_entropy(exact.flatten(0, 1), labels.repeat(len(exact))).item(),
         top5_accuracy=_mean((top_k == labels[:, None]).any(1)) if num_classes > TOP_K else None,
         per_class_accuracy=tuple(right / count if count else None for right, count in of_class),

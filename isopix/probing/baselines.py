@@ -84,7 +84,7 @@ def shuffled_label_baseline(
 
     Accuracies and objective are means over the permutations; `l2`, `lr` and `neighbors` are medians,
     `grad_norm` and `iterations` maxima. The interval is the mean and 1.96 standard deviations of the accuracy
-    of one permutation on new test images: the variance over permutations plus that over bootstrap samples.
+    of one permutation on new test images: the variance over permutations plus that of one accuracy.
     """
     indices = range(NUM_PERMUTATIONS)
     results = [fit_probe(shuffle_labels(splits, config.seed, i), config, device=device) for i in indices]

@@ -29,7 +29,8 @@ class ProbeConfig:
 
     `l2_grid` are the L2 penalties to select from; where validation selects the smallest of them, those of
     `l2_extra` are tried too. `refit_on_validation` also fits the best layer to train and validation together,
-    at the selected setting (iGPT section 3.1). Intervals are of `num_resamples` bootstrap samples.
+    at the selected setting (iGPT section 3.1). The interval of the gain over the best
+    baseline is of `num_resamples` bootstrap samples.
     """
 
     method: ProbeMethod = LbfgsProbe()

@@ -128,14 +128,14 @@ class _Evaluator:
         ensembles: list[EnsembleAccuracy],
     ) -> list[LayerScore]:
         accuracy = correct.double().mean(1)
-        low, high = bootstrap.percentile_interval(correct, self.resamples)
+        intervals = bootstrap.accuracy_interval(correct, splits.test.groups)
         absent = dict.fromkeys(("l2", "objective", "grad_norm", "iterations"))
         return [
             LayerScore(
                 layer=splits.first_layer + index,
                 val_accuracy=fitted.val_accuracy[index].item(),
                 test_accuracy=accuracy[index].item(),
-                interval=(low[index].item(), high[index].item()),
+                interval=intervals[index],
                 ensemble=ensembles[index] if self.config.mask_ensemble else None,
                 **absent | diagnostics,
             )

@@ -26,7 +26,8 @@ class EnsembleAccuracy:
 class LayerScore:
     """One layer at the L2 penalty, peak learning rate or number of neighbors that validation selected.
 
-    Accuracies are fractions of images; `interval` is the 95 % bootstrap interval of `test_accuracy`.
+    Accuracies are fractions of images; `interval` is the 95 % interval of `test_accuracy`
+    (`accuracy_interval`).
     `objective` (nats per image, or the mean squared error of ridge), `grad_norm` and `iterations` describe
     the fit that is evaluated. Under masks `test_accuracy` is that of the majority vote. A field that the
     method does not have is None.
@@ -59,7 +60,7 @@ class ProbeResult:
 
     `best_index` is the index of the layer with the highest validation accuracy (the first of equals),
     `majority_accuracy` the test accuracy of always predicting the majority class of train, `num_images` the
-    number of images in each split. Intervals resample `num_test_groups` groups of test images (`Split`);
+    number of images in each split. Intervals are over `num_test_groups` groups of test images (`Split`);
     None if every image is its own. `concat` is None unless several layers were concatenated.
     """
 

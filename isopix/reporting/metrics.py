@@ -3,7 +3,7 @@
 import math
 from typing import NamedTuple
 
-from isopix.core.bootstrap import Z_95
+from isopix.core.bootstrap import wilson_interval
 from isopix.data.measurement import Measurement
 from isopix.reporting.run_record import RunRecord, Values
 from isopix.train.evaluator import HeldOutLoss
@@ -44,7 +44,7 @@ class BaselineLosses(NamedTuple):
 
 
 class FineTuneAccuracy(NamedTuple):
-    """The test accuracy of a fine-tuned run with its 95 % interval (Wilson's)."""
+    """The test accuracy of a fine-tuned run with its 95 % interval."""
 
     accuracy: float
     low: float
@@ -155,13 +155,5 @@ def finetune_accuracy(run: RunRecord) -> FineTuneAccuracy | None:
         return None
     last = tested[-1]
     accuracy, count = float(last["accuracy"]), int(last["images"])
-    low, high = wilson(accuracy, count)
+    low, high = last.get("interval") or wilson_interval(accuracy, count)
     return FineTuneAccuracy(accuracy, low, high, count, _logged_measurement(run, last), last["step"])
-
-
-def wilson(fraction: float, count: int) -> tuple[float, float]:
-    """Return the 95 % interval of a fraction of `count` independent images (Wilson's score)."""
-    square = Z_95**2 / count
-    center = (fraction + square / 2) / (1 + square)
-    half = math.sqrt(fraction * (1 - fraction) * square + square**2 / 4) / (1 + square)
-    return max(0.0, center - half), min(1.0, center + half)

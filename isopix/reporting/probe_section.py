@@ -110,7 +110,7 @@ def _caption(run: RunRecord, probe: SavedProbe) -> str:
 
 
 def _groups(network: ProbeResult) -> str:
-    """Return ` over 450 groups of test images`, if the bootstrap resamples groups."""
+    """Return ` over 450 groups of test images`, if test images are of groups."""
     count = network.num_test_groups
     return "" if count is None else f" over {count:,} groups of test images"
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from isopix.core.bootstrap import accuracy_interval
 from isopix.core.config import to_dict
 from isopix.core.device import runtime_environment
 from isopix.data.batches import Batches, steps_per_epoch
@@ -197,19 +198,21 @@ class TrainingRun:
         if len(test) == 0 or self._has_logged("evaluation", "test"):
             return
         best = step if self.model is None else self._load_best(self.model, step)
-        batches: list[Mapping[str, Metric]] = []
+        batches, interval = list[Mapping[str, Metric]](), dict[str, tuple[float, float]]()
         metrics = evaluate_split(
             self.task, test, seed=config.seed, precision=config.precision, observe=batches.append
         )
         if "accuracy" in metrics and test.hashes is not None:
             correct = torch.cat([batch["accuracy"] for batch in batches]).bool().cpu()
             save_test_images(self.folder, test.hashes, correct)
+            interval = {"interval": accuracy_interval(correct[None], test.groups)[0]}
         counts = {"images": len(test), "available_images": test.available}
         if self.model is not None:
             counts |= {"train_images": len(self.data.train), "selection_images": self._selection_images}
         record = {"kind": "evaluation", "step": best, "split": "test", "last_step": step}
         measured = replace(measurement_of(self.data, "test", test), selection=self._selection)
-        self.record({**record, **counts, **metrics, "measurement": self._measured(measured)})
+        values = {**counts, **metrics, **interval}
+        self.record({**record, **values, "measurement": self._measured(measured)})
         if best == 0 < step:
             text = (
                 "the weights of step 0 were tested, as no later step has a better validation accuracy; "

@@ -84,3 +84,39 @@ def test_the_interval_of_a_difference_is_that_of_scipy_on_pairs():
     )
     assert low.item() == pytest.approx(found.confidence_interval.low, abs=0.004)
     assert high.item() == pytest.approx(found.confidence_interval.high, abs=0.004)
+
+
+def test_the_interval_of_an_accuracy_is_wilsons() -> None:
+    for right, count in ((0, 10), (7, 10), (180, 180), (412, 1000)):
+        correct = (torch.arange(count) < right)[None]
+        theirs = stats.binomtest(right, count).proportion_ci(method="wilson")
+        [found] = bootstrap.accuracy_interval(correct)
+        assert found == pytest.approx((theirs.low, theirs.high), abs=1e-4)
+        assert bootstrap.wilson_interval(right / count, count) == pytest.approx(found)
+        assert bootstrap.accuracy_interval(correct, torch.arange(count)) == [pytest.approx(found, abs=0.01)]
+
+
+def test_an_accuracy_on_copies_has_the_interval_of_the_originals() -> None:
+    correct = torch.rand(3, 40, generator=generator(0, "test")) < torch.tensor([[0.2], [0.6], [1.1]])
+    copies, groups = correct.repeat_interleave(3, 1), torch.arange(40).repeat_interleave(3)
+    for found, expected in zip(
+        bootstrap.accuracy_interval(copies, groups), bootstrap.accuracy_interval(correct), strict=True
+    ):
+        assert found == pytest.approx(expected, abs=0.005)
+    [(low, high)] = bootstrap.accuracy_interval(
+        torch.ones(1, 6, dtype=torch.bool), torch.zeros(6, dtype=torch.long)
+    )
+    assert (low, high) == bootstrap.wilson_interval(1.0, 1)
+
+
+@pytest.mark.parametrize("easy", [0.6, 0.97])
+def test_the_interval_of_an_accuracy_covers_as_often_as_it_says(easy: float) -> None:
+    """60 originals with three images each, which are almost always all correct or all wrong."""
+    trials, originals, copies = 2000, 60, 3
+    draw = generator(0, "test")
+    chances = torch.where(torch.rand(trials, originals, generator=draw) < easy, 0.99, 0.05)
+    chances = chances.repeat_interleave(copies, 1)
+    correct = torch.rand(chances.shape, generator=draw) < chances
+    truth, groups = 0.99 * easy + 0.05 * (1 - easy), torch.arange(originals).repeat_interleave(copies)
+    covered = [low <= truth <= high for low, high in bootstrap.accuracy_interval(correct, groups)]
+    assert 0.92 < sum(covered) / trials < 0.985

@@ -6,19 +6,20 @@ from pathlib import Path
 
 import pytest
 import torch
-from scipy.stats import binomtest
 
+from isopix.core.bootstrap import wilson_interval
 from isopix.core.config import to_dict
 from isopix.finetuning.config import FineTuneConfig
 from isopix.finetuning.metrics import evaluate_predictions
 from isopix.recipes import tiny
 from isopix.reporting import page
 from isopix.reporting.baselines import baseline_rows
-from isopix.reporting.metrics import wilson
+from isopix.reporting.headline import headline
+from isopix.reporting.run_reader import read_run
 from isopix.storage import checkpoint, log
 from isopix.storage.atomic import write_json
 from isopix.storage.run_folder import RunFolder
-from tests.unit.reporting.cases import bare, measurement, records
+from tests.unit.reporting.cases import bare, measurement, records, whole
 
 JOINT = FineTuneConfig(generative_weight=0.5, layer=2)
 
@@ -34,12 +35,6 @@ def fine_tuned(path: Path, *, tested: bool = True, finetune: FineTuneConfig = JO
             written.write(each | ({"accuracy": next(accuracies)} if each["kind"] == "evaluation" else {}))
     written.close()
     return run
-
-
-def test_the_interval_is_wilsons() -> None:
-    for right, count in ((0, 10), (7, 10), (180, 180), (412, 1000)):
-        theirs = binomtest(right, count).proportion_ci(method="wilson")
-        assert wilson(right / count, count) == pytest.approx((theirs.low, theirs.high), abs=1e-4)
 
 
 def test_the_page_shows_the_accuracy_and_the_initialization(tmp_path: Path) -> None:
@@ -117,7 +112,7 @@ def test_the_baselines_have_a_row_for_the_class_head(tmp_path: Path) -> None:
     rows = baseline_rows(page.read([fine_tuned(tmp_path / "ft")]))
     [row] = [row for row in rows if row.name == "fine-tuned"]
     assert row.accuracy == 0.6
-    assert (row.low, row.high) == wilson(0.6, 64)
+    assert (row.low, row.high) == wilson_interval(0.6, 64)
 
 
 def test_the_page_says_how_many_steps_a_refit_has(tmp_path: Path) -> None:
@@ -147,3 +142,16 @@ def test_evaluations_are_a_table(tmp_path: Path) -> None:
 
 def test_other_runs_have_no_such_part(tmp_path: Path) -> None:
     assert ">Fine-tuning<" not in page.build([bare(tmp_path / "run")])
+
+
+def test_the_headline_names_the_accuracies_of_fine_tuned_runs(tmp_path: Path) -> None:
+    tuned, other = (read_run(fine_tuned(tmp_path / name)) for name in ("a", "b"))
+    plain = read_run(bare(tmp_path / "plain"))
+    assert headline({"a": tuned, "b": other, "plain": plain}) == (
+        "Test accuracy after fine-tuning: 60.0\u00a0% (a), 60.0\u00a0% (b)."
+    )
+    probed = read_run(whole(tmp_path / "probed"))
+    text = headline({"probed": probed, "a": tuned})
+    assert text.startswith("Linear-probe test accuracy: ")
+    assert text.endswith(" Test accuracy after fine-tuning: 60.0\u00a0% (a).")
+    assert headline({"plain": plain, "same": plain}) == "2 runs, not probed yet."
