@@ -27,7 +27,7 @@ from commands import (
 
 RESULT = Path(__file__).parent / "results" / "patches-flowers5.json"
 RECIPES = {"patchformer": "patchformer.tiny", "vit": "vit.tiny"}
-PRETRAINING = {"patchformer": ("steps=1500",), "vit": ("steps=3000", "evaluate_every=500")}
+PRETRAINING = {"patchformer": (), "vit": ("steps=3000", "evaluate_every=500")}
 # PatchFormer's defaults, with a learning rate of its paper's grid; from scratch, the same.
 FINETUNING = (
     *("batch_size=32", "evaluate_every=25", "checkpoint_every=100", "num_test_images=10000", "lr=2e-4"),
