@@ -60,7 +60,7 @@ def demo(
 
 def _run(folder: Path, settings: tuple[str, ...], seed: int, device: str, again: str) -> None:
     """Do everything but the report."""
-    say(f"demo in {folder}: about five minutes on two CPU cores")
+    say(f"demo in {folder}: a few minutes on two CPU cores")
     for name, recipe in RECIPES.items():
         run = folder / name
         say(f"\n{recipe}")
