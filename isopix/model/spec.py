@@ -120,8 +120,8 @@ class ModelSpec:
             "backbone.masking": corruption.init_table(self.init),
             "backbone.positions": self.positions.init_table(self.init),
             "backbone.stem": self.stem.init_table(self.init),
-            # ViT's class token starts at 0 and has a position embedding; ours is their sum, one vector. At 0 it
-            # would stay 0 in the first norm, whose gradient there is 1 / sqrt(epsilon).
+            # ViT's class token starts at 0 and has a position embedding; ours is their sum, one vector. At 0
+            # it would stay 0 in the first norm, whose gradient there is 1 / sqrt(epsilon).
             "backbone": {**norms, "cls_token": EMBEDDING[self.init]},
             "head": self.head.init_table(self.init),
         }
