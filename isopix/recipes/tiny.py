@@ -4,7 +4,8 @@ Command:  isopix pretrain igpt.digits --out runs/digits
           isopix pretrain igpt.translated_digits --out runs/translated-digits
           isopix pretrain igpt.tiny --data cifar10 --out runs/tiny
 Cost:     digits, translated_digits: a minute on two cores; tiny: ten minutes
-Expected: digits: about 1.4 nats per pixel on the test set; translated_digits: XXX
+Expected: digits: about 1.4 nats per pixel on the test set; translated_digits: 0.48 nats, linear
+          probe 76 % (untrained 27 %, raw pixels 24 %); with _bert 0.52 nats, 42 %
 """
 
 from dataclasses import replace
@@ -73,7 +74,7 @@ def translated_digits() -> Recipe:
         name="igpt.translated_digits",
         data=DataConfig(source="translated-digits", rows=14, cols=14),
         optimizer=Adam(lr=0.01),
-        steps=500,
+        steps=800,
         batch_size=32,
         evaluate_every=100,
         evaluate_images=150,

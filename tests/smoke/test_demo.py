@@ -11,6 +11,11 @@ pytestmark = pytest.mark.usefixtures("quick_probes")
 SMALL = [*QUICK, "data.limit=60"]
 
 
+@pytest.fixture(autouse=True)
+def fewer_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("isopix.cli.demo.FEW_LABELS", [1, 2])
+
+
 def test_a_demo_writes_one_report_and_the_next_demo_gets_its_own_folder(isopix: Run) -> None:
     code, out, err = isopix("demo", *SMALL)
     assert (code, err) == (0, "")
