@@ -1,41 +1,20 @@
 """A trial that has learned nothing has failed, and no setting of the log hides a loss that diverges."""
 
-import math
-from collections import Counter
 from pathlib import Path
 
 import pytest
 import torch
 
 from isopix.api import training
-from isopix.codecs import BytesSpec
-from isopix.core.types import Grid
-from isopix.data.splits import Split
 from isopix.recipes import registry
 from isopix.runs.lr_search import run_lr_search, trial_folder, trial_recipe
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.training import RunObserver
-from isopix.runs.trial_baseline import unigram_nats
 from isopix.storage import log
 from tests.unit.runs.test_lr_search import ObserverFactory, untimed
 
 CPU = torch.device("cpu")
 SMALL = ["depth=1", "width=16", "batch_size=16", "evaluate_images=40", "data.limit=100"]
-
-
-def test_the_unigram_loss_is_that_of_the_counts() -> None:
-    draw = torch.Generator().manual_seed(0)
-    train = torch.randint(0, 3, (6, 3, 2, 2), dtype=torch.uint8, generator=draw) * 40
-    images = torch.randint(0, 4, (5, 3, 2, 2), dtype=torch.uint8, generator=draw) * 40
-    codec = BytesSpec().fit(train, Grid(2, 2), 0)
-    losses = []
-    for channel in range(3):
-        counts = Counter(train[:, channel].flatten().tolist())
-        total = sum(counts.values()) + 256
-        losses += [-math.log((counts[value] + 1) / total) for value in images[:, channel].flatten().tolist()]
-    assert unigram_nats(codec, Split(train), Split(images)) == pytest.approx(
-        sum(losses) / len(losses), rel=1e-6
-    )
 
 
 def search(out: Path, *words: str, lrs: tuple[float, ...] = (3.0, 0.003)) -> training.LRSearch:
