@@ -127,7 +127,7 @@ def _measurement(loaded: LoadedRun, images: ImageDataset, select: Selection) -> 
 
 def _save(folder: RunFolder, record: dict[str, Any], settings: dict[str, Any]) -> Path:
     name = f"low-data-{record['step']:08d}-{record['data']}-{settings_hash(settings)}.json"
-    return save_record(folder.path / "low-data" / name, record)
+    return save_record(folder.low_data / name, record)
 
 
 def _probe_low_data(
@@ -167,7 +167,7 @@ def _finetune_job(
         words,
         images=evaluation_data(loaded, data, limit),
         num_test_images=len(images.test),
-        out=folder.path / "low-data",
+        out=folder.low_data,
         device=devices.select_device(device),
     )
 

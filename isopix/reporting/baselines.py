@@ -19,8 +19,8 @@ from isopix.reporting.section import Row as TableRow
 
 NOTE = (
     "Accuracy: test accuracy of a classifier of frozen features (logistic regression by L-BFGS unless "
-    "another is named), with its 95\u00a0% interval. A difference is significant if it exceeds the root sum "
-    "of squares of the two half-widths."
+    "another is named), with its 95\u00a0% interval, not that of a difference: the gain over the best "
+    "baseline in the headline is paired, image by image."
 )
 
 

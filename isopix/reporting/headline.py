@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 
-from isopix.probing.results import LayerScore
+from isopix.probing.results import LayerScore, ProbeReport
 from isopix.reporting.metrics import (
     baseline_losses,
     epochs,
@@ -51,20 +51,35 @@ def diagnosis(run: RunRecord) -> str:
     probe = run.probe
     if probe is None or "untrained" not in probe.report.baselines:
         return ""
-    if significantly_better(probe.report.network.best, probe.report.baselines["untrained"].best):
+    if advantage(probe.report, "untrained") > 0:
         return ""
     reasons = [reason for reason in (_training(run), _separable(probe), _few_images(probe)) if reason]
     start = "No layer is significantly better than the untrained network"
     return f"{start}. Possible reasons: {'; '.join(reasons)}." if reasons else f"{start}; no number says why."
 
 
-def significantly_better(one: LayerScore, other: LayerScore) -> bool:
-    """Return whether a score is higher by more than the root sum of squares of the two half-widths.
+def advantage(report: ProbeReport, baseline: str) -> int:
+    """Return 1 if the network is significantly better than a baseline, -1 if it is worse, otherwise 0.
 
-    This is a test at 95 % for independent scores, and a stricter one for scores of the same images, as here.
+    The paired difference to the best baseline decides, and if it is a gain, for all baselines. For others, a
+    difference is significant if it exceeds the root sum of squares of the two half-widths: a test at 95 % for
+    independent scores, and a stricter one for scores of the same images, as here.
     """
-    half_widths = one.test_accuracy - one.interval[0], other.interval[1] - other.test_accuracy
-    return one.test_accuracy - other.test_accuracy > math.hypot(*half_widths)
+    gain, own, other = report.gain, report.network.best, report.baselines[baseline].best
+    if gain is not None and (gain.baseline == baseline or gain.interval[0] > 0):
+        return _sign(*gain.interval)
+    difference = own.test_accuracy - other.test_accuracy
+    half_width = math.hypot(*(max(_half_widths(score)) for score in (own, other)))
+    return _sign(difference - half_width, difference + half_width)
+
+
+def _sign(low: float, high: float) -> int:
+    """Return the sign of all numbers of an interval; 0 if they have several."""
+    return int(low > 0) - int(high < 0)
+
+
+def _half_widths(score: LayerScore) -> tuple[float, float]:
+    return score.test_accuracy - score.interval[0], score.interval[1] - score.test_accuracy
 
 
 def _probed(runs: Mapping[str, RunRecord], probes: Mapping[str, SavedProbe]) -> str:
@@ -105,15 +120,10 @@ def _baselines(probes: Mapping[str, SavedProbe]) -> str:
 
 
 def _baseline(baseline: str, probes: Mapping[str, SavedProbe]) -> str:
-    pairs = {
-        name: (probe.report.network.best, probe.report.baselines[baseline].best)
-        for name, probe in probes.items()
-        if baseline in probe.report.baselines
-    }
-    better = [name for name, (own, other) in pairs.items() if significantly_better(other, own)]
-    worse = [name for name, (own, other) in pairs.items() if significantly_better(own, other)]
-    equal = [name for name in pairs if name not in better and name not in worse]
-    every = len(pairs) == 1 or not worse
+    reports = {name: probe.report for name, probe in probes.items() if baseline in probe.report.baselines}
+    signs = {name: advantage(report, baseline) for name, report in reports.items()}
+    better, worse, equal = ([name for name, each in signs.items() if each == sign] for sign in (-1, 1, 0))
+    every = len(reports) == 1 or not worse
     marks = []
     if better:
         marks.append("better" if every and not equal else f"better than {join_words(better)}")
@@ -121,9 +131,11 @@ def _baseline(baseline: str, probes: Mapping[str, SavedProbe]) -> str:
         marks.append(
             f"not significantly different{'' if every and not better else f' from {join_words(equal)}'}"
         )
-    numbers = ", ".join(dict.fromkeys(percent(other.test_accuracy) for _, other in pairs.values()))
+    numbers = ", ".join(
+        dict.fromkeys(percent(each.baselines[baseline].best.test_accuracy) for each in reports.values())
+    )
     note = f" ({', '.join(marks)})" if marks else ""
-    return f"{baseline} {numbers}{note}" if pairs else ""
+    return f"{baseline} {numbers}{note}" if reports else ""
 
 
 def _loss(run: RunRecord) -> str:

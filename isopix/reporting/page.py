@@ -13,6 +13,7 @@ from isopix.reporting.baselines import baselines_section
 from isopix.reporting.curve_sections import loss_section, probe_curve
 from isopix.reporting.finetuning_section import finetuning_section
 from isopix.reporting.gallery import color_strip, gallery_sections, palette_section
+from isopix.reporting.low_data_section import low_data_section
 from isopix.reporting.metrics import images_seen, num_steps
 from isopix.reporting.probe_section import accuracy_chart, primary_probes, probe_differences, probe_section
 from isopix.reporting.run_reader import read_run
@@ -95,6 +96,7 @@ def _view(name: str, number: int, run: RunRecord, count: int) -> RunView:
         finetuning_section(run, f"t{number}", path),
         baselines_section({name: run}) if count == 1 else None,
         probe_section(run, f"a{number}", path),
+        low_data_section(run),
         _analyses(run, f"n{number}"),
         loss_section(run, f"l{number}", path),
         _probe_curve(name, number, run),

@@ -14,6 +14,7 @@ from isopix.codecs.palette import stored_colors
 from isopix.core.config import from_dict
 from isopix.data.measurement import Measurement
 from isopix.finetuning.metrics import ClassificationMetrics
+from isopix.probing.low_data import LowDataResult
 from isopix.probing.results import ProbeReport
 from isopix.recipes.recipe import Recipe
 from isopix.reporting.run_record import (
@@ -21,6 +22,7 @@ from isopix.reporting.run_record import (
     SavedAnalysis,
     SavedEvaluation,
     SavedImage,
+    SavedLowData,
     SavedMetrics,
     SavedProbe,
     SavedVerification,
@@ -57,6 +59,9 @@ def read_run(run: RunFolder) -> RunRecord:
         probes=sorted(reader.each(probed, _probe), key=lambda each: each.age),
         verifications=sorted(reader.each(verified, _verification), key=lambda each: each.age),
         evaluations=sorted(reader.each(evaluated, _evaluation), key=lambda each: each.age),
+        low_data=sorted(
+            reader.each(sorted(run.low_data.glob("*.json")), _low_data), key=lambda each: each.age
+        ),
         analyses=reader.each(_analysis_files(run.analysis), _analysis),
         problems=reader.problems,
     )
@@ -149,6 +154,16 @@ def _evaluation(path: Path) -> SavedEvaluation:
     return SavedEvaluation(metrics=metrics, **_facts(SavedEvaluation, values))
 
 
+def _low_data(path: Path) -> SavedLowData:
+    values = _json(path)
+    own = {each.name for each in fields(LowDataResult)}
+    results = {
+        method: [from_dict(LowDataResult, {name: each[name] for name in own & each.keys()}) for each in found]
+        for method, found in values["results"].items()
+    }
+    return SavedLowData(results=results, **_facts(SavedLowData, values))
+
+
 def _verification(path: Path) -> SavedVerification:
     facts = _facts(SavedVerification, _json(path))
     return SavedVerification(
@@ -158,7 +173,7 @@ def _verification(path: Path) -> SavedVerification:
 
 def _facts(cls: type[SavedMetrics], values: Values) -> Values:
     """Return the fields of a class that are values in its file; null is the same as absent."""
-    names = {each.name for each in fields(cls)} - {"report", "metrics"}
+    names = {each.name for each in fields(cls)} - {"report", "metrics", "results"}
     facts = {name: values[name] for name in names if values.get(name) is not None}
     if "measurement" in facts:
         facts["measurement"] = Measurement.from_dict(facts["measurement"])

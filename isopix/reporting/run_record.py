@@ -12,6 +12,7 @@ from isopix.finetuning.metrics import ClassificationMetrics
 from isopix.model.pool import Pool
 from isopix.plots.style import Figure
 from isopix.probing.config import ProbeConfig
+from isopix.probing.low_data import LowDataResult
 from isopix.probing.results import ProbeReport
 from isopix.recipes.recipe import Recipe
 
@@ -91,6 +92,14 @@ class SavedVerification(SavedMetrics):
     data: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class SavedLowData(SavedMetrics):
+    """The test errors of one `isopix low-data`, by method and labels per class."""
+
+    results: dict[str, list[LowDataResult]]
+    select: str = "validation"
+
+
 @dataclass(frozen=True)
 class Weights:
     """What the newest intact checkpoint holds."""
@@ -119,6 +128,7 @@ class RunRecord:
     probes: list[SavedProbe] = field(default_factory=list)
     verifications: list[SavedVerification] = field(default_factory=list)
     evaluations: list[SavedEvaluation] = field(default_factory=list)
+    low_data: list[SavedLowData] = field(default_factory=list)
     analyses: list[SavedAnalysis] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 

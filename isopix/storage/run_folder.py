@@ -157,6 +157,11 @@ class RunFolder:
         return self.path / "evaluations"
 
     @property
+    def low_data(self) -> Path:
+        """Test errors with few labels, and the run folders of fine-tuning on each subset."""
+        return self.path / "low-data"
+
+    @property
     def analysis(self) -> Path:
         """Numbers and figures of `isopix analyze`."""
         return self.path / "analysis"

@@ -16,7 +16,7 @@ from isopix.reporting import headline as headlines
 from isopix.reporting.baselines import baseline_rows
 from isopix.reporting.metrics import MeanLoss, format_epochs, held_out_loss, images_seen, uniform_classes
 from isopix.reporting.run_reader import read_run
-from tests.unit.reporting.cases import bare, baselines, evidence, measurement, probe, records, score, whole
+from tests.unit.reporting.cases import bare, baselines, evidence, measurement, probe, records, whole
 
 
 def headline(tmp_path: Path, **numbers: Any) -> str:
@@ -52,13 +52,33 @@ def test_better_baselines_are_marked(tmp_path: Path) -> None:
 
 def test_a_difference_within_the_intervals_is_not_significant(tmp_path: Path) -> None:
     assert "raw pixels 51.0 % (not significantly different)" in headline(tmp_path, pixels=0.51)
-    one, near, far = (
-        replace(score(0, 0.5), interval=(0.47, 0.52)),
-        score(0, 0.455, 0.04),
-        score(0, 0.445, 0.04),
+    for pixels, sign in ((0.47, 1), (0.473, 0), (0.527, 0), (0.53, -1)):
+        found = evidence(trained=(0.5, 0.5), pixels=pixels)  # half-widths of 0.02: 0.0283 is significant
+        assert headlines.advantage(found, "raw pixels") == sign, pixels
+
+
+@pytest.mark.parametrize(
+    ("interval", "mark"),
+    [((0.001, 0.02), ""), ((-0.001, 0.02), " (not significantly different)"), ((-0.03, -0.01), " (better)")],
+)
+def test_the_paired_gain_decides(tmp_path: Path, interval: tuple[float, float], mark: str) -> None:
+    """The unpaired intervals of these accuracies overlap."""
+    found = replace(evidence(pixels=0.49), gain=Gain("raw pixels", 0.01, interval))
+    run = read_run(whole(tmp_path / "run", found=found))
+    assert (
+        headlines.headline({"run": run})
+        .replace("\u00a0", " ")
+        .partition("raw pixels 49.0 %")[2]
+        .startswith(f"{mark}.")
     )
-    assert headlines.significantly_better(one, near) is False
-    assert headlines.significantly_better(one, far) is True
+
+
+def test_a_gain_over_the_best_baseline_leaves_nothing_to_diagnose(tmp_path: Path) -> None:
+    assert diagnosis(tmp_path / "unpaired")
+    found = replace(
+        evidence(trained=(0.2, 0.31), untrained=(0.3, 0.2)), gain=Gain("raw pixels", 0.01, (0.005, 0.02))
+    )
+    assert headlines.diagnosis(read_run(whole(tmp_path / "run", found=found))) == ""
 
 
 def test_several_runs_share_a_headline(tmp_path: Path) -> None:
