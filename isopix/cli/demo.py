@@ -16,6 +16,8 @@ from isopix.cli.run_display import with_resume_hint
 from isopix.cli.sample import sample
 from isopix.core.command_line import command_line
 from isopix.core.device import reuse_freed_memory
+from isopix.data.dataset import load_dataset
+from isopix.runs.load import find_checkpoint, recipe_of
 
 RECIPES = {
     "ar": "igpt.translated_digits",
@@ -74,9 +76,18 @@ def _run(folder: Path, settings: tuple[str, ...], seed: int, device: str, again:
     complete(folder / "ar", count=8, each=3, seed=seed, device=device)
     for name in ("bert", "conv"):
         reconstruct(folder / name, count=8, seed=seed, device=device)
-    say("\nfew labels")
-    low_data(folder / "ar", labels=FEW_LABELS, subsets=3, device=device)
+    if labels := few_labels(folder / "ar"):
+        say("\nfew labels")
+        low_data(folder / "ar", labels=labels, subsets=3, device=device)
     say("\nreport")
+
+
+def few_labels(run: Path) -> list[int]:
+    """Return those of FEW_LABELS for which every class has enough training images."""
+    labels = load_dataset(recipe_of(find_checkpoint(run)[0]).data).train.labels
+    assert labels is not None, "probes have read them"
+    fewest = int(labels.unique(return_counts=True)[1].min())
+    return [count for count in FEW_LABELS if count <= fewest]
 
 
 def demo_folder(out: Path) -> Path:

@@ -13,7 +13,7 @@ SMALL = [*QUICK, "data.limit=60"]
 
 @pytest.fixture(autouse=True)
 def fewer_labels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("isopix.cli.demo.FEW_LABELS", [1, 2])
+    monkeypatch.setattr("isopix.cli.demo.FEW_LABELS", [1, 2, 100])  # no class has 100
 
 
 def test_a_demo_writes_one_report_and_the_next_demo_gets_its_own_folder(isopix: Run) -> None:
@@ -22,6 +22,7 @@ def test_a_demo_writes_one_report_and_the_next_demo_gets_its_own_folder(isopix: 
     assert "runs/demo/1/report.html" in out
     assert "raw pixels" in out
     assert "random subsets" in out
+    assert "Few labels" in Path("runs/demo/1/report.html").read_text()
     page = Path("runs/demo/1/report.html").read_text()
     pictures = {"ar": ["samples", "completions"], "bert": ["reconstructions"], "conv": ["reconstructions"]}
     for run, kinds in pictures.items():
