@@ -77,7 +77,8 @@ def translated_digits() -> Recipe:
     return digits().updated(
         name="igpt.translated_digits",
         data=DataConfig(source="translated-digits", rows=14, cols=14),
-        optimizer=Adam(lr=0.01),
+        optimizer=Adam(lr=0.005),
+        max_grad_norm=1.0,
         steps=800,
         batch_size=32,
         evaluate_every=100,
