@@ -39,7 +39,7 @@ from isopix.runs.training import RunObserver
 from isopix.storage.provenance import settings_hash
 from isopix.storage.run_folder import RunFolder
 
-LABELS = (4, 25, 400)  # labeled images per class (iGPT section 4.7)
+LABELS: tuple[int | str, ...] = (4, 25, 400)  # labeled images per class (iGPT section 4.7)
 LARGER_L2 = tuple(l2 for l2 in L2_GRID if l2 >= 1e-4)  # few images are separable even with small weights
 
 
@@ -47,7 +47,7 @@ LARGER_L2 = tuple(l2 for l2 in L2_GRID if l2 >= 1e-4)  # few images are separabl
 def low_data(
     run: RunLike,
     *,
-    labels: Sequence[Count] = LABELS,
+    labels: Sequence[Count | str] = LABELS,
     subsets: Count = 5,
     select: Selection = "validation",
     method: str | ProbeMethod = "lbfgs",
@@ -64,6 +64,7 @@ def low_data(
 ) -> LowDataOutput:
     """Measure the test error with few labels over random balanced subsets (iGPT section 4.7).
 
+    `labels` are numbers of images per class, or percentages of each class as in `10%`.
     A linear probe of the layer chosen on the validation split, with an untrained network and raw pixels as
     baselines; `method`, `layer` and `pool` as in `probe`. With `finetune_steps` the run is also fine-tuned on
     every subset, with settings `overrides`. `select="cross-validation"` chooses layer and L2 penalty within

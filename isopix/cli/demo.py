@@ -82,11 +82,11 @@ def _run(folder: Path, settings: tuple[str, ...], seed: int, device: str, again:
     say("\nreport")
 
 
-def few_labels(run: Path) -> list[int]:
+def few_labels(run: Path) -> list[int | str]:
     """Return those of FEW_LABELS for which every class has enough training images."""
     labels = load_dataset(recipe_of(find_checkpoint(run)[0]).data).train.labels
     assert labels is not None, "probes have read them"
-    fewest = int(labels.unique(return_counts=True)[1].min())
+    fewest = int(labels.bincount().min())
     return [count for count in FEW_LABELS if count <= fewest]
 
 

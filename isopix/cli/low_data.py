@@ -26,8 +26,12 @@ from isopix.recipes.recipe import Recipe
 from isopix.train.trainer import Record
 
 Labels = Annotated[
-    list[int],
-    Parameter(consume_multiple=True, negative="", help="Labeled images per class, one or more numbers."),
+    list[int | str],
+    Parameter(
+        consume_multiple=True,
+        negative="",
+        help="Labeled images per class, one or more numbers, or percentages as in 10%.",
+    ),
 ]
 
 MethodName = Annotated[

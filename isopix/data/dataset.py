@@ -23,7 +23,7 @@ from isopix.data.sources.base import SPLIT_NAMES, Source, SplitName
 from isopix.data.sources.digits import Canvas
 from isopix.data.sources.hub import LOCAL_SOURCES
 from isopix.data.sources.read_source import DATASET_NAMES, find_reader
-from isopix.data.splits import Split, balanced_subset, held_out_indices
+from isopix.data.splits import Split, balanced_subset, count_or_fraction, held_out_indices
 from isopix.storage.hashing import hash_bytes
 
 Side = Annotated[int, Range(low=1, high=1024)]  # pixels
@@ -82,17 +82,7 @@ class DataConfig:
         """`labels_per_class` as a number: images of each class, or a fraction of them, or None for all."""
         if self.labels_per_class is None:
             return None
-        text = str(self.labels_per_class)
-        try:
-            value = Fraction(text.removesuffix("%")) / 100 if text.endswith("%") else int(text)
-        except (ValueError, ZeroDivisionError):
-            value = 0
-        if not (value > 0 and (isinstance(value, int) or value <= 1)):
-            raise ValueError(
-                f"labels_per_class is {self.labels_per_class!r}; allowed: a number of images of each class, "
-                "or a percentage of them, as in 10%"
-            )
-        return value
+        return count_or_fraction(self.labels_per_class, "labels_per_class")
 
 
 @dataclass(frozen=True)

@@ -166,6 +166,24 @@ def split_sizes(count: int, fraction: float) -> tuple[int, int]:
     return kept, count - kept
 
 
+def count_or_fraction(value: int | str, name: str) -> int | Fraction:
+    """Return a number of images of each class, `25`, or a fraction of them, `10%`.
+
+    Raises ValueError for anything else; `name` is that of the value in its message.
+    """
+    text = str(value)
+    try:
+        parsed = Fraction(text.removesuffix("%")) / 100 if text.endswith("%") else int(text)
+    except (ValueError, ZeroDivisionError):
+        parsed = 0
+    if not (parsed > 0 and (isinstance(parsed, int) or parsed <= 1)):
+        raise ValueError(
+            f"{name} is {value!r}; allowed: a number of images of each class, "
+            "or a percentage of them, as in 10%"
+        )
+    return parsed
+
+
 def balanced_subset(labels: Labels, per_class: int | Fraction, draw: torch.Generator) -> Indices:
     """Return sorted indices of a random subset with the same number of images of each class.
 

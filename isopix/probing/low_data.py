@@ -10,7 +10,7 @@ import torch
 from isopix.core.random import generator
 from isopix.core.types import Labels
 from isopix.data.dataset import ImageDataset
-from isopix.data.splits import Indices, balanced_subset
+from isopix.data.splits import Indices, balanced_subset, count_or_fraction
 from isopix.probing.config import ProbeConfig
 from isopix.probing.cross_validation import probe_cross_validated
 from isopix.probing.feature_extraction import FeatureSource, read_splits
@@ -23,30 +23,32 @@ Progress = Callable[[float], None]  # called with the fraction of all images tha
 
 
 class LowDataProtocol(NamedTuple):
-    """Numbers of labels per class, how many random subsets are drawn for each number, and which images select
-    layer and L2 penalty: those of the validation split, or those of the subset itself, by cross-validation.
+    """Labels per class (numbers, or percentages as in `10%`), how many random subsets are drawn for each of
+    them, and which images select layer and L2 penalty: those of the validation split, or those of the subset
+    itself, by cross-validation.
     """
 
-    labels_per_class: tuple[int, ...]
+    labels_per_class: tuple[int | str, ...]
     num_subsets: int
     select: Selection = "validation"
 
-    def subsets(self, labels: Labels, seed: int) -> Mapping[int, Sequence[Indices]]:
+    def subsets(self, labels: Labels, seed: int) -> Mapping[int | str, Sequence[Indices]]:
         """Return balanced subsets of these training labels, by labels per class: the same images that
         `data.labels` and `data.subset` select for fine-tuning.
 
         Raises ValueError if a number is not allowed or a class has too few images.
         """
         counts = self.labels_per_class
-        if self.num_subsets < 1 or not counts or min(counts) < 1:
+        if self.num_subsets < 1 or not counts:
             raise ValueError(
-                f"labels {list(counts)} and subsets {self.num_subsets}; allowed: numbers of at least 1"
+                f"labels {list(counts)} and subsets {self.num_subsets}; allowed: at least 1 of each"
             )
         if len(set(counts)) < len(counts):
             raise ValueError(f"labels {list(counts)}; allowed: each number once")
         return {
             count: [
-                balanced_subset(labels, count, generator(seed, "subset", i)) for i in range(self.num_subsets)
+                balanced_subset(labels, count_or_fraction(count, "labels"), generator(seed, "subset", i))
+                for i in range(self.num_subsets)
             ]
             for count in counts
         }
@@ -55,13 +57,13 @@ class LowDataProtocol(NamedTuple):
 @dataclass(frozen=True)
 class LowDataResult:
     """Test errors, as fractions of images, one for each random subset of `labels_per_class` training images
-    per class.
+    per class, a number or a percentage.
 
     `layer` has the highest accuracy on the images that select, on average over the subsets; None for
     fine-tuning. `num_selection_images` is the number of labeled images that select and are not in the subset.
     """
 
-    labels_per_class: int
+    labels_per_class: int | str
     num_train_images: int  # in one subset
     num_test_images: int
     layer: int | None
@@ -128,7 +130,7 @@ def probe_low_data(
 def probe_subsets(
     splits: FeatureSplits,
     subsets: Sequence[Indices],
-    labels_per_class: int,
+    labels_per_class: int | str,
     *,
     select: Selection = "validation",
     seed: int = 0,
@@ -151,7 +153,7 @@ def probe_subsets(
 
 
 def _result(
-    labels_per_class: int,
+    labels_per_class: int | str,
     splits: FeatureSplits,
     subsets: Sequence[Indices],
     best: list[LayerScore],

@@ -16,7 +16,7 @@ def low_data_section(run: RunRecord) -> Section | None:
 def _panel(saved: SavedLowData) -> Panel:
     """Return test errors, with a column for each number of labels per class."""
     first = next(iter(saved.results.values()))
-    counts = [f"{each.num_train_images:,} ({each.labels_per_class} per class)" for each in first]
+    counts = [f"{each.num_train_images:,} ({_per_class(each)})" for each in first]
     columns = [("labeled images", ""), ("layer", NUMBER), *((count, NUMBER) for count in counts)]
     rows = [
         Row([method, _layers(found), *map(_error, found)], "run" * (method == TRAINED))
@@ -29,6 +29,11 @@ def _panel(saved: SavedLowData) -> Panel:
     if saved.measurement:
         notes.append(f"{saved.measurement.line}.")
     return Panel(tables=[Table(columns, rows)], notes=notes)
+
+
+def _per_class(found: LowDataResult) -> str:
+    count = found.labels_per_class
+    return f"{count} per class" if isinstance(count, int) else f"{count} of each class"
 
 
 def _layers(found: list[LowDataResult]) -> str:

@@ -90,7 +90,7 @@ def finetune_low_data(
     return results
 
 
-def _finetune(job: FineTuneJob, count: int, subset: int, observer: RunObserver) -> Path:
+def _finetune(job: FineTuneJob, count: int | str, subset: int, observer: RunObserver) -> Path:
     """Fine-tune on one subset until done, and return the run folder."""
     recipe = replace(job.recipe, data=replace(job.recipe.data, labels_per_class=count, subset=subset))
     folder = job.out / f"labels-{count}-subset-{subset}-{_settings_hash(recipe, job.initial)}"

@@ -96,7 +96,7 @@ LINES: dict[str, tuple[Callable[[], object], str]] = {
         lambda: isopix.pretrain("igpt.digits", out="o", overrides="steps=2"),
         "overrides is 'steps=2'; it must be a list of strings",
     ),
-    "labels": (lambda: isopix.low_data("r", labels=4), "labels is 4; it must be a list of integers"),
+    "labels": (lambda: isopix.low_data("r", labels=4), "labels is 4; it must be a list of values"),
     "zero labels": (lambda: isopix.low_data("r", labels=[4, 0]), "labels[1] is 0; allowed: 1 or more"),
     "reports": (lambda: isopix.report(["a", "b"]), "runs is ['a', 'b']; it must be a string or a path"),
     "model": (

@@ -10,7 +10,7 @@ from isopix.core.random import generator
 from isopix.data.splits import balanced_subset
 from isopix.probing.config import ProbeConfig
 from isopix.probing.feature_splits import FeatureSplit, FeatureSplits
-from isopix.probing.low_data import LowDataResult, probe_subsets
+from isopix.probing.low_data import LowDataProtocol, LowDataResult, probe_subsets
 
 CPU = torch.device("cpu")
 CONFIG = ProbeConfig(l2_grid=(0.01,), l2_extra=(), num_resamples=10)
@@ -67,3 +67,12 @@ def test_images_outside_of_the_subsets_are_not_used() -> None:
     features = SPLITS.train.features.clone()
     features[:, outside] = 1e4
     assert found(replace(SPLITS, train=FeatureSplit(features, SPLITS.train.labels))) == found(SPLITS)
+
+
+def test_a_percentage_is_of_each_class_rounded_up() -> None:
+    labels = torch.tensor([0] * 41 + [1] * 9 + [2] * 100)
+    drawn = LowDataProtocol((3, "5%"), 2).subsets(labels, seed=0)
+    assert [labels[index].bincount().tolist() for index in drawn["5%"]] == [[3, 1, 5], [3, 1, 5]]
+    assert [labels[index].bincount().tolist() for index in drawn[3]] == [[3, 3, 3], [3, 3, 3]]
+    with pytest.raises(ValueError, match="labels is '101%'; allowed: a number of images of each class, or"):
+        LowDataProtocol(("101%",), 1).subsets(labels, seed=0)

@@ -8,16 +8,20 @@ from isopix.storage.atomic import write_json
 from tests.unit.reporting.cases import whole
 
 
-def result(labels: int, errors: list[float], layer: int | None, selecting: int = 60) -> dict[str, Any]:
-    numbers = {"labels_per_class": labels, "num_train_images": 10 * labels, "num_test_images": 1234}
+def result(labels: int | str, errors: list[float], layer: int | None, selecting: int = 60) -> dict[str, Any]:
+    numbers = {
+        "labels_per_class": labels,
+        "num_train_images": 1000 if labels == "10%" else 50,
+        "num_test_images": 1234,
+    }
     derived = {"mean": sum(errors) / len(errors), "std": 0.0}  # of the file, not of LowDataResult
     return {**numbers, "layer": layer, "errors": errors, "num_selection_images": selecting, **derived}
 
 
 def section(folder: Path, select: str = "validation") -> str:
     run = whole(folder)
-    probed = [result(5, [0.5, 0.6, 0.7], 3), result(100, [0.2, 0.2, 0.2], 4)]
-    tuned = [result(5, [0.4, 0.4, 0.4], None, 0), result(100, [0.1, 0.2, 0.3], None, 0)]
+    probed = [result(5, [0.5, 0.6, 0.7], 3), result("10%", [0.2, 0.2, 0.2], 4)]
+    tuned = [result(5, [0.4, 0.4, 0.4], None, 0), result("10%", [0.1, 0.2, 0.3], None, 0)]
     results = {"trained": probed, "fine-tuned": tuned}
     record = {"kind": "low_data", "step": 40, "data": "photos", "select": select, "results": results}
     (run.low_data / "labels-5-subset-0-abc").mkdir(parents=True)  # a run folder of fine-tuning
@@ -32,7 +36,7 @@ def section(folder: Path, select: str = "validation") -> str:
 
 def test_it_shows_mean_and_standard_deviation_by_method(tmp_path: Path) -> None:
     text = section(tmp_path / "run")
-    for shown in ("50 (5 per class)", "1,000 (100 per class)", "60.0 % ± 10.0", "20.0 % ± 10.0", "3, 4"):
+    for shown in ("50 (5 per class)", "1,000 (10% of each class)", "60.0 % ± 10.0", "20.0 % ± 10.0", "3, 4"):
         assert shown in text
     assert "Test error on photos, 1,234 images: mean ± standard deviation over 3 random balanced" in text
     assert "chosen on 60 labeled validation images; fine-tuned: fixed number of steps." in text
