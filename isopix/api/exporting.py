@@ -13,10 +13,11 @@ def exported_model(loaded: LoadedRun, path: Path | None) -> ExportedModel:
     """Return the model of `transformers` that can represent a network: ViTModel for patches, with the class
     head of the run at `path` ViTForImageClassification, else ImageGPT.
 
-    Raises ValueError for a network that it cannot represent.
+    Raises ValueError for a network that it cannot represent, and for ImageGPT if the decoder was abandoned.
     """
     recipe = loaded.recipe
     if recipe.model.codec.patch_size == 1 or recipe.objective.can_sample:
+        loaded.require_decoder("convert to-huggingface")
         return export_imagegpt(loaded.network)
     return export_vit(loaded.network, recipe, None if path is None else _class_head(loaded, path))
 

@@ -200,6 +200,7 @@ def test_abandoned_decoders_are_refused_and_low_data_says_what_a_network_has_see
         lambda: model.complete(image),
         lambda: model.nll(image),
         lambda: model.logits(image),
+        lambda: isopix.convert.to_huggingface(out, tmp_path / "exported"),
     ):
         assert message in refusal(call)
     assert model(image).shape[0] == 1
