@@ -1,7 +1,6 @@
 """Analyses of attention weights: distance, maps and rollout."""
 
 import base64
-import io
 from typing import Any
 
 import torch
@@ -33,6 +32,7 @@ from isopix.model.backbone import Backbone
 from isopix.model.network import Network
 from isopix.plots.attention import plot_attention_maps, plot_attention_rollout
 from isopix.plots.attention_distance import plot_attention_distance
+from isopix.plots.images import png_bytes
 from isopix.plots.style import Figure
 
 
@@ -234,10 +234,8 @@ def _uniform_distances(given: AnalysisInput) -> dict[str, float]:
 
 
 def _image(given: AnalysisInput) -> dict[str, Any]:
-    content = io.BytesIO()
     pixels = rearrange(given.images[given.image_index], "c h w -> h w c").cpu().numpy()
-    Image.fromarray(pixels).save(content, format="PNG")
-    png = base64.b64encode(content.getvalue()).decode()
+    png = base64.b64encode(png_bytes(Image.fromarray(pixels))).decode()
     return {**given.common_results(), "image_index": given.image_index, "image": png}
 
 

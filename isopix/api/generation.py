@@ -24,7 +24,7 @@ from isopix.generate.reconstruct import require_masked_inputs
 from isopix.generate.sample import SamplingConfig, require_sampling
 from isopix.plots import images as pictures
 from isopix.runs.load import LoadedRun
-from isopix.storage.atomic import write_json
+from isopix.storage.atomic import replace_file, write_json
 from isopix.storage.provenance import settings_hash, with_provenance
 from isopix.storage.run_folder import RunFolder
 
@@ -156,7 +156,7 @@ def _save_grid(
         return with_provenance(numbers), None
     path = run.samples / f"{name}-{settings_hash(numbers)}.png"
     run.samples.mkdir(exist_ok=True)
-    picture.save(path)
+    replace_file(path, pictures.png_bytes(picture))
     record = with_provenance({**numbers, "picture": path.name})
     write_json(path.with_suffix(".json"), record)
     return record, path

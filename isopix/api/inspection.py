@@ -31,7 +31,7 @@ from isopix.reporting import headline, page
 from isopix.reporting.baselines import baseline_rows
 from isopix.reporting.probe_section import primary_probes, probe_differences
 from isopix.reporting.run_record import RunRecord
-from isopix.storage.atomic import report_disk_full, write_bytes
+from isopix.storage.atomic import replace_file
 from isopix.storage.provenance import with_provenance
 from isopix.storage.run_folder import RunFolder
 
@@ -102,8 +102,7 @@ def report(*runs: str | os.PathLike[str], out: PathLike | None = None) -> Report
     if path.is_dir():
         raise ValueError(f"out {path} is a folder; a report is one file, such as {path / 'report.html'}")
     path.parent.mkdir(parents=True, exist_ok=True)
-    with report_disk_full(f"report {path}", path.parent):
-        write_bytes(path, page.render_report(records).encode())
+    replace_file(path, page.render_report(records).encode())
     return ReportOutput(path, baseline_rows(records), _notes(records))
 
 
@@ -153,11 +152,11 @@ def _save(
     folder.analysis.mkdir(exist_ok=True)
     for name, analysis in analyses.items():
         stem = folder.analysis / name
-        for suffix in (".json", ".png", ".svg"):
-            stem.with_suffix(suffix).unlink(missing_ok=True)
         if name in results:
-            with report_disk_full(str(stem), folder.analysis):
-                style.write_figure(analysis.figure(results[name]), stem, results[name])
+            style.write_figure(analysis.figure(results[name]), stem, results[name])
+        else:
+            for suffix in (".json", ".png", ".svg"):
+                stem.with_suffix(suffix).unlink(missing_ok=True)
 
 
 def _notes(runs: Mapping[str, RunRecord]) -> list[str]:

@@ -2,6 +2,7 @@
 
 import csv
 import hashlib
+import io
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ from isopix.data.sources.digits import Canvas
 from isopix.data.sources.hub import LOCAL_SOURCES
 from isopix.data.sources.read_source import DATASET_NAMES, find_reader
 from isopix.data.splits import Split, balanced_subset, count_or_fraction, held_out_indices
+from isopix.storage.atomic import replace_file
 from isopix.storage.hashing import hash_bytes
 
 Side = Annotated[int, Range(low=1, high=1024)]  # pixels
@@ -211,8 +213,9 @@ def _report_bad_files(source: Source, cached: CachedSource, path: Path) -> Path 
     if not bad:
         return None
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
-        csv.writer(file).writerows([("path", "reason"), *((each.path, each.reason) for each in bad)])
+    rows = io.StringIO(newline="")
+    csv.writer(rows).writerows([("path", "reason"), *((each.path, each.reason) for each in bad)])
+    replace_file(path, rows.getvalue().encode("utf-8", "surrogateescape"))
     total = sum(split.num_images for split in source.splits.values())
     if len(bad) > MAX_BAD_FRACTION * total:
         raise ValueError(

@@ -1,5 +1,6 @@
 """Image grids: every pixel is an integer number of screen pixels; gutters are transparent."""
 
+import io
 import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -30,6 +31,13 @@ class Group(NamedTuple):
 
     caption: str
     columns: Sequence[Tiles]
+
+
+def png_bytes(image: Image.Image) -> bytes:
+    """Return the content of a PNG file."""
+    content = io.BytesIO()
+    image.save(content, format="PNG")
+    return content.getvalue()
 
 
 def sample_grid(images: Images, *, columns: int | None = None, scale: int | None = None) -> Image.Image:

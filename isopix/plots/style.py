@@ -1,6 +1,6 @@
 """Figure style: sizes, fonts and a color-blind-safe palette for all figures."""
 
-import json
+import io
 from collections.abc import Mapping
 from contextlib import ContextDecorator
 from pathlib import Path
@@ -13,6 +13,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure as Figure  # noqa: PLC0414  other rooms import it from here
 from matplotlib.ticker import FuncFormatter
+
+from isopix.storage.atomic import replace_file, write_json
 
 PAGE_WIDTH = 7.0  # inches, of the text of a page
 TEXT_COLOR = "#22252A"
@@ -99,9 +101,14 @@ def write_figure(figure: Figure, stem: Path, numbers: Mapping[str, Any]) -> tupl
     """Write `stem` + .png and .svg, and the plotted numbers as .json. Raises ValueError for NaN."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     png, svg, values = (stem.with_name(stem.name + suffix) for suffix in (".png", ".svg", ".json"))
-    text = json.dumps(numbers, indent=2, allow_nan=False) + "\n"
-    figure.savefig(png, metadata={"Software": None})
+    write_json(values, numbers)
+    replace_file(png, _drawn(figure, "png", {"Software": None}))
     figure.set_layout_engine("none")  # the panels stay where they are
-    figure.savefig(svg, metadata={"Date": None})
-    values.write_text(text)
+    replace_file(svg, _drawn(figure, "svg", {"Date": None}))
     return png, svg, values
+
+
+def _drawn(figure: Figure, format: str, metadata: Mapping[str, None]) -> bytes:
+    content = io.BytesIO()
+    figure.savefig(content, format=format, metadata=metadata)
+    return content.getvalue()

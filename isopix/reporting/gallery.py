@@ -13,6 +13,7 @@ from PIL import Image
 from torch import Tensor
 
 from isopix.core.overrides import flatten
+from isopix.plots.images import png_bytes
 from isopix.plots.palette import arrange_colors, oklab
 from isopix.reporting.run_record import RunRecord, SavedImage
 from isopix.reporting.section import Chart, Panel, Section, Text, missing, percent
@@ -161,6 +162,4 @@ def _when(facts: Facts) -> str:
 
 
 def _png(pixels: UInt8[Tensor, "rows cols 3"]) -> bytes:
-    content = io.BytesIO()
-    Image.fromarray(pixels.numpy()).save(content, format="PNG")
-    return content.getvalue()
+    return png_bytes(Image.fromarray(pixels.numpy()))

@@ -1,6 +1,5 @@
 """Pre-training and fine-tuning: a recipe and its images become a run folder."""
 
-import shutil
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from isopix.recipes.recipe import Recipe
 from isopix.runs.measurements import evaluator_specs
 from isopix.runs.seen import leave_out_seen, save_seen, seen_images
 from isopix.runs.training import RunObserver, RunStatus, TrainingRun
-from isopix.storage.atomic import write_json
+from isopix.storage.atomic import replace_file, write_json
 from isopix.storage.provenance import environment, plugin_records
 from isopix.storage.run_folder import RunFolder
 from isopix.train.train_step import check_compiler
@@ -81,7 +80,7 @@ def train_recipe(
             records = {**environment(device), **plugin_records(), **_records(training)}
             write_json(folder.environment, {**records, **initial.provenance})
             if data.bad_files_csv:
-                shutil.copy(data.bad_files_csv, folder.path / "bad-files.csv")
+                replace_file(folder.path / "bad-files.csv", data.bad_files_csv.read_bytes())
             notes = [*initial.notes, *filter(None, [left_out]), *_finetuning_notes(recipe, data)]
             return training.run(observer, notes=notes)
     except BaseException:

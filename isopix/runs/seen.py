@@ -8,7 +8,8 @@ import torch
 
 from isopix.data.dataset import ImageDataset
 from isopix.data.splits import Hashes
-from isopix.storage.npy import read_arrays
+from isopix.storage.atomic import replace_file
+from isopix.storage.npy import npy_bytes, read_arrays
 from isopix.storage.run_folder import RunFolder
 
 
@@ -21,7 +22,7 @@ def seen_images(data: ImageDataset, earlier: Hashes | None = None) -> Hashes | N
 def save_seen(folder: RunFolder, seen: Hashes | None) -> None:
     """Write the hashes into a run folder."""
     if seen is not None:
-        np.save(folder.training_images, seen.numpy())
+        replace_file(folder.training_images, npy_bytes(seen.numpy()))
 
 
 def load_seen(path: Path) -> Hashes | None:

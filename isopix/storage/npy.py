@@ -1,5 +1,6 @@
 """NumPy files: untrusted `.npy` and `.npz` files read within limits, large ones written and read in parts."""
 
+import io
 import warnings
 import zipfile
 from pathlib import Path
@@ -35,6 +36,13 @@ def read_arrays(path: Path) -> Arrays:
         if "pickle" in reason:  # NumPy's message for unknown content explains how to load it unsafely
             reason = "it is not a .npy or .npz file of numbers"
         raise ValueError(reason) from error
+
+
+def npy_bytes(array: NDArray[Any]) -> bytes:
+    """Return the content of a `.npy` file."""
+    content = io.BytesIO()
+    np.save(content, array)
+    return content.getvalue()
 
 
 def is_numeric(array: NDArray[Any]) -> bool:

@@ -20,13 +20,13 @@ from isopix.generate.reconstruct import Reconstruction
 from isopix.model.stems import FourierPixelEmbeddingSpec
 from isopix.plots import study, style, svg
 from isopix.plots.embeddings import plot_level_similarity
-from isopix.plots.images import reconstruction_grid
+from isopix.plots.images import png_bytes, reconstruction_grid
 from isopix.plots.inductive_biases import compare_inductive_biases, plot_receptive_fields
 from isopix.plots.study import TrialGroup, display_name
 from isopix.reporting.gallery import image_tag
 from isopix.reporting.section import Chart
 from isopix.runs.load import LoadedRun, load_run
-from isopix.storage.atomic import write_json
+from isopix.storage.atomic import replace_file, write_json
 from isopix.studies.inductive_bias.metrics import BIAS_IMAGES, bias_numbers, reconstruct_masked
 from isopix.studies.inductive_bias.regression import loss_and_accuracy
 from isopix.studies.inductive_bias.trials import Trial, group_trials
@@ -122,7 +122,7 @@ class _Album:
         )
         path = self.out / "figure-1.png"
         path.parent.mkdir(parents=True, exist_ok=True)
-        picture.save(path)
+        replace_file(path, png_bytes(picture))
         exact = {each.block: each.reconstruction.accuracy for each in networks}
         write_json(path.with_suffix(".json"), {"kind": "figure", "exact": exact})
         tag = image_tag(path.read_bytes(), caption)

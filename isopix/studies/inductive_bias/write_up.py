@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isopix.storage.atomic import read_json, report_disk_full, write_bytes, write_json
+from isopix.storage.atomic import read_json, replace_file, write_json
 from isopix.storage.run_folder import RunFolder
 from isopix.studies.claim_tests import ClaimResult
 from isopix.studies.inductive_bias.claims import claim_results
@@ -39,8 +39,7 @@ def write_up(study: Study) -> WriteUp:
     figures = draw(runs, study.path / "figures")
     page, plan = study.path / "report.html", {**read_json(study.path / FILE), "path": str(study.path)}
     text = render_study(plan, rows, records, figures=figures, environment=_environment(list(runs)))
-    with report_disk_full(f"report {page}", study.path):
-        write_bytes(page, text.encode())
+    replace_file(page, text.encode())
     return WriteUp(claims, rows, page)
 
 

@@ -10,7 +10,7 @@ from isopix.plots import svg
 from isopix.plots.style import write_figure
 from isopix.reporting import template
 from isopix.reporting.section import NUMBER, Chart, Panel, Row, Section, Table
-from isopix.storage.atomic import report_disk_full, write_bytes, write_json
+from isopix.storage.atomic import replace_file, write_json
 from isopix.storage.provenance import with_provenance
 from isopix.studies.protocols.protocol import Cell, MeasuredRow, PaperProtocol, Records
 from isopix.studies.protocols.reproduction import Reproduction, TrialState
@@ -76,14 +76,13 @@ def write_table(protocol: PaperProtocol, reproduction: Reproduction) -> Protocol
     write_json(out / "table.json", record)
     table = ProtocolTable(record, out / "report.html")
     drawn = None if protocol.draw is None else protocol.draw(rows, records)
-    with report_disk_full(f"table {out}", out):
-        write_bytes(out / "table.md", markdown(table).encode())
-        charts = []
-        if drawn is not None:
-            figure, caption = drawn
-            write_figure(figure, out / "figure", {"caption": caption, "rows": record["rows"]})
-            charts = [Chart(svg.svg_markup(figure, "figure", caption), caption)]
-        write_bytes(table.page, _page(table, charts).encode())
+    replace_file(out / "table.md", markdown(table).encode())
+    charts = []
+    if drawn is not None:
+        figure, caption = drawn
+        write_figure(figure, out / "figure", {"caption": caption, "rows": record["rows"]})
+        charts = [Chart(svg.svg_markup(figure, "figure", caption), caption)]
+    replace_file(table.page, _page(table, charts).encode())
     return table
 
 
