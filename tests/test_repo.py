@@ -18,7 +18,8 @@ PACKAGE = ROOT / "isopix"
 # Packages of one level do not import each other; each imports only from those before it.
 LEVELS = [
     ["core"],
-    ["storage", "plots"],
+    ["storage"],
+    ["plots"],
     ["data", "codecs"],
     ["model"],
     ["objectives"],
