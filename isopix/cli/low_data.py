@@ -138,12 +138,12 @@ def _print_errors(found: LowDataOutput) -> None:
 def _title(method: str, found: list[LowDataResult], tested: int) -> str:
     if found[0].num_test_images != tested:
         method += f", {found[0].num_test_images:,} test images"
-    if found[0].layer is None:
+    if not found[0].layers:
         count = found[0].num_selection_images
         method += (
             f", step chosen on {count:,} labeled validation images" if count else ", fixed number of steps"
         )
-    layers = {str(each.layer): None for each in found if each.layer is not None}
+    layers = dict.fromkeys("/".join(map(str, each.layers)) for each in found if each.layers)
     return f"{method}, layer {' / '.join(layers)}" if layers and method != "raw pixels" else method
 
 

@@ -1,4 +1,4 @@
-"""Selection of layer and L2 penalty by cross-validation within the labeled images of a subset."""
+"""Selection of layer and L2 penalty by cross-validation within the labeled images of each subset."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,10 +22,10 @@ Accuracies = Float[Tensor, "P F"]  # by L2 penalty, in decreasing order, and by 
 
 
 class Selected(NamedTuple):
-    """The position of the best layer among those probed, and the L2 penalty for each subset."""
+    """The position of the best layer of a subset among those probed, and its L2 penalty."""
 
     position: int
-    l2: tuple[float, ...]
+    l2: float
 
 
 def probe_cross_validated(
@@ -37,22 +37,18 @@ def probe_cross_validated(
     device: torch.device,
 ) -> list[LayerScore]:
     """Return the score of a probe of each subset at the layer and L2 penalty that cross-validation within the
-    subsets selects, the layer once for all; validation images are not used.
+    subset selects; validation images and other subsets are not used.
 
     Raises ValueError for a method without L2 penalties, and for a class with one image.
     """
-    accuracies = [
-        cross_validate(replace(splits, train=train), config, fold_indices(train.labels, seed), device=device)
-        for train in subsets
-    ]
-    index, strengths = select(accuracies, config)
-    chosen = [
-        replace(splits, train=train, validation=train).select_layers(index, index + 1) for train in subsets
-    ]
-    return [
-        fit_probe(each, _at(config, l2), device=device).best
-        for each, l2 in zip(chosen, strengths, strict=True)
-    ]
+    scores = []
+    for train in subsets:
+        folds = fold_indices(train.labels, seed)
+        accuracies = cross_validate(replace(splits, train=train), config, folds, device=device)
+        index, l2 = select(accuracies, config)
+        layer = replace(splits, train=train, validation=train).select_layers(index, index + 1)
+        scores.append(fit_probe(layer, _at(config, l2), device=device).best)
+    return scores
 
 
 def cross_validate(
@@ -74,13 +70,10 @@ def cross_validate(
     return torch.stack(rows)
 
 
-def select(accuracies: Sequence[Accuracies], config: ProbeConfig) -> Selected:
-    """Return the best layer on average over the subsets, and the best L2 penalty of it for each subset; the
-    first layer and the largest penalty of equals.
-    """
-    index = int(torch.stack([each.amax(0) for each in accuracies]).mean(0).argmax())
-    grid = _grid(config)
-    return Selected(index, tuple(grid[int(each[:, index].argmax())] for each in accuracies))
+def select(accuracies: Accuracies, config: ProbeConfig) -> Selected:
+    """Return the best layer and its best L2 penalty; the first layer and the largest penalty of equals."""
+    index = int(accuracies.amax(0).argmax())
+    return Selected(index, _grid(config)[int(accuracies[:, index].argmax())])
 
 
 def fold_indices(labels: Labels, seed: int) -> list[Indices]:

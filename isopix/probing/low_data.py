@@ -59,14 +59,15 @@ class LowDataResult:
     """Test errors, as fractions of images, one for each random subset of `labels_per_class` training images
     per class, a number or a percentage.
 
-    `layer` has the highest accuracy on the images that select, on average over the subsets; None for
-    fine-tuning. `num_selection_images` is the number of labeled images that select and are not in the subset.
+    `layers` are those that were selected: one for all subsets by validation, on average over the subsets, one
+    for each by cross-validation within it; empty for fine-tuning. `num_selection_images` is the number of
+    labeled images that select and are not in the subset.
     """
 
     labels_per_class: int | str
     num_train_images: int  # in one subset
     num_test_images: int
-    layer: int | None
+    layers: tuple[int, ...]
     errors: tuple[float, ...]
     num_selection_images: int = 0
 
@@ -139,8 +140,8 @@ def probe_subsets(
 ) -> LowDataResult:
     """Return the error of probes that are fitted to each subset of the training images (iGPT section 4.7).
 
-    L2 penalty and layer are selected on validation, or by cross-validation within the subset, the layer once
-    for all subsets. Raises what `probe` raises.
+    L2 penalty and layer are selected on validation, the layer once for all subsets, or by cross-validation
+    within each subset. Raises what `probe` raises.
     """
     chosen = [splits.train.select(index) for index in subsets]
     if select == "cross-validation":
@@ -160,5 +161,5 @@ def _result(
     num_selection_images: int,
 ) -> LowDataResult:
     errors = tuple(1 - score.test_accuracy for score in best)
-    counts = (len(subsets[0]), len(splits.test))
-    return LowDataResult(labels_per_class, *counts, best[0].layer, errors, num_selection_images)
+    counts, layers = (len(subsets[0]), len(splits.test)), tuple(dict.fromkeys(each.layer for each in best))
+    return LowDataResult(labels_per_class, *counts, layers, errors, num_selection_images)

@@ -37,8 +37,8 @@ def _per_class(found: LowDataResult) -> str:
 
 
 def _layers(found: list[LowDataResult]) -> str:
-    """Return the layer of each column, once if they are the same; empty for fine-tuning."""
-    return ", ".join(dict.fromkeys(str(each.layer) for each in found if each.layer is not None))
+    """Return the layers of all columns; empty for fine-tuning."""
+    return ", ".join(map(str, sorted({layer for each in found for layer in each.layers})))
 
 
 def _error(found: LowDataResult) -> Text:

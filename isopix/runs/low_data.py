@@ -86,7 +86,7 @@ def finetune_low_data(
         num_train_images = read_json(RunFolder(folders[0]).environment)["images"]["train"]
         errors = tuple(1 - float(test["accuracy"]) for test in tests)
         selecting = tests[0]["selection_images"]
-        results.append(LowDataResult(count, num_train_images, tests[0]["images"], None, errors, selecting))
+        results.append(LowDataResult(count, num_train_images, tests[0]["images"], (), errors, selecting))
     return results
 
 

@@ -52,10 +52,31 @@ def test_a_class_with_one_image_cannot_be_cross_validated() -> None:
         fold_indices(torch.tensor([0, 0, 1]), seed=0)
 
 
-def test_one_layer_serves_all_subsets_and_each_has_its_penalty() -> None:
-    one = torch.tensor([[0.5, 0.9], [0.6, 0.2]], dtype=torch.float64)
-    other = torch.tensor([[0.9, 0.1], [0.9, 0.8]], dtype=torch.float64)
-    assert select([one, other], CONFIG) == Selected(1, (1.0, 0.001))
+def test_the_first_layer_and_the_largest_penalty_of_equals_are_selected() -> None:
+    for rows, expected in (
+        ([[0.5, 0.9], [0.6, 0.2]], Selected(1, 1.0)),
+        ([[0.9, 0.1], [0.9, 0.9]], Selected(0, 1.0)),
+        ([[0.1, 0.1], [0.1, 0.8]], Selected(1, 0.001)),
+    ):
+        assert select(torch.tensor(rows, dtype=torch.float64), CONFIG) == expected
+
+
+def test_a_subset_chooses_for_itself() -> None:
+    """Other subsets change neither its layer nor its error: no other label is used."""
+    noisy = SPLITS.train.features.clone()
+    noisy[1, SUBSETS[0]] = torch.randn(
+        15, 8, generator=torch.Generator().manual_seed(0)
+    )  # layer 1 is useless
+    splits = replace(SPLITS, train=FeatureSplit(noisy, SPLITS.train.labels))
+    alone, *others = (
+        probe_subsets(splits, [index], 5, select="cross-validation", config=CONFIG, device=CPU)
+        for index in SUBSETS
+    )
+    together = probe_subsets(splits, SUBSETS, 5, select="cross-validation", config=CONFIG, device=CPU)
+    assert alone.layers == (2,)
+    assert {each.layers for each in others} == {(1,), (2,)}
+    assert together.layers == (2, 1)
+    assert together.errors == (*alone.errors, *(each.errors[0] for each in others))
 
 
 def test_validation_images_are_not_read() -> None:
@@ -66,6 +87,6 @@ def test_validation_images_are_not_read() -> None:
         for splits in (SPLITS, replace(SPLITS, validation=wrong))
     )
     assert one == other
-    assert (one.layer, one.num_selection_images) == (1, 0)
+    assert (one.layers, one.num_selection_images) == ((1,), 0)
     by_validation = probe_subsets(SPLITS, SUBSETS, 5, config=CONFIG, device=CPU)
     assert by_validation.num_selection_images == 120

@@ -44,21 +44,21 @@ def test_errors_are_scikit_learns_on_each_subset() -> None:
         test = (SPLITS.test.features[1].double() - center) / spread
         errors.append(1 - theirs.score(test, SPLITS.test.labels))
     ours = found(SPLITS)
-    assert ours.layer == 1
+    assert ours.layers == (1,)
     assert ours.errors == pytest.approx(errors, abs=1 / 150)
     assert ours.mean == pytest.approx(sum(errors) / 4, abs=1 / 150)
     assert (ours.num_train_images, ours.num_test_images) == (15, 150)
 
 
 def test_std_is_that_of_one_subset() -> None:
-    assert LowDataResult(4, 40, 150, 1, (0.1, 0.2, 0.3)).std == pytest.approx(0.1)
-    assert LowDataResult(4, 40, 150, 1, (0.1,)).std == 0
+    assert LowDataResult(4, 40, 150, (1,), (0.1, 0.2, 0.3)).std == pytest.approx(0.1)
+    assert LowDataResult(4, 40, 150, (1,), (0.1,)).std == 0
 
 
 def test_the_layer_does_not_depend_on_test_labels() -> None:
     test = SPLITS.test
     wrong = replace(SPLITS, test=FeatureSplit(test.features, (test.labels + 1) % 3))
-    assert found(wrong).layer == found(SPLITS).layer
+    assert found(wrong).layers == found(SPLITS).layers
 
 
 def test_images_outside_of_the_subsets_are_not_used() -> None:

@@ -8,20 +8,20 @@ from isopix.storage.atomic import write_json
 from tests.unit.reporting.cases import whole
 
 
-def result(labels: int | str, errors: list[float], layer: int | None, selecting: int = 60) -> dict[str, Any]:
+def result(labels: int | str, errors: list[float], layers: list[int], selecting: int = 60) -> dict[str, Any]:
     numbers = {
         "labels_per_class": labels,
         "num_train_images": 1000 if labels == "10%" else 50,
         "num_test_images": 1234,
     }
     derived = {"mean": sum(errors) / len(errors), "std": 0.0}  # of the file, not of LowDataResult
-    return {**numbers, "layer": layer, "errors": errors, "num_selection_images": selecting, **derived}
+    return {**numbers, "layers": layers, "errors": errors, "num_selection_images": selecting, **derived}
 
 
 def section(folder: Path, select: str = "validation") -> str:
     run = whole(folder)
-    probed = [result(5, [0.5, 0.6, 0.7], 3), result("10%", [0.2, 0.2, 0.2], 4)]
-    tuned = [result(5, [0.4, 0.4, 0.4], None, 0), result("10%", [0.1, 0.2, 0.3], None, 0)]
+    probed = [result(5, [0.5, 0.6, 0.7], [3]), result("10%", [0.2, 0.2, 0.2], [4])]
+    tuned = [result(5, [0.4, 0.4, 0.4], [], 0), result("10%", [0.1, 0.2, 0.3], [], 0)]
     results = {"trained": probed, "fine-tuned": tuned}
     record = {"kind": "low_data", "step": 40, "data": "photos", "select": select, "results": results}
     (run.low_data / "labels-5-subset-0-abc").mkdir(parents=True)  # a run folder of fine-tuning
