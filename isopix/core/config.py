@@ -194,7 +194,11 @@ def _check_value(kind: Any, value: Any) -> None:
     members = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
     if isinstance(value, str) and any(value in get_args(member) for member in members):
         return  # one of the words that a Literal allows
-    if (kind is bool) != isinstance(value, bool) and {bool, int, float} & set(members):
+    if (
+        (bool in members) != isinstance(value, bool)
+        and value is not None
+        and {bool, int, float} & set(members)
+    ):
         raise ValueError(_expected(kind))
     if float in members and not _finite(value):
         raise ValueError("a finite number")

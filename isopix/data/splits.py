@@ -217,8 +217,8 @@ def held_out_indices(
     for fraction in fractions:
         bound += fraction
         size = split_sizes(count, fraction)[1] if exact else int((numbers < bound).sum()) - taken
-        if fraction and size <= 0:
-            size = int((numbers[taken:] == numbers[taken : taken + 1]).sum())
+        if size <= 0:  # an earlier set may have taken the image that followed its interval
+            size = int((numbers[taken:] == numbers[taken : taken + 1]).sum()) if fraction else 0
         sizes.append(size)
         taken += size
     if taken >= count:

@@ -7,10 +7,12 @@ import torch
 from torch import Tensor, nn
 
 import isopix
+from isopix.core.config import from_dict, to_dict
 from isopix.core.types import Images
 from isopix.finetuning.evaluate import predict_logits
 from isopix.interop.vit.huggingface import read_huggingface_vit, read_mae
 from isopix.model.network import Network
+from isopix.recipes.recipe import Recipe
 from isopix.runs.load import load_finetuned
 from tests.golden.vits import TOLERANCE, assert_equal_states, images, own_states, randomized
 
@@ -65,6 +67,7 @@ def test_hidden_states_of_a_vit(
     folder = saved(theirs, tmp_path / "theirs", **statistics)
     imported = read_huggingface_vit(folder)
     assert_equal_states(own_states(imported, images()), their_states(theirs, pixel_values(folder, images())))
+    assert from_dict(Recipe, to_dict(imported.recipe)) == imported.recipe
     assert {each.skipped for each in imported.tensor_reports} == {"", "pooler"}
 
 

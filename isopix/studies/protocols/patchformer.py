@@ -23,7 +23,7 @@ NOTE = (
 
 def _tiny() -> Recipe:
     recipe = patchformer.tiny()
-    return recipe.updated(data=replace(recipe.data, rows=32, cols=32), steps=300, evaluate_images=450)
+    return recipe.updated(data=replace(recipe.data, rows=64, cols=64), steps=300, evaluate_images=450)
 
 
 def _rows(setup: Setup, read: Read) -> Sequence[MeasuredRow]:

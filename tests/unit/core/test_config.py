@@ -33,6 +33,7 @@ class Picture:
     note: str | None = None
     sizes: tuple[int, ...] = (1, 2)
     framed: bool = False
+    signed: bool | None = None
     frame: Frame = Frame()
     others: tuple[Shape, ...] = ()
 
@@ -98,6 +99,7 @@ def test_the_name_of_a_kind_stands_for_it_and_comes_before_what_is_inside(place:
         ({"framed": "yes"}, "framed is 'yes'; it must be true or false"),
         ({"framed": 1}, "framed is 1; it must be true or false"),
         ({"framed": None}, "framed is null; it must be true or false"),
+        ({"signed": 1}, "signed is 1; it must be true or false or null"),
         ({"frame": "wood"}, "'frame' is 'wood'; settings inside it: width"),
     ],
 )
@@ -106,6 +108,13 @@ def test_wrong_names_and_values_are_told_in_one_line(changes: dict[str, object],
         override(Picture(name="a"), changes)
     assert str(error.value).startswith(message)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("value", [True, False, None])
+def test_a_boolean_may_be_optional(value: bool | None) -> None:
+    changed = override(Picture(name="a", signed=True), {"signed": value})
+    assert changed.signed is value
+    assert from_dict(Picture, to_dict(changed)) == changed
 
 
 def test_words_become_values() -> None:

@@ -90,6 +90,29 @@ def test_no_trained_image_is_tested_after_a_folder_has_grown_from_a_few_images()
             assert not trained & set(test.tolist()), (seed, count)
 
 
+@given(
+    st.integers(2, 30),
+    st.integers(0, 50),
+    st.lists(st.sampled_from([0.0, 0.01, 0.1, 0.3]), min_size=2, max_size=2),
+    st.booleans(),
+)
+def test_every_fraction_of_a_few_images_gives_a_partition(
+    count: int, seed: int, fractions: list[float], exact: bool
+) -> None:
+    """Also where the first set has taken the images of the second set's interval."""
+    if count <= sum(each > 0 for each in fractions):
+        return
+    parts = held_out_indices(hashes(count, seed), tuple(fractions), seed, exact=exact)
+    assert torch.cat(parts).sort().values.tolist() == list(range(count))
+    assert [len(part) > 0 for part in parts[1:]] == [each > 0 for each in fractions]
+
+
+@pytest.mark.parametrize("fractions", [(0.1, 0.0), (0.0, 0.1), (0.1, 0.1)])
+def test_copies_of_one_image_cannot_be_divided(fractions: tuple[float, float]) -> None:
+    with pytest.raises(ValueError, match="20 training images are too few to hold out 20 of them"):
+        held_out_indices(torch.full((20,), 7), fractions, seed=0)
+
+
 def test_holding_out_everything_is_rejected() -> None:
     message = (
         "2 training images are too few to hold out 2 of them; give more, or pretrain with data.holdout=0"

@@ -12,7 +12,7 @@ from tests.unit.studies.protocols.fakes import FakeCommands
 
 
 # The fake logs have no probes, and the fake evaluations no top-5 accuracy.
-@pytest.mark.parametrize("scale", ["tiny", "paper"])
+@pytest.mark.parametrize("scale", ["tiny", "small", "paper"])
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_every_cell_of_a_protocol_is_measured(name: str, scale: str, tmp_path: Path) -> None:
     setup, found = Setup(scale), find_protocol(name)
@@ -20,6 +20,7 @@ def test_every_cell_of_a_protocol_is_measured(name: str, scale: str, tmp_path: P
         done = list[str]()
         for trial in found.trials(setup):
             assert {each.name for each in trial.needs} <= set(done)
+            assert trial.training_flops() > 0 or not trial.trainings(), "its networks can be built"
             assert reproduction.run(trial, FakeCommands()).status == "done"
             done.append(trial.name)
         records = reproduction.records(found.trials(setup))
