@@ -9,6 +9,7 @@ Every number comes from run folders; the same command resumes an interrupted ben
 import argparse
 import json
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from isopix.storage.run_folder import RunFolder
 ROOT = Path(__file__).parents[1]
 RESULT = ROOT / "bench" / "results" / "demo.json"
 PICTURE = ROOT / "docs" / "pictures" / "completions-translated-digits.png"
+SECONDS = "seconds.json"  # of a whole demo, beside its folder
 RUNS = ("ar", "bert", "conv")
 
 
@@ -36,9 +38,17 @@ def main() -> None:
     parents = [options.out / f"seed-{seed}" for seed in range(options.seeds)]
     for seed, parent in enumerate(parents):
         if not options.collect and not (parent / "1" / "report.html").is_file():
-            call("demo", "--seed", str(seed), "--out", str(parent))
+            run(seed, parent)
     found = collect([parent / "1" for parent in parents])
     RESULT.write_text(json.dumps(found, indent=2) + "\n")
+
+
+def run(seed: int, parent: Path) -> None:
+    """Run or resume a demo; the time of one that was not interrupted is kept."""
+    resumed, start = parent.exists(), time.perf_counter()
+    call("demo", "--seed", str(seed), "--out", str(parent))
+    if not resumed:
+        (parent / SECONDS).write_text(json.dumps(time.perf_counter() - start))
 
 
 def collect(demos: list[Path]) -> dict[str, Any]:
@@ -51,6 +61,9 @@ def collect(demos: list[Path]) -> dict[str, Any]:
         **environment(first),
         "command": "isopix demo",
         "n": len(demos),
+        "seconds": [
+            json.loads(path.read_text()) for demo in demos if (path := demo.parent / SECONDS).is_file()
+        ],
         "runs": {name: [numbers(demo / name) for demo in demos] for name in RUNS},
         "low_data": [low_data(demo / "ar") for demo in demos],
         "picture": {key: picture[key] for key in ("seed", "temperature", "rows", "split")},
@@ -58,7 +71,7 @@ def collect(demos: list[Path]) -> dict[str, Any]:
 
 
 def numbers(path: Path) -> dict[str, Any]:
-    """Return the loss, the probe and the training time of a run."""
+    """Return the loss and the probe of a run."""
     run = read_run(RunFolder.open(path))
     assert run.recipe is not None, f"{path} is not finished"
     assert run.probe is not None, f"{path} is not probed"
@@ -69,7 +82,6 @@ def numbers(path: Path) -> dict[str, Any]:
         "seed": run.recipe.train.seed,
         **loss(run),
         "images_seen": training[-1]["images"],
-        "training_seconds": training[-1]["seconds"],
         "probe": {key: report[key] for key in ("network", "gain")},
         "baselines": {name: report["baselines"][name] for name in ("untrained", "raw pixels")},
     }

@@ -40,6 +40,8 @@ def setup(found: dict[str, Any]) -> str:
     network, picture = first["probe"]["network"], found["picture"]
     counts = ", ".join(f"{count:,} {name}" for name, count in network["num_images"].items())
     layers = ", ".join(f"{layer['test_accuracy']:.1%}" for layer in network["layers"])
+    minutes = [seconds / 60 for seconds in found["seconds"]]
+    took = f"The demo took {statistics.median(minutes):.1f} minutes (n = {len(minutes)}). " if minutes else ""
     spread = "95 % intervals" if found["n"] == 1 else f"mean ± std (n − 1) over {found['n']} seeds"
     return (
         f"Test loss: nats per predicted code, of those of a uniform prediction. Accuracy: linear probe, "
@@ -48,7 +50,7 @@ def setup(found: dict[str, Any]) -> str:
         f"not their images. Layers 0 to {len(network['layers']) - 1} of the autoregressive network, seed "
         f"{first['seed']}: {layers}. Picture: seed "
         f"{picture['seed']}, temperature {picture['temperature']:g}, the first {picture['rows']} of 14 rows "
-        f"given. {found['device']}, {threads(found)}, torch {found['torch']}, isopix {found['isopix']}."
+        f"given. {took}{found['device']}, {threads(found)}, torch {found['torch']}, isopix {found['isopix']}."
     )
 
 
