@@ -140,6 +140,15 @@ def full_names(changes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def settings(resolved: Resolved) -> list[tuple[str, Any, str]]:
-    """Return every setting as (path, value, origin), in the order of the dataclass."""
+    """Return every setting as (path, value, origin), in the order of the dataclass; the settings of a part
+    that was replaced have its origin.
+    """
     values = flatten(to_dict(resolved.recipe))
-    return [(path, value, resolved.origins.get(path, "recipe")) for path, value in values.items()]
+    return [(path, value, _origin(path, resolved.origins)) for path, value in values.items()]
+
+
+def _origin(path: str, origins: Mapping[str, str]) -> str:
+    """Return where a setting, or the innermost part around it that was set, comes from."""
+    names = path.split(".")
+    around = (".".join(names[:count]) for count in range(len(names), 0, -1))
+    return next((origins[each] for each in around if each in origins), "recipe")

@@ -267,11 +267,13 @@ class TrainingRun:
                 self.record({"kind": "note", "step": record["step"], "text": text})
 
     def _ends_first_epoch(self, record: Record) -> bool:
-        """Whether a record is the first validation after an epoch, or the last of a shorter run."""
+        """Whether a record is the first validation after an epoch and half of the steps, or the last one."""
         if not has_val_accuracy(record):
             return False
         config, step = self.recipe.train, record["step"]
-        epoch = min(config.steps, steps_per_epoch(len(self.data.train), config.batch_size))
+        epoch = min(
+            config.steps, max(config.steps // 2, steps_per_epoch(len(self.data.train), config.batch_size))
+        )
         previous = (step - 1) // config.evaluate_every * config.evaluate_every  # validation before this one
         return bool(self._patience_exhausted() or previous < epoch <= step)
 
