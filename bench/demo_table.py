@@ -46,9 +46,9 @@ def setup(found: dict[str, Any]) -> str:
     spread = "95 % intervals" if found["n"] == 1 else f"mean ± std (n − 1) over {found['n']} seeds"
     return (
         f"Loss in nats per predicted pixel value. Accuracy: linear probe, {counts} images "
-        f"({network['num_test_groups']} test digits), layer and L2 penalty chosen on validation; {spread}. Gain: "
-        f"points over the better of raw pixels and the untrained network, on the same test images. By seed: "
-        f"{seeds}. Layers 0 to {len(network['layers']) - 1} of the autoregressive network, seed "
+        f"({network['num_test_groups']} test digits), layer and L2 penalty chosen on validation; {spread}. "
+        f"Gain: points over the better of raw pixels and the untrained network, on the same test images. "
+        f"By seed: {seeds}. Layers 0 to {len(network['layers']) - 1} of the autoregressive network, seed "
         f"{first['seed']}: {layers}. Picture: seed "
         f"{picture['seed']}, temperature {picture['temperature']:g}, the first {picture['rows']} of 14 rows "
         f"given. {took}{found['device']}, {threads(found)}, torch {found['torch']}, isopix {found['isopix']}."
