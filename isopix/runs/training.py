@@ -22,7 +22,7 @@ from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import WEIGHTS
 from isopix.runs.measurements import baseline_records, evaluator_measurements, evaluator_specs
-from isopix.runs.test_images import save_test_images
+from isopix.runs.test_images import ClassifiedImages, save_test_images
 from isopix.storage import checkpoint
 from isopix.storage.checkpoint import Checkpoint
 from isopix.storage.log import LogWriter, RunLog, TensorBoardLog, read_log
@@ -204,7 +204,7 @@ class TrainingRun:
         )
         if "accuracy" in metrics and test.hashes is not None:
             correct = torch.cat([batch["accuracy"] for batch in batches]).bool().cpu()
-            save_test_images(self.folder, test.hashes, correct)
+            save_test_images(self.folder, ClassifiedImages(test.hashes, correct, test.groups))
             interval = {"interval": accuracy_interval(correct[None], test.groups)[0]}
         counts = {"images": len(test), "available_images": test.available}
         if self.model is not None:

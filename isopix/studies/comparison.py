@@ -42,6 +42,13 @@ class FinishedRun(NamedTuple):
     pretrained: str | None
 
 
+class PairedImages(NamedTuple):
+    """1, 0 or -1 for each seed, draw and test image, and the group of each image; None if not known."""
+
+    differences: np.ndarray | None = None
+    groups: np.ndarray | None = None
+
+
 class RunGroup(NamedTuple):
     """Runs of the same settings, one for each seed and each draw of the labels."""
 
@@ -184,7 +191,7 @@ def compare_groups(group: RunGroup, baseline: RunGroup) -> Comparison:
     for key, run in group.runs.items():
         _check_pair(run, baseline.runs[key])
     accuracies, others = (_accuracies(each) for each in (group, baseline))
-    images = _image_differences(group, baseline)
+    images = _paired_images(group, baseline)
     return Comparison(
         group=group.name,
         baseline=baseline.name,
@@ -193,8 +200,8 @@ def compare_groups(group: RunGroup, baseline: RunGroup) -> Comparison:
         num_images=group.cells[0][0].num_images,
         accuracies=accuracies.tolist(),
         baseline_accuracies=others.tolist(),
-        difference=crossed_mean(accuracies - others, images),
-        notes=tuple(_notes(group, baseline, paired_images=images is not None)),
+        difference=crossed_mean(accuracies - others, *images),
+        notes=tuple(_notes(group, baseline, paired_images=images.differences is not None)),
     )
 
 
@@ -211,15 +218,16 @@ def _check_pair(run: FinishedRun, other: FinishedRun) -> None:
         raise ValueError(f"{run.path} and {other.path} were evaluated on different test images")
 
 
-def _image_differences(group: RunGroup, baseline: RunGroup) -> np.ndarray | None:
-    """Return 1, 0 or -1 for each seed, draw and test image; None unless all runs have the same images."""
+def _paired_images(group: RunGroup, baseline: RunGroup) -> PairedImages:
+    """Return the differences between test images; none unless all runs have the same images."""
     found = [run.images for each in (group, baseline) for row in each.cells for run in row]
     known = [images for images in found if images is not None]
     if len(known) < len(found) or not all(torch.equal(known[0].hashes, each.hashes) for each in known):
-        return None
+        return PairedImages()
     correct = torch.stack([each.correct for each in known]).double().numpy()
     correct = correct.reshape(2, len(group.seeds), len(group.draws), -1)
-    return correct[0] - correct[1]
+    groups = next((each.groups.numpy() for each in known if each.groups is not None), None)
+    return PairedImages(correct[0] - correct[1], groups)
 
 
 def _notes(group: RunGroup, baseline: RunGroup, *, paired_images: bool) -> list[str]:

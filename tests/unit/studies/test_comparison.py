@@ -25,6 +25,7 @@ def write_run(
     data: str = "photos",
     steps: int = 5,
     hashes: np.ndarray | None = None,
+    groups: np.ndarray | None = None,
 ) -> None:
     """Write the files of a finished run that are compared, by hand."""
     path.mkdir(parents=True)
@@ -41,7 +42,8 @@ def write_run(
     (path / "environment.json").write_text(json.dumps(environment))
     (path / "log.jsonl").write_text(json.dumps({**test, "accuracy": float(correct.mean())}) + "\n")
     hashes = np.arange(len(correct)) if hashes is None else hashes
-    np.savez(path / "test-images.npz", hashes=hashes, correct=correct)
+    arrays = {} if groups is None else {"groups": groups}
+    np.savez(path / "test-images.npz", hashes=hashes, correct=correct, **arrays)
 
 
 @pytest.fixture
@@ -88,6 +90,22 @@ def test_the_difference_is_the_mean_over_pairs_and_its_intervals_those_of_scipy(
     [saved] = json.loads((runs / "out.json").read_text())["comparisons"]
     assert saved["difference"]["half_width"] == pytest.approx(found.difference.half_width)
     np.testing.assert_allclose(saved["accuracies"], correct[0].mean(2))
+
+
+def test_groups_of_test_images_are_averaged_before_the_interval_over_new_images(
+    tmp_path: Path, correct: np.ndarray
+) -> None:
+    """Four images of each original, in an order of their own, as the placements of a digit."""
+    groups = np.arange(NUM_IMAGES) % 10
+    for number, name in enumerate(("a", "b")):
+        for seed in range(SEEDS):
+            images = correct[number, seed, 0]
+            write_run(tmp_path / name / f"{seed}", images, seed=seed, subset=0, groups=groups)
+    [found] = isopix.compare(tmp_path / "a", baseline=tmp_path / "b").comparisons
+    values = (correct[0].astype(float) - correct[1])[:, 0]
+    of_groups = values.mean(0).reshape(4, 10).mean(0)
+    assert found.difference.images == pytest.approx(half(of_groups))
+    assert found.difference.images != pytest.approx(half(values.mean(0)))
 
 
 def test_without_a_baseline_pre_trained_runs_are_compared_with_those_from_scratch(runs: Path) -> None:
