@@ -1,6 +1,7 @@
 """Which test images a fine-tuned run classifies correctly, so that runs are compared image by image."""
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,8 +10,9 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
+from isopix.core.bootstrap import accuracy_interval
 from isopix.core.types import Groups
-from isopix.data.splits import Hashes
+from isopix.data.splits import Hashes, Split
 from isopix.storage.atomic import replace_file
 from isopix.storage.npy import read_arrays
 from isopix.storage.run_folder import RunFolder
@@ -26,12 +28,22 @@ class ClassifiedImages(NamedTuple):
     groups: Groups | None = None
 
 
-def save_test_images(folder: RunFolder, images: ClassifiedImages) -> None:
-    """Write them into a run folder."""
+def save_test_images(
+    folder: RunFolder, test: Split, correct: Sequence[Tensor]
+) -> dict[str, tuple[float, float]]:
+    """Write which test images are classified correctly, given by batches as 1 or 0, into a run folder.
+
+    Returns the 95 % `interval` of their accuracy. Images without hashes, and tasks without classes, have none
+    and are not written.
+    """
+    if test.hashes is None or not correct:
+        return {}
+    found = ClassifiedImages(test.hashes, torch.cat(list(correct)).bool().cpu(), test.groups)
+    arrays = {name: each.cpu().numpy() for name, each in found._asdict().items() if each is not None}
     data = io.BytesIO()
-    arrays = {name: each.cpu().numpy() for name, each in images._asdict().items() if each is not None}
     np.savez_compressed(data, **arrays)
     replace_file(folder.test_images, data.getvalue())
+    return {"interval": accuracy_interval(found.correct[None], test.groups)[0]}
 
 
 def load_test_images(path: Path) -> ClassifiedImages | None:

@@ -82,7 +82,7 @@ def _simulated(random: np.random.Generator, of_image: float, of_seed: float, of_
 # Images of each group: as the placements of a digit, and of different sizes.
 @pytest.mark.parametrize("sizes", [[3] * 70, [1, 2, 3, 6] * 18], ids=["equal", "different"])
 def test_the_interval_for_new_images_takes_whole_groups(sizes: list[int]) -> None:
-    """The images of a group are alike; those of large groups are easier, so that groups may not weigh alike."""
+    """The images of a group are alike; those of large groups are easier, and count in proportion."""
     groups = np.repeat(np.arange(len(sizes)), sizes)
     easier = 0.1 * (np.array(sizes) - np.mean(sizes))
     truth = float(np.average(0.3 + easier, weights=sizes))

@@ -1,6 +1,7 @@
 """Law: no number without its measurement record; and what the records of a run say is true."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -103,3 +104,20 @@ def test_an_evaluation_says_what_chose_the_step(tuned: Path) -> None:
     found = isopix.evaluate(tuned).measurement
     assert found.selection == "step chosen on 30 validation images"
     assert found.labels_seen == 60
+
+
+def test_a_fine_tuned_accuracy_stands_beside_that_of_the_majority_class(tuned: Path) -> None:
+    """Of the test images used, by the labels of the training images used."""
+    path = tuned.parent / "few"
+    words = ["steps=1", "data.augment=none", "evaluate_images=30", "num_test_images=25"]
+    run = isopix.finetune(tuned.parent / "run", out=path, overrides=words)
+    data = load_dataset(run.recipe.data)
+    labels = data.test.sample(25).labels
+    assert labels is not None
+    assert data.train.labels is not None
+    (frequent, count), (_, next_count) = Counter(data.train.labels.tolist()).most_common(2)
+    assert count > next_count
+    expected = labels.tolist().count(frequent) / 25
+    found = measurements(path)
+    assert found["test"].baselines == {"majority class": pytest.approx(expected)}
+    assert measurements(tuned.parent / "run")["test"].baselines == {}
