@@ -56,6 +56,11 @@ class CrossedMean(NamedTuple):
         """Half the width of the interval over new seeds, draws and test images; None if those are unknown."""
         return None if self.images is None else _quadrature(self.seeds, self.draws, self.images)
 
+    def as_record(self) -> dict[str, float | None]:
+        """Return plain values, with the half-widths of both intervals."""
+        widths = {"half_width": self.half_width, "half_width_new_images": self.half_width_new_images}
+        return {**self._asdict(), **widths}
+
 
 def crossed_mean(cells: Cells, images: ImageCells | None = None, groups: Groups | None = None) -> CrossedMean:
     """Return the mean of cells, each an independent run of one seed with one label draw.

@@ -15,9 +15,11 @@ from isopix.data.splits import Split, majority_accuracy
 COMPARED = {
     "images_hash": "images",
     "fitted_hash": "images fitted to",
+    "classes": "classes",
     "labels_seen": "labels seen in training",
     "selection": "selection",
 }
+DESCRIBED = ("labels_seen", "selection")  # those whose values say more than their names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +118,24 @@ def differences(measurements: Sequence[Measurement | None]) -> list[str]:
     """
     known = [each for each in measurements if each is not None]
     return [name for key, name in COMPARED.items() if len({str(getattr(each, key)) for each in known}) > 1]
+
+
+def described_differences(one: Measurement | None, other: Measurement | None) -> list[str]:
+    """Return the differences between two records with their values, where these are short."""
+    if one is None or other is None:
+        return []
+    found = {key: (getattr(one, key), getattr(other, key)) for key in COMPARED}
+    return [
+        f"{name} ({'; '.join(map(_described, found[key]))})" if key in DESCRIBED else name
+        for key, name in COMPARED.items()
+        if found[key][0] != found[key][1]
+    ]
+
+
+def _described(value: int | str | None) -> str:
+    if value is None:
+        return "unknown"
+    return f"{value:,}" if isinstance(value, int) else value or "none"
 
 
 def images_hash(*splits: Split) -> str:

@@ -12,6 +12,7 @@ import torch
 from isopix.core.command_line import command_line
 from isopix.core.overrides import flatten
 from isopix.core.paired import CrossedMean, crossed_mean
+from isopix.data.measurement import Measurement, described_differences
 from isopix.runs.test_images import ClassifiedImages, load_test_images
 from isopix.storage.atomic import read_json
 from isopix.storage.log import read_log
@@ -40,6 +41,7 @@ class FinishedRun(NamedTuple):
     num_images: int
     images: ClassifiedImages | None
     pretrained: str | None
+    measurement: Measurement | None  # of the accuracy; None for a run of an earlier version
 
 
 class PairedImages(NamedTuple):
@@ -72,7 +74,7 @@ class RunGroup(NamedTuple):
 class Comparison(NamedTuple):
     """The test accuracy of a group against that of a baseline, with the same seeds, labels and images.
 
-    `accuracies` and `baseline_accuracies` have a row for each seed and a column for each draw.
+    Accuracies and their measurement records have a row for each seed and a column for each draw.
     """
 
     group: str
@@ -83,6 +85,8 @@ class Comparison(NamedTuple):
     accuracies: list[list[float]]
     baseline_accuracies: list[list[float]]
     difference: CrossedMean
+    measurements: list[list[Measurement | None]]
+    baseline_measurements: list[list[Measurement | None]]
     notes: tuple[str, ...]
 
     @property
@@ -97,12 +101,13 @@ class Comparison(NamedTuple):
 
     def as_record(self) -> dict[str, Any]:
         """Return plain values, with the half-widths of the difference's 95 % intervals."""
-        widths = {
-            "half_width": self.difference.half_width,
-            "half_width_new_images": self.difference.half_width_new_images,
+        plain = {
+            "draws": [draw._asdict() for draw in self.draws],
+            "difference": self.difference.as_record(),
+            "measurements": _plain_records(self.measurements),
+            "baseline_measurements": _plain_records(self.baseline_measurements),
         }
-        draws = [draw._asdict() for draw in self.draws]
-        return {**self._asdict(), "draws": draws, "difference": {**self.difference._asdict(), **widths}}
+        return {**self._asdict(), **plain}
 
 
 def find_runs(places: Sequence[str]) -> list[Path]:
@@ -175,6 +180,7 @@ def read_finished_run(path: Path) -> FinishedRun:
         num_images=tests[-1]["images"],
         images=load_test_images(path),
         pretrained=environment.get("pretrained", {}).get("run"),
+        measurement=Measurement.from_dict(record) if (record := tests[-1].get("measurement")) else None,
     )
 
 
@@ -201,8 +207,14 @@ def compare_groups(group: RunGroup, baseline: RunGroup) -> Comparison:
         accuracies=accuracies.tolist(),
         baseline_accuracies=others.tolist(),
         difference=crossed_mean(accuracies - others, *images),
+        measurements=[[run.measurement for run in row] for row in group.cells],
+        baseline_measurements=[[run.measurement for run in row] for row in baseline.cells],
         notes=tuple(_notes(group, baseline, paired_images=images.differences is not None)),
     )
+
+
+def _plain_records(records: list[list[Measurement | None]]) -> list[list[dict[str, Any] | None]]:
+    return [[each and each.to_dict() for each in row] for row in records]
 
 
 def _accuracies(group: RunGroup) -> np.ndarray:
@@ -234,11 +246,14 @@ def _notes(group: RunGroup, baseline: RunGroup, *, paired_images: bool) -> list[
     """Say what differs between the groups beside their initial weights, and what the interval leaves out."""
     first, other = group.cells[0][0], baseline.cells[0][0]
     different = _differences(first.settings, other.settings)
+    pairs = [(run.measurement, baseline.runs[key].measurement) for key, run in group.runs.items()]
+    different += dict.fromkeys(text for pair in pairs for text in described_differences(*pair))
     notes = [f"{group.name} and {baseline.name} differ in {_listed(different)}"] if different else []
     for each in (group, baseline):
         origins = {run.pretrained for run in each.runs.values()} - {None}
         if 0 < len(origins) < len(each.seeds):
-            notes.append(f"{each.name}: {len(origins)} pre-trained networks for {len(each.seeds)} seeds")
+            networks = f"{len(origins)} pre-trained network{'s' * (len(origins) > 1)}"
+            notes.append(f"{each.name}: {networks} for {len(each.seeds)} seeds")
     for what, levels in (("seed", group.seeds), ("draw of the labels", group.draws)):
         if len(levels) == 1:
             notes.append(f"one {what}: the interval leaves out the variation that another one would add")
