@@ -13,6 +13,7 @@ from isopix.finetuning.config import FineTuneConfig
 from isopix.recipes.recipe import Recipe
 from isopix.runs.finetune import FineTuneStart
 from isopix.runs.load import WEIGHTS, codec_of, find_checkpoint, recipe_of
+from isopix.runs.measurements import validation_measurement
 from isopix.runs.pretrain import InitialWeights, check_same_settings, train_recipe, with_absolute_paths
 from isopix.runs.resume import resume_run, train_or_resume
 from isopix.runs.training import RunObserver, RunStatus
@@ -21,7 +22,6 @@ from isopix.storage.atomic import read_json
 from isopix.storage.lock import exclusive_lock
 from isopix.storage.run_folder import RunFolder
 from isopix.train.early_stopping import CAUSES, best_evaluation
-from isopix.train.evaluator import HeldOutLoss
 
 LOCK = "refit.lock"  # of the folder; each of the two runs has a lock of its own
 
@@ -108,13 +108,8 @@ def selected_step(run: RunFolder) -> SelectedStep:
             f"{selection.path}), so that there is nothing to refit and nothing was tested; likely causes: "
             f"{CAUSES}"
         )
-    measurement = next((each["measurement"] for each in records if _is_of_accuracy(each)), {})
+    measurement = validation_measurement(records)
     return SelectedStep(best["step"], best["accuracy"], selection.path.resolve(), measurement)
-
-
-def _is_of_accuracy(record: Mapping[str, Any]) -> bool:
-    """Whether a log record is the measurement record of validation accuracies."""
-    return record.get("evaluator") == HeldOutLoss.kind and "measurement" in record
 
 
 def _select(

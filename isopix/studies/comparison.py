@@ -214,7 +214,7 @@ def compare_groups(group: RunGroup, baseline: RunGroup) -> Comparison:
 
 
 def _plain_records(records: list[list[Measurement | None]]) -> list[list[dict[str, Any] | None]]:
-    return [[each and each.to_dict() for each in row] for row in records]
+    return [[None if each is None else each.to_dict() for each in row] for row in records]
 
 
 def _accuracies(group: RunGroup) -> np.ndarray:
