@@ -4,6 +4,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -162,3 +163,12 @@ def test_a_fine_tuned_accuracy_stands_beside_that_of_the_majority_class(tuned: P
     found = measurements(path)
     assert found["test"].baselines == {"majority class": pytest.approx(expected)}
     assert measurements(tuned.parent / "run")["test"].baselines == {}
+
+
+def test_few_label_errors_name_the_validation_images_that_chose_the_probe(tuned: Path) -> None:
+    """Of a dataset with other numbers of training, validation and labeled images."""
+    few = partial(isopix.low_data, tuned.parent / "run", labels=[1], subsets=1, layer=1, data="digits")
+    found, within = few().measurement, few(select="cross-validation", labels=[2]).measurement
+    assert found.selection == "layer and L2 penalty chosen on 180 validation images"
+    assert within.selection == "layer and L2 penalty chosen within the labeled images"
+    assert (found.split, found.images, found.available) == ("test", 180, 180)
