@@ -56,9 +56,12 @@ class LoadedRun(NamedTuple):
 
     def measure(self, data: ImageDataset, split: SplitName, used: Split | None = None) -> Measurement:
         """Return the record of a number that is measured with this network, on a split or a part of it."""
+        return self.measured(measurement_of(data, split, used))
+
+    def measured(self, measurement: Measurement) -> Measurement:
+        """Return a record with what is known of this network."""
         seeds = {"train.seed": self.recipe.train.seed, "data.seed": self.recipe.data.seed}
-        measured = measurement_of(data, split, used)
-        return replace(measured, labels_seen=self.labels_seen, selection=self.selection, seeds=seeds)
+        return replace(measurement, labels_seen=self.labels_seen, selection=self.selection, seeds=seeds)
 
     @property
     def decoder_valid(self) -> bool:

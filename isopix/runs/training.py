@@ -3,18 +3,18 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from isopix.core.bootstrap import accuracy_interval
 from isopix.core.config import to_dict
 from isopix.core.device import runtime_environment
 from isopix.data.batches import Batches, steps_per_epoch
 from isopix.data.dataset import ImageDataset
-from isopix.data.measurement import Measurement, measurement_of
+from isopix.data.measurement import Measurement, majority_baseline, measurement_of
 from isopix.data.missing_classes import training_classes
 from isopix.finetuning.classifier import FineTuneModel, FineTuneTask
 from isopix.model.network import Network
@@ -24,6 +24,7 @@ from isopix.runs.load import WEIGHTS
 from isopix.runs.measurements import baseline_records, evaluator_measurements, evaluator_specs
 from isopix.runs.test_images import save_test_images
 from isopix.storage import checkpoint
+from isopix.storage.atomic import read_json
 from isopix.storage.checkpoint import Checkpoint
 from isopix.storage.log import LogWriter, RunLog, TensorBoardLog, read_log
 from isopix.storage.provenance import plugin_records
@@ -187,10 +188,8 @@ class TrainingRun:
 
     def _has_logged(self, kind: str, split: str | None = None) -> bool:
         """Whether the log has a record of this kind, and of this split if one is given."""
-        return any(
-            record["kind"] == kind and split in (None, record.get("split"))
-            for record in read_log(self.folder.log)
-        )
+        records = read_log(self.folder.log)
+        return any(each["kind"] == kind and split in (None, each.get("split")) for each in records)
 
     def _test(self, step: int) -> None:
         """Evaluate on the test images, unless an earlier process has done so."""
@@ -198,26 +197,23 @@ class TrainingRun:
         if len(test) == 0 or self._has_logged("evaluation", "test"):
             return
         best = step if self.model is None else self._load_best(self.model, step)
-        batches, interval = list[Mapping[str, Metric]](), dict[str, tuple[float, float]]()
+        batches = list[Mapping[str, Metric]]()
         metrics = evaluate_split(
             self.task, test, seed=config.seed, precision=config.precision, observe=batches.append
         )
-        if "accuracy" in metrics and test.hashes is not None:
-            correct = torch.cat([batch["accuracy"] for batch in batches]).bool().cpu()
-            save_test_images(self.folder, test.hashes, correct)
-            interval = {"interval": accuracy_interval(correct[None], test.groups)[0]}
         counts = {"images": len(test), "available_images": test.available}
         if self.model is not None:
             counts |= {"train_images": len(self.data.train), "selection_images": self._selection_images}
-        record = {"kind": "evaluation", "step": best, "split": "test", "last_step": step}
-        measured = replace(measurement_of(self.data, "test", test), selection=self._selection)
-        values = {**counts, **metrics, **interval}
-        self.record({**record, **values, "measurement": self._measured(measured)})
+        correct = [each["accuracy"] for each in batches if "accuracy" in each]
+        baselines = majority_baseline(replace(self.data, test=test)) if correct else {}
+        measured = measurement_of(self.data, "test", test)
+        measured = replace(measured, selection=self._selection, baselines=baselines)
+        values = {**metrics, **counts, **save_test_images(self.folder, test, correct)}
+        values |= {"split": "test", "last_step": step, "measurement": self._measured(measured)}
+        self.record({"kind": "evaluation", "step": best, **values})
         if best == 0 < step:
-            text = (
-                "the weights of step 0 were tested, as no later step has a better validation accuracy; "
-                f"likely causes: {CAUSES}"
-            )
+            why = f"as no later step has a better validation accuracy; likely causes: {CAUSES}"
+            text = f"the weights of step 0 were tested, {why}"
             self.record({"kind": "note", "step": step, "text": text})
 
     def _measured(self, measurement: Measurement) -> dict[str, Any]:
@@ -228,13 +224,16 @@ class TrainingRun:
     @property
     def _selection(self) -> str:
         """What is chosen, and by which images; empty where the last step is kept."""
-        return f"step chosen on {self._selection_images:,} validation images" if self.early_stopping else ""
+        count = self._selection_images
+        return f"step chosen on {count:,} validation images" if count else ""
 
-    @property
+    @cached_property
     def _selection_images(self) -> int:
-        """The number of labeled validation images that select the step; 0 where the last one is kept."""
-        count = len(self.data.validation.sample(self.recipe.train.evaluate_images))
-        return count if self.early_stopping else 0
+        """The labeled validation images that select the step, here or before a refit; 0 for the last step."""
+        if self.early_stopping:
+            return len(self.data.validation.sample(self.recipe.train.evaluate_images))
+        selected = read_json(self.folder.environment).get("selected", {}).get("measurement", {})
+        return int(selected.get("images", 0))
 
     def _load_best(self, model: FineTuneModel, last_step: int) -> int:
         """Load the weights with the best validation accuracy, if any were selected; return their step."""

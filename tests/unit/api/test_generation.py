@@ -3,10 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import isopix
+from isopix.data.dataset import load_dataset
+from isopix.data.measurement import Measurement, images_hash
 from tests.unit.api.conftest import Copy, assert_same_files, cli
 from tests.unit.data.refusal import refusal
 
@@ -38,10 +41,24 @@ def test_complete(copy_of: Copy, data: str | None) -> None:
 
 def test_reconstruct(copy_of: Copy) -> None:
     one, other = copy_of("bert", "one"), copy_of("bert", "other")
-    cli("reconstruct", one, "-n", 2, "--split", "train", "--device", "cpu")
+    printed = cli("reconstruct", one, "-n", 2, "--split", "train", "--device", "cpu")
     found = isopix.reconstruct(other, count=2, split="train", **CPU)
     assert_same_files(one / "samples", other / "samples")
     assert found.accuracy == found.reconstruction.accuracy
+    data = load_dataset(isopix.Run(other).recipe.data)
+    count = f"2 of {data.train.available:,} train images of digits"
+    assert f", on {count}\n" in printed
+    assert found.measurement.count == count
+    assert found.measurement.images_hash == images_hash(data.train.select(torch.arange(2)))
+    assert found.measurement.baselines == found.reconstruction.baselines != {}
+    assert found.record["measurement"] == found.measurement.to_dict()
+
+
+def test_the_record_of_given_images_names_no_dataset(pristine: Path) -> None:
+    model, images = isopix.load(pristine / "bert", device="cpu"), np.zeros((3, 8, 8, 3), np.uint8)
+    found = isopix.reconstruct(model, images).measurement
+    assert (found.count, found.data, found.split, found.labels_seen) == ("3 given images", "", None, 0)
+    assert Measurement.from_dict(found.to_dict()) == found
 
 
 def test_images_can_be_given_and_a_model_leaves_no_file(pristine: Path, copy_of: Copy) -> None:

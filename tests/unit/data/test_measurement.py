@@ -6,7 +6,14 @@ import pytest
 import torch
 
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
-from isopix.data.measurement import Measurement, differences, images_hash, majority_baseline, measurement_of
+from isopix.data.measurement import (
+    Measurement,
+    described_differences,
+    differences,
+    images_hash,
+    majority_baseline,
+    measurement_of,
+)
 from isopix.data.splits import Split
 
 
@@ -98,6 +105,8 @@ def test_the_line_says_what_limits_the_number() -> None:
         ({"fitted_hash": "b"}, ["images fitted to"]),
         ({"labels_seen": 40}, ["labels seen in training"]),
         ({"selection": "step chosen on 9 validation images"}, ["selection"]),
+        ({"classes": {"test": 2}}, ["classes"]),
+        ({"baselines": {"majority class": 0.5}, "labels_seen": None}, ["labels seen in training"]),
     ],
 )
 def test_numbers_can_be_compared_if_what_matters_is_the_same(
@@ -105,6 +114,16 @@ def test_numbers_can_be_compared_if_what_matters_is_the_same(
 ) -> None:
     assert differences([record(), record(**changes)]) == found
     assert differences([record(), None]) == []
+
+
+def test_a_difference_is_described_by_its_values() -> None:
+    changes = {"images_hash": "b", "labels_seen": None, "selection": "step chosen on 9 validation images"}
+    assert described_differences(record(labels_seen=1437), record(**changes)) == [
+        "images",
+        "labels seen in training (1,437; unknown)",
+        "selection (none; step chosen on 9 validation images)",
+    ]
+    assert described_differences(record(), None) == []
 
 
 def test_the_majority_class_is_that_of_train() -> None:
