@@ -31,6 +31,7 @@ SIZES = {
 IMAGENET = {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]}
 VARIANTS = {
     "plain": {},
+    "GELU in Python": {"hidden_act": "gelu_python"},
     "tanh, no query bias": {"hidden_act": "gelu_pytorch_tanh", "qkv_bias": False},
     "other norm, wide MLP": {"layer_norm_eps": 1e-3, "intermediate_size": 128, "hidden_act": "quick_gelu"},
 }

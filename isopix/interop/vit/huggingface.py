@@ -80,10 +80,16 @@ def _parse_config(
         epsilon=check.number(values, "layer_norm_eps"),
         activation=check.choice(values, "hidden_act", ACTIVATION_NAMES),
         qkv_bias=check.choice({"qkv_bias": True, **values}, "qkv_bias", {True: True, False: False}),
+        dropout=_dropout(values, "hidden_dropout_prob"),
+        attention_dropout=_dropout(values, "attention_probs_dropout_prob"),
         preprocessing=_parse_preprocessing(images, rows, cols),
         classes=classes,
         mask_ratio=check.number({"mask_ratio": 0.75, **values}, "mask_ratio") if is_mae else None,
     )
+
+
+def _dropout(values: Mapping[str, Any], name: str) -> float:
+    return check.number({name: 0.0, **values}, name)
 
 
 def _parse_preprocessing(images: Mapping[str, Any], rows: int, cols: int) -> Preprocessing:
