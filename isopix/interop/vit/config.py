@@ -38,7 +38,7 @@ class Preprocessing:
     mean: tuple[float, ...]
     std: tuple[float, ...]
     resample: Resample
-    crop: Literal["center", "squash"]
+    crop: Literal["resized_center", "squash"]
     crop_fraction: float = 1.0
 
 

@@ -105,7 +105,7 @@ def _parse_preprocessing(images: Mapping[str, Any], rows: int, cols: int) -> Pre
         mean=check.channels(images, "image_mean") if normalized else (0.0, 0.0, 0.0),
         std=check.channels(images, "image_std") if normalized else (1.0, 1.0, 1.0),
         resample=check.choice({"resample": 2, **images}, "resample", RESAMPLING),
-        crop="squash" if fraction is None else "center",
+        crop="squash" if fraction is None else "resized_center",
         crop_fraction=1.0 if fraction is None else fraction,
     )
 

@@ -131,7 +131,7 @@ def test_classes_and_preprocessing(tmp_path: Path) -> None:
     crop = {"do_center_crop": True, "crop_size": {"height": 8, "width": 8}, "size": {"shortest_edge": 10}}
     found = read_huggingface_vit(huggingface_folder(tmp_path / "a", **crop, do_normalize=False, resample=3))
     data, stem = found.recipe.data, found.recipe.model.stem
-    assert (data.crop, data.crop_fraction, data.resample) == ("center", 0.8, "bicubic")
+    assert (data.crop, data.crop_fraction, data.resample) == ("resized_center", 0.8, "bicubic")
     assert stem.mean == (0, 0, 0)
     assert found.classes == ("a", "b", "c")
     assert read_huggingface_vit(huggingface_folder(tmp_path / "b"), ("x", "y", "z")).classes == (
