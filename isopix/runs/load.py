@@ -65,7 +65,9 @@ class LoadedRun(NamedTuple):
 
     @property
     def decoder_valid(self) -> bool:
-        """Whether the decoder was trained with the backbone: not after fine-tuning on classes alone."""
+        """Whether the decoder fits the backbone: not after fine-tuning on classes alone, and then only when
+        the validation loss of the codes was below their unigram baseline again.
+        """
         default = self.recipe.predicts_codes or self.step == 0
         return bool(self.records.get("state", {}).get("decoder_valid", default))
 
@@ -74,7 +76,8 @@ class LoadedRun(NamedTuple):
         if not self.decoder_valid:
             raise ValueError(
                 f"{verb} needs the decoder, which does not fit this network: it was fine-tuned without the "
-                "generative loss (generative_weight=0); use the pre-trained run, or fine-tune with "
+                "generative loss (generative_weight=0), and not since then with it until the validation loss "
+                "was below the unigram baseline; use the pre-trained run, or fine-tune with "
                 "generative_weight above 0"
             )
 

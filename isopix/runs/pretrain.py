@@ -132,7 +132,7 @@ def _from_scratch(recipe: Recipe, data: ImageDataset, observer: RunObserver) -> 
         text = f"{recipe.model.codec.fit_message} to {len(data.train):,} training images"
         observer.record({"kind": "note", "step": 0, "text": text})
     codec = recipe.model.codec.fit(data.train.images, recipe.grid, recipe.train.seed)
-    return InitialWeights(recipe.build(codec), recipe.model.codec.provenance())
+    return InitialWeights(recipe.build(codec), recipe.model.codec.provenance(), tuple(codec.notes()))
 
 
 def _records(training: TrainingRun) -> dict[str, Any]:

@@ -67,7 +67,7 @@ def resume_run(out: Path, *, device: torch.device, observer: RunObserver) -> Run
             data,
             device,
             labels_seen=state.get("labels_seen"),
-            decoder_valid=state.get("decoder_valid", True),
+            decoder_valid=state.get("initial_decoder_valid", state.get("decoder_valid", True)),
         )
         return training.run(observer, found, notes)
 

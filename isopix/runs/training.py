@@ -20,6 +20,7 @@ from isopix.finetuning.classifier import FineTuneModel, FineTuneTask
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe
+from isopix.runs.decoder import decoder_fits
 from isopix.runs.load import WEIGHTS
 from isopix.runs.measurements import baseline_records, evaluator_measurements, evaluator_specs
 from isopix.runs.test_images import save_test_images
@@ -285,7 +286,8 @@ class TrainingRun:
     def _write(self, folder: Path, step: int, groups: dict[str, dict[str, Tensor]]) -> None:
         state = {"step": step, "codec": self.network.codec.fingerprint(), "data": self.data.fingerprint}
         state |= {"labels_seen": self.labels_seen, "selection": self._selection}
-        state["decoder_valid"] = self.recipe.predicts_codes if step else self.decoder_valid
+        fits = decoder_fits(self.recipe, step, self.folder.log, initially=self.decoder_valid)
+        state |= {"decoder_valid": fits, "initial_decoder_valid": self.decoder_valid}
         groups = {"model": self.network.tensors(), **groups}
         if self.model:
             groups[CLASSIFIER] = {name: each.detach() for name, each in self.model.head.state_dict().items()}

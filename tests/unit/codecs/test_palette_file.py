@@ -66,6 +66,15 @@ def test_an_unstated_range_is_an_error(tmp_path: Path) -> None:
         palette_file.read_palette(tmp_path / "theirs.npy")
 
 
+def test_a_palette_with_openais_name_and_negative_values_has_its_range(tmp_path: Path) -> None:
+    path = tmp_path / "kmeans_centers.npy"
+    np.save(path, COLORS.numpy() / 127.5 - 1)
+    assert torch.allclose(palette_file.read_palette(path).colors, COLORS, atol=1e-5)
+    np.save(path, COLORS.numpy() / 255)
+    with pytest.raises(ValueError, match="is not stated"):
+        palette_file.read_palette(path)
+
+
 @pytest.mark.parametrize(
     ("values", "value_range", "message"),
     [
