@@ -63,16 +63,15 @@ def content_number(content: bytes | NDArray[Any], rgb: Image.Image) -> int:
     It is that of the file for JPEG and WebP, whose decoders may differ in pixels, and that of the pixels for
     all other files and for arrays; gray pixels are hashed as one channel.
     """
+    state = hashlib.blake2b(digest_size=8)
     if isinstance(content, bytes) and _is_lossy(content):
-        parts = (content,)
+        state.update(content)
     else:
         pixels = np.asarray(rgb)
         if (pixels == pixels[..., :1]).all():
             pixels = pixels[..., 0]
-        parts = (str(pixels.shape).encode(), pixels.tobytes())
-    state = hashlib.blake2b(digest_size=8)
-    for part in parts:
-        state.update(part)
+        state.update(str(pixels.shape).encode())
+        state.update(pixels.tobytes())
     return int.from_bytes(state.digest(), "big") >> 1
 
 

@@ -39,7 +39,7 @@ class LoadedRun(NamedTuple):
     damaged: list[str]
     records: dict[str, dict[str, Any]]
     changes: tuple[str, ...] = ()
-    seen: Hashes | None = None  # hashes of the training images, if they are known
+    seen: Hashes | None = None  # hashes of the images that it was trained on or selected by, if known
     modes: tuple[int, ...] = ()  # the most frequent values of the channels of a code in training, if known
 
     @property
@@ -50,14 +50,19 @@ class LoadedRun(NamedTuple):
         return None if count is None else int(count)
 
     @property
+    def seen_known(self) -> bool:
+        """Whether `seen` has all images: not of an imported model, nor of one fine-tuned from it."""
+        return self.seen is not None and bool(self.records.get("state", {}).get("seen_known", True))
+
+    @property
     def selection(self) -> str:
         """What was chosen in training, and by which images; empty for the last step."""
         return str(self.records.get("state", {}).get("selection", ""))
 
     def measure(self, data: ImageDataset, split: SplitName, used: Split | None = None) -> Measurement:
         """Return the record of a number that is measured with this network, on a split or a part of it."""
-        seeds = {"train.seed": self.recipe.train.seed, "data.seed": self.recipe.data.seed}
         measured = measurement_of(data, split, used)
+        seeds = {"train.seed": self.recipe.train.seed, **measured.seeds}
         return replace(measured, labels_seen=self.labels_seen, selection=self.selection, seeds=seeds)
 
     @property

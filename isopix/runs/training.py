@@ -104,11 +104,10 @@ class TrainingRun:
         with ExitStack() as stack:
             self.request = stack.enter_context(stop_requested())
             self._open_log(stack, step)
-            skipped = self.data.bad_files if found is None else ()
             if found is None:
                 for record in evaluator_measurements(evaluator_specs(self.recipe.train), self.data):
                     self.record({**record, "measurement": self._measured(record["measurement"])})
-            for text in (*(f"skipped {each.path}: {each.reason}" for each in skipped), *notes):
+            for text in (*(self.data.notes if found is None else ()), *notes):
                 self.record({"kind": "note", "step": step, "text": text})
             if self.early_stopping:
                 self.early_stopping.replay(read_log(self.folder.log))
@@ -222,7 +221,7 @@ class TrainingRun:
 
     def _measured(self, measurement: Measurement) -> dict[str, Any]:
         """Return a measurement record with what is known of the run."""
-        seeds = {"train.seed": self.recipe.train.seed, "data.seed": self.recipe.data.seed}
+        seeds = {"train.seed": self.recipe.train.seed, **measurement.seeds}
         return replace(measurement, labels_seen=self.labels_seen, seeds=seeds).to_dict()
 
     @property
@@ -284,6 +283,7 @@ class TrainingRun:
     def _write(self, folder: Path, step: int, groups: dict[str, dict[str, Tensor]]) -> None:
         state = {"step": step, "codec": self.network.codec.fingerprint(), "data": self.data.fingerprint}
         state |= {"labels_seen": self.labels_seen, "selection": self._selection}
+        state["seen_known"] = self.data.seen_known
         state["decoder_valid"] = self.recipe.predicts_codes if step else self.decoder_valid
         groups = {"model": self.network.tensors(), **groups}
         if self.model:
