@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from isopix.api.arguments import checked
+from isopix.api.image_selection import first_images, select_split
 from isopix.api.inputs import ArrayLike, as_images, require_images
 from isopix.api.progress import Progress
 from isopix.api.results import CompletionOutput, ReconstructionOutput, SampleOutput
@@ -16,9 +17,7 @@ from isopix.api.run import (
     DataLike,
     RunLike,
     SplitName,
-    first_images,
     open_run,
-    select_split,
 )
 from isopix.core.ranges import Count
 from isopix.core.types import Images

@@ -26,13 +26,14 @@ DESCRIBED = ("labels_seen", "selection")  # those whose values say more than the
 class Measurement:
     """What a loss or an accuracy was measured on. It is saved beside the number, as `measurement`.
 
-    `images` of the `available` images of `split` were used, or of those given if it is None; `left_out` test
-    images were not, because the model was trained on them. `images_hash` is a hash of the content and the
-    labels of the images used, before they are resized, and `fitted_hash` that of the training and validation
-    images of a classifier of frozen features, of which `fitted_images` are training images. `classes` counts
-    the classes present in each split. The model was trained on `labels_seen` labels; None is unknown.
-    `selection` says what was chosen, and by which images; `seeds` and `baselines` (in the unit of the number)
-    are by name. `warnings` name the classes of validation and test that train lacks.
+    `images` of the `available` images of `split` were used, or of those given if it is None; `left_out` images
+    were not, as copies of images that the model was trained on or selected by. `images_hash` is a hash of the
+    content and the labels of the images used, before they are resized, and `fitted_hash` that of the training
+    and validation images of a classifier of frozen features, of which `fitted_images` are training images.
+    `classes` counts the classes present in each split. The model was trained on `labels_seen` labels; None is
+    unknown. `selection` says what was chosen, and by which images; `seeds` (None is unknown) and `baselines`
+    (in the unit of the number) are by name. `warnings` name the classes of validation and test that train
+    lacks, and say if the training images of the model are not known.
     """
 
     data: str
@@ -46,7 +47,7 @@ class Measurement:
     classes: Mapping[str, int] = field(default_factory=dict)
     labels_seen: int | None = 0
     selection: str = ""
-    seeds: Mapping[str, int] = field(default_factory=dict)
+    seeds: Mapping[str, int | None] = field(default_factory=dict)
     baselines: Mapping[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
@@ -72,7 +73,7 @@ class Measurement:
         """The record in one line: the images, the classes, what was selected, and the labels seen."""
         parts = [self.count]
         if self.left_out:
-            parts.append(f"{self.left_out:,} images that the model was trained on are left out")
+            parts.append(f"{self.left_out:,} copies of training or validation images are left out")
         if self.split is not None and self.split in self.classes:
             parts.append(f"{self.classes[self.split]:,} classes")
         if self.fitted_images is not None:
@@ -97,10 +98,18 @@ def measurement_of(data: ImageDataset, split: SplitName, used: Split | None = No
         images=len(measured),
         available=measured.available,
         images_hash=images_hash(measured),
-        left_out=data.seen_test_images if split == "test" else 0,
+        left_out=data.left_out.get(split, 0),
         classes={name: len(set(each.tolist())) for name, each in labels.items()},
-        warnings=missing_class_notes(data),
+        seeds={"data.seed": data.seed},
+        warnings=(*missing_class_notes(data), *unknown_images_warning(data, split)),
     )
+
+
+def unknown_images_warning(data: ImageDataset, split: SplitName = "test") -> tuple[str, ...]:
+    """Return a warning if a model may have been trained on images of a split, as its own are not known."""
+    if data.seen_known:
+        return ()
+    return (f"the training images of this model are not known; {split} images may be among them",)
 
 
 def majority_baseline(data: ImageDataset) -> dict[str, float]:

@@ -120,6 +120,6 @@ def _preprocess(job: Job, config: PreprocessConfig) -> PreprocessedImage | str:
         rgb = decode_image(content, config.min_side)
         image = _resize(rgb, config, position)
         full = None if config.full_side is None else resize_shorter_side(rgb, config.full_side)
-        return PreprocessedImage(image, full, content_number(content))
+        return PreprocessedImage(image, full, content_number(content, rgb))
     except Exception as error:  # damaged files raise OSError, ValueError, SyntaxError, struct.error and more
         return failure_reason(error)

@@ -72,6 +72,7 @@ def prepare_finetune(
         _resized(recipe, loaded),
         provenance,
         seen=loaded.seen,
+        seen_known=loaded.seen_known,
         labels_seen=loaded.labels_seen,
         decoder_valid=loaded.decoder_valid,
     )

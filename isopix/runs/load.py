@@ -39,7 +39,7 @@ class LoadedRun(NamedTuple):
     damaged: list[str]
     records: dict[str, dict[str, Any]]
     changes: tuple[str, ...] = ()
-    seen: Hashes | None = None  # hashes of the training images, if they are known
+    seen: Hashes | None = None  # hashes of the images that it was trained on or selected by, if known
     modes: tuple[int, ...] = ()  # the most frequent values of the channels of a code in training, if known
 
     @property
@@ -48,6 +48,11 @@ class LoadedRun(NamedTuple):
         known = self.recipe.finetune is None and "imported" not in self.records
         count = self.records.get("state", {}).get("labels_seen", 0 if known else None)
         return None if count is None else int(count)
+
+    @property
+    def seen_known(self) -> bool:
+        """Whether `seen` has all images: not of an imported model, nor of one fine-tuned from it."""
+        return self.seen is not None and bool(self.records.get("state", {}).get("seen_known", True))
 
     @property
     def selection(self) -> str:
@@ -60,7 +65,7 @@ class LoadedRun(NamedTuple):
 
     def measured(self, measurement: Measurement) -> Measurement:
         """Return a record with what is known of this network."""
-        seeds = {"train.seed": self.recipe.train.seed, "data.seed": self.recipe.data.seed}
+        seeds = {"train.seed": self.recipe.train.seed, **measurement.seeds}
         return replace(measurement, labels_seen=self.labels_seen, selection=self.selection, seeds=seeds)
 
     @property

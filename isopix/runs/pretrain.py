@@ -10,8 +10,9 @@ import torch
 from isopix.core.config import to_dict
 from isopix.core.overrides import flatten
 from isopix.data.dataset import ImageDataset, load_dataset
+from isopix.data.measurement import unknown_images_warning
 from isopix.data.missing_classes import missing_class_notes, missing_classes
-from isopix.data.splits import Hashes, majority_accuracy
+from isopix.data.splits import Hashes, Split, majority_accuracy
 from isopix.model.network import Network
 from isopix.recipes.recipe import Recipe
 from isopix.runs.measurements import evaluator_specs
@@ -31,7 +32,8 @@ class InitialWeights(NamedTuple):
     network: Network
     provenance: dict[str, Any]
     notes: tuple[str, ...] = ()  # for the log
-    seen: Hashes | None = None  # hashes of its training images
+    seen: Hashes | None = None  # hashes of the images that it was trained on or selected by
+    seen_known: bool = True  # whether these are all
     labels_seen: int | None = 0  # labels that it was trained on; None if that is not known
     decoder_valid: bool = True  # whether its decoder was trained with its backbone
 
@@ -59,8 +61,8 @@ def train_recipe(
         check_data(recipe, data)
         if initial is None:
             initial = _from_scratch(recipe, data, observer)
-        seen = seen_images(data, initial.seen)
-        data, left_out = leave_out_seen(data, seen)
+        seen = seen_images(data, initial.seen, _selecting(recipe, data))
+        data, left_out = leave_out_seen(data, seen, known=initial.seen_known)
         recipe = with_absolute_paths(recipe)
         labels_seen = (
             None if initial.labels_seen is None else initial.labels_seen + _trained_labels(recipe, data)
@@ -81,7 +83,8 @@ def train_recipe(
             write_json(folder.environment, {**records, **initial.provenance})
             if data.bad_files_csv:
                 replace_file(folder.path / "bad-files.csv", data.bad_files_csv.read_bytes())
-            notes = [*initial.notes, *filter(None, [left_out]), *_finetuning_notes(recipe, data)]
+            notes = [*initial.notes, *filter(None, [left_out]), *unknown_images_warning(data)]
+            notes += _finetuning_notes(recipe, data)
             return training.run(observer, notes=notes)
     except BaseException:
         folder.clear_unless_saved()
@@ -150,6 +153,12 @@ def _records(training: TrainingRun) -> dict[str, Any]:
         trained = (each.numel() for each in training.model.parameters() if each.requires_grad)
         records["trained_parameters"] = sum(trained)
     return records
+
+
+def _selecting(recipe: Recipe, data: ImageDataset) -> Split:
+    """Return the validation images that select the step of the weights; none where the last one is kept."""
+    selects = recipe.finetune is not None and recipe.finetune.early_stops
+    return data.validation.sample(recipe.train.evaluate_images if selects else 0)
 
 
 def _trained_labels(recipe: Recipe, data: ImageDataset) -> int:

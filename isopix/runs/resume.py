@@ -52,14 +52,13 @@ def resume_run(out: Path, *, device: torch.device, observer: RunObserver) -> Run
                 f"{out} is a model without optimizer state, such as an imported one; it can be probed, "
                 "sampled and reported, but its training cannot be resumed"
             )
-        data = load_dataset(recipe.data)
-        if data.fingerprint != found.records["state"]["data"]:
+        data, state = load_dataset(recipe.data), found.records["state"]
+        if data.fingerprint != state["data"]:
             raise ValueError(f"the images of '{recipe.data.source}' have changed since run {out} was started")
-        data, _ = leave_out_seen(data, load_seen(out))
+        data, _ = leave_out_seen(data, load_seen(out), known=state.get("seen_known", True))
         notes = [f"skipped damaged checkpoint: {reason}" for reason in damaged]
-        if found.records["state"]["step"] < recipe.train.steps:
+        if state["step"] < recipe.train.steps:
             notes += [*plugin_changes(found), *_differences(found, device)]
-        state = found.records["state"]
         training = TrainingRun(
             folder,
             recipe,

@@ -106,11 +106,10 @@ class TrainingRun:
         with ExitStack() as stack:
             self.request = stack.enter_context(stop_requested())
             self._open_log(stack, step)
-            skipped = self.data.bad_files if found is None else ()
             if found is None:
                 for record in evaluator_measurements(evaluator_specs(self.recipe.train), self.data):
                     self.record({**record, "measurement": self._measured(record["measurement"])})
-            for text in (*(f"skipped {each.path}: {each.reason}" for each in skipped), *notes):
+            for text in (*(self.data.notes if found is None else ()), *notes):
                 self.record({"kind": "note", "step": step, "text": text})
             if self.early_stopping:
                 self.early_stopping.replay(read_log(self.folder.log))
@@ -219,7 +218,7 @@ class TrainingRun:
 
     def _measured(self, measurement: Measurement) -> dict[str, Any]:
         """Return a measurement record with what is known of the run."""
-        seeds = {"train.seed": self.recipe.train.seed, "data.seed": self.recipe.data.seed}
+        seeds = {"train.seed": self.recipe.train.seed, **measurement.seeds}
         return replace(measurement, labels_seen=self.labels_seen, seeds=seeds).to_dict()
 
     @property
@@ -288,6 +287,7 @@ class TrainingRun:
         state |= {"labels_seen": self.labels_seen, "selection": self._selection}
         fits = decoder_fits(self.recipe, step, self.folder.log, initially=self.decoder_valid)
         state |= {"decoder_valid": fits, "initial_decoder_valid": self.decoder_valid}
+        state["seen_known"] = self.data.seen_known
         groups = {"model": self.network.tensors(), **groups}
         if self.model:
             groups[CLASSIFIER] = {name: each.detach() for name, each in self.model.head.state_dict().items()}

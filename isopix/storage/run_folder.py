@@ -101,7 +101,7 @@ class RunFolder:
 
     @property
     def training_images(self) -> Path:
-        """Hashes of the images that the network was trained on."""
+        """Hashes of the images that the network was trained on or selected by."""
         return self.path / "training-images.npy"
 
     @property

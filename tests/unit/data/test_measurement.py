@@ -90,8 +90,9 @@ def test_the_line_says_what_limits_the_number() -> None:
         left_out=2, fitted_images=40, selection="layer chosen on 9 validation images", labels_seen=3000
     )
     assert full.line == (
-        "5 test images of pets; 2 images that the model was trained on are left out; fitted to 40 training "
-        "images; layer chosen on 9 validation images; the network was trained on 3,000 labels"
+        "5 test images of pets; 2 copies of training or validation images are left out; "
+        "fitted to 40 training images; layer chosen on 9 validation images; "
+        "the network was trained on 3,000 labels"
     )
 
 
