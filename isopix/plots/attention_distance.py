@@ -44,7 +44,9 @@ def plot_attention_distance(numbers: Numbers) -> Figure:
     left.set(title="Mean attention distance", ylabel="Pixels")
     _plot(right, _by_name([_relative_entropies(each) for each in numbers["layers"]]), {"": 1.0}, digits=2)
     right.set(title="Entropy", ylabel="Relative to uniform attention")
-    style.add_key(figure, "marker: one head; bar: ± one standard deviation over images; line: mean of the heads")
+    style.add_key(
+        figure, "marker: one head; bar: ± one standard deviation over images; line: mean of the heads"
+    )
     return figure
 
 

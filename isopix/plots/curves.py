@@ -87,7 +87,7 @@ def plot_loss(
     if len(train):
         axes.plot(*train.T, color=style.COLORS[0], linewidth=0.6, alpha=0.4, label="training, as logged")
         smooth = running_mean(train[:, 1])
-        axes.plot(train[:, 0], smooth, color=style.COLORS[0], label="training, running mean")
+        axes.plot(train[:, 0], smooth, color=style.COLORS[0], label="training, smoothed")
     for split, color, marker in (("validation", style.COLORS[1], "o"), ("test", style.TEXT_COLOR, "D")):
         points = _points(records, "evaluation", split, loss_key)
         if len(points):
