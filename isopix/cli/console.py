@@ -101,8 +101,8 @@ def warn(line: str) -> None:
 
 
 def percent_with_interval(fraction: float, low: float, high: float) -> str:
-    """Format a fraction with its interval: `41.2% (39.8% to 42.5%)`."""
-    return f"{fraction:.1%} ({low:.1%} to {high:.1%})"
+    """Format a fraction with its interval: `41.2% (39.8 to 42.5)`."""
+    return f"{fraction:.1%} ({100 * low:.1f} to {100 * high:.1f})"
 
 
 class _PrintMessages(logging.Handler):
@@ -122,11 +122,17 @@ def show_json(values: Mapping[str, Any]) -> None:
 
 
 def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print a title and a table; the first column and text align left, numbers right."""
+    """Print a title and a table; the first column and text align left, numbers right.
+
+    A column of numbers, such as accuracies with their intervals, is not wrapped before one of words.
+    """
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for i, column in enumerate(columns):
         is_text = i == 0 or any(isinstance(row[i], str) for row in rows)
-        table.add_column(column, justify="left" if is_text else "right")
+        cells = [str(row[i]) for row in rows if str(row[i])]
+        short = len(column) <= max(map(len, cells), default=0)
+        numbers = i > 0 and short and all(cell[0] in "0123456789+-<−" for cell in cells)
+        table.add_column(column, justify="left" if is_text else "right", no_wrap=numbers, overflow="fold")
     for row in rows:
         table.add_row(*(Text(str(value)) for value in row))
     console.print(Text(title, style="bold"), soft_wrap=True)

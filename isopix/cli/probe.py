@@ -25,6 +25,7 @@ from isopix.model.backbone import FeatureKind
 from isopix.model.pool import Pool
 from isopix.probing.config import ProbeConfig
 from isopix.probing.results import ConcatResult, LayerScore, ProbeReport
+from isopix.reporting.section import signed_points
 
 Features = Annotated[
     FeatureKind,
@@ -151,10 +152,11 @@ def _print_report(found: ProbeReport) -> None:
     baselines.append(("majority class", _percent(network.majority_accuracy)))
     show_table("Baselines, best layer on validation", ["baseline", "test accuracy (95 % CI)"], baselines)
     if found.gain:
-        low, high = (f"{100 * end:+.1f}" for end in found.gain.interval)
+        low, high = map(signed_points, found.gain.interval)
+        preposition = "over" if found.gain.difference >= 0 else "from"
         say(
-            f"{100 * found.gain.difference:+.1f} points over {found.gain.baseline}, the best baseline"
-            f" (95 % CI of the paired difference: {low} to {high})"
+            f"{signed_points(found.gain.difference)} points {preposition} {found.gain.baseline}, the best"
+            f" baseline (95 % CI of the paired difference: {low} to {high})"
         )
     for warning in network.warnings:
         say(f"note: {warning}")

@@ -10,6 +10,7 @@ from isopix.cli.console import (
     Json,
     Plugins,
     load_plugins,
+    percent_with_interval,
     say,
     show_json,
     show_table,
@@ -37,8 +38,9 @@ def report(*runs: Path, out: Out = None, plugin: Plugins = None, json: Json = Fa
     if json:
         show_json({"report": str(written.path), "summary": [row._asdict() for row in written.summary]})
         return
-    columns = ["name", "network", "test loss (nats)", "layer", "test accuracy (95 % CI)"]
-    show_table("Runs and baselines", columns, [_format_row(row) for row in written.summary])
+    columns = ["name", "network", "loss", "layer", "accuracy"]
+    title = "Runs and baselines: test loss in nats, test accuracy with 95 % interval"
+    show_table(title, columns, [_format_row(row) for row in written.summary])
     for note in written.notes:
         say(f"note: {note}")
     say(f"wrote {written.path}")
@@ -46,11 +48,13 @@ def report(*runs: Path, out: Out = None, plugin: Plugins = None, json: Json = Fa
 
 def _format_row(row: BaselineRow) -> tuple[str, ...]:
     """Format a table row; values that were not measured stay empty."""
-    interval = "" if row.low is None or row.high is None else f" ({row.low:.1%} to {row.high:.1%})"
+    accuracy = "" if row.accuracy is None else f"{row.accuracy:.1%}"
+    if row.accuracy is not None and row.low is not None and row.high is not None:
+        accuracy = percent_with_interval(row.accuracy, row.low, row.high)
     return (
         row.name if row.kind != "baseline" else f"  {row.name}",
         row.description,
         "" if row.loss is None else f"{row.loss:.3f}",
         "" if row.layer is None else str(row.layer),
-        "" if row.accuracy is None else f"{row.accuracy:.1%}{interval}",
+        accuracy,
     )

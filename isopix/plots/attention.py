@@ -29,6 +29,8 @@ MAX_LAYERS, MAX_HEADS = 12, 16  # of a figure; evenly spaced ones are shown of m
 MAX_MAP_SIDE, CAPTION_HEIGHT, GAP = 1.3, 0.26, 0.05  # inches
 EXTRA_LINE = 0.13  # inches, of each further line of a caption
 ENTROPY_HEIGHT = 0.14  # inches, of the number below a map
+KEY_HEIGHT = 0.2  # inches, of the line that says what the number is
+MARGIN = 0.04  # inches, to the left of the first column
 BAR_WIDTH, BAR_MARGIN, BAR_BOTTOM, MAX_BAR_HEIGHT = 0.1, 0.6, 0.07, 2.4  # inches
 TICK_HEIGHT = 0.15  # inches, of a number of the color bar
 QUANTILE = 0.99  # of all values of a figure, at which its color scale ends, rounded up to a power of two
@@ -56,13 +58,17 @@ def plot_attention_maps(numbers: Numbers) -> Figure:
         numbers,
         captions=(CAPTION_HEIGHT, top),
         below=ENTROPY_HEIGHT,
+        key="below each map: its entropy / that of uniform attention",
     )
     image, end = _decode_png(numbers["image"]), _scale_end(ratios, MAX_RATIO)
     norm = FuncNorm((np.log1p, np.expm1), 0, end)
     for index, (query, values) in enumerate(zip(queries, ratios, strict=True)):
         position, first = query["position"], index * len(heads)
         entropies = _relative_entropies(query)
-        _show_image(panel(first, 0), image, position, numbers["patch_size"])
+        source = panel(first, 0)
+        _show_image(source, image, position, numbers["patch_size"])
+        if index == 0:
+            source.set_title("image", fontsize=8, fontweight="normal")
         for row, column in product(range(len(heads)), range(len(layers))):
             axes, layer, head = panel(first + row, column + 1), layers[column], heads[row]
             _show_map(axes, values[layer, head], position, style.SEQUENTIAL, norm)
@@ -155,24 +161,32 @@ def _evenly_spaced(count: int, limit: int) -> list[int]:
 
 
 def _panels(
-    rows: int, cols: int, numbers: Numbers, *, captions: tuple[float, float], below: float = 0.0
+    rows: int,
+    cols: int,
+    numbers: Numbers,
+    *,
+    captions: tuple[float, float],
+    below: float = 0.0,
+    key: str = "",
 ) -> tuple[Figure, Callable[[int, int], Axes]]:
     """Return a figure for a dense grid of panels, and a function that adds the panel of a row and a column.
 
     `captions` is the space in inches to the right of the first column and above the first row, `below` that
-    below each panel; a margin at the right is left for a color bar.
+    below each panel, `key` a line below all; a margin at the right is left for a color bar.
     """
     map_rows, map_cols = numbers["grid"]
     left_space, top_space = captions
-    panel_width = min(MAX_MAP_SIDE, (style.PAGE_WIDTH - left_space - BAR_MARGIN) / cols - GAP)
+    panel_width = min(MAX_MAP_SIDE, (style.PAGE_WIDTH - MARGIN - left_space - BAR_MARGIN) / cols - GAP)
     panel_height = panel_width * map_rows / map_cols
     step = panel_height + GAP + below
-    width, height = left_space + cols * (panel_width + GAP) + BAR_MARGIN, top_space + rows * step
+    width = MARGIN + left_space + cols * (panel_width + GAP) + BAR_MARGIN
+    height = top_space + rows * step + KEY_HEIGHT * bool(key)
     figure = style.new_figure(height, width)
     figure.set_layout_engine("none")
+    figure.text(MARGIN / width, 0.4 * KEY_HEIGHT / height, key, fontsize=7, color=style.MUTED_COLOR)
 
     def panel(row: int, col: int) -> Axes:
-        left = col * (panel_width + GAP) + (left_space if col else 0)
+        left = MARGIN + col * (panel_width + GAP) + (left_space if col else 0)
         bottom = height - top_space - row * step - panel_height
         axes = figure.add_axes((left / width, bottom / height, panel_width / width, panel_height / height))
         axes.set(xticks=[], yticks=[])

@@ -14,7 +14,7 @@ from isopix.plots.curves import CurveLabel, label_curves
 
 Numbers = Mapping[str, Any]
 
-WIDTH, HEIGHT = style.PAGE_WIDTH, 2.9  # inches
+WIDTH, HEIGHT = style.PAGE_WIDTH, 3.2  # inches
 SPREAD = 0.28  # layers, over which the heads of a layer, or its attentions, are spread
 MARGIN = 0.08  # of the range of values, above and below it
 MARKERS = "os"  # of rows and of columns
@@ -41,9 +41,12 @@ def plot_attention_distance(numbers: Numbers) -> Figure:
     uniform = numbers["uniform_distances"]
     uniform = {"": uniform["causal"]} if numbers["causal"] else uniform
     _plot(left, _by_name(numbers["layers"]), uniform, digits=1)
-    left.set_ylabel("Mean attention distance (pixels)")
+    left.set(title="Mean attention distance", ylabel="Pixels")
     _plot(right, _by_name([_relative_entropies(each) for each in numbers["layers"]]), {"": 1.0}, digits=2)
-    right.set_ylabel("Entropy / entropy of uniform attention")
+    right.set(title="Entropy", ylabel="Relative to uniform attention")
+    style.add_key(
+        figure, "marker: one head; bar: ± one standard deviation over images; line: mean of the heads"
+    )
     return figure
 
 
@@ -88,7 +91,7 @@ def _plot(
             ends += [*(layer.means - layer.stds), *(layer.means + layer.stds)]
         means = [float(layer.means.mean()) for layer in layers]
         line_color = color if name else style.TEXT_COLOR
-        axes.plot([layer.layer + shift for layer in layers], means, color=line_color, linewidth=1, zorder=0)
+        axes.plot([layer.layer + shift for layer in layers], means, color=line_color, linewidth=1, zorder=1.5)
         labels.append(CurveLabel(means[-1], f"{name or 'mean'} {means[-1]:.{digits}f}", line_color))
     same = len(set(uniform.values())) == 1  # for rows and columns of a square
     for name, value in list(uniform.items())[: 1 if same else None]:

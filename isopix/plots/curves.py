@@ -85,8 +85,9 @@ def plot_loss(
         _untrained_loss(axes, vocab_size)
     train = _points(records, "train", key=loss_key)
     if len(train):
-        axes.plot(*train.T, color=style.COLORS[0], linewidth=0.6, alpha=0.4)
-        axes.plot(train[:, 0], running_mean(train[:, 1]), color=style.COLORS[0], label="training")
+        axes.plot(*train.T, color=style.COLORS[0], linewidth=0.6, alpha=0.4, label="training, as logged")
+        smooth = running_mean(train[:, 1])
+        axes.plot(train[:, 0], smooth, color=style.COLORS[0], label="training, smoothed")
     for split, color, marker in (("validation", style.COLORS[1], "o"), ("test", style.TEXT_COLOR, "D")):
         points = _points(records, "evaluation", split, loss_key)
         if len(points):

@@ -19,7 +19,7 @@ SimilarityMatrix = Float[np.ndarray, "K K"]
 FILTERS_PER_ROW, ENCODINGS_PER_ROW, MAX_LEVEL_PANELS = 7, 4, 4
 CHANNELS = ("Red", "Green", "Blue")
 CHANNEL_COLORS = (style.COLORS[1], style.COLORS[2], style.COLORS[0])
-SIMILARITY_COLORS = "RdBu_r"  # color-blind safe: -1 is blue, 0 white, 1 red
+SIMILARITY_COLORS = style.DIVERGING  # 1 is dark blue, 0 white, -1 red
 TEXT_HEIGHT = 0.75  # inches for the title and the label of an encoding
 MOSAIC_SIDE = 5.2  # inches, of the longer side
 MAP_GAP = 0.07  # between maps of positions, as a fraction of a map's side
@@ -92,7 +92,7 @@ def plot_position_similarity(numbers: Numbers) -> Figure:
     scale = MOSAIC_SIDE / max(height, width)
     figure = style.new_figure(height * scale + 0.5, width * scale + 1.5)
     axes = figure.add_subplot()
-    image = axes.imshow(mosaic, cmap=style.DIVERGING, vmin=-1, vmax=1, interpolation="nearest")
+    image = axes.imshow(mosaic, cmap=SIMILARITY_COLORS, vmin=-1, vmax=1, interpolation="nearest")
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)

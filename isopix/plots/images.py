@@ -1,4 +1,4 @@
-"""Image grids: every pixel is an integer number of screen pixels; gutters are transparent."""
+"""Image grids: every pixel is an integer number of screen pixels; every image has a frame."""
 
 import io
 import math
@@ -16,11 +16,14 @@ from isopix.core.types import Images
 
 ImageBatch = UInt8[Tensor, "count 3 H W"]
 Tiles = UInt8[np.ndarray, "B height width 4"]  # RGBA
+FramedTiles = UInt8[np.ndarray, "B framed_height framed_width 4"]
 
 TARGET_WIDTH = 2240  # pixels, where no scale is given: a page on a high-resolution screen
 MAX_TILE_SIDE = 512  # pixels, up to which an image is enlarged
 INCOMPLETE_COST = 0.7  # of a grid with an incomplete last line; slightly above ln 2, a twofold aspect ratio
-GUTTER, GROUP_GUTTER, BLOCK_GUTTER = 8, 24, 72  # pixels between images, groups and blocks
+FRAME = 4  # pixels, of the frame of an image
+GROUP_GUTTER, BLOCK_GUTTER = 16, 64  # pixels between frames of groups and of blocks; transparent
+FRAME_COLOR = (0x76, 0x86, 0xA0)  # slate: not a gray level, light or dark, and not the mask
 MASK_COLOR, MASK_DOT_COLOR = (0xC9, 0xBA, 0xD4), (0x99, 0x84, 0xA8)  # mauve, rare in photographs
 CAPTION_COLOR = (0x76, 0x7C, 0x85)  # legible on white and on black
 MAX_FONT_SIZE, MIN_FONT_SIZE = 32, 15
@@ -55,16 +58,19 @@ def completion_grid(
     samples_per_prompt: int,
     scale: int | None = None,
 ) -> Image.Image:
-    """Return for each image its prompt of `rows` rows, its completions, and the image itself."""
+    """Return for each image its prompt of `rows` rows, its completions, and the image itself.
+
+    The prompt is that of the completions: as the network reads it, in the colors of its codec.
+    """
     blocks = _num_blocks(len(originals), samples_per_prompt + 2)
     scale = scale or _fit_scale(originals, blocks * (samples_per_prompt + 2))
     masked = torch.zeros_like(originals[:, 0], dtype=torch.bool)
     masked[:, rows:] = True
-    original_tiles, tiles = _enlarge(originals, scale), _enlarge(completions, scale)
+    tiles = _enlarge(completions, scale)
     groups = [
-        Group("prompt", [_cover_masked(original_tiles, masked, scale)]),
+        Group("prompt", [_cover_masked(tiles[::samples_per_prompt], masked, scale)]),
         Group("completions", [tiles[i::samples_per_prompt] for i in range(samples_per_prompt)]),
-        Group("original", [original_tiles]),
+        Group("original", [_enlarge(originals, scale)]),
     ]
     return _grid(groups, blocks=blocks)
 
@@ -134,21 +140,31 @@ def _cover_masked(tiles: Tiles, mask: Bool[Tensor, "B H W"], scale: int) -> Tile
 
 def _grid(groups: Sequence[Group], *, blocks: int) -> Image.Image:
     """Return groups side by side, one image per line, in `blocks` blocks that are filled line by line."""
-    columns = [column for group in groups for column in group.columns]
+    columns = [_framed(column) for group in groups for column in group.columns]
     count, height, width = max(len(column) for column in columns), *columns[0].shape[1:3]
     header = MAX_FONT_SIZE + 16 if any(group.caption for group in groups) else 0
     lefts, captions, total_width = _layout(groups, width, blocks)
     lines = math.ceil(count / blocks)
-    canvas = np.zeros((header + lines * (height + GUTTER) - GUTTER, total_width, 4), dtype=np.uint8)
+    canvas = np.zeros((header + lines * height, total_width, 4), dtype=np.uint8)
     for number, column in enumerate(columns):
         for i, tile in enumerate(column):
-            top = header + (i // blocks) * (height + GUTTER)
+            top = header + (i // blocks) * height
             left = lefts[(i % blocks) * len(columns) + number]
             canvas[top : top + height, left : left + width] = tile
     image = Image.fromarray(canvas)
     if header:
         _write_captions(image, captions)
     return image
+
+
+def _framed(tiles: Tiles) -> FramedTiles:
+    """Return tiles with a frame, so that the images of a grid do not merge with each other or the page."""
+    height, width = tiles.shape[1:3]
+    framed = np.full(
+        (len(tiles), height + 2 * FRAME, width + 2 * FRAME, 4), [*FRAME_COLOR, 255], dtype=np.uint8
+    )
+    framed[:, FRAME:-FRAME, FRAME:-FRAME] = tiles
+    return framed
 
 
 def _layout(
@@ -161,9 +177,9 @@ def _layout(
             start = left
             for _ in group.columns:
                 lefts.append(left)
-                left += width + GUTTER
-            captions.append((group.caption, start, left - GUTTER))
-            left += GROUP_GUTTER - GUTTER
+                left += width
+            captions.append((group.caption, start, left))
+            left += GROUP_GUTTER
         left += BLOCK_GUTTER - GROUP_GUTTER
     return lefts, captions, left - BLOCK_GUTTER
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -17,10 +18,10 @@ LayerRecord = Mapping[str, Any]  # as `BiasMeasurements.by_layer` gives it
 
 HEIGHT = 3.2  # inches
 MIN_FRACTION = 1e-6  # below this fraction of the change a position is blank
-PANELS = (  # key of a layer's record, title, axis label
-    ("translation_error", "Translation", "Relative error"),
-    ("permutation_error", "Permutation", "Relative error"),
-    ("receptive_field_mean", "Receptive field", "Mean distance (positions)"),
+PANELS = (  # key of a layer's record, title, axis label, name of the reference
+    ("translation_error", "Translation error", "Relative to random pairs", "random pairs"),
+    ("permutation_error", "Permutation error", "Relative to random pairs", "random pairs"),
+    ("receptive_field_mean", "Receptive field", "Mean distance (positions)", "uniform"),
 )
 
 
@@ -41,7 +42,7 @@ def compare_inductive_biases(
     figure = style.new_figure(2.5 if len(networks) == 1 else HEIGHT)
     panels = figure.subplots(1, len(PANELS))
     references = (1.0, 1.0, uniform)
-    for axes, (key, title, ylabel), reference, color in zip(
+    for axes, (key, title, ylabel, name_of_reference), reference, color in zip(
         panels, PANELS, references, style.COLORS, strict=False
     ):
         colors = cycle(style.COLORS) if len(networks) > 1 else [color]
@@ -57,16 +58,29 @@ def compare_inductive_biases(
             )
         top = axes.dataLim.y1
         if reference is not None:
-            axes.axhline(reference, color=style.MUTED_COLOR, linewidth=1, linestyle=style.DASHED)
+            _reference_line(axes, reference, name_of_reference)
             top = max(top, reference)
         axes.set_title(title)
         axes.set(xlabel="Layer (0 = embedding)", ylabel=ylabel)
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-        axes.set_ylim(-0.03 * top, 1.08 * top)
+        axes.set_ylim(-0.03 * top, 1.14 * top)
     if len(networks) > 1:
         handles = panels[0].get_legend_handles_labels()
         figure.legend(*handles, loc="outside lower center", ncols=min(5, len(networks)))
     return figure
+
+
+def _reference_line(axes: Axes, value: float, name: str) -> None:
+    axes.axhline(value, color=style.MUTED_COLOR, linewidth=1, linestyle=style.DASHED)
+    axes.annotate(
+        *(name, (1, value)),
+        xycoords=axes.get_yaxis_transform(),
+        xytext=(0, 3),
+        textcoords="offset points",
+        color=style.MUTED_COLOR,
+        fontsize=8,
+        ha="right",
+    )
 
 
 @style.figure_style()

@@ -4,7 +4,7 @@ import math
 
 import torch
 from einops import rearrange
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -45,6 +45,8 @@ def plot_palette(
     light.set(title="Lightness", xlabel="OKLab chroma", ylabel="OKLab L (black to white)")
     light.set(xlim=(-0.08 * limit, limit), ylim=(-0.05, 1.06))
     if counts is not None:
+        for axes in (hue, light):
+            axes.set_title("dot area: number of pixels", loc="right", fontsize=7.5, fontweight="normal")
         _usage_bar(figure.add_subplot(grid[2, :]), colors, counts, lightness)
     return figure
 
@@ -82,7 +84,7 @@ def arrange_colors(colors: PaletteColors, lab: Float[Tensor, "K 3"]) -> Float[Te
     rows = 1 if len(colors) <= MAX_SINGLE_ROW else round(math.sqrt(len(colors) / 2))
     cols = math.ceil(len(colors) / rows)
     hue = torch.atan2(lab[:, 2], lab[:, 1])
-    hue[lab[:, 1:].norm(dim=1) < GRAY_CHROMA] = -4.0  # before every angle
+    hue[_near_gray(lab)] = -4.0  # before every angle
     order = torch.stack([hue, lab[:, 0]], dim=1).tolist()
     ranked = sorted(range(len(colors)), key=lambda i: order[i])
     tiles = torch.full((cols, rows, 3), 255.0)
@@ -90,6 +92,15 @@ def arrange_colors(colors: PaletteColors, lab: Float[Tensor, "K 3"]) -> Float[Te
         part = sorted(ranked[column * rows : (column + 1) * rows], key=lambda i: -order[i][1])
         tiles[column, : len(part)] = colors[part].round()
     return rearrange(tiles, "cols rows c -> rows cols c")
+
+
+def is_gray(lab: Float[Tensor, "K 3"]) -> bool:
+    """Return whether all colors of a palette, in OKLab, are near gray."""
+    return bool(_near_gray(lab).all())
+
+
+def _near_gray(lab: Float[Tensor, "K 3"]) -> Bool[Tensor, " K"]:
+    return lab[:, 1:].norm(dim=1) < GRAY_CHROMA
 
 
 def oklab(colors: PaletteColors) -> Float[Tensor, "K 3"]:
@@ -137,6 +148,6 @@ def _usage_bar(axes: Axes, colors: PaletteColors, counts: Int[Tensor, " K"], lig
     faces = (colors[order] / 255).numpy()
     axes.barh(0, widths.numpy(), left=(widths.cumsum(0) - widths).numpy(), height=1, color=faces, linewidth=0)
     axes.set(title="Fraction of pixels, dark to light", xlim=(0, 1), ylim=(-0.5, 0.5), yticks=[])
-    axes.xaxis.set_major_formatter(lambda fraction, _: f"{fraction:.0%}")
+    style.percent_ticks(axes.xaxis)
     axes.spines[:].set_visible(False)
     axes.grid(False)

@@ -91,6 +91,11 @@ def wrap_title(title: str) -> str:
     return title.replace(", ", ",\n")
 
 
+def add_key(figure: Figure, text: str) -> None:
+    """Write what the marks of a figure mean, below its panels."""
+    figure.supxlabel(text, fontsize=7.5, color=MUTED_COLOR)
+
+
 def percent_ticks(axis: Axis) -> None:
     """Format the ticks of an axis of fractions as percentages."""
     axis.set_major_formatter(FuncFormatter(lambda fraction, _: f"{100 * fraction:.0f} %"))

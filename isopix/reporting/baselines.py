@@ -4,6 +4,8 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from markupsafe import Markup
+
 from isopix.probing.results import ProbeResult
 from isopix.reporting.metrics import (
     baseline_losses,
@@ -30,9 +32,12 @@ from isopix.reporting.section import Row as TableRow
 
 NOTE = (
     "Accuracy: test accuracy of a classifier of frozen features (logistic regression by L-BFGS unless "
-    "another is named), with its 95\u00a0% interval, not that of a difference: the gain over the best "
-    "baseline in the headline is paired, image by image."
+    "another is named), with its 95\u00a0% interval, not that of a difference: a gain over the best baseline "
+    "is paired, image by image."
 )
+
+
+SCALE = Markup('<span class="ends"><span>0</span><span>100\u00a0%</span></span>')  # of the bars below it
 
 
 class BaselineRow(NamedTuple):
@@ -68,19 +73,37 @@ def baseline_rows(runs: Mapping[str, RunRecord]) -> list[BaselineRow]:
 
 def baselines_section(runs: Mapping[str, RunRecord]) -> Section:
     """Return the table of runs and baselines."""
-    unit = " or ".join(dict.fromkeys(loss_unit(run) for run in runs.values() if run.predicts_codes)) or "code"
     columns = (
         ("run or baseline", ""),
         ("description", "minor"),
-        (f"nats per {unit}", NUMBER),
+        ("loss, nats", NUMBER),
         ("bits", "n minor"),
-        ("layer", NUMBER),
+        ("layer", "n minor"),
         ("accuracy", NUMBER),
-        ("95 %", NUMBER),
-        ("0 to 100 %", "wide"),
+        ("95\u00a0% interval", NUMBER),
+        (SCALE, "wide"),
     )
     table = Table(columns, [_cells(row) for row in baseline_rows(runs)], "summary")
-    return Section("Runs and baselines", [Panel(tables=[table], notes=[NOTE, *_not_comparable(runs)])])
+    notes = [f"{NOTE}{_loss_units(runs)}{_recipes(runs)}", *_not_comparable(runs)]
+    return Section("Runs and baselines", [Panel(tables=[table], notes=notes)])
+
+
+def _loss_units(runs: Mapping[str, RunRecord]) -> str:
+    """Return ` Loss: nats and bits per pixel (ar), per masked pixel (bert).`; empty without losses."""
+    units: dict[str, list[str]] = {}
+    for name, run in runs.items():
+        if run.predicts_codes:
+            units.setdefault(loss_unit(run), []).append(name)
+    named = [
+        f"per {unit}{f' ({join_words(names)})' if len(units) > 1 else ''}" for unit, names in units.items()
+    ]
+    return f" Loss: nats and bits {', '.join(named)}." if named else ""
+
+
+def _recipes(runs: Mapping[str, RunRecord]) -> str:
+    """Return ` Recipes: igpt.digits (one), igpt.digits_bert (two).`; empty for one run."""
+    named = [f"{run.recipe.name} ({name})" for name, run in runs.items() if run.recipe and run.recipe.name]
+    return f" Recipes: {', '.join(named)}." if len(runs) > 1 and named else ""
 
 
 def _not_comparable(runs: Mapping[str, RunRecord]) -> list[str]:

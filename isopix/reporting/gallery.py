@@ -14,7 +14,7 @@ from torch import Tensor
 
 from isopix.core.overrides import flatten
 from isopix.plots.images import png_bytes
-from isopix.plots.palette import arrange_colors, oklab
+from isopix.plots.palette import arrange_colors, is_gray, oklab
 from isopix.reporting.run_record import RunRecord, SavedImage
 from isopix.reporting.section import Chart, Panel, Section, Text, missing, percent
 
@@ -72,7 +72,8 @@ def palette_section(run: RunRecord, path: str) -> Section | None:
     colors = run.weights.colors
     count = f"{len(colors):,} colors"
     tag = image_tag(_png(arrange_colors(colors, oklab(colors)).byte()), f"The palette: {count}", scale=1.0)
-    chart = Chart(tag, f"All {count} of the palette by hue and lightness.", "pixels palette")
+    order = "lightness" if is_gray(oklab(colors)) else "hue and lightness"
+    chart = Chart(tag, f"All {count} of the palette by {order}.", "pixels palette")
     return Section("Palette", [Panel([chart])])
 
 
@@ -110,8 +111,8 @@ def _samples(facts: Facts, run: RunRecord) -> str:
 def _completions(facts: Facts, run: RunRecord) -> str:
     each = facts.get("each", 1)
     return (
-        f"Prompt: the top {facts.get('rows', 'first')} rows of {_count(facts)}{_source(facts)};"
-        f" {each} completion{'s' * (each != 1)} of each{_sampling(facts)} {_when(facts)}"
+        f"Prompt: the top {facts.get('rows', 'first')} rows of {_count(facts)}{_source(facts)}, as the"
+        f" network reads them; {each} completion{'s' * (each != 1)} of each{_sampling(facts)} {_when(facts)}"
     )
 
 
@@ -122,13 +123,13 @@ def _reconstructions(facts: Facts, run: RunRecord) -> str:
     )
     baselines = facts.get("baselines") or {}
     others = "; ".join(f"{name} {percent(value)}" for name, value in baselines.items())
-    exact = f", {percent(accuracy)} exact" if isinstance(accuracy, float) else ""
+    exact = f", exact for {percent(accuracy)} in these {_count(facts)}" if isinstance(accuracy, float) else ""
     exact += f" ({others})" if exact and others else ""
     unit = "code" if run.recipe is None else run.recipe.model.codec.unit()
     decoded = " Predicted codes are shown decoded, next to the decoded targets." if patches else ""
     return (
-        f"{_count(facts)}{_source(facts)}; masked {'patches' if patches else 'pixels'} in mauve. Prediction:"
-        f" the most likely value of each masked {unit}{exact}.{decoded} {_when(facts)}"
+        f"{_count(facts)}{_source(facts)}; masked {'patches' if patches else 'pixels'} in gray-violet."
+        f" Prediction: the most likely value of each masked {unit}{exact}.{decoded} {_when(facts)}"
     )
 
 

@@ -18,11 +18,12 @@ from isopix.reporting.metrics import images_seen, num_steps
 from isopix.reporting.probe_section import accuracy_chart, primary_probes, probe_differences, probe_section
 from isopix.reporting.run_reader import read_run
 from isopix.reporting.run_record import RunRecord, SavedMetrics
-from isopix.reporting.section import Chart, Panel, Section, Settings, Text, join_words
+from isopix.reporting.section import Chart, Panel, Section, Settings, Text, join_words, percent
 from isopix.reporting.settings_section import settings_section
 from isopix.storage.run_folder import RunFolder
 
 Values = Mapping[str, Any]
+ENVIRONMENT_NAMES = {"data": "data (hash of images and splits)"}
 
 
 class RunView(NamedTuple):
@@ -120,6 +121,7 @@ def _view(name: str, number: int, run: RunRecord, count: int) -> RunView:
 def _facts(run: RunRecord) -> list[tuple[str, str]]:
     facts = []
     if recipe := run.recipe:
+        facts += [("recipe", recipe.name)] if recipe.name else []
         facts.append(("objective", (recipe.finetune or recipe.objective).label()))
         facts.append(("depth × width", f"{recipe.model.depth} × {recipe.model.width}"))
     if trained := run.environment.get("trained_parameters"):
@@ -151,12 +153,25 @@ def _probe_curve(name: str, number: int, run: RunRecord) -> Section | None:
 
 
 def _environment(run: RunRecord) -> Section:
-    items = [(key, _text(value)) for key, value in run.environment.items() if key != "command"]
+    shown = {key: value for key, value in run.environment.items() if key not in ("command", "majority")}
+    items = [(ENVIRONMENT_NAMES.get(key, key), _text(value)) for key, value in shown.items()]
+    if majority := _majority(run):
+        items.append(("majority class of train", majority))
     notes: list[Text] = [] if items else ["No environment.json in this run."]
     notes += [str(each.get("text", "")) for each in run.log if each["kind"] == "note"]
     if run.problems:
         notes += ["Files that could not be read:", *run.problems]
     return Section("Environment", [Panel(settings=[Settings("", items)], notes=notes)])
+
+
+def _majority(run: RunRecord) -> str:
+    """Return `10.2 % of 1,350 test images`; empty where it was not measured."""
+    fraction, counts = run.environment.get("majority"), run.environment.get("images") or {}
+    if fraction is None:
+        return ""
+    limit = run.recipe.train.num_test_images if run.recipe else None
+    count = min(filter(None, (counts.get("test"), limit)), default=None)
+    return f"{percent(fraction)} of {'the' if count is None else f'{count:,}'} test images"
 
 
 def _commands(run: RunRecord) -> list[str]:

@@ -65,6 +65,11 @@ def percent(fraction: float) -> str:
     return f"{100 * fraction:.1f}\u00a0%"
 
 
+def signed_points(difference: float) -> str:
+    """Return `+22.3` or `−1.5`: a difference of fractions in percentage points."""
+    return f"{100 * difference:+.1f}".replace("-", "\N{MINUS SIGN}")
+
+
 def join_words(words: Sequence[str]) -> str:
     """Return `a`, `a and b` or `a, b and c`."""
     return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
@@ -83,7 +88,8 @@ def interval_bar(value: float, low: float | None, high: float | None) -> Markup:
     whisker = f'<path class="whisker" d="M{100 * (low or 0)} 4H{100 * (high or 0)}"/>' if bounds else ""
     return Markup(
         '<svg class="range" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">'
-        f'<path class="ground" d="M0 4H100"/>{whisker}<path class="point" d="M{100 * value} 0V8"/></svg>'
+        f'<path class="ground" d="M0 4H100M0 1V7M50 1V7M100 1V7"/>{whisker}'
+        f'<path class="point" d="M{100 * value} 0V8"/></svg>'
     )
 
 

@@ -170,10 +170,11 @@ def _page(table: ProtocolTable, charts: Sequence[Chart]) -> str:
     css = ["", "", *[NUMBER] * len(record["columns"]), ""]
     rows = [Row([*cells[:-2], cells[-1]]) for cells in table.rows]  # the statement describes the models
     columns = [each for each in table.columns if each != "model"]
-    results = Table(list(zip(columns, css, strict=True)), rows)
+    results = Table(list(zip(columns, css, strict=True)), rows, "wrapped")
     trials = Table(
         [("trial", ""), ("status", ""), ("record", ""), ("selected on validation", "")],
         [Row([name, *_trial_cells(each)]) for name, each in record["trials"].items()],
+        "wrapped",
     )
     sections = [
         *([Section("Figure", [Panel(charts)])] if charts else []),

@@ -29,6 +29,13 @@ def enlarged(image: torch.Tensor, scale: int) -> NDArray[np.uint8]:
     return rearrange(image, "c h w -> h w c").numpy().repeat(scale, 0).repeat(scale, 1)
 
 
+def last_row(grid: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The red levels of the last row of pixels, without frames and gutters."""
+    row = grid[-1 - images.FRAME]
+    framed = (row == [*images.FRAME_COLOR, 255]).all(-1)
+    return row[(row[:, 3] == 255) & ~framed, 0]
+
+
 def reconstructions(
     original: Images, mask: torch.Tensor, *levels: int, target: int | None = None, scale: int
 ) -> Image.Image:
@@ -42,21 +49,30 @@ def test_every_sample_is_enlarged_exactly() -> None:
     drawn = draw(6)
     grid = images.sample_grid(drawn, columns=3, scale=5)
     for i in range(6):
-        left, top = (i % 3) * (20 + images.GUTTER), (i // 3) * (20 + images.GUTTER)
+        left, top = (images.FRAME + number * (20 + 2 * images.FRAME) for number in (i % 3, i // 3))
         found = crop(grid, left, top, 20)
         assert (found[..., :3] == enlarged(drawn[i], 5)).all()
         assert (found[..., 3] == 255).all()
 
 
-def test_gutters_are_transparent() -> None:
+def test_every_image_has_a_frame_of_a_color_that_is_no_gray() -> None:
     grid = pixels(images.sample_grid(draw(4), columns=2, scale=3))
-    assert (grid[12 : 12 + images.GUTTER, :, 3] == 0).all()
-    assert (grid[:, 12 : 12 + images.GUTTER, 3] == 0).all()
+    between = slice(12 + images.FRAME, 12 + 3 * images.FRAME)
+    for strip in (grid[: images.FRAME], grid[:, -images.FRAME :], grid[between], grid[:, between]):
+        assert (strip == [*images.FRAME_COLOR, 255]).all()
+    assert len(set(images.FRAME_COLOR)) == 3
+
+
+def test_groups_are_apart_on_the_page() -> None:
+    drawn = draw(1)
+    grid = pixels(images.completion_grid(drawn, drawn, rows=2, samples_per_prompt=1, scale=8))
+    first = 32 + 2 * images.FRAME
+    assert (grid[:, first : first + images.GROUP_GUTTER, 3] == 0)[-32:].all()
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 7, 8, 9, 16, 25, 30, 64])
 def test_no_grid_is_wider_than_the_target_width(count: int) -> None:
-    cells = images.sample_grid(draw(count)).width - 64 * images.GUTTER
+    cells = images.sample_grid(draw(count)).width - 64 * 2 * images.FRAME
     assert cells <= images.TARGET_WIDTH
 
 
@@ -68,22 +84,19 @@ def test_grids_of_common_sizes_are_complete(count: int) -> None:
 def test_captions_do_not_overlap_images() -> None:
     originals, completed = draw(2), draw(2)
     small = pixels(images.completion_grid(originals, completed, rows=2, samples_per_prompt=1, scale=30))
-    side = 4 * 30
-    assert (small[-side:, :side][:60, :, :3] == enlarged(originals[1], 30)[:60]).all()
+    side, frame = 4 * 30, images.FRAME
+    last = small[-side - frame : -frame, -side - frame : -frame, :3]
+    assert (last == enlarged(originals[1], 30)).all()
 
 
 def test_completions_show_the_prompt_then_each_completion_then_the_original() -> None:
     originals, completed = draw(1), draw(2)
     grid = images.completion_grid(originals, completed, rows=3, samples_per_prompt=2, scale=8)
-    top = grid.height - 32
-    lefts = [
-        0,
-        32 + images.GROUP_GUTTER,
-        64 + images.GROUP_GUTTER + images.GUTTER,
-        96 + 2 * images.GROUP_GUTTER + images.GUTTER,
-    ]
+    top, side = grid.height - 32 - images.FRAME, 32 + 2 * images.FRAME
+    apart = (0, 1, 1, 2)  # groups to the left
+    lefts = [images.FRAME + i * side + apart[i] * images.GROUP_GUTTER for i in range(4)]
     given, first, second, original = (crop(grid, left, top, 32)[..., :3] for left in lefts)
-    assert (given[:24] == enlarged(originals[0], 8)[:24]).all()
+    assert (given[:24] == enlarged(completed[0], 8)[:24]).all(), "as the network reads it, quantized"
     assert {tuple(p) for p in given[24:].reshape(-1, 3).tolist()} == {
         images.MASK_COLOR,
         images.MASK_DOT_COLOR,
@@ -97,7 +110,7 @@ def test_reconstructions_cover_masked_pixels_only() -> None:
     shown = draw(1, 2, 4)
     mask = torch.tensor([[[True, False, False, False], [False, False, True, False]]])
     grid = reconstructions(shown, mask, scale=6)
-    top, left = grid.height - 12, 24 + images.GROUP_GUTTER
+    top, left = grid.height - 12 - images.FRAME, 24 + 3 * images.FRAME + images.GROUP_GUTTER
     middle = pixels(grid)[top:, left : left + 24, :3]
     for position in range(8):
         row, col = 6 * (position // 4), 6 * (position % 4)
@@ -119,7 +132,7 @@ def test_predictions_of_several_models_are_side_by_side() -> None:
     shown = torch.full((2, 3, 4, 4), 10, dtype=torch.uint8)
     mask = torch.zeros(2, 4, 4, dtype=torch.bool)
     drawn = pixels(reconstructions(shown, mask, 20, 30, scale=8))
-    last = drawn[-1, drawn[-1, :, 3] == 255, 0]
+    last = last_row(drawn)
     assert last.tolist() == [level for level in (10, 10, 20, 30) for _ in range(32)] * (len(last) // 128)
 
 
@@ -127,5 +140,5 @@ def test_a_target_that_differs_from_the_original_is_last() -> None:
     original = torch.full((1, 3, 4, 4), 10, dtype=torch.uint8)
     mask = torch.zeros(1, 4, 4, dtype=torch.bool)
     drawn = pixels(reconstructions(original, mask, 20, target=30, scale=8))
-    last = drawn[-1, drawn[-1, :, 3] == 255, 0]
+    last = last_row(drawn)
     assert last.tolist() == [level for level in (10, 10, 20, 30) for _ in range(32)]

@@ -45,7 +45,7 @@ def test_the_page_shows_the_accuracy_and_the_initialization(tmp_path: Path) -> N
     assert "Fine-tuned from step 400 of runs/pre; loss 0.5 · L_GEN + L_CLF; class head on layer 2." in text
     assert "Ring: best step on validation images, 100." in text
     assert "majority class 12.5 %" in text
-    assert ">training</text>" in text
+    assert ">training, smoothed</text>" in text
 
 
 @pytest.mark.parametrize("finetune", [FineTuneConfig(patience=None), FineTuneConfig(generative_weight="inf")])
@@ -70,7 +70,11 @@ def test_for_classes_alone_the_page_shows_no_loss_of_codes(tmp_path: Path) -> No
     text = page.build([run])
     assert "Test loss: 1.250 nats per image (1.803 bits), 64 test images." in text
     assert "Uniform prediction of 3 values: ln 3 = 1.099 nats per image (dotted line)." in text
-    for said in ("nats per image", ">training</text>", "<dt>trained parameters</dt><dd>12,345</dd>"):
+    for said in (
+        "nats per image",
+        ">training, smoothed</text>",
+        "<dt>trained parameters</dt><dd>12,345</dd>",
+    ):
         assert said in text
     assert "<dt>objective</dt><dd>L_CLF</dd>" in text
     for absent in ("1.800", "1.80 nats", "per pixel", "isopix sample", "isopix complete", "ln 17"):

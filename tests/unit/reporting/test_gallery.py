@@ -11,5 +11,7 @@ def test_a_patch_codec_shows_decoded_patches(tmp_path: Path) -> None:
     run = bare(tmp_path / "run", registry.find("patchformer.tiny"))
     drawing(run, "reconstructions")
     text = page.build([run])
-    assert "masked patches in mauve. Prediction: the most likely value of each masked gray pixel" in text
+    assert (
+        "masked patches in gray-violet. Prediction: the most likely value of each masked gray pixel" in text
+    )
     assert "Predicted codes are shown decoded" in text

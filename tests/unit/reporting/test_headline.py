@@ -40,9 +40,15 @@ def test_it_gives_the_gain_over_the_best_baseline(tmp_path: Path) -> None:
     }
     text = headlines.headline({"one": runs["one"]}).replace("\u00a0", " ")
     assert " Gain over the best baseline, with 95 % interval: +10.0 points (+8.0 to +12.5) over raw p" in text
-    text = headlines.headline(runs)
-    assert ": +10.0 points (+8.0 to +12.5) over raw pixels, one; -2.0 points (-4.0 to +1.0) over unt" in text
-    assert "untrained, two. Baselines: " in text
+    text = headlines.headline({"two": runs["two"]}).replace("\u00a0", " ")
+    assert (
+        " Difference from the best baseline, with 95 % interval: −2.0 points (−4.0 to +1.0) from unt" in text
+    )
+    text = headlines.headline({name: runs[name] for name in ("two", "one")}).replace("\u00a0", " ")
+    assert text.startswith(
+        "Highest linear-probe test accuracy of 2 runs: 50.0 % (two), −2.0 points (−4.0 to +1.0) from"
+        " untrained."
+    ), "the first of equals"
 
 
 def test_better_baselines_are_marked(tmp_path: Path) -> None:
@@ -87,9 +93,20 @@ def test_several_runs_share_a_headline(tmp_path: Path) -> None:
         "two": read_run(whole(tmp_path / "two", found=evidence(trained=(0.2, 0.3), pixels=0.45))),
     }
     assert headlines.headline(runs).replace("\u00a0", " ") == (
-        "Linear-probe test accuracy: 50.0 % (one), 30.0 % (two). Baselines: untrained 30.0 % (not"
-        " significantly different from two); raw pixels 45.0 % (better than two)."
+        "Highest linear-probe test accuracy of 2 runs: 50.0 % (one). Baselines: untrained not significantly"
+        " different from two; raw pixels better than two."
     )
+    better = {name: read_run(whole(tmp_path / name, found=evidence())) for name in ("three", "four")}
+    assert headlines.headline(better).replace("\u00a0", " ") == (
+        "Highest linear-probe test accuracy of 2 runs: 50.0 % (three). All are significantly better than"
+        " untrained and raw pixels."
+    )
+    unprobed = read_run(bare(tmp_path / "bare"))
+    assert headlines.headline({**better, "bare": unprobed}).startswith(
+        "Highest linear-probe test accuracy of 2 probed runs: "
+    )
+    one = headlines.headline({"three": better["three"], "bare": unprobed}).replace("\u00a0", " ")
+    assert one.startswith("Linear-probe test accuracy: 50.0 % (three). All are ")
 
 
 def test_a_protocol_other_than_the_papers_is_in_the_headline(tmp_path: Path) -> None:
@@ -138,7 +155,7 @@ def test_probes_of_equal_images_are_compared_whatever_else_they_drew(tmp_path: P
             data=f"name {seed}",
         )
     assert headlines.headline({run.path.name: read_run(run) for run in runs}).startswith(
-        "Linear-probe test accuracy: 50.0"
+        "Highest linear-probe test accuracy of 2 runs: 50.0"
     )
 
 

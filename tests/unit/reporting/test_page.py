@@ -153,7 +153,7 @@ def test_a_run_over_bytes_has_a_page_without_a_palette(tmp_path: Path) -> None:
     assert "MLP-Mixer" in text
     assert "nats per masked sub-pixel" in text
     assert "Uniform prediction of 256 values: ln 256 = 5.545 nats per masked sub-pixel" in text
-    assert "masked pixels in mauve. Prediction: the most likely value of each masked sub-pixel" in text
+    assert "masked pixels in gray-violet. Prediction: the most likely value of each masked sub-pixel" in text
     assert "shown decoded" not in text
     assert "alette" not in text
 
