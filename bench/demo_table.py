@@ -57,7 +57,7 @@ def setup(found: dict[str, Any]) -> str:
 def few_labels(seeds: list[dict[str, Any]]) -> list[str]:
     """Return the test accuracies of the autoregressive network with few labels, means over seeds."""
     first = next(iter(seeds[0].values()))
-    head = "| test accuracy | " + " | ".join(f"{each['labels_per_class']} labels a class" for each in first)
+    head = "| test accuracy | " + " | ".join(f"{each['labels_per_class']} labels per class" for each in first)
     rows = [f"{head} |", "|---|" + "---|" * len(first)]
     for method in seeds[0]:
         means = [statistics.mean(1 - seed[method][i]["mean"] for seed in seeds) for i in range(len(first))]

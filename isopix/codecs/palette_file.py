@@ -126,7 +126,10 @@ def _from_array(path: Path, arrays: Arrays, value_range: ValueRange | None) -> P
     if hashlib.sha256(path.read_bytes()).hexdigest() == OPENAI_SHA256:
         if value_range not in (None, OPENAI_RANGE):
             raise ValueError("this is OpenAI's palette; its values range from -1 to 1")
-        return PaletteFile(_levels(tables[0], OPENAI_RANGE), "kmeans_centers.npy, presumably OpenAI's")
+        return PaletteFile(
+            _levels(tables[0], OPENAI_RANGE),
+            "kmeans_centers.npy, matches a published copy of OpenAI's palette",
+        )
     if value_range is None:
         low, high = tables[0].min(), tables[0].max()
         raise ValueError(

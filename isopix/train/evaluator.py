@@ -86,6 +86,9 @@ class HeldOutLoss(EvaluatorSpec):
 
     num_images: int | None = 1024
 
+    def label(self) -> str:
+        return "evaluation"
+
     def measurement(self, data: ImageDataset) -> Measurement:
         return measurement_of(data, "validation", data.validation.sample(self.num_images))
 
