@@ -65,7 +65,8 @@ def test_the_page_says_which_of_several_probes_is_in_the_headline(tmp_path: Path
     )
     text = words(page.build([run]))
     assert text.count("probe is in the headline") == 1
-    assert text.index("mean-pooled, after") < text.index("probe is in the headline") < text.index("residual stream")
+    first, second = text.index("mean-pooled, after"), text.index("residual stream")
+    assert first < text.index("probe is in the headline") < second
     assert "50.0 % at layer 1." in text
 
 
