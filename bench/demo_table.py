@@ -44,7 +44,7 @@ def setup(found: dict[str, Any]) -> str:
     took = f"The demo took {statistics.median(minutes):.1f} minutes (n = {len(minutes)}). " if minutes else ""
     spread = "95 % intervals" if found["n"] == 1 else f"mean ± std (n − 1) over {found['n']} seeds"
     return (
-        f"Test loss: nats per predicted code, of those of a uniform prediction. Accuracy: linear probe, "
+        f"Test loss: nats per predicted code, then that of a uniform prediction. Accuracy: linear probe, "
         f"{counts} images, layer and L2 penalty chosen on validation; {spread}. Gain: points over the best "
         f"baseline on the same test images. Intervals resample the {network['num_test_groups']} test digits, "
         f"not their images. Layers 0 to {len(network['layers']) - 1} of the autoregressive network, seed "
