@@ -237,7 +237,7 @@ def measured(contrast: dict[str, Any]) -> str:
     if contrast["mean"] is None:
         return "not measured"
     half = "" if contrast["half_width"] is None else f" ± {contrast['half_width']:.2g}"
-    return f"{contrast['mean']:+.3g}{half} {contrast['unit']}".strip()
+    return f"{contrast['mean']:+.3g}{half} {contrast['unit']}".replace("-", "−").strip()
 
 
 def patches() -> str:
