@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
 from isopix.api.arguments import checked
-from isopix.api.evaluating import evaluating
 from isopix.api.inputs import image_size
 from isopix.api.pretrained import PretrainedModel
 from isopix.core import device as devices
 from isopix.core.device import Precision
 from isopix.data import dataset
 from isopix.data.dataset import DataConfig, ImageDataset
+from isopix.model.evaluation_mode import evaluation_mode
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import LoadedRun, find_checkpoint, load_run, recipe_of
 from isopix.runs.seen import leave_out_seen
@@ -120,7 +120,7 @@ def open_run(
     is, without a folder, in evaluation mode; afterwards it is in its own mode again.
     """
     if isinstance(source, PretrainedModel):
-        with evaluating(source):
+        with evaluation_mode(source):
             yield None, source
     else:
         folder = run_folder(source)

@@ -73,8 +73,8 @@ def _print_values(values: Values, claim: PublishedResult | None) -> None:
     say(f"{values['recipe']}, step {_step(values)}{origin}")
     files = values["files"]
     say(f"{values['checkpoint']}: all {len(files)} files match the hashes of the manifest")
-    owner = "OpenAI's" if values["palette_is_openai"] else "not OpenAI's"
-    say(f"palette {values['palette'][:12]}, {owner}")
+    owner = "OpenAI's" if values["palette_is_openai"] else "custom"
+    say(f"palette: {owner}, fingerprint {values['palette'][:12]}")
     measurement = Measurement.from_dict(values["measurement"])
     rows = [(f"this model, {measurement.line}", values["loss_nats"])]
     if values["uniform_nats"] is not None:

@@ -128,7 +128,10 @@ def _from_array(path: Path, arrays: Arrays, value_range: ValueRange | None) -> P
     if hashlib.sha256(path.read_bytes()).hexdigest() == OPENAI_SHA256:
         if value_range not in (None, OPENAI_RANGE):
             raise ValueError("this is OpenAI's palette; its values range from -1 to 1")
-        return PaletteFile(_levels(tables[0], OPENAI_RANGE), "kmeans_centers.npy, presumably OpenAI's")
+        return PaletteFile(
+            _levels(tables[0], OPENAI_RANGE),
+            "kmeans_centers.npy, matches a published copy of OpenAI's palette",
+        )
     if value_range is None and path.name == OPENAI_NAME and tables[0].min() < 0:
         value_range = OPENAI_RANGE
     if value_range is None:

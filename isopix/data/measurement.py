@@ -26,7 +26,7 @@ DESCRIBED = ("labels_seen", "selection")  # those whose values say more than the
 class Measurement:
     """What a loss or an accuracy was measured on. It is saved beside the number, as `measurement`.
 
-    `images` of the `available` images of `split` were used, or of those given if it is None; `left_out` images
+    `images` of the `available` images of `split` were used, or of those given if it is None; `left_out` ones
     were not, as copies of images that the model was trained on or selected by. `images_hash` is a hash of the
     content and the labels of the images used, before they are resized, and `fitted_hash` that of the training
     and validation images of a classifier of frozen features, of which `fitted_images` are training images.

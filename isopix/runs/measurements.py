@@ -29,7 +29,8 @@ def evaluator_measurements(
     for spec in evaluators:
         measurement = spec.measurement(data)
         if measurement.images:
-            record = {"kind": "measurement", "step": 0, "evaluator": spec.kind, "text": measurement.line}
+            text = f"{spec.label()}: {measurement.line}"
+            record = {"kind": "measurement", "step": 0, "evaluator": spec.kind, "text": text}
             yield {**record, "measurement": measurement}
 
 

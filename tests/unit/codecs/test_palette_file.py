@@ -46,7 +46,7 @@ def test_the_stated_range_becomes_levels(
 
 def test_openai_palette_is_recognized_without_a_range(real_data: Path) -> None:
     found = palette_file.read_palette(real_data / "openai-kmeans-centers.npy")
-    assert found.source == "kmeans_centers.npy, presumably OpenAI's"
+    assert found.source == "kmeans_centers.npy, matches a published copy of OpenAI's palette"
     assert found.colors[0].tolist() == pytest.approx(
         [127.5 * 1.88664436, 127.5 * 1.66188294, 127.5 * 1.38917464], abs=1e-3
     )
