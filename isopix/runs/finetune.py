@@ -74,6 +74,7 @@ def prepare_finetune(
         seen=loaded.seen,
         seen_known=loaded.seen_known,
         labels_seen=loaded.labels_seen,
+        labeled=loaded.labeled,
         decoder_valid=loaded.decoder_valid,
     )
     return FineTuneStart(recipe, initial)

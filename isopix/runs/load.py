@@ -19,7 +19,7 @@ from isopix.finetuning.classifier import FineTuneModel
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe
-from isopix.runs.seen import load_seen
+from isopix.runs.seen import load_labeled, load_seen
 from isopix.storage import checkpoint
 from isopix.storage.checkpoint import Checkpoint, DamagedCheckpointError
 from isopix.storage.log import read_valid_records
@@ -40,6 +40,7 @@ class LoadedRun(NamedTuple):
     records: dict[str, dict[str, Any]]
     changes: tuple[str, ...] = ()
     seen: Hashes | None = None  # hashes of the images that it was trained on or selected by, if known
+    labeled: Hashes | None = None  # hashes of the images whose labels it was trained on, if known
     modes: tuple[int, ...] = ()  # the most frequent values of the channels of a code in training, if known
 
     @property
@@ -122,6 +123,7 @@ def load_run(path: Path, *, device: torch.device) -> LoadedRun:
         found.records,
         plugin_changes(found),
         load_seen(path),
+        load_labeled(path),
         _most_frequent_codes(path),
     )
 

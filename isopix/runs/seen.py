@@ -1,5 +1,6 @@
 """The images that a run was trained on or selected by, as hashes: none of them is a test image."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,14 +21,19 @@ def seen_images(data: ImageDataset, earlier: Hashes | None, selecting: Split) ->
     """Return the sorted hashes of the training images, of those `earlier`, and of the validation images that
     select something; None if they have none.
     """
-    found = [each for each in (data.train.hashes, earlier, selecting.hashes) if each is not None]
+    return union(data.train.hashes, earlier, selecting.hashes)
+
+
+def union(*hashes: Hashes | None) -> Hashes | None:
+    """Return the sorted union of those that are not None; None if all are."""
+    found = [each for each in hashes if each is not None]
     return torch.from_numpy(np.unique(torch.cat(found).numpy())) if found else None
 
 
-def save_seen(folder: RunFolder, seen: Hashes | None) -> None:
-    """Write the hashes into a run folder."""
-    if seen is not None:
-        replace_file(folder.training_images, npy_bytes(seen.numpy()))
+def save_hashes(file: Path, hashes: Hashes | None) -> None:
+    """Write hashes into a file of a run folder; nothing for None."""
+    if hashes is not None:
+        replace_file(file, npy_bytes(hashes.numpy()))
 
 
 def load_seen(path: Path) -> Hashes | None:
@@ -35,14 +41,12 @@ def load_seen(path: Path) -> Hashes | None:
 
     Raises ValueError for a damaged file.
     """
-    for folder in (path, path.parent, path.parent.parent):
-        file = RunFolder(folder).training_images
-        if file.is_file():
-            try:
-                return torch.from_numpy(read_arrays(file)[""].astype(np.int64))
-            except (KeyError, ValueError) as error:
-                raise ValueError(f"{file} is damaged: {error}") from None
-    return None
+    return _load([RunFolder(folder).training_images for folder in _folders(path)])
+
+
+def load_labeled(path: Path) -> Hashes | None:
+    """Return those of the labeled images, as `load_seen`."""
+    return _load([RunFolder(folder).labeled_images for folder in _folders(path)])
 
 
 def leave_out_seen(
@@ -65,3 +69,18 @@ def leave_out_seen(
     left_out = {**data.left_out, split: data.left_out.get(split, 0) + count}
     parts: dict[str, Any] = {split: kept, "left_out": left_out}
     return replace(data, **parts), f"{count:,} of {images} are left out: they were {used}"
+
+
+def _folders(path: Path) -> tuple[Path, ...]:
+    return path, path.parent, path.parent.parent
+
+
+def _load(files: Sequence[Path]) -> Hashes | None:
+    """Return the hashes of the first of the files that exists."""
+    file = next((each for each in files if each.is_file()), None)
+    if file is None:
+        return None
+    try:
+        return torch.from_numpy(read_arrays(file)[""].astype(np.int64))
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"{file} is damaged: {error}") from None

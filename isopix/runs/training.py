@@ -20,9 +20,9 @@ from isopix.finetuning.classifier import FineTuneModel, FineTuneTask
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe
-from isopix.runs.decoder import decoder_fits
 from isopix.runs.load import WEIGHTS
 from isopix.runs.measurements import baseline_records, evaluator_measurements, evaluator_specs
+from isopix.runs.origin import Origin, decoder_fits
 from isopix.runs.test_images import save_test_images
 from isopix.storage import checkpoint
 from isopix.storage.atomic import read_json
@@ -30,7 +30,7 @@ from isopix.storage.checkpoint import Checkpoint
 from isopix.storage.log import LogWriter, RunLog, TensorBoardLog, read_log
 from isopix.storage.provenance import plugin_records
 from isopix.storage.run_folder import RunFolder
-from isopix.train.early_stopping import CAUSES, EarlyStopping, chance_level_warning, has_val_accuracy
+from isopix.train.early_stopping import CAUSES, EarlyStopping, chance_level_warning, judges_chance_level
 from isopix.train.evaluator import EvaluationContext, evaluate_split
 from isopix.train.signals import stop_requested
 from isopix.train.tasks import Metric, PretrainTask, TrainingTask
@@ -74,13 +74,10 @@ class TrainingRun:
         network: Network,
         data: ImageDataset,
         device: torch.device,
-        *,
-        labels_seen: int | None,
-        decoder_valid: bool,
+        origin: Origin,
     ):
         self.folder, self.recipe, self.data, self.device = folder, recipe, data, device
-        self.labels_seen = labels_seen  # at the end, those of this run included
-        self.decoder_valid = decoder_valid  # of the initial weights
+        self.origin = origin
         self.network = network.to(device)
         self.pretrain_model = PretrainModel(self.network, recipe.objective)
         self.model: FineTuneModel | None = None
@@ -209,17 +206,17 @@ class TrainingRun:
         measured = measurement_of(self.data, "test", test)
         measured = replace(measured, selection=self._selection, baselines=baselines)
         values = {**metrics, **counts, **save_test_images(self.folder, test, correct)}
-        values |= {"split": "test", "last_step": step, "measurement": self._measured(measured)}
+        values |= {"split": "test", "last_step": step, "measurement": self._measured(measured, best)}
         self.record({"kind": "evaluation", "step": best, **values})
         if best == 0 < step:
             why = f"as no later step has a better validation accuracy; likely causes: {CAUSES}"
             text = f"the weights of step 0 were tested, {why}"
             self.record({"kind": "note", "step": step, "text": text})
 
-    def _measured(self, measurement: Measurement) -> dict[str, Any]:
-        """Return a measurement record with what is known of the run."""
+    def _measured(self, measurement: Measurement, step: int | None = None) -> dict[str, Any]:
+        """Return a measurement record with what is known of the run, or of its weights at a step."""
         seeds = {"train.seed": self.recipe.train.seed, **measurement.seeds}
-        return replace(measurement, labels_seen=self.labels_seen, seeds=seeds).to_dict()
+        return replace(measurement, labels_seen=self.origin.labels_at(step), seeds=seeds).to_dict()
 
     @property
     def _selection(self) -> str:
@@ -258,23 +255,22 @@ class TrainingRun:
         self.observer.record(record)
         if self.early_stopping and self.early_stopping.update(record):
             self._write(self.folder.best, record["step"], {})
-        if self.model and self.model.settings.has_class_loss and self._ends_first_epoch(record):
+        if self.model and self.model.settings.has_class_loss and self._judges_chance_level(record):
             labels = self.data.validation.sample(record["images"]).labels
             assert labels is not None, "checked by require_labels"
             text = chance_level_warning(record["accuracy"], labels)
             if text:
                 self.record({"kind": "note", "step": record["step"], "text": text})
 
-    def _ends_first_epoch(self, record: Record) -> bool:
-        """Whether a record is the first validation after an epoch and half of the steps, or the last one."""
-        if not has_val_accuracy(record):
-            return False
-        config, step = self.recipe.train, record["step"]
-        epoch = min(
-            config.steps, max(config.steps // 2, steps_per_epoch(len(self.data.train), config.batch_size))
+    def _judges_chance_level(self, record: Record) -> bool:
+        config = self.recipe.train
+        return judges_chance_level(
+            record,
+            steps=config.steps,
+            epoch=steps_per_epoch(len(self.data.train), config.batch_size),
+            evaluate_every=config.evaluate_every,
+            exhausted=self._patience_exhausted(),
         )
-        previous = (step - 1) // config.evaluate_every * config.evaluate_every  # validation before this one
-        return bool(self._patience_exhausted() or previous < epoch <= step)
 
     def save(self, step: int, optimizer: dict[str, Tensor]) -> None:
         """Save a checkpoint of a step, and delete all but the newest two."""
@@ -284,10 +280,9 @@ class TrainingRun:
 
     def _write(self, folder: Path, step: int, groups: dict[str, dict[str, Tensor]]) -> None:
         state = {"step": step, "codec": self.network.codec.fingerprint(), "data": self.data.fingerprint}
-        state |= {"labels_seen": self.labels_seen, "selection": self._selection}
-        fits = decoder_fits(self.recipe, step, self.folder.log, initially=self.decoder_valid)
-        state |= {"decoder_valid": fits, "initial_decoder_valid": self.decoder_valid}
-        state["seen_known"] = self.data.seen_known
+        state |= {"labels_seen": self.origin.labels_at(step), "selection": self._selection}
+        fits = decoder_fits(self.recipe, step, self.folder.log, initially=self.origin.decoder_valid)
+        state |= {"decoder_valid": fits, "origin": self.origin._asdict(), "seen_known": self.data.seen_known}
         groups = {"model": self.network.tensors(), **groups}
         if self.model:
             groups[CLASSIFIER] = {name: each.detach() for name, each in self.model.head.state_dict().items()}

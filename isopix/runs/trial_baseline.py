@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from isopix.data.dataset import ImageDataset
 from isopix.recipes.recipe import Recipe
-from isopix.runs.decoder import unigram_nats
 from isopix.runs.load import WEIGHTS, codec_of, find_checkpoint
+from isopix.runs.origin import unigram_nats
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
 from isopix.train.early_stopping import chance_level_warning

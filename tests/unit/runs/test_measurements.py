@@ -127,8 +127,8 @@ def test_the_labels_that_a_network_has_seen_are_counted(tuned: Path) -> None:
     assert measurements(tuned)["test"].labels_seen == 60
     again = ["steps=1", "data.limit=40", "data.augment=none", "evaluate_images=30"]
     twice = isopix.finetune(tuned, out=tuned.parent / "twice", overrides=again)
-    assert measurements(twice.folder)["test"].labels_seen == 100
-    assert isopix.evaluate(twice.folder).measurement.labels_seen == 100
+    assert measurements(twice.folder)["test"].labels_seen == 60  # those 40 are among them
+    assert isopix.evaluate(twice.folder).measurement.labels_seen == 60  # those 40 are among them
 
 
 def test_a_probe_records_the_images_that_it_was_fitted_to_and_selected_by(tuned: Path) -> None:
@@ -172,3 +172,10 @@ def test_few_label_errors_name_the_validation_images_that_chose_the_probe(tuned:
     assert found.selection == "layer and L2 penalty chosen on 180 validation images"
     assert within.selection == "layer and L2 penalty chosen within the labeled images"
     assert (found.split, found.images, found.available) == ("test", 180, 180)
+
+
+def test_weights_of_step_0_have_seen_the_labels_of_their_start(tuned: Path, tmp_path: Path) -> None:
+    words = ["steps=2", "lr=1e-60", "data.limit=40", "data.augment=none", "evaluate_images=30"]
+    first = isopix.finetune(tuned.parent / "run", out=tmp_path / "first", overrides=words)
+    assert measurements(first.folder)["test"].labels_seen == 0
+    assert isopix.evaluate(first.folder).measurement.labels_seen == 0

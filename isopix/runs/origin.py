@@ -1,11 +1,25 @@
-"""Whether a decoder fits its backbone, by the log of the run that trained them."""
+"""What a network has seen before, and whether its decoder fits its backbone."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from isopix.recipes.recipe import Recipe
 from isopix.storage.log import read_log
+
+
+class Origin(NamedTuple):
+    """The numbers of labels that a network has seen with those of this run and before it, None if that is not
+    known, and whether its initial weights have a decoder that fits.
+    """
+
+    labels_seen: int | None
+    initial_labels_seen: int | None
+    decoder_valid: bool
+
+    def labels_at(self, step: int | None) -> int | None:
+        """Return the number of labels seen by the weights of a step; None is the whole run."""
+        return self.initial_labels_seen if step == 0 else self.labels_seen
 
 
 def decoder_fits(recipe: Recipe, step: int, log: Path, *, initially: bool) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from isopix.recipes import registry
-from isopix.runs.decoder import decoder_fits, unigram_nats
+from isopix.runs.origin import decoder_fits, unigram_nats
 
 BASELINES = [
     {"kind": "baselines", "step": 0, "held_out": "test", "nats": {"unigram": 9.0}},
