@@ -1,4 +1,4 @@
-"""`isopix demo`: a tour of isopix in a few minutes, on data that needs no download."""
+"""`isopix demo`: a tour of isopix on data that needs no download."""
 
 import sys
 from contextlib import nullcontext, redirect_stdout
@@ -62,7 +62,7 @@ def demo(
 
 def _run(folder: Path, settings: tuple[str, ...], seed: int, device: str, again: str) -> None:
     """Do everything but the report."""
-    say(f"demo in {folder}: a few minutes on two CPU cores")
+    say(f"demo in {folder}: about eight CPU-minutes")
     for name, recipe in RECIPES.items():
         run = folder / name
         say(f"\n{recipe}")

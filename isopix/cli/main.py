@@ -12,7 +12,7 @@ from isopix.cli.errors import format_error, with_option_names
 COMMANDS = {
     "demo": (
         "isopix.cli.demo:demo",
-        "Pre-train, probe, sample and report on translated digits in a few minutes.",
+        "Pre-train, probe, sample and report on translated digits.",
     ),
     "recipe": ("isopix.cli.recipe:app", "List recipes; show the settings of one and where each comes from."),
     "plan": ("isopix.cli.plan:plan", "Estimate parameters, FLOPs, memory and training time of a recipe."),

@@ -34,7 +34,7 @@ Example: isopix study inductive-bias --data cifar10 --out studies/bias
 Scale = Annotated[
     Literal["tiny", "small", "paper"],
     Parameter(
-        help="tiny: 15 minutes on two CPU cores; small: an hour on a GPU; paper: all trials at full size."
+        help="tiny: 23 minutes on two CPU cores; small: an hour on a GPU; paper: all trials at full size."
     ),
 ]
 Trials = Annotated[

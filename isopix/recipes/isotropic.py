@@ -3,7 +3,7 @@
 Command:  isopix study inductive-bias --data cifar10 --out studies/bias   (all of a scale)
           isopix pretrain isotropic.conv-pix2vec-3 --data cifar10 --out runs/conv-pix2vec-3
           isopix pretrain isotropic.translated_digits-conv-pix2vec-3 --out runs/conv
-Cost:     paper: 51 epochs of CIFAR-10 per network; small: an hour of a GPU for the study; tiny: 15 minutes on
+Cost:     paper: 51 epochs of CIFAR-10 per network; small: an hour of a GPU for the study; tiny: 23 minutes on
           two CPU cores; translated_digits: half a minute per network
 Expected: the paper has no numeric table; its ten claims are tested on the finished study
 

@@ -69,8 +69,7 @@ def base() -> Recipe:
 
 
 def tiny() -> Recipe:
-    """PatchFormer, 96x96 with 16x16 patches, for ten minutes of two CPU cores: a linear patch embedding and 4
-    blocks of width 128.
+    """PatchFormer, 96x96 with 16x16 patches, for two CPU cores: 4 blocks of width 128.
 
     Uses a linear patch embedding: in short runs the group norm of the ResNet stem, after standardized
     convolutions, discards the brightness of a uniform patch. For the same reason the decoder has no group

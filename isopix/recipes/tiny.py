@@ -3,7 +3,7 @@
 Command:  isopix pretrain igpt.digits --out runs/digits
           isopix pretrain igpt.translated_digits --out runs/translated-digits
           isopix pretrain igpt.tiny --data cifar10 --out runs/tiny
-Cost:     digits: a minute on two cores; translated_digits: one and a half; tiny: ten minutes
+Cost:     tiny: 25 minutes on one CPU core; the others: a few minutes
 Expected: digits: about 1.4 nats per pixel on the test set; translated_digits: 0.48 and 0.50 nats,
           linear probe 76 and 69 % (untrained 27 %) for two seeds; with _bert 0.52 nats and 42 % for one seed,
           0.64 nats and no gain for another
@@ -24,7 +24,7 @@ CIFAR_AUGMENT = "data.augment=pad_crop_flip"  # iGPT section 3.1
 
 
 def tiny() -> Recipe:
-    """Autoregressive, 32x32: 4 blocks of width 128, 512 colors; ten minutes on two cores."""
+    """Autoregressive, 32x32: 4 blocks of width 128, 512 colors; 25 CPU-minutes."""
     return Recipe(
         name="igpt.tiny",
         model=ModelSpec(depth=4, width=128, block=TransformerSpec(heads=2)),
@@ -48,9 +48,7 @@ def tiny_bert() -> Recipe:
 
 
 def digits() -> Recipe:
-    """Autoregressive, 8x8: 4 blocks of width 64, the 17 gray levels of the bundled digits; a minute on two
-    cores.
-    """
+    """Autoregressive, 8x8: 4 blocks of width 64, the 17 gray levels of the bundled digits."""
     return Recipe(
         name="igpt.digits",
         model=ModelSpec(codec=PaletteSpec(num_colors=17), depth=4, width=64, block=TransformerSpec(heads=2)),
@@ -73,7 +71,7 @@ def digits_bert() -> Recipe:
 
 
 def translated_digits() -> Recipe:
-    """Autoregressive, 14x14: igpt.digits on digits at random places; 1.5 minutes on two cores."""
+    """Autoregressive, 14x14: igpt.digits on digits at random places."""
     return digits().updated(
         name="igpt.translated_digits",
         data=DataConfig(source="translated-digits", rows=14, cols=14),

@@ -46,7 +46,7 @@ def l16() -> Recipe:
 
 
 def h14() -> Recipe:
-    """ViT-H/14, 224x224: 32 blocks of width 1280 over 16x16 patches; 632 million parameters."""
+    """ViT-H/14, 224x224: 32 blocks of width 1280 over 16x16 patches; 631 million parameters."""
     return _vit("vit.h14", patch=14, depth=32, width=1280, heads=16)
 
 

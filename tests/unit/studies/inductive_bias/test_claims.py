@@ -182,7 +182,7 @@ def test_every_layer_is_judged_for_itself() -> None:
     found.trials = [shaken(trial) for trial in found.trials]
     layers = [contrast for contrast in found.results()["g"].contrasts if ", layer " in contrast.text]
     assert [contrast.text.partition(":")[0] for contrast in layers] == [
-        f"mixer-6, layer {layer}" for layer in range(7)
+        f"accuracy of mixer-6, layer {layer}" for layer in range(7)
     ]
     assert min(contrast.mean for contrast in layers) < 0
     assert "does not hold" not in {contrast.conclusion for contrast in layers}
