@@ -15,7 +15,7 @@ from typing import Any
 
 from commands import call, environment
 
-from isopix.reporting.metrics import held_out_loss, uniform_classes
+from isopix.reporting.metrics import baseline_losses, held_out_loss, uniform_classes
 from isopix.reporting.run_reader import read_run
 from isopix.reporting.run_record import RunRecord
 from isopix.storage import log
@@ -75,12 +75,15 @@ def numbers(path: Path) -> dict[str, Any]:
     run = read_run(RunFolder.open(path))
     assert run.recipe is not None, f"{path} is not finished"
     assert run.probe is not None, f"{path} is not probed"
+    baselines = baseline_losses(run)
+    assert baselines is not None, f"{path} has no learning-free baselines"
     training = [each for each in log.read_log(path / "log.jsonl") if each["kind"] == "train"]
     report = run.probe.report.to_dict()
     return {
         "recipe": run.recipe.name,
         "seed": run.recipe.train.seed,
         **loss(run),
+        "learning_free": {"name": baselines.best, "nats": baselines.nats[baselines.best]},
         "images_seen": training[-1]["images"],
         "probe": {key: report[key] for key in ("network", "gain")},
         "baselines": {name: report["baselines"][name] for name in ("untrained", "raw pixels")},

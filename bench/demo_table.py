@@ -1,6 +1,5 @@
 """The tables of `bench/results/demo.json`, which `bench/demo.py` writes."""
 
-import math
 import statistics
 from typing import Any
 
@@ -16,21 +15,22 @@ NETWORKS = {
 def demo() -> str:
     """Return the networks of the demo beside their baselines, and the accuracies with few labels."""
     found = read("demo.json")
-    rows = ["| network | test loss | layer | test accuracy | untrained | gain |", "|---|---|---|---|---|---|"]
+    columns = ("network", "test loss", "best learning-free loss", "test accuracy", "untrained", "gain")
+    rows = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for name, runs in found["runs"].items():
         networks = [run["probe"]["network"] for run in runs]
-        loss = statistics.mean(run["loss_nats"] for run in runs)
+        loss, free = statistics.mean(run["loss_nats"] for run in runs), [run["learning_free"] for run in runs]
         cells = [
             NETWORKS[name],
-            f"{loss:.2f} of {math.log(runs[0]['values']):.2f}",
-            " / ".join(dict.fromkeys(str(best(each)["layer"]) for each in networks)),
+            f"{loss:.2f}",
+            f"{statistics.mean(each['nats'] for each in free):.2f} ({free[0]['name']})",
             f"**{accuracy(networks)}**",
             accuracy([run["baselines"]["untrained"] for run in runs]),
             gain([run["probe"]["gain"] for run in runs]),
         ]
         rows.append(f"| {' | '.join(cells)} |")
     pixels = found["runs"]["ar"][0]["baselines"]["raw pixels"]  # the same for all networks and seeds
-    rows.append(f"| raw pixels | | | {accuracy([pixels])} | | |")
+    rows.append(f"| raw pixels | | | {best(pixels)['test_accuracy']:.1%} | | |")
     return "\n".join([*rows, "", setup(found), "", *few_labels(found["low_data"])]) + "\n"
 
 
@@ -40,30 +40,38 @@ def setup(found: dict[str, Any]) -> str:
     network, picture = first["probe"]["network"], found["picture"]
     counts = ", ".join(f"{count:,} {name}" for name, count in network["num_images"].items())
     layers = ", ".join(f"{layer['test_accuracy']:.1%}" for layer in network["layers"])
+    seeds = "; ".join(f"{NETWORKS[name]} {by_seed(runs)}" for name, runs in found["runs"].items())
     minutes = [seconds / 60 for seconds in found["seconds"]]
     took = f"The demo took {statistics.median(minutes):.1f} minutes (n = {len(minutes)}). " if minutes else ""
     spread = "95 % intervals" if found["n"] == 1 else f"mean ± std (n − 1) over {found['n']} seeds"
     return (
-        f"Test loss: nats per predicted code, of those of a uniform prediction. Accuracy: linear probe, "
-        f"{counts} images, layer and L2 penalty chosen on validation; {spread}. Gain: points over the best "
-        f"baseline on the same test images. Intervals resample the {network['num_test_groups']} test digits, "
-        f"not their images. Layers 0 to {len(network['layers']) - 1} of the autoregressive network, seed "
+        f"Loss in nats per predicted pixel value. Accuracy: linear probe, {counts} images "
+        f"({network['num_test_groups']} test digits), layer and L2 penalty chosen on validation; {spread}. "
+        f"Gain: points over the better of raw pixels and the untrained network, on the same test images. "
+        f"By seed: {seeds}. Layers 0 to {len(network['layers']) - 1} of the autoregressive network, seed "
         f"{first['seed']}: {layers}. Picture: seed "
         f"{picture['seed']}, temperature {picture['temperature']:g}, the first {picture['rows']} of 14 rows "
         f"given. {took}{found['device']}, {threads(found)}, torch {found['torch']}, isopix {found['isopix']}."
     )
 
 
+def by_seed(runs: list[dict[str, Any]]) -> str:
+    """Return the accuracy of each seed and its layer."""
+    scores = [best(run["probe"]["network"]) for run in runs]
+    return ", ".join(f"{score['test_accuracy']:.1%} (layer {score['layer']})" for score in scores)
+
+
 def few_labels(seeds: list[dict[str, Any]]) -> list[str]:
     """Return the test accuracies of the autoregressive network with few labels, means over seeds."""
     first = next(iter(seeds[0].values()))
-    head = "| test accuracy | " + " | ".join(f"{each['labels_per_class']} labels a class" for each in first)
+    head = "| test accuracy | " + " | ".join(f"{each['labels_per_class']} labels per class" for each in first)
     rows = [f"{head} |", "|---|" + "---|" * len(first)]
     for method in seeds[0]:
-        means = [statistics.mean(1 - seed[method][i]["mean"] for seed in seeds) for i in range(len(first))]
-        rows.append(f"| {method} | {' | '.join(f'{each:.1%}' for each in means)} |")
+        cells = [mean_std([1 - seed[method][i]["mean"] for seed in seeds]) for i in range(len(first))]
+        rows.append(f"| {method} | {' | '.join(cells)} |")
     subsets = len(first[0]["errors"])
-    return [*rows, "", f"Means over {subsets} random balanced subsets of each of {len(seeds)} seeds."]
+    means = f"means of {subsets} random balanced subsets of the training images"
+    return [*rows, "", f"Autoregressive network; mean ± std (n − 1) over {len(seeds)} seeds of {means}."]
 
 
 def best(record: dict[str, Any]) -> dict[str, Any]:

@@ -90,10 +90,17 @@ def speed() -> str:
         found = json.loads(file.read_text())
         machine = f"{found['device']}, {threads(found)}, torch {found['torch']}"
         rows += [
-            f"| {row['task']} | {row['peer']} | {row['speedup']:.1f}× | {row['n']} | {machine} |"
+            f"| {row['task']} | {row['peer']} | {ratio(row)} | {row['n']} | {machine} |"
             for row in found["comparisons"]
         ]
     return "\n".join(rows) + "\n"
+
+
+def ratio(row: dict[str, Any]) -> str:
+    """Return the ratio of the medians and, with repeats, its range: slowest against fastest repeat."""
+    peer, own = row["peer_seconds"], row["isopix_seconds"]
+    low, high = peer["min"] / own["max"], peer["max"] / own["min"]
+    return f"{row['speedup']:.1f}×" + (f" ({low:.1f}× to {high:.1f}×)" if row["n"] > 1 else "")
 
 
 def transfer() -> str:
@@ -109,7 +116,7 @@ def transfer() -> str:
     rows += comparison_rows(runs)
     low_data = {name: run["low_data"] for name, run in runs.items()}
     pixels = next(iter(low_data.values()))["raw pixels"]
-    counts = [f"{each['num_train_images']:,} labels" for each in pixels]
+    counts = [f"{each['labels_per_class']} labels per class" for each in pixels]
     errors = [f"| test error | {' | '.join(counts)} |", "|---|" + "---|" * len(counts)]
     for name, results in low_data.items():
         errors += [f"| {KINDS[name]} | {error_cells(results['trained'])} |"]
@@ -201,7 +208,7 @@ def study() -> str:
     found = read("study-tiny.json")
     rows = ["| claim of the paper | result | measured |", "|---|---|---|"]
     for claim in found["claims"]:
-        numbers = "; ".join(f"{contrast['text']} {measured(contrast)}" for contrast in claim["contrasts"])
+        numbers = "; ".join(f"{contrast['text']} = {measured(contrast)}" for contrast in claim["contrasts"])
         rows.append(f"| ({claim['letter']}) {claim['claim']} | {claim['conclusion']} | {numbers} |")
     trials = ["| network | loss (nats) | accuracy, best layer | untrained |", "|---|---|---|---|"]
     architectures: dict[str, list[dict[str, Any]]] = {}
@@ -220,7 +227,7 @@ def study() -> str:
     setup = (
         f"{found['seeds']} seeds. Networks: mean ± std (n − 1); claims: mean ± half the 95 % interval. "
         f"Linear probe: {images} images; raw pixels {pixels:.1%}. Total time: {minutes:.0f} minutes on "
-        f"{found['device']}, torch {found['torch']}."
+        f"{found['device']}, torch {found['torch']}, isopix {found['isopix']}."
     )
     return "\n".join([*rows, "", setup, "", *trials]) + "\n"
 
@@ -230,7 +237,7 @@ def measured(contrast: dict[str, Any]) -> str:
     if contrast["mean"] is None:
         return "not measured"
     half = "" if contrast["half_width"] is None else f" ± {contrast['half_width']:.2g}"
-    return f"{contrast['mean']:+.3g}{half} {contrast['unit']}".strip()
+    return f"{contrast['mean']:+.3g}{half} {contrast['unit']}".replace("-", "−").strip()
 
 
 def patches() -> str:

@@ -1,10 +1,10 @@
-"""What a file of your own parts imports: `from isopix import parts`.
+"""The base classes and functions for plugins: `from isopix import parts`.
 
-A part is a subclass of the base class of its noun, registered by `@parts.register("kind")` and chosen by its
+A part is a subclass of a base class below, registered by `@parts.register("kind")` and selected by its
 setting, such as `model.block.mlp.kind=gated`; load the file by `--plugin my_parts.py` or
 `isopix.load_plugin("my_parts.py")`. Its fields are settings below the same path.
 
-| noun | base class | builds or returns | setting |
+| part | base class | builds or returns | setting |
 |---|---|---|---|
 | codec | `CodecSpec` | `Codec` | `model.codec` |
 | stem | `StemSpec` | `Stem` | `model.stem` |
@@ -25,9 +25,10 @@ setting, such as `model.block.mlp.kind=gated`; load the file by `--plugin my_par
 | analysis | `Analysis` | `Numbers`, `Figure`, a caption | `isopix analyze --only` |
 | recipe | a function with `@parts.recipe("name")` | `Recipe` | its name |
 
-`init` of a part of a network names how its parameters start (`InitTable`): `Normal`, `Uniform`, `Glorot`,
-`Constant`, `Zeros` or `Ones`. Without a name there, weights and biases of linear layers, convolutions and
-embeddings start at N(0, 0.02^2) and 0, and all other parameters keep the values that the part gave them.
+`init` of a part of a network returns the initialization of its parameters by name (`InitTable`): `Normal`,
+`Uniform`, `Glorot`, `Constant`, `Zeros` or `Ones`. Of other parameters, weights and biases of linear layers,
+convolutions and embeddings are initialized to N(0, 0.02^2) and 0; all others keep the values that the part
+set.
 """
 
 import isopix.analysis.run  # noqa: F401  registers the package's own

@@ -1,4 +1,4 @@
-"""An evaluator: how often the most likely code is the right one, on validation images.
+"""An evaluator: the fraction of targets that are the most likely code, on validation images.
 
 isopix pretrain igpt.digits --plugin examples/extend/accuracy_evaluator.py --out runs/accuracy \
     'train.evaluators=[{kind: code_accuracy, num_images: 64}]'

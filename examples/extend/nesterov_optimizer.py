@@ -1,6 +1,7 @@
 """Stochastic gradient descent with Nesterov momentum, and a lower learning rate for norms and biases.
 
-isopix pretrain igpt.digits --plugin nesterov_optimizer.py optimizer.kind=nesterov --out runs/nesterov
+isopix pretrain igpt.digits --plugin examples/extend/nesterov_optimizer.py optimizer.kind=nesterov \
+    --out runs/nesterov
 """
 
 import math

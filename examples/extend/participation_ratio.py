@@ -1,4 +1,4 @@
-"""An analysis: how many dimensions the hidden states of each layer take.
+"""An analysis: the effective dimension of the hidden states of each layer.
 
 isopix analyze runs/digits --plugin examples/extend/participation_ratio.py --only participation_ratio
 """

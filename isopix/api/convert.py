@@ -129,9 +129,9 @@ def timm(
 def to_huggingface(run: str | os.PathLike[str], out: PathLike) -> ConvertOutput:
     """Export a run, or a folder written by `isopix.save`, as a folder that `transformers` loads.
 
-    Writes model, image processor and model card: an autoregressive model of pixels as an ImageGPT, a network
-    of patches as a ViTModel, with a class head as a ViTForImageClassification. Raises ValueError for a model
-    that these cannot represent, or if the folder is not empty.
+    Writes model, image processor and model card: an autoregressive model of pixels as an ImageGPT, without a
+    class head, a network of patches as a ViTModel, with a class head as a ViTForImageClassification. Raises
+    ValueError for a model that these cannot represent, or if the folder is not empty.
     """
     path = Path(out)
     loaded = load_network(Path(run), "cpu")

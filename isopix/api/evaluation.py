@@ -28,7 +28,7 @@ from isopix.core.overrides import parse
 from isopix.core.ranges import Count
 from isopix.core.registry import kinds_of
 from isopix.data.dataset import ImageDataset
-from isopix.data.measurement import majority_baseline
+from isopix.data.measurement import majority_baseline, unknown_images_warning
 from isopix.data.missing_classes import missing_class_notes
 from isopix.finetuning.evaluate import check_masks, default_masks, evaluate_finetuned
 from isopix.model.backbone import FeatureKind
@@ -132,7 +132,7 @@ def evaluate(
     measurement = replace(
         loaded.measure(images, "test"),
         baselines=majority_baseline(images),
-        warnings=tuple(each for each in notes if " test images " in each),
+        warnings=(*(each for each in notes if " test images " in each), *unknown_images_warning(images)),
     )
     facts |= {"precision": precision}
     record = {"kind": "evaluation", "step": loaded.step, **facts, "classes": list(tuned.classes)}

@@ -27,7 +27,6 @@ from isopix.core.device import Precision
 from isopix.core.ranges import Count
 from isopix.data.dataset import ImageDataset
 from isopix.data.measurement import Measurement, majority_baseline
-from isopix.data.missing_classes import missing_class_notes
 from isopix.model.pool import Pool
 from isopix.probing.base import ProbeMethod
 from isopix.probing.config import L2_GRID, ProbeConfig
@@ -97,12 +96,12 @@ def low_data(
     if job:
         results["fine-tuned"] = finetune_low_data(job, protocol, _observer(job, training_progress))
         facts |= {"finetune_steps": finetune_steps, "settings": tuple(overrides)}
+    measurement = _measurement(loaded, images, select)
     warnings = (
         *leakage_warning(loaded.recipe.data, data),
         *labels_warning(loaded),
-        *missing_class_notes(images),
+        *measurement.warnings,
     )
-    measurement = _measurement(loaded, images, select)
     record = {"kind": "low_data", "step": loaded.step, **facts, "results": _summary(results)}
     record |= {"measurement": measurement.to_dict(), "warnings": warnings}
     path = None if folder is None else _save(folder, record, {**facts, "labels": protocol.labels_per_class})

@@ -2,10 +2,14 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from isopix.api.arguments import checked
+from isopix.api.image_selection import first_images, select_split
 from isopix.api.inputs import ArrayLike, as_images, require_images
 from isopix.api.progress import Progress
 from isopix.api.results import CompletionOutput, ReconstructionOutput, SampleOutput
@@ -13,13 +17,13 @@ from isopix.api.run import (
     DataLike,
     RunLike,
     SplitName,
-    first_images,
     open_run,
-    select_split,
 )
 from isopix.core.ranges import Count
 from isopix.core.types import Images
 from isopix.data.dataset import ImageDataset
+from isopix.data.measurement import Measurement, images_hash
+from isopix.data.splits import Split
 from isopix.generate.reconstruct import require_masked_inputs
 from isopix.generate.sample import SamplingConfig, require_sampling
 from isopix.plots import images as pictures
@@ -85,7 +89,7 @@ def complete(
         loaded = model.loaded
         require_sampling(loaded.model)
         loaded.require_decoder("complete")
-        inputs, origin = _inputs(loaded, images, data, split, count, limit)
+        inputs, origin, _ = _inputs(loaded, images, data, split, count, limit)
         given = loaded.recipe.grid.rows // 2 if rows is None else rows
         sampling = SamplingConfig(temperature=temperature, top_k=top_k, top_p=top_p)
         completed = model.complete(inputs, given, each=each, sampling=sampling, seed=seed, progress=progress)
@@ -118,15 +122,17 @@ def reconstruct(
         loaded = model.loaded
         require_masked_inputs(loaded.model)
         loaded.require_decoder("reconstruct")
-        inputs, origin = _inputs(loaded, images, data, split, count, limit)
+        inputs, origin, measured = _inputs(loaded, images, data, split, count, limit)
         result = model.reconstruct(inputs, seed=seed)
     numbers = {"kind": "reconstructions", "step": loaded.step, "seed": seed, "count": len(inputs)}
     numbers |= {**origin, "accuracy": result.accuracy, "baselines": dict(result.baselines)}
+    measured = replace(measured, baselines=result.baselines)
+    numbers |= {"measurement": measured.to_dict()}
     name = f"reconstructions-{loaded.step:08d}-seed{seed}"
     grid = pictures.reconstruction_grid(
         result.original, result.pixel_mask, {"prediction": result.prediction}, result.target
     )
-    return ReconstructionOutput(result, *_save_grid(folder, name, grid, numbers))
+    return ReconstructionOutput(result, measured, *_save_grid(folder, name, grid, numbers))
 
 
 def _inputs(
@@ -136,14 +142,19 @@ def _inputs(
     split: SplitName | None,
     count: int,
     limit: Count | None,
-) -> tuple[Images, dict[str, Any]]:
-    """Return the images to work on, and where they are from, for the record."""
+) -> tuple[Images, dict[str, Any], Measurement]:
+    """Return the images to work on, and for the record where they are from and what is measured on them."""
     if images is not None:
-        inputs = require_images(as_images(images, loaded.network.codec, loaded.network.device))
-        return inputs.cpu(), {"data": None, "split": None}
+        inputs = require_images(as_images(images, loaded.network.codec, loaded.network.device)).cpu()
+        given, content = len(inputs), images_hash(Split(inputs))
+        measured = Measurement(data="", split=None, images=given, available=given, images_hash=content)
+        return inputs, {"data": None, "split": None}, loaded.measured(measured)
     found, chosen = select_split(loaded, data, split, limit)
     source = found.name if isinstance(data, ImageDataset) else data or loaded.recipe.data.source
-    return first_images(found, chosen, count), {"data": os.fspath(source), "split": chosen}
+    inputs = first_images(found, chosen, count)
+    used: Split = getattr(found, chosen).select(torch.arange(count))
+    measured = loaded.measure(found, chosen, used)
+    return inputs, {"data": os.fspath(source), "split": chosen}, measured
 
 
 def _save_grid(

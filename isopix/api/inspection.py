@@ -11,6 +11,7 @@ from isopix.analysis import cost
 from isopix.analysis.base import Analysis, AnalysisInput, NotApplicable, QueryPosition
 from isopix.analysis.run import run_analyses, select_analyses
 from isopix.api.arguments import checked
+from isopix.api.image_selection import select_split
 from isopix.api.progress import Progress, count_progress
 from isopix.api.results import AnalysisOutput, PlanOutput, ReportOutput
 from isopix.api.run import (
@@ -19,7 +20,6 @@ from isopix.api.run import (
     SplitName,
     open_run,
     run_folder,
-    select_split,
 )
 from isopix.api.training import PathLike, resolve_recipe
 from isopix.core import device as devices

@@ -12,7 +12,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from isopix.api.arguments import checked
-from isopix.api.evaluating import evaluating
 from isopix.api.inputs import ArrayLike, as_images, as_mask, require_images
 from isopix.api.pickling import new_with_plugins, used_plugins
 from isopix.api.progress import Progress
@@ -32,6 +31,7 @@ from isopix.generate.sample import (
 )
 from isopix.interop import hub
 from isopix.model.backbone import FeatureKind, HiddenState
+from isopix.model.evaluation_mode import evaluation_mode
 from isopix.model.network import Network, without_start_token
 from isopix.model.pool import POOLS, Pool
 from isopix.objectives.base import nll_per_image
@@ -161,7 +161,7 @@ class PretrainedModel(nn.Module):
         """
         network = self.network if start_token else without_start_token(self.network)
         network = network.truncated(self.layer if layer is None else self._layer_index(layer))
-        with evaluating(network):
+        with evaluation_mode(network):
             return extract_features(
                 network,
                 self.images(images),
@@ -282,5 +282,5 @@ class PretrainedModel(nn.Module):
     @contextmanager
     def _inference(self) -> Iterator[None]:
         """Compute in evaluation mode, without gradients and in the model's precision."""
-        with evaluating(self), torch.no_grad(), autocast(self.network.device, self.precision):
+        with evaluation_mode(self), torch.no_grad(), autocast(self.network.device, self.precision):
             yield

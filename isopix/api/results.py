@@ -110,6 +110,7 @@ class ReconstructionOutput:
     """Images with masked positions, and the model's predictions of them."""
 
     reconstruction: Reconstruction
+    measurement: Measurement
     record: Mapping[str, Any]
     path: Path | None
 

@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
 from isopix.api.arguments import checked
-from isopix.api.evaluating import evaluating
 from isopix.api.inputs import image_size
 from isopix.api.pretrained import PretrainedModel
 from isopix.core import device as devices
 from isopix.core.device import Precision
-from isopix.core.types import Images
 from isopix.data import dataset
 from isopix.data.dataset import DataConfig, ImageDataset
+from isopix.model.evaluation_mode import evaluation_mode
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import LoadedRun, find_checkpoint, load_run, recipe_of
 from isopix.runs.seen import leave_out_seen
@@ -121,7 +120,7 @@ def open_run(
     is, without a folder, in evaluation mode; afterwards it is in its own mode again.
     """
     if isinstance(source, PretrainedModel):
-        with evaluating(source):
+        with evaluation_mode(source):
             yield None, source
     else:
         folder = run_folder(source)
@@ -152,10 +151,10 @@ def warn_of_damage(loaded: LoadedRun) -> None:
 
 
 def load_images(settings: DataConfig) -> ImageDataset:
-    """Load a dataset; unreadable files are logged as warnings."""
+    """Load a dataset; unreadable files and copies that are left out are logged as warnings."""
     images = dataset.load_dataset(settings)
-    for skipped in images.bad_files:
-        logger.warning("skipped %s: %s", skipped.path, skipped.reason)
+    for note in images.notes:
+        logger.warning("%s", note)
     return images
 
 
@@ -163,15 +162,15 @@ def evaluation_images(loaded: LoadedRun, data: DataLike | None, limit: int | Non
     """Return other images, or the run's own, at the model's resolution, with a validation split and all
     labels; `limit` keeps so many of each split.
 
-    Test images that the run was trained on are left out, and a warning counts them. Raises ValueError if none
-    would be left, and for a dataset of another resolution.
+    Test images that the run was trained on or selected by are left out, and a warning counts them. Raises
+    ValueError if none would be left, and for a dataset of another resolution.
     """
     if isinstance(data, ImageDataset):
-        _check_size(data, loaded)
-        images = data if limit is None else _sample(data, limit)
+        check_size(data, loaded)
+        images = sample_of_each(data, limit)
     else:
         images = load_images(evaluation_data(loaded, data, limit))
-    images, left_out = leave_out_seen(images, loaded.seen)
+    images, left_out = leave_out_seen(images, loaded.seen, known=loaded.seen_known)
     if left_out:
         logger.warning("%s", left_out)
     return images
@@ -191,7 +190,7 @@ def leakage_warning(own: DataConfig, data: DataLike | None) -> tuple[str, ...]:
     """Return a warning if a run with these data settings was trained on the validation images of `data`."""
     if not own.train_on_validation or isinstance(data, ImageDataset):
         return ()
-    if data is not None and not _is_own(own, data):
+    if data is not None and not is_own(own, data):
         return ()
     return (
         "the run was refitted on training and validation images: choices made on the validation split are "
@@ -209,32 +208,6 @@ def labels_warning(loaded: LoadedRun) -> tuple[str, ...]:
         f"the network was trained on {count} before: these are not errors of few labels; for those, use the "
         "run before fine-tuning",
     )
-
-
-def select_split(
-    loaded: LoadedRun, data: DataLike | None, split: SplitName | None, limit: int | None
-) -> tuple[ImageDataset, SplitName]:
-    """Return images and the split to take: the one requested, else test; of other images that have no test
-    split, all.
-    """
-    if isinstance(data, ImageDataset):
-        images = evaluation_images(loaded, data, limit)
-    elif data is None or _is_own(loaded.recipe.data, data):
-        return evaluation_images(loaded, data, limit), split or "test"
-    else:
-        own = loaded.recipe.data
-        source = os.fspath(data)
-        settings = replace(own, source=source, limit=limit, train_on_validation=False, holdout=0.0)
-        images = load_images(settings)
-    return images, split or ("test" if len(images.test) else "train")
-
-
-def first_images(data: ImageDataset, split: SplitName, count: int) -> Images:
-    """Return the first images of a split. Raises ValueError if there are fewer."""
-    images = {"train": data.train, "validation": data.validation, "test": data.test}[split].images
-    if not 1 <= count <= len(images):
-        raise ValueError(f"{count} images requested; {data.name} has {len(images)} in its {split} split")
-    return images[:count]
 
 
 def observer(
@@ -281,12 +254,13 @@ def _numbers(record: Mapping[str, Any]) -> dict[str, int | float]:
     return {name: value for name, value in record.items() if isinstance(value, int | float)}
 
 
-def _is_own(own: DataConfig, data: str | os.PathLike[str]) -> bool:
-    """Return whether these are the images of the run."""
+def is_own(own: DataConfig, data: str | os.PathLike[str]) -> bool:
+    """Return whether a name or a path is that of the images of a run with these data settings."""
     return os.fspath(data) == own.source or str(Path(data).resolve()) == own.source
 
 
-def _check_size(data: ImageDataset, loaded: LoadedRun) -> None:
+def check_size(data: ImageDataset, loaded: LoadedRun) -> None:
+    """Raise ValueError for a dataset of another resolution than the model's."""
     height, width = image_size(loaded.network.codec)
     for split in (data.train, data.validation, data.test):
         rows, cols = split.images.shape[2:]
@@ -295,6 +269,7 @@ def _check_size(data: ImageDataset, loaded: LoadedRun) -> None:
             raise ValueError(f"{given}; this model reads {height} x {width}")
 
 
-def _sample(data: ImageDataset, limit: int) -> ImageDataset:
-    first = {name: getattr(data, name).balanced_sample(limit) for name in ("train", "validation", "test")}
-    return replace(data, **first)
+def sample_of_each(data: ImageDataset, limit: int | None) -> ImageDataset:
+    """Return `limit` images of each split, equally many of each class as far as possible; all for None."""
+    names, seed = ("train", "validation", "test"), data.seed or 0
+    return replace(data, **{name: getattr(data, name).balanced_sample(limit, seed) for name in names})

@@ -241,4 +241,7 @@ def _check_paths(recipe: Recipe, out: PathLike) -> None:
 
 
 def _work(recipe: Recipe) -> str:
-    return f"{recipe.data.source}, {recipe.train.steps} steps, batch size {recipe.train.batch_size}"
+    train = recipe.train
+    return (
+        f"{recipe.data.source}, {train.steps} steps, batch size {train.batch_size}, {train.optimizer.label()}"
+    )

@@ -157,8 +157,8 @@ def timm(source: str, out: Out, *, classes: Classes = None, data: Data = None, j
 def to_huggingface(run: Path, out: Out, *, plugin: Plugins = None, json: Json = False) -> None:
     """Convert a run to a folder that transformers loads, with image processor and model card.
 
-    A model of pixels becomes an ImageGPT, one of patches a ViTModel, a fine-tuned one a
-    ViTForImageClassification.
+    An autoregressive model of pixels becomes an ImageGPT, without a class head. A network of patches
+    becomes a ViTModel or, if it was fine-tuned on classes, a ViTForImageClassification.
 
     Example: isopix convert to-huggingface runs/ar exported
 

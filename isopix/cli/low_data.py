@@ -33,6 +33,7 @@ Labels = Annotated[
         help="Labeled images per class, one or more numbers, or percentages as in 10%.",
     ),
 ]
+COUNTS = "labels per class (total)"
 
 MethodName = Annotated[
     str, Parameter(help="Classifier: lbfgs (logistic regression), ridge (regression), or one of a plugin.")
@@ -106,7 +107,9 @@ def low_data(
 def _print_errors(found: LowDataOutput) -> None:
     """Print the errors and, for CIFAR-10, those that the paper published."""
     results, num_images = found.results, found.num_images
-    counts = [each.num_train_images for each in next(iter(results.values()))]
+    first = next(iter(results.values()))
+    totals = [each.num_train_images for each in first]
+    columns = [f"{each.labels_per_class} ({each.num_train_images:,})" for each in first]
     rows = [
         (
             _title(method, each, num_images["test"]),
@@ -121,16 +124,16 @@ def _print_errors(found: LowDataOutput) -> None:
     )
     title = (
         f"Test error on {found.data} ({num_images['test']:,} images): mean ± std over "
-        f"{len(next(iter(results.values()))[0].errors)} random subsets; layer and L2 penalty chosen "
+        f"{len(first[0].errors)} random subsets; layer and L2 penalty chosen "
         f"{chosen}; pool {found.record['pool']}"
     )
-    show_table(title, ["labeled images", *(f"{count:,}" for count in counts)], rows)
-    known = sorted({count for each in LOW_DATA for count in each.errors} & set(counts))
+    show_table(title, [COUNTS, *columns], rows)
+    known = sorted({count for each in LOW_DATA for count in each.errors} & set(totals))
     if found.data == "cifar10" and known:
         published = [(each.method, *(_published(each, count) for count in known)) for each in LOW_DATA]
         show_table(
             "Published test error on CIFAR-10 (iGPT table 4)",
-            ["labeled images", *map("{:,}".format, known)],
+            [COUNTS, *(columns[totals.index(count)] for count in known)],
             published,
         )
 

@@ -40,8 +40,6 @@ class TrainingLine:
             self._training(record)
         elif record["kind"] == "evaluation":
             say(f"step {record['step']}  {record['split']} {_metrics(record)}{_count(record)}")
-        elif record["kind"] == "measurement":
-            say(f"{record['evaluator'].replace('_', ' ')}: {record['text']}")
         elif record["kind"] == "baselines":
             losses = ", ".join(f"{name} {nats:.4f}" for name, nats in record["nats"].items())
             say(f"baselines on {record['images']:,} {record['held_out']} images: {losses} nats")

@@ -47,5 +47,6 @@ def reconstruct(
     )
     if not json:
         rates = {"exact matches": found.accuracy, **found.reconstruction.baselines}
-        say(", ".join(f"{name} {rate:.1%}" for name, rate in rates.items()))
+        shown = ", ".join(f"{name} {rate:.1%}" for name, rate in rates.items())
+        say(f"{shown}, on {found.measurement.count}")
     show_saved(found.record, found.path, json=json)

@@ -13,6 +13,7 @@ from isopix.cli.console import say, show_json, warn
 from isopix.cli.progress import TrainingLine
 from isopix.core import device as devices
 from isopix.core.command_line import command_line
+from isopix.data.measurement import Measurement
 from isopix.recipes.cost import recipe_cost
 from isopix.recipes.recipe import Recipe
 from isopix.runs.training import RunStatus
@@ -104,7 +105,7 @@ def print_summary(run: Run, resume_command: str, *, options: Sequence[object] = 
         show_json({**state, **_final_metrics(run), "evaluated": _evaluated(run)})
     elif status.finished:
         say(f"finished: {run.folder}")
-        if compared := _compared_loss(run):
+        for compared in filter(None, (_compared_loss(run), _compared_accuracy(run))):
             say(compared)
         commands = (command_line(name, run.folder, *options) for name in _next_commands(run.recipe, status))
         say(f"next: {' ; '.join(commands)}")
@@ -114,10 +115,10 @@ def print_summary(run: Run, resume_command: str, *, options: Sequence[object] = 
         raise SystemExit(INTERRUPTED)
 
 
-def _evaluated(run: Run) -> dict[str, dict[str, int]]:
-    """Return the step of the weights and the images of the newest evaluation of each split."""
+def _evaluated(run: Run) -> dict[str, dict[str, Any]]:
+    """Return the step, the images and the measurement record of the newest evaluation of each split."""
     records = [record for record in run.metrics.history if record["kind"] == "evaluation"]
-    names = ("step", "images", "available_images")
+    names = ("step", "images", "available_images", "measurement")
     return {each["split"]: {name: each[name] for name in names if name in each} for each in records}
 
 
@@ -134,6 +135,16 @@ def _compared_loss(run: Run) -> str:
         values = recipe.model.codec.placeholder(recipe.grid).vocab_size
         others.append(f"uniform prediction: {math.log(values):.4f}")
     return "; ".join([f"test loss {metrics.test['loss_nats']:.4f} nats", *others])
+
+
+def _compared_accuracy(run: Run) -> str:
+    """Return the test accuracy with its images and that of the majority class; empty without one."""
+    tested = [each for each in run.metrics.history if each.get("split") == "test" and "accuracy" in each]
+    if not tested or "measurement" not in tested[-1]:
+        return ""
+    measurement = Measurement.from_dict(tested[-1]["measurement"])
+    others = [f"{name} {accuracy:.1%}" for name, accuracy in measurement.baselines.items()]
+    return "; ".join([f"test accuracy {tested[-1]['accuracy']:.1%} on {measurement.count}", *others])
 
 
 def _final_metrics(run: Run) -> dict[str, Mapping[str, Any]]:

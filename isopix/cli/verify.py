@@ -73,15 +73,18 @@ def _print_values(values: Values, claim: PublishedResult | None) -> None:
     say(f"{values['recipe']}, step {_step(values)}{origin}")
     files = values["files"]
     say(f"{values['checkpoint']}: all {len(files)} files match the hashes of the manifest")
-    owner = "OpenAI's" if values["palette_is_openai"] else "not OpenAI's"
-    say(f"palette {values['palette'][:12]}, {owner}")
-    rows = [(f"this model, {Measurement.from_dict(values['measurement']).line}", values["loss_nats"])]
+    owner = "OpenAI's" if values["palette_is_openai"] else "custom"
+    say(f"palette: {owner}, fingerprint {values['palette'][:12]}")
+    measurement = Measurement.from_dict(values["measurement"])
+    rows = [(f"this model, {measurement.line}", values["loss_nats"])]
     if values["uniform_nats"] is not None:
         rows.append(("uniform prediction", values["uniform_nats"]))
     if claim is not None:
         rows.insert(1, (f"published ({claim.source}): {claim.protocol}", claim.value))
     bits = [(name, f"{nats:.4f}", f"{nats / math.log(2):.4f}") for name, nats in rows]
     show_table("Loss per predicted code", ["model", "nats", "bits"], bits)
+    for text in measurement.warnings:
+        say(f"note: {text}")
     if claim is None:
         say("no published loss for this network and palette")
         return

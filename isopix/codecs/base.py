@@ -1,7 +1,8 @@
 """Codec: a two-way map between images and integer codes; nothing in it is learned by gradient descent."""
 
 import abc
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from torch import Tensor, nn
@@ -32,6 +33,10 @@ class Codec(nn.Module, abc.ABC):
 
     def build_table(self) -> None:
         """Build any lookup table that `encode` would build later; call it before `torch.compile`."""
+
+    def notes(self) -> Sequence[str]:
+        """Return what a training log should say of this codec."""
+        return ()
 
     def renamed(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Return the tensors of a checkpoint of any version, with the codec's as this version stores them."""
@@ -79,6 +84,10 @@ class CodecSpec(Part, noun="codec"):
     @abc.abstractmethod
     def placeholder(self, grid: Grid) -> Codec:
         """Return a codec of this size, to count parameters with."""
+
+    def with_palette(self: S, file: Path) -> S:
+        """Return these settings with the palette of images that are given as codes; most codecs have none."""
+        return self
 
     def with_absolute_paths(self: S) -> S:
         """Return these settings with absolute paths of their files."""

@@ -1,7 +1,7 @@
 """Palette codec: the code of a pixel is the nearest of K colors."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -79,6 +79,16 @@ class Palette(Codec):
         """Return the colors rounded to whole levels (half to even)."""
         levels = self.colors.round().to(torch.uint8)
         return rearrange(levels[codes], "b (h w) 1 c -> b c h w", h=(grid or self.grid).rows).contiguous()
+
+    def notes(self) -> Sequence[str]:
+        """Return the number of colors that are encoded as another one, if there are any."""
+        index = torch.arange(self.vocab_size, device=self.colors.device)[None, :, None]
+        levels = rearrange(self.decode(index, Grid(1, self.vocab_size)), "1 c 1 k -> k c")
+        changed = int((nearest_color.nearest_codes(self.fixed_point_colors, levels) != index.flatten()).sum())
+        if not changed:
+            return ()
+        text = f"{changed:,} of {self.vocab_size:,} colors of the palette, once rounded to whole levels, are "
+        return (text + "encoded as another color that is equal or nearer",)
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of the fixed-point colors, in their order."""

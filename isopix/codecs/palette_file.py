@@ -26,6 +26,7 @@ BYTE_RANGE: ValueRange = (0.0, 255.0)
 OPENAI_SHA256 = "c614a3d27f02fd6cf02fbbaf9f02e2431fa202726f3e44750658a85eb226bebd"
 OPENAI_FINGERPRINT = "026b91257064536ca8264340d1615891f901d8caa9c1e2f7c8372e216f264b84"  # of its Palette
 OPENAI_RANGE: ValueRange = (-1.0, 1.0)
+OPENAI_NAME = "kmeans_centers.npy"  # of palettes that image-gpt writes
 EXAMPLE = ("--range", "-1", "1", "--out", "palette.npz")
 
 
@@ -70,7 +71,8 @@ def read_palette(path: Path, value_range: ValueRange | None = None) -> PaletteFi
     """Read isopix's `.npz`, or any `.npy` or `.npz` array [K 3]; `value_range` is its black and white.
 
     Raises ValueError if there is no such array, if its range is not stated (OpenAI's file is recognized by
-    its hash), if the colors are not a valid palette, or if an isopix file has been changed.
+    its hash, others of its name by negative values), if the colors are not a valid palette, or if an isopix
+    file has been changed.
     """
     if not path.is_file():
         raise ValueError(f"palette file {path} does not exist")
@@ -126,7 +128,12 @@ def _from_array(path: Path, arrays: Arrays, value_range: ValueRange | None) -> P
     if hashlib.sha256(path.read_bytes()).hexdigest() == OPENAI_SHA256:
         if value_range not in (None, OPENAI_RANGE):
             raise ValueError("this is OpenAI's palette; its values range from -1 to 1")
-        return PaletteFile(_levels(tables[0], OPENAI_RANGE), "kmeans_centers.npy, presumably OpenAI's")
+        return PaletteFile(
+            _levels(tables[0], OPENAI_RANGE),
+            "kmeans_centers.npy, matches a published copy of OpenAI's palette",
+        )
+    if value_range is None and path.name == OPENAI_NAME and tables[0].min() < 0:
+        value_range = OPENAI_RANGE
     if value_range is None:
         low, high = tables[0].min(), tables[0].max()
         raise ValueError(

@@ -20,7 +20,9 @@ from isopix.core.types import Grid, Images
 
 @register("palette")
 class PaletteSpec(CodecSpec):
-    """A palette of `num_colors` colors, from a palette file or, for None, fitted to the training images."""
+    """A palette of `num_colors` colors, from a palette file or, for None, fitted to the training images. The
+    default for images that are given as codes is their palette.
+    """
 
     hub_tags: ClassVar[tuple[str, ...]] = ("image-gpt", "imagegpt")
 
@@ -64,6 +66,12 @@ class PaletteSpec(CodecSpec):
         """Return a palette of this size with arbitrary colors."""
         index = torch.arange(self.num_colors)
         return self.build(grid, torch.stack([index % 256, index // 256, torch.zeros_like(index)], 1).float())
+
+    def with_palette(self, file: Path) -> "PaletteSpec":
+        """Return the settings with this palette and its number of colors, unless they have one."""
+        if self.palette_file is not None:
+            return self
+        return replace(self, num_colors=len(read_palette(file).colors), palette_file=str(file))
 
     def with_absolute_paths(self) -> "PaletteSpec":
         path = self.palette_file

@@ -4,23 +4,31 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy.special import stdtrit
 
 from isopix.core.bootstrap import CONFIDENCE_LEVEL
 
 Values = Float[np.ndarray, " n"]
+Groups = Int[np.ndarray, " n"]  # which group each value is of
 Cells = Float[np.ndarray, "S D"]  # one value for each seed (rows) and label draw (columns)
 ImageCells = Float[np.ndarray, "S D B"]  # one value for each seed, label draw and test image
 
 
-def mean_half_width(values: Values) -> float | None:
-    """Return half the width of the mean's 95 % interval, by Student's t; None for fewer than two values."""
-    count = len(values)
+def mean_half_width(values: Values, groups: Groups | None = None) -> float | None:
+    """Return half the width of the mean's 95 % interval, by Student's t; None for fewer than two groups.
+
+    Groups are independent, the values of one are not; None: every value is its own group. With groups of
+    different sizes the mean is a ratio, of the sum to the number of values (Cochran 1977, section 2.11).
+    """
+    labels = np.arange(len(values)) if groups is None else groups
+    _, group_of_value, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    count = len(sizes)
     if count < 2:
         return None
-    quantile = float(stdtrit(count - 1, (1 + CONFIDENCE_LEVEL) / 2))
-    return quantile * float(np.std(values, ddof=1)) / math.sqrt(count)
+    residuals = np.bincount(group_of_value, values - values.mean())
+    variance = float(np.square(residuals).sum()) * count / (count - 1) / len(values) ** 2
+    return float(stdtrit(count - 1, (1 + CONFIDENCE_LEVEL) / 2)) * math.sqrt(variance)
 
 
 class CrossedMean(NamedTuple):
@@ -48,12 +56,17 @@ class CrossedMean(NamedTuple):
         """Half the width of the interval over new seeds, draws and test images; None if those are unknown."""
         return None if self.images is None else _quadrature(self.seeds, self.draws, self.images)
 
+    def as_record(self) -> dict[str, float | None]:
+        """Return plain values, with the half-widths of both intervals."""
+        widths = {"half_width": self.half_width, "half_width_new_images": self.half_width_new_images}
+        return {**self._asdict(), **widths}
 
-def crossed_mean(cells: Cells, images: ImageCells | None = None) -> CrossedMean:
+
+def crossed_mean(cells: Cells, images: ImageCells | None = None, groups: Groups | None = None) -> CrossedMean:
     """Return the mean of cells, each an independent run of one seed with one label draw.
 
-    `images` are the values of each test image, whose means are the cells. Raises ValueError if they are not,
-    and without cells.
+    `images` are the values of each test image, whose means are the cells; new images come in `groups`, as the
+    placements of one digit. Raises ValueError if the cells are not these means, and without cells.
     """
     if not cells.size:
         raise ValueError("a mean needs one cell or more")
@@ -63,7 +76,7 @@ def crossed_mean(cells: Cells, images: ImageCells | None = None) -> CrossedMean:
         mean=float(cells.mean()),
         seeds=mean_half_width(cells.mean(1)),
         draws=mean_half_width(cells.mean(0)),
-        images=None if images is None else mean_half_width(images.mean((0, 1))),
+        images=None if images is None else mean_half_width(images.mean((0, 1)), groups),
     )
 
 

@@ -18,7 +18,7 @@ from isopix.storage import artifact
 from isopix.storage.hashing import hash_bytes
 from isopix.storage.npy import NpyWriter, open_memmap
 
-CACHE_VERSION = 2  # raise it when the same source and preprocessing would give other pixels or files
+CACHE_VERSION = 3  # raise it when the same source and preprocessing would give other pixels or files
 
 
 @dataclass(frozen=True)

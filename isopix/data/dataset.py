@@ -4,8 +4,8 @@ import csv
 import hashlib
 import io
 import os
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Literal
@@ -17,6 +17,7 @@ from isopix.core.random import generator
 from isopix.core.ranges import Count, Range, check_ranges
 from isopix.data.augment import AugmentationSpec, NoAugmentation
 from isopix.data.cache import BadFile, CachedSource, cached_source
+from isopix.data.copies import DistinctSplits, distinct_splits
 from isopix.data.patch_augment import NoPatchAugment, PatchAugmentSpec
 from isopix.data.preprocess import PreprocessConfig
 from isopix.data.resize import Resample
@@ -36,24 +37,26 @@ MAX_BAD_FRACTION = 0.01  # of all images; above it the dataset itself is probabl
 class DataConfig:
     """The dataset, its resolution, and its training, validation and test splits.
 
-    `source` is a name (digits, translated-digits, cifar10, cifar100, stl10, imagenet-1k, tiny-imagenet) or a
-    path to a folder of images, an .npz file, OpenAI's .npy files of palette codes, a Parquet file or folder.
-    The shorter side is resized to fit, then `crop` takes the center or a random box, drawn once per image,
-    whose sides are `crop_fraction` of the largest one's; `crop=squash` resizes the whole image without regard
-    to its aspect ratio. `holdout` is the fraction of the training images held out for each of validation and
-    test that the source lacks; None is the paper's: 0.1, and 0.04 for imagenet-1k. `train_on_validation` adds
-    the validation images to train. `limit` keeps so many images of each split, equally many of each class as
-    far as possible. `labels_per_class` then keeps a random subset of train with that many images of each
-    class, or that fraction of each (`10%`); `subset` is the index of the random draw. `augment` changes
-    training images; `patch_augment` changes only the model's inputs, patch by patch, and not its targets.
-    `placements` is the number of random places of each training digit in translated-digits; validation and
-    test have half. `seed` draws everything about the images: crops, held-out images, limits and subsets.
+    `source` is a name (digits, translated-digits, cifar10, cifar100, stl10, imagenet-1k, tiny-imagenet)
+    or a path to a folder of images, an .npz file, OpenAI's .npy files of palette codes, a Parquet file or
+    folder. The shorter side is resized to fit, then `crop` takes the center or a random box, drawn once
+    per image, whose sides are `crop_fraction` of the largest one's; `crop=resized_center` takes the
+    center of the resized image, whose sides are whole pixels, as Hugging Face's image processors do;
+    `crop=squash` resizes the whole image without regard to its aspect ratio. `holdout` is the fraction of
+    the training images held out for each of validation and test that the source lacks; None is the
+    paper's: 0.1, and 0.04 for imagenet-1k. `train_on_validation` adds the validation images to train.
+    `limit` keeps so many images of each split, equally many of each class as far as possible.
+    `labels_per_class` then keeps a random subset of train with that many images of each class, or that
+    fraction of each (`10%`); `subset` is the index of the random draw. `augment` changes training images;
+    `patch_augment` changes only the model's inputs, patch by patch, and not its targets. `placements` is
+    the number of random places of each training digit in translated-digits; validation and test have
+    half. `seed` draws everything about the images: crops, held-out images, limits and subsets.
     """
 
     source: str = "digits"
     rows: Side = 32
     cols: Side = 32
-    crop: Literal["center", "random", "squash"] = "center"
+    crop: Literal["center", "random", "resized_center", "squash"] = "center"
     crop_fraction: Annotated[float, Range(above=0, high=1)] = 1.0
     resample: Resample = "area"
     holdout: Annotated[float, Range(low=0, below=0.5)] | None = None
@@ -102,7 +105,15 @@ class ImageDataset:
     fingerprint: str
     bad_files: tuple[BadFile, ...] = ()  # images that could not be read
     bad_files_csv: Path | None = None  # where they are listed, if there are any
-    seen_test_images: int = 0  # left out of test because a model was trained on them
+    seed: int | None = None  # of the settings; None: unknown
+    left_out: Mapping[SplitName, int] = field(default_factory=dict)  # copies, and images that a run has seen
+    copies: tuple[str, ...] = ()  # notes that count the copies
+    seen_known: bool = True  # whether all images that a run has seen are known, so that none is left
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is left out of the source: unreadable files, and copies across its splits."""
+        return (*(f"skipped {each.path}: {each.reason}" for each in self.bad_files), *self.copies)
 
     def require_validation(self, choice: str) -> None:
         """Raise ValueError without validation images: test images must not be used to select `choice`."""
@@ -138,20 +149,24 @@ def load_dataset(
 ) -> ImageDataset:
     """Return the dataset of these settings; from the cache after the first time.
 
-    A source's own validation and test splits are used. For each one that it lacks, a fraction `holdout` of
-    its training images is held out: each image for itself, by its content and `config.seed`, so that images
-    added later move no other; of a published dataset exactly ceil(holdout * n) of n images.
+    A source's own validation and test splits are used; validation images that are copies of a training image,
+    and test images that are copies of either, are left out of all but published datasets. For each split that
+    it lacks, a fraction `holdout` of its training images is held out: each image for itself, by its content
+    and `config.seed`, so that images added later move no other; of a published dataset exactly
+    ceil(holdout * n) of n images.
     `train_on_validation` changes neither the number of images of each split before they are joined nor the
     test images. `cache` is $ISOPIX_CACHE or ~/.cache/isopix unless given. Images that cannot be read are
-    listed in `bad_files_csv`, or in a file in the cache. Raises ValueError if they are more than 1 %, and
-    what the readers and the cache raise.
+    listed in `bad_files_csv`, or in a file in the cache. Raises ValueError if they are more than 1 %, if
+    all images of a split are copies, and what the readers and the cache raise.
     """
     source = open_source(config)()
     cache = cache or default_cache()
     cached = cached_source(source, _preprocess_configs(source, config), cache)
     bad_files_csv = _report_bad_files(source, cached, bad_files_csv or cache / f"{cached.key}.bad-files.csv")
     holdout = source.holdout if config.holdout is None else config.holdout
-    splits = _splits(cached, config, holdout, exact=source.fixed)
+    whole = _whole_splits(cached, config, holdout, exact=source.fixed)
+    found = DistinctSplits(whole, {}, ()) if source.fixed else distinct_splits(whole, source.name)
+    splits = _limited(found.splits, config)
     train = splits["train"]
     membership = f"{holdout} {config.train_on_validation} {config.limit} {config.seed}"
     if config.count_or_fraction_per_class is not None:
@@ -166,6 +181,9 @@ def load_dataset(
         fingerprint=hash_bytes(cached.content_hash.encode(), membership.encode()),
         bad_files=cached.bad_files,
         bad_files_csv=bad_files_csv,
+        seed=config.seed,
+        left_out=found.left_out,
+        copies=found.notes,
     )
 
 
@@ -202,6 +220,7 @@ def _preprocess_configs(source: Source, config: DataConfig) -> dict[SplitName, P
             full_side=side if name in trained else None,
             crop_fraction=config.crop_fraction,
             squash=config.crop == "squash",
+            resize_first=config.crop == "resized_center",
         )
         for name in source.splits
     }
@@ -236,10 +255,10 @@ def _few_labels(train: Split, config: DataConfig) -> Split:
     return train.select(balanced_subset(train.labels, per_class, draw))
 
 
-def _splits(
+def _whole_splits(
     cached: CachedSource, config: DataConfig, holdout: float, *, exact: bool
 ) -> dict[SplitName, Split]:
-    """Return train, validation and test."""
+    """Return train, validation and test, held out of train where the source lacks them."""
     own, hashes = cached.splits, cached.splits["train"].hashes
     assert hashes is not None, "the cache has them"
     fractions = tuple(0.0 if name in own else holdout for name in ("validation", "test"))
@@ -250,8 +269,12 @@ def _splits(
         else replace(own["train"].select(members), total=None)
         for name, members in zip(SPLIT_NAMES, indices, strict=True)
     }
-    splits |= {name: split for name, split in own.items() if name != "train"}
-    splits = {name: split.balanced_sample(config.limit, config.seed) for name, split in splits.items()}
+    return splits | {name: split for name, split in own.items() if name != "train"}
+
+
+def _limited(whole: Mapping[SplitName, Split], config: DataConfig) -> dict[SplitName, Split]:
+    """Return the images of each split that the settings keep; validation is added to train if asked for."""
+    splits = {name: split.balanced_sample(config.limit, config.seed) for name, split in whole.items()}
     if config.train_on_validation:
         splits["train"] = splits["train"].concat(splits["validation"])
         splits["validation"] = splits["validation"].select(torch.arange(0))

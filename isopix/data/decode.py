@@ -57,12 +57,21 @@ def read_content(raw: RawImage) -> bytes | NDArray[Any]:
     return _read(raw) if isinstance(raw, Path) else raw
 
 
-def content_number(content: bytes | NDArray[Any]) -> int:
-    """Return a 63-bit hash of an encoded image, or of the pixels of an array; copies have the same."""
-    parts = (content,) if isinstance(content, bytes) else (str(content.shape).encode(), content.tobytes())
+def content_number(content: bytes | NDArray[Any], rgb: Image.Image) -> int:
+    """Return a 63-bit hash of an image, which its copies share; `rgb` is what `decode_image` returns for it.
+
+    It is that of the file for JPEG and WebP, whose decoders may differ in pixels, and that of the pixels for
+    all other files and for arrays; gray pixels are hashed as one channel.
+    """
     state = hashlib.blake2b(digest_size=8)
-    for part in parts:
-        state.update(part)
+    if isinstance(content, bytes) and _is_lossy(content):
+        state.update(content)
+    else:
+        pixels = np.asarray(rgb)
+        if (pixels == pixels[..., :1]).all():
+            pixels = pixels[..., 0]
+        state.update(str(pixels.shape).encode())
+        state.update(pixels.tobytes())
     return int.from_bytes(state.digest(), "big") >> 1
 
 
@@ -81,6 +90,11 @@ def _read(path: Path) -> bytes:
         raise ValueError("not a regular file")
     _check_size(size)
     return path.read_bytes()
+
+
+def _is_lossy(content: bytes) -> bool:
+    """Return whether a file is a JPEG or a WebP, by its first bytes."""
+    return content[:2] == b"\xff\xd8" or (content[:4], content[8:12]) == (b"RIFF", b"WEBP")
 
 
 def _check_size(size: int) -> None:

@@ -15,26 +15,29 @@ from isopix.data.splits import Split, majority_accuracy
 COMPARED = {
     "images_hash": "images",
     "fitted_hash": "images fitted to",
+    "classes": "classes",
     "labels_seen": "labels seen in training",
     "selection": "selection",
 }
+DESCRIBED = ("labels_seen", "selection")  # those whose values say more than their names
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
     """What a loss or an accuracy was measured on. It is saved beside the number, as `measurement`.
 
-    `images` of the `available` images of `split` were used; `left_out` test images were not, because the
-    model was trained on them. `images_hash` is a hash of the content and the labels of the images used,
-    before they are resized, and `fitted_hash` that of the training and validation images of a classifier of
-    frozen features, of which `fitted_images` are training images. `classes` counts the classes present in
-    each split. The model was trained on `labels_seen` labels; None is unknown. `selection` says what was
-    chosen, and by which images; `seeds` and `baselines` (in the unit of the number) are by name. `warnings`
-    name the classes of validation and test that train lacks.
+    `images` of the `available` images of `split` were used, or of those given if it is None; `left_out` ones
+    were not, as copies of images that the model was trained on or selected by. `images_hash` is a hash of the
+    content and the labels of the images used, before they are resized, and `fitted_hash` that of the training
+    and validation images of a classifier of frozen features, of which `fitted_images` are training images.
+    `classes` counts the classes present in each split. The model was trained on `labels_seen` labels; None is
+    unknown. `selection` says what was chosen, and by which images; `seeds` (None is unknown) and `baselines`
+    (in the unit of the number) are by name. `warnings` name the classes of validation and test that train
+    lacks, and say if the training images of the model are not known.
     """
 
     data: str
-    split: SplitName
+    split: SplitName | None
     images: int
     available: int
     images_hash: str
@@ -44,7 +47,7 @@ class Measurement:
     classes: Mapping[str, int] = field(default_factory=dict)
     labels_seen: int | None = 0
     selection: str = ""
-    seeds: Mapping[str, int] = field(default_factory=dict)
+    seeds: Mapping[str, int | None] = field(default_factory=dict)
     baselines: Mapping[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
@@ -63,15 +66,15 @@ class Measurement:
         used = (
             f"{self.images:,}" if self.images == self.available else f"{self.images:,} of {self.available:,}"
         )
-        return f"{used} {self.split} images of {self.data}"
+        return f"{used} given images" if self.split is None else f"{used} {self.split} images of {self.data}"
 
     @property
     def line(self) -> str:
         """The record in one line: the images, the classes, what was selected, and the labels seen."""
         parts = [self.count]
         if self.left_out:
-            parts.append(f"{self.left_out:,} images that the model was trained on are left out")
-        if self.split in self.classes:
+            parts.append(f"{self.left_out:,} copies of training or validation images are left out")
+        if self.split is not None and self.split in self.classes:
             parts.append(f"{self.classes[self.split]:,} classes")
         if self.fitted_images is not None:
             parts.append(f"fitted to {self.fitted_images:,} training images")
@@ -95,10 +98,18 @@ def measurement_of(data: ImageDataset, split: SplitName, used: Split | None = No
         images=len(measured),
         available=measured.available,
         images_hash=images_hash(measured),
-        left_out=data.seen_test_images if split == "test" else 0,
+        left_out=data.left_out.get(split, 0),
         classes={name: len(set(each.tolist())) for name, each in labels.items()},
-        warnings=missing_class_notes(data),
+        seeds={"data.seed": data.seed},
+        warnings=(*missing_class_notes(data), *unknown_images_warning(data, split)),
     )
+
+
+def unknown_images_warning(data: ImageDataset, split: SplitName = "test") -> tuple[str, ...]:
+    """Return a warning if a model may have been trained on images of a split, as its own are not known."""
+    if data.seen_known:
+        return ()
+    return (f"the training images of this model are not known; {split} images may be among them",)
 
 
 def majority_baseline(data: ImageDataset) -> dict[str, float]:
@@ -116,6 +127,24 @@ def differences(measurements: Sequence[Measurement | None]) -> list[str]:
     """
     known = [each for each in measurements if each is not None]
     return [name for key, name in COMPARED.items() if len({str(getattr(each, key)) for each in known}) > 1]
+
+
+def described_differences(one: Measurement | None, other: Measurement | None) -> list[str]:
+    """Return the differences between two records with their values, where these are short."""
+    if one is None or other is None:
+        return []
+    found = {key: (getattr(one, key), getattr(other, key)) for key in COMPARED}
+    return [
+        f"{name} ({'; '.join(map(_described, found[key]))})" if key in DESCRIBED else name
+        for key, name in COMPARED.items()
+        if found[key][0] != found[key][1]
+    ]
+
+
+def _described(value: int | str | None) -> str:
+    if value is None:
+        return "unknown"
+    return f"{value:,}" if isinstance(value, int) else value or "none"
 
 
 def images_hash(*splits: Split) -> str:

@@ -17,7 +17,14 @@ from PIL import Image
 from isopix.core.config import config, to_dict
 from isopix.core.random import generator
 from isopix.data.decode import content_number, decode_image, failure_reason, read_content
-from isopix.data.resize import CropPosition, Resample, crop_and_resize, resize_shorter_side, squash
+from isopix.data.resize import (
+    CropPosition,
+    Resample,
+    crop_and_resize,
+    resize_and_crop,
+    resize_shorter_side,
+    squash,
+)
 from isopix.data.sources.base import RawImage, SourceSplit
 
 IMAGES_PER_CHUNK = 32  # per thread: with single images, threads gain nothing over one core
@@ -38,20 +45,21 @@ class PreprocessConfig:
     full_side: int | None = None  # shorter side of the full-resolution images, if they are kept too
     crop_fraction: float = 1.0  # of the sides of the largest box that fits
     squash: bool = False  # the whole image, without regard to its aspect ratio
+    resize_first: bool = False  # resize the whole image, then crop its center
 
     @property
     def min_side(self) -> int:
         """Smallest side to which a JPEG may be reduced in decoding: twice the largest side that is needed.
 
-        None is reduced before it is squashed: other libraries resize all of its pixels.
+        None is reduced before the whole of it is resized: other libraries resize all of its pixels.
         """
-        if self.squash:
+        if self.squash or self.resize_first:
             return NEVER_REDUCED
         return math.ceil(2 * max(self.rows, self.cols, self.full_side or 0) / self.crop_fraction)
 
     def identity(self) -> dict[str, Any]:
         """Return the settings that decide the pixels; later ones only where they are not the default."""
-        later = {"crop_fraction": 1.0, "squash": False}
+        later = {"crop_fraction": 1.0, "squash": False, "resize_first": False}
         return {
             name: value for name, value in to_dict(self).items() if name not in later or later[name] != value
         }
@@ -100,6 +108,8 @@ def _resize(rgb: Image.Image, config: PreprocessConfig, position: CropPosition |
     size = (config.rows, config.cols)
     if config.squash:
         return squash(rgb, *size, config.resample)
+    if config.resize_first:
+        return resize_and_crop(rgb, *size, config.resample, fraction=config.crop_fraction)
     return crop_and_resize(rgb, *size, config.resample, position, fraction=config.crop_fraction)
 
 
@@ -110,6 +120,6 @@ def _preprocess(job: Job, config: PreprocessConfig) -> PreprocessedImage | str:
         rgb = decode_image(content, config.min_side)
         image = _resize(rgb, config, position)
         full = None if config.full_side is None else resize_shorter_side(rgb, config.full_side)
-        return PreprocessedImage(image, full, content_number(content))
+        return PreprocessedImage(image, full, content_number(content, rgb))
     except Exception as error:  # damaged files raise OSError, ValueError, SyntaxError, struct.error and more
         return failure_reason(error)

@@ -1,7 +1,8 @@
 """Resizing: the largest box of the target's aspect ratio, or the whole image, resized to rows x cols.
 
 Resizing the shorter side to fit and then cropping gives the same as cropping that box first, so that both are
-one call of Pillow.
+one call of Pillow, if the longer side becomes a whole number of pixels. Other libraries round it, which
+shifts and stretches other images by up to a pixel; `resize_and_crop` does as they do.
 """
 
 from typing import Any, Literal, NamedTuple
@@ -18,6 +19,9 @@ FILTERS: dict[Resample, Image.Resampling] = {
     "bilinear": Image.Resampling.BILINEAR,
     "bicubic": Image.Resampling.BICUBIC,
 }
+
+
+MAX_RESIZED = 16_000_000  # pixels of an image that is cropped afterwards
 
 
 class CropPosition(NamedTuple):
@@ -60,6 +64,35 @@ def crop_and_resize(
     """Return uint8 [3 rows cols] of a box of an RGB image, as `crop_box` says."""
     box = crop_box(*image.size, rows, cols, position, fraction=fraction)
     return to_chw(image.resize((cols, rows), FILTERS[resample], box))
+
+
+def resize_and_crop(
+    image: Image.Image, rows: int, cols: int, resample: Resample, *, fraction: float = 1.0
+) -> NDArray[np.uint8]:
+    """Return uint8 [3 rows cols] of the center of an RGB image, which is resized before until it just covers
+    `uncropped_side` of both, its other side rounded down, as the image processors of Hugging Face do.
+
+    Raises ValueError if it would have more than MAX_RESIZED pixels.
+    """
+    width, height = image.size
+    least_width, least_height = uncropped_side(cols, fraction), uncropped_side(rows, fraction)
+    if width * least_height <= height * least_width:
+        resized_width, resized_height = least_width, height * least_width // width
+    else:
+        resized_width, resized_height = width * least_height // height, least_height
+    if resized_width * resized_height > MAX_RESIZED:
+        raise ValueError(
+            f"{width}x{height} pixels, which would be resized to {resized_width}x{resized_height}, above the "
+            f"limit of {MAX_RESIZED:,}"
+        )
+    resized = image.resize((resized_width, resized_height), FILTERS[resample])
+    left, top = (resized_width - cols) // 2, (resized_height - rows) // 2
+    return to_chw(resized.crop((left, top, left + cols, top + rows)))
+
+
+def uncropped_side(side: int, fraction: float) -> int:
+    """Return the side of which a crop of `side` pixels is the given fraction, rounded down as timm does."""
+    return int(side / fraction + 1e-6)  # the term absorbs the rounding of the fraction
 
 
 def squash(image: Image.Image, rows: int, cols: int, resample: Resample) -> NDArray[np.uint8]:

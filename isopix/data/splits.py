@@ -71,7 +71,7 @@ class FullResolution:
 @dataclass(frozen=True)
 class Split:
     """Images at the model's input resolution; their labels, the full-resolution images, and 63-bit hashes of
-    the content of their files or pixels, if available. `total` is the number of images that a part was
+    their content (`content_number`), if available. `total` is the number of images that a part was
     selected from, None for a whole split.
 
     Images of one group were made from one original, as the placements of a digit: a confidence interval

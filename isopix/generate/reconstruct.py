@@ -70,12 +70,15 @@ def reconstruct_images(
 
 
 def require_masked_inputs(model: PretrainModel) -> None:
-    """Raise ValueError for an autoregressive network, which has no masked positions to reconstruct."""
+    """Raise ValueError for a network without a head, and for an autoregressive one, which has no masked
+    positions to reconstruct.
+    """
+    model.network.head.require_codes()
     if not model.objective.masks_input:
         samples = "sample images (isopix sample), complete them (isopix complete) and "
         raise ValueError(
-            f"this model was trained with the {model.objective.label()} objective, which masks no inputs to "
-            f"reconstruct; it can {samples if model.objective.can_sample else ''}be probed (isopix probe)"
+            f"this model (objective: {model.objective.label()}) masks no inputs to reconstruct; it can "
+            f"{samples if model.objective.can_sample else ''}be probed (isopix probe)"
         )
 
 

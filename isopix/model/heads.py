@@ -30,6 +30,9 @@ class Likelihood(nn.Module, abc.ABC):
 
         def __call__(self, tokens: Tokens) -> Tensor: ...
 
+    def require_codes(self) -> None:
+        """Raise ValueError if it predicts no codes."""
+
     @abc.abstractmethod
     def nll(self, tokens: Tokens, targets: Codes, label_smoothing: float = 0.0) -> Nats:
         """Return -ln p(target) of each code. With `label_smoothing` s it is the cross-entropy with soft

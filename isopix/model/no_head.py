@@ -34,6 +34,9 @@ class NoHeadSpec(HeadSpec):
 class NoHead(Likelihood):
     """Raises ValueError wherever codes are to be predicted."""
 
+    def require_codes(self) -> None:
+        raise ValueError(NO_HEAD)
+
     def forward(self, tokens: Tokens) -> Tensor:
         raise ValueError(NO_HEAD)
 

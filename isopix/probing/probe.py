@@ -204,6 +204,6 @@ def _warnings(scores: list[LayerScore], config: ProbeConfig) -> tuple[str, ...]:
     if not layers:
         return ()
     return (
-        f"the selected {SELECTED_LABELS[name]} is at the edge of the grid {min(grid):g} .. {max(grid):g} "
-        f"in layer {', '.join(layers)}",
+        f"layer {', '.join(layers)}: the selected {SELECTED_LABELS[name]} is at the edge of the grid "
+        f"({min(grid):g} to {max(grid):g}); extend {name}_grid",
     )

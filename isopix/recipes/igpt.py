@@ -37,8 +37,8 @@ def m() -> Recipe:
 
 
 def l() -> Recipe:  # noqa: E743  the paper's name of the size
-    """iGPT-L, 32x32: 48 blocks of width 1536; 1,362,250,752 parameters. At 48x48 table 5 has lr
-    0.01.
+    """iGPT-L, 32x32: 48 blocks of width 1536; 1,362,250,752 parameters. The paper uses lr 0.01 at
+    48x48 (table 5).
     """
     return _igpt("igpt.l", depth=48, width=1536, heads=16, lr=0.001)
 

@@ -72,9 +72,9 @@ def tiny() -> Recipe:
     """PatchFormer, 96x96 with 16x16 patches, for ten minutes of two CPU cores: a linear patch embedding and 4
     blocks of width 128.
 
-    Group norms of one patch remove what a short training needs: in `ResNetPatchEmbedSpec`, with standardized
-    convolutions, the brightness of a uniform patch, and in the decoder the size of its input. Without patch
-    augmentation the inputs of training are those of evaluations.
+    Uses a linear patch embedding: in short runs the group norm of the ResNet stem, after standardized
+    convolutions, discards the brightness of a uniform patch. For the same reason the decoder has no group
+    norm. Patches are not augmented, so that training and evaluation have the same inputs.
     """
     return base().updated(
         name="patchformer.tiny",

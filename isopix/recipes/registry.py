@@ -10,6 +10,7 @@ from isopix.core.config import to_dict
 from isopix.core.overrides import flatten, override, parse, read_values, resolve_setting
 from isopix.core.registry import register_name
 from isopix.recipes import igpt, isotropic, patchformer, tiny, vit
+from isopix.recipes.data_palette import PALETTE_SETTINGS, with_palette_of_data
 from isopix.recipes.recipe import Recipe
 
 Make = Callable[[], Recipe]
@@ -99,7 +100,8 @@ def resolve(
     options: Mapping[str, Any] | None = None,
     assignments: Sequence[str] = (),
 ) -> Resolved:
-    """Return a recipe, or that of a name, changed by the `layers` of a file, options and words.
+    """Return a recipe, or that of a name, changed by the `layers` of a file, options and words, with the
+    palette of the data if these are codes.
 
     Raises ValueError that names the path of a wrong setting, and of one that a later change made meaningless.
     """
@@ -110,6 +112,10 @@ def resolve(
             changed = override(changed, changes)
             values = to_dict(changed)
             origins |= {resolve_setting(values, path): origin for path in changes}
+    with_palette = with_palette_of_data(changed, origins)
+    if with_palette.model.codec != changed.model.codec:
+        changed = with_palette
+        origins |= {f"model.codec.{name}": "palette of the data" for name in PALETTE_SETTINGS}
     remaining = flatten(to_dict(changed))
     for path in sorted(origins.keys() - remaining.keys()):
         if not any(each.startswith(f"{path}.") for each in remaining):
@@ -140,6 +146,15 @@ def full_names(changes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def settings(resolved: Resolved) -> list[tuple[str, Any, str]]:
-    """Return every setting as (path, value, origin), in the order of the dataclass."""
+    """Return every setting as (path, value, origin), in the order of the dataclass; the settings of a part
+    that was replaced have its origin.
+    """
     values = flatten(to_dict(resolved.recipe))
-    return [(path, value, resolved.origins.get(path, "recipe")) for path, value in values.items()]
+    return [(path, value, _origin(path, resolved.origins)) for path, value in values.items()]
+
+
+def _origin(path: str, origins: Mapping[str, str]) -> str:
+    """Return where a setting, or the innermost part around it that was set, comes from."""
+    names = path.split(".")
+    around = (".".join(names[:count]) for count in range(len(names), 0, -1))
+    return next((origins[each] for each in around if each in origins), "recipe")

@@ -61,7 +61,7 @@ def digits() -> Recipe:
             batch_size=128,
             precision="fp32",
             evaluate_every=50,
-            evaluate_images=179,
+            evaluate_images=None,
             checkpoint_every=100,
         ),
     )

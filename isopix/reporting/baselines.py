@@ -10,6 +10,7 @@ from isopix.probing.results import ProbeResult
 from isopix.reporting.metrics import (
     baseline_losses,
     finetune_accuracy,
+    finetune_differences,
     held_out_loss,
     loss_unit,
     uniform_classes,
@@ -106,12 +107,16 @@ def _recipes(runs: Mapping[str, RunRecord]) -> str:
 
 
 def _not_comparable(runs: Mapping[str, RunRecord]) -> list[str]:
-    """Return a note that names the images of each loss if they are not the same."""
+    """Return notes on losses of different images, which they name, and on accuracies after fine-tuning."""
     losses = {name: loss for name, run in runs.items() if run.predicts_codes and (loss := held_out_loss(run))}
-    if len({loss.measurement.images_hash for loss in losses.values() if loss.measurement}) < 2:
-        return []
-    images = "; ".join(f"{name}: {loss.where}" for name, loss in losses.items())
-    return [f"The losses cannot be compared, as they are of different images: {images}."]
+    notes = []
+    if len({loss.measurement.images_hash for loss in losses.values() if loss.measurement}) > 1:
+        images = "; ".join(f"{name}: {loss.where}" for name, loss in losses.items())
+        notes.append(f"The losses cannot be compared, as they are of different images: {images}.")
+    if different := finetune_differences(runs):
+        reason = f"as they differ in {join_words(different)}"
+        notes.append(f"The accuracies after fine-tuning cannot be compared, {reason}.")
+    return notes
 
 
 def _run(name: str, run: RunRecord) -> Iterator[BaselineRow]:

@@ -59,9 +59,11 @@ def _metrics(run: RunRecord, recipe: Recipe, settings: FineTuneConfig, path: str
         if recipe.train.num_test_images == 0:
             note = "Not evaluated on test images: this run selects the number of steps of another."
         return Panel(notes=[note])
+    baselines = found.measurement.baselines if found.measurement else {}
     rows = [
         Row(["test accuracy", percent(found.accuracy)], "run"),
         Row(["95 % interval", interval(found.low, found.high)]),
+        *(Row([name, percent(accuracy)]) for name, accuracy in baselines.items()),
         Row(["test images", found.images_text]),
         Row(["step of the weights", f"{found.step:,}"]),
         *(Row([name, value]) for name, value in _weights(run, settings.early_stops)),
@@ -72,15 +74,16 @@ def _metrics(run: RunRecord, recipe: Recipe, settings: FineTuneConfig, path: str
 
 def _weights(run: RunRecord, early_stops: bool) -> list[tuple[str, str]]:
     """Return which weights were evaluated."""
-    if selected := run.environment.get("selected"):
-        return [
-            ("weights", f"refit on train + validation for {selected['step']:,} steps"),
-            ("validation accuracy of that step", percent(selected["validation_accuracy"])),
-        ]
     tested = next((each for each in reversed(run.log) if each.get("split") == "test"), {})
     count = tested.get("selection_images")
-    chosen = "best validation step" if count is None else f"best step on {count:,} labeled validation images"
+    on = f" on {count:,} labeled validation images" if count else ""
+    chosen = f"best step{on}" if on else "best validation step"
     rows = [("weights", chosen if early_stops else "last step, no early stopping")]
+    if selected := run.environment.get("selected"):
+        rows = [
+            ("weights", f"refit on train + validation for {selected['step']:,} steps"),
+            (f"accuracy of that step{on}", percent(selected["validation_accuracy"])),
+        ]
     if "train_images" in tested:
         rows.append(("labeled training images", f"{tested['train_images']:,}"))
     return rows

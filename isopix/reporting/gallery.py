@@ -32,23 +32,7 @@ class Gallery(NamedTuple):
 def gallery_sections(run: RunRecord) -> list[Section]:
     """Return a section for each kind of picture that the model can make, or that is there."""
     there = dict.fromkeys(str(image.facts["kind"]) for image in run.images)
-    possible = _possible(run)
-    sections = [_section(kind, run) for kind in dict.fromkeys([*possible, *there])]
-    if sections and possible and (note := unsupported_note(run)):
-        last = sections[-1]
-        sections[-1] = last._replace(panels=[*last.panels, Panel(notes=[note])])
-    return sections
-
-
-def unsupported_note(run: RunRecord) -> str:
-    """Return which pictures a model of this objective cannot make."""
-    if run.recipe is None:
-        return ""
-    if run.recipe.objective.can_sample:
-        return "An autoregressive model masks nothing to reconstruct; it samples and completes images."
-    return (
-        "A masked model does not predict pixel by pixel, so it cannot sample; it reconstructs masked parts."
-    )
+    return [_section(kind, run) for kind in dict.fromkeys([*_possible(run), *there])]
 
 
 def embed(png: bytes) -> str:

@@ -8,6 +8,7 @@ from isopix.reporting.metrics import (
     baseline_losses,
     epochs,
     finetune_accuracy,
+    finetune_differences,
     format_epochs,
     held_out_loss,
     images_seen,
@@ -124,7 +125,13 @@ def _gain(gain: Gain) -> str:
 
 
 def _finetuned(runs: Mapping[str, RunRecord]) -> str:
-    """Return ` Test accuracy after fine-tuning: 60.0 % (a), 63.2 % (b).`; empty without any."""
+    """Return ` Test accuracy after fine-tuning: 60.0 % (a), 63.2 % (b).`, or why the runs cannot be compared;
+    empty without any.
+    """
+    if different := finetune_differences(runs):
+        return (
+            f" Test accuracies after fine-tuning cannot be compared: they differ in {join_words(different)}."
+        )
     tested = {name: found for name, run in runs.items() if (found := finetune_accuracy(run))}
     names = {name: f" ({name})" if len(runs) > 1 else "" for name in tested}
     shown = ", ".join(f"{percent(found.accuracy)}{names[name]}" for name, found in tested.items())

@@ -16,8 +16,8 @@ def low_data_section(run: RunRecord) -> Section | None:
 def _panel(saved: SavedLowData) -> Panel:
     """Return test errors, with a column for each number of labels per class."""
     first = next(iter(saved.results.values()))
-    counts = [f"{each.num_train_images:,} ({_per_class(each)})" for each in first]
-    columns = [("labeled images", ""), ("layer", NUMBER), *((count, NUMBER) for count in counts)]
+    counts = [f"{each.labels_per_class} ({each.num_train_images:,})" for each in first]
+    columns = [("labels per class (total)", ""), ("layer", NUMBER), *((count, NUMBER) for count in counts)]
     rows = [
         Row([method, _layers(found), *map(_error, found)], "run" * (method == TRAINED))
         for method, found in saved.results.items()
@@ -29,11 +29,6 @@ def _panel(saved: SavedLowData) -> Panel:
     if saved.measurement:
         notes.append(f"{saved.measurement.line}.")
     return Panel(tables=[Table(columns, rows)], notes=notes)
-
-
-def _per_class(found: LowDataResult) -> str:
-    count = found.labels_per_class
-    return f"{count} per class" if isinstance(count, int) else f"{count} of each class"
 
 
 def _layers(found: list[LowDataResult]) -> str:

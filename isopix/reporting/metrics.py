@@ -1,10 +1,11 @@
 """Numbers of a run for tables and headlines: losses, images seen, test accuracy."""
 
 import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from isopix.core.bootstrap import wilson_interval
-from isopix.data.measurement import Measurement
+from isopix.data.measurement import Measurement, differences
 from isopix.reporting.run_record import RunRecord, Values
 from isopix.train.evaluator import HeldOutLoss
 
@@ -157,3 +158,9 @@ def finetune_accuracy(run: RunRecord) -> FineTuneAccuracy | None:
     accuracy, count = float(last["accuracy"]), int(last["images"])
     low, high = last.get("interval") or wilson_interval(accuracy, count)
     return FineTuneAccuracy(accuracy, low, high, count, _logged_measurement(run, last), last["step"])
+
+
+def finetune_differences(runs: Mapping[str, RunRecord]) -> list[str]:
+    """Return in what the test accuracies of fine-tuned runs differ that keeps them from being compared."""
+    tested = [found for run in runs.values() if (found := finetune_accuracy(run))]
+    return differences([each.measurement for each in tested])

@@ -8,7 +8,7 @@ from isopix.data import measurement
 from isopix.plots import curves, svg
 from isopix.probing.config import ProbeConfig
 from isopix.probing.results import SELECTED_LABELS, ConcatResult, LayerScore, ProbeReport, ProbeResult
-from isopix.reporting.run_record import DECIDING, DEFAULTS, RunRecord, SavedProbe
+from isopix.reporting.run_record import DEFAULTS, RunRecord, SavedProbe
 from isopix.reporting.section import (
     NUMBER,
     Chart,
@@ -24,7 +24,16 @@ from isopix.reporting.section import (
 
 # They move a score within its interval, or not at all.
 UNCOMPARED = {"seed", "num_resamples", "refit_on_validation", "concat"}
-FEATURES = tuple(name for name in DECIDING if name not in ("method", "mask_ensemble"))
+FEATURES: Mapping[str, Mapping[object, str]] = {
+    "pool": {
+        "mean": "mean-pooled",
+        "max": "max-pooled",
+        "last": "last position",
+        "first": "class token",
+    },
+    "features": {"normed": "after the next block's norm", "residual": "residual stream"},
+    "start_token": {True: "", False: "without start token"},
+}
 COLUMNS = (("layer", ""), *((name, NUMBER) for name in ("test", "95 %", "validation", "untrained")))
 
 
@@ -48,7 +57,8 @@ def probe_differences(probes: Sequence[SavedProbe]) -> list[str]:
 def nondefault_settings(probe: SavedProbe) -> str:
     """Return the settings in which a probe differs from iGPT's, in parentheses; empty without any."""
     config = probe.report.config
-    found = [_setting(config, name) for name in FEATURES if getattr(config, name) != getattr(DEFAULTS, name)]
+    chosen = {name: getattr(config, name) for name in FEATURES}
+    found = [FEATURES[name][value] for name, value in chosen.items() if value != getattr(DEFAULTS, name)]
     found += [config.method.label()] if config.method != DEFAULTS.method else []
     found += [masks(config)] if config.mask_ensemble else []
     found += [] if config.layer is None else [f"layer {config.layer} only"]
@@ -57,7 +67,7 @@ def nondefault_settings(probe: SavedProbe) -> str:
 
 def probe_settings(config: ProbeConfig) -> str:
     """Return the features and the classifier."""
-    read = [_setting(config, name) for name in FEATURES]
+    read = [words for name, values in FEATURES.items() if (words := values[getattr(config, name)])]
     return (
         f"{', '.join([*read, *([masks(config)] if config.mask_ensemble else [])])}; {config.method.label()}"
     )
@@ -155,14 +165,6 @@ def _row(name: str, score: LayerScore, untrained: LayerScore | None, css: str = 
         percent(score.val_accuracy),
     ]
     return Row([*cells, percent(untrained.test_accuracy) if untrained else ""], css)
-
-
-def _setting(config: ProbeConfig, name: str) -> str:
-    """Return `pool mean`, `start token` or `no start token`."""
-    value, words = getattr(config, name), name.replace("_", " ")
-    if value is True or value is False:
-        return words if value else f"no {words}"
-    return f"{words} {value}"
 
 
 def _differ(values: Sequence[object]) -> bool:

@@ -20,6 +20,7 @@ from isopix.model.pool import default_pool
 from isopix.model.pos_embed_resize import resize_pos_embed
 from isopix.objectives.base import PretrainModel
 from isopix.recipes import registry
+from isopix.recipes.data_palette import with_palette_of_data
 from isopix.recipes.recipe import NETWORK, Recipe
 from isopix.runs.load import LoadedRun, load_run
 from isopix.runs.pretrain import InitialWeights
@@ -59,7 +60,9 @@ def prepare_finetune(
     recipe = finetune_recipe(base, str(images), from_scratch=loaded is None)
     for changes in layers:
         recipe = _override(recipe, changes)
-    if loaded is not None:
+    if loaded is None:
+        recipe = with_palette_of_data(recipe, [path for changes in layers for path in changes])
+    else:
         _check_same_network(recipe, loaded.recipe)
     _check_parts(recipe)
     if loaded is None:
@@ -69,7 +72,9 @@ def prepare_finetune(
         _resized(recipe, loaded),
         provenance,
         seen=loaded.seen,
+        seen_known=loaded.seen_known,
         labels_seen=loaded.labels_seen,
+        labeled=loaded.labeled,
         decoder_valid=loaded.decoder_valid,
     )
     return FineTuneStart(recipe, initial)

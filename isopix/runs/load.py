@@ -19,7 +19,7 @@ from isopix.finetuning.classifier import FineTuneModel
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe
-from isopix.runs.seen import load_seen
+from isopix.runs.seen import load_labeled, load_seen
 from isopix.storage import checkpoint
 from isopix.storage.checkpoint import Checkpoint, DamagedCheckpointError
 from isopix.storage.log import read_valid_records
@@ -39,7 +39,8 @@ class LoadedRun(NamedTuple):
     damaged: list[str]
     records: dict[str, dict[str, Any]]
     changes: tuple[str, ...] = ()
-    seen: Hashes | None = None  # hashes of the training images, if they are known
+    seen: Hashes | None = None  # hashes of the images that it was trained on or selected by, if known
+    labeled: Hashes | None = None  # hashes of the images whose labels it was trained on, if known
     modes: tuple[int, ...] = ()  # the most frequent values of the channels of a code in training, if known
 
     @property
@@ -50,19 +51,29 @@ class LoadedRun(NamedTuple):
         return None if count is None else int(count)
 
     @property
+    def seen_known(self) -> bool:
+        """Whether `seen` has all images: not of an imported model, nor of one fine-tuned from it."""
+        return self.seen is not None and bool(self.records.get("state", {}).get("seen_known", True))
+
+    @property
     def selection(self) -> str:
         """What was chosen in training, and by which images; empty for the last step."""
         return str(self.records.get("state", {}).get("selection", ""))
 
     def measure(self, data: ImageDataset, split: SplitName, used: Split | None = None) -> Measurement:
         """Return the record of a number that is measured with this network, on a split or a part of it."""
-        seeds = {"train.seed": self.recipe.train.seed, "data.seed": self.recipe.data.seed}
-        measured = measurement_of(data, split, used)
-        return replace(measured, labels_seen=self.labels_seen, selection=self.selection, seeds=seeds)
+        return self.measured(measurement_of(data, split, used))
+
+    def measured(self, measurement: Measurement) -> Measurement:
+        """Return a record with what is known of this network."""
+        seeds = {"train.seed": self.recipe.train.seed, **measurement.seeds}
+        return replace(measurement, labels_seen=self.labels_seen, selection=self.selection, seeds=seeds)
 
     @property
     def decoder_valid(self) -> bool:
-        """Whether the decoder was trained with the backbone: not after fine-tuning on classes alone."""
+        """Whether the decoder fits the backbone: not after fine-tuning on classes alone, and then only when
+        the validation loss of the codes was below their unigram baseline again.
+        """
         default = self.recipe.predicts_codes or self.step == 0
         return bool(self.records.get("state", {}).get("decoder_valid", default))
 
@@ -71,7 +82,8 @@ class LoadedRun(NamedTuple):
         if not self.decoder_valid:
             raise ValueError(
                 f"{verb} needs the decoder, which does not fit this network: it was fine-tuned without the "
-                "generative loss (generative_weight=0); use the pre-trained run, or fine-tune with "
+                "generative loss (generative_weight=0), and not since then with it until the validation loss "
+                "was below the unigram baseline; use the pre-trained run, or fine-tune with "
                 "generative_weight above 0"
             )
 
@@ -111,6 +123,7 @@ def load_run(path: Path, *, device: torch.device) -> LoadedRun:
         found.records,
         plugin_changes(found),
         load_seen(path),
+        load_labeled(path),
         _most_frequent_codes(path),
     )
 

@@ -13,6 +13,7 @@ from isopix.data.dataset import load_dataset
 from isopix.finetuning.config import FineTuneConfig
 from isopix.recipes.recipe import Recipe
 from isopix.runs.divergence_monitor import DivergenceMonitor
+from isopix.runs.measurements import validation_measurement
 from isopix.runs.pretrain import (
     InitialWeights,
     check_data,
@@ -197,5 +198,15 @@ def _listed(lrs: tuple[float, ...]) -> str:
 
 def _save(out: Path, search: LRSearch, settings: Mapping[str, Any]) -> None:
     best = None if search.best is None else search.best.lr
-    state = {"best_lr": best, "finished": search.finished}
-    write_json(out / FILE, {"kind": "lr_search", **state, **to_dict(search), "settings": settings})
+    state = {"kind": "lr_search", "best_lr": best, "finished": search.finished}
+    values = {**state, **to_dict(search), "settings": settings, **_measurement(out, search)}
+    write_json(out / FILE, values)
+
+
+def _measurement(out: Path, search: LRSearch) -> dict[str, Any]:
+    """Return the measurement record of the losses or accuracies, those of all trials; empty without any."""
+    if not search.trials:
+        return {}
+    record = validation_measurement(read_log(RunFolder(trial_folder(out, search.trials[0].lr)).log))
+    selection = f"learning rate chosen on {record['images']:,} validation images"
+    return {"measurement": {**record, "selection": selection}}

@@ -1,6 +1,6 @@
 """What the losses and accuracies of a training run are measured on, and their baselines, as log records."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from isopix.data.dataset import ImageDataset
@@ -29,8 +29,15 @@ def evaluator_measurements(
     for spec in evaluators:
         measurement = spec.measurement(data)
         if measurement.images:
-            record = {"kind": "measurement", "step": 0, "evaluator": spec.kind, "text": measurement.line}
+            text = f"{spec.label()}: {measurement.line}"
+            record = {"kind": "measurement", "step": 0, "evaluator": spec.kind, "text": text}
             yield {**record, "measurement": measurement}
+
+
+def validation_measurement(log: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the measurement record of the validation losses and accuracies in a log; empty without one."""
+    found = (each["measurement"] for each in log if each.get("evaluator") == HeldOutLoss.kind)
+    return dict(next(found, {}))
 
 
 def baseline_records(model: PretrainModel, recipe: Recipe, data: ImageDataset) -> Iterator[dict[str, Any]]:

@@ -10,12 +10,14 @@ import torch
 from isopix.core.config import to_dict
 from isopix.core.overrides import flatten
 from isopix.data.dataset import ImageDataset, load_dataset
+from isopix.data.measurement import unknown_images_warning
 from isopix.data.missing_classes import missing_class_notes, missing_classes
-from isopix.data.splits import Hashes, majority_accuracy
+from isopix.data.splits import Hashes, Split, majority_accuracy
 from isopix.model.network import Network
 from isopix.recipes.recipe import Recipe
 from isopix.runs.measurements import evaluator_specs
-from isopix.runs.seen import leave_out_seen, save_seen, seen_images
+from isopix.runs.origin import Origin
+from isopix.runs.seen import leave_out_seen, save_hashes, seen_images, union
 from isopix.runs.training import RunObserver, RunStatus, TrainingRun
 from isopix.storage.atomic import replace_file, write_json
 from isopix.storage.provenance import environment, plugin_records
@@ -31,8 +33,10 @@ class InitialWeights(NamedTuple):
     network: Network
     provenance: dict[str, Any]
     notes: tuple[str, ...] = ()  # for the log
-    seen: Hashes | None = None  # hashes of its training images
+    seen: Hashes | None = None  # hashes of the images that it was trained on or selected by
+    seen_known: bool = True  # whether these are all
     labels_seen: int | None = 0  # labels that it was trained on; None if that is not known
+    labeled: Hashes | None = None  # hashes of the images of these labels, if they are known
     decoder_valid: bool = True  # whether its decoder was trained with its backbone
 
 
@@ -59,29 +63,24 @@ def train_recipe(
         check_data(recipe, data)
         if initial is None:
             initial = _from_scratch(recipe, data, observer)
-        seen = seen_images(data, initial.seen)
-        data, left_out = leave_out_seen(data, seen)
+        seen = seen_images(data, initial.seen, _selecting(recipe, data))
+        data, left_out = leave_out_seen(data, seen, known=initial.seen_known)
         recipe = with_absolute_paths(recipe)
-        labels_seen = (
-            None if initial.labels_seen is None else initial.labels_seen + _trained_labels(recipe, data)
+        labeled = labeled_images(recipe, data, initial.labeled)
+        origin = Origin(
+            _labels_seen(recipe, data, initial, labeled), initial.labels_seen, initial.decoder_valid
         )
-        training = TrainingRun(
-            folder,
-            recipe,
-            initial.network,
-            data,
-            device,
-            labels_seen=labels_seen,
-            decoder_valid=initial.decoder_valid,
-        )
+        training = TrainingRun(folder, recipe, initial.network, data, device, origin)
         with folder.lock():
             write_json(folder.recipe, to_dict(recipe))
-            save_seen(folder, seen)
+            save_hashes(folder.training_images, seen)
+            save_hashes(folder.labeled_images, labeled)
             records = {**environment(device), **plugin_records(), **_records(training)}
             write_json(folder.environment, {**records, **initial.provenance})
             if data.bad_files_csv:
                 replace_file(folder.path / "bad-files.csv", data.bad_files_csv.read_bytes())
-            notes = [*initial.notes, *filter(None, [left_out]), *_finetuning_notes(recipe, data)]
+            notes = [*initial.notes, *filter(None, [left_out]), *unknown_images_warning(data)]
+            notes += _finetuning_notes(recipe, data)
             return training.run(observer, notes=notes)
     except BaseException:
         folder.clear_unless_saved()
@@ -132,7 +131,7 @@ def _from_scratch(recipe: Recipe, data: ImageDataset, observer: RunObserver) -> 
         text = f"{recipe.model.codec.fit_message} to {len(data.train):,} training images"
         observer.record({"kind": "note", "step": 0, "text": text})
     codec = recipe.model.codec.fit(data.train.images, recipe.grid, recipe.train.seed)
-    return InitialWeights(recipe.build(codec), recipe.model.codec.provenance())
+    return InitialWeights(recipe.build(codec), recipe.model.codec.provenance(), tuple(codec.notes()))
 
 
 def _records(training: TrainingRun) -> dict[str, Any]:
@@ -152,9 +151,30 @@ def _records(training: TrainingRun) -> dict[str, Any]:
     return records
 
 
-def _trained_labels(recipe: Recipe, data: ImageDataset) -> int:
-    """Return the number of labels that the loss depends on."""
-    return len(data.train) if recipe.finetune is not None and recipe.finetune.has_class_loss else 0
+def _selecting(recipe: Recipe, data: ImageDataset) -> Split:
+    """Return the validation images that select the step of the weights; none where the last one is kept."""
+    selects = recipe.finetune is not None and recipe.finetune.early_stops
+    return data.validation.sample(recipe.train.evaluate_images if selects else 0)
+
+
+def labeled_images(recipe: Recipe, data: ImageDataset, earlier: Hashes | None) -> Hashes | None:
+    """Return the sorted hashes of the images whose labels the loss depends on, and of those `earlier`."""
+    trained = data.train if recipe.finetune is not None and recipe.finetune.has_class_loss else None
+    return union(None if trained is None else trained.hashes, earlier)
+
+
+def _labels_seen(
+    recipe: Recipe, data: ImageDataset, initial: InitialWeights, labeled: Hashes | None
+) -> int | None:
+    """Return the number of labels seen: an upper bound where the images of the initial ones are not known,
+    None where their number is not.
+    """
+    if initial.labels_seen is None:
+        return None
+    if initial.labels_seen and initial.labeled is None:
+        own = labeled_images(recipe, data, None)
+        return initial.labels_seen + (0 if own is None else len(own))
+    return 0 if labeled is None else len(labeled)
 
 
 def _finetuning_notes(recipe: Recipe, data: ImageDataset) -> list[str]:

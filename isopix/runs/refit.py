@@ -1,10 +1,10 @@
 """Refitting: select the number of steps on validation, then fine-tune on train and validation together."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -13,6 +13,7 @@ from isopix.finetuning.config import FineTuneConfig
 from isopix.recipes.recipe import Recipe
 from isopix.runs.finetune import FineTuneStart
 from isopix.runs.load import WEIGHTS, codec_of, find_checkpoint, recipe_of
+from isopix.runs.measurements import validation_measurement
 from isopix.runs.pretrain import InitialWeights, check_same_settings, train_recipe, with_absolute_paths
 from isopix.runs.resume import resume_run, train_or_resume
 from isopix.runs.training import RunObserver, RunStatus
@@ -29,11 +30,12 @@ ObserverFactory = Callable[[Recipe], AbstractContextManager[RunObserver]]
 
 
 class SelectedStep(NamedTuple):
-    """The step with the best validation accuracy."""
+    """The step with the best validation accuracy, and the measurement record of that accuracy."""
 
     step: int
     accuracy: float
     run: Path
+    measurement: Mapping[str, Any]
 
 
 def finetune_and_refit(
@@ -97,7 +99,8 @@ def refit_recipe(recipe: Recipe, steps: int) -> Recipe:
 def selected_step(run: RunFolder) -> SelectedStep:
     """Return what the finished run in `selection` selected. Raises RuntimeError for step 0."""
     selection = RunFolder(run.selection)
-    best = best_evaluation(log.read_log(selection.log))
+    records = log.read_log(selection.log)
+    best = best_evaluation(records)
     assert best is not None, "the run was checked to have validation images"
     if best["step"] == 0:
         raise RuntimeError(
@@ -105,7 +108,8 @@ def selected_step(run: RunFolder) -> SelectedStep:
             f"{selection.path}), so that there is nothing to refit and nothing was tested; likely causes: "
             f"{CAUSES}"
         )
-    return SelectedStep(best["step"], best["accuracy"], selection.path.resolve())
+    measurement = validation_measurement(records)
+    return SelectedStep(best["step"], best["accuracy"], selection.path.resolve(), measurement)
 
 
 def _select(
@@ -125,6 +129,7 @@ def _initial_weights(start: FineTuneStart, selected: SelectedStep) -> InitialWei
         "this run trains on train and validation for that many steps"
     )
     record = {"step": selected.step, "validation_accuracy": selected.accuracy, "run": str(selected.run)}
+    record |= {"measurement": selected.measurement}
     if start.initial:
         provenance = start.initial.provenance | {"selected": record}
         return start.initial._replace(provenance=provenance, notes=(text,))

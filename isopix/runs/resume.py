@@ -1,6 +1,8 @@
 """Resuming an interrupted run from its newest intact checkpoint, or starting it if there is none."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -8,6 +10,7 @@ from isopix.core.device import runtime_environment
 from isopix.data.dataset import load_dataset
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import build_network, find_checkpoint, plugin_changes, recipe_of
+from isopix.runs.origin import Origin
 from isopix.runs.pretrain import InitialWeights, train_recipe
 from isopix.runs.seen import leave_out_seen, load_seen
 from isopix.runs.training import RunObserver, RunStatus, TrainingRun
@@ -52,24 +55,28 @@ def resume_run(out: Path, *, device: torch.device, observer: RunObserver) -> Run
                 f"{out} is a model without optimizer state, such as an imported one; it can be probed, "
                 "sampled and reported, but its training cannot be resumed"
             )
-        data = load_dataset(recipe.data)
-        if data.fingerprint != found.records["state"]["data"]:
+        data, state = load_dataset(recipe.data), found.records["state"]
+        if data.fingerprint != state["data"]:
             raise ValueError(f"the images of '{recipe.data.source}' have changed since run {out} was started")
-        data, _ = leave_out_seen(data, load_seen(out))
+        data, _ = leave_out_seen(data, load_seen(out), known=state.get("seen_known", True))
         notes = [f"skipped damaged checkpoint: {reason}" for reason in damaged]
-        if found.records["state"]["step"] < recipe.train.steps:
+        if state["step"] < recipe.train.steps:
             notes += [*plugin_changes(found), *_differences(found, device)]
-        state = found.records["state"]
         training = TrainingRun(
             folder,
             recipe,
             build_network(found),
             data,
             device,
-            labels_seen=state.get("labels_seen"),
-            decoder_valid=state.get("decoder_valid", True),
+            _origin(state),
         )
         return training.run(observer, found, notes)
+
+
+def _origin(state: Mapping[str, Any]) -> Origin:
+    """Return what a checkpoint says of the run's start; an earlier version says less."""
+    labels, decoder = state.get("labels_seen"), state.get("decoder_valid", True)
+    return Origin(**state["origin"]) if "origin" in state else Origin(labels, labels, decoder)
 
 
 def _differences(found: Checkpoint, device: torch.device) -> list[str]:

@@ -1,28 +1,39 @@
-"""The images that a run was trained on, by hashes of their content: none of them is a test image."""
+"""The images that a run was trained on or selected by, as hashes: none of them is a test image."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
+from isopix.data.copies import without_copies
 from isopix.data.dataset import ImageDataset
-from isopix.data.splits import Hashes
+from isopix.data.sources.base import SplitName
+from isopix.data.splits import Hashes, Split
 from isopix.storage.atomic import replace_file
 from isopix.storage.npy import npy_bytes, read_arrays
 from isopix.storage.run_folder import RunFolder
 
 
-def seen_images(data: ImageDataset, earlier: Hashes | None = None) -> Hashes | None:
-    """Return the sorted hashes of the training images and of those `earlier`; None if they have none."""
-    found = [each for each in (data.train.hashes, earlier) if each is not None]
+def seen_images(data: ImageDataset, earlier: Hashes | None, selecting: Split) -> Hashes | None:
+    """Return the sorted hashes of the training images, of those `earlier`, and of the validation images that
+    select something; None if they have none.
+    """
+    return union(data.train.hashes, earlier, selecting.hashes)
+
+
+def union(*hashes: Hashes | None) -> Hashes | None:
+    """Return the sorted union of those that are not None; None if all are."""
+    found = [each for each in hashes if each is not None]
     return torch.from_numpy(np.unique(torch.cat(found).numpy())) if found else None
 
 
-def save_seen(folder: RunFolder, seen: Hashes | None) -> None:
-    """Write the hashes into a run folder."""
-    if seen is not None:
-        replace_file(folder.training_images, npy_bytes(seen.numpy()))
+def save_hashes(file: Path, hashes: Hashes | None) -> None:
+    """Write hashes into a file of a run folder; nothing for None."""
+    if hashes is not None:
+        replace_file(file, npy_bytes(hashes.numpy()))
 
 
 def load_seen(path: Path) -> Hashes | None:
@@ -30,33 +41,46 @@ def load_seen(path: Path) -> Hashes | None:
 
     Raises ValueError for a damaged file.
     """
-    for folder in (path, path.parent, path.parent.parent):
-        file = RunFolder(folder).training_images
-        if file.is_file():
-            try:
-                return torch.from_numpy(read_arrays(file)[""].astype(np.int64))
-            except (KeyError, ValueError) as error:
-                raise ValueError(f"{file} is damaged: {error}") from None
-    return None
+    return _load([RunFolder(folder).training_images for folder in _folders(path)])
 
 
-def leave_out_seen(data: ImageDataset, seen: Hashes | None) -> tuple[ImageDataset, str]:
-    """Return the data without the test images that a run was trained on, and a note that counts them.
+def load_labeled(path: Path) -> Hashes | None:
+    """Return those of the labeled images, as `load_seen`."""
+    return _load([RunFolder(folder).labeled_images for folder in _folders(path)])
 
-    The note is empty if there are none. Raises ValueError if no test image would be left.
+
+def leave_out_seen(
+    data: ImageDataset, seen: Hashes | None, split: SplitName = "test", *, known: bool = True
+) -> tuple[ImageDataset, str]:
+    """Return the data without the images of a split that are among those `seen`, and a note that counts them,
+    empty if there are none; `known` says whether `seen` has all images, and is False for None.
+
+    Raises ValueError if no image of the split would be left.
     """
-    hashes = data.test.hashes
-    if seen is None or hashes is None or not len(hashes):
-        return data, ""
-    unseen = torch.from_numpy(np.isin(hashes.numpy(), seen.numpy(), invert=True))
-    count = int((~unseen).sum())
+    data = replace(data, seen_known=known and seen is not None)
+    before: Split = getattr(data, split)
+    kept, count = (before, 0) if seen is None else without_copies(before, seen)
     if not count:
         return data, ""
-    if count == len(hashes):
-        raise ValueError(f"the run was trained on all {count:,} test images of dataset '{data.name}'")
-    note = (
-        f"{count:,} of {len(hashes):,} test images of dataset '{data.name}' are left out: the run was "
-        "trained on them"
-    )
-    test = data.test.select(unseen.nonzero()[:, 0])
-    return replace(data, test=test, seen_test_images=data.seen_test_images + count), note
+    images = f"{len(before):,} {split} images of dataset '{data.name}'"
+    used = "used to train the run or to select its step"
+    if count == len(before):
+        raise ValueError(f"all {images} were {used}")
+    left_out = {**data.left_out, split: data.left_out.get(split, 0) + count}
+    parts: dict[str, Any] = {split: kept, "left_out": left_out}
+    return replace(data, **parts), f"{count:,} of {images} are left out: they were {used}"
+
+
+def _folders(path: Path) -> tuple[Path, ...]:
+    return path, path.parent, path.parent.parent
+
+
+def _load(files: Sequence[Path]) -> Hashes | None:
+    """Return the hashes of the first of the files that exists."""
+    file = next((each for each in files if each.is_file()), None)
+    if file is None:
+        return None
+    try:
+        return torch.from_numpy(read_arrays(file)[""].astype(np.int64))
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"{file} is damaged: {error}") from None

@@ -3,18 +3,18 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from isopix.core.bootstrap import accuracy_interval
 from isopix.core.config import to_dict
 from isopix.core.device import runtime_environment
 from isopix.data.batches import Batches, steps_per_epoch
 from isopix.data.dataset import ImageDataset
-from isopix.data.measurement import Measurement, measurement_of
+from isopix.data.measurement import Measurement, majority_baseline, measurement_of
 from isopix.data.missing_classes import training_classes
 from isopix.finetuning.classifier import FineTuneModel, FineTuneTask
 from isopix.model.network import Network
@@ -22,13 +22,15 @@ from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import WEIGHTS
 from isopix.runs.measurements import baseline_records, evaluator_measurements, evaluator_specs
+from isopix.runs.origin import Origin, decoder_fits
 from isopix.runs.test_images import save_test_images
 from isopix.storage import checkpoint
+from isopix.storage.atomic import read_json
 from isopix.storage.checkpoint import Checkpoint
 from isopix.storage.log import LogWriter, RunLog, TensorBoardLog, read_log
 from isopix.storage.provenance import plugin_records
 from isopix.storage.run_folder import RunFolder
-from isopix.train.early_stopping import CAUSES, EarlyStopping, chance_level_warning, has_val_accuracy
+from isopix.train.early_stopping import CAUSES, EarlyStopping, chance_level_warning, judges_chance_level
 from isopix.train.evaluator import EvaluationContext, evaluate_split
 from isopix.train.signals import stop_requested
 from isopix.train.tasks import Metric, PretrainTask, TrainingTask
@@ -72,13 +74,10 @@ class TrainingRun:
         network: Network,
         data: ImageDataset,
         device: torch.device,
-        *,
-        labels_seen: int | None,
-        decoder_valid: bool,
+        origin: Origin,
     ):
         self.folder, self.recipe, self.data, self.device = folder, recipe, data, device
-        self.labels_seen = labels_seen  # at the end, those of this run included
-        self.decoder_valid = decoder_valid  # of the initial weights
+        self.origin = origin
         self.network = network.to(device)
         self.pretrain_model = PretrainModel(self.network, recipe.objective)
         self.model: FineTuneModel | None = None
@@ -104,11 +103,10 @@ class TrainingRun:
         with ExitStack() as stack:
             self.request = stack.enter_context(stop_requested())
             self._open_log(stack, step)
-            skipped = self.data.bad_files if found is None else ()
             if found is None:
                 for record in evaluator_measurements(evaluator_specs(self.recipe.train), self.data):
                     self.record({**record, "measurement": self._measured(record["measurement"])})
-            for text in (*(f"skipped {each.path}: {each.reason}" for each in skipped), *notes):
+            for text in (*(self.data.notes if found is None else ()), *notes):
                 self.record({"kind": "note", "step": step, "text": text})
             if self.early_stopping:
                 self.early_stopping.replay(read_log(self.folder.log))
@@ -187,10 +185,8 @@ class TrainingRun:
 
     def _has_logged(self, kind: str, split: str | None = None) -> bool:
         """Whether the log has a record of this kind, and of this split if one is given."""
-        return any(
-            record["kind"] == kind and split in (None, record.get("split"))
-            for record in read_log(self.folder.log)
-        )
+        records = read_log(self.folder.log)
+        return any(each["kind"] == kind and split in (None, each.get("split")) for each in records)
 
     def _test(self, step: int) -> None:
         """Evaluate on the test images, unless an earlier process has done so."""
@@ -198,43 +194,43 @@ class TrainingRun:
         if len(test) == 0 or self._has_logged("evaluation", "test"):
             return
         best = step if self.model is None else self._load_best(self.model, step)
-        batches, interval = list[Mapping[str, Metric]](), dict[str, tuple[float, float]]()
+        batches = list[Mapping[str, Metric]]()
         metrics = evaluate_split(
             self.task, test, seed=config.seed, precision=config.precision, observe=batches.append
         )
-        if "accuracy" in metrics and test.hashes is not None:
-            correct = torch.cat([batch["accuracy"] for batch in batches]).bool().cpu()
-            save_test_images(self.folder, test.hashes, correct)
-            interval = {"interval": accuracy_interval(correct[None], test.groups)[0]}
         counts = {"images": len(test), "available_images": test.available}
         if self.model is not None:
             counts |= {"train_images": len(self.data.train), "selection_images": self._selection_images}
-        record = {"kind": "evaluation", "step": best, "split": "test", "last_step": step}
-        measured = replace(measurement_of(self.data, "test", test), selection=self._selection)
-        values = {**counts, **metrics, **interval}
-        self.record({**record, **values, "measurement": self._measured(measured)})
+        correct = [each["accuracy"] for each in batches if "accuracy" in each]
+        baselines = majority_baseline(replace(self.data, test=test)) if correct else {}
+        measured = measurement_of(self.data, "test", test)
+        measured = replace(measured, selection=self._selection, baselines=baselines)
+        values = {**metrics, **counts, **save_test_images(self.folder, test, correct)}
+        values |= {"split": "test", "last_step": step, "measurement": self._measured(measured, best)}
+        self.record({"kind": "evaluation", "step": best, **values})
         if best == 0 < step:
-            text = (
-                "the weights of step 0 were tested, as no later step has a better validation accuracy; "
-                f"likely causes: {CAUSES}"
-            )
+            why = f"as no later step has a better validation accuracy; likely causes: {CAUSES}"
+            text = f"the weights of step 0 were tested, {why}"
             self.record({"kind": "note", "step": step, "text": text})
 
-    def _measured(self, measurement: Measurement) -> dict[str, Any]:
-        """Return a measurement record with what is known of the run."""
-        seeds = {"train.seed": self.recipe.train.seed, "data.seed": self.recipe.data.seed}
-        return replace(measurement, labels_seen=self.labels_seen, seeds=seeds).to_dict()
+    def _measured(self, measurement: Measurement, step: int | None = None) -> dict[str, Any]:
+        """Return a measurement record with what is known of the run, or of its weights at a step."""
+        seeds = {"train.seed": self.recipe.train.seed, **measurement.seeds}
+        return replace(measurement, labels_seen=self.origin.labels_at(step), seeds=seeds).to_dict()
 
     @property
     def _selection(self) -> str:
         """What is chosen, and by which images; empty where the last step is kept."""
-        return f"step chosen on {self._selection_images:,} validation images" if self.early_stopping else ""
+        count = self._selection_images
+        return f"step chosen on {count:,} validation images" if count else ""
 
-    @property
+    @cached_property
     def _selection_images(self) -> int:
-        """The number of labeled validation images that select the step; 0 where the last one is kept."""
-        count = len(self.data.validation.sample(self.recipe.train.evaluate_images))
-        return count if self.early_stopping else 0
+        """The labeled validation images that select the step, here or before a refit; 0 for the last step."""
+        if self.early_stopping:
+            return len(self.data.validation.sample(self.recipe.train.evaluate_images))
+        selected = read_json(self.folder.environment).get("selected", {}).get("measurement", {})
+        return int(selected.get("images", 0))
 
     def _load_best(self, model: FineTuneModel, last_step: int) -> int:
         """Load the weights with the best validation accuracy, if any were selected; return their step."""
@@ -259,21 +255,22 @@ class TrainingRun:
         self.observer.record(record)
         if self.early_stopping and self.early_stopping.update(record):
             self._write(self.folder.best, record["step"], {})
-        if self.model and self.model.settings.has_class_loss and self._ends_first_epoch(record):
+        if self.model and self.model.settings.has_class_loss and self._judges_chance_level(record):
             labels = self.data.validation.sample(record["images"]).labels
             assert labels is not None, "checked by require_labels"
             text = chance_level_warning(record["accuracy"], labels)
             if text:
                 self.record({"kind": "note", "step": record["step"], "text": text})
 
-    def _ends_first_epoch(self, record: Record) -> bool:
-        """Whether a record is the first validation after an epoch, or the last of a shorter run."""
-        if not has_val_accuracy(record):
-            return False
-        config, step = self.recipe.train, record["step"]
-        epoch = min(config.steps, steps_per_epoch(len(self.data.train), config.batch_size))
-        previous = (step - 1) // config.evaluate_every * config.evaluate_every  # validation before this one
-        return bool(self._patience_exhausted() or previous < epoch <= step)
+    def _judges_chance_level(self, record: Record) -> bool:
+        config = self.recipe.train
+        return judges_chance_level(
+            record,
+            steps=config.steps,
+            epoch=steps_per_epoch(len(self.data.train), config.batch_size),
+            evaluate_every=config.evaluate_every,
+            exhausted=self._patience_exhausted(),
+        )
 
     def save(self, step: int, optimizer: dict[str, Tensor]) -> None:
         """Save a checkpoint of a step, and delete all but the newest two."""
@@ -283,8 +280,9 @@ class TrainingRun:
 
     def _write(self, folder: Path, step: int, groups: dict[str, dict[str, Tensor]]) -> None:
         state = {"step": step, "codec": self.network.codec.fingerprint(), "data": self.data.fingerprint}
-        state |= {"labels_seen": self.labels_seen, "selection": self._selection}
-        state["decoder_valid"] = self.recipe.predicts_codes if step else self.decoder_valid
+        state |= {"labels_seen": self.origin.labels_at(step), "selection": self._selection}
+        fits = decoder_fits(self.recipe, step, self.folder.log, initially=self.origin.decoder_valid)
+        state |= {"decoder_valid": fits, "origin": self.origin._asdict(), "seen_known": self.data.seen_known}
         groups = {"model": self.network.tensors(), **groups}
         if self.model:
             groups[CLASSIFIER] = {name: each.detach() for name, each in self.model.head.state_dict().items()}

@@ -6,6 +6,7 @@ from dataclasses import replace
 from isopix.data.dataset import ImageDataset
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import WEIGHTS, codec_of, find_checkpoint
+from isopix.runs.origin import unigram_nats
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
 from isopix.train.early_stopping import chance_level_warning
@@ -32,11 +33,8 @@ def check_trial(recipe: Recipe, data: ImageDataset, run: RunFolder, trial: LRTri
 
 def _loss_reason(recipe: Recipe, run: RunFolder, trial: LRTrial) -> str:
     """Why a loss shows that nothing was learned; empty if it does not."""
-    bounds = {
-        f"the unigram baseline {record['nats']['unigram']:.4f}": record["nats"]["unigram"]
-        for record in read_log(run.log)
-        if record["kind"] == "baselines" and record["held_out"] == "validation"
-    }
+    unigram = unigram_nats(read_log(run.log))
+    bounds = {} if unigram is None else {f"the unigram baseline {unigram:.4f}": unigram}
     if recipe.model.head.categorical:
         uniform = math.log(codec_of(find_checkpoint(run.path, WEIGHTS)[0]).vocab_size)
         bounds[f"{NEAR_UNIFORM:.0%} of the uniform loss {uniform:.4f}"] = NEAR_UNIFORM * uniform

@@ -81,6 +81,7 @@ class RunFolder:
             self.environment,
             self.log,
             self.training_images,
+            self.labeled_images,
             self.step_losses,
             self.path / LOCK_FILE,
             self.path / "bad-files.csv",
@@ -101,8 +102,13 @@ class RunFolder:
 
     @property
     def training_images(self) -> Path:
-        """Hashes of the images that the network was trained on."""
+        """Hashes of the images that the network was trained on or selected by."""
         return self.path / "training-images.npy"
+
+    @property
+    def labeled_images(self) -> Path:
+        """Hashes of the images whose labels the network was trained on."""
+        return self.path / "labeled-images.npy"
 
     @property
     def test_images(self) -> Path:

@@ -12,6 +12,7 @@ import torch
 from isopix.core.command_line import command_line
 from isopix.core.overrides import flatten
 from isopix.core.paired import CrossedMean, crossed_mean
+from isopix.data.measurement import Measurement, described_differences
 from isopix.runs.test_images import ClassifiedImages, load_test_images
 from isopix.storage.atomic import read_json
 from isopix.storage.log import read_log
@@ -40,6 +41,14 @@ class FinishedRun(NamedTuple):
     num_images: int
     images: ClassifiedImages | None
     pretrained: str | None
+    measurement: Measurement | None  # of the accuracy; None for a run of an earlier version
+
+
+class PairedImages(NamedTuple):
+    """1, 0 or -1 for each seed, draw and test image, and the group of each image; None if not known."""
+
+    differences: np.ndarray | None = None
+    groups: np.ndarray | None = None
 
 
 class RunGroup(NamedTuple):
@@ -65,7 +74,7 @@ class RunGroup(NamedTuple):
 class Comparison(NamedTuple):
     """The test accuracy of a group against that of a baseline, with the same seeds, labels and images.
 
-    `accuracies` and `baseline_accuracies` have a row for each seed and a column for each draw.
+    Accuracies and their measurement records have a row for each seed and a column for each draw.
     """
 
     group: str
@@ -76,6 +85,8 @@ class Comparison(NamedTuple):
     accuracies: list[list[float]]
     baseline_accuracies: list[list[float]]
     difference: CrossedMean
+    measurements: list[list[Measurement | None]]
+    baseline_measurements: list[list[Measurement | None]]
     notes: tuple[str, ...]
 
     @property
@@ -90,12 +101,13 @@ class Comparison(NamedTuple):
 
     def as_record(self) -> dict[str, Any]:
         """Return plain values, with the half-widths of the difference's 95 % intervals."""
-        widths = {
-            "half_width": self.difference.half_width,
-            "half_width_new_images": self.difference.half_width_new_images,
+        plain = {
+            "draws": [draw._asdict() for draw in self.draws],
+            "difference": self.difference.as_record(),
+            "measurements": _plain_records(self.measurements),
+            "baseline_measurements": _plain_records(self.baseline_measurements),
         }
-        draws = [draw._asdict() for draw in self.draws]
-        return {**self._asdict(), "draws": draws, "difference": {**self.difference._asdict(), **widths}}
+        return {**self._asdict(), **plain}
 
 
 def find_runs(places: Sequence[str]) -> list[Path]:
@@ -168,6 +180,7 @@ def read_finished_run(path: Path) -> FinishedRun:
         num_images=tests[-1]["images"],
         images=load_test_images(path),
         pretrained=environment.get("pretrained", {}).get("run"),
+        measurement=Measurement.from_dict(record) if (record := tests[-1].get("measurement")) else None,
     )
 
 
@@ -184,7 +197,7 @@ def compare_groups(group: RunGroup, baseline: RunGroup) -> Comparison:
     for key, run in group.runs.items():
         _check_pair(run, baseline.runs[key])
     accuracies, others = (_accuracies(each) for each in (group, baseline))
-    images = _image_differences(group, baseline)
+    images = _paired_images(group, baseline)
     return Comparison(
         group=group.name,
         baseline=baseline.name,
@@ -193,9 +206,15 @@ def compare_groups(group: RunGroup, baseline: RunGroup) -> Comparison:
         num_images=group.cells[0][0].num_images,
         accuracies=accuracies.tolist(),
         baseline_accuracies=others.tolist(),
-        difference=crossed_mean(accuracies - others, images),
-        notes=tuple(_notes(group, baseline, paired_images=images is not None)),
+        difference=crossed_mean(accuracies - others, *images),
+        measurements=[[run.measurement for run in row] for row in group.cells],
+        baseline_measurements=[[run.measurement for run in row] for row in baseline.cells],
+        notes=tuple(_notes(group, baseline, paired_images=images.differences is not None)),
     )
+
+
+def _plain_records(records: list[list[Measurement | None]]) -> list[list[dict[str, Any] | None]]:
+    return [[None if each is None else each.to_dict() for each in row] for row in records]
 
 
 def _accuracies(group: RunGroup) -> np.ndarray:
@@ -211,26 +230,30 @@ def _check_pair(run: FinishedRun, other: FinishedRun) -> None:
         raise ValueError(f"{run.path} and {other.path} were evaluated on different test images")
 
 
-def _image_differences(group: RunGroup, baseline: RunGroup) -> np.ndarray | None:
-    """Return 1, 0 or -1 for each seed, draw and test image; None unless all runs have the same images."""
+def _paired_images(group: RunGroup, baseline: RunGroup) -> PairedImages:
+    """Return the differences between test images; none unless all runs have the same images."""
     found = [run.images for each in (group, baseline) for row in each.cells for run in row]
     known = [images for images in found if images is not None]
     if len(known) < len(found) or not all(torch.equal(known[0].hashes, each.hashes) for each in known):
-        return None
+        return PairedImages()
     correct = torch.stack([each.correct for each in known]).double().numpy()
     correct = correct.reshape(2, len(group.seeds), len(group.draws), -1)
-    return correct[0] - correct[1]
+    groups = next((each.groups.numpy() for each in known if each.groups is not None), None)
+    return PairedImages(correct[0] - correct[1], groups)
 
 
 def _notes(group: RunGroup, baseline: RunGroup, *, paired_images: bool) -> list[str]:
     """Say what differs between the groups beside their initial weights, and what the interval leaves out."""
     first, other = group.cells[0][0], baseline.cells[0][0]
     different = _differences(first.settings, other.settings)
+    pairs = [(run.measurement, baseline.runs[key].measurement) for key, run in group.runs.items()]
+    different += dict.fromkeys(text for pair in pairs for text in described_differences(*pair))
     notes = [f"{group.name} and {baseline.name} differ in {_listed(different)}"] if different else []
     for each in (group, baseline):
         origins = {run.pretrained for run in each.runs.values()} - {None}
         if 0 < len(origins) < len(each.seeds):
-            notes.append(f"{each.name}: {len(origins)} pre-trained networks for {len(each.seeds)} seeds")
+            networks = f"{len(origins)} pre-trained network{'s' * (len(origins) > 1)}"
+            notes.append(f"{each.name}: {networks} for {len(each.seeds)} seeds")
     for what, levels in (("seed", group.seeds), ("draw of the labels", group.draws)):
         if len(levels) == 1:
             notes.append(f"one {what}: the interval leaves out the variation that another one would add")

@@ -51,6 +51,19 @@ class EarlyStopping:
         return self.evaluations_since_best >= self.patience
 
 
+def judges_chance_level(
+    record: Mapping[str, Any], *, steps: int, epoch: int, evaluate_every: int, exhausted: bool
+) -> bool:
+    """Return whether a log record is the first validation after an epoch (of so many steps) and half of the
+    steps, or the last one, with patience `exhausted`.
+    """
+    if not has_val_accuracy(record):
+        return False
+    needed, step = min(steps, max(steps // 2, epoch)), record["step"]
+    previous = (step - 1) // evaluate_every * evaluate_every  # validation before this one
+    return bool(exhausted or previous < needed <= step)
+
+
 def chance_level_warning(accuracy: float, labels: Labels) -> str:
     """Return a warning with likely causes if the accuracy is not significantly above the majority class's
     fraction; empty otherwise.

@@ -3,12 +3,10 @@
 import abc
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 import torch
-from torch import nn
 
 from isopix.core.device import Precision, autocast
 from isopix.core.random import generator
@@ -17,6 +15,7 @@ from isopix.core.types import Images, Labels
 from isopix.data.dataset import ImageDataset
 from isopix.data.measurement import Measurement, measurement_of
 from isopix.data.splits import Split
+from isopix.model.evaluation_mode import evaluation_mode
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
 from isopix.train.tasks import EvaluationTask, Metric
@@ -86,6 +85,9 @@ class HeldOutLoss(EvaluatorSpec):
 
     num_images: int | None = 1024
 
+    def label(self) -> str:
+        return "evaluation"
+
     def measurement(self, data: ImageDataset) -> Measurement:
         return measurement_of(data, "validation", data.validation.sample(self.num_images))
 
@@ -118,7 +120,7 @@ def evaluate_split(
     device = next(task.module.parameters()).device
     totals: defaultdict[str, float] = defaultdict(float)
     done = 0
-    with evaluation_mode(task.module):
+    with evaluation_mode(task.module), torch.no_grad():
         for images, labels, own in evaluation_batches(split, seed, device):
             with autocast(device, precision):
                 metrics = task.evaluate(images, labels, own)
@@ -138,15 +140,3 @@ def evaluation_batches(
         images = split.images[start : start + BATCH_SIZE].to(device)
         labels = None if split.labels is None else split.labels[start : start + BATCH_SIZE].to(device)
         yield images, labels, generator(seed, "evaluation", number)
-
-
-@contextmanager
-def evaluation_mode(module: nn.Module) -> Iterator[None]:
-    """Disable gradients and switch a module to evaluation mode, and back to the mode that it was in."""
-    training = module.training
-    module.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        module.train(training)

@@ -12,8 +12,9 @@ from torch import Tensor
 
 from isopix.core.random import generator, seeded
 from isopix.data.batches import Batches
+from isopix.model.evaluation_mode import evaluation_mode
 from isopix.train.config import TrainConfig
-from isopix.train.evaluator import EvaluationContext, EvaluationError, EvaluatorSpec, evaluation_mode
+from isopix.train.evaluator import EvaluationContext, EvaluationError, EvaluatorSpec
 from isopix.train.tasks import TrainingTask
 from isopix.train.throughput import Throughput
 from isopix.train.train_step import TrainStep
@@ -135,7 +136,7 @@ class Trainer:
             return False
         metrics: dict[str, int | float] = {}
         notes = list[str]()
-        with evaluation_mode(self.task.module):
+        with evaluation_mode(self.task.module), torch.no_grad():
             for spec, evaluate in self.evaluators:
                 if spec.every is None or at_end or step % spec.every == 0:
                     try:

@@ -77,7 +77,7 @@ def test_a_state_dict_with_the_names_of_timm(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(TIMM))
     imported = read_timm(tmp_path)
     data = imported.recipe.data
-    assert (data.crop, data.crop_fraction, data.resample) == ("center", 0.9, "bicubic")
+    assert (data.crop, data.crop_fraction, data.resample) == ("resized_center", 0.9, "bicubic")
     images_cfg = TIMM["pretrained_cfg"]
     assert isinstance(images_cfg, dict)
     mean, std = (torch.tensor(images_cfg[name])[:, None, None] for name in ("mean", "std"))

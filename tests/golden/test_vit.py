@@ -1,14 +1,18 @@
 """Our Vision Transformers against others: Hugging Face's ViT and ViTMAE, and timm's."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
+from sklearn.datasets import load_sample_image
 from torch import Tensor, nn
 
 import isopix
 from isopix.core.config import from_dict, to_dict
 from isopix.core.types import Images
+from isopix.data.dataset import load_dataset
 from isopix.finetuning.evaluate import predict_logits
 from isopix.interop.vit.huggingface import read_huggingface_vit, read_mae
 from isopix.model.network import Network
@@ -30,9 +34,11 @@ SIZES = {
     "image_size": 32,
     "patch_size": 8,
 }
+NOT_SQUARE = ((97, 128), (128, 97), (100, 128), (75, 101), (90, 127), (128, 120), (31, 77), (426, 640))
 IMAGENET = {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]}
 VARIANTS = {
     "plain": {},
+    "GELU in Python": {"hidden_act": "gelu_python"},
     "tanh, no query bias": {"hidden_act": "gelu_pytorch_tanh", "qkv_bias": False},
     "other norm, wide MLP": {"layer_norm_eps": 1e-3, "intermediate_size": 128, "hidden_act": "quick_gelu"},
 }
@@ -138,6 +144,33 @@ def test_logits_of_a_classifier_and_of_its_export(classifier: tuple[nn.Module, P
     assert torch.equal(own_logits(tmp_path / "second", images()), own_logits(tmp_path / "run", images()))
 
 
+@pytest.mark.parametrize("resample", [2, 3])
+@pytest.mark.parametrize(("shorter", "side"), [(40, 32), (32, 32), (256, 224)])
+def test_pixels_of_a_center_crop_are_those_of_the_image_processor(
+    tmp_path: Path, shorter: int, side: int, resample: int
+) -> None:
+    """Of photographs that are not square, larger and smaller than the input, with odd margins."""
+    theirs = transformers.ViTModel(
+        transformers.ViTConfig(**{**SIZES, "image_size": side}), add_pooling_layer=False
+    )
+    crop = {"do_center_crop": True, "crop_size": {"height": side, "width": side}, "resample": resample}
+    source = saved(theirs, tmp_path / "vit", size={"shortest_edge": shorter}, **crop)
+    photographs = [load_sample_image("china.jpg"), load_sample_image("flower.jpg")]
+    shown = [photographs[number % 2][:h, :w] for number, (h, w) in enumerate(NOT_SQUARE)]
+    (tmp_path / "photos").mkdir()
+    for number, pixels in enumerate(shown):
+        Image.fromarray(pixels).save(tmp_path / f"photos/{number}.png")
+    own = replace(read_huggingface_vit(source).recipe.data, source=str(tmp_path / "photos"), holdout=0.0)
+    found = load_dataset(own, cache=tmp_path / "cache").train.images
+    processor = transformers.ViTImageProcessorPil.from_pretrained(source)
+    values = torch.cat([processor(each, return_tensors="pt").pixel_values for each in shown])
+    assert torch.equal(found, ((values + 1) * 127.5).round().to(torch.uint8))
+    isopix.convert.huggingface_vit(source, tmp_path / "run")
+    isopix.convert.to_huggingface(tmp_path / "run", tmp_path / "exported")
+    again = transformers.ViTImageProcessorPil.from_pretrained(tmp_path / "exported")
+    assert torch.equal(torch.cat([again(each, return_tensors="pt").pixel_values for each in shown]), values)
+
+
 def test_a_network_of_ours_is_exported(tmp_path: Path) -> None:
     """With a mask token and a head of codes, which ViTModel does not have."""
     run = isopix.pretrain(
@@ -166,4 +199,4 @@ def test_a_network_of_ours_is_exported(tmp_path: Path) -> None:
         assert_equal_states([*own, network.backbone.norm(own[-1])], their_states(theirs, values))
     assert isopix.convert.huggingface_vit(tmp_path / "exported", tmp_path / "second").path.is_dir()
     data = isopix.load(tmp_path / "second", device="cpu").loaded.recipe.data
-    assert (data.crop, data.crop_fraction) == ("center", 0.8)
+    assert (data.crop, data.crop_fraction) == ("resized_center", 0.8)

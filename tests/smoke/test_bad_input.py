@@ -245,7 +245,7 @@ def test_a_non_finite_loss(isopix: Run) -> None:
 def test_a_masked_model_cannot_sample_and_names_what_applies(isopix: Run) -> None:
     assert isopix("pretrain", "igpt.digits_bert", "--out", "r", *QUICK)[0] == 0
     message = (
-        "this model was trained with the masked objective and cannot sample images; "
+        "this model (objective: masked) cannot sample images; "
         "it can reconstruct masked pixels (isopix reconstruct) and be probed (isopix probe)"
     )
     refused(isopix("sample", "r"), message)

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,11 @@ from tests.smoke.conftest import Run
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"```(console|python)\n(.*?)```", re.DOTALL)
+# The folders that commands and functions write, and that must not exist.
+OUTPUT = re.compile(
+    r"isopix (?:pretrain|finetune|search-lr) (?:[^\n]|\\\n)*?--out (\S+)|isopix convert \S+ \S+ (\S+)"
+    r"|\bout=\"(\S+?)\"|(?:to_huggingface|save)\(\w+, \"(\S+?)\""
+)
 # Of commands that train: as written, then these settings, the last of which count.
 LESS = ["steps=2", "batch_size=4", "evaluate_images=8", "num_test_images=8", "precision=fp32"]
 
@@ -40,6 +46,16 @@ def run_commands(isopix: Run, page: Path, *, less: list[str]) -> None:
             code, out, err = isopix(*words, *(less if trains else []))
             assert code == 0, f"{line}\n{out}\n{err}"
             assert "Traceback" not in err
+
+
+def test_no_folder_is_written_twice() -> None:
+    """All pages can be followed in one working folder."""
+    text = "\n".join(
+        block for page in PAGES for block in re.findall(r"```\w+\n.*?```", page.read_text(), re.S)
+    )
+    folders = Counter("".join(found) for found in OUTPUT.findall(text))
+    assert len(folders) > 50
+    assert [folder for folder, count in folders.items() if count > 1] == []
 
 
 @pytest.mark.usefixtures("quick_probes", "quick_figures", "known_throughput")

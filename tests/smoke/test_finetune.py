@@ -34,6 +34,7 @@ def test_a_fine_tuned_run_works_with_every_command(trained: Run) -> None:
     assert "igpt.digits from step 2 of run on digits, 4 steps, batch size 8" in out
     assert "test total loss" in out
     assert "(20 of 180 images)" in out
+    assert re.search(r"accuracy [\d.]+% on 20 of 180 test images of digits; majority class [\d.]+%", out)
     assert "accuracy" in out
     for words in (["sample", "-n", "2"], ["probe", "--limit", "60"], ["report"], ["resume"]):
         code, _, err = trained(words[0], "ft", *words[1:])
@@ -46,6 +47,8 @@ def test_finetune_with_json(trained: Run) -> None:
     assert code == 0
     assert result["finished"]
     assert set(result["accuracy"]) == {"validation", "test"}
+    assert result["evaluated"]["test"]["measurement"]["images"] == 20
+    assert "majority class" in result["evaluated"]["test"]["measurement"]["baselines"]
 
 
 def test_a_recipe_name_trains_from_scratch(isopix: Run) -> None:

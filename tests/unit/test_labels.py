@@ -63,7 +63,7 @@ LABELS = {
     "probe sgd": "logistic regression (SGD)",
     "probe lbfgs": "logistic regression (L-BFGS)",
     "probe ridge": "ridge regression",
-    "evaluator held_out_loss": "held out loss",
+    "evaluator held_out_loss": "evaluation",
     "evaluator knn": "knn",
     "evaluator linear_probe": "linear probe",
     "optimizer adam": "Adam, lr 0.003, betas (0.9, 0.95)",

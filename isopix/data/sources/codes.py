@@ -35,7 +35,8 @@ def read_codes(path: Path, canvas: Canvas) -> Source:
 
     Images are integers [n H*W] or [n H W], squares of the canvas's size; labels are integers [n] or one-hot
     [n C]. Each code becomes its color rounded to bytes, which a palette of these colors encodes as the same
-    code. Raises ValueError for other content, other sizes and codes without a color.
+    code, but for colors that are nearly equal (`Palette.notes` counts them). Raises ValueError for other
+    content, other sizes and codes without a color.
     """
     first = _train_file(path)
     prefix = first.name.removesuffix(TRAIN)
@@ -45,7 +46,7 @@ def read_codes(path: Path, canvas: Canvas) -> Source:
         for axis in "XY"
         if (file := first.with_name(f"{prefix}_{part}{axis}.npy")).is_file()
     }
-    palette = next((first.with_name(name) for name in PALETTES if first.with_name(name).is_file()), None)
+    palette = palette_beside(path)
     if palette is None:
         raise ValueError(
             f"{first.parent} has no {' or '.join(PALETTES)}, the palette that the codes of {first.name} index"
@@ -54,6 +55,12 @@ def read_codes(path: Path, canvas: Canvas) -> Source:
     splits = {name: _split(files, part, table, canvas) for name, part in PARTS.items() if f"{part}X" in files}
     content_hash = hash_tree({**files, "palette": palette})
     return Source(prefix, splits, class_names([], splits), content_hash)
+
+
+def palette_beside(path: Path) -> Path | None:
+    """Return the palette in the folder of files of codes, OpenAI's before isopix's; None if there is none."""
+    folder = path if path.is_dir() else path.parent
+    return next((folder / name for name in PALETTES if (folder / name).is_file()), None)
 
 
 def _train_file(path: Path) -> Path:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from isopix.data.augment import AugmentationSpec, NoAugmentation
 from isopix.data.sources.base import Source
-from isopix.data.sources.codes import is_coded, read_codes
+from isopix.data.sources.codes import TRAIN, is_coded, palette_beside, read_codes
 from isopix.data.sources.digits import Canvas, read_digits, read_translated_digits
 from isopix.data.sources.folder import read_folder
 from isopix.data.sources.hub import HUB_DATASETS, LOCAL_SOURCES, read_hub
@@ -26,6 +26,14 @@ def finetune_augmentation(source: str) -> AugmentationSpec | None:
     if source in DIGITS:
         return NoAugmentation()
     return HUB_DATASETS[source].augment if source in HUB_DATASETS else None
+
+
+def palette_of(source: str) -> Path | None:
+    """Return the palette that the images of a source index, if they are given as codes."""
+    path = Path(source).expanduser()
+    if source in DATASET_NAMES or not (path.name.endswith(TRAIN) or (path.is_dir() and is_coded(path))):
+        return None
+    return palette_beside(path)
 
 
 def find_reader(source: str, canvas: Canvas) -> Callable[[], Source]:

@@ -38,7 +38,7 @@ class Preprocessing:
     mean: tuple[float, ...]
     std: tuple[float, ...]
     resample: Resample
-    crop: Literal["center", "squash"]
+    crop: Literal["resized_center", "squash"]
     crop_fraction: float = 1.0
 
 
@@ -59,6 +59,8 @@ class ViTConfig:
     epsilon: float
     activation: Activation
     qkv_bias: bool
+    dropout: float = 0.0  # of both branches and, but for MAE, of the embeddings
+    attention_dropout: float = 0.0
     preprocessing: Preprocessing
     classes: tuple[str, ...] = ()
     mask_ratio: float | None = None
@@ -121,11 +123,14 @@ class ViTConfig:
                 qkv_bias=None if self.qkv_bias else False,
                 norm=LayerNormSpec(epsilon=self.epsilon),
                 mlp=TwoLayerMLPSpec(expansion=self.expansion, activation=self.activation),
+                dropout=self.dropout,
+                attention_dropout=self.attention_dropout,
             ),
             depth=self.depth,
             width=self.width,
             head=NoHeadSpec(),
             init="vit",
+            embedding_dropout=self.dropout if self.mask_ratio is None else 0.0,
         )
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from isopix.data.dataset import DataConfig
+from isopix.data.resize import uncropped_side
 from isopix.finetuning.config import FineTuneConfig
 from isopix.interop.huggingface.folder import CONFIG, PROCESSOR, ExportedModel
 from isopix.interop.name_tables import ACTIVATION_NAMES, expand_layers
@@ -99,7 +100,7 @@ def _processor_config(data: DataConfig, stem: PatchEmbedSpec) -> dict[str, Any]:
                 f"images that are cropped to {data.rows} x {data.cols} pixels cannot be exported to "
                 "ViTImageProcessor; only squares, or data.crop=squash"
             )
-        shorter = {"shortest_edge": round(data.rows / data.crop_fraction)}
+        shorter = {"shortest_edge": uncropped_side(data.rows, data.crop_fraction)}
         resize = {"size": shorter, "do_center_crop": True, "crop_size": size}
     return {
         "image_processor_type": "ViTImageProcessor",

@@ -80,10 +80,16 @@ def _parse_config(
         epsilon=check.number(values, "layer_norm_eps"),
         activation=check.choice(values, "hidden_act", ACTIVATION_NAMES),
         qkv_bias=check.choice({"qkv_bias": True, **values}, "qkv_bias", {True: True, False: False}),
+        dropout=_dropout(values, "hidden_dropout_prob"),
+        attention_dropout=_dropout(values, "attention_probs_dropout_prob"),
         preprocessing=_parse_preprocessing(images, rows, cols),
         classes=classes,
         mask_ratio=check.number({"mask_ratio": 0.75, **values}, "mask_ratio") if is_mae else None,
     )
+
+
+def _dropout(values: Mapping[str, Any], name: str) -> float:
+    return check.number({name: 0.0, **values}, name)
 
 
 def _parse_preprocessing(images: Mapping[str, Any], rows: int, cols: int) -> Preprocessing:
@@ -99,7 +105,7 @@ def _parse_preprocessing(images: Mapping[str, Any], rows: int, cols: int) -> Pre
         mean=check.channels(images, "image_mean") if normalized else (0.0, 0.0, 0.0),
         std=check.channels(images, "image_std") if normalized else (1.0, 1.0, 1.0),
         resample=check.choice({"resample": 2, **images}, "resample", RESAMPLING),
-        crop="squash" if fraction is None else "center",
+        crop="squash" if fraction is None else "resized_center",
         crop_fraction=1.0 if fraction is None else fraction,
     )
 

@@ -22,7 +22,7 @@ LAYER = re.compile(r"blocks\.([0-9]{1,9})\.")
 # Arguments of VisionTransformer that the weights state too, or that change nothing.
 SIZES = ("img_size", "patch_size", "depth", "embed_dim", "num_heads", "num_classes", "mlp_ratio", "qkv_bias")
 FIXED = {"in_chans": 3, "global_pool": "token", "class_token": True}  # the only supported values
-CROPS = {"center": "center", "squash": "squash"}
+CROPS = {"center": "resized_center", "squash": "squash"}
 RESAMPLING = {"bilinear": "bilinear", "bicubic": "bicubic"}
 
 

@@ -58,8 +58,10 @@ def _blocks(evidence: StudyEvidence) -> Iterable[Contrast]:
     if any(trial.block == "transformer-4" for trial in evidence.trials):
         pairs.append(("mixer", "transformer-4"))
     for better, worse in pairs:
-        yield _difference(evidence, f"loss: {worse} minus {better}", (worse, better), _loss, "nats")
-        yield _difference(evidence, f"accuracy: {better} minus {worse}", (better, worse), _points, "points")
+        yield _difference(evidence, f"loss({worse}) − loss({better})", (worse, better), _loss, "nats")
+        yield _difference(
+            evidence, f"accuracy({better}) − accuracy({worse})", (better, worse), _points, "points"
+        )
 
 
 @_claim("b", "section 5.1", "The lower the loss, the better the probe, over all networks.")
@@ -78,7 +80,7 @@ def _equal_loss(evidence: StudyEvidence) -> Iterable[Contrast]:
     for better, worse in (("continuous", "fourier"), ("fourier", "pix2vec")):
         found = [at_fixed_loss(each, better, worse) for each in _by_seed(evidence)]
         values = tuple(100 * each.value for each in found if each is not None)
-        yield Contrast(f"accuracy at equal loss: {better} minus {worse}", "points", values)
+        yield Contrast(f"accuracy at equal loss: {better} − {worse}", "points", values)
 
 
 @_claim("d", "section 5.2", "The best network in both uses pix2vec.")
@@ -92,8 +94,8 @@ def _best(evidence: StudyEvidence) -> Iterable[Contrast]:
             losses.append(min(trial.loss for trial in others) - min(trial.loss for trial in own))
             best, other = (max(group, key=lambda trial: trial.validation_accuracy) for group in (own, others))
             accuracies.append(_points(best) - _points(other))
-    yield Contrast("lowest loss: without pix2vec minus with it", "nats", tuple(losses))
-    yield Contrast("best accuracy: with pix2vec minus without it", "points", tuple(accuracies))
+    yield Contrast("lowest loss: without pix2vec − with pix2vec", "nats", tuple(losses))
+    yield Contrast("best accuracy: with pix2vec − without pix2vec", "points", tuple(accuracies))
 
 
 @_claim("e", "figure 6", "Deeper networks are better.")
@@ -120,7 +122,7 @@ def _middle(evidence: StudyEvidence) -> Iterable[Contrast]:
 
     for text, end in (("last", -1), ("first", 0)):
         values = _means(evidence, lambda trial: trial.block == "conv" and trial.depth == depth, above(end))
-        yield Contrast(f"conv-{depth}: best inner layer minus {text} layer", "points", values)
+        yield Contrast(f"accuracy of conv-{depth}: best inner layer − {text} layer", "points", values)
 
 
 @_claim(
@@ -135,7 +137,7 @@ def _mixers(evidence: StudyEvidence) -> Iterable[Contrast]:
     pairs = _pairs(evidence, ("mixer", depth), ("fourier", "pix2vec"))
     for text, value in (("best layers", _points), ("range over layers", _range)):
         values = tuple(value(one) - value(other) for one, other in pairs)
-        yield Contrast(f"mixer-{depth}, {text}: fourier minus pix2vec", "points", values)
+        yield Contrast(f"accuracy of mixer-{depth}, {text}: fourier − pix2vec", "points", values)
 
 
 @_claim(
@@ -163,7 +165,7 @@ def _preservation(evidence: StudyEvidence) -> Iterable[Contrast]:
         return channels[0] if of_it else None
 
     for better, worse in (("conv", "mixer"), ("mixer", "transformer-1")):
-        text = f"distance preservation of red: {better}-{depth} minus {worse}-{depth}"
+        text = f"distance preservation of red: {better}-{depth} − {worse}-{depth}"
         yield _difference(evidence, text, (better, worse), red, "")
 
 
@@ -188,7 +190,7 @@ def _reconstructions(evidence: StudyEvidence) -> Iterable[Contrast]:
         ("misplaced fraction", ("mixer", "transformer-1"), "misplaced_fraction", "%"),
     )
     for what, (worse, better), name, unit in pairs:
-        text = f"{what}: {worse} minus {better}"
+        text = f"{what}({worse}) − {what}({better})"
         yield _difference(evidence, text, (worse, better), color_error(name), unit)
 
 
@@ -239,7 +241,7 @@ def _at_layers(
     pairs = _pairs(evidence, network, encodings)
     for layer in layers:
         yield Contrast(
-            f"{network[0]}-{network[1]}, layer {layer}: {encodings[0]} minus {encodings[1]}",
+            f"accuracy of {network[0]}-{network[1]}, layer {layer}: {encodings[0]} − {encodings[1]}",
             "points",
             tuple(100 * (one.test_accuracies[layer] - other.test_accuracies[layer]) for one, other in pairs),
         )

@@ -118,7 +118,7 @@ class _Album:
         picture = reconstruction_grid(first.original, first.pixel_mask, predictions, first.target)
         caption = (
             "Figure 1. Test images, inputs with masked pixels in gray-violet, and reconstructions by networks"
-            f" of {_size(networks)}; exactly predicted levels: {_exact(networks)}."
+            f" of {_size(networks)}; levels predicted exactly: {_exact(networks)}."
         )
         path = self.out / "figure-1.png"
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -32,6 +32,23 @@ def test_export_and_import_again(pristine: Path, tmp_path: Path) -> None:
     assert torch.equal(model.sample(2), own.sample(2))
 
 
+def test_the_class_head_of_a_fine_tuned_image_gpt_is_left_out_and_listed(
+    pristine: Path, tmp_path: Path
+) -> None:
+    words = ["steps=1", "evaluate_every=1", "batch_size=8", "generative_weight=1", "patience=null"]
+    run = isopix.finetune(pristine / "ar", out=tmp_path / "ft", overrides=words, limit=60, device="cpu")
+    skipped = {"class head, which ImageGPTForCausalImageModeling does not have": 1}
+    found, before = (
+        isopix.convert.to_huggingface(source, tmp_path / name)
+        for source, name in ((run, "tuned"), (pristine / "ar", "pre-trained"))
+    )
+    assert dict(found.skipped) == skipped
+    assert dict(before.skipped) == {}
+    assert (found.tensors, found.parameters) == (before.tensors, before.parameters)
+    told = cli("convert", "to-huggingface", tmp_path / "ft", tmp_path / "cli")
+    assert "skipped 1 × class head, which ImageGPTForCausalImageModeling does not have" in told
+
+
 def test_openai(tmp_path: Path) -> None:
     bundles.write(tmp_path / "model.ckpt-7", variables.draw())
     colors = torch.cartesian_prod(*[torch.tensor([0.0, 255.0])] * 3)[:7]

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -11,6 +12,7 @@ import isopix
 from isopix.api import few_labels
 from isopix.core.registry import register
 from isopix.data.dataset import DataConfig, load_dataset
+from isopix.data.measurement import Measurement
 from isopix.probing.knn import KnnProbe
 from isopix.probing.linear import RidgeProbe
 from tests.registry import restored_registry
@@ -209,3 +211,51 @@ def test_abandoned_decoders_are_refused_and_low_data_says_what_a_network_has_see
     assert any(f"was trained on {LIMIT} labels before" in each for each in found.warnings)
     assert found.record["warnings"] == found.warnings
     assert [each.num_selection_images for each in found.results["trained"]] == [0]
+
+
+def _pets(path: Path, train: int, test: int, seed: int) -> Path:
+    """30 training and 12 test images of as many of the classes cat, dog and owl."""
+    images = np.random.default_rng(seed).integers(0, 256, (42, 8, 8), dtype=np.uint8)
+    labels = {"y_train": np.arange(30) % train, "y_test": np.arange(12) % test}
+    np.savez(path, x_train=images[:30], x_test=images[30:], class_names=["cat", "dog", "owl"], **labels)
+    return path
+
+
+def test_images_of_classes_that_the_run_was_not_trained_on_are_counted(tmp_path: Path) -> None:
+    """Also where the dataset that is evaluated has training images of these classes."""
+    own, other = _pets(tmp_path / "own.npz", 2, 2, seed=0), _pets(tmp_path / "other.npz", 3, 3, seed=1)
+    words = [*FEW, "depth=1", "width=16", "heads=2", "size=8", "data.augment=none"]
+    tuned = isopix.finetune("igpt.digits", data=own, out=tmp_path / "tuned", overrides=words, **CPU)
+    [warning] = isopix.evaluate(tuned, data=other, **CPU).measurement.warnings
+    assert warning.startswith("4 of 12 test images of dataset 'other' are of classes without training images")
+    assert warning.endswith("owl (4)")
+
+
+def test_the_seed_in_a_record_is_that_of_the_images(pristine: Path) -> None:
+    """The run has data.seed 0; of images that no settings drew, the seed is not known."""
+    data = load_dataset(DataConfig(source="digits", rows=8, cols=8, limit=40, seed=7))
+    for images, seed in ((data, 7), (replace(data, seed=None), None), ("digits", 0)):
+        measurement = isopix.verify(pristine / "ar", data=images, limit=20, **CPU).record["measurement"]
+        assert measurement["seeds"] == {"train.seed": 0, "data.seed": seed}
+        assert Measurement.from_dict(measurement).seeds["data.seed"] == seed
+
+
+def test_copies_that_are_left_out_are_counted_by_training_and_by_evaluation(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = _pets(tmp_path / "pets.npz", 2, 2, seed=0)
+    with np.load(path) as arrays:
+        values = dict(arrays)
+    values["x_test"][:5] = values["x_train"][:5]
+    np.savez(path, **values)
+    words = [*FEW, "depth=1", "width=16", "heads=2", "size=8", "data.augment=none"]
+    note = (
+        "5 of 12 test images of dataset 'pets' are left out: they are copies of training or validation images"
+    )
+    run = isopix.finetune("igpt.digits", data=path, out=tmp_path / "run", overrides=words, **CPU)
+    assert any(note in record.get("text", "") for record in run.metrics.history)
+    [test] = [record for record in run.metrics.history if record.get("split") == "test"]
+    evaluated = isopix.evaluate(run, **CPU).record["measurement"]
+    for record in (test["measurement"], evaluated):
+        assert (record["images"], record["available"], record["left_out"]) == (7, 12, 5)
+    assert note in caplog.text

@@ -3,10 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import isopix
+from isopix.data.dataset import load_dataset
+from isopix.data.measurement import Measurement, images_hash
 from tests.unit.api.conftest import Copy, assert_same_files, cli
 from tests.unit.data.refusal import refusal
 
@@ -38,10 +41,24 @@ def test_complete(copy_of: Copy, data: str | None) -> None:
 
 def test_reconstruct(copy_of: Copy) -> None:
     one, other = copy_of("bert", "one"), copy_of("bert", "other")
-    cli("reconstruct", one, "-n", 2, "--split", "train", "--device", "cpu")
+    printed = cli("reconstruct", one, "-n", 2, "--split", "train", "--device", "cpu")
     found = isopix.reconstruct(other, count=2, split="train", **CPU)
     assert_same_files(one / "samples", other / "samples")
     assert found.accuracy == found.reconstruction.accuracy
+    data = load_dataset(isopix.Run(other).recipe.data)
+    count = f"2 of {data.train.available:,} train images of digits"
+    assert f", on {count}\n" in printed
+    assert found.measurement.count == count
+    assert found.measurement.images_hash == images_hash(data.train.select(torch.arange(2)))
+    assert found.measurement.baselines == found.reconstruction.baselines != {}
+    assert found.record["measurement"] == found.measurement.to_dict()
+
+
+def test_the_record_of_given_images_names_no_dataset(pristine: Path) -> None:
+    model, images = isopix.load(pristine / "bert", device="cpu"), np.zeros((3, 8, 8, 3), np.uint8)
+    found = isopix.reconstruct(model, images).measurement
+    assert (found.count, found.data, found.split, found.labels_seen) == ("3 given images", "", None, 0)
+    assert Measurement.from_dict(found.to_dict()) == found
 
 
 def test_images_can_be_given_and_a_model_leaves_no_file(pristine: Path, copy_of: Copy) -> None:
@@ -64,3 +81,15 @@ def test_what_a_model_cannot_do_is_refused(pristine: Path) -> None:
     assert "999 images requested; digits has" in refusal(
         lambda: isopix.complete(pristine / "ar", count=999, **CPU)
     )
+
+
+@pytest.mark.parametrize(("name", "verb"), [("bert", "reconstruct"), ("ar", "complete")])
+def test_an_abandoned_decoder_is_refused_before_images_are_read(
+    pristine: Path, tmp_path: Path, name: str, verb: str
+) -> None:
+    words = ["steps=1", "evaluate_every=1", "batch_size=8", "generative_weight=0", "patience=null"]
+    out, message = tmp_path / name, f"{verb} needs the decoder, which does not fit this network"
+    isopix.finetune(pristine / name, out=out, overrides=words, limit=60, **CPU)
+    assert message in refusal(lambda: getattr(isopix, verb)(out, data=tmp_path / "no such folder", **CPU))
+    model, image = isopix.load(out, device="cpu"), torch.zeros(1, 3, 8, 8, dtype=torch.uint8)
+    assert message in refusal(lambda: getattr(model, verb)(image))

@@ -29,7 +29,9 @@ def test_pretrain(pristine: Path, tmp_path: Path) -> None:
     )
     assert_same_files(pristine / "ar", run.folder)
     assert (run.status.step, run.status.finished) == (4, True)
-    assert records[0]["text"].startswith("igpt.digits on digits, 4 steps, batch size 8, cpu")
+    assert records[0]["text"].startswith(
+        "igpt.digits on digits, 4 steps, batch size 8, Adam, lr 0.003, betas (0.9, 0.95), cpu"
+    )
     assert [record["kind"] for record in records].count("train") == 4
 
 

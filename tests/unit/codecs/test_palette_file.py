@@ -46,7 +46,7 @@ def test_the_stated_range_becomes_levels(
 
 def test_openai_palette_is_recognized_without_a_range(real_data: Path) -> None:
     found = palette_file.read_palette(real_data / "openai-kmeans-centers.npy")
-    assert found.source == "kmeans_centers.npy, presumably OpenAI's"
+    assert found.source == "kmeans_centers.npy, matches a published copy of OpenAI's palette"
     assert found.colors[0].tolist() == pytest.approx(
         [127.5 * 1.88664436, 127.5 * 1.66188294, 127.5 * 1.38917464], abs=1e-3
     )
@@ -64,6 +64,15 @@ def test_an_unstated_range_is_an_error(tmp_path: Path) -> None:
         match=r"its values range from 0 to 1, and .* not stated; state it .*: isopix .*--range -1 1",
     ):
         palette_file.read_palette(tmp_path / "theirs.npy")
+
+
+def test_a_palette_with_openais_name_and_negative_values_has_its_range(tmp_path: Path) -> None:
+    path = tmp_path / "kmeans_centers.npy"
+    np.save(path, COLORS.numpy() / 127.5 - 1)
+    assert torch.allclose(palette_file.read_palette(path).colors, COLORS, atol=1e-5)
+    np.save(path, COLORS.numpy() / 255)
+    with pytest.raises(ValueError, match="is not stated"):
+        palette_file.read_palette(path)
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,39 @@ def _simulated(random: np.random.Generator, of_image: float, of_seed: float, of_
     return crossed_mean(right.mean(2), right)
 
 
+# Images of each group: as the placements of a digit, and of different sizes.
+@pytest.mark.parametrize("sizes", [[3] * 70, [1, 2, 3, 6] * 18], ids=["equal", "different"])
+def test_the_interval_for_new_images_takes_whole_groups(sizes: list[int]) -> None:
+    """The images of a group are alike; those of large groups are easier, and count in proportion."""
+    groups = np.repeat(np.arange(len(sizes)), sizes)
+    easier = 0.1 * (np.array(sizes) - np.mean(sizes))
+    truth = float(np.average(0.3 + easier, weights=sizes))
+
+    def covers(random: np.random.Generator, *, grouped: bool) -> bool:
+        of_group = 0.3 + easier + random.normal(size=len(sizes))
+        images = (of_group[groups] + 0.3 * random.normal(size=len(groups)))[None, None]
+        found = crossed_mean(images.mean(2), images, groups if grouped else None)
+        return abs(found.mean - truth) <= (found.half_width_new_images or 0)
+
+    shares = {
+        grouped: np.mean([covers(np.random.default_rng(n), grouped=grouped) for n in range(NUM_DESIGNS)])
+        for grouped in (True, False)
+    }
+    assert abs(shares[True] - 0.95) <= 3 * math.sqrt(0.95 * 0.05 / NUM_DESIGNS) + 0.005
+    assert shares[False] < 0.85, "the simulation sees an interval that takes images for independent"
+
+
+def test_the_interval_of_equal_groups_is_that_of_their_means_by_scipy() -> None:
+    random = np.random.default_rng(3)
+    values, order = random.normal(size=24), random.permutation(24)
+    groups = np.repeat([5, 9, -2, 0, 7, 8], 4)
+    expected = stats.ttest_1samp(values.reshape(6, 4).mean(1), 0).confidence_interval(0.95)
+    half = mean_half_width(values[order], groups[order])
+    assert half == pytest.approx((expected.high - expected.low) / 2, rel=1e-12)
+    assert mean_half_width(values, np.arange(24)) == pytest.approx(mean_half_width(values), rel=1e-12)
+    assert mean_half_width(values, np.zeros(24, dtype=int)) is None
+
+
 def _expected(mean: float, deviation: float) -> float:
     """The mean of the logistic function of a normal variable, by quadrature."""
     points, weights = np.polynomial.hermite_e.hermegauss(99)

@@ -60,17 +60,24 @@ def test_splits_of_one_source_are_disjoint_and_complete(classes: Path) -> None:
     assert len({image.numpy().tobytes() for split in splits for image in split.images}) == 40
 
 
-def test_own_splits_are_used_as_they_are(tmp_path: Path, classes: Path, draw: Draw) -> None:
-    for split in ("train", "val", "test"):
-        shutil.copytree(classes, tmp_path / "set" / split)
-    draw(tmp_path / "set" / "test" / "cat" / "more.png")
+def _own_splits(folder: Path, draw: Draw, *splits: str) -> None:
+    """40 images of two classes in each split, all different."""
+    for i, split in enumerate(splits):
+        for j in range(40):
+            draw(folder / split / ("cat", "dog")[j % 2] / f"{j:02}.png", seed=1000 * i + j)
+
+
+def test_own_splits_are_used_as_they_are(tmp_path: Path, draw: Draw) -> None:
+    _own_splits(tmp_path / "set", draw, "train", "val", "test")
+    draw(tmp_path / "set" / "test" / "cat" / "more.png", seed=5000)
     assert _sizes(load_dataset(DataConfig(source=str(tmp_path / "set"), rows=8, cols=8))) == (40, 40, 41)
 
 
-def test_only_the_missing_split_is_held_out(tmp_path: Path, classes: Path) -> None:
-    for split in ("train", "test"):
-        shutil.copytree(classes, tmp_path / "set" / split)
-    assert _sizes(load_dataset(DataConfig(source=str(tmp_path / "set"), rows=8, cols=8))) == (37, 3, 40)
+def test_only_the_missing_split_is_held_out(tmp_path: Path, draw: Draw) -> None:
+    _own_splits(tmp_path / "set", draw, "train", "test")
+    train, validation, test = _sizes(load_dataset(DataConfig(source=str(tmp_path / "set"), rows=8, cols=8)))
+    assert (train + validation, test) == (40, 40)
+    assert 0 < validation < 10
 
 
 def test_nothing_is_held_out_if_so_asked(classes: Path) -> None:
@@ -80,16 +87,16 @@ def test_nothing_is_held_out_if_so_asked(classes: Path) -> None:
 def test_folding_back_moves_validation_into_train_and_leaves_test_alone(classes: Path) -> None:
     data = DataConfig(source=str(classes), rows=8, cols=8)
     before, after = load_dataset(data), load_dataset(dataclasses.replace(data, train_on_validation=True))
-    assert _sizes(after) == (36, 0, 4)
+    train, validation, test = _sizes(before)
+    assert _sizes(after) == (train + validation, 0, test)
     assert torch.equal(before.test.images, after.test.images)
 
 
 @pytest.mark.parametrize("own", [True, False])
 def test_folding_back_under_a_limit_joins_what_both_splits_held(
-    tmp_path: Path, classes: Path, own: bool
+    tmp_path: Path, draw: Draw, own: bool
 ) -> None:
-    for split in ("train", "val") if own else ("train",):
-        shutil.copytree(classes, tmp_path / "set" / split)
+    _own_splits(tmp_path / "set", draw, *(("train", "val") if own else ("train",)))
     data = DataConfig(source=str(tmp_path / "set"), rows=8, cols=8, limit=3)
     before, after = load_dataset(data), load_dataset(dataclasses.replace(data, train_on_validation=True))
     both = torch.cat([before.train.images, before.validation.images])
@@ -99,15 +106,16 @@ def test_folding_back_under_a_limit_joins_what_both_splits_held(
 
 @pytest.mark.parametrize("augment", [PadCropFlip(), ScaleCrop()])
 def test_own_validation_images_are_folded_back_too(
-    tmp_path: Path, classes: Path, augment: PadCropFlip | ScaleCrop
+    tmp_path: Path, draw: Draw, augment: PadCropFlip | ScaleCrop
 ) -> None:
-    for split in ("train", "val"):
-        shutil.copytree(classes, tmp_path / "set" / split)
+    _own_splits(tmp_path / "set", draw, "train", "val")
     images = load_dataset(
         DataConfig(source=str(tmp_path / "set"), rows=8, cols=8, train_on_validation=True, augment=augment)
     )
-    assert _sizes(images) == (77, 0, 3)
-    assert Batches(images.train, batch_size=76, augment=augment).batch(0)[0].shape == (76, 3, 8, 8)
+    train, validation, test = _sizes(images)
+    assert (train + test, validation) == (80, 0)
+    assert train > 70
+    assert Batches(images.train, batch_size=70, augment=augment).batch(0)[0].shape == (70, 3, 8, 8)
 
 
 def test_a_limit_takes_as_many_images_of_each_class(classes: Path) -> None:

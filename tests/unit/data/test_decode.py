@@ -1,5 +1,6 @@
 """Conversions by the stated rules, and broken or hostile pictures refused with a reason."""
 
+import hashlib
 import io
 import struct
 import zlib
@@ -154,15 +155,92 @@ def test_huge_bytes_in_a_table_are_rejected_as_a_huge_file_is() -> None:
     assert _why(bytes(65 * 2**20)) == "68,157,440 bytes, above the limit of 67,108,864"
 
 
-def test_a_hash_is_of_the_content_and_not_of_the_name(tmp_path: Path) -> None:
-    for name, content in (("a.png", NOISE), ("copy.jpg", NOISE), ("other.png", NOISE + b"0")):
-        (tmp_path / name).write_bytes(content)
-    numbers = [content_number(read_content(tmp_path / name)) for name in ("a.png", "copy.jpg", "other.png")]
-    assert numbers[0] == numbers[1] != numbers[2]
-    assert content_number(NOISE) == numbers[0]
+DRAW = np.random.default_rng(7)
+COLOR = DRAW.integers(0, 256, (9, 6, 3), dtype=np.uint8)
+GRAY = DRAW.integers(0, 256, (9, 6), dtype=np.uint8)
+WIDE = GRAY.astype(np.uint16) * 256 + 17
+
+
+def _number(content: bytes | np.ndarray) -> int:
+    return content_number(content, decode_image(content, 1))
+
+
+def _blake2b(*parts: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(b"".join(parts), digest_size=8).digest(), "big") >> 1
+
+
+@pytest.mark.parametrize(
+    ("pixels", "copies"),
+    [
+        pytest.param(
+            COLOR,
+            [
+                _encode(Image.fromarray(COLOR), compress_level=0),
+                _encode(Image.fromarray(COLOR), compress_level=9),
+                _encode(Image.fromarray(COLOR), "BMP"),
+                _encode(Image.fromarray(COLOR), "TIFF"),
+                np.dstack([COLOR, np.full_like(GRAY, 255)]),
+            ],
+            id="color",
+        ),
+        pytest.param(
+            GRAY,
+            [
+                _encode(Image.fromarray(GRAY)),
+                _encode(Image.fromarray(GRAY).convert("RGB")),
+                _encode(Image.fromarray(GRAY), "GIF"),
+                np.dstack([GRAY] * 3),
+                WIDE,
+                _encode(Image.fromarray(WIDE)),
+                _encode(Image.fromarray(WIDE), "TIFF"),
+            ],
+            id="gray",
+        ),
+    ],
+)
+def test_files_and_arrays_of_the_same_pixels_are_copies(
+    pixels: np.ndarray, copies: list[bytes | np.ndarray]
+) -> None:
+    """The hash is that of the shape and the bytes of the array."""
+    expected = _blake2b(str(pixels.shape).encode(), pixels.tobytes())
+    assert [_number(each) for each in (pixels, *copies)] == [expected] * (len(copies) + 1)
+
+
+def test_copies_are_compared_upright() -> None:
+    turned = Image.fromarray(np.rot90(COLOR).copy())
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be rotated by 270 degrees
+    assert _number(_encode(turned, exif=exif)) == _number(COLOR)
+    assert _number(_encode(turned)) != _number(COLOR)
+
+
+def test_one_different_pixel_makes_no_copy() -> None:
+    other = COLOR.copy()
+    other[8, 5, 2] ^= 1
+    assert _number(_encode(Image.fromarray(other))) != _number(_encode(Image.fromarray(COLOR)))
+
+
+@pytest.mark.parametrize("options", [{"kind": "JPEG"}, {"kind": "WEBP"}, {"kind": "WEBP", "lossless": True}])
+def test_copies_of_jpeg_and_webp_files_have_the_same_bytes(options: dict[str, object]) -> None:
+    """Decoders may differ in their pixels, and a JPEG may be decoded at a fraction of its size."""
+    data = _encode(Image.fromarray(COLOR), **options)  # type: ignore[arg-type]
+    assert _number(data) == _blake2b(data)
+    assert _number(data + b"0") == _blake2b(data, b"0")
+
+
+def test_other_riff_files_are_hashed_by_their_pixels() -> None:
+    rgb = Image.fromarray(COLOR)
+    assert content_number(b"RIFF\0\0\0\0WAVE", rgb) == _number(COLOR)
+
+
+def test_a_hash_is_not_of_the_name(tmp_path: Path) -> None:
+    for name in ("a.png", "copy.jpg"):
+        (tmp_path / name).write_bytes(NOISE)
+    numbers = [_number(read_content(tmp_path / name)) for name in ("a.png", "copy.jpg")]
+    assert numbers == [_number(NOISE)] * 2
 
 
 def test_arrays_of_the_same_bytes_and_another_shape_differ() -> None:
     flat = np.arange(16, dtype=np.uint8)
-    assert content_number(flat.reshape(4, 4)) != content_number(flat.reshape(2, 8))
-    assert 0 <= content_number(flat) < 2**63
+    assert _number(flat.reshape(4, 4)) != _number(flat.reshape(2, 8))
+    assert 0 <= _number(flat.reshape(4, 4)) < 2**63

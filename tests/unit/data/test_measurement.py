@@ -6,7 +6,14 @@ import pytest
 import torch
 
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
-from isopix.data.measurement import Measurement, differences, images_hash, majority_baseline, measurement_of
+from isopix.data.measurement import (
+    Measurement,
+    described_differences,
+    differences,
+    images_hash,
+    majority_baseline,
+    measurement_of,
+)
 from isopix.data.splits import Split
 
 
@@ -83,8 +90,9 @@ def test_the_line_says_what_limits_the_number() -> None:
         left_out=2, fitted_images=40, selection="layer chosen on 9 validation images", labels_seen=3000
     )
     assert full.line == (
-        "5 test images of pets; 2 images that the model was trained on are left out; fitted to 40 training "
-        "images; layer chosen on 9 validation images; the network was trained on 3,000 labels"
+        "5 test images of pets; 2 copies of training or validation images are left out; "
+        "fitted to 40 training images; layer chosen on 9 validation images; "
+        "the network was trained on 3,000 labels"
     )
 
 
@@ -98,6 +106,8 @@ def test_the_line_says_what_limits_the_number() -> None:
         ({"fitted_hash": "b"}, ["images fitted to"]),
         ({"labels_seen": 40}, ["labels seen in training"]),
         ({"selection": "step chosen on 9 validation images"}, ["selection"]),
+        ({"classes": {"test": 2}}, ["classes"]),
+        ({"baselines": {"majority class": 0.5}, "labels_seen": None}, ["labels seen in training"]),
     ],
 )
 def test_numbers_can_be_compared_if_what_matters_is_the_same(
@@ -105,6 +115,16 @@ def test_numbers_can_be_compared_if_what_matters_is_the_same(
 ) -> None:
     assert differences([record(), record(**changes)]) == found
     assert differences([record(), None]) == []
+
+
+def test_a_difference_is_described_by_its_values() -> None:
+    changes = {"images_hash": "b", "labels_seen": None, "selection": "step chosen on 9 validation images"}
+    assert described_differences(record(labels_seen=1437), record(**changes)) == [
+        "images",
+        "labels seen in training (1,437; unknown)",
+        "selection (none; step chosen on 9 validation images)",
+    ]
+    assert described_differences(record(), None) == []
 
 
 def test_the_majority_class_is_that_of_train() -> None:

@@ -79,11 +79,12 @@ def test_fuzzed_files_never_raise() -> None:
 
 def test_a_jpeg_is_decoded_in_full_before_it_is_squashed_and_larger_for_smaller_crops() -> None:
     assert replace(HOW, squash=True).min_side > 10**9
+    assert replace(HOW, resize_first=True).min_side > 10**9
     assert (HOW.min_side, replace(HOW, crop_fraction=0.25).min_side) == (16, 64)
 
 
 def test_later_settings_leave_the_cache_of_earlier_versions_valid() -> None:
     own = {"rows": 8, "cols": 8, "resample": "area", "crop_seed": None, "full_side": None}
     assert HOW.identity() == own
-    later = {"squash": True, "crop_fraction": 0.5}
+    later = {"squash": True, "crop_fraction": 0.5, "resize_first": True}
     assert replace(HOW, **later).identity() == own | later

@@ -6,7 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from isopix.data.resize import CropPosition, crop_and_resize, crop_box, resize_shorter_side, to_chw
+from isopix.data.resize import (
+    CropPosition,
+    crop_and_resize,
+    crop_box,
+    resize_and_crop,
+    resize_shorter_side,
+    to_chw,
+)
 
 SIDES = st.integers(1, 300)
 PLACES = st.none() | st.builds(CropPosition, st.floats(0, 0.999), st.floats(0, 0.999))
@@ -97,3 +104,34 @@ def test_a_fraction_of_the_center_is_resizing_and_then_cropping() -> None:
     found = crop_and_resize(image, 16, 16, "bicubic", None, fraction=0.8)
     assert np.abs(found - reference).mean() < 4
     assert crop_box(90, 70, 16, 16, None, fraction=0.8) == (17, 7, 73, 63)
+
+
+@pytest.mark.parametrize(
+    ("size", "shape", "fraction", "resized", "corner"),
+    [
+        ((97, 128), (16, 16), 0.8, (20, 26), (2, 5)),  # 128 * 20 / 97 = 26.4
+        ((128, 97), (16, 16), 0.8, (26, 20), (5, 2)),
+        ((101, 75), (16, 16), 1.0, (21, 16), (2, 0)),  # an odd margin
+        ((10, 7), (16, 16), 0.9, (24, 17), (4, 0)),  # 16 / 0.9 = 17.8, enlarged
+        ((90, 70), (8, 16), 1.0, (16, 12), (0, 2)),
+        ((60, 90), (24, 6), 0.5, (32, 48), (13, 12)),
+    ],
+)
+def test_resizing_before_cropping_rounds_both_sides_down(
+    size: tuple[int, int],
+    shape: tuple[int, int],
+    fraction: float,
+    resized: tuple[int, int],
+    corner: tuple[int, int],
+) -> None:
+    image, (left, top), (rows, cols) = _noise(*size), corner, shape
+    whole = image.resize(resized, Image.Resampling.BICUBIC)
+    reference = to_chw(whole.crop((left, top, left + cols, top + rows)))
+    assert np.array_equal(resize_and_crop(image, rows, cols, "bicubic", fraction=fraction), reference)
+
+
+def test_an_image_that_would_be_resized_to_too_many_pixels_is_refused() -> None:
+    image = Image.new("RGB", (4000, 1))
+    assert crop_and_resize(image, 224, 224, "bilinear", None).shape == (3, 224, 224)
+    with pytest.raises(ValueError, match="4000x1 pixels, which would be resized to 896000x224"):
+        resize_and_crop(image, 224, 224, "bilinear")

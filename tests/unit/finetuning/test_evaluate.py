@@ -181,8 +181,8 @@ def test_other_classes_are_refused_by_name(
 
 def test_other_images_of_the_same_classes_are_evaluated(causal: Path, tmp_path: Path) -> None:
     labels, draw = np.arange(40) % 10, np.random.default_rng(0)
-    pixels = draw.integers(0, 255, (40, 12, 12, 3)).astype(np.uint8)
-    np.savez(tmp_path / "set.npz", x_train=pixels, y_train=labels, x_test=pixels[:30], y_test=labels[:30])
+    train, test = draw.integers(0, 255, (2, 40, 12, 12, 3)).astype(np.uint8)
+    np.savez(tmp_path / "set.npz", x_train=train, y_train=labels, x_test=test[:30], y_test=labels[:30])
     other = load_dataset(DataConfig(source=str(tmp_path / "set.npz"), rows=8, cols=8))
     assert metrics_of(causal, other, 0).num_images == 30
     with pytest.raises(ValueError, match="dataset 'set' has no test images to evaluate on"):

@@ -2,7 +2,9 @@ import pytest
 import torch
 
 from isopix.core.random import generator
-from isopix.generate.sample import SamplingConfig
+from isopix.generate.sample import Prompt, SamplingConfig, complete_images, fill_in
+from isopix.objectives.base import PretrainModel
+from isopix.recipes import registry
 
 LOGITS = torch.tensor([[[0.0, 2.0, 1.0, -1.0]], [[3.0, 3.0, 0.0, 0.0]]])
 
@@ -67,3 +69,22 @@ def test_codes_without_probability_are_never_sampled(number: float, kept: list[i
 def test_invalid_settings_are_rejected(settings: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         SamplingConfig(**settings)
+
+
+def test_a_completion_is_a_function_of_the_seed_the_image_and_its_number() -> None:
+    """Equal prompts are completed differently, whatever the batch."""
+    recipe = registry.resolve("igpt.digits", assignments=["depth=1", "width=16"]).recipe
+    network = recipe.build(recipe.model.codec.placeholder(recipe.grid))
+    model, images = PretrainModel(network, recipe.objective), torch.zeros(3, 3, 8, 8, dtype=torch.uint8)
+
+    def completed(batch_size: int) -> torch.Tensor:
+        prompt = Prompt(images, 4, samples_per_image=2)
+        return complete_images(model, prompt, sampling=SamplingConfig(), seed=7, batch_size=batch_size)
+
+    found = completed(2)
+    assert torch.equal(completed(6), found)
+    assert len(found.flatten(1).unique(dim=0)) == 6
+    for number, (image, sample) in enumerate((i, j) for i in range(3) for j in range(2)):
+        drawn = torch.rand(64, 1, dtype=torch.float64, generator=generator(7, f"complete/{sample}", image))
+        [alone] = fill_in(model, images[:1], start=32, sampling=SamplingConfig(), uniform=drawn[None])
+        assert torch.equal(found[number], alone), (image, sample)

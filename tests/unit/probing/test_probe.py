@@ -122,7 +122,7 @@ def test_features_that_are_constant_in_train_are_left_out():
 def test_a_penalty_at_the_edge_of_the_grid_causes_a_warning():
     result = run(easy(), replace(QUICK, l2_grid=(1e-6, 1e-5)))
     assert result.warnings == (
-        "the selected L2 penalty is at the edge of the grid 1e-06 .. 1e-05 in layer 0",
+        "layer 0: the selected L2 penalty is at the edge of the grid (1e-06 to 1e-05); extend l2_grid",
     )
 
 

@@ -73,6 +73,13 @@ def test_later_layers_win_and_say_so(tmp_path) -> None:
     assert origins["data.limit"] == origins["train.steps"] == "recipe"
 
 
+def test_all_settings_of_a_part_that_is_replaced_have_its_origin() -> None:
+    resolved = registry.resolve("igpt.tiny", options={"optimizer.lr": 0.5}, assignments=["optimizer=sgd"])
+    origins = {path: origin for path, _, origin in registry.settings(resolved)}
+    assert origins["train.optimizer.kind"] == origins["train.optimizer.momentum"] == "command line"
+    assert origins["train.steps"] == origins["model.depth"] == "recipe"
+
+
 def test_a_size_is_rows_and_columns_of_which_either_may_differ(tmp_path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("data: {size: 48}\n")

@@ -13,7 +13,7 @@ from isopix.finetuning.config import FineTuneConfig
 from isopix.finetuning.metrics import evaluate_predictions
 from isopix.recipes import tiny
 from isopix.reporting import page
-from isopix.reporting.baselines import baseline_rows
+from isopix.reporting.baselines import baseline_rows, baselines_section
 from isopix.reporting.headline import headline
 from isopix.reporting.run_reader import read_run
 from isopix.storage import checkpoint, log
@@ -87,7 +87,7 @@ def test_for_classes_alone_the_page_shows_no_loss_of_codes(tmp_path: Path) -> No
 def test_the_page_says_of_how_many_images_and_which_weights(tmp_path: Path) -> None:
     run = fine_tuned(tmp_path / "ft")
     facts = {
-        "measurement": measurement(images=64, available=450).to_dict(),
+        "measurement": measurement(images=64, available=450, baselines={"majority class": 0.109}).to_dict(),
         "step": 40,
         "last_step": 100,
         "train_images": 30,
@@ -101,6 +101,7 @@ def test_the_page_says_of_how_many_images_and_which_weights(tmp_path: Path) -> N
         '<th scope="row">step of the weights</th><td class="n">40</td>',
         '<th scope="row">labeled training images</th><td class="n">30</td>',
         "best step on 64 labeled validation images",
+        '<th scope="row">majority class</th><td class="n">10.9\u00a0%</td>',
         "64 of 450 test images",
     ):
         assert said in text
@@ -123,9 +124,11 @@ def test_the_page_says_how_many_steps_a_refit_has(tmp_path: Path) -> None:
     run = fine_tuned(tmp_path / "ft")
     selected = {"step": 40, "validation_accuracy": 0.625, "run": "ft/selection"}
     write_json(run.environment, {"selected": selected})
+    lines = [{**each, "selection_images": 1500} for each in log.read_log(run.log)]
+    run.log.write_text("".join(json.dumps(each) + "\n" for each in lines))
     text = page.build([run])
     assert "refit on train + validation for 40 steps" in text
-    assert 'validation accuracy of that step</th><td class="n">62.5\u00a0%' in text
+    assert 'that step on 1,500 labeled validation images</th><td class="n">62.5\u00a0%' in text
 
 
 def test_evaluations_are_a_table(tmp_path: Path) -> None:
@@ -159,3 +162,33 @@ def test_the_headline_names_the_accuracies_of_fine_tuned_runs(tmp_path: Path) ->
     assert text.startswith("Linear-probe test accuracy: ")
     assert text.endswith(" Test accuracy after fine-tuning: 60.0\u00a0% (a).")
     assert headline({"plain": plain, "same": plain}) == "2 runs, not probed yet."
+
+
+@pytest.mark.parametrize(
+    ("changes", "different"),
+    [
+        ({"labels_seen": 1437}, "labels seen in training"),
+        ({"images_hash": "b", "selection": "step chosen on 9 validation images"}, "images and selection"),
+        ({"seeds": {"train.seed": 5}}, ""),
+    ],
+)
+def test_accuracies_that_cannot_be_compared_are_named(
+    tmp_path: Path, changes: dict[str, object], different: str
+) -> None:
+    folders = [fine_tuned(tmp_path / name) for name in ("a", "b")]
+    for folder, found in zip(folders, (measurement(), measurement(**changes)), strict=True):
+        lines = [
+            {**each, "measurement": found.to_dict()} if each.get("split") == "test" else each
+            for each in log.read_log(folder.log)
+        ]
+        folder.log.write_text("".join(json.dumps(each) + "\n" for each in lines))
+    runs = page.read(folders)
+    text = headline(runs)
+    if different:
+        assert text == (f"Test accuracies after fine-tuning cannot be compared: they differ in {different}.")
+        assert f"The accuracies after fine-tuning cannot be compared, as they differ in {different}." in str(
+            baselines_section(runs)
+        )
+    else:
+        assert text == "Test accuracy after fine-tuning: 60.0\u00a0% (a), 60.0\u00a0% (b)."
+        assert "cannot be compared" not in str(baselines_section(runs))

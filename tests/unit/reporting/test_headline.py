@@ -113,7 +113,7 @@ def test_a_protocol_other_than_the_papers_is_in_the_headline(tmp_path: Path) -> 
     run = whole(tmp_path / "run")
     (run.probes / "probe.json").unlink()
     probe(run, replace(evidence(), config=ProbeConfig(features="residual", pool="last")))
-    assert "test accuracy (features residual, pool last): 50" in headlines.headline({"run": read_run(run)})
+    assert "test accuracy (last position, residual stream): 50" in headlines.headline({"run": read_run(run)})
     probe(run, replace(evidence(), config=ProbeConfig(method=KnnProbe())))
     assert headlines.headline({"run": read_run(run)}).startswith(
         "Probe test accuracy (k-nearest neighbors): "

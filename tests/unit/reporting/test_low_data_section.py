@@ -36,7 +36,14 @@ def section(folder: Path, select: str = "validation") -> str:
 
 def test_it_shows_mean_and_standard_deviation_by_method(tmp_path: Path) -> None:
     text = section(tmp_path / "run")
-    for shown in ("50 (5 per class)", "1,000 (10% of each class)", "60.0 % ± 10.0", "20.0 % ± 10.0", "3, 4"):
+    for shown in (
+        "labels per class (total)",
+        "5 (50)",
+        "10% (1,000)",
+        "60.0 % ± 10.0",
+        "20.0 % ± 10.0",
+        "3, 4",
+    ):
         assert shown in text
     assert "Test error on photos, 1,234 images: mean ± standard deviation over 3 random balanced" in text
     assert "chosen on 60 labeled validation images; fine-tuned: fixed number of steps." in text

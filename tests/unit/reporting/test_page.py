@@ -117,13 +117,11 @@ def test_a_masked_run_is_not_asked_for_samples(tmp_path: Path) -> None:
     text = words(page.build([bare(tmp_path / "run", tiny.digits_bert())]))
     assert "isopix reconstruct" in text
     assert "isopix sample" not in text
-    assert "cannot sample" in text
 
 
 def test_an_autoregressive_run_is_not_asked_for_reconstructions(tmp_path: Path) -> None:
     text = words(page.build([bare(tmp_path / "run")]))
     assert "isopix reconstruct" not in text
-    assert "masks nothing to reconstruct" in text
 
 
 def test_the_newest_pictures_are_shown_and_older_ones_counted(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ def test_the_page_says_how_a_probe_was_made(tmp_path: Path) -> None:
     text = words(page.build([run]))
     assert "1,437 train, 180 validation, 180 test images, at most 400 of each split" in text
     how = "logistic regression (L-BFGS)."
-    assert f"Features: features residual, pool mean, start token; {how}" in text
+    assert f"Features: mean-pooled, residual stream; {how}" in text
     assert (
         "Refit on train + validation (layer 1, learning rate 3, 1,617 images): 61.0 % (59.0 to 63.0 %)."
         in text
@@ -48,7 +48,7 @@ def test_the_page_names_classifier_masks_and_concatenated_layers(tmp_path: Path)
     config = ProbeConfig(method=RidgeProbe(), mask_ensemble=5, concat=3)
     probe(run, replace(found, network=network, config=config))
     text = words(page.build([run]))
-    how = "start token, majority vote of 5 masks; ridge regression."
+    how = "norm, majority vote of 5 masks; ridge regression."
     assert how in text
     assert "layers 0–2 concatenated77.0 %" in text
     assert text.count("(ridge regression, majority vote of 5 masks)") >= 2  # the headline and the table
@@ -56,7 +56,7 @@ def test_the_page_names_classifier_masks_and_concatenated_layers(tmp_path: Path)
 
 def test_the_page_says_which_of_several_probes_is_in_the_headline(tmp_path: Path) -> None:
     run = whole(tmp_path / "run")
-    assert "in the headline" not in words(page.build([run]))
+    assert "probe is in the headline" not in words(page.build([run]))
     probe(
         run,
         replace(evidence(trained=(0.9, 0.1)), config=ProbeConfig(features="residual")),
@@ -64,8 +64,9 @@ def test_the_page_says_which_of_several_probes_is_in_the_headline(tmp_path: Path
         written="9",
     )
     text = words(page.build([run]))
-    assert text.count("in the headline") == 1
-    assert text.index("features normed") < text.index("in the headline") < text.index("features residual")
+    assert text.count("probe is in the headline") == 1
+    first, second = text.index("mean-pooled, after"), text.index("residual stream")
+    assert first < text.index("probe is in the headline") < second
     assert "50.0 % at layer 1." in text
 
 

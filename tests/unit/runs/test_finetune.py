@@ -102,11 +102,14 @@ def test_without_a_generative_loss_none_is_logged_and_trained_parameters_are_cou
     assert environment["trained_parameters"] == moved
 
 
-def test_the_warning_comes_once_after_the_first_epoch(pretrained: Path, tmp_path: Path) -> None:
-    """161 images in batches of 16 are 11 steps; evaluations are at 8, 16 and 20."""
-    words = ("lr=1e-30", "steps=20", "evaluate_every=8", "data.limit=161")
+@pytest.mark.parametrize(("steps", "warned"), [(20, 16), (40, 24)])
+def test_the_warning_comes_once_after_the_first_epoch_and_half_of_the_steps(
+    pretrained: Path, tmp_path: Path, steps: int, warned: int
+) -> None:
+    """161 images in batches of 16 are 11 steps; evaluations are at 8, 16, 20 or 24 ..."""
+    words = ("lr=1e-30", f"steps={steps}", "evaluate_every=8", "data.limit=161", "patience=null")
     records = finetuned(pretrained, tmp_path / "ft", *words)
-    assert [each["step"] for each in records if "not above chance level" in str(each.get("text"))] == [16]
+    assert [each["step"] for each in records if "not above chance level" in str(each.get("text"))] == [warned]
 
 
 def test_with_codes_alone_the_last_weights_are_tested(pretrained: Path, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from isopix.recipes import registry
 from isopix.runs.finetune import finetune_recipe, prepare_finetune
 from isopix.runs.load import load_finetuned, load_run
 from isopix.runs.pretrain import train_recipe
+from isopix.runs.resume import resume_run
 from isopix.runs.training import RunObserver
 from isopix.storage import log
 
@@ -135,11 +136,45 @@ def test_a_decoder_is_valid_where_it_was_trained_with_the_backbone(
             loaded.require_decoder("sample")
 
 
-def test_an_abandoned_decoder_stays_so_until_it_is_trained_again(pretrained: Path, tmp_path: Path) -> None:
-    finetuned(pretrained, tmp_path / "one", "generative_weight=0", "patience=null")
-    finetuned(tmp_path / "one", tmp_path / "two", "patience=null")
-    steps = (load_run(tmp_path / f"two/checkpoints/step-{step:08d}", device=CPU) for step in (0, 4))
+@pytest.fixture(scope="module")
+def abandoned(pretrained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("run") / "classes"
+    finetuned(pretrained, out, "generative_weight=0", "patience=null")
+    return out
+
+
+JOINT = ("generative_weight=1", "patience=null", "evaluate_images=60")
+
+
+def test_one_step_does_not_mend_an_abandoned_decoder(abandoned: Path, tmp_path: Path) -> None:
+    """A step that changes next to nothing; the loss of the codes stays far above their frequencies."""
+    finetuned(abandoned, tmp_path / "two", *JOINT, "steps=1", "lr=1e-9")
+    steps = [load_run(tmp_path / f"two/checkpoints/step-{step:08d}", device=CPU) for step in (0, 1)]
+    assert [each.decoder_valid for each in steps] == [False, False]
+    with pytest.raises(ValueError, match="until the validation loss was below the unigram baseline"):
+        steps[1].require_decoder("sample")
+
+
+def test_an_abandoned_decoder_is_valid_once_its_validation_loss_is_below_the_unigram_baseline(
+    abandoned: Path, tmp_path: Path
+) -> None:
+    records = finetuned(abandoned, tmp_path / "two", *JOINT, "steps=60", "lr=0.02", "checkpoint_every=60")
+    [unigram] = [each["nats"]["unigram"] for each in records if each.get("held_out") == "validation"]
+    losses = {each["step"]: each["loss_nats"] for each in records if each.get("split") == "validation"}
+    assert losses[0] > unigram > losses[60], "else the test shows nothing"
+    steps = [load_run(tmp_path / f"two/checkpoints/step-{step:08d}", device=CPU) for step in (0, 60)]
     assert [each.decoder_valid for each in steps] == [False, True]
+
+
+def test_a_resumed_run_remembers_that_its_decoder_was_abandoned(abandoned: Path, tmp_path: Path) -> None:
+    recipe, initial = prepare_finetune(
+        str(abandoned), assignments=[*QUICK, *JOINT, "steps=62", "lr=0.02", "evaluate_every=31"]
+    )
+    out, steps = tmp_path / "two", iter(range(1, 62))
+    stops = RunObserver(stop=lambda: next(steps) == 61)
+    assert not train_recipe(recipe, out, device=CPU, observer=stops, initial=initial).finished
+    resume_run(out, device=CPU, observer=RunObserver())
+    assert load_run(out, device=CPU).records["state"]["origin"]["decoder_valid"] is False
 
 
 def test_labels_that_a_network_has_seen_are_counted(pretrained: Path, tmp_path: Path) -> None:
@@ -148,7 +183,7 @@ def test_labels_that_a_network_has_seen_are_counted(pretrained: Path, tmp_path: 
     finetuned(tmp_path / "one", tmp_path / "two", "data.labels_per_class=3")
     finetuned(tmp_path / "two", tmp_path / "codes", "generative_weight=inf")
     seen = [load_run(tmp_path / name, device=CPU).labels_seen for name in ("one", "two", "codes")]
-    assert seen == [20, 50, 50]
+    assert seen == [20, 30, 30]  # the smaller subset is a part of the larger one
 
 
 @pytest.mark.parametrize(("words", "noted"), [((), True), (("patience=null",), False)])

@@ -152,9 +152,9 @@ def test_the_images_are_those_that_are_probed(
 @pytest.mark.parametrize(
     ("protocol", "message"),
     [
-        (LowDataProtocol((0,), 2), "allowed: numbers of at least 1"),
-        (LowDataProtocol((), 2), "allowed: numbers of at least 1"),
-        (LowDataProtocol((4,), 0), "allowed: numbers of at least 1"),
+        (LowDataProtocol((0,), 2), "labels is 0; allowed: a number of images of each class"),
+        (LowDataProtocol((), 2), "allowed: at least 1 of each"),
+        (LowDataProtocol((4,), 0), "allowed: at least 1 of each"),
         (LowDataProtocol((4, 4), 1), "allowed: each number once"),
         (LowDataProtocol((100,), 1), "100 images per class requested; class 0 has"),
     ],

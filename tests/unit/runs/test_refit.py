@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+import isopix
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
 from isopix.runs import pretrain as running
@@ -28,7 +30,8 @@ CPU = torch.device("cpu")
 SMALL = ["depth=1", "width=16", "batch_size=16", "log_every=1", "evaluate_images=60", "num_test_images=60"]
 QUICK = ["steps=12", "evaluate_every=2", "checkpoint_every=2", "data.augment=none", "data.limit=100"]
 SILENT = RunObserver()
-WORDS = [*QUICK, "lr=0.03", "generative_weight=0.1"]
+SELECTION = "step chosen on 60 validation images"
+WORDS = [*QUICK, "lr=0.03", "generative_weight=0.1", "evaluate_images=60"]
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +62,7 @@ def same(one: Path, other: Path) -> bool:
     return ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
-def of_test(folder: Path) -> list[dict[str, object]]:
+def of_test(folder: Path) -> list[dict[str, Any]]:
     return [each for each in log.read_log(folder / "log.jsonl") if each.get("split") == "test"]
 
 
@@ -80,7 +83,9 @@ def test_the_run_itself_trains_for_the_best_step_on_validation(whole: Path) -> N
     environment = json.loads((whole / "environment.json").read_text())
     run = str(whole.resolve() / "selection")
     assert 0 < step < 12
+    record = environment["selected"].pop("measurement")
     assert environment["selected"] == {"step": step, "validation_accuracy": seen[step], "run": run}
+    assert (record["split"], record["images"], record["labels_seen"]) == ("validation", 60, 100)
     assert environment["images"] == {"train": 200, "validation": 0, "test": 100}
     records = log.read_log(whole / "log.jsonl")
     assert max(each["step"] for each in records) == step
@@ -106,7 +111,14 @@ def test_it_is_the_run_of_that_many_steps_on_train_and_validation(
     recipe, initial = prepare_finetune(str(pretrained), assignments=words)
     train_recipe(recipe, tmp_path / "plain", device=CPU, observer=RunObserver(), initial=initial)
     assert same(tmp_path / "plain", whole)
-    assert of_test(tmp_path / "plain") == of_test(whole)
+    [plain], [found] = of_test(tmp_path / "plain"), of_test(whole)
+    assert (plain["selection_images"], found["selection_images"]) == (0, 60)
+    assert found["measurement"] == plain["measurement"] | {"selection": SELECTION}
+    assert plain == found | {"selection_images": 0, "measurement": plain["measurement"]}
+
+
+def test_every_number_says_which_images_selected_the_step(whole: Path) -> None:
+    assert isopix.evaluate(whole, device="cpu").measurement.selection == SELECTION
 
 
 class After:

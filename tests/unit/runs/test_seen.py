@@ -1,18 +1,30 @@
-"""No test image is one that the run was trained on, whatever dataset and seeds are given later."""
+"""No test image is one that a run was trained on or selected by, whatever dataset and seeds are given."""
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import isopix
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
+from isopix.runs.finetune import prepare_finetune
+from isopix.runs.load import load_run
+from isopix.runs.pretrain import train_recipe
+from isopix.runs.resume import resume_run
 from isopix.runs.seen import leave_out_seen, load_seen, seen_images
+from isopix.runs.training import RunObserver
+from isopix.storage.log import read_log
+from isopix.train.trainer import Record
 
 SMALL = ["steps=2", "depth=1", "width=16", "heads=2", "batch_size=8", "size=8", "evaluate_images=4"]
 SETTINGS = [*SMALL, "data.augment=none", "holdout=0.2"]
+TUNING = ["steps=2", "data.seed=5", "data.augment=none", "holdout=0.2"]
+UNKNOWN = "the training images of this model are not known; test images may be among them"
+CPU = torch.device("cpu")
 
 
 @pytest.fixture
@@ -26,6 +38,18 @@ def archive(tmp_path: Path) -> Path:
 
 def dataset(archive: Path, **changes: int) -> ImageDataset:
     return load_dataset(DataConfig(source=str(archive), rows=8, cols=8, holdout=0.2, **changes))
+
+
+def hashes_of(folder: Path) -> set[int]:
+    found = load_seen(folder)
+    assert found is not None
+    return set(found.tolist())
+
+
+def record_of_test(folder: Path) -> Record:
+    """The log record of the test images."""
+    [record] = [each for each in read_log(folder / "log.jsonl") if each.get("split") == "test"]
+    return record
 
 
 def pixels(images: torch.Tensor) -> set[bytes]:
@@ -43,14 +67,54 @@ def test_a_run_records_the_images_that_it_is_trained_on(tmp_path: Path, archive:
 
 def test_a_fine_tuned_run_has_also_seen_the_images_of_pre_training(tmp_path: Path, archive: Path) -> None:
     source = isopix.pretrain("igpt.digits", data=archive, out=tmp_path / "run", overrides=SETTINGS)
-    words = ["steps=2", "data.seed=5", "data.augment=none", "holdout=0.2"]
-    tuned = isopix.finetune(source, out=tmp_path / "tuned", overrides=words)
+    tuned = isopix.finetune(source, out=tmp_path / "tuned", overrides=[*TUNING, "patience=null"])
     parts = [dataset(archive), dataset(archive, seed=5)]
     expected = {number for data in parts for number in data.train.hashes.tolist()}
-    assert set(load_seen(tuned.folder).tolist()) == expected
+    assert hashes_of(tuned.folder) == expected
     found = isopix.evaluate(tuned.folder)
     unseen = pixels(parts[1].test.images) - pixels(parts[0].train.images)
     assert found.metrics.num_images == len(unseen) < len(parts[1].test)
+
+
+@pytest.mark.parametrize(("words", "count"), [((), None), (("evaluate_images=3",), 3)])
+def test_a_run_also_records_the_validation_images_that_select_its_step(
+    tmp_path: Path, archive: Path, words: Sequence[str], count: int | None
+) -> None:
+    run = isopix.pretrain("igpt.digits", data=archive, out=tmp_path / "run", overrides=SETTINGS)
+    tuned = isopix.finetune(run, out=tmp_path / "tuned", overrides=["steps=2", "data.augment=none", *words])
+    selecting = set(dataset(archive).validation.sample(count).hashes.tolist())
+    assert hashes_of(tuned.folder) - hashes_of(run.folder) == selecting
+    assert len(selecting) == (count or len(dataset(archive).validation))
+
+
+def test_a_resumed_run_is_not_tested_on_images_that_it_has_seen(tmp_path: Path, archive: Path) -> None:
+    source = isopix.pretrain("igpt.digits", data=archive, out=tmp_path / "run", overrides=SETTINGS)
+    start, out = prepare_finetune(str(source.folder), assignments=TUNING), tmp_path / "tuned"
+    stopping = RunObserver(stop=lambda: True)
+    assert not train_recipe(start.recipe, out, device=CPU, observer=stopping, initial=start.initial).finished
+    assert resume_run(out, device=CPU, observer=RunObserver()).finished
+    test = dataset(archive, seed=5).test
+    seen = sum(number in hashes_of(source.folder) for number in test.hashes.tolist())
+    record = record_of_test(out)
+    assert 0 < seen < len(test)
+    assert record["images"] == len(test) - seen
+    assert record["measurement"]["left_out"] == seen
+
+
+def test_images_saved_in_another_format_are_found_among_those_that_were_trained_on(
+    tmp_path: Path, archive: Path
+) -> None:
+    run = isopix.pretrain("igpt.digits", data=archive, out=tmp_path / "run", overrides=SETTINGS)
+    with np.load(archive) as arrays:
+        images, labels = arrays["x_train"], arrays["y_train"]
+    fresh = np.random.default_rng(1).integers(0, 256, (60, 8, 8), dtype=np.uint8)
+    for split, pixels in (("train", fresh), ("test", images)):
+        for i, label in enumerate(labels):
+            (tmp_path / f"photos/{split}/{label}").mkdir(parents=True, exist_ok=True)
+            Image.fromarray(pixels[i]).save(tmp_path / f"photos/{split}/{label}/{i}.png")
+    found = isopix.probe(run, data=tmp_path / "photos", l2_grid=[0.1])
+    assert found.report.measurement.left_out == len(load_seen(run.folder))
+    assert found.report.measurement.images == 60 - len(load_seen(run.folder))
 
 
 def test_test_images_of_another_dataset_that_were_trained_on_are_left_out(
@@ -72,20 +136,57 @@ def test_test_images_of_another_dataset_that_were_trained_on_are_left_out(
         found = isopix.probe(run, data=tmp_path / "other.npz", l2_grid=[0.1])
     trained = len(load_seen(run.folder))
     assert found.report.network.num_images["test"] == 90 - trained
-    message = f"{trained} of 90 test images of dataset 'other' are left out: the run was trained on them"
+    message = f"{trained} of 90 test images of dataset 'other' are left out: they were used to train the run"
     assert message in caplog.text
+    assert found.report.network.warnings == ()
 
 
 def test_a_dataset_of_which_all_test_images_were_trained_on_is_refused(archive: Path) -> None:
     data = dataset(archive)
-    with pytest.raises(ValueError, match=rf"trained on all {len(data.test)} test images of dataset 'all'"):
+    message = f"all {len(data.test)} test images of dataset 'all' were used to train the run or to select its"
+    with pytest.raises(ValueError, match=message):
         leave_out_seen(data, data.test.hashes)
 
 
 def test_images_of_which_no_content_is_known_are_all_kept(archive: Path) -> None:
     data = dataset(archive)
-    assert leave_out_seen(data, None) == (data, "")
-    assert leave_out_seen(data, seen_images(data)) == (data, "")
+    for seen in (None, seen_images(data, None, data.validation.sample(0))):
+        found, note = leave_out_seen(data, seen)
+        assert (found.test, found.left_out, note) == (data.test, {}, "")
+        assert found.seen_known == (seen is not None)
+
+
+def test_a_model_whose_training_images_are_not_known_is_measured_with_a_warning(
+    tmp_path: Path, archive: Path
+) -> None:
+    """So is one that was fine-tuned from it, although its own images are known."""
+    source = isopix.pretrain("igpt.digits", data=archive, out=tmp_path / "run", overrides=SETTINGS)
+    assert load_run(source.folder, device=CPU).seen_known
+    (source.folder / "training-images.npy").unlink()
+    tuned = isopix.finetune(source, out=tmp_path / "tuned", overrides=TUNING)
+    notes = [each["text"] for each in read_log(tuned.folder / "log.jsonl") if each["kind"] == "note"]
+    assert notes.count(UNKNOWN) == 1
+    assert record_of_test(tuned.folder)["measurement"]["warnings"] == [UNKNOWN]
+    assert load_seen(tuned.folder) is not None
+    for run in (source, tuned):
+        probed = isopix.probe(run, l2_grid=[0.1])
+        assert probed.report.measurement.warnings == probed.report.network.warnings == (UNKNOWN,)
+        few = isopix.low_data(run, labels=(2,), subsets=1, method="ridge")
+        assert UNKNOWN in few.warnings
+        assert few.measurement.warnings == (UNKNOWN,)
+        verified = isopix.verify(run)
+        assert verified.record["measurement"]["warnings"] == [UNKNOWN]
+    assert isopix.evaluate(tuned).measurement.warnings == (UNKNOWN,)
+
+
+def test_a_run_resumed_without_its_list_is_tested_with_a_warning(tmp_path: Path, archive: Path) -> None:
+    out, start = tmp_path / "run", prepare_finetune("igpt.digits", assignments=[*SETTINGS, *TUNING])
+    recipe = start.recipe.updated(data=DataConfig(source=str(archive), rows=8, cols=8))
+    train_recipe(recipe, out, device=CPU, observer=RunObserver(stop=lambda: True))
+    (out / "training-images.npy").unlink()
+    resume_run(out, device=CPU, observer=RunObserver())
+    assert record_of_test(out)["measurement"]["warnings"] == [UNKNOWN]
+    assert not load_run(out, device=CPU).seen_known
 
 
 def test_a_damaged_record_is_named(tmp_path: Path) -> None:

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import isopix
+from isopix.data.dataset import load_dataset
 from isopix.runs.test_images import load_test_images
 from isopix.storage.log import read_log
 
@@ -40,4 +42,26 @@ def test_a_pre_trained_run_has_none_and_a_damaged_file_is_named(tmp_path: Path) 
     assert load_test_images(run.folder) is None
     (run.folder / "test-images.npz").write_bytes(b"nothing")
     with pytest.raises(ValueError, match=r"test-images\.npz is damaged"):
+        load_test_images(run.folder)
+
+
+def test_placements_of_one_digit_are_a_group(tmp_path: Path) -> None:
+    words = [*SMALL, "data.limit=60", "num_test_images=40"]
+    run = isopix.finetune(
+        "igpt.translated_digits", data="translated-digits", out=tmp_path / "run", overrides=words
+    )
+    found, test = load_test_images(run.folder), load_dataset(run.recipe.data).test.sample(40)
+    assert found is not None
+    assert found.groups is not None
+    assert test.groups is not None
+    assert test.hashes is not None
+    assert torch.equal(found.groups, test.groups)
+    assert torch.equal(found.hashes, test.hashes)
+    earlier = {"hashes": found.hashes.numpy(), "correct": found.correct.numpy()}
+    np.savez(run.folder / "test-images.npz", **earlier)
+    ungrouped = load_test_images(run.folder)
+    assert ungrouped is not None
+    assert ungrouped.groups is None
+    np.savez(run.folder / "test-images.npz", **earlier, groups=np.zeros(3, dtype=int))
+    with pytest.raises(ValueError, match=r"test-images\.npz is damaged: its arrays have different lengths"):
         load_test_images(run.folder)

@@ -1,16 +1,21 @@
 """A trial that has learned nothing has failed, and no setting of the log hides a loss that diverges."""
 
+import json
+import math
 from pathlib import Path
 
 import pytest
 import torch
 
 from isopix.api import training
+from isopix.data.dataset import load_dataset
 from isopix.recipes import registry
 from isopix.runs.lr_search import run_lr_search, trial_folder, trial_recipe
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.training import RunObserver
+from isopix.runs.trial_baseline import check_trial
 from isopix.storage import log
+from isopix.train.lr_search import LRTrial
 from tests.unit.runs.test_lr_search import ObserverFactory, untimed
 
 CPU = torch.device("cpu")
@@ -70,6 +75,27 @@ def test_a_fine_tuning_trial_at_chance_level_has_failed(tmp_path: Path) -> None:
     )
     assert [trial.status for trial in found.trials] == ["failed"]
     assert "not above chance level" in found.trials[0].reason
+
+
+@pytest.mark.parametrize(("share", "status"), [(0.995, "failed"), (0.985, "completed")])
+def test_a_trial_near_the_uniform_loss_has_failed_whatever_the_frequencies(
+    tmp_path: Path, share: float, status: str
+) -> None:
+    """Where codes are uniform, the loss of their frequencies lies at or above that of a uniform guess."""
+    recipe = registry.resolve("igpt.digits", assignments=[*SMALL, "steps=1", "num_colors=16"]).recipe
+    run = train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver()).run
+    uniform = math.log(16)
+    baselines = {
+        "kind": "baselines",
+        "step": 0,
+        "held_out": "validation",
+        "nats": {"unigram": 1.01 * uniform},
+    }
+    run.log.write_text(json.dumps(baselines) + "\n")
+    trial = LRTrial(lr=0.1, status="completed", step=1, loss=share * uniform, seconds=1.0)
+    checked = check_trial(recipe, load_dataset(recipe.data), run, trial)
+    assert checked.status == status
+    assert ("is not below 99% of the uniform loss 2.7726" in checked.reason) == (status == "failed")
 
 
 def test_a_search_without_classes_is_refused() -> None:

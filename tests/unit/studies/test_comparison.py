@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 from scipy import stats
 
 import isopix
+from isopix.data.measurement import Measurement
+from tests.unit.reporting.cases import measurement
 
 SEEDS, DRAWS, NUM_IMAGES = 2, 3, 40
 
@@ -25,6 +28,8 @@ def write_run(
     data: str = "photos",
     steps: int = 5,
     hashes: np.ndarray | None = None,
+    groups: np.ndarray | None = None,
+    measured: Measurement | None = None,
 ) -> None:
     """Write the files of a finished run that are compared, by hand."""
     path.mkdir(parents=True)
@@ -39,9 +44,12 @@ def write_run(
     test = {"kind": "evaluation", "step": steps, "split": "test", "images": len(correct)}
     (path / "recipe.json").write_text(json.dumps(recipe))
     (path / "environment.json").write_text(json.dumps(environment))
+    if measured:
+        test["measurement"] = measured.to_dict()
     (path / "log.jsonl").write_text(json.dumps({**test, "accuracy": float(correct.mean())}) + "\n")
     hashes = np.arange(len(correct)) if hashes is None else hashes
-    np.savez(path / "test-images.npz", hashes=hashes, correct=correct)
+    arrays = {} if groups is None else {"groups": groups}
+    np.savez(path / "test-images.npz", hashes=hashes, correct=correct, **arrays)
 
 
 @pytest.fixture
@@ -90,6 +98,22 @@ def test_the_difference_is_the_mean_over_pairs_and_its_intervals_those_of_scipy(
     np.testing.assert_allclose(saved["accuracies"], correct[0].mean(2))
 
 
+def test_groups_of_test_images_are_averaged_before_the_interval_over_new_images(
+    tmp_path: Path, correct: np.ndarray
+) -> None:
+    """Four images of each original, in an order of their own, as the placements of a digit."""
+    groups = np.arange(NUM_IMAGES) % 10
+    for number, name in enumerate(("a", "b")):
+        for seed in range(SEEDS):
+            images = correct[number, seed, 0]
+            write_run(tmp_path / name / f"{seed}", images, seed=seed, subset=0, groups=groups)
+    [found] = isopix.compare(tmp_path / "a", baseline=tmp_path / "b").comparisons
+    values = (correct[0].astype(float) - correct[1])[:, 0]
+    of_groups = values.mean(0).reshape(4, 10).mean(0)
+    assert found.difference.images == pytest.approx(half(of_groups))
+    assert found.difference.images != pytest.approx(half(values.mean(0)))
+
+
 def test_without_a_baseline_pre_trained_runs_are_compared_with_those_from_scratch(runs: Path) -> None:
     pattern, folder, each = (
         isopix.compare(*places).comparisons for places in ([f"{runs}/*-?-?"], [runs], sorted(runs.iterdir()))
@@ -130,7 +154,36 @@ def test_settings_that_differ_and_shared_networks_are_notes(tmp_path: Path, corr
         write_run(tmp_path / "b" / f"{seed}", correct[1, seed, 0], seed=seed, subset=0, steps=9)
     [found] = isopix.compare(tmp_path / "a", baseline=tmp_path / "b").comparisons
     assert "a and b differ in train.steps (5, 9)" in found.notes
-    assert "a: 1 pre-trained networks for 2 seeds" in found.notes
+    assert "a: 1 pre-trained network for 2 seeds" in found.notes
+
+
+BY_60 = "step chosen on 60 validation images"
+RECORDS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "equal": ({}, []),
+    "labels": ({"labels_seen": 1437}, ["a and b differ in labels seen in training (1,437; 50)"]),
+    "unknown labels": ({"labels_seen": None}, ["a and b differ in labels seen in training (unknown; 50)"]),
+    "images": ({"images_hash": "other"}, ["a and b differ in images"]),
+    "classes": ({"classes": {"test": 9}}, ["a and b differ in classes"]),
+    "selection": ({"selection": ""}, [f"a and b differ in selection (none; {BY_60})"]),
+    "draws": ({"seeds": {"data.seed": 3}, "data": "the same images"}, []),
+}
+
+
+@pytest.mark.parametrize(("changes", "notes"), RECORDS.values(), ids=list(RECORDS))
+def test_records_that_differ_in_what_matters_are_notes(
+    tmp_path: Path, correct: np.ndarray, changes: dict[str, Any], notes: list[str]
+) -> None:
+    """Those of one pair are enough; the other pair of runs has the same records."""
+    record = measurement(labels_seen=50, selection=BY_60)
+    for seed in range(2):
+        of_a = replace(record, **changes) if seed else record
+        write_run(tmp_path / "a" / f"{seed}", correct[0, seed, 0], seed=seed, subset=0, measured=of_a)
+        write_run(tmp_path / "b" / f"{seed}", correct[1, seed, 0], seed=seed, subset=0, measured=record)
+    [found] = isopix.compare(tmp_path / "a", baseline=tmp_path / "b", out=tmp_path / "out.json").comparisons
+    assert [note for note in found.notes if "differ" in note] == notes
+    [saved] = json.loads((tmp_path / "out.json").read_text())["comparisons"]
+    assert saved["baseline_measurements"] == [[record.to_dict()]] * 2
+    assert saved["measurements"] == [[record.to_dict()], [replace(record, **changes).to_dict()]]
 
 
 Change = Callable[[Path, np.ndarray], None]

@@ -8,6 +8,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from isopix.interop.vit.huggingface import read_huggingface_vit, read_mae
+from isopix.model.blocks import TransformerSpec
+from isopix.model.mlp import TwoLayerMLPSpec
 from tests.unit.data.refusal import refusal
 from tests.unit.interop.vit.models import change, huggingface_folder
 
@@ -100,11 +102,36 @@ def test_names_in_memory_are_those_in_files(tmp_path: Path) -> None:
     assert all(torch.equal(tensor, found.tensors[name]) for name, tensor in reference.tensors.items())
 
 
+def test_dropout_is_imported(tmp_path: Path) -> None:
+    """ViT drops embeddings, attention weights and both branches; the encoder of ViTMAE no embeddings."""
+    config = {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.3}
+    vit = huggingface_folder(tmp_path / "vit", config=config)
+    mae = huggingface_folder(tmp_path / "mae", config={**config, "model_type": "vit_mae"})
+    change(mae, classifier__weight=None, classifier__bias=None)
+    for found, embedding in ((read_huggingface_vit(vit), 0.2), (read_mae(mae), 0.0)):
+        model = found.recipe.model
+        assert isinstance(model.block, TransformerSpec)
+        dropouts = (model.embedding_dropout, model.block.dropout, model.block.attention_dropout)
+        assert dropouts == (embedding, 0.2, 0.3)
+    wrong = huggingface_folder(tmp_path / "a", config={"hidden_dropout_prob": 2})
+    assert "hidden_dropout_prob is 2; it must be a number from 0 to 1" in refusal(read_huggingface_vit, wrong)
+
+
+@pytest.mark.parametrize(("name", "own"), [("gelu_python", "gelu"), ("gelu_python_tanh", "gelu_tanh")])
+def test_python_versions_of_an_activation_are_the_activation(tmp_path: Path, name: str, own: str) -> None:
+    block = read_huggingface_vit(
+        huggingface_folder(tmp_path / "a", config={"hidden_act": name})
+    ).recipe.model.block
+    assert isinstance(block, TransformerSpec)
+    assert isinstance(block.mlp, TwoLayerMLPSpec)
+    assert block.mlp.activation == own
+
+
 def test_classes_and_preprocessing(tmp_path: Path) -> None:
     crop = {"do_center_crop": True, "crop_size": {"height": 8, "width": 8}, "size": {"shortest_edge": 10}}
     found = read_huggingface_vit(huggingface_folder(tmp_path / "a", **crop, do_normalize=False, resample=3))
     data, stem = found.recipe.data, found.recipe.model.stem
-    assert (data.crop, data.crop_fraction, data.resample) == ("center", 0.8, "bicubic")
+    assert (data.crop, data.crop_fraction, data.resample) == ("resized_center", 0.8, "bicubic")
     assert stem.mean == (0, 0, 0)
     assert found.classes == ("a", "b", "c")
     assert read_huggingface_vit(huggingface_folder(tmp_path / "b"), ("x", "y", "z")).classes == (

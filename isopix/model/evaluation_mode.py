@@ -1,4 +1,4 @@
-"""Models in evaluation mode for as long as something is computed, whatever their own mode is."""
+"""Evaluation mode for the duration of a computation."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,8 +7,8 @@ from torch import nn
 
 
 @contextmanager
-def evaluating(module: nn.Module) -> Iterator[None]:
-    """Set a module to evaluation mode, and every module in it to its own mode again afterwards."""
+def evaluation_mode(module: nn.Module) -> Iterator[None]:
+    """Set a module to evaluation mode; afterwards, restore the mode of each of its submodules."""
     modes = {each: each.training for each in module.modules()}
     module.eval()
     try:

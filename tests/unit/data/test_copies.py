@@ -1,0 +1,121 @@
+"""No image of a dataset's own held-out splits is a copy of a training image, no test image one of either."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from isopix.data import dataset
+from isopix.data.copies import distinct_splits
+from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
+from isopix.data.measurement import measurement_of
+from isopix.data.sources.npz import read_npz
+from isopix.data.splits import Split
+from tests.unit.data.refusal import refusal
+
+IMAGES = np.random.default_rng(0).integers(0, 256, (30, 8, 8, 3), dtype=np.uint8)
+
+
+def load(path: Path, **changes: object) -> ImageDataset:
+    return load_dataset(replace(DataConfig(source=str(path), rows=8, cols=8), **changes))
+
+
+def archive(path: Path, **members: list[int]) -> Path:
+    arrays = {f"x_{name}": IMAGES[indices] for name, indices in members.items()}
+    labels = {f"y_{name}": np.array(indices) % 2 for name, indices in members.items()}
+    np.savez(path / "set.npz", **arrays, **labels)
+    return path / "set.npz"
+
+
+def members(split: Split) -> list[int]:
+    """Which images are in a split, by their pixels."""
+    index = {image.transpose(2, 0, 1).tobytes(): i for i, image in enumerate(IMAGES)}
+    return [index[image.numpy().tobytes()] for image in split.images]
+
+
+def test_held_out_copies_of_own_splits_are_left_out_and_counted(tmp_path: Path) -> None:
+    train, validation, test = [*range(10)], [3, 10, 11, 12], [0, 1, 11, 13, 14]
+    data = load(archive(tmp_path, train=train, validation=validation, test=test))
+    assert [members(each) for each in (data.train, data.validation, data.test)] == [
+        train,
+        [10, 11, 12],
+        [13, 14],
+    ]
+    assert data.test.labels is not None
+    assert data.test.labels.tolist() == [1, 0]
+    assert data.notes == (
+        "1 of 4 validation images of dataset 'set' are left out: they are copies of training images",
+        "3 of 5 test images of dataset 'set' are left out: they are copies of training or validation images",
+    )
+    records = [measurement_of(data, name) for name in ("train", "validation", "test")]
+    assert [(each.images, each.available, each.left_out) for each in records] == [
+        (10, 10, 0),
+        (3, 4, 1),
+        (2, 5, 3),
+    ]
+
+
+def test_a_limit_and_training_on_validation_change_no_other_image(tmp_path: Path) -> None:
+    path = archive(tmp_path, train=[*range(10)], validation=[0, 10, 11], test=[1, 11, 12, 13, 14])
+    assert members(load(path, train_on_validation=True).train) == [*range(12)]
+    assert members(load(path, train_on_validation=True).test) == [12, 13, 14]
+    limited = load(path, limit=2)
+    assert set(members(limited.test)) < {12, 13, 14}
+    assert limited.left_out == {"validation": 1, "test": 2}
+
+
+def test_a_drawn_split_has_no_image_of_an_own_one(tmp_path: Path) -> None:
+    data = load(archive(tmp_path, train=[*range(20), 3, 4], test=[0, 20, 21]), holdout=0.4)
+    parts = [members(each) for each in (data.train, data.validation, data.test)]
+    assert parts[2] == [20, 21]
+    assert sorted(set(parts[0] + parts[1])) == [*range(20)]
+    assert not set(parts[0]) & set(parts[1])
+
+
+def test_a_folder_of_files_saved_again(tmp_path: Path) -> None:
+    for split, indices, level in (("train", range(6), 9), ("test", range(4, 10), 0)):
+        for i in indices:
+            path = tmp_path / "set" / split / ("cat", "dog")[i % 2] / f"{split}-{i}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(IMAGES[i]).save(path, compress_level=level)
+    data = load(tmp_path / "set", holdout=0.0)
+    assert sorted(members(data.test)) == [6, 7, 8, 9]
+    shutil.rmtree(tmp_path / "set" / "test")
+    assert load(tmp_path / "set", holdout=0.0).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        (
+            {"validation": [1, 2], "test": [5]},
+            "all 2 validation images of dataset 'set' are copies of training images",
+        ),
+        (
+            {"validation": [5], "test": [1, 5]},
+            "all 2 test images of dataset 'set' are copies of training or validation images",
+        ),
+    ],
+)
+def test_a_split_of_copies_alone_is_refused(
+    tmp_path: Path, parts: dict[str, list[int]], message: str
+) -> None:
+    assert refusal(load, archive(tmp_path, train=[0, 1, 2, 3], **parts)) == message
+
+
+def test_published_datasets_stay_as_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = archive(tmp_path, train=[*range(10)], test=[1, 2, 11])
+    monkeypatch.setattr(dataset, "open_source", lambda config: lambda: replace(read_npz(path), fixed=True))
+    data = load(path, holdout=0.0)
+    assert members(data.test) == [1, 2, 11]
+    assert (data.notes, data.left_out) == ((), {})
+
+
+def test_images_without_hashes_are_all_kept() -> None:
+    splits = {name: Split(torch.zeros(2, 3, 4, 4, dtype=torch.uint8)) for name in ("validation", "test")}
+    train = Split(splits["test"].images, hashes=torch.tensor([1, 2]))
+    assert distinct_splits({"train": train, **splits}, "set").left_out == {}
