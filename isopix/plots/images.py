@@ -24,7 +24,7 @@ INCOMPLETE_COST = 0.7  # of a grid with an incomplete last line; slightly above 
 FRAME = 4  # pixels, of the frame of an image
 GROUP_GUTTER, BLOCK_GUTTER = 16, 64  # pixels between frames of groups and of blocks; transparent
 FRAME_COLOR = (0x76, 0x86, 0xA0)  # slate: not a gray level, light or dark, and not the mask
-MASK_COLOR, MASK_DOT_COLOR = (0xC9, 0xBA, 0xD4), (0x99, 0x84, 0xA8)  # mauve, rare in photographs
+MASK_COLOR, MASK_DOT_COLOR = (0xC9, 0xBA, 0xD4), (0x99, 0x84, 0xA8)  # gray-violet, rare in photographs
 CAPTION_COLOR = (0x76, 0x7C, 0x85)  # legible on white and on black
 MAX_FONT_SIZE, MIN_FONT_SIZE = 32, 15
 

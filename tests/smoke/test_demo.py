@@ -29,7 +29,7 @@ def test_a_demo_writes_one_report_and_the_next_demo_gets_its_own_folder(isopix: 
         for kind in kinds:
             assert list(Path(f"runs/demo/1/{run}/samples").glob(f"{kind}-*.png"))
     assert page.count("data:image/png;base64,") >= 4
-    assert "Gain over the best baseline" in page
+    assert "the best baseline, with 95\u00a0% interval" in page
     assert "groups of test images" in page
     assert isopix("demo", *SMALL)[0] == 0
     assert Path("runs/demo/2/report.html").exists()

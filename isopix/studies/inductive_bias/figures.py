@@ -117,8 +117,8 @@ class _Album:
         predictions = {display_name(each.block): each.reconstruction.prediction for each in networks}
         picture = reconstruction_grid(first.original, first.pixel_mask, predictions, first.target)
         caption = (
-            "Figure 1. Test images, inputs with masked pixels in mauve, and reconstructions by networks of "
-            f"{_size(networks)}; levels predicted exactly: {_exact(networks)}."
+            "Figure 1. Test images, inputs with masked pixels in gray-violet, and reconstructions by networks"
+            f" of {_size(networks)}; levels predicted exactly: {_exact(networks)}."
         )
         path = self.out / "figure-1.png"
         path.parent.mkdir(parents=True, exist_ok=True)

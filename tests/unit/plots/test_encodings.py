@@ -18,6 +18,8 @@ def test_every_encoding_is_plotted_with_its_statistics() -> None:
     for axes, encoding in zip((one, other), encoded.values(), strict=True):
         assert np.array_equal(axes.images[0].get_array(), encoding.similarity)
         assert axes.images[0].get_clim() == (-1, 1)
+        red, _, blue, _ = axes.images[0].cmap(1.0)
+        assert blue > red, "similarity 1 is blue, as in the maps of positions"
 
 
 def test_many_encodings_take_several_rows_without_empty_frames() -> None:

@@ -26,6 +26,12 @@ def test_each_panel_has_a_line_per_network() -> None:
         assert [list(line.get_ydata()) for line in axes.lines[:2]] == values
 
 
+def test_reference_lines_have_names() -> None:
+    layers = NETWORKS["conv"].by_layer()
+    figure = inductive_biases.plot_inductive_biases({"layers": layers, "uniform_receptive_field_mean": 2.0})
+    assert [axes.texts[0].get_text() for axes in figure.axes] == ["random pairs", "random pairs", "uniform"]
+
+
 def test_receptive_fields_are_blank_where_nothing_changes() -> None:
     figure = inductive_biases.plot_receptive_fields({"conv": POINT.fractions, "mixer": UNIFORM.fractions})
     first, second = (axes.images[0].get_array() for axes in figure.axes[:2])

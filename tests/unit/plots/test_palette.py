@@ -34,6 +34,12 @@ def test_oklab_has_its_published_values() -> None:
     assert torch.allclose(found, expected, atol=1e-4)
 
 
+def test_a_palette_of_grays_is_gray() -> None:
+    levels = torch.linspace(0, 255, 17)[:, None].expand(17, 3)
+    assert plots.is_gray(plots.oklab(levels))
+    assert not plots.is_gray(plots.oklab(torch.cat([levels, torch.tensor([[255.0, 0, 0]])])))
+
+
 @pytest.mark.parametrize("counted", [False, True])
 def test_the_figure_of_a_palette_has_its_title(counted: bool) -> None:
     counts = torch.arange(40) if counted else None

@@ -82,6 +82,19 @@ def test_every_run_has_its_baselines(both: str) -> None:
         assert name in text
 
 
+def test_the_environment_names_its_numbers(tmp_path: Path) -> None:
+    run = whole(tmp_path / "run")
+    found = {"images": {"train": 700, "test": 1350}, "majority": 0.10222222222222223, "data": "1ab03f"}
+    run.environment.write_text(json.dumps(found))
+    text = words(page.build([run])).replace("\u00a0", " ")
+    assert "majority class of train10.2 % of 1,350 test images" in text
+    assert "data (hash of images and splits)" in text
+
+
+def test_the_recipe_of_every_run_is_named(both: str) -> None:
+    assert "Recipes: igpt.digits (ar), igpt.digits_bert (bert)." in words(both)
+
+
 def test_names_cannot_write_into_the_page(tmp_path: Path) -> None:
     name = "<img src=x onerror=alert(1)>"
     run = whole(tmp_path / name)
