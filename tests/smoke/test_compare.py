@@ -57,7 +57,7 @@ def test_the_same_labels_are_the_same_images_from_pre_training_and_from_scratch(
     assert (
         hashes(tuned, "train")
         == hashes(scratch, "train")
-        == set(np.load(runs / "scratch" / "training-images.npy"))
+        == set(np.load(runs / "scratch" / "labeled-images.npy"))
     )
     assert 0 < len(tuned.train) < len(dataset(runs / "pre").train)
     for data in (tuned, scratch, dataset(runs / "pre")):
