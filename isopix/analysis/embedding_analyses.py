@@ -1,5 +1,6 @@
 """Analyses of position embeddings, of the stem's weights, and of inductive biases."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -9,7 +10,13 @@ from torch import Tensor
 from isopix.analysis.base import Analysis, AnalysisInput, Numbers, SummaryTable, image_source, rounded
 from isopix.analysis.filters import component_images, filter_components, patch_filters, table_components
 from isopix.analysis.inductive_biases import measure_inductive_biases, uniform_receptive_field
-from isopix.analysis.positions import layout_scores, position_similarity, shuffled_scores, similarity_maps
+from isopix.analysis.positions import (
+    layout_scores,
+    position_similarity,
+    raster_range,
+    shuffled_scores,
+    similarity_maps,
+)
 from isopix.codecs.base import Codec
 from isopix.core.random import generator
 from isopix.core.registry import register
@@ -42,14 +49,14 @@ class PositionEmbeddings(Analysis):
     def compute(self, given: AnalysisInput) -> Numbers:
         """Return similarity maps and layout scores."""
         grid = given.backbone.grid
-        similarity = position_similarity(_position_table(given.network))
+        table = _position_table(given.network)
+        similarity = position_similarity(table)
         maps = similarity_maps(similarity, grid)
         scores = {}
         if min(grid) > 1:
-            scores["trained"] = layout_scores(similarity, grid)._asdict()
+            scores["trained"] = _layout(table, grid, given.seed)
             if given.untrained is not None:
-                untrained = position_similarity(_position_table(given.untrained()))
-                scores["untrained"] = layout_scores(untrained, grid)._asdict()
+                scores["untrained"] = _layout(_position_table(given.untrained()), grid, given.seed)
             draw = generator(given.seed, "shuffle")
             scores["shuffled"] = shuffled_scores(similarity, grid, draw)._asdict()
         return {
@@ -68,11 +75,13 @@ class PositionEmbeddings(Analysis):
         if "trained" not in numbers:
             return shown
         own, untrained, shuffled = (numbers[key] for key in ("trained", "untrained", "shuffled"))
+        place = "outside" if own["raster_range"]["outside"] else "within"
         return (
             f"{shown} Rank correlation with 2-D proximity among pairs of the same raster distance:"
             f" {own['partial_2d']:.2f} (untrained {untrained['partial_2d']:.2f}, shuffled positions"
             f" {shuffled['mean']:.2f} ± {shuffled['std']:.2f}). With raster proximity, among pairs of the"
-            f" same row and column distances: {own['partial_raster']:.2f}."
+            f" same row and column distances: {own['partial_raster']:.2f}, {place} the 95 % range of sums of"
+            f" rows and columns, ±{own['raster_range']['limit']:.2f}."
         )
 
     def table(self, numbers: Numbers) -> SummaryTable | None:
@@ -81,13 +90,14 @@ class PositionEmbeddings(Analysis):
         shuffled = numbers["shuffled"]
         return SummaryTable(
             "Position embeddings: Spearman correlation of similarity with proximity",
-            ("network", "2-D, given raster", "raster, given rows and columns", "2-D", "raster"),
+            ("network", "2-D, given raster", "raster, given rows and columns", "2-D", "raster", "95 % range"),
             [
-                (key, *(f"{numbers[key][score]:.2f}" for score in LAYOUT_SCORES))
+                (key, *(f"{numbers[key][score]:.2f}" for score in LAYOUT_SCORES), _range(numbers[key]))
                 for key in ("trained", "untrained")
                 if key in numbers
             ],
-            f"shuffled positions: 2-D, given raster: {shuffled['mean']:.3f} ± {shuffled['std']:.3f}",
+            f"shuffled positions: 2-D, given raster: {shuffled['mean']:.3f} ± {shuffled['std']:.3f}; 95 %"
+            " range: of raster, given rows and columns, for sums of rows and columns without raster order",
         )
 
 
@@ -215,6 +225,20 @@ def _position_table(network: Network) -> Float[Tensor, "N D"]:
     codes = torch.zeros(1, codec.grid.positions, codec.num_codes, dtype=torch.long, device=network.device)
     embedded = backbone.patch_tokens(backbone.embed(network.inputs_of_codes(codes)))
     return backbone.positions(torch.zeros_like(embedded))[0]
+
+
+def _layout(table: Float[Tensor, "N D"], grid: Grid, seed: int) -> dict[str, Any]:
+    """Return the layout scores, and the range of `partial_raster` without raster order."""
+    scores = layout_scores(position_similarity(table), grid)
+    return {
+        **scores._asdict(),
+        "raster_range": raster_range(table, grid, generator(seed, "raster"))._asdict(),
+    }
+
+
+def _range(layout: Mapping[str, Any]) -> str:
+    found = layout["raster_range"]
+    return f"±{found['limit']:.2f} ({'outside' if found['outside'] else 'within'})"
 
 
 def _palette(codec: Codec) -> dict[str, Any]:

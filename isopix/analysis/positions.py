@@ -14,6 +14,8 @@ from isopix.core.types import Grid
 
 SIMILARITY_DIGITS = 12  # similarities that differ by rounding errors only share a rank
 MIN_VARIANCE_LEFT = 1e-6  # share of the variance of similarity within the groups of pairs that are compared
+MAX_OUTSIDE = 0.05  # of tables without raster order, whose `partial_raster` is outside the range
+MIN_EXCESS = 1e-6  # of a score outside the range, so that rounding errors are inside
 MAX_MAP_VALUES = 2**16  # of all maps together
 
 PositionTable = Float[Tensor, "N D"]
@@ -30,7 +32,7 @@ class LayoutScores(NamedTuple):
     distance. `partial_raster` is the correlation with proximity in raster order among pairs of the same row
     distance and the same column distance: 1 where similarity decreases with raster distance only, 0 where it
     is a function of row and column distances, however each is weighted. `plain_2d` and `plain_raster` hold
-    nothing fixed.
+    nothing fixed. A sum of rows and columns has a `partial_raster` of 0 on average only: see `raster_range`.
 
     The distances are held fixed exactly, not by a linear fit: each is a partial rank correlation that
     controls for a categorical variable, the group of pairs with those distances.
@@ -49,6 +51,14 @@ class ShuffledScores(NamedTuple):
     std: float
     max: float
     permutations: int
+
+
+class RasterRange(NamedTuple):
+    """Range of `partial_raster` for sums of rows and columns without raster order: 95 % are in ± `limit`."""
+
+    limit: float
+    outside: bool  # whether the score of the table is
+    draws: int
 
 
 class SimilarityMaps(NamedTuple):
@@ -90,6 +100,38 @@ def shuffled_scores(
         ranks = _pairs(rank_matrix[np.ix_(order, order)])
         scores.append(_partial(ranks, pairs.proximity_2d, pairs.same_raster_distance))
     return ShuffledScores(float(np.mean(scores)), float(np.std(scores)), float(np.max(scores)), permutations)
+
+
+def raster_range(
+    table: PositionTable, grid: Grid, generator: torch.Generator, draws: int = 99
+) -> RasterRange:
+    """Return the range of `partial_raster` for sums of the table's row means and column means.
+
+    If trends of rows and of columns have similar directions in the embedding space, their sum has a score
+    other than 0. Each draw multiplies the column means by random signs, one for each principal component of
+    the table: rows and columns remain as smooth and as large, but their directions are unrelated. Raises
+    ValueError as `layout_scores` does, and for fewer than 19 draws, which have no range of 95 %.
+    """
+    pairs, table = _PairDistances(grid), table.detach().cpu().double()
+    tail = int((draws + 1) * MAX_OUTSIDE)
+    if tail < 1:
+        raise ValueError(f"{draws} draws are too few for a range of 95 %; at least 19 are needed")
+    mean = table.mean(0)
+    means = rearrange(table - mean, "(h w) d -> h w d", h=grid.rows)
+    rows, cols = means.mean(1), means.mean(0)
+    components = torch.linalg.svd(table - mean, full_matrices=False).Vh
+
+    def score(each: PositionTable) -> float:
+        ranks = _pairs(_rank_matrix(position_similarity(each)))
+        return abs(_partial(ranks, pairs.proximity_raster, pairs.same_row_and_col_distance))
+
+    scores = []
+    for _ in range(draws):
+        signs = 2 * torch.randint(2, (len(components),), generator=generator) - 1
+        drawn = cols @ components.T * signs @ components
+        scores.append(score(rearrange(mean + rows[:, None] + drawn, "h w d -> (h w) d")))
+    limit = sorted(scores)[-tail]
+    return RasterRange(limit, score(table) > limit + MIN_EXCESS, draws)
 
 
 def similarity_maps(similarity: PositionSimilarity, grid: Grid) -> SimilarityMaps:

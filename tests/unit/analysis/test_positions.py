@@ -1,5 +1,6 @@
 """Layout scores distinguish embeddings of rows and columns, of a sequence, and random ones."""
 
+import itertools
 import math
 
 import numpy as np
@@ -136,6 +137,84 @@ def test_shuffled_places_are_chance() -> None:
     assert found.max < NOISE
     assert found.permutations == 8
     assert found.std > 0
+
+
+def smooth_sum(grid: Grid, scales: torch.Tensor, draw: str) -> torch.Tensor:
+    """A sum of a smooth random curve of rows and one of columns, with directions of different sizes."""
+    place = torch.arange(grid.positions)
+    rows, cols = (smooth(side, f"{draw}{axis}")[:, : len(scales)] * scales for axis, side in enumerate(grid))
+    return rows[place // grid.cols] + cols[place % grid.cols]
+
+
+def raster_range(given: torch.Tensor, grid: Grid, draws: int = 39) -> positions.RasterRange:
+    return positions.raster_range(given, grid, generator(0, "test.range"), draws)
+
+
+@pytest.mark.parametrize("grid", [Grid(4, 4), Grid(8, 8)], ids=str)
+@pytest.mark.parametrize("decay", [0.0, 1.0])
+def test_scores_of_sums_of_smooth_curves_are_rarely_outside_their_range(grid: Grid, decay: float) -> None:
+    """At most 5 %, although single scores are large: 7 of 60 or more have a probability below 4 %."""
+    given = [smooth_sum(grid, torch.arange(1, 65) ** -decay, f"sum{draw}") for draw in range(60)]
+    scores = [
+        positions.layout_scores(positions.position_similarity(each), grid).partial_raster for each in given
+    ]
+    assert max(map(abs, scores)) > 0.3
+    assert sum(raster_range(each, grid).outside for each in given) < 7
+
+
+@pytest.mark.parametrize("grid", [Grid(4, 4), Grid(8, 8)], ids=str)
+def test_scores_of_smooth_sequences_are_outside_the_range(grid: Grid) -> None:
+    place = torch.arange(grid.positions)
+    near = torch.exp(-((place[:, None] - place) ** 2) / (2 * grid.cols**2)).double()
+    found = 0
+    for draw in range(10):
+        random = torch.randn(grid.positions, 64, generator=generator(draw, "walk"), dtype=torch.float64)
+        found += raster_range(near @ random, grid).outside
+    assert found >= 9
+
+
+def test_draws_multiply_column_means_by_the_signs_of_each_component() -> None:
+    """Against all eight signs of a table in three dimensions, each in about 12 of 99 draws."""
+    grid = Grid(4, 5)
+    given = smooth_sum(grid, torch.tensor([1.0, 0.8, 0.6]), "eight") + 0.1 * table("random", grid)[:, :3]
+    centered = given.numpy() - given.numpy().mean(0)
+    axes = np.linalg.eigh(centered.T @ centered)[1]
+    rows = np.repeat(centered.reshape(4, 5, 3).mean(1), 5, 0)
+    cols = np.tile(centered.reshape(4, 5, 3).mean(0), (4, 1))
+    scores = []
+    for signs in itertools.product([-1, 1], repeat=3):
+        drawn = torch.from_numpy(given.numpy().mean(0) + rows + cols @ axes @ np.diag(signs) @ axes.T)
+        scores.append(abs(positions.layout_scores(positions.position_similarity(drawn), grid).partial_raster))
+    assert max(scores) > scores[-1] + 0.01
+    assert raster_range(given, grid, 99).limit == pytest.approx(max(scores))
+
+
+def test_a_line_of_rows_and_columns_has_the_score_of_its_range() -> None:
+    """Position r + c / 8 times a vector is a sum with one component: its sign does not change the size."""
+    place = torch.arange(64).double()
+    given = (place[:, None] / 8 + 20) * torch.tensor([1.0, 2.0]).double() + torch.tensor([0.0, 30.0]).double()
+    score = positions.layout_scores(positions.position_similarity(given), Grid(8, 8)).partial_raster
+    found = raster_range(given, Grid(8, 8))
+    assert not found.outside
+    assert found.limit >= abs(score) - 1e-6 > 0.1
+
+
+@pytest.mark.parametrize("kind", ["rows_and_columns", "random", "local"])
+def test_tables_without_raster_order_are_within_their_range(kind: str) -> None:
+    assert not raster_range(table(kind), GRID).outside
+
+
+def test_the_range_of_identical_vectors_is_zero() -> None:
+    assert raster_range(torch.ones(120, 3), GRID, 19) == (0, False, 19)
+
+
+def test_a_seed_gives_one_range() -> None:
+    assert raster_range(table("random"), GRID) == raster_range(table("random"), GRID)
+
+
+def test_too_few_draws_for_a_range_are_rejected() -> None:
+    with pytest.raises(ValueError, match="18 draws are too few"):
+        raster_range(table("random"), GRID, 18)
 
 
 def test_scores_do_not_depend_on_the_norm_or_rotation_of_vectors() -> None:

@@ -164,6 +164,20 @@ def test_inductive_biases_are_measured_on_a_limited_number_of_images() -> None:
     assert compute("attention_distance", MASKED, 35)["images"] == 35
 
 
+def test_the_raster_score_of_position_embeddings_is_shown_with_its_range() -> None:
+    analysis, numbers = ANALYSES["position_embeddings"], compute("position_embeddings", MASKED)
+    numbers["trained"] |= {
+        "partial_raster": 0.314,
+        "raster_range": {"limit": 0.2, "outside": True, "draws": 99},
+    }
+    assert analysis.caption(numbers).endswith(
+        "0.31, outside the 95 % range of sums of rows and columns, ±0.20."
+    )
+    numbers["trained"]["raster_range"]["outside"] = False
+    assert "0.31, within the 95 % range" in analysis.caption(numbers)
+    assert analysis.table(numbers).rows[0][-1] == "±0.20 (within)"
+
+
 def test_position_embeddings_without_an_untrained_network_lack_that_baseline() -> None:
     subject = given(MASKED)
     full, short = (

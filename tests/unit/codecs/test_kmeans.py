@@ -8,7 +8,7 @@ from torch import Tensor
 
 from isopix.codecs import kmeans
 from isopix.codecs.palette import Palette
-from isopix.codecs.quantization_error import ColorHistogram, count_colors
+from isopix.codecs.quantization_error import ColorHistogram, count_colors, quantization_error
 from isopix.core.random import generator
 from isopix.core.types import Grid
 
@@ -19,6 +19,15 @@ def pictures(batch: int = 24, side: int = 16) -> Tensor:
     corners = 255 * torch.rand(batch, 3, 2, 2, generator=chance)
     smooth = torch.nn.functional.interpolate(corners, (side, side), mode="bilinear", align_corners=True)
     return (smooth + 6 * torch.randn(smooth.shape, generator=chance)).clamp(0, 255).round().to(torch.uint8)
+
+
+def muted_pictures() -> Tensor:
+    """Smooth gradients of little saturation with some noise: many colors in few bins, as in photographs."""
+    chance = generator(0, "muted")
+    corners = 10 * torch.randn(100, 3, 4, 4, generator=chance) + 120
+    corners += 40 * torch.randn(100, 1, 4, 4, generator=chance)
+    smooth = torch.nn.functional.interpolate(corners, (32, 32), mode="bicubic", align_corners=True)
+    return (smooth + 2 * torch.randn(smooth.shape, generator=chance)).clamp(0, 255).round().to(torch.uint8)
 
 
 def grays(*levels: int) -> Tensor:
@@ -61,6 +70,31 @@ def test_coarse_bins_cost_little(monkeypatch: pytest.MonkeyPatch) -> None:
     fine = kmeans.fit_palette(images, 64)
     monkeypatch.setattr(kmeans, "MAX_EXACT_COLORS", 0)
     assert kmeans.fit_palette(images, 64).error.rmse == pytest.approx(fine.error.rmse, rel=0.02)
+
+
+def test_error_above_65536_colors_is_that_of_plain_kmeans() -> None:
+    """Mean of three seeds, with scikit-learn's centers rounded to whole levels too."""
+    histogram = count_colors(muted_pictures())
+    assert len(histogram.counts) > kmeans.MAX_EXACT_COLORS
+    ours, plain = [], []
+    for seed in range(3):
+        ours.append(kmeans.fit_palette(histogram, 64, seed=seed).error.rmse)
+        fit = KMeans(64, n_init=1, random_state=seed).fit(
+            histogram.colors.double().numpy(), sample_weight=histogram.counts.numpy()
+        )
+        centers = torch.from_numpy(fit.cluster_centers_).round().float()
+        plain.append(quantization_error(Palette(centers, Grid(1, 1)), histogram).rmse)
+    assert sum(ours) <= 1.001 * sum(plain)
+
+
+def test_steps_on_all_colors_lower_the_error_and_end_at_means(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By hand, in one dimension: the means of {0, 2} and {10, 14}."""
+    histogram = count_colors(grays(0, 2, 10, 14))
+    start = torch.tensor([[0.0] * 3, [9.0] * 3], dtype=torch.float64)
+    centers, _ = kmeans._continue_exactly(start, histogram)
+    assert centers[:, 0].tolist() == [1, 12]
+    monkeypatch.setattr(kmeans, "MAX_EXACT_STEPS", 1)
+    assert kmeans._continue_exactly(start, histogram)[0][:, 0].tolist() == [1, 12]
 
 
 def test_bins_are_not_used_where_they_are_fewer_than_the_colors(monkeypatch: pytest.MonkeyPatch) -> None:
