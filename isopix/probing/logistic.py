@@ -130,9 +130,13 @@ class _PrincipalAxes:
         images, width = features.shape[1:]
         self.center = features.mean(1, dtype=torch.float64)
         centered = features - self.center[:, None]
-        variances, axes = torch.linalg.eigh(centered.mT @ centered / images)
-        kept = min(images, width)
-        self.variances, self.axes = variances[..., -kept:].clamp_min(0), axes[..., -kept:]
+        if width <= images:
+            variances, self.axes = torch.linalg.eigh(centered.mT @ centered / images)
+        else:  # the covariance is Q R R' Q' / images; Q spans the images
+            basis, triangle = torch.linalg.qr(centered.mT)
+            variances, axes = torch.linalg.eigh(triangle @ triangle.mT / images)
+            self.axes = basis @ axes
+        self.variances = variances.clamp_min(0)
         self.features = centered @ F.pad(self.axes, (0, 1))
         self.features[..., -1] = 1
 
