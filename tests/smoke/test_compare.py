@@ -66,7 +66,7 @@ def test_the_same_labels_are_the_same_images_from_pre_training_and_from_scratch(
         assert hashes(data, "test") == hashes(tuned, "test")
     tested = [np.load(runs / name / "test-images.npz")["hashes"].tolist() for name in ("tuned", "scratch")]
     assert tested[0] == tested[1]
-    assert len(tested[0]) == 8
+    assert len(tested[0]) == min(8, len(tuned.test))
     assert set(tested[0]) <= hashes(tuned, "test")
 
 

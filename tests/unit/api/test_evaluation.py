@@ -231,11 +231,12 @@ def test_images_of_classes_that_the_run_was_not_trained_on_are_counted(tmp_path:
     assert warning.endswith("owl (4)")
 
 
-def test_the_seed_in_a_record_is_that_of_the_images(pristine: Path) -> None:
+def test_the_seed_in_a_record_is_that_of_the_images(copy_of: Copy) -> None:
     """The run has data.seed 0; of images that no settings drew, the seed is not known."""
     data = load_dataset(DataConfig(source="digits", rows=8, cols=8, limit=40, seed=7))
+    run = copy_of("ar", "run")
     for images, seed in ((data, 7), (replace(data, seed=None), None), ("digits", 0)):
-        measurement = isopix.verify(pristine / "ar", data=images, limit=20, **CPU).record["measurement"]
+        measurement = isopix.verify(run, data=images, limit=20, **CPU).record["measurement"]
         assert measurement["seeds"] == {"train.seed": 0, "data.seed": seed}
         assert Measurement.from_dict(measurement).seeds["data.seed"] == seed
 
