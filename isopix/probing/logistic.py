@@ -119,6 +119,28 @@ def _max_grad_norm(l2: lbfgs.Values, values: lbfgs.Values) -> lbfgs.Values:
     return (2 * l2 * RELATIVE_GAP * values).sqrt().clamp(max=MAX_GRAD_NORM)
 
 
+class DecomposedCovariance(NamedTuple):
+    """The covariance of features, and as many of its eigenvalues and axes as the smaller of images and
+    features; the covariance is None where there are more features than images.
+    """
+
+    covariance: Float[Tensor, "F D D"] | None
+    variances: Float[Tensor, "F axes"]
+    axes: Float[Tensor, "F D axes"]
+
+
+def decomposed_covariance(centered: Float[Tensor, "F N D"]) -> DecomposedCovariance:
+    """Decompose the covariance of centered features, by matrices of images where features are more."""
+    images, width = centered.shape[1:]
+    if width <= images:
+        covariance = centered.mT @ centered / images
+        variances, axes = torch.linalg.eigh(covariance)
+        return DecomposedCovariance(covariance, variances.clamp_min(0), axes)
+    basis, triangle = torch.linalg.qr(centered.mT)  # the covariance is Q R R' Q' / images; Q spans the images
+    variances, axes = torch.linalg.eigh(triangle @ triangle.mT / images)
+    return DecomposedCovariance(None, variances.clamp_min(0), basis @ axes)
+
+
 class _PrincipalAxes:
     """Features in float64, centered, along their principal axes, with a column of ones: [F N axes+1].
 
@@ -127,16 +149,9 @@ class _PrincipalAxes:
     """
 
     def __init__(self, features: Features):
-        images, width = features.shape[1:]
         self.center = features.mean(1, dtype=torch.float64)
         centered = features - self.center[:, None]
-        if width <= images:
-            variances, self.axes = torch.linalg.eigh(centered.mT @ centered / images)
-        else:  # the covariance is Q R R' Q' / images; Q spans the images
-            basis, triangle = torch.linalg.qr(centered.mT)
-            variances, axes = torch.linalg.eigh(triangle @ triangle.mT / images)
-            self.axes = basis @ axes
-        self.variances = variances.clamp_min(0)
+        _, self.variances, self.axes = decomposed_covariance(centered)
         self.features = centered @ F.pad(self.axes, (0, 1))
         self.features[..., -1] = 1
 

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from isopix.core.types import Labels
 from isopix.probing.feature_splits import Features
-from isopix.probing.logistic import L2Penalties, LinearFits
+from isopix.probing.logistic import L2Penalties, LinearFits, decomposed_covariance
 
 
 def fit_ridge(features: Features, labels: Labels, l2: L2Penalties, *, num_classes: int) -> LinearFits:
@@ -29,15 +29,18 @@ def fit_ridge(features: Features, labels: Labels, l2: L2Penalties, *, num_classe
     centered = exact - center[:, None]
     targets = F.one_hot(labels.to(features.device), num_classes).double()
     frequencies = targets.mean(0)
-    covariance = centered.mT @ centered / count
+    covariance, variances, axes = decomposed_covariance(centered)
     correlation = centered.mT @ (targets - frequencies) / count  # [F D K]
-    variances, axes = torch.linalg.eigh(covariance)
-    shrink = 1 / (rearrange(variances.clamp_min(0), "f a -> f 1 a 1") + rearrange(l2, "f s -> f s 1 1"))
+    shrink = 1 / (rearrange(variances, "f a -> f 1 a 1") + rearrange(l2, "f s -> f s 1 1"))
     columns = axes[:, None] @ (shrink * (axes.mT @ correlation)[:, None])  # [F S D K]
     penalties = rearrange(l2, "f s -> f s 1 1") * columns
-    half_gradient = covariance[:, None] @ columns + penalties - correlation[:, None]
+    if covariance is None:
+        product = centered.mT[:, None] @ (centered[:, None] @ columns) / count
+    else:
+        product = covariance[:, None] @ columns
+    half_gradient = product + penalties - correlation[:, None]
     # |X W|^2 / N is the trace of W' cov W, so that no residual needs to be formed.
-    explained = (columns * (covariance[:, None] @ columns - 2 * correlation[:, None])).sum((-1, -2))
+    explained = (columns * (product - 2 * correlation[:, None])).sum((-1, -2))
     total = (targets - frequencies).square().sum() / count
     grad_norms = 2 * half_gradient.flatten(2).norm(dim=-1)
     return LinearFits(
