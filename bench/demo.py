@@ -59,6 +59,7 @@ def collect(demos: list[Path]) -> dict[str, Any]:
     picture = json.loads(completions.with_suffix(".json").read_text())
     return {
         **environment(first),
+        "threads": [environment(demo / "ar")["threads"] for demo in demos],
         "command": "isopix demo",
         "n": len(demos),
         "seconds": [

@@ -3,7 +3,7 @@
 import statistics
 from typing import Any
 
-from cells import mean_std, read, threads
+from cells import mean_std, read
 
 NETWORKS = {
     "ar": "transformer, autoregressive",
@@ -41,6 +41,8 @@ def setup(found: dict[str, Any]) -> str:
     counts = ", ".join(f"{count:,} {name}" for name, count in network["num_images"].items())
     layers = ", ".join(f"{layer['test_accuracy']:.1%}" for layer in network["layers"])
     seeds = "; ".join(f"{NETWORKS[name]} {by_seed(runs)}" for name, runs in found["runs"].items())
+    threads = ", ".join(f"{count} thread{'s' * (count != 1)}" for count in found["threads"])
+    threads = f"{threads} by seed" if len(found["threads"]) > 1 else threads
     minutes = [seconds / 60 for seconds in found["seconds"]]
     took = f"The demo took {statistics.median(minutes):.1f} minutes (n = {len(minutes)}). " if minutes else ""
     spread = "95 % intervals" if found["n"] == 1 else f"mean ± std (n − 1) over {found['n']} seeds"
@@ -51,7 +53,7 @@ def setup(found: dict[str, Any]) -> str:
         f"By seed: {seeds}. Layers 0 to {len(network['layers']) - 1} of the autoregressive network, seed "
         f"{first['seed']}: {layers}. Picture: seed "
         f"{picture['seed']}, temperature {picture['temperature']:g}, the first {picture['rows']} of 14 rows "
-        f"given. {took}{found['device']}, {threads(found)}, torch {found['torch']}, isopix {found['isopix']}."
+        f"given. {took}{found['device']}, {threads}, torch {found['torch']}, isopix {found['isopix']}."
     )
 
 
