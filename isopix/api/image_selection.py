@@ -23,7 +23,7 @@ def select_split(
     loaded: LoadedRun, data: DataLike | None, split: SplitName | None, limit: int | None
 ) -> tuple[ImageDataset, SplitName]:
     """Return images and the split to take: the one requested, else test; of other images that have no test
-    split, all. `limit` keeps so many of each split.
+    split, all. `limit` keeps at most that many images of each split.
 
     Images that the run was trained on or selected by are left out, unless its own training images are
     requested. A warning counts them, also where all are among them and are kept; another one says if they are

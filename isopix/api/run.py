@@ -160,7 +160,7 @@ def load_images(settings: DataConfig) -> ImageDataset:
 
 def evaluation_images(loaded: LoadedRun, data: DataLike | None, limit: int | None = None) -> ImageDataset:
     """Return other images, or the run's own, at the model's resolution, with a validation split and all
-    labels; `limit` keeps so many of each split.
+    labels; `limit` keeps at most that many images of each split.
 
     Test images that the run was trained on or selected by are left out, and a warning counts them. Raises
     ValueError if none would be left, and for a dataset of another resolution.
