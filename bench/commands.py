@@ -71,7 +71,7 @@ def run_once(folder: Path, *words: str) -> None:
 def call(*words: str) -> None:
     """Run one isopix command."""
     sys.stderr.write(f"$ {command_line(*words)}\n")
-    subprocess.run([sys.executable, "-m", "isopix.cli.main", *words], check=True)
+    subprocess.run([sys.executable, "-m", "isopix", *words], check=True)
 
 
 def environment(run: Path) -> dict[str, Any]:

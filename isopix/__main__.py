@@ -1,6 +1,20 @@
-"""`python -m isopix`: the command line."""
+"""The `isopix` command and `python -m isopix`: stop signals are handled from the first moment on."""
 
-from isopix.cli.main import main
+import importlib
+import sys
+
+from isopix.cli.stop_signals import exit_code, handle_stop_signals
+
+
+def main() -> None:
+    """Run one command in a process of its own."""
+    handle_stop_signals()
+    try:  # imported here, as a signal must not wait for it
+        command_line = importlib.import_module("isopix.cli.main")
+    except KeyboardInterrupt as stopped:
+        sys.exit(exit_code(stopped))
+    command_line.main()
+
 
 if __name__ == "__main__":
     main()

@@ -121,12 +121,9 @@ class _Api:
         return _saved(found.path)
 
     def _train_or_resume(self, out: Path, start: Callable[[], object]) -> None:
-        folder = RunFolder(out)
-        if folder.has_checkpoints:
+        if RunFolder(out).has_checkpoints:
             training.resume(out, device=self.device, progress=self.progress)
         else:
-            folder.clear_unless_saved()  # what an interruption before the first checkpoint left
-            out.parent.mkdir(parents=True, exist_ok=True)
             start()
 
 

@@ -7,6 +7,7 @@ from cyclopts import App, CycloptsError
 
 from isopix import __version__
 from isopix.cli.errors import format_error, with_option_names
+from isopix.cli.stop_signals import exit_code, stop_message
 
 # command: (module:function, one-line help), in the order in which a newcomer needs them.
 COMMANDS = {
@@ -80,7 +81,9 @@ for i, (name, (target, text)) in enumerate(COMMANDS.items()):
 
 
 def main() -> None:
-    """Run one command; errors print one line, and exit with code 2 for wrong input and 1 for failures."""
+    """Run one command; errors print one line, and exit with code 2 for wrong input, 1 for failures
+    and 75 where a batch system has stopped it.
+    """
     options: list[str] = []
     try:
         command, given, _ = app.parse_args(sys.argv[1:])
@@ -97,7 +100,7 @@ def main() -> None:
     except RuntimeError as error:
         _exit(error, str(error), 1)
     except KeyboardInterrupt as error:
-        _exit(error, str(error) or "interrupted", 130)
+        _exit(error, stop_message(error), exit_code(error))
 
 
 def _exit(error: BaseException, message: str, code: int) -> None:

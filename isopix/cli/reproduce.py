@@ -12,7 +12,8 @@ from isopix.api.reproduction import reproduce as run_protocol
 from isopix.api.run import Interrupted
 from isopix.cli.console import Device, Json, Plugins, load_plugins, say, show_json, show_table, warn
 from isopix.cli.plan import format_amount
-from isopix.cli.run_display import INTERRUPTED, TrainingDisplay, with_resume_hint
+from isopix.cli.run_display import TrainingDisplay, with_resume_hint
+from isopix.cli.stop_signals import STOPPED
 from isopix.core.command_line import command_line
 from isopix.studies.protocols.protocol import PROTOCOLS
 from isopix.studies.protocols.reproduction import TrialState
@@ -102,7 +103,7 @@ def reproduce(
             )
         except Interrupted:
             show(f"stopped and saved; resume with: {again}")
-            raise SystemExit(INTERRUPTED) from None
+            raise SystemExit(STOPPED) from None
     _print_table(table, json=json)
     failed = [name for name, each in table.record["trials"].items() if each["status"] != "done"]
     if failed:

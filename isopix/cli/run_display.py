@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from isopix.api.run import Interrupted, Run
 from isopix.cli.console import say, show_json, warn
 from isopix.cli.progress import TrainingLine
+from isopix.cli.stop_signals import STOPPED
 from isopix.core import device as devices
 from isopix.core.command_line import command_line
 from isopix.data.measurement import Measurement
@@ -23,8 +24,6 @@ T = TypeVar("T")
 
 # The command that resumes an interrupted run, where it is not `isopix resume`; not an option.
 ResumeCommand = Annotated[str | None, Parameter(parse=False)]
-
-INTERRUPTED = 75  # EX_TEMPFAIL of sysexits.h: batch systems requeue the job
 
 
 class TrainingDisplay:
@@ -74,11 +73,11 @@ def with_resume_hint(run: Path, resume_command: str) -> Iterator[None]:
     """Add the command that resumes the run to a KeyboardInterrupt, if a checkpoint has been saved."""
     try:
         yield
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stopped:
         saved = sorted(run.glob("**/checkpoints/step-*"))
-        raise KeyboardInterrupt(
-            f"interrupted; last checkpoint: {saved[-1]}; resume with: {resume_command}" if saved else ""
-        ) from None
+        if saved:
+            stopped.args = (f"interrupted; last checkpoint: {saved[-1]}; resume with: {resume_command}",)
+        raise
 
 
 def _next_commands(recipe: Recipe, status: RunStatus) -> list[str]:
@@ -112,7 +111,7 @@ def print_summary(run: Run, resume_command: str, *, options: Sequence[object] = 
     else:
         say(f"stopped and saved at step {status.step}; resume with: {resume_command}")
     if not status.finished:
-        raise SystemExit(INTERRUPTED)
+        raise SystemExit(STOPPED)
 
 
 def _evaluated(run: Run) -> dict[str, dict[str, Any]]:

@@ -25,7 +25,8 @@ from isopix.cli.console import (
     show_table,
 )
 from isopix.cli.progress import format_duration
-from isopix.cli.run_display import INTERRUPTED, TrainingDisplay, unless_stopped, with_resume_hint
+from isopix.cli.run_display import TrainingDisplay, unless_stopped, with_resume_hint
+from isopix.cli.stop_signals import STOPPED
 from isopix.core.command_line import command_line
 from isopix.core.config import to_dict
 from isopix.runs.lr_search import FILE, trial_folder
@@ -121,7 +122,7 @@ def _print_search(search: LRSearch, out: Path, words: Sequence[object], *, again
     if not search.finished:
         if not json:
             say(f"stopped and saved; resume with: {again}")
-        raise SystemExit(INTERRUPTED)
+        raise SystemExit(STOPPED)
     if chosen is None:
         lrs = [trial.lr for trial in search.trials]
         raise RuntimeError(f"every trial from lr {lrs[0]} to {lrs[-1]} diverged or failed to learn")

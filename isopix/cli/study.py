@@ -18,7 +18,8 @@ from isopix.cli.console import (
     warn,
 )
 from isopix.cli.progress import format_duration, progress_bar
-from isopix.cli.run_display import INTERRUPTED, with_resume_hint
+from isopix.cli.run_display import with_resume_hint
+from isopix.cli.stop_signals import STOPPED
 from isopix.core.command_line import command_line
 from isopix.studies.claim_tests import Contrast
 from isopix.studies.trial import TrialResult
@@ -107,7 +108,7 @@ def inductive_bias(
             )
         except Interrupted:
             show(f"stopped and saved; resume with: {again}")
-            raise SystemExit(INTERRUPTED) from None
+            raise SystemExit(STOPPED) from None
     if json:
         claims = [claim.as_record() for claim in found.claims]
         show_json({"report": str(found.path), "claims": claims, "trials": found.trials})

@@ -16,7 +16,7 @@ from isopix.recipes.recipe import Recipe
 from isopix.storage import checkpoint
 from isopix.storage.atomic import write_json
 from isopix.storage.log import RunLog
-from isopix.storage.run_folder import RunFolder
+from isopix.storage.run_folder import RunFolder, start_run
 
 TENSOR_REPORT = "imported"  # the record of what became of each source tensor
 DEFAULT_DATA = "imagenet-1k"  # of all released models; read where the dataset is not stated
@@ -38,17 +38,12 @@ def import_run(
     Raises ValueError if the folder is not empty, before anything is read, or if a tensor does not fit, and
     what `read` raises; RuntimeError if the disk is full.
     """
-    run = RunFolder.create(out)
-    try:
-        with run.lock():
-            imported = read()
-            recipe = imported_recipe(imported, data or DEFAULT_DATA)
-            trained_on = {"trained_on": data} if data else {}
-            origin = {"imported": imported.origin, **trained_on, "isopix": __version__, "command": command}
-            _write(run, imported, recipe, origin)
-    except BaseException:
-        run.clear_unless_saved()
-        raise
+    with start_run(out) as run:
+        imported = read()
+        recipe = imported_recipe(imported, data or DEFAULT_DATA)
+        trained_on = {"trained_on": data} if data else {}
+        origin = {"imported": imported.origin, **trained_on, "isopix": __version__, "command": command}
+        _write(run, imported, recipe, origin)
     return ImportedRun(run, imported)
 
 

@@ -48,8 +48,11 @@ class DivergenceMonitor:
         return self.diverged_at is not None or self._observer.stop()
 
     def _watch(self, step: int, losses: Sequence[float]) -> None:
-        with self._run.step_losses.open("ab") as file:
-            file.write(np.asarray(losses, np.float64).tobytes())
+        file = self._run.step_losses
+        with file.open("r+b" if file.exists() else "wb") as values:
+            values.seek(8 * (step - len(losses)))  # earlier than the end after a rollback
+            values.write(np.asarray(losses, np.float64).tobytes())
+            values.truncate()
         self._update(step, losses)
         self._observer.watch(step, losses)
 

@@ -28,6 +28,7 @@ from isopix.storage.atomic import read_json, write_json
 from isopix.storage.lock import LOCK_FILE, exclusive_lock
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
+from isopix.train.divergence import DivergedError
 from isopix.train.early_stopping import best_evaluation, has_val_accuracy
 from isopix.train.lr_search import LRSearch, LRTrial, TrialStatus, continue_search
 from isopix.train.train_step import NonFiniteError
@@ -125,6 +126,8 @@ def train_at_lr(
         status = train_or_resume(at_lr, folder, device=device, observer=monitor.observer, initial=initial)
     except NonFiniteError as error:
         return _trial(run, lr, "non-finite", error.step)
+    except DivergedError as error:
+        return _trial(run, lr, "diverged", monitor.diverged_at or error.step)
     if monitor.diverged_at is not None:
         return _trial(run, lr, "diverged", monitor.diverged_at)
     if not status.finished:

@@ -21,7 +21,7 @@ from isopix.runs.seen import leave_out_seen, save_hashes, seen_images, union
 from isopix.runs.training import RunObserver, RunStatus, TrainingRun
 from isopix.storage.atomic import replace_file, write_json
 from isopix.storage.provenance import environment, plugin_records
-from isopix.storage.run_folder import RunFolder
+from isopix.storage.run_folder import start_run
 from isopix.train.train_step import check_compiler
 
 BEST_STEP = "the step of the weights that are saved"  # selected on validation in fine-tuning
@@ -57,8 +57,7 @@ def train_recipe(
     """
     if recipe.train.compile:
         check_compiler()
-    folder = RunFolder.create(out, allowed)
-    try:
+    with start_run(out, allowed) as folder:
         data = load_dataset(recipe.data)
         check_data(recipe, data)
         if initial is None:
@@ -71,20 +70,16 @@ def train_recipe(
             _labels_seen(recipe, data, initial, labeled), initial.labels_seen, initial.decoder_valid
         )
         training = TrainingRun(folder, recipe, initial.network, data, device, origin)
-        with folder.lock():
-            write_json(folder.recipe, to_dict(recipe))
-            save_hashes(folder.training_images, seen)
-            save_hashes(folder.labeled_images, labeled)
-            records = {**environment(device), **plugin_records(), **_records(training)}
-            write_json(folder.environment, {**records, **initial.provenance})
-            if data.bad_files_csv:
-                replace_file(folder.path / "bad-files.csv", data.bad_files_csv.read_bytes())
-            notes = [*initial.notes, *filter(None, [left_out]), *unknown_images_warning(data)]
-            notes += _finetuning_notes(recipe, data)
-            return training.run(observer, notes=notes)
-    except BaseException:
-        folder.clear_unless_saved()
-        raise
+        write_json(folder.recipe, to_dict(recipe))
+        save_hashes(folder.training_images, seen)
+        save_hashes(folder.labeled_images, labeled)
+        records = {**environment(device), **plugin_records(), **_records(training)}
+        write_json(folder.environment, {**records, **initial.provenance})
+        if data.bad_files_csv:
+            replace_file(folder.path / "bad-files.csv", data.bad_files_csv.read_bytes())
+        notes = [*initial.notes, *filter(None, [left_out]), *unknown_images_warning(data)]
+        notes += _finetuning_notes(recipe, data)
+        return training.run(observer, notes=notes)
 
 
 def check_data(recipe: Recipe, data: ImageDataset) -> None:

@@ -20,7 +20,7 @@ from isopix.runs.training import RunObserver, RunStatus
 from isopix.storage import log
 from isopix.storage.atomic import read_json
 from isopix.storage.lock import exclusive_lock
-from isopix.storage.run_folder import RunFolder
+from isopix.storage.run_folder import RunFolder, require_new
 from isopix.train.early_stopping import CAUSES, best_evaluation
 
 LOCK = "refit.lock"  # of the folder; each of the two runs has a lock of its own
@@ -57,7 +57,6 @@ def finetune_and_refit(
             _check_same_start(run, start)
             with observer_for(recipe_of(find_checkpoint(out, ())[0])) as observer:
                 return resume_run(out, device=device, observer=observer)
-        run.clear_unless_saved()  # files of a process that ended before the first checkpoint
         status = _select(run, start, device, observer_for)
         if not status.finished:
             return status
@@ -165,8 +164,8 @@ def _allowed_names(run: RunFolder) -> set[str]:
 def _exclusive(run: RunFolder) -> Iterator[None]:
     """Lock the folder for this process. Raises ValueError if something else is in it."""
     if not (run.path / LOCK).is_file():
-        RunFolder.create(run.path).clear_unless_saved()
-        run.path.mkdir(exist_ok=True)
+        require_new(run.path)
+        run.path.mkdir(parents=True, exist_ok=True)
     with exclusive_lock(run.path, "folder", name=LOCK):
         try:
             yield

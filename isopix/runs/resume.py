@@ -30,10 +30,8 @@ def train_or_resume(
     """Train a recipe in the run folder `out`, or resume the run that is there; after an interruption at any
     moment the same call continues. Raises what `train_recipe` and `resume_run` raise.
     """
-    run = RunFolder(out)
-    if run.has_checkpoints:
+    if RunFolder(out).has_checkpoints:
         return resume_run(out, device=device, observer=observer)
-    run.clear_unless_saved()  # what an interruption before the first checkpoint left
     return train_recipe(recipe, out, device=device, observer=observer, initial=initial)
 
 

@@ -1,7 +1,7 @@
 """Training in a run folder: the log, the checkpoints and the test at the end, around the trainer."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -24,10 +24,10 @@ from isopix.runs.load import WEIGHTS
 from isopix.runs.measurements import baseline_records, evaluator_measurements, evaluator_specs
 from isopix.runs.origin import Origin, decoder_fits
 from isopix.runs.test_images import save_test_images
+from isopix.runs.training_log import TrainingLog
 from isopix.storage import checkpoint
 from isopix.storage.atomic import read_json
 from isopix.storage.checkpoint import Checkpoint
-from isopix.storage.log import LogWriter, RunLog, TensorBoardLog, read_log
 from isopix.storage.provenance import plugin_records
 from isopix.storage.run_folder import RunFolder
 from isopix.train.early_stopping import CAUSES, EarlyStopping, chance_level_warning, judges_chance_level
@@ -100,16 +100,17 @@ class TrainingRun:
         """Train from the checkpoint `found` or from scratch, to the end or a stop; test at the end."""
         self.observer = observer
         step = 0 if found is None else found.records["state"]["step"]
-        with ExitStack() as stack:
-            self.request = stack.enter_context(stop_requested())
-            self._open_log(stack, step)
+        self.log = TrainingLog(
+            self.folder, step=step, steps=self.recipe.train.steps, tensorboard=observer.tensorboard
+        )
+        with closing(self.log):
             if found is None:
                 for record in evaluator_measurements(evaluator_specs(self.recipe.train), self.data):
                     self.record({**record, "measurement": self._measured(record["measurement"])})
             for text in (*(self.data.notes if found is None else ()), *notes):
                 self.record({"kind": "note", "step": step, "text": text})
             if self.early_stopping:
-                self.early_stopping.replay(read_log(self.folder.log))
+                self.early_stopping.replay(self.log.read())
             reached = step if self._patience_exhausted() else self._train(found)
             finished = reached == self.recipe.train.steps or self._patience_exhausted()
             if finished:
@@ -126,24 +127,10 @@ class TrainingRun:
             can_evaluate=classifies and len(self.data.test) > 0,
         )
 
-    def _open_log(self, stack: ExitStack, step: int) -> None:
-        """Open the log after `step`, and delete what an earlier process wrote of later steps."""
-        self.log = RunLog(self.folder.log)
-        stack.callback(self.log.close)
-        self.log.truncate_after(step)
-        for path in self.folder.history.glob("step-*.json"):
-            if int(path.stem.removeprefix("step-")) > step:
-                path.unlink()
-        self.writers: list[LogWriter] = [self.log]
-        if self.observer.tensorboard:
-            board = TensorBoardLog(self.folder.path / "tensorboard", after=step)
-            stack.callback(board.close)
-            self.writers.append(board)
-
     def _train(self, found: Checkpoint | None) -> int:
         """Train, and return the step reached."""
         config, data = self.recipe.train, self.data
-        trainer = Trainer(
+        self.trainer = trainer = Trainer(
             self.task,
             config,
             batches=Batches(
@@ -155,43 +142,43 @@ class TrainingRun:
             ),
             evaluators=evaluator_specs(config),
             context=EvaluationContext(
-                self.task, self.pretrain_model, data, config.seed, config.precision, self.folder.history
+                self.task, self.pretrain_model, data, config.seed, config.precision, self.folder
             ),
-            callbacks=Callbacks(self.record, self.save, self.should_stop, self.observer.watch),
+            callbacks=Callbacks(
+                self.record, self.save, self.should_stop, self.observer.watch, self.roll_back
+            ),
         )
         if found is not None:
             if self.model:
                 self.model.head.load_state_dict(found.tensors[CLASSIFIER])
-            seconds = [each["seconds"] for each in read_log(self.folder.log) if each["kind"] == "train"]
             trainer.restore(
                 found.records["state"]["step"],
-                seconds=max(seconds, default=0.0),
+                seconds=self.log.seconds(),
                 optimizer=found.tensors["optimizer"],
+                skipped_batches=found.records["state"].get("skipped_batches", 0),
             )
         self._measure_baselines(trainer.step)
         try:
-            return trainer.run()
+            trainer.start()
+            with stop_requested() as self.request:
+                return trainer.run()
         except NonFiniteError as error:
             good = checkpoint.load_latest(self.folder.checkpoints, WEIGHTS).checkpoint
-            last = f"the last good checkpoint is {good.path}" if good else "there is no checkpoint yet"
-            raise NonFiniteError(error.step, f"; {last}; try a lower optimizer.lr") from None
+            last = f"the last checkpoint is {good.path}" if good else "there is no checkpoint yet"
+            advice = f"{error.advice}; {last}; try a lower optimizer.lr, or train.on_nonfinite=rollback"
+            raise NonFiniteError(error.step, error.what, advice) from None
 
     def _measure_baselines(self, step: int) -> None:
         """Log the learning-free baselines of the losses of codes, unless an earlier process has done so."""
-        if self.recipe.predicts_codes and not self._has_logged("baselines"):
+        if self.recipe.predicts_codes and not self.log.has("baselines"):
             objective = self.recipe.objective if self.model is None else self.model.objective
             for record in baseline_records(PretrainModel(self.network, objective), self.recipe, self.data):
                 self.record({**record, "step": step})
 
-    def _has_logged(self, kind: str, split: str | None = None) -> bool:
-        """Whether the log has a record of this kind, and of this split if one is given."""
-        records = read_log(self.folder.log)
-        return any(each["kind"] == kind and split in (None, each.get("split")) for each in records)
-
     def _test(self, step: int) -> None:
         """Evaluate on the test images, unless an earlier process has done so."""
         test, config = self.data.test.sample(self.recipe.train.num_test_images), self.recipe.train
-        if len(test) == 0 or self._has_logged("evaluation", "test"):
+        if len(test) == 0 or self.log.has("evaluation", "test"):
             return
         best = step if self.model is None else self._load_best(self.model, step)
         batches = list[Mapping[str, Metric]]()
@@ -250,39 +237,53 @@ class TrainingRun:
 
     def record(self, record: Record) -> None:
         """Write a log record, and save the weights where it has the best validation accuracy."""
-        for writer in self.writers:
-            writer.write(record)
+        self.log.write(record)
         self.observer.record(record)
         if self.early_stopping and self.early_stopping.update(record):
             self._write(self.folder.best, record["step"], {})
-        if self.model and self.model.settings.has_class_loss and self._judges_chance_level(record):
+        epoch = steps_per_epoch(len(self.data.train), self.recipe.train.batch_size)
+        judged = judges_chance_level(
+            record, self.recipe.train, epoch=epoch, exhausted=self._patience_exhausted()
+        )
+        if self.model and self.model.settings.has_class_loss and judged:
             labels = self.data.validation.sample(record["images"]).labels
             assert labels is not None, "checked by require_labels"
             text = chance_level_warning(record["accuracy"], labels)
             if text:
                 self.record({"kind": "note", "step": record["step"], "text": text})
 
-    def _judges_chance_level(self, record: Record) -> bool:
-        config = self.recipe.train
-        return judges_chance_level(
-            record,
-            steps=config.steps,
-            epoch=steps_per_epoch(len(self.data.train), config.batch_size),
-            evaluate_every=config.evaluate_every,
-            exhausted=self._patience_exhausted(),
-        )
-
     def save(self, step: int, optimizer: dict[str, Tensor]) -> None:
-        """Save a checkpoint of a step, and delete all but the newest two."""
+        """Save a checkpoint of a step, and delete all but the newest two; the first one publishes the run."""
         self.log.sync()
         self._write(checkpoint.step_folder(self.folder.checkpoints, step), step, {"optimizer": optimizer})
         checkpoint.prune(self.folder.checkpoints, NUM_CHECKPOINTS)
+        self.folder.publish()
+        self.log.start_tensorboard()
+
+    def roll_back(self) -> tuple[int, dict[str, Tensor]]:
+        """Load the weights of the last checkpoint and forget what was logged since; return its step and the
+        state of the optimizer.
+        """
+        found = checkpoint.load_latest(self.folder.checkpoints).checkpoint
+        assert found is not None, "step 0 is saved first"
+        step = int(found.records["state"]["step"])
+        for name, tensor in self.network.tensors().items():
+            tensor.copy_(found.tensors["model"][name])
+        if self.model:
+            self.model.head.load_state_dict(found.tensors[CLASSIFIER])
+        self.log.rewind(step)
+        if self.early_stopping:
+            self.early_stopping = EarlyStopping(self.early_stopping.patience)
+            self.early_stopping.replay(self.log.read())
+        return step, found.tensors["optimizer"]
 
     def _write(self, folder: Path, step: int, groups: dict[str, dict[str, Tensor]]) -> None:
         state = {"step": step, "codec": self.network.codec.fingerprint(), "data": self.data.fingerprint}
         state |= {"labels_seen": self.origin.labels_at(step), "selection": self._selection}
         fits = decoder_fits(self.recipe, step, self.folder.log, initially=self.origin.decoder_valid)
         state |= {"decoder_valid": fits, "origin": self.origin._asdict(), "seen_known": self.data.seen_known}
+        if self.trainer.skipped_batches:
+            state["skipped_batches"] = self.trainer.skipped_batches
         groups = {"model": self.network.tensors(), **groups}
         if self.model:
             groups[CLASSIFIER] = {name: each.detach() for name, each in self.model.head.state_dict().items()}

@@ -3,14 +3,42 @@
 import errno
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+TEMPORARY_NAME = re.compile(r"\.tmp-(?P<target>.+)-(?P<pid>[1-9]\d{0,8})(-replaced)?")
 MAX_JSON = 4 << 20  # bytes; the files that isopix writes are far smaller
 DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # disk, user quota, process limit
+
+
+def temporary_path(path: Path) -> Path:
+    """Return where this process writes what is renamed to `path` once it is complete."""
+    return path.with_name(f".tmp-{path.name}-{os.getpid()}")
+
+
+def temporary_target(path: Path) -> str | None:
+    """Return the name for which a process that has ended was writing `path`; None if it is still running, and
+    for a path of another form.
+    """
+    match = TEMPORARY_NAME.fullmatch(path.name)
+    return None if match is None or _is_another_process(int(match["pid"])) else match["target"]
+
+
+def _is_another_process(pid: int) -> bool:
+    """Return whether it is running and is not this process, whose id an earlier one may have had."""
+    if pid == os.getpid():
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -28,7 +56,7 @@ def write_json(path: Path, values: Mapping[str, Any]) -> None:
 
 def replace_file(path: Path, data: bytes) -> None:
     """Replace the file atomically: a reader sees the old content or the new."""
-    temporary = path.with_name(f".tmp-{path.name}-{os.getpid()}")
+    temporary = temporary_path(path)
     with report_disk_full(str(path), path.parent):
         try:
             write_bytes(temporary, data)
@@ -72,7 +100,7 @@ def temporary_folder(target: Path, what: str) -> Iterator[Path]:
 
     A full disk raises RuntimeError that says that `what` did not fit.
     """
-    temporary = target.with_name(f".tmp-{target.name}-{os.getpid()}")
+    temporary = temporary_path(target)
     with report_disk_full(what, target.parent):
         try:
             temporary.mkdir()

@@ -1,7 +1,6 @@
 """Checkpoints: folders that are complete or absent, with a manifest of the hash of each file."""
 
 import hashlib
-import os
 import re
 import shutil
 from collections.abc import Collection, Iterator, Mapping
@@ -11,7 +10,15 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from isopix.storage.atomic import MAX_JSON, fsync_folder, json_bytes, read_json, temporary_folder, write_bytes
+from isopix.storage.atomic import (
+    MAX_JSON,
+    fsync_folder,
+    json_bytes,
+    read_json,
+    temporary_folder,
+    temporary_target,
+    write_bytes,
+)
 from isopix.storage.safetensors_io import read_tensors, write_tensors
 
 MANIFEST = "manifest.json"
@@ -19,7 +26,6 @@ FORMAT = 1
 NAME = re.compile(r"[A-Za-z0-9_-]+")
 FILE_NAME = re.compile(rf"({NAME.pattern})\.(safetensors|json)")
 STEP_NAME = re.compile(r"step-(\d{8,})")
-TEMPORARY_NAME = re.compile(r"\.tmp-(?P<target>.+)-(?P<pid>[1-9]\d{0,8})(-replaced)?")
 
 Groups = Mapping[str, Mapping[str, Tensor]]
 
@@ -139,12 +145,10 @@ def prune(checkpoints: Path, keep: int = 2) -> list[Path]:
 def recover(checkpoints: Path, name: str = "") -> None:
     """Clean up after processes that died while saving a step, or `name`: a complete checkpoint is renamed."""
     for temporary in sorted(checkpoints.glob(".tmp-*")):
-        match = TEMPORARY_NAME.fullmatch(temporary.name)
-        if match is None or _is_another_process(int(match["pid"])):
-            continue
-        if match["target"] != name and not STEP_NAME.fullmatch(match["target"]):
+        ended = temporary_target(temporary)
+        if ended is None or (ended != name and not STEP_NAME.fullmatch(ended)):
             continue  # not written by isopix, perhaps
-        target = checkpoints / match["target"]
+        target = checkpoints / ended
         if not target.exists() and _is_intact(temporary):
             temporary.rename(target)
             fsync_folder(checkpoints)
@@ -198,19 +202,6 @@ def _publish(temporary: Path, folder: Path) -> None:
 def _latest_first(checkpoints: Path) -> list[Path]:
     steps = {int(m[1]): path for path in checkpoints.glob("step-*") if (m := STEP_NAME.fullmatch(path.name))}
     return [steps[step] for step in sorted(steps, reverse=True)]
-
-
-def _is_another_process(pid: int) -> bool:
-    """Return whether it is running and is not this process, whose id an earlier one may have had."""
-    if pid == os.getpid():
-        return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _is_intact(folder: Path) -> bool:

@@ -1,10 +1,11 @@
 """Locks: one process at a time writes into a folder."""
 
+import errno
 import json
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -26,13 +27,24 @@ def exclusive_lock(folder: Path, description: str, *, name: str = LOCK_FILE) -> 
         lock.acquire()
     except Timeout:
         raise ValueError(f"{description} {folder} is in use by {_owner(path.read_text())}") from None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise ValueError(f"{path} is a symbolic link, which is not followed; delete it") from None
+        raise
     try:
-        path.write_text(json.dumps({"process": os.getpid(), "host": socket.gethostname()}))
-        yield
+        with open(path, "w", opener=_open_file) as owner:  # the folder may be renamed meanwhile
+            owner.write(json.dumps({"process": os.getpid(), "host": socket.gethostname()}))
+            owner.flush()
+            try:
+                yield
+            finally:
+                owner.truncate(0)
     finally:
-        with suppress(FileNotFoundError):  # the caller may have deleted the folder
-            os.truncate(path, 0)
         lock.release()
+
+
+def _open_file(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW)
 
 
 def _owner(text: str) -> str:

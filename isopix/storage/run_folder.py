@@ -4,19 +4,34 @@ import shutil
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 
 from isopix.core.command_line import command_line
-from isopix.storage.atomic import read_json
+from isopix.storage.atomic import fsync_folder, read_json, temporary_path, temporary_target
 from isopix.storage.checkpoint import MANIFEST, recover
 from isopix.storage.lock import LOCK_FILE, exclusive_lock
 
+# What a run has before its first checkpoint.
+START_FOLDERS = ("checkpoints", "best", "samples", "probes", "tensorboard")
+START_FILES = (
+    "recipe.json",
+    "environment.json",
+    "log.jsonl",
+    "training-images.npy",
+    "labeled-images.npy",
+    "step-losses.f64",
+    "bad-files.csv",
+    LOCK_FILE,
+)
 
-@dataclass(frozen=True)
+
+@dataclass
 class RunFolder:
-    """The paths of one run; use `create` or `open`, which check the folder."""
+    """The paths of one run; use `start_run`, `create` or `open`, which check the folder."""
 
     path: Path
+    target: Path | None = None  # where `publish` moves a run that has just been started
 
     @classmethod
     def create(cls, path: Path, allowed: Collection[str] = ()) -> "RunFolder":
@@ -27,13 +42,32 @@ class RunFolder:
         require_new(path, allowed)
         run = cls(path)
         path.mkdir(parents=True, exist_ok=True)
-        try:
-            run.checkpoints.mkdir()
-        except FileExistsError:  # another process has created it since
-            raise ValueError(_taken(path)) from None
-        run.samples.mkdir()
-        run.probes.mkdir()
+        run._create_folders()
         return run
+
+    def _create_folders(self) -> None:
+        try:
+            self.checkpoints.mkdir()
+        except FileExistsError:  # another process has created it since
+            raise ValueError(_taken(self.path)) from None
+        self.samples.mkdir()
+        self.probes.mkdir()
+
+    def publish(self) -> None:
+        """Give a run that has been started its own name, now that it can be resumed.
+
+        Raises ValueError if another run has that name by now.
+        """
+        if self.target is None:
+            return
+        try:
+            self.path.rename(self.target)
+        except OSError:
+            if not self.target.exists():
+                raise
+            raise ValueError(_taken(self.target)) from None
+        fsync_folder(self.target.parent)
+        self.path, self.target = self.target, None
 
     @classmethod
     def open(cls, path: Path) -> "RunFolder":
@@ -74,19 +108,10 @@ class RunFolder:
         """Delete the files of a run without checkpoints, so that the same command works again."""
         if self.has_checkpoints:
             return
-        for path in (self.checkpoints, self.best, self.samples, self.probes, self.path / "tensorboard"):
-            shutil.rmtree(path, ignore_errors=True)
-        for path in (
-            self.recipe,
-            self.environment,
-            self.log,
-            self.training_images,
-            self.labeled_images,
-            self.step_losses,
-            self.path / LOCK_FILE,
-            self.path / "bad-files.csv",
-        ):
-            path.unlink(missing_ok=True)
+        for name in START_FOLDERS:
+            shutil.rmtree(self.path / name, ignore_errors=True)
+        for name in START_FILES:
+            (self.path / name).unlink(missing_ok=True)
         with suppress(OSError):  # the folder has other files
             self.path.rmdir()
 
@@ -184,14 +209,67 @@ class RunFolder:
             yield
 
 
+@contextmanager
+def start_run(path: Path, allowed: Collection[str] = ()) -> Iterator[RunFolder]:
+    """Create a run folder, hold its lock, and delete it again if it has no checkpoint at the end.
+
+    A path that does not exist appears once it can be resumed: until `publish`, the run is in a hidden folder
+    beside it. In a folder that exists, what a killed start has left is deleted. Raises ValueError if the
+    folder has files other than `allowed`, or another process is starting a run there.
+    """
+    require_new(path, allowed)
+    hidden = not path.exists()
+    if hidden:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _delete_abandoned_starts(path)
+    run = RunFolder(temporary_path(path), path) if hidden else RunFolder(path)
+    run.path.mkdir(exist_ok=not hidden)
+    with exclusive_lock(run.path, "run folder"):
+        try:
+            _clear_abandoned_start(run)
+            run._create_folders()
+            yield run
+            run.publish()
+        except BaseException:
+            if run.target is None:
+                run.clear_unless_saved()
+            else:
+                shutil.rmtree(run.path)
+            raise
+
+
+def _clear_abandoned_start(run: RunFolder) -> None:
+    """Delete what a start that was killed has left in a folder, but the lock that is held."""
+    for path in (run.path / name for name in (*START_FOLDERS, *START_FILES) if name != LOCK_FILE):
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def _delete_abandoned_starts(path: Path) -> None:
+    """Delete the hidden folders of starts that were killed."""
+    for folder in path.parent.glob(f".tmp-{escape(path.name)}-*"):
+        if temporary_target(folder) == path.name:
+            with suppress(ValueError), exclusive_lock(folder, "run folder"):
+                shutil.rmtree(folder)
+
+
+def _is_abandoned_start(path: Path, names: Collection[str]) -> bool:
+    """Return whether a folder has these names from a start that was killed before its first checkpoint."""
+    known = "checkpoints" in names and set(names) <= {*START_FOLDERS, *START_FILES}
+    return known and not RunFolder(path).has_checkpoints
+
+
 def require_new(path: Path, allowed: Collection[str] = ()) -> None:
-    """Raise ValueError for a path where no run folder can be created; the folder may hold `allowed` names."""
+    """Raise ValueError for a path where no run folder can be created; the folder may hold `allowed` names,
+    and what a start that was killed has left.
+    """
     if path.exists() and not path.is_dir():
         raise ValueError(f"{path} is a file; a run folder needs another --out")
     if any(parent.exists() and not parent.is_dir() for parent in path.parents):
         raise ValueError(f"run folder {path} cannot be created: part of its path is a file")
-    if path.is_dir() and any(each.name not in allowed for each in path.iterdir()):
-        raise ValueError(_taken(path))
+    if path.is_dir():
+        names = {each.name for each in path.iterdir()} - set(allowed)
+        if names and not _is_abandoned_start(path, names):
+            raise ValueError(_taken(path))
 
 
 def reject_huggingface_model(folder: Path, name: object) -> None:

@@ -26,6 +26,7 @@ from isopix.storage.run_folder import RunFolder
 from isopix.studies.inductive_bias.metrics import measure
 from isopix.studies.inductive_bias.trials import Architecture, Trial
 from isopix.train.lr_search import LRTrial
+from isopix.train.signals import raise_on_signals
 
 Status = Literal["not run", "done", "failed"]
 
@@ -93,6 +94,8 @@ def run_trial(spec: TrialSpec, device: str, threads: int | None) -> None:
     process is still saving it. On a CPU with the same number of threads, interruptions do not change a
     number.
     """
+    if multiprocessing.parent_process() is not None:
+        raise_on_signals()
     if threads is not None:
         torch.set_num_threads(threads)
     try:

@@ -1,7 +1,7 @@
 """TrainConfig: how a network is trained, evaluated during training and saved."""
 
 from dataclasses import field
-from typing import Annotated
+from typing import Annotated, Literal
 
 from isopix.core.config import config
 from isopix.core.device import Precision
@@ -21,6 +21,11 @@ class TrainConfig:
     `num_test_images` test images; None uses all. `knn_images` > 0 adds the accuracy of k-nearest neighbors
     among that many training images, `probe_every` > 0 a linear probe every that many steps: shorthands for
     two of the `evaluators`, which may be any that are registered.
+
+    A checkpoint is saved every `checkpoint_every` steps, and after `checkpoint_minutes` without one; None
+    saves none by time. Where a loss or a gradient is not finite, no update is applied, and `on_nonfinite`
+    decides: `stop` ends the training, `skip` goes on with the next batch, and `rollback` returns to the last
+    checkpoint and leaves out the batches since.
     """
 
     steps: int = 1_000_000
@@ -38,6 +43,8 @@ class TrainConfig:
     num_test_images: int | None = 10_000
     knn_images: int = 0
     checkpoint_every: int = 1000
+    checkpoint_minutes: Annotated[float, Range(above=0)] | None = 10.0
+    on_nonfinite: Literal["stop", "skip", "rollback"] = "stop"
     probe_every: int = 0
     evaluators: tuple[EvaluatorSpec, ...] = ()
 

@@ -1,5 +1,6 @@
 """Divergence: detect a training loss that has risen and does not recover."""
 
+import math
 from collections import deque
 from statistics import median
 
@@ -8,6 +9,17 @@ MIN_LOSSES = 5  # in the window
 MIN_LOST_FRACTION = 0.25  # of the decrease so far: smaller rises are the noise of a high learning rate
 MIN_RISE = 0.1  # of the initial loss: smaller rises are noise on the initial plateau
 PATIENCE = 0.2  # of the run's steps: a rise that ends within them is a recovery
+
+
+class DivergedError(RuntimeError):
+    """The training loss has risen and does not recover; since `step` it has been high."""
+
+    def __init__(self, step: int, loss: float, lowest: float):
+        super().__init__(
+            f"the training has diverged: since step {step} the loss has not come back (now {loss:.4g}, "
+            f"lowest {lowest:.4g}); try a lower optimizer.lr"
+        )
+        self.step = step
 
 
 class DivergenceDetector:
@@ -30,8 +42,10 @@ class DivergenceDetector:
         self.diverged = False
 
     def update(self, step: int, loss: float) -> None:
-        """Add the training loss at a step; a run that has diverged stays so."""
-        if self.diverged:
+        """Add the training loss at a step; a run that has diverged stays so. A loss that is not finite, whose
+        step was skipped, does not count.
+        """
+        if self.diverged or not math.isfinite(loss):
             return
         self.recent.append((step, loss))
         while len(self.recent) > MIN_LOSSES and self.recent[0][0] <= step - WINDOW * self.steps:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from isopix.core.types import Labels
+from isopix.train.config import TrainConfig
 
 NUM_DEVIATIONS = 2  # standard deviations of the accuracy of a constant prediction
 CAUSES = (
@@ -52,15 +53,15 @@ class EarlyStopping:
 
 
 def judges_chance_level(
-    record: Mapping[str, Any], *, steps: int, epoch: int, evaluate_every: int, exhausted: bool
+    record: Mapping[str, Any], config: TrainConfig, *, epoch: int, exhausted: bool
 ) -> bool:
     """Return whether a log record is the first validation after an epoch (of so many steps) and half of the
     steps, or the last one, with patience `exhausted`.
     """
     if not has_val_accuracy(record):
         return False
-    needed, step = min(steps, max(steps // 2, epoch)), record["step"]
-    previous = (step - 1) // evaluate_every * evaluate_every  # validation before this one
+    needed, step = min(config.steps, max(config.steps // 2, epoch)), record["step"]
+    previous = (step - 1) // config.evaluate_every * config.evaluate_every  # validation before this one
     return bool(exhausted or previous < needed <= step)
 
 

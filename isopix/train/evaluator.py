@@ -18,6 +18,7 @@ from isopix.data.splits import Split
 from isopix.model.evaluation_mode import evaluation_mode
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
+from isopix.storage.run_folder import RunFolder
 from isopix.train.tasks import EvaluationTask, Metric
 
 BATCH_SIZE = 16  # images per batch; not a setting, as the random draws of an evaluation depend on it
@@ -38,7 +39,14 @@ class EvaluationContext(NamedTuple):
     data: ImageDataset
     seed: int
     precision: Precision
-    history: Path | None = None  # a folder where it may write a file per step, `step-00000100.json`
+    folder: RunFolder | None = None  # of the run, if it has one
+
+    @property
+    def history(self) -> Path | None:
+        """A folder where it may write a file per step, `step-00000100.json`; ask for it at each step, since a
+        run gets its name when step 0 has been saved.
+        """
+        return None if self.folder is None else self.folder.history
 
     @property
     def network(self) -> Network:

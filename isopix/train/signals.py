@@ -1,40 +1,98 @@
-"""Stop requests: the first signal ends a run after its step, a second Ctrl-C at once."""
+"""Stop signals: the first ends training after its step, a second one at once; elsewhere the first ends it."""
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-# Ctrl-C; a batch system's notice of preemption; SLURM's --signal=USR1@seconds.
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+# Ctrl-C; a batch system's notice of preemption; SLURM's --signal=USR1@seconds; a closed terminal.
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
+# Seconds within which a signal is the same notice: batch systems and `timeout` send one to the process and
+# one to its group.
+REPEATED = 0.5
+
+
+class StopSignal(KeyboardInterrupt):
+    """A stop signal ended the work where it was; `at_once` if an earlier one was still waiting for a step."""
+
+    def __init__(self, number: int, *, at_once: bool):
+        super().__init__()
+        self.signal, self.at_once = signal.Signals(number), at_once
 
 
 class StopRequest:
     """The first stop `signal` that this process received, or None."""
 
-    def __init__(self) -> None:
-        self.signal: signal.Signals | None = None
+    def __init__(self, received: signal.Signals | None = None) -> None:
+        self.signal, self._since = received, time.monotonic()
 
-    def receive(self, number: int, frame: FrameType | None) -> None:
-        """Handle a signal: record the first; raises KeyboardInterrupt on a Ctrl-C after it."""
-        if self.signal is not None and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        self.signal = self.signal or signal.Signals(number)
+    def receive(self, number: int, frame: FrameType | None = None) -> None:
+        """Handle a signal: record the first; raises StopSignal on a later one that is no repetition."""
+        if self.signal is None:
+            self.signal, self._since = signal.Signals(number), time.monotonic()
+        elif is_second(number, time.monotonic() - self._since):
+            raise StopSignal(number, at_once=True)
+
+
+class _Process:
+    """What the process has received: the request that is being honored, and a signal that was raised."""
+
+    request: StopRequest | None = None
+    raised: signal.Signals | None = None
+
+
+def active_request() -> StopRequest | None:
+    """Return the request of the training that is under way; None if a signal ends the work at once."""
+    return _Process.request
+
+
+def is_second(number: int, seconds: float) -> bool:
+    """Return whether a signal so long after the first asks to stop at once, and does not repeat the first."""
+    return number == signal.SIGINT or seconds > REPEATED
+
+
+def raise_on_signals() -> None:
+    """Let each stop signal raise StopSignal from now on, except while `stop_requested` records it.
+
+    One that is ignored, as by `nohup`, or has a handler already, keeps that.
+    """
+    ordinary = (signal.SIG_DFL, signal.default_int_handler)
+    _install({number: _raise for number in STOP_SIGNALS if signal.getsignal(number) in ordinary})
 
 
 @contextmanager
 def stop_requested() -> Iterator[StopRequest]:
-    """Record stop signals inside the context; Python delivers signals to the main thread only, so that other
-    threads never receive one.
+    """Record stop signals inside the context, but those that are ignored, as by `nohup`; Python delivers
+    signals to the main thread only, so that other threads never receive one.
     """
-    request = StopRequest()
+    # A signal may have been raised where Python ignores exceptions, such as in a finalizer.
+    request = StopRequest(_Process.raised)
     if threading.current_thread() is not threading.main_thread():
         yield request
         return
-    before = {number: signal.signal(number, request.receive) for number in STOP_SIGNALS}
+    outer = _Process.request
+    before = _install(dict.fromkeys(STOP_SIGNALS, request.receive))
+    _Process.request = request
     try:
         yield request
     finally:
+        _Process.request = outer
         for number, handler in before.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+def _raise(number: int, frame: FrameType | None) -> None:
+    _Process.raised = signal.Signals(number)
+    raise StopSignal(number, at_once=False)
+
+
+def _install(handlers: dict[signal.Signals, "signal._HANDLER"]) -> dict[signal.Signals, "signal._HANDLER"]:
+    """Set the handlers of the signals that are not ignored, and return those of before."""
+    accepted = {
+        number: handler
+        for number, handler in handlers.items()
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
+    return {number: signal.signal(number, handler) for number, handler in accepted.items()}

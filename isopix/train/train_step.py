@@ -1,5 +1,6 @@
 """One training step: gradients summed over the chunks of a batch, and an update if they are finite."""
 
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -26,18 +27,17 @@ def check_compiler() -> None:
 
 
 class NonFiniteError(RuntimeError):
-    """The loss or its gradient is inf or nan; the weights are those before that step."""
+    """The loss, its gradient, a weight or a moment of the optimizer is inf or nan."""
 
-    def __init__(self, step: int, advice: str = ""):
-        super().__init__(
-            f"the loss or its gradient is not finite at step {step}; "
-            f"the weights are as before that step{advice}"
-        )
-        self.step = step
+    def __init__(self, step: int, what: str = "the loss or its gradient", advice: str = ""):
+        super().__init__(f"{what} is not finite at step {step}{advice}")
+        self.step, self.what, self.advice = step, what, advice
 
 
 class TrainStep:
-    """A task and its optimizer; remembers the first step with a non-finite loss or gradient."""
+    """A task and its optimizer; applies no update of a step with a non-finite loss or gradient, and, with
+    `skip` false, none after such a step.
+    """
 
     def __init__(
         self,
@@ -48,9 +48,10 @@ class TrainStep:
         precision: Precision,
         compiled: bool,
         max_grad_norm: float | None = None,
+        skip: bool = False,
     ):
         self.task, self.accumulate, self.precision = task, accumulate, precision
-        self.max_grad_norm = max_grad_norm
+        self.max_grad_norm, self.skip = max_grad_norm, skip
         module = task.module
         self.device = next(module.parameters()).device
         self.peak_lr = optimizer.lr
@@ -59,13 +60,12 @@ class TrainStep:
         self.losses: Callable[[Batch], Mapping[str, Scalar]] = (
             torch.compile(task.losses, dynamic=False, fullgraph=True) if compiled else task.losses
         )
-        self.bad_step = torch.tensor(-1, device=self.device)
+        self.blocked = torch.tensor(False, device=self.device)  # whether no update is applied
+        self.unchecked: list[tuple[int, Tensor]] = []  # each step, and whether it was not finite
 
     def __call__(self, batch: Batch, *, step: int, lr_factor: float) -> dict[str, Scalar]:
         """Update the weights once at `lr_factor` times the learning rates that the optimizer's groups started
         with; return the losses before the update, on the device, the one that is minimized first.
-
-        From the first non-finite loss or gradient on, no update is applied, and `check` raises.
         """
         self.optimizer.zero_grad(set_to_none=True)
         totals: dict[str, Scalar] = {}
@@ -79,26 +79,39 @@ class TrainStep:
         norm = torch.nn.utils.get_total_norm(p.grad for p in parameters if p.grad is not None)
         if self.max_grad_norm is not None:
             torch.nn.utils.clip_grads_with_norm_(parameters, self.max_grad_norm, norm)
-        finite = torch.isfinite(next(iter(totals.values()))) & torch.isfinite(norm)
-        self.bad_step = torch.where((self.bad_step < 0) & ~finite, step, self.bad_step)
+        nonfinite = ~(torch.isfinite(next(iter(totals.values()))) & torch.isfinite(norm))
+        self.unchecked.append((step, nonfinite))
+        self.blocked = nonfinite if self.skip else self.blocked | nonfinite
         for group, lr in zip(self.optimizer.param_groups, self.group_lrs, strict=True):
             group["lr"] = lr * lr_factor
         self._update()
         return totals
 
     def _update(self) -> None:
-        """Run the optimizer unless a step was not finite; a fused one decides that on the device."""
+        """Run the optimizer unless updates are blocked; a fused one decides that on the device."""
         fused = vars(self.optimizer).get("_step_supports_amp_scaling", False)  # as torch's GradScaler asks
         if fused:
-            vars(self.optimizer).update(grad_scale=None, found_inf=(self.bad_step >= 0).float())
-        if fused or int(self.bad_step) < 0:
+            vars(self.optimizer).update(grad_scale=None, found_inf=self.blocked.float())
+        if fused or not self.blocked:
             self.optimizer.step()
 
-    def check(self) -> None:
-        """Raises NonFiniteError with the first non-finite step; waits for the device."""
-        step = int(self.bad_step)
-        if step >= 0:
-            raise NonFiniteError(step)
+    def nonfinite_steps(self) -> list[int]:
+        """Return the steps since the last call whose loss or gradient is not finite; waits for the device."""
+        if not self.unchecked:
+            return []
+        steps, flags = zip(*self.unchecked, strict=True)
+        self.unchecked.clear()
+        return [step for step, flag in zip(steps, torch.stack(flags).tolist(), strict=True) if flag]
+
+    def nonfinite_state(self) -> str:
+        """Return what is not finite, the weights or the moments of the optimizer; empty if both are."""
+        weights = [each.detach() for each in self.task.module.parameters()]
+        moments = [each for state in self.optimizer.state.values() for each in state.values()]
+        for name, values in (("a weight", weights), ("a moment of the optimizer", moments)):
+            tensors = [each for each in values if isinstance(each, Tensor) and each.is_floating_point()]
+            if not math.isfinite(float(torch.nn.utils.get_total_norm(tensors, math.inf))):
+                return name
+        return ""
 
     def state(self) -> dict[str, Tensor]:
         """Return the state of the optimizer by the names of the parameters: `<parameter>/<moment>`.
@@ -117,11 +130,14 @@ class TrainStep:
         return tensors | without if tensors else {}
 
     def load(self, tensors: dict[str, Tensor]) -> None:
-        """Restore what `state` returned.
+        """Restore what `state` returned, and apply updates again.
 
         Raises ValueError if a tensor belongs to no parameter, or if a trainable parameter is not named while
         others are.
         """
+        self.blocked = torch.zeros_like(self.blocked)
+        self.unchecked.clear()
+        self.optimizer.state.clear()
         parameters = dict(self.task.module.named_parameters())
         trained = {name for name, parameter in parameters.items() if parameter.requires_grad}
         stateless = sorted(trained - {path.rpartition("/")[0] for path in tensors})

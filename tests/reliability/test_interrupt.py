@@ -26,7 +26,7 @@ WORDS = [
 
 
 def start(*words: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "isopix.cli.main", *words]
+    command = [sys.executable, "-m", "isopix", *words]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

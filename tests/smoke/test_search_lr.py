@@ -67,7 +67,7 @@ def test_errors_are_reported_and_nothing_is_written(isopix: Run, words: list[str
 def test_the_same_command_resumes_after_a_kill(workplace: Path, isopix: Run) -> None:
     lr_range = ["--max-lr", "3", "--min-lr", "0.3", "checkpoint_every=5"]
     words = ["search-lr", "igpt.digits", "--out", "lr", "--limit", "90", *WORDS, *lr_range, "steps=60"]
-    command = [sys.executable, "-m", "isopix.cli.main", *words]
+    command = [sys.executable, "-m", "isopix", *words]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + 60
         while not list(Path("lr").glob("lr-1.0/checkpoints/step-*5")) and time.monotonic() < deadline:

@@ -85,7 +85,7 @@ def test_a_stopped_study_saves_and_the_same_command_resumes_it(
     monkeypatch.setattr(write_up, "draw", no_figures)
     words = [*STUDY, "--data", "digits", "--trials", "conv-pix2vec-1", "--seeds", "2", "--jobs", "1", *WORDS]
     words = [*[word for word in words if word != "steps=8"], "steps=80"]
-    command = [sys.executable, "-m", "isopix.cli.main", *words]
+    command = [sys.executable, "-m", "isopix", *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 100
         while not list(Path("bias").glob("trials/*-0/checkpoints/step-*4")) and time.monotonic() < deadline:

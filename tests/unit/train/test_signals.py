@@ -2,10 +2,11 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
-from isopix.train.signals import STOP_SIGNALS, stop_requested
+from isopix.train.signals import STOP_SIGNALS, StopSignal, stop_requested
 
 # One long step that only a second Ctrl-C cuts short, or `quick` steps that end when a stop is asked for.
 WORKER = """
@@ -48,7 +49,7 @@ def test_a_second_ctrl_c_ends_it_at_once(first):
     worker.send_signal(signal.SIGINT)
     out, errors = worker.communicate(timeout=10)
     assert out == ""
-    assert "KeyboardInterrupt" in errors
+    assert "StopSignal" in errors
 
 
 def test_the_old_handlers_come_back():
@@ -58,12 +59,33 @@ def test_the_old_handlers_come_back():
     assert [signal.getsignal(number) for number in STOP_SIGNALS] == before
 
 
-def test_a_second_preemption_notice_changes_nothing():
+def test_a_notice_that_is_repeated_within_half_a_second_changes_nothing():
     with stop_requested() as request:
         signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGUSR1)
     assert request.signal is signal.SIGTERM
+
+
+@pytest.mark.parametrize("second", STOP_SIGNALS)
+def test_a_second_notice_ends_it_at_once(second):
+    with stop_requested(), pytest.raises(StopSignal) as caught:
+        signal.raise_signal(signal.SIGTERM)
+        time.sleep(0.6)
+        signal.raise_signal(second)
+    assert caught.value.signal is second
+    assert caught.value.at_once
+
+
+def test_an_ignored_signal_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stop_requested() as request:
+            signal.raise_signal(signal.SIGHUP)
+        assert request.signal is None
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_other_threads_hear_nothing_and_disturb_nothing():

@@ -123,7 +123,7 @@ def test_everything_happens_at_its_step_and_at_the_end() -> None:
 
 
 def test_a_stop_is_logged_and_saved_but_not_evaluated() -> None:
-    asked = iter([False] * 5 + [True])  # once a step, and after the evaluation of step 3
+    asked = iter([False] * 6 + [True])  # at the start, once a step, and after the evaluation of step 3
     run = Run(RHYTHM, stop=lambda: next(asked))
     assert run.reached == 5
     assert run.steps("train") == [2, 4, 5]

@@ -1,0 +1,87 @@
+"""The log of a run in training: appended, rewound to a checkpoint, and copied to TensorBoard on request."""
+
+from pathlib import Path
+
+from isopix.storage.log import RunLog, TensorBoardLog, read_log
+from isopix.storage.run_folder import RunFolder
+from isopix.train.divergence import DivergedError, DivergenceDetector
+from isopix.train.trainer import Record
+
+
+class TrainingLog:
+    """The open log of a run of `steps` steps, after the lines of `step`; an earlier process may have written
+    later ones, which are deleted.
+    """
+
+    def __init__(self, folder: RunFolder, *, step: int, steps: int, tensorboard: bool):
+        self.folder, self.steps, self.tensorboard = folder, steps, tensorboard
+        self._log = RunLog(folder.log)
+        self._board: TensorBoardLog | None = None
+        if step:
+            self.start_tensorboard(after=step)
+        self.rewind(step)
+
+    def write(self, record: Record) -> None:
+        """Write a record. Raises DivergedError if the training loss has risen and does not recover."""
+        for writer in (self._log, self._board):
+            if writer is not None:
+                writer.write(record)
+        self._watch(record)
+
+    def read(self) -> list[Record]:
+        """Return all records."""
+        return read_log(self.folder.log)
+
+    def has(self, kind: str, split: str | None = None) -> bool:
+        """Whether the log has a record of this kind, and of this split if one is given."""
+        return any(each["kind"] == kind and split in (None, each.get("split")) for each in self.read())
+
+    def seconds(self) -> float:
+        """Return the seconds of training so far."""
+        return max((each["seconds"] for each in self.read() if each["kind"] == "train"), default=0.0)
+
+    def rewind(self, step: int) -> None:
+        """Delete what was written of later steps, here and in the history of probes."""
+        self._log.truncate_after(step)
+        for path in self.folder.history.glob("step-*.json"):
+            if _step_of(path) > step:
+                path.unlink()
+        self._detector: DivergenceDetector | None = None
+        for record in self.read():
+            self._watch(record)
+
+    def start_tensorboard(self, *, after: int = -1) -> None:
+        """Write TensorBoard files from now on, if they were asked for, with all records up to now where there
+        were none; its writer holds the folder's path, which must not change any more.
+        """
+        if not self.tensorboard or self._board is not None:
+            return
+        self._board = TensorBoardLog(self.folder.path / "tensorboard", after=after)
+        for record in self.read() if after < 0 else ():
+            self._board.write(record)
+
+    def sync(self) -> None:
+        """Flush all lines to the disk."""
+        self._log.sync()
+
+    def close(self) -> None:
+        self._log.close()
+        if self._board is not None:
+            self._board.close()
+
+    def _watch(self, record: Record) -> None:
+        """Follow the training loss from the first one that is known."""
+        name = "total_nats" if "total_nats" in record else "loss_nats"
+        if record["kind"] not in ("evaluation", "train") or name not in record:
+            return
+        if self._detector is None:
+            self._detector = DivergenceDetector(self.steps, initial_loss=record[name])
+        if record["kind"] == "train":
+            self._detector.update(record["step"], record[name])
+            if self._detector.diverged:
+                since = self._detector.high_since or record["step"]
+                raise DivergedError(since, record[name], self._detector.lowest)
+
+
+def _step_of(path: Path) -> int:
+    return int(path.stem.removeprefix("step-"))
