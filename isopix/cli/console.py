@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from isopix.cli.output import output
 from isopix.core.registry import load_plugin
 
 Device = Annotated[str, Parameter(help="Device: cpu, cuda, cuda:0, mps, or auto.")]
@@ -76,7 +77,8 @@ Split = Annotated[
     Parameter(help="Split of the dataset. Default: test, or all images of another unsplit dataset."),
 ]
 
-console = Console(highlight=False)
+console = Console(highlight=False, file=output("stdout"))
+error_console = Console(highlight=False, file=output("stderr"))
 
 
 def load_plugins(files: Sequence[Path] | None) -> None:
@@ -97,7 +99,7 @@ def say(line: str) -> None:
 
 def warn(line: str) -> None:
     """Print one line to standard error."""
-    Console(stderr=True, highlight=False).print(line, markup=False, soft_wrap=True)
+    error_console.print(line, markup=False, soft_wrap=True)
 
 
 def percent_with_interval(fraction: float, low: float, high: float) -> str:

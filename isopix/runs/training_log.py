@@ -42,6 +42,7 @@ class TrainingLog:
 
     def rewind(self, step: int) -> None:
         """Delete what was written of later steps, here and in the history of probes."""
+        self._log.path = self.folder.log  # a run gets its name when step 0 has been saved
         self._log.truncate_after(step)
         for path in self.folder.history.glob("step-*.json"):
             if _step_of(path) > step:

@@ -13,14 +13,23 @@ MAX_HEADER = 4 << 20  # bytes; the largest Image GPT needs a tenth of it
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:
-    """Write tensors; they are on the disk when this returns. CPU tensors are not copied. Raises OSError."""
+    """Write tensors, with the permissions of any new file; they are on the disk when this returns.
+
+    CPU tensors are not copied. Raises OSError.
+    """
     seen: set[int] = set()
     unshared = {name: _unshared(tensor, seen) for name, tensor in tensors.items()}
+    new = not path.exists()
+    path.touch()
+    permissions = path.stat().st_mode  # safetensors gives them to the owner alone
     try:
         safetensors.torch.save_file(unshared, path, metadata)
     except SafetensorError as error:
+        if new:
+            path.unlink(missing_ok=True)
         code = re.search(r"os error (\d+)", str(error))
         raise OSError(*((int(code[1]), os.strerror(int(code[1]))) if code else (str(error),))) from None
+    path.chmod(permissions)
     with path.open("rb") as file:
         os.fsync(file.fileno())
 

@@ -1,0 +1,182 @@
+"""inf and nan in the loss, a gradient, a weight, a moment or a batch: no checkpoint has them."""
+
+import math
+import random
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from isopix.recipes import registry
+from isopix.recipes.recipe import Recipe
+from isopix.runs.pretrain import train_recipe
+from isopix.runs.resume import resume_run
+from isopix.runs.training import RunObserver
+from isopix.storage import checkpoint
+from isopix.storage.log import read_log
+from isopix.train.train_step import NonFiniteError, TrainStep
+
+STEPS = 40
+CPU = torch.device("cpu")
+WORDS = ["depth=1", "width=16", f"steps={STEPS}", "batch_size=4", "log_every=3", "checkpoint_every=9"]
+WORDS += ["evaluate_every=20", "evaluate_images=8", "num_test_images=8", "data.limit=64"]
+
+
+def recipe(*words: str) -> Recipe:
+    return registry.resolve("igpt.digits", assignments=[*WORDS, *words]).recipe
+
+
+class Fault:
+    """Puts a value into something at one step, once."""
+
+    def __init__(self, where: str, step: int, value: float):
+        self.where, self.step, self.value, self.done = where, step, value, False
+        self.call: Callable = TrainStep.__call__
+
+    def method(self) -> Callable:
+        """Return the function to put in the place of TrainStep's method."""
+
+        def called(one: TrainStep, batch, **options):
+            return self(one, batch, **options)
+
+        return called
+
+    def __call__(self, one: TrainStep, batch, *, step: int, lr_factor: float):
+        if step != self.step or self.done:
+            return self.call(one, batch, step=step, lr_factor=lr_factor)
+        self.done = True
+        batch, undo = getattr(self, self.where)(one, batch)
+        try:
+            return self.call(one, batch, step=step, lr_factor=lr_factor)
+        finally:
+            undo()
+
+    def loss(self, one, batch):
+        right = one.losses
+        one.losses = lambda chunk: {name: each * self.value for name, each in right(chunk).items()}
+        return batch, lambda: setattr(one, "losses", right)
+
+    def gradient(self, one, batch):
+        parameter = list(one.task.module.parameters())[-1]
+        handle = parameter.register_hook(lambda gradient: gradient * self.value)
+        return batch, handle.remove
+
+    def weight(self, one, batch):
+        with torch.no_grad():
+            next(one.task.module.parameters()).view(-1)[0] = self.value
+        return batch, lambda: None
+
+    def moment(self, one, batch):
+        for state in one.optimizer.state.values():
+            state["exp_avg_sq" if self.value > 0 else "exp_avg"].view(-1)[0] = self.value
+        return batch, lambda: None
+
+    def batch(self, one, batch):
+        return batch._replace(weights=batch.weights * self.value), lambda: None
+
+
+FAULTS = ["loss", "gradient", "weight", "moment", "batch"]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.Tensor]:
+    """The weights of a run without a fault."""
+    out = tmp_path_factory.mktemp("whole") / "run"
+    train_recipe(recipe(), out, device=CPU, observer=RunObserver())
+    return checkpoint.load_latest(out / "checkpoints").checkpoint.tensors["model"]
+
+
+@pytest.fixture
+def fault(request, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fault]:
+    chance = random.Random(request.param)
+    kind, value = FAULTS[request.param % 5], chance.choice([math.nan, math.inf])
+    found = Fault(kind, chance.randint(2, STEPS), value)  # there are no moments before the first update
+    monkeypatch.setattr(TrainStep, "__call__", found.method())
+    return found
+
+
+def checkpoints_are_finite(out: Path) -> bool:
+    folders = list((out / "checkpoints").glob("step-*"))
+    assert folders
+    loaded = [checkpoint.load_checkpoint(folder).tensors for folder in folders]
+    groups = [each for tensors in loaded for each in tensors.values()]
+    return all(bool(torch.isfinite(tensor.float()).all()) for group in groups for tensor in group.values())
+
+
+SHORT = range(5)
+FULL = [pytest.param(number, marks=[] if number in SHORT else pytest.mark.slow) for number in range(100)]
+
+
+@pytest.mark.parametrize("fault", FULL, indirect=True)
+def test_training_stops_before_a_checkpoint_has_it_and_resumes_without_a_trace(
+    fault: Fault, tmp_path: Path, whole: dict[str, torch.Tensor]
+) -> None:
+    out = tmp_path / "run"
+    with pytest.raises(
+        NonFiniteError, match=r"is not finite at step \d+; the last checkpoint is .*step-"
+    ) as error:
+        train_recipe(recipe(), out, device=CPU, observer=RunObserver())
+    assert fault.done
+    assert fault.step <= error.value.step <= fault.step + 9  # that of the next checkpoint at the latest
+    assert checkpoints_are_finite(out)
+    resume_run(out, device=CPU, observer=RunObserver())
+    ours = checkpoint.load_latest(out / "checkpoints").checkpoint.tensors["model"]
+    assert all(torch.equal(ours[name], whole[name]) for name in whole)
+    sys.stdout.write(
+        f"{fault.value} in a {fault.where} at step {fault.step}: found at step {error.value.step}\n"
+    )
+
+
+@pytest.mark.parametrize("policy", ["skip", "rollback"])
+@pytest.mark.parametrize("fault", FULL, indirect=True)
+def test_training_goes_on_and_says_so(fault: Fault, policy: str, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    settings = recipe(f"train.on_nonfinite={policy}")
+    status = train_recipe(settings, out, device=CPU, observer=RunObserver())
+    assert status.finished
+    assert checkpoints_are_finite(out)
+    records = read_log(out / "log.jsonl")
+    notes = [each["text"] for each in records if "not finite" in each.get("text", "")]
+    skips = policy == "skip" and fault.where in ("loss", "gradient", "batch")
+    assert len(notes) == 1
+    assert ("its update was skipped" if skips else "back to step") in notes[0]
+    steps = [each["step"] for each in records if each["kind"] == "train"]
+    assert steps == sorted(set(steps))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_ten_thousand_clean_steps_raise_no_alarm(tmp_path: Path) -> None:
+    settings = recipe("steps=10000", "checkpoint_every=500", "evaluate_every=5000", "train.on_nonfinite=skip")
+    train_recipe(settings, tmp_path / "run", device=CPU, observer=RunObserver())
+    records = read_log(tmp_path / "run" / "log.jsonl")
+    assert not any("not finite" in each.get("text", "") for each in records)
+
+
+def test_a_rolled_back_run_resumes_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The batches that a rollback leaves out are left out after a stop, too."""
+    settings = recipe("train.on_nonfinite=rollback")
+    for name, stop_at in (("whole", None), ("stopped", 30)):
+        found = Fault("batch", 14, math.nan)
+        with monkeypatch.context() as patch:
+            patch.setattr(TrainStep, "__call__", found.method())
+            reached: list[int] = []
+            observer = RunObserver(
+                watch=lambda step, losses, reached=reached: reached.append(step),
+                stop=lambda reached=reached, at=stop_at: at is not None and len(reached) >= at,
+            )
+            status = train_recipe(settings, tmp_path / name, device=CPU, observer=observer)
+        if stop_at is not None:
+            assert not status.finished
+            resume_run(tmp_path / name, device=CPU, observer=RunObserver())
+    loaded = [
+        checkpoint.load_latest(tmp_path / name / "checkpoints").checkpoint for name in ("whole", "stopped")
+    ]
+    assert loaded[0].records["state"]["skipped_batches"] == 14 - 9
+    assert all(
+        torch.equal(tensor, loaded[1].tensors[group][name])
+        for group in ("model", "optimizer")
+        for name, tensor in loaded[0].tensors[group].items()
+    )
