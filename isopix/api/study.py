@@ -9,9 +9,8 @@ from isopix.api.arguments import checked
 from isopix.api.results import StudyOutput, StudyProgress
 from isopix.api.run import Interrupted
 from isopix.api.training import PathLike
-from isopix.core import device as devices
 from isopix.core.overrides import parse
-from isopix.studies.executor import Executor, ExecutorObserver, ProcessExecutor, Slot, run_all
+from isopix.studies.executor import Executor, ExecutorObserver, ProcessExecutor, run_all, slots_on
 from isopix.studies.inductive_bias.grid import Study, cost, plan_study
 from isopix.studies.inductive_bias.write_up import write_up
 from isopix.studies.slurm import SlurmExecutor
@@ -71,11 +70,7 @@ def _executor(
     """Return what runs that many trials. Raises ValueError for an unavailable device."""
     if slurm is not None:
         return SlurmExecutor(run_trial, study.path / "slurm", parse(slurm), size=jobs or max(1, count))
-    available, cores = devices.list_devices(device), devices.available_cores()
-    size = jobs or (cores if available[0].type == "cpu" else len(available))
-    threads = max(1, cores // size)
-    slots = [Slot(str(available[number % len(available)]), threads) for number in range(size)]
-    return ProcessExecutor(run_trial, slots, modules=["isopix.studies.trial"])
+    return ProcessExecutor(run_trial, slots_on(device, jobs), modules=["isopix.studies.trial"])
 
 
 def _run(

@@ -3,17 +3,21 @@
 import sys
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
+from typing import Annotated
 
+from cyclopts import Parameter
+
+from isopix.api.training import resolve_recipe
 from isopix.cli.complete import complete
-from isopix.cli.console import Device, Json, Plugins, Seed, load_plugins, say
+from isopix.cli.console import Device, Json, Plugins, Positive, Seed, load_plugins, say
 from isopix.cli.low_data import low_data
-from isopix.cli.pretrain import pretrain
 from isopix.cli.probe import probe
 from isopix.cli.reconstruct import reconstruct
 from isopix.cli.report import report
-from isopix.cli.resume import resume
 from isopix.cli.run_display import with_resume_hint
 from isopix.cli.sample import sample
+from isopix.cli.stop_signals import STOPPED
+from isopix.cli.training_jobs import TrainingJob, train_side_by_side
 from isopix.core.command_line import command_line
 from isopix.core.device import reuse_freed_memory
 from isopix.data.dataset import load_dataset
@@ -32,13 +36,15 @@ def demo(
     *settings: str,
     out: Path = Path("runs/demo"),
     seed: Seed = 0,
+    jobs: Annotated[int, Parameter(validator=Positive)] | None = None,
     plugin: Plugins = None,
     device: Device = "auto",
     json: Json = False,
 ) -> None:
     """Pre-train three small networks on translated digits, probe them, draw pictures with them, and report.
 
-    The networks are an autoregressive and a masked Image GPT, and a masked convolutional network.
+    The networks are an autoregressive and a masked Image GPT, and a masked convolutional network. They are
+    trained side by side.
 
     The same command resumes an interrupted demo; after a finished one it starts another in a new folder.
 
@@ -50,27 +56,44 @@ def demo(
         Settings to override in all recipes, as name=value.
     out
         Parent folder of all demos, which are numbered.
+    jobs
+        Number of networks that are trained at a time. Default: all on a CPU, one per GPU.
     """
     load_plugins(plugin)
     reuse_freed_memory()
     folder = demo_folder(out)
     again = command_line(*sys.argv[1:])
     with with_resume_hint(folder, again), redirect_stdout(sys.stderr) if json else nullcontext():
-        _run(folder, settings, seed, device, again)
+        _train(folder, settings, seed, jobs, plugin, device, again)
+        _measure(folder, seed, device)
     report(*(folder / name for name in RECIPES), out=folder / "report.html", json=json)
 
 
-def _run(folder: Path, settings: tuple[str, ...], seed: int, device: str, again: str) -> None:
-    """Do everything but the report."""
-    say(f"demo in {folder}: about eight CPU-minutes")
+def _train(
+    folder: Path,
+    settings: tuple[str, ...],
+    seed: int,
+    jobs: int | None,
+    plugins: list[Path] | None,
+    device: str,
+    again: str,
+) -> None:
+    """Train all networks, or exit with code 75 after a stop."""
+    trainings = []
     for name, recipe in RECIPES.items():
-        run = folder / name
+        steps = resolve_recipe(recipe, overrides=settings).train.steps
+        trainings.append(TrainingJob(recipe, settings, folder / name, seed, steps, tuple(plugins or ())))
+    say(f"demo in {folder}: about five minutes on two CPU cores")
+    if not train_side_by_side(trainings, device, jobs):
+        say(f"stopped and saved; resume with: {again}")
+        raise SystemExit(STOPPED)
+
+
+def _measure(folder: Path, seed: int, device: str) -> None:
+    """Do everything else but the report."""
+    for name, recipe in RECIPES.items():
         say(f"\n{recipe}")
-        if has_checkpoint(run):
-            resume(run, device=device, resume_command=again)
-        else:
-            pretrain(recipe, *settings, out=run, seed=seed, device=device, resume_command=again)
-        probe(run, limit=PROBE_LIMIT, seed=seed, device=device)
+        probe(folder / name, limit=PROBE_LIMIT, seed=seed, device=device)
     say("\nsamples")
     sample(folder / "ar", count=40, seed=seed, device=device)
     complete(folder / "ar", count=8, each=3, seed=seed, device=device)

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from multiprocessing.context import ForkServerProcess
 from typing import Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
+from isopix.core import device as devices
+
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 
@@ -48,6 +50,16 @@ class Slot(NamedTuple):
 
     device: str
     threads: int | None
+
+
+def slots_on(device: str, count: int | None = None) -> list[Slot]:
+    """Return `count` slots, by default one per GPU or CPU core, that share the cores and the devices of this
+    machine. Raises ValueError for an unavailable device.
+    """
+    available, cores = devices.list_devices(device), devices.available_cores()
+    size = count or (cores if available[0].type == "cpu" else len(available))
+    threads = max(1, cores // size)
+    return [Slot(str(available[number % len(available)]), threads) for number in range(size)]
 
 
 class ProcessExecutor(Generic[T]):
