@@ -99,6 +99,12 @@ def available_cores() -> int:
     return len(allowed(0)) if allowed else os.cpu_count() or 1
 
 
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Return whether an error says that a device's or the machine's memory could not be allocated."""
+    texts = ("DefaultCPUAllocator: can't allocate memory", "not enough memory", "MPS backend out of memory")
+    return isinstance(error, torch.OutOfMemoryError) or any(text in str(error) for text in texts)
+
+
 def describe_device(device: torch.device) -> str:
     """Return the device and the vendor's name of it, for records."""
     if device.type == "cuda":

@@ -156,6 +156,7 @@ class TrainingRun:
                 seconds=self.log.seconds(),
                 optimizer=found.tensors["optimizer"],
                 skipped_batches=found.records["state"].get("skipped_batches", 0),
+                accumulate=found.records["state"].get("accumulate"),
             )
         self._measure_baselines(trainer.step)
         try:
@@ -284,6 +285,8 @@ class TrainingRun:
         state |= {"decoder_valid": fits, "origin": self.origin._asdict(), "seen_known": self.data.seen_known}
         if self.trainer.skipped_batches:
             state["skipped_batches"] = self.trainer.skipped_batches
+        if self.trainer.train_step.accumulate != self.recipe.train.accumulate:
+            state["accumulate"] = self.trainer.train_step.accumulate
         groups = {"model": self.network.tensors(), **groups}
         if self.model:
             groups[CLASSIFIER] = {name: each.detach() for name, each in self.model.head.state_dict().items()}

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from isopix.core.device import Precision, autocast
+from isopix.core.device import Precision, autocast, is_out_of_memory
 from isopix.core.types import Scalar
 from isopix.train.optim import OptimizerSpec, build_optimizer
 from isopix.train.tasks import Batch, TrainingTask
@@ -32,6 +32,14 @@ class NonFiniteError(RuntimeError):
     def __init__(self, step: int, what: str = "the loss or its gradient", advice: str = ""):
         super().__init__(f"{what} is not finite at step {step}{advice}")
         self.step, self.what, self.advice = step, what, advice
+
+
+class OutOfMemoryError(RuntimeError):
+    """A batch in `accumulate` chunks does not fit in memory."""
+
+    def __init__(self, step: int, accumulate: int, reason: str):
+        first = reason.partition("\n")[0]
+        super().__init__(f"out of memory at step {step} with accumulate={accumulate}: {first}")
 
 
 class TrainStep:
@@ -66,15 +74,15 @@ class TrainStep:
     def __call__(self, batch: Batch, *, step: int, lr_factor: float) -> dict[str, Scalar]:
         """Update the weights once at `lr_factor` times the learning rates that the optimizer's groups started
         with; return the losses before the update, on the device, the one that is minimized first.
+
+        Raises OutOfMemoryError before any update.
         """
-        self.optimizer.zero_grad(set_to_none=True)
-        totals: dict[str, Scalar] = {}
-        for chunk in batch.to(self.device).chunks(self.accumulate):
-            with autocast(self.device, self.precision):
-                losses = self.losses(chunk)
-            torch.autograd.backward(next(iter(losses.values())))
-            for name, loss in losses.items():
-                totals[name] = totals[name] + loss.detach() if name in totals else loss.detach()
+        try:
+            totals = self._add_gradients(batch)
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            raise OutOfMemoryError(step, self.accumulate, str(error)) from None
         parameters = list(self.task.module.parameters())
         norm = torch.nn.utils.get_total_norm(p.grad for p in parameters if p.grad is not None)
         if self.max_grad_norm is not None:
@@ -85,6 +93,18 @@ class TrainStep:
         for group, lr in zip(self.optimizer.param_groups, self.group_lrs, strict=True):
             group["lr"] = lr * lr_factor
         self._update()
+        return totals
+
+    def _add_gradients(self, batch: Batch) -> dict[str, Scalar]:
+        """Compute the gradients of a batch chunk by chunk, and return the losses."""
+        self.optimizer.zero_grad(set_to_none=True)
+        totals: dict[str, Scalar] = {}
+        for chunk in batch.to(self.device).chunks(self.accumulate):
+            with autocast(self.device, self.precision):
+                losses = self.losses(chunk)
+            torch.autograd.backward(next(iter(losses.values())))
+            for name, loss in losses.items():
+                totals[name] = totals[name] + loss.detach() if name in totals else loss.detach()
         return totals
 
     def _update(self) -> None:

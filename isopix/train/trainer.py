@@ -2,10 +2,7 @@
 
 import math
 import time
-import traceback
 from collections.abc import Callable, Mapping, Sequence
-from numbers import Integral, Real
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -14,16 +11,15 @@ from torch import Tensor
 from isopix.core.random import generator, seeded
 from isopix.core.types import Scalar
 from isopix.data.batches import Batches
-from isopix.model.evaluation_mode import evaluation_mode
 from isopix.train.config import TrainConfig
-from isopix.train.evaluator import EvaluationContext, EvaluationError, EvaluatorSpec
-from isopix.train.tasks import TrainingTask
+from isopix.train.evaluations import Evaluations
+from isopix.train.evaluator import EvaluationContext, EvaluatorSpec
+from isopix.train.tasks import Batch, TrainingTask
 from isopix.train.throughput import Throughput
-from isopix.train.train_step import NonFiniteError, TrainStep
+from isopix.train.train_step import NonFiniteError, OutOfMemoryError, TrainStep
 
 Record = dict[str, Any]  # a line of the log
 WATCH_EVERY = 20  # steps between reports of the loss of every step; each waits for a GPU
-MAX_SHOWN = 60  # characters of a wrong value in a note
 LOSS = "the loss or its gradient"
 MAX_RECOVERIES = 10  # skipped steps in a row, or rollbacks to one checkpoint: more is no accident
 
@@ -60,7 +56,7 @@ class Trainer:
         callbacks: Callbacks,
     ):
         self.task, self.config, self.batches, self.callbacks = task, config, batches, callbacks
-        self.evaluators = [(spec, spec.start(context)) for spec in evaluators]
+        self.evaluations = Evaluations(evaluators, context, config)
         self.train_step = TrainStep(
             task,
             config.optimizer,
@@ -79,13 +75,21 @@ class Trainer:
         self.throughput = Throughput(batches.batch_size)
 
     def restore(
-        self, step: int, *, seconds: float, optimizer: dict[str, Tensor], skipped_batches: int = 0
+        self,
+        step: int,
+        *,
+        seconds: float,
+        optimizer: dict[str, Tensor],
+        skipped_batches: int = 0,
+        accumulate: int | None = None,
     ) -> None:
         """Continue from a checkpoint at `step`, after `seconds` of training in which rollbacks left out
-        `skipped_batches`; the task has its weights.
+        `skipped_batches` and, for lack of memory, batches were split into `accumulate` parts; the task has
+        its weights.
         """
         self.step, self.throughput.seconds, self.started = step, seconds, True
         self.skipped_batches = skipped_batches
+        self.train_step.accumulate = accumulate or self.config.accumulate
         self.train_step.load(optimizer)
 
     def start(self) -> None:
@@ -124,7 +128,7 @@ class Trainer:
             if all(map(math.isfinite, values.values())):  # else it was skipped
                 self.callbacks.log(self.throughput.record(self.step, values, learning_rate))
         with self.throughput.exclude():
-            evaluates = self._is_due()
+            evaluates = self.evaluations.is_due(self.step)
             saves = self.step % config.checkpoint_every == 0 or self._saving_is_late()
             saves = saves or (evaluates and config.on_nonfinite != "stop")  # the best weights are not lost
             if (evaluates or saves) and self._recover():
@@ -144,9 +148,31 @@ class Trainer:
         batch = self.task.make_batch(images, labels, generator(config.seed, "problem", self.step))
         lr_factor = config.schedule.factor(self.step, steps=config.steps, epoch=batches.steps_per_epoch)
         self.step += 1
-        with seeded(config.seed, "dropout", self.step, self.train_step.device):
-            losses = self.train_step(batch, step=self.step, lr_factor=lr_factor)
+        while (losses := self._attempt(batch, lr_factor)) is None:
+            pass
         return losses, self.train_step.peak_lr * lr_factor
+
+    def _attempt(self, batch: Batch, lr_factor: float) -> dict[str, Scalar] | None:
+        """Update the weights and return the losses; None after doubling `accumulate` for lack of memory.
+
+        Raises OutOfMemoryError if the memory is too small for one image at a time.
+        """
+        one, device = self.train_step, self.train_step.device
+        try:
+            with seeded(self.config.seed, "dropout", self.step, device):
+                return one(batch, step=self.step, lr_factor=lr_factor)
+        except OutOfMemoryError as error:
+            if one.accumulate >= self.config.batch_size:
+                raise
+            text = str(error)
+        one.accumulate = min(2 * one.accumulate, self.config.batch_size)
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+        text += (
+            f"; going on with accumulate={one.accumulate}, which trains on the same batch in smaller parts"
+        )
+        self.callbacks.log({"kind": "note", "step": self.step, "text": text})
+        return None
 
     def _save(self) -> None:
         self.callbacks.save(self.step, self.train_step.state())
@@ -205,80 +231,10 @@ class Trainer:
             self.watched.clear()
             self.callbacks.watch(self.step, values)
 
-    def _is_due(self) -> bool:
-        """Return whether any evaluator runs at this step."""
-        own = {spec.every for spec, _ in self.evaluators if spec.every is not None}
-        intervals = (self.config.evaluate_every, *own)
-        return self.step in (0, self.config.steps) or any(self.step % every == 0 for every in intervals)
-
     def maybe_evaluate(self) -> bool:
-        """Run the evaluators that are due, all at the first and the last step; return whether any was.
-
-        What an evaluator does wrong is a note in the log and not the end of training. Raises ValueError
-        before the first step for two metrics of one name, and what an evaluator that may not fail raises.
-        """
-        if not self._is_due():
+        """Run the evaluators that are due, and log what they return; return whether any was."""
+        if not self.evaluations.is_due(self.step):
             return False
-        step, at_end = self.step, self.step in (0, self.config.steps)
-        metrics: dict[str, int | float] = {}
-        notes = list[str]()
-        with evaluation_mode(self.task.module), torch.no_grad():
-            for spec, evaluate in self.evaluators:
-                if spec.every is None or at_end or step % spec.every == 0:
-                    try:
-                        notes += _add_metrics(metrics, evaluate(step), spec, step)
-                    except Exception as error:
-                        if not spec.may_fail or isinstance(error, DuplicateMetricError):
-                            raise
-                        notes.append(f"no {spec.label()} at step {step}: {_cause(error)}")
-        if metrics:
-            self.callbacks.log({"kind": "evaluation", "step": step, "split": "validation", **metrics})
-        for text in notes:
-            self.callbacks.log({"kind": "note", "step": step, "text": text})
+        for record in self.evaluations.run(self.step):
+            self.callbacks.log(record)
         return True
-
-
-class DuplicateMetricError(ValueError):
-    """A metric of a name that the log record has already, found before the first step."""
-
-
-def _add_metrics(metrics: dict[str, int | float], found: object, spec: EvaluatorSpec, step: int) -> list[str]:
-    """Add what an evaluator returned, and return a note for each part of it that is no metric.
-
-    Raises ValueError for one of an evaluator that may not fail, and DuplicateMetricError before the first
-    step.
-    """
-    notes = list[str]()
-    if not isinstance(found, Mapping):
-        notes.append(f"returns {_shown(found)}; allowed: a dict of finite numbers by name")
-        found = {}
-    for name, value in found.items():
-        if name in metrics or name in {"kind", "step", "split"}:
-            notes.append(f"returns '{name}', which the log record has already")
-            if step == 0:
-                raise DuplicateMetricError(f"evaluator '{spec.kind}' {notes[-1]}")
-        elif not isinstance(name, str):
-            notes.append(f"returns a metric named {_shown(name)}; allowed: strings")
-        elif not isinstance(value, Real) or not math.isfinite(value):
-            notes.append(f"returns {_shown(value)} for '{name}'; allowed: finite numbers")
-        else:
-            metrics[name] = int(value) if isinstance(value, Integral) else float(value)
-    notes = [f"evaluator '{spec.kind}' {text} (step {step})" for text in notes]
-    if notes and not spec.may_fail:
-        raise ValueError(notes[0])
-    return notes
-
-
-def _shown(value: object) -> str:
-    """A value in one short line."""
-    text = " ".join(repr(value).split())
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
-
-
-def _cause(error: Exception) -> str:
-    """An error in one line, with its place in the code unless it was raised to be read."""
-    text = " ".join(str(error).split())
-    if isinstance(error, EvaluationError):
-        return text
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {text} ({Path(place.filename).name}, line {place.lineno})"

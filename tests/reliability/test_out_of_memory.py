@@ -1,0 +1,100 @@
+"""Out of memory at a random step: the batch is computed in smaller parts, and its loss and update stay."""
+
+import random
+from pathlib import Path
+
+import pytest
+import torch
+
+from isopix.recipes import registry
+from isopix.runs.pretrain import train_recipe
+from isopix.runs.resume import resume_run
+from isopix.runs.training import RunObserver
+from isopix.storage import checkpoint
+from isopix.storage.log import read_log
+from isopix.train.train_step import OutOfMemoryError, TrainStep
+
+CPU = torch.device("cpu")
+WORDS = ["depth=1", "width=16", "steps=12", "batch_size=12", "log_every=1", "checkpoint_every=4"]
+WORDS += ["evaluate_every=20", "evaluate_images=8", "num_test_images=8", "data.limit=64", "precision=fp32"]
+MESSAGES = [
+    "[enforce fail at alloc_cpu.cpp:119] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to "
+    "allocate 1000000000000 bytes. Error code 12 (Cannot allocate memory)",
+    "CUDA out of memory. Tried to allocate 20.00 GiB.\nSee documentation",
+]
+
+
+def losses(run: Path) -> list[float]:
+    return [each["loss_nats"] for each in read_log(run / "log.jsonl") if each["kind"] == "train"]
+
+
+def limited(monkeypatch: pytest.MonkeyPatch, *, step: int, images: int, message: str) -> list[int]:
+    """From a step on, chunks of more images do not fit; returns a list of the sizes that do."""
+    call, sizes = TrainStep.__call__, list[int]()
+
+    def called(one: TrainStep, batch, *, step: int, lr_factor: float, first: int = step):
+        right = one.losses
+
+        def limited_losses(chunk):
+            if step >= first and len(chunk.targets) > images:
+                raise torch.OutOfMemoryError(message) if "CUDA" in message else RuntimeError(message)
+            sizes.append(len(chunk.targets))
+            return right(chunk)
+
+        one.losses = limited_losses
+        try:
+            return call(one, batch, step=step, lr_factor=lr_factor)
+        finally:
+            one.losses = right
+
+    monkeypatch.setattr(TrainStep, "__call__", called)
+    return sizes
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_same_losses_in_smaller_parts(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(seed)
+    recipe = registry.resolve("igpt.digits", assignments=WORDS).recipe
+    train_recipe(recipe, tmp_path / "whole", device=CPU, observer=RunObserver())
+    step, images = chance.randint(2, 12), chance.randint(1, 11)
+    sizes = limited(monkeypatch, step=step, images=images, message=MESSAGES[seed % 2])
+    train_recipe(recipe, tmp_path / "small", device=CPU, observer=RunObserver())
+    assert losses(tmp_path / "small") == pytest.approx(losses(tmp_path / "whole"), abs=1e-6)
+    assert max(sizes[-12 // images :]) <= images
+    notes = [each["text"] for each in read_log(tmp_path / "small" / "log.jsonl") if each["kind"] == "note"]
+    assert any(f"out of memory at step {step} with accumulate=1" in text for text in notes)
+    weights = [
+        checkpoint.load_latest(tmp_path / name / "checkpoints").checkpoint.tensors["model"]
+        for name in ("whole", "small")
+    ]
+    for name, tensor in weights[0].items():
+        torch.testing.assert_close(weights[1][name], tensor, rtol=1e-4, atol=1e-5)
+
+
+def test_parts_stay_small_after_a_resume_and_the_weights_equal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = registry.resolve("igpt.digits", assignments=WORDS).recipe
+    limited(monkeypatch, step=3, images=4, message=MESSAGES[0])
+    train_recipe(recipe, tmp_path / "whole", device=CPU, observer=RunObserver())
+    steps: list[int] = []
+    observer = RunObserver(watch=lambda step, _: steps.append(step), stop=lambda: len(steps) >= 6)
+    assert not train_recipe(recipe, tmp_path / "stopped", device=CPU, observer=observer).finished
+    monkeypatch.undo()  # there is more memory now
+    resume_run(tmp_path / "stopped", device=CPU, observer=RunObserver())
+    found = [
+        checkpoint.load_latest(tmp_path / name / "checkpoints").checkpoint for name in ("whole", "stopped")
+    ]
+    assert found[0].records["state"]["accumulate"] == 4
+    for name, tensor in found[0].tensors["model"].items():
+        assert torch.equal(found[1].tensors["model"][name], tensor)
+
+
+def test_too_little_memory_for_one_image_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = registry.resolve("igpt.digits", assignments=WORDS).recipe
+    limited(monkeypatch, step=3, images=0, message=MESSAGES[1])
+    with pytest.raises(OutOfMemoryError) as error:
+        train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver())
+    assert str(error.value) == (
+        "out of memory at step 3 with accumulate=12: CUDA out of memory. Tried to allocate 20.00 GiB."
+    )
