@@ -105,6 +105,12 @@ def is_out_of_memory(error: RuntimeError) -> bool:
     return isinstance(error, torch.OutOfMemoryError) or any(text in str(error) for text in texts)
 
 
+def free_cached_memory(device: torch.device) -> None:
+    """Give back the memory of a GPU that PyTorch keeps for later tensors."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+
+
 def describe_device(device: torch.device) -> str:
     """Return the device and the vendor's name of it, for records."""
     if device.type == "cuda":

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from isopix.core.config import to_dict
 from isopix.core.device import runtime_environment
-from isopix.data.batches import Batches, steps_per_epoch
+from isopix.data.batches import Batches
 from isopix.data.dataset import ImageDataset
 from isopix.data.measurement import Measurement, majority_baseline, measurement_of
 from isopix.data.missing_classes import training_classes
@@ -20,6 +20,7 @@ from isopix.finetuning.classifier import FineTuneModel, FineTuneTask
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe
+from isopix.runs.checkpoint_writer import CheckpointWriter
 from isopix.runs.load import WEIGHTS
 from isopix.runs.measurements import baseline_records, evaluator_measurements, evaluator_specs
 from isopix.runs.origin import Origin, decoder_fits
@@ -30,14 +31,13 @@ from isopix.storage.atomic import read_json
 from isopix.storage.checkpoint import Checkpoint
 from isopix.storage.provenance import plugin_records
 from isopix.storage.run_folder import RunFolder
-from isopix.train.early_stopping import CAUSES, EarlyStopping, chance_level_warning, judges_chance_level
+from isopix.train.early_stopping import CAUSES, EarlyStopping, chance_level_note
 from isopix.train.evaluator import EvaluationContext, evaluate_split
 from isopix.train.signals import stop_requested
 from isopix.train.tasks import Metric, PretrainTask, TrainingTask
 from isopix.train.train_step import NonFiniteError
 from isopix.train.trainer import Callbacks, Record, Trainer
 
-NUM_CHECKPOINTS = 2  # the older one serves if the newer is damaged
 CLASSIFIER = "classifier"  # the group of a checkpoint with the class head
 
 
@@ -103,7 +103,10 @@ class TrainingRun:
         self.log = TrainingLog(
             self.folder, step=step, steps=self.recipe.train.steps, tensorboard=observer.tensorboard
         )
-        with closing(self.log):
+        config = self.recipe.train
+        background = self.device.type == "cuda" if config.async_save is None else config.async_save
+        self.writer = CheckpointWriter(self.folder, in_background=background)
+        with closing(self.log), closing(self.writer):
             if found is None:
                 for record in evaluator_measurements(evaluator_specs(self.recipe.train), self.data):
                     self.record({**record, "measurement": self._measured(record["measurement"])})
@@ -151,19 +154,17 @@ class TrainingRun:
         if found is not None:
             if self.model:
                 self.model.head.load_state_dict(found.tensors[CLASSIFIER])
-            trainer.restore(
-                found.records["state"]["step"],
-                seconds=self.log.seconds(),
-                optimizer=found.tensors["optimizer"],
-                skipped_batches=found.records["state"].get("skipped_batches", 0),
-                accumulate=found.records["state"].get("accumulate"),
-            )
+            optimizer = found.tensors["optimizer"]
+            trainer.restore(found.records["state"], seconds=self.log.seconds(), optimizer=optimizer)
         self._measure_baselines(trainer.step)
         try:
             trainer.start()
             with stop_requested() as self.request:
-                return trainer.run()
+                reached = trainer.run()
+            self.writer.wait()
+            return reached
         except NonFiniteError as error:
+            self.writer.wait()
             good = checkpoint.load_latest(self.folder.checkpoints, WEIGHTS).checkpoint
             last = f"the last checkpoint is {good.path}" if good else "there is no checkpoint yet"
             advice = f"{error.advice}; {last}; try a lower optimizer.lr, or train.on_nonfinite=rollback"
@@ -234,6 +235,7 @@ class TrainingRun:
 
     def should_stop(self) -> bool:
         """Whether a signal, the observer or early stopping ends the run after this step."""
+        self.writer.check()
         return self.request.signal is not None or self.observer.stop() or self._patience_exhausted()
 
     def record(self, record: Record) -> None:
@@ -242,14 +244,9 @@ class TrainingRun:
         self.observer.record(record)
         if self.early_stopping and self.early_stopping.update(record):
             self._write(self.folder.best, record["step"], {})
-        epoch = steps_per_epoch(len(self.data.train), self.recipe.train.batch_size)
-        judged = judges_chance_level(
-            record, self.recipe.train, epoch=epoch, exhausted=self._patience_exhausted()
-        )
-        if self.model and self.model.settings.has_class_loss and judged:
-            labels = self.data.validation.sample(record["images"]).labels
-            assert labels is not None, "checked by require_labels"
-            text = chance_level_warning(record["accuracy"], labels)
+        if self.model and self.model.settings.has_class_loss:
+            exhausted = self._patience_exhausted()
+            text = chance_level_note(record, self.recipe.train, self.data, exhausted=exhausted)
             if text:
                 self.record({"kind": "note", "step": record["step"], "text": text})
 
@@ -257,7 +254,6 @@ class TrainingRun:
         """Save a checkpoint of a step, and delete all but the newest two; the first one publishes the run."""
         self.log.sync()
         self._write(checkpoint.step_folder(self.folder.checkpoints, step), step, {"optimizer": optimizer})
-        checkpoint.prune(self.folder.checkpoints, NUM_CHECKPOINTS)
         self.folder.publish()
         self.log.start_tensorboard()
 
@@ -265,6 +261,7 @@ class TrainingRun:
         """Load the weights of the last checkpoint and forget what was logged since; return its step and the
         state of the optimizer.
         """
+        self.writer.wait()
         found = checkpoint.load_latest(self.folder.checkpoints).checkpoint
         assert found is not None, "step 0 is saved first"
         step = int(found.records["state"]["step"])
@@ -283,10 +280,7 @@ class TrainingRun:
         state |= {"labels_seen": self.origin.labels_at(step), "selection": self._selection}
         fits = decoder_fits(self.recipe, step, self.folder.log, initially=self.origin.decoder_valid)
         state |= {"decoder_valid": fits, "origin": self.origin._asdict(), "seen_known": self.data.seen_known}
-        if self.trainer.skipped_batches:
-            state["skipped_batches"] = self.trainer.skipped_batches
-        if self.trainer.train_step.accumulate != self.recipe.train.accumulate:
-            state["accumulate"] = self.trainer.train_step.accumulate
+        state |= self.trainer.recovered()
         groups = {"model": self.network.tensors(), **groups}
         if self.model:
             groups[CLASSIFIER] = {name: each.detach() for name, each in self.model.head.state_dict().items()}
@@ -297,4 +291,4 @@ class TrainingRun:
             "state": state,
             "environment": {**runtime_environment(self.device), **plugin_records()},
         }
-        checkpoint.save_checkpoint(folder, groups, records)
+        self.writer.save(folder, groups, records)

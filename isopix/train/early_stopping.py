@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from isopix.core.types import Labels
+from isopix.data.batches import steps_per_epoch
+from isopix.data.dataset import ImageDataset
 from isopix.train.config import TrainConfig
 
 NUM_DEVIATIONS = 2  # standard deviations of the accuracy of a constant prediction
@@ -52,17 +54,21 @@ class EarlyStopping:
         return self.evaluations_since_best >= self.patience
 
 
-def judges_chance_level(
-    record: Mapping[str, Any], config: TrainConfig, *, epoch: int, exhausted: bool
-) -> bool:
-    """Return whether a log record is the first validation after an epoch (of so many steps) and half of the
-    steps, or the last one, with patience `exhausted`.
+def chance_level_note(
+    record: Mapping[str, Any], config: TrainConfig, data: ImageDataset, *, exhausted: bool
+) -> str:
+    """Return the warning of `chance_level_warning` for a log record that is the first validation after an
+    epoch and half of the steps, or the last one, with patience `exhausted`; empty otherwise.
     """
     if not has_val_accuracy(record):
-        return False
+        return ""
+    epoch = steps_per_epoch(len(data.train), config.batch_size)
     needed, step = min(config.steps, max(config.steps // 2, epoch)), record["step"]
     previous = (step - 1) // config.evaluate_every * config.evaluate_every  # validation before this one
-    return bool(exhausted or previous < needed <= step)
+    labels = data.validation.sample(record["images"]).labels
+    assert labels is not None, "it has a validation accuracy"
+    due = exhausted or previous < needed <= step
+    return chance_level_warning(record["accuracy"], labels) if due else ""
 
 
 def chance_level_warning(accuracy: float, labels: Labels) -> str:

@@ -1,4 +1,4 @@
-"""The evaluations of a training: the evaluators that are due at a step, and what they return, as log records."""
+"""Evaluations in training: the evaluators that are due at a step, and what they return, as log records."""
 
 import math
 import traceback

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from isopix.core.device import free_cached_memory
 from isopix.core.random import generator, seeded
 from isopix.core.types import Scalar
 from isopix.data.batches import Batches
@@ -74,23 +75,22 @@ class Trainer:
         self.watch_every = 1 if self.train_step.device.type == "cpu" else WATCH_EVERY
         self.throughput = Throughput(batches.batch_size)
 
-    def restore(
-        self,
-        step: int,
-        *,
-        seconds: float,
-        optimizer: dict[str, Tensor],
-        skipped_batches: int = 0,
-        accumulate: int | None = None,
-    ) -> None:
-        """Continue from a checkpoint at `step`, after `seconds` of training in which rollbacks left out
-        `skipped_batches` and, for lack of memory, batches were split into `accumulate` parts; the task has
-        its weights.
+    def restore(self, state: Mapping[str, Any], *, seconds: float, optimizer: dict[str, Tensor]) -> None:
+        """Continue from the `step` of a checkpoint with what `recovered` returned then, after `seconds` of
+        training; the task has its weights.
         """
-        self.step, self.throughput.seconds, self.started = step, seconds, True
-        self.skipped_batches = skipped_batches
-        self.train_step.accumulate = accumulate or self.config.accumulate
+        self.step, self.throughput.seconds, self.started = state["step"], seconds, True
+        self.skipped_batches = state.get("skipped_batches", 0)
+        self.train_step.accumulate = state.get("accumulate", self.config.accumulate)
         self.train_step.load(optimizer)
+
+    def recovered(self) -> dict[str, int]:
+        """Return what differs from the settings: the batches that rollbacks left out, and the parts that a
+        batch is split into for lack of memory.
+        """
+        accumulate = self.train_step.accumulate
+        skipped = {"skipped_batches": self.skipped_batches} if self.skipped_batches else {}
+        return skipped | ({"accumulate": accumulate} if accumulate != self.config.accumulate else {})
 
     def start(self) -> None:
         """Evaluate and save step 0, unless that or a checkpoint is where training starts already."""
@@ -166,8 +166,7 @@ class Trainer:
                 raise
             text = str(error)
         one.accumulate = min(2 * one.accumulate, self.config.batch_size)
-        if device.type == "cuda":
-            torch.cuda.empty_cache()
+        free_cached_memory(device)
         text += (
             f"; going on with accumulate={one.accumulate}, which trains on the same batch in smaller parts"
         )

@@ -1,0 +1,58 @@
+"""Writes the checkpoints of a run, on request in a thread while training goes on."""
+
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from isopix.storage import checkpoint
+from isopix.storage.checkpoint import Groups
+from isopix.storage.run_folder import RunFolder
+
+NUM_CHECKPOINTS = 2  # the older one serves if the newer is damaged
+
+
+class CheckpointWriter:
+    """Writes one checkpoint at a time into a run folder; with `in_background` from a copy of the tensors.
+
+    An error in the thread is raised by the next call of any method but `close`.
+    """
+
+    def __init__(self, folder: RunFolder, *, in_background: bool):
+        self.folder, self.in_background = folder, in_background
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
+        self._pending: Future[None] | None = None
+
+    def save(self, target: Path, tensors: Groups, records: Mapping[str, Mapping[str, Any]]) -> None:
+        """Save a checkpoint once the one before is complete, and delete all but the newest two of steps.
+
+        The first one publishes the run, and is complete when this returns.
+        """
+        self.wait()
+        if not self.in_background or self.folder.target is not None:
+            self._write(target, tensors, records)
+            return
+        copied = {
+            group: {name: tensor.detach().to("cpu", copy=True) for name, tensor in members.items()}
+            for group, members in tensors.items()
+        }
+        self._pending = self._executor.submit(self._write, target, copied, records)
+
+    def check(self) -> None:
+        """Raise the error of a checkpoint that could not be written; does not wait."""
+        if self._pending is not None and self._pending.done():
+            self.wait()
+
+    def wait(self) -> None:
+        """Wait until the last checkpoint is complete."""
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            pending.result()
+
+    def close(self) -> None:
+        """Wait for the thread to end."""
+        self._executor.shutdown()
+
+    def _write(self, target: Path, tensors: Groups, records: Mapping[str, Mapping[str, Any]]) -> None:
+        checkpoint.save_checkpoint(target, tensors, records)
+        checkpoint.prune(self.folder.checkpoints, NUM_CHECKPOINTS)

@@ -1,0 +1,115 @@
+"""Checkpoints that are written while training goes on hold the state of their step."""
+
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+
+from isopix.recipes import registry
+from isopix.runs import checkpoint_writer
+from isopix.runs.checkpoint_writer import CheckpointWriter
+from isopix.runs.pretrain import train_recipe
+from isopix.runs.training import RunObserver
+from isopix.storage import checkpoint
+from isopix.storage.run_folder import RunFolder
+
+CPU = torch.device("cpu")
+WORDS = ["depth=1", "width=16", "steps=9", "batch_size=4", "checkpoint_every=2", "data.limit=64"]
+WORDS += ["evaluate_images=8", "num_test_images=8"]
+
+
+def folders(run: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(run)): path.read_bytes() for path in run.glob("checkpoints/step-*/*.safetensors")
+    }
+
+
+@pytest.fixture
+def slow_disk(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """A disk that writes no checkpoint after step 0 until the event is set."""
+    ready, save = threading.Event(), checkpoint.save_checkpoint
+
+    def save_later(folder, tensors, records):
+        if not folder.name.endswith("-00000000"):
+            assert ready.wait(20)
+        save(folder, tensors, records)
+
+    monkeypatch.setattr(checkpoint_writer.checkpoint, "save_checkpoint", save_later)
+    return ready
+
+
+def test_a_checkpoint_holds_the_state_of_its_step(tmp_path: Path, slow_disk: threading.Event) -> None:
+    """Training reaches step 3 before step 2 is written; later saves wait for it."""
+    states: dict[str, dict[str, bytes]] = {}
+    for name, word in (("at once", "async_save=false"), ("later", "async_save=true")):
+        if name == "at once":
+            slow_disk.set()
+        reached: list[int] = []
+
+        def watch(step: int, losses, reached=reached) -> None:
+            reached.append(step)
+            if step == 3:
+                slow_disk.set()
+
+        recipe = registry.resolve("igpt.digits", assignments=[*WORDS, word]).recipe
+        train_recipe(recipe, tmp_path / name, device=CPU, observer=RunObserver(watch=watch))
+        states[name] = folders(tmp_path / name)
+        slow_disk.clear()
+        assert reached[-1] == 9
+    assert states["at once"].keys() == states["later"].keys()
+    assert states["at once"] == states["later"]
+    assert len(states["later"]) == 4
+
+
+def test_an_error_in_the_thread_is_raised_at_the_next_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed, save, steps = threading.Event(), checkpoint.save_checkpoint, list[int]()
+
+    def fail(folder, tensors, records):
+        if folder.name.endswith("-00000004"):
+            failed.set()
+            raise RuntimeError("the disk is full")
+        save(folder, tensors, records)
+
+    def watch(step: int, losses) -> None:
+        steps.append(step)
+        if step == 5:
+            assert failed.wait(20)
+
+    monkeypatch.setattr(checkpoint_writer.checkpoint, "save_checkpoint", fail)
+    recipe = registry.resolve("igpt.digits", assignments=[*WORDS, "async_save=true"]).recipe
+    with pytest.raises(RuntimeError, match="the disk is full"):
+        train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver(watch=watch))
+    assert steps[-1] <= 6
+    assert checkpoint.load_latest(tmp_path / "run" / "checkpoints").checkpoint.records["state"]["step"] == 2
+
+
+def test_one_checkpoint_is_written_at_a_time(tmp_path: Path, slow_disk: threading.Event) -> None:
+    folder = RunFolder.create(tmp_path / "run")
+    writer, saved = CheckpointWriter(folder, in_background=True), threading.Event()
+    tensor = torch.zeros(3)
+    writer.save(
+        checkpoint.step_folder(folder.checkpoints, 1), {"model": {"a": tensor}}, {"state": {"step": 1}}
+    )
+    tensor += 1  # training goes on
+
+    def save_next() -> None:
+        writer.save(
+            checkpoint.step_folder(folder.checkpoints, 2), {"model": {"a": tensor}}, {"state": {"step": 2}}
+        )
+        saved.set()
+
+    thread = threading.Thread(target=save_next)
+    thread.start()
+    assert not saved.wait(0.2)
+    slow_disk.set()
+    thread.join()
+    writer.wait()
+    writer.close()
+    found = [
+        checkpoint.load_checkpoint(checkpoint.step_folder(folder.checkpoints, step)).tensors["model"]["a"]
+        for step in (1, 2)
+    ]
+    assert [each.tolist() for each in found] == [[0, 0, 0], [1, 1, 1]]
