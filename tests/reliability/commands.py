@@ -1,0 +1,105 @@
+"""Commands that are killed and signalled: start them in a warm server, and look at what they leave."""
+
+import hashlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from isopix.storage import checkpoint
+from isopix.storage.log import read_log
+
+
+class Server:
+    """`command_server.py`, ready; one command at a time."""
+
+    def __init__(self, folder: Path, cache: Path):
+        environment = {**os.environ, "ISOPIX_CACHE": str(cache), "OMP_NUM_THREADS": "1"}
+        script = Path(__file__).with_name("command_server.py")
+        self.folder = folder
+        self.process = subprocess.Popen(
+            [sys.executable, str(script), str(folder / "warm-up")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+            text=True,
+        )
+        self.read()
+
+    def read(self) -> int:
+        return int(self.process.stdout.readline())
+
+    def start(self, *words: str) -> int:
+        """Start a command; returns its process id."""
+        job = {"words": words, "folder": str(self.folder), "output": str(self.output)}
+        self.process.stdin.write(json.dumps(job) + "\n")
+        self.process.stdin.flush()
+        return self.read()
+
+    def run(self, *words: str) -> int:
+        """Run a command to its end; returns its exit code."""
+        self.start(*words)
+        return self.read()
+
+    @property
+    def output(self) -> Path:
+        return self.folder / "output.txt"
+
+    def close(self) -> None:
+        self.process.stdin.close()
+        self.process.wait(timeout=30)
+        self.process.stdout.close()
+
+
+@contextmanager
+def server(folder: Path) -> Iterator[Server]:
+    """A server whose commands run in a folder."""
+    one = Server(folder, folder / "cache")
+    try:
+        yield one
+    finally:
+        one.close()
+
+
+def newest_step(run: Path) -> int:
+    """Return the step of the newest checkpoint, all of which must be intact; -1 without any."""
+    found = checkpoint.load_latest(run / "checkpoints")
+    assert found.damaged == []
+    return -1 if found.checkpoint is None else found.checkpoint.records["state"]["step"]
+
+
+def logged_step(run: Path) -> int:
+    """Return the last training step in the log; 0 without any."""
+    if not (run / "log.jsonl").is_file():
+        return 0
+    return max((each["step"] for each in read_log(run / "log.jsonl") if each["kind"] == "train"), default=0)
+
+
+def digests(run: Path) -> dict[str, str]:
+    """Return the hashes of the tensors of all checkpoints of all runs in a folder."""
+    return {
+        str(path.relative_to(run)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(run.rglob("*.safetensors"))
+    }
+
+
+def strays(folder: Path) -> list[str]:
+    """Return the names of temporary files."""
+    return [path.name for path in folder.rglob(".tmp-*")] + [path.name for path in folder.rglob(".writing-*")]
+
+
+def kill_inside_a_save(pid: int, folder: Path, *, limit: float) -> bool:
+    """Kill a process once it writes a checkpoint; return whether it did before the limit, in seconds."""
+    deadline = time.monotonic() + limit
+    while time.monotonic() < deadline:
+        if any(folder.glob("**/checkpoints/.tmp-step-*")):
+            os.kill(pid, signal.SIGKILL)
+            return True
+        time.sleep(0.0005)
+    return False

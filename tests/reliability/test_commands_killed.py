@@ -1,0 +1,163 @@
+"""`kill -9` at random moments of real commands: the next command goes on, and ends with the same weights."""
+
+import os
+import random
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.reliability.commands import (
+    Server,
+    digests,
+    kill_inside_a_save,
+    logged_step,
+    newest_step,
+    server,
+    strays,
+)
+
+SMALL = ["depth=1", "width=16", "steps=16", "batch_size=4", "log_every=1", "checkpoint_every=1"]
+SMALL += ["evaluate_every=8", "evaluate_images=8", "num_test_images=8", "data.limit=80"]
+COMMANDS = {
+    "autoregressive": ["pretrain", "igpt.digits", *SMALL],
+    "masked": ["pretrain", "igpt.digits_bert", *SMALL],
+    "convolutional": ["pretrain", "isotropic.translated_digits-conv-pix2vec-3", *SMALL],
+    "images": ["pretrain", "igpt.digits", "--data", "photos", *SMALL],
+    "finetune": ["finetune", "base", *SMALL[2:]],
+    "search-lr": ["search-lr", "igpt.digits", "--max-lr", "0.003", "--min-lr", "0.001", *SMALL],
+    "study": ["study", "inductive-bias", "--data", "digits", "--trials", "mixer-pix2vec-1", "--seeds", "1"],
+}
+COMMANDS["study"] += [
+    "width=8",
+    "batch_size=16",
+    "data.rows=8",
+    "data.cols=8",
+    "data.limit=150",
+    "log_every=1",
+]
+COMMANDS["study"] += ["steps=8", "evaluate_every=8", "checkpoint_every=1", "evaluate_images=32"]
+RESUMED = ("pretrain", "finetune")  # by `resume`; the others by the same command
+KILLS = {"autoregressive": 40, "masked": 40, "convolutional": 30, "images": 30, "finetune": 30}
+KILLS |= {"search-lr": 20, "study": 10}
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("killed")
+    write_photos(folder / "photos")
+    with server(folder) as found:
+        assert found.run("pretrain", "igpt.digits", *SMALL, "--out", "base") == 0, found.output.read_text()
+        yield found
+
+
+def write_photos(folder: Path) -> None:
+    from PIL import Image
+
+    chance = random.Random(0)
+    for number in range(60):
+        path = folder / "ab"[number % 2] / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.frombytes("RGB", (12, 12), chance.randbytes(432)).save(path)
+
+
+class Campaign:
+    """One kind of command, killed again and again."""
+
+    def __init__(self, one: Server, kind: str, chance: random.Random):
+        self.one, self.kind, self.chance = one, kind, chance
+        self.words, self.count = COMMANDS[kind], Counter[str]()
+        self.number, self.reached = 0, dict[Path, int]()
+        assert one.run(*self.words, "--out", f"{kind}-whole") == 0, one.output.read_text()
+        self.whole = digests(one.folder / f"{kind}-whole")
+        assert self.whole
+
+    @property
+    def out(self) -> Path:
+        return self.one.folder / f"{self.kind}-{self.number}"
+
+    def command(self) -> list[str]:
+        if self.words[0] in RESUMED and self.out.exists():
+            return ["resume", self.out.name]
+        return [*self.words, "--out", self.out.name]
+
+    def kill(self) -> None:
+        """Start the command that goes on, and kill it; a run that finishes first is compared."""
+        if self.kind == "images":
+            for path in (self.one.folder / "cache").glob("*"):
+                os.system(f"rm -rf '{path}'")
+        pid = self.one.start(*self.command())
+        way = self.chance.random()
+        if way >= 0.5 or not kill_inside_a_save(pid, self.one.folder, limit=5):
+            time.sleep(self.chance.uniform(0, 0.3 if way < 0.8 else 1.5))
+            if way < 0.5:
+                self.count["too late"] += 1
+            try:
+                os.killpg(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                os.kill(pid, signal.SIGKILL)
+        else:
+            try:
+                os.killpg(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        code = self.one.read()
+        if code == 0:
+            self.finish(started=True)
+            return
+        assert code == -signal.SIGKILL, self.one.output.read_text()
+        self.count["kills"] += 1
+        self.look()
+
+    def look(self) -> None:
+        """Whatever is there can go on, and has lost no step that was saved."""
+        saves = any(self.out.glob("**/checkpoints/.tmp-step-*"))
+        self.count["inside a save"] += saves
+        runs = [path.parent for path in self.out.glob("**/checkpoints")]
+        self.count["before step 1"] += max(map(logged_step, runs), default=0) == 0
+        if self.words[0] in RESUMED:
+            assert not self.out.exists() or newest_step(self.out) >= 0, "a run folder that cannot be resumed"
+        for run in runs:
+            step = newest_step(run)
+            assert step >= max(self.reached.get(run, -1), logged_step(run) - 1), run
+            self.reached[run] = step
+
+    def finish(self, *, started: bool = False) -> None:
+        """Let the run end; it has the weights of one that was never killed."""
+        code = 0 if started else self.one.run(*self.command())
+        assert code == 0, self.one.output.read_text()
+        assert digests(self.out) == self.whole
+        assert strays(self.out) == []
+        assert [path.name for path in self.one.folder.glob(f".tmp-{self.out.name}-*")] == []
+        self.count["finished"] += 1
+        self.number += 1
+
+
+def run_campaign(one: Server, kind: str, kills: int, seed: int) -> Counter[str]:
+    campaign = Campaign(one, kind, random.Random(seed))
+    while campaign.count["kills"] < kills:
+        campaign.kill()
+    campaign.finish()
+    sys.stdout.write(f"{kind}: {dict(campaign.count)}\n")
+    return campaign.count
+
+
+@pytest.mark.parametrize("kind", ["autoregressive", "finetune"])
+def test_a_killed_command_goes_on(one: Server, kind: str) -> None:
+    run_campaign(one, kind, kills=4, seed=1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_two_hundred_kills(one: Server) -> None:
+    total = Counter[str]()
+    for kind, kills in KILLS.items():
+        total += run_campaign(one, kind, kills, seed=2)
+    sys.stdout.write(f"all: {dict(total)}; every run finished with the weights of one without a kill\n")
+    assert total["kills"] == 200
+    assert total["inside a save"] >= 80
+    assert total["before step 1"] >= 40
