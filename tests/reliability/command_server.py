@@ -7,6 +7,7 @@ Answers with the process id of the command, and with its exit code at its end (-
 import json
 import os
 import sys
+import traceback
 from pathlib import Path
 
 import torch
@@ -30,7 +31,7 @@ def command(words: list[str], folder: str, output: str) -> None:
     descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
-    sys.stdout, sys.stderr = open(1, "w"), open(2, "w")  # noqa: SIM115, PTH123
+    sys.stdout, sys.stderr = open(1, "w"), open(2, "w")  # noqa: SIM115
     sys.argv = ["isopix", *words]
     code = 0
     try:
@@ -38,8 +39,6 @@ def command(words: list[str], folder: str, output: str) -> None:
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else 1
     except BaseException:
-        import traceback
-
         traceback.print_exc()
         code = 70
     sys.stdout.flush()

@@ -3,13 +3,11 @@
 import hashlib
 import json
 import os
-import random
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from isopix.storage import checkpoint
@@ -41,6 +39,11 @@ class Server:
         self.process.stdin.write(json.dumps(job) + "\n")
         self.process.stdin.flush()
         return self.read()
+
+    def send(self, pid: int, number: int, *, to_group: bool = False) -> None:
+        """Send a signal to a command, or to all of its processes; one that has ended is left alone."""
+        with suppress(ProcessLookupError):
+            os.killpg(pid, number) if to_group else os.kill(pid, number)
 
     def run(self, *words: str) -> int:
         """Run a command to its end; returns its exit code."""
@@ -94,12 +97,8 @@ def strays(folder: Path) -> list[str]:
     return [path.name for path in folder.rglob(".tmp-*")] + [path.name for path in folder.rglob(".writing-*")]
 
 
-def kill_inside_a_save(pid: int, folder: Path, *, limit: float) -> bool:
-    """Kill a process once it writes a checkpoint; return whether it did before the limit, in seconds."""
+def wait_for_a_save(folder: Path, *, limit: float) -> None:
+    """Wait until a checkpoint is being written, at most that many seconds."""
     deadline = time.monotonic() + limit
-    while time.monotonic() < deadline:
-        if any(folder.glob("**/checkpoints/.tmp-step-*")):
-            os.kill(pid, signal.SIGKILL)
-            return True
+    while time.monotonic() < deadline and not any(folder.glob("**/checkpoints/.tmp-step-*")):
         time.sleep(0.0005)
-    return False

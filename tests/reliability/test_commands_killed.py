@@ -1,7 +1,7 @@
 """`kill -9` at random moments of real commands: the next command goes on, and ends with the same weights."""
 
-import os
 import random
+import shutil
 import signal
 import sys
 import time
@@ -10,15 +10,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from tests.reliability.commands import (
     Server,
     digests,
-    kill_inside_a_save,
     logged_step,
     newest_step,
     server,
     strays,
+    wait_for_a_save,
 )
 
 SMALL = ["depth=1", "width=16", "steps=16", "batch_size=4", "log_every=1", "checkpoint_every=1"]
@@ -56,8 +57,6 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def write_photos(folder: Path) -> None:
-    from PIL import Image
-
     chance = random.Random(0)
     for number in range(60):
         path = folder / "ab"[number % 2] / f"{number}.png"
@@ -89,22 +88,15 @@ class Campaign:
         """Start the command that goes on, and kill it; a run that finishes first is compared."""
         if self.kind == "images":
             for path in (self.one.folder / "cache").glob("*"):
-                os.system(f"rm -rf '{path}'")
+                shutil.rmtree(path)
         pid = self.one.start(*self.command())
         way = self.chance.random()
-        if way >= 0.5 or not kill_inside_a_save(pid, self.one.folder, limit=5):
-            time.sleep(self.chance.uniform(0, 0.3 if way < 0.8 else 1.5))
-            if way < 0.5:
-                self.count["too late"] += 1
-            try:
-                os.killpg(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                os.kill(pid, signal.SIGKILL)
+        if way < 0.5:
+            wait_for_a_save(self.out.parent, limit=5)
         else:
-            try:
-                os.killpg(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+            time.sleep(self.chance.uniform(0, 0.3 if way < 0.8 else 1.5))
+        self.one.send(pid, signal.SIGKILL)
+        self.one.send(pid, signal.SIGKILL, to_group=True)  # the trials of a study
         code = self.one.read()
         if code == 0:
             self.finish(started=True)
