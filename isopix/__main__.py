@@ -8,8 +8,9 @@ from isopix.cli.stop_signals import exit_code, handle_stop_signals
 
 def main() -> None:
     """Run one command in a process of its own."""
-    handle_stop_signals()
-    try:  # imported here, as a signal must not wait for it
+    try:
+        handle_stop_signals()
+        # Imported here, as a signal must not wait for it.
         command_line = importlib.import_module("isopix.cli.main")
     except KeyboardInterrupt as stopped:
         sys.exit(exit_code(stopped))

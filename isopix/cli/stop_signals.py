@@ -17,11 +17,11 @@ def handle_stop_signals() -> None:
     A thread reads them, as Python's own handlers wait for the end of a kernel or of a long call: it says at
     once that training will stop, and after a second signal it ends a process that does not end by itself.
     """
-    raise_on_signals()
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     threading.Thread(target=_watch, args=(reader,), daemon=True, name="stop signals").start()
+    raise_on_signals()
 
 
 def exit_code(stopped: KeyboardInterrupt) -> int:

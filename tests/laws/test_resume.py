@@ -1,5 +1,6 @@
 """Law of resume: n steps equal k steps, a stop, and n - k steps, bit for bit."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -141,3 +142,25 @@ def test_resume_says_what_keeps_it_from_being_bit_for_bit(tmp_path: Path, name: 
     notes = [r["text"] for r in log.read_log(out / "log.jsonl") if r["kind"] == "note"]
     now = found.records["environment"][name]
     assert notes == [f"resumed with {name} {now}, the run had {then}: weights may differ in the last bits"]
+
+
+EVERYWHERE = ["steps=60", "accumulate=4", "evaluate_every=7", "checkpoint_every=9", "block.dropout=0.1"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_stop_at_each_of_sixty_steps_changes_nothing(tmp_path: Path) -> None:
+    """In the warm-up, within an epoch and at its end, before, at and after evaluations and checkpoints."""
+    settings = recipe("igpt.digits", EVERYWHERE)
+    train_recipe(settings, tmp_path / "whole", device=CPU, observer=RunObserver())
+    whole = final(tmp_path / "whole")
+    for step in range(1, 61):
+        out = tmp_path / str(step)
+        stopped = train_recipe(settings, out, device=CPU, observer=RunObserver(stop=StopAt(step + 1)))
+        assert stopped.step == step
+        assert resume_run(out, device=CPU, observer=RunObserver()).finished
+        parts = final(out)
+        assert whole.keys() == parts.keys()
+        assert all(torch.equal(whole[name], parts[name]) for name in whole), step
+        assert losses(tmp_path / "whole") == losses(out)
+        shutil.rmtree(out)

@@ -1,11 +1,13 @@
 """A process that has imported isopix and forks the real command line: a command starts in milliseconds.
 
-Reads lines of JSON from standard input: `words`, `folder` (the working directory) and `output` (a file).
+Reads lines of JSON from standard input: `words`, `folder` (the working directory), `output` (a file) and
+`limit`, the bytes that a file of the command may have, or null.
 Answers with the process id of the command, and with its exit code at its end (-9: killed).
 """
 
 import json
 import os
+import resource
 import sys
 import traceback
 from pathlib import Path
@@ -24,13 +26,14 @@ def warm_up(folder: Path) -> None:
         __import__(f"isopix.cli.{name}")
 
 
-def command(words: list[str], folder: str, output: str) -> None:
-    """Become the command."""
+def command(words: list[str], folder: str, limit: int | None, output: int) -> None:
+    """Become the command, with a pipe for its output."""
     os.setsid()
     os.chdir(folder)
-    descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    os.dup2(descriptor, 1)
-    os.dup2(descriptor, 2)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    if limit is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     sys.stdout, sys.stderr = open(1, "w"), open(2, "w")  # noqa: SIM115
     sys.argv = ["isopix", *words]
     code = 0
@@ -50,11 +53,23 @@ def serve() -> None:
     """Fork one command after another."""
     for line in sys.stdin:
         job = json.loads(line)
+        file, (reader, writer) = job.pop("output"), os.pipe()
         process = os.fork()
         if process == 0:
-            command(**job)
+            os.close(reader)
+            command(**job, output=writer)
+        os.close(writer)
         answer(process)
+        copy(reader, file)
         answer(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
+
+
+def copy(reader: int, file: str) -> None:
+    """Append the output of a command to a file as it comes."""
+    with open(file, "ab", buffering=0) as output:  # noqa: PTH123
+        while text := os.read(reader, 4096):
+            output.write(text)
+    os.close(reader)
 
 
 def answer(number: int) -> None:
@@ -65,6 +80,6 @@ def answer(number: int) -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    warm_up(Path(sys.argv[1]))
+    warm_up(Path(sys.argv[1]) / f"warm-up-{os.getpid()}")
     answer(0)
     serve()

@@ -22,7 +22,7 @@ class Server:
         script = Path(__file__).with_name("command_server.py")
         self.folder = folder
         self.process = subprocess.Popen(
-            [sys.executable, str(script), str(folder / "warm-up")],
+            [sys.executable, str(script), str(folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment,
@@ -33,9 +33,9 @@ class Server:
     def read(self) -> int:
         return int(self.process.stdout.readline())
 
-    def start(self, *words: str) -> int:
-        """Start a command; returns its process id."""
-        job = {"words": words, "folder": str(self.folder), "output": str(self.output)}
+    def start(self, *words: str, limit: int | None = None) -> int:
+        """Start a command, whose files may have `limit` bytes; returns its process id."""
+        job = {"words": words, "folder": str(self.folder), "output": str(self.output), "limit": limit}
         self.process.stdin.write(json.dumps(job) + "\n")
         self.process.stdin.flush()
         return self.read()
@@ -45,9 +45,9 @@ class Server:
         with suppress(ProcessLookupError):
             os.killpg(pid, number) if to_group else os.kill(pid, number)
 
-    def run(self, *words: str) -> int:
+    def run(self, *words: str, limit: int | None = None) -> int:
         """Run a command to its end; returns its exit code."""
-        self.start(*words)
+        self.start(*words, limit=limit)
         return self.read()
 
     @property
@@ -100,5 +100,8 @@ def strays(folder: Path) -> list[str]:
 def wait_for_a_save(folder: Path, *, limit: float) -> None:
     """Wait until a checkpoint is being written, at most that many seconds."""
     deadline = time.monotonic() + limit
-    while time.monotonic() < deadline and not any(folder.glob("**/checkpoints/.tmp-step-*")):
+    while time.monotonic() < deadline:
+        with suppress(FileNotFoundError):  # a folder was renamed meanwhile
+            if any(folder.glob("**/checkpoints/.tmp-step-*")):
+                return
         time.sleep(0.0005)

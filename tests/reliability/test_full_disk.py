@@ -1,0 +1,122 @@
+"""Commands whose files may not grow: what was there stays readable, and the message names a path."""
+
+import hashlib
+import json
+import random
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from isopix.storage import checkpoint
+from isopix.storage.safetensors_io import read_tensors
+from tests.reliability.commands import Server, server
+
+SMALL = ["depth=1", "width=16", "steps=6", "batch_size=4", "evaluate_images=8", "num_test_images=8"]
+SMALL += ["data.limit=80", "log_every=1", "checkpoint_every=2"]
+COMMANDS = {
+    "pretrain": ["pretrain", "igpt.digits", *SMALL, "--out", "new"],
+    "resume": ["resume", "stopped"],
+    "probe": ["probe", "run", "--limit", "60"],
+    "sample": ["sample", "run", "-n", "4"],
+    "complete": ["complete", "run", "-n", "2"],
+    "analyze": ["analyze", "run"],
+    "report": ["report", "run", "--out", "report.html"],
+    "finetune": ["finetune", "run", "steps=4", "evaluate_every=2", "--out", "new"],
+    "evaluate": ["evaluate", "tuned"],
+    "low-data": ["low-data", "run", "--labels", "1", "--subsets", "2"],
+    "to-huggingface": ["convert", "to-huggingface", "run", "exported"],
+    "palette": ["palette", "fit", "--data", "digits", "--out", "colors.npy"],
+}
+
+
+LARGEST = {"report": 400_000, "to-huggingface": 60_000, "analyze": 60_000, "sample": 3_000}  # bytes
+
+
+def readable(path: Path) -> bool:
+    """Return whether a file is whole."""
+    match path.suffix:
+        case ".json":
+            json.loads(path.read_text())
+        case ".png":
+            Image.open(path).load()
+        case ".html":
+            return path.read_text().rstrip().endswith("</html>")
+        case ".safetensors":
+            read_tensors(path)
+        case ".npy" | ".npz":
+            np.load(path)
+        case ".csv":
+            return path.read_text().endswith("\n")
+    return True
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server in a folder with a run, the run fine-tuned, and a run to resume."""
+    with server(tmp_path_factory.mktemp("full")) as found:
+        run_well(found, ["pretrain", "igpt.digits", *SMALL, "--out", "run"])
+        run_well(found, ["finetune", "run", "steps=4", "evaluate_every=2", "--out", "tuned"])
+        shutil.copytree(found.folder / "run", found.folder / "stopped")
+        shutil.rmtree(found.folder / "stopped/checkpoints/step-00000006")
+        yield found
+
+
+def run_well(one: Server, words: list[str]) -> None:
+    assert one.run(*words) == 0, one.output.read_text()
+
+
+def hashes(folder: Path) -> dict[Path, str]:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def check(one: Server, name: str, limit: int) -> bool:
+    """Run a command whose files may have `limit` bytes; return whether it failed."""
+    before, case = hashes(one.folder), f"{name} with at most {limit} bytes"
+    one.output.write_text("")
+    code = one.run(*COMMANDS[name], limit=limit)
+    output = one.output.read_text()
+    before.pop(one.output, None)
+    assert "Traceback" not in output, f"{case}: {output}"
+    if code:
+        lines = [line for line in output.splitlines() if line.startswith("isopix: ")]
+        assert len(lines) == 1, f"{case}: {output}"
+        assert "cannot be written" in lines[0], f"{case}: {lines[0]}"
+        assert "Errno" not in lines[0], f"{case}: {lines[0]}"
+    after = hashes(one.folder)
+    for path, digest in before.items():
+        assert path in after, f"{case} lost {path}"
+        assert after[path] == digest or readable(path), f"{case} tore {path}"
+    new = [path for path in after if path not in before]
+    assert [path for path in new if path.name.startswith((".tmp-", ".writing-"))] == [], case
+    assert all(map(readable, new)), case
+    for folder in one.folder.glob("*/checkpoints/step-*"):
+        checkpoint.load_checkpoint(folder)
+    for folder in (one.folder / "new", one.folder / "exported"):
+        shutil.rmtree(folder, ignore_errors=True)
+    return code != 0
+
+
+def run_all(one: Server, names: list[str], seed: int) -> None:
+    chance = random.Random(seed)
+    failed = [check(one, name, int(LARGEST.get(name, 9_000) * chance.random() ** 2)) for name in names]
+    sys.stdout.write(f"{len(names)} commands, {sum(failed)} of which ran out of space: nothing was torn\n")
+    assert sum(failed) >= len(names) // 2
+
+
+def test_a_full_disk_tears_nothing(one: Server) -> None:
+    run_well(one, COMMANDS["sample"])
+    run_all(one, ["pretrain", "resume", "sample"], seed=1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_fifty_full_disks_tear_nothing(one: Server) -> None:
+    for name in ("probe", "sample", "complete", "analyze", "evaluate", "low-data", "report", "palette"):
+        run_well(one, COMMANDS[name])
+    run_all(one, [*COMMANDS] * 4 + [*COMMANDS][:2], seed=3)
