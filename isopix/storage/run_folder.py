@@ -231,10 +231,9 @@ def start_run(path: Path, allowed: Collection[str] = ()) -> Iterator[RunFolder]:
             yield run
             run.publish()
         except BaseException:
-            if run.target is None:
-                run.clear_unless_saved()
-            else:
-                shutil.rmtree(run.path)
+            if run.target is not None:
+                shutil.rmtree(run.path, ignore_errors=True)  # absent if it has just been renamed
+            RunFolder(path).clear_unless_saved()
             raise
 
 
