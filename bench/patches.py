@@ -9,6 +9,7 @@ Every number comes from run folders; the same command resumes an interrupted ben
 seeds can run in parallel.
 """
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -62,8 +63,10 @@ def collect(out: Path) -> dict[str, Any]:
         seeds = finished_seeds(out, name)
         if seeds:
             folders = [out / f"{name}-{seed}" for seed in seeds]
+            images = json.loads((folders[0] / "recipe.json").read_text())["data"]
             runs[name] = {
                 "recipe": recipe,
+                "size": f"{images['rows']}×{images['cols']}",
                 **pretraining_results(folders),
                 **fine_tuning_results(folders),
                 **environment(folders[0]),

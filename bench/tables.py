@@ -254,9 +254,10 @@ def patches() -> str:
         f"| pre-training test loss (nats per predicted code) | {' | '.join(losses)} |",
     ]
     seen = ", ".join(f"`{run['recipe']}` {run['images_seen']:,}" for run in runs.values())
+    sizes = ", ".join(f"{run['size']} (`{run['recipe']}`)" for run in runs.values())
     first = next(iter(runs.values()))
     setup = (
-        f"Flowers of five kinds at 64×64, {first['images']['train']:,} training images; isopix "
+        f"Flowers of five kinds at {sizes}; {first['images']['train']:,} training images; isopix "
         f"{first['isopix']}, {threads(first)} of {first['device']}. Training images processed in "
         f"pre-training: {seen}. {comparison_setup(runs)}"
     )
