@@ -20,15 +20,17 @@ from isopix.finetuning.classifier import FineTuneModel, FineTuneTask
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe
-from isopix.runs.load import WEIGHTS
+from isopix.runs.checkpoint_content import CLASSIFIER
+from isopix.runs.load import WEIGHTS, find_checkpoint
 from isopix.runs.measurements import baseline_records, evaluator_measurements, evaluator_specs
 from isopix.runs.origin import Origin, decoder_fits
+from isopix.runs.run_identity import run_identity
 from isopix.runs.test_images import save_test_images
 from isopix.storage import checkpoint
-from isopix.storage.atomic import read_json
 from isopix.storage.checkpoint import Checkpoint
 from isopix.storage.log import LogWriter, RunLog, TensorBoardLog, read_log
 from isopix.storage.provenance import plugin_records
+from isopix.storage.record_types import read_environment
 from isopix.storage.run_folder import RunFolder
 from isopix.train.early_stopping import CAUSES, EarlyStopping, chance_level_warning, judges_chance_level
 from isopix.train.evaluator import EvaluationContext, evaluate_split
@@ -38,7 +40,6 @@ from isopix.train.train_step import NonFiniteError
 from isopix.train.trainer import Callbacks, Record, Trainer
 
 NUM_CHECKPOINTS = 2  # the older one serves if the newer is damaged
-CLASSIFIER = "classifier"  # the group of a checkpoint with the class head
 
 
 class RunObserver(NamedTuple):
@@ -77,7 +78,7 @@ class TrainingRun:
         origin: Origin,
     ):
         self.folder, self.recipe, self.data, self.device = folder, recipe, data, device
-        self.origin = origin
+        self.origin, self.rejected = origin, set[Path]()  # checkpoints that prune does not count
         self.network = network.to(device)
         self.pretrain_model = PretrainModel(self.network, recipe.objective)
         self.model: FineTuneModel | None = None
@@ -98,7 +99,7 @@ class TrainingRun:
         self, observer: RunObserver, found: Checkpoint | None = None, notes: Sequence[str] = ()
     ) -> RunStatus:
         """Train from the checkpoint `found` or from scratch, to the end or a stop; test at the end."""
-        self.observer = observer
+        self.observer, self.identity = observer, run_identity(self.folder, found)
         step = 0 if found is None else found.records["state"]["step"]
         with ExitStack() as stack:
             self.request = stack.enter_context(stop_requested())
@@ -115,14 +116,12 @@ class TrainingRun:
             if finished:
                 self._test(reached)
         classifies = self.model is not None and self.model.settings.has_class_loss
-        has_validation = (
-            len(self.data.validation) > 0 or self.recipe.data.train_on_validation
-        )  # held out to probe
+        to_probe = len(self.data.validation) > 0 or self.recipe.data.train_on_validation
         return RunStatus(
             self.folder,
             reached,
             finished,
-            can_probe=len(self.data.classes) > 1 and has_validation,
+            can_probe=len(self.data.classes) > 1 and to_probe,
             can_evaluate=classifies and len(self.data.test) > 0,
         )
 
@@ -162,7 +161,7 @@ class TrainingRun:
         if found is not None:
             if self.model:
                 self.model.head.load_state_dict(found.tensors[CLASSIFIER])
-            seconds = [each["seconds"] for each in read_log(self.folder.log) if each["kind"] == "train"]
+            seconds = [each.get("seconds", 0.0) for each in read_log(self.folder.log)]
             trainer.restore(
                 found.records["state"]["step"],
                 seconds=max(seconds, default=0.0),
@@ -229,14 +228,14 @@ class TrainingRun:
         """The labeled validation images that select the step, here or before a refit; 0 for the last step."""
         if self.early_stopping:
             return len(self.data.validation.sample(self.recipe.train.evaluate_images))
-        selected = read_json(self.folder.environment).get("selected", {}).get("measurement", {})
+        selected = read_environment(self.folder.environment).get("selected", {}).get("measurement", {})
         return int(selected.get("images", 0))
 
     def _load_best(self, model: FineTuneModel, last_step: int) -> int:
         """Load the weights with the best validation accuracy, if any were selected; return their step."""
         if not (self.folder.best / checkpoint.MANIFEST).is_file():
             return last_step
-        found = checkpoint.load_checkpoint(self.folder.best, (*WEIGHTS, CLASSIFIER))
+        found, _ = find_checkpoint(self.folder.best, (*WEIGHTS, CLASSIFIER))
         self.network.load({name: tensor.to(self.device) for name, tensor in found.tensors["model"].items()})
         model.head.load_state_dict(found.tensors[CLASSIFIER])
         return int(found.records["state"]["step"])
@@ -275,11 +274,15 @@ class TrainingRun:
     def save(self, step: int, optimizer: dict[str, Tensor]) -> None:
         """Save a checkpoint of a step, and delete all but the newest two."""
         self.log.sync()
-        self._write(checkpoint.step_folder(self.folder.checkpoints, step), step, {"optimizer": optimizer})
-        checkpoint.prune(self.folder.checkpoints, NUM_CHECKPOINTS)
+        folder = checkpoint.step_folder(self.folder.checkpoints, step)
+        self._write(folder, step, {"optimizer": optimizer})
+        self.rejected.discard(folder)
+        is_good = checkpoint.is_intact
+        checkpoint.prune(folder.parent, NUM_CHECKPOINTS, lambda it: it not in self.rejected and is_good(it))
 
     def _write(self, folder: Path, step: int, groups: dict[str, dict[str, Tensor]]) -> None:
         state = {"step": step, "codec": self.network.codec.fingerprint(), "data": self.data.fingerprint}
+        state |= self.identity
         state |= {"labels_seen": self.origin.labels_at(step), "selection": self._selection}
         fits = decoder_fits(self.recipe, step, self.folder.log, initially=self.origin.decoder_valid)
         state |= {"decoder_valid": fits, "origin": self.origin._asdict(), "seen_known": self.data.seen_known}
