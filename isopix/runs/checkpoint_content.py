@@ -20,7 +20,7 @@ from isopix.storage.record_types import check_environment, check_state
 from isopix.train.optimizer_state import check_optimizer_state
 
 MODEL, OPTIMIZER, CLASSIFIER = "model", "optimizer", "classifier"  # groups of tensors
-SPARE = 2**26  # elements that a network may have beyond its weights: 256 MiB
+MORE_PARAMETERS, MORE_CONSTANTS = 2**20, 2**26  # that a network may have beyond its saved tensors
 
 
 def check_content(found: Checkpoint) -> None:
@@ -106,12 +106,14 @@ def _outline(recipe: Recipe, weights: Mapping[str, Tensor]) -> Network:
     """Return the network of a recipe on the meta device. Raises ValueError if it is far larger than the
     weights.
     """
-    allowed = 2 * sum(tensor.numel() for tensor in weights.values()) + SPARE
-    with limited_parameters(allowed):
+    saved = sum(tensor.numel() for tensor in weights.values())
+    with limited_parameters(2 * saved + MORE_PARAMETERS):
         network = recipe.outline()
     beside = sum(prod(tensor.shape) for tensor in unsaved_tensors(network).values())
-    if beside > allowed:
-        raise ValueError(f"the recipe needs {beside:,} numbers that are not weights; allowed: {allowed:,}")
+    if beside > saved + MORE_CONSTANTS:
+        raise ValueError(
+            f"the recipe needs {beside:,} constants; allowed: {MORE_CONSTANTS:,} more than weights"
+        )
     return network
 
 

@@ -54,7 +54,7 @@ STATE: Types = {
     "origin": {"labels_seen": int | None, "initial_labels_seen": int | None, "decoder_valid": bool},
     "seen_known": bool,
     "classes": list[str],
-    "training_classes": list[int],
+    "training_classes": list[str],
 }
 
 
