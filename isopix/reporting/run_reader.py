@@ -1,7 +1,6 @@
 """Read a run folder once into a `RunRecord`; files that cannot be read are listed in it."""
 
 import io
-import json
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -30,10 +29,13 @@ from isopix.reporting.run_record import (
     Weights,
 )
 from isopix.storage import checkpoint, log
+from isopix.storage.atomic import read_json
 from isopix.storage.checkpoint import Checkpoint
+from isopix.storage.record_types import read_environment
 from isopix.storage.run_folder import RunFolder
 
 T = TypeVar("T")
+MAX_RESULT = 256 << 20  # bytes of a file of numbers; those of an analysis of large images are the largest
 FIXED_TENSORS = (".normals",)  # ends of the names of tensors that are drawn once and not trained
 UNREGISTERED = (
     "No analysis of this name is registered; load the plugin that computed it to see its figure."
@@ -52,7 +54,7 @@ def read_run(run: RunFolder) -> RunRecord:
         path=run.path,
         settings=settings,
         recipe=reader.read(run.recipe, lambda path: from_dict(Recipe, settings)),
-        environment=reader.read(run.environment, _json) or {},
+        environment=reader.read(run.environment, read_environment) or {},
         log=reader.records(run.log),
         weights=reader.read(run.checkpoints, _weights),
         images=sorted(reader.each(sorted(run.samples.glob("*.json")), _image), key=_image_age),
@@ -119,12 +121,9 @@ def _image_age(image: SavedImage) -> tuple[int, str]:
 
 def _json(path: Path) -> Values:
     try:
-        values = json.loads(path.read_text())
+        return read_json(path, max_bytes=MAX_RESULT)
     except ValueError as error:
         raise ValueError(f"{path} cannot be read: {error}") from None
-    if not isinstance(values, dict):
-        raise ValueError(f"{path} is not a JSON object")
-    return values
 
 
 def _image(path: Path) -> SavedImage:

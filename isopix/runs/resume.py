@@ -81,7 +81,9 @@ def resume_run(out: Path, *, device: torch.device, observer: RunObserver) -> Run
 def _origin(state: Mapping[str, Any]) -> Origin:
     """Return what a checkpoint says of the run's start; an earlier version says less."""
     labels, decoder = state.get("labels_seen"), state.get("decoder_valid", True)
-    return Origin(**state["origin"]) if "origin" in state else Origin(labels, labels, decoder)
+    if "origin" not in state:
+        return Origin(labels, labels, decoder)
+    return Origin(*(state["origin"][name] for name in Origin._fields))
 
 
 def _differences(found: Checkpoint, device: torch.device) -> list[str]:

@@ -229,7 +229,8 @@ class TrainingRun:
         if self.early_stopping:
             return len(self.data.validation.sample(self.recipe.train.evaluate_images))
         selected = read_environment(self.folder.environment).get("selected", {}).get("measurement", {})
-        return int(selected.get("images", 0))
+        images = selected.get("images", 0)
+        return images if isinstance(images, int) else 0
 
     def _load_best(self, model: FineTuneModel, last_step: int) -> int:
         """Load the weights with the best validation accuracy, if any were selected; return their step."""

@@ -47,12 +47,12 @@ def json_bytes(values: Mapping[str, Any]) -> bytes:
     return (json.dumps(values, indent=2, allow_nan=False) + "\n").encode()
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path, *, max_bytes: int = MAX_JSON) -> dict[str, Any]:
     """Return the values of a JSON object; its numbers are finite, and its integers fit into 64 bits.
 
     Raises ValueError, which begins with the file's name, and OSError if the file cannot be read.
     """
-    data = read_regular(path, max_bytes=MAX_JSON)
+    data = read_regular(path, max_bytes=max_bytes)
     try:
         values = json.loads(data, parse_constant=_finite, parse_float=_finite, parse_int=_small)
     except (ValueError, RecursionError) as error:

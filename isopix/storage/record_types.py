@@ -11,7 +11,9 @@ from isopix.storage.atomic import read_json
 
 MAX_SHOWN = 40  # characters of a wrong value in a message
 
-Types = Mapping[str, Any]  # by the name of a value its type, or the types inside it; [types] for a list
+Types = Mapping[
+    str, Any
+]  # a type by the name of a value; {...} for an object with all of these, [{...}] for a list of them
 StepNumber = Annotated[int, Field(ge=0, lt=2**63)]
 
 PLUGIN: Types = {"path": str, "sha256": str, "parts": list[str]}
@@ -30,7 +32,7 @@ ENVIRONMENT: Types = {
     "command": list[str],
     "plugins": [PLUGIN],
     "data": str,
-    "images": dict[str, int],
+    "images": {"train": int, "validation": int, "test": int},
     "majority": float,
     "trained_parameters": int,
     "pretrained": {"run": str, "step": StepNumber},
@@ -38,7 +40,7 @@ ENVIRONMENT: Types = {
         "step": StepNumber,
         "validation_accuracy": float,
         "run": str,
-        "measurement": {"images": int},
+        "measurement": dict[str, object],
     },
     "palette": dict[str, str | None],
 }
@@ -74,7 +76,7 @@ def check_types(values: object, types: Types, where: str, required: tuple[str, .
 
 def _check(value: object, allowed: Any, where: str) -> None:
     if isinstance(allowed, Mapping):
-        check_types(value, allowed, where)
+        check_types(value, allowed, where, tuple(allowed))
     elif isinstance(allowed, list):
         if not isinstance(value, list):
             raise ValueError(f"{where} is {_shown(value)}; allowed: a list")
@@ -103,14 +105,22 @@ def check_state(values: Mapping[str, Any], where: str = "state.json") -> None:
     check_types(values, STATE, where, ("step", "codec", "data"))
 
 
-def read_environment(path: Path) -> dict[str, Any]:
-    """Return the environment of a run folder.
+def read_environment(path: Path, *required: str) -> dict[str, Any]:
+    """Return the environment of a run folder, which has the values that are `required`. Raises what
+    `read_record` raises.
+    """
+    return read_record(path, ENVIRONMENT, *required)
 
-    Raises ValueError that begins with the path for wrong content, OSError if the file cannot be read.
+
+def read_record(path: Path, types: Types, *required: str) -> dict[str, Any]:
+    """Return the values of a JSON object.
+
+    Raises ValueError that begins with the path for values that are missing or of wrong types, OSError if the
+    file cannot be read.
     """
     try:
         values = read_json(path)
-        check_environment(values)
+        check_types(values, types, path.name, required)
     except ValueError as error:
         raise ValueError(f"{path.parent}: {error}") from None
     return values

@@ -10,6 +10,7 @@ from isopix.core.command_line import command_line
 from isopix.storage.atomic import read_json
 from isopix.storage.checkpoint import MANIFEST, recover
 from isopix.storage.lock import LOCK_FILE, exclusive_lock
+from isopix.storage.record_types import read_environment
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class RunFolder:
         """Raise ValueError, with the command that resumes the run, before the number of steps is selected."""
         selection = RunFolder(self.selection)
         if selection.environment.is_file() and not self.has_checkpoints:
-            again = command_line(*read_json(selection.environment)["command"][1:])
+            again = command_line(*read_environment(selection.environment, "command")["command"][1:])
             raise ValueError(
                 f"{self.path} has no checkpoints yet: its number of steps is still to be selected; "
                 f"resume with: {again}"
