@@ -31,7 +31,7 @@ from isopix.reporting.run_record import (
 from isopix.storage import checkpoint, log
 from isopix.storage.atomic import read_json
 from isopix.storage.checkpoint import Checkpoint
-from isopix.storage.record_types import read_environment
+from isopix.storage.record_types import check_environment
 from isopix.storage.run_folder import RunFolder
 
 T = TypeVar("T")
@@ -54,7 +54,7 @@ def read_run(run: RunFolder) -> RunRecord:
         path=run.path,
         settings=settings,
         recipe=reader.read(run.recipe, lambda path: from_dict(Recipe, settings)),
-        environment=reader.read(run.environment, read_environment) or {},
+        environment=reader.read(run.environment, _environment) or {},
         log=reader.records(run.log),
         weights=reader.read(run.checkpoints, _weights),
         images=sorted(reader.each(sorted(run.samples.glob("*.json")), _image), key=_image_age),
@@ -124,6 +124,12 @@ def _json(path: Path) -> Values:
         return read_json(path, max_bytes=MAX_RESULT)
     except ValueError as error:
         raise ValueError(f"{path} cannot be read: {error}") from None
+
+
+def _environment(path: Path) -> Values:
+    values = _json(path)
+    check_environment(values, "wrong value")
+    return values
 
 
 def _image(path: Path) -> SavedImage:

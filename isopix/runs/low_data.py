@@ -26,10 +26,11 @@ from isopix.runs.resume import train_or_resume
 from isopix.runs.training import RunObserver
 from isopix.storage import log
 from isopix.storage.hashing import hash_bytes
-from isopix.storage.record_types import read_environment
+from isopix.storage.record_types import Types, read_record
 from isopix.storage.run_folder import RunFolder
 from isopix.train.trainer import Record
 
+COUNTS: Types = {"images": {"train": int}}  # in environment.json
 TESTED = {"accuracy", "images", "selection_images"}  # in the log record of the test images
 
 
@@ -85,7 +86,7 @@ def finetune_low_data(
     for count in protocol.labels_per_class:
         folders = [_finetune(job, count, subset, observer) for subset in range(protocol.num_subsets)]
         tests = [_test_record(folder) for folder in folders]
-        num_train_images = read_environment(RunFolder(folders[0]).environment, "images")["images"]["train"]
+        num_train_images = read_record(RunFolder(folders[0]).environment, COUNTS, *COUNTS)["images"]["train"]
         errors = tuple(1 - float(test["accuracy"]) for test in tests)
         selecting = tests[0]["selection_images"]
         results.append(LowDataResult(count, num_train_images, tests[0]["images"], (), errors, selecting))

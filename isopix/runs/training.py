@@ -228,8 +228,8 @@ class TrainingRun:
         """The labeled validation images that select the step, here or before a refit; 0 for the last step."""
         if self.early_stopping:
             return len(self.data.validation.sample(self.recipe.train.evaluate_images))
-        selected = read_environment(self.folder.environment).get("selected", {}).get("measurement", {})
-        images = selected.get("images", 0)
+        selected = read_environment(self.folder.environment).get("selected", {}).get("measurement")
+        images = selected.get("images") if isinstance(selected, dict) else 0
         return images if isinstance(images, int) else 0
 
     def _load_best(self, model: FineTuneModel, last_step: int) -> int:

@@ -50,9 +50,9 @@ def _check_moment(path: str, tensor: Tensor, parameter: Tensor, expected: Moment
     shape, size = tensor.shape, parameter.shape
     if expected is not None:
         allowed = _scaled(expected.shape, size)
-        fits = shape == allowed if allowed is not None else _broadcasts(shape, size)
-        if not fits:
-            raise ValueError(f"tensor '{path}' has shape {tuple(shape)}; allowed: {tuple(allowed or size)}")
+        if not (_broadcasts(shape, size) if allowed is None else shape == allowed):
+            known = tuple(size if allowed is None else allowed)
+            raise ValueError(f"tensor '{path}' has shape {tuple(shape)}; allowed: {known}")
         if tensor.dtype != expected.dtype and not path.endswith(NUMBER):
             raise ValueError(f"tensor '{path}' has type {tensor.dtype}; allowed: {expected.dtype}")
     elif shape and not _broadcasts(shape, size):
