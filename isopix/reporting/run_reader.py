@@ -31,11 +31,23 @@ from isopix.reporting.run_record import (
 from isopix.storage import checkpoint, log
 from isopix.storage.atomic import read_json
 from isopix.storage.checkpoint import Checkpoint
-from isopix.storage.record_types import check_environment
+from isopix.storage.record_types import StepNumber, Types, check_environment, check_types
 from isopix.storage.run_folder import RunFolder
 
 T = TypeVar("T")
 MAX_RESULT = 256 << 20  # bytes of a file of numbers; those of an analysis of large images are the largest
+FACTS: Types = {  # of a file of results or of a picture
+    "kind": str,
+    "step": StepNumber,
+    "data": str,
+    "written": str,
+    "command": list[str],
+    "folder": str,
+    "limit": int,
+    "masks": int,
+    "count": int,
+    "select": str,
+}
 FIXED_TENSORS = (".normals",)  # ends of the names of tensors that are drawn once and not trained
 UNREGISTERED = (
     "No analysis of this name is registered; load the plugin that computed it to see its figure."
@@ -97,7 +109,7 @@ class _Reader:
         try:
             return parse(path)
         # Values of another type than expected raise TypeError, or AttributeError for a missing method.
-        except (ValueError, LookupError, TypeError, AttributeError, OSError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, OSError) as error:
             reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
             self.problems.append(f"{path.name}: {' '.join(reason.split())}")
             return None
@@ -140,6 +152,7 @@ def _image(path: Path) -> SavedImage:
             image.load()
     except Exception as error:
         raise ValueError(f"{path.stem}.png cannot be read: {error}") from None
+    check_types(facts, FACTS, "wrong value")
     return SavedImage(path.stem, png, {"kind": "samples", "step": 0} | facts)
 
 
@@ -180,6 +193,7 @@ def _facts(cls: type[SavedMetrics], values: Values) -> Values:
     """Return the fields of a class that are values in its file; null is the same as absent."""
     names = {each.name for each in fields(cls)} - {"report", "metrics", "results"}
     facts = {name: values[name] for name in names if values.get(name) is not None}
+    check_types(facts, FACTS, "wrong value")
     if "measurement" in facts:
         facts["measurement"] = Measurement.from_dict(facts["measurement"])
     return facts
