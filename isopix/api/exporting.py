@@ -6,8 +6,8 @@ from pathlib import Path
 from isopix.interop.huggingface.convert import export_imagegpt
 from isopix.interop.huggingface.folder import ExportedModel
 from isopix.interop.vit.export import ExportedHead, export_vit
+from isopix.runs.checkpoint_content import CLASSIFIER
 from isopix.runs.load import LoadedRun, checkpoint_to_use, find_checkpoint
-from isopix.runs.training import CLASSIFIER
 
 NO_CLASS_HEAD = "class head, which ImageGPTForCausalImageModeling does not have"
 

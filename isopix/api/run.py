@@ -18,7 +18,8 @@ from isopix.data import dataset
 from isopix.data.dataset import DataConfig, ImageDataset
 from isopix.model.evaluation_mode import evaluation_mode
 from isopix.recipes.recipe import Recipe
-from isopix.runs.load import LoadedRun, find_checkpoint, load_run, recipe_of
+from isopix.runs.checkpoint_content import recipe_of
+from isopix.runs.load import LoadedRun, find_checkpoint, load_run
 from isopix.runs.seen import leave_out_seen
 from isopix.runs.training import RunObserver, RunStatus
 from isopix.storage.atomic import write_json

@@ -24,8 +24,9 @@ from isopix.data.dataset import open_source
 from isopix.interop.import_run import TENSOR_REPORT
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
+from isopix.runs.checkpoint_content import recipe_of
 from isopix.runs.finetune import FineTuneStart, prepare_finetune
-from isopix.runs.load import find_checkpoint, recipe_of
+from isopix.runs.load import find_checkpoint
 from isopix.runs.lr_search import run_lr_search
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.refit import finetune_and_refit

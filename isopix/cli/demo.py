@@ -21,7 +21,8 @@ from isopix.cli.training_jobs import TrainingJob, train_side_by_side
 from isopix.core.command_line import command_line
 from isopix.core.device import reuse_freed_memory
 from isopix.data.dataset import load_dataset
-from isopix.runs.load import find_checkpoint, recipe_of
+from isopix.runs.checkpoint_content import recipe_of
+from isopix.runs.load import find_checkpoint
 
 RECIPES = {
     "ar": "igpt.translated_digits",

@@ -96,9 +96,10 @@ class Palette(Codec):
 
     def renamed(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Return the tensors of a checkpoint; older ones have fixed-point colors instead of float32."""
-        colors = stored_colors(tensors)
-        if FIXED_POINT_TENSOR not in tensors or colors is None:
+        if FIXED_POINT_TENSOR not in tensors:
             return tensors
+        colors = stored_colors(tensors)
+        assert colors is not None
         others = {name: tensor for name, tensor in tensors.items() if name != FIXED_POINT_TENSOR}
         return {**others, COLOR_TENSOR: _bits(colors)}
 

@@ -29,6 +29,8 @@ class Range:
 
 
 Count = Annotated[int, Range(low=1)]
+Size = Annotated[int, Range(low=1, high=65_536)]  # of a network: beyond it no weights would fit into memory
+Depth = Annotated[int, Range(low=1, high=1_024)]
 Probability = Annotated[float, Range(low=0, high=1)]
 Dropout = Annotated[float, Range(low=0, below=1)]
 

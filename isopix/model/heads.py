@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from isopix.codecs.base import Codec
-from isopix.core.ranges import Count
+from isopix.core.ranges import Size
 from isopix.core.registry import register
 from isopix.core.types import Codes, Logits, Tokens
 from isopix.model.conv_layers import EXPANSION, Bottleneck, GroupNormReLU, Pixels, StdConv2d
@@ -111,7 +111,7 @@ class UpsamplingHeadSpec(HeadSpec):
     `ResNetPatchEmbedSpec`; without, convolutions have a bias and there are no norms, which learns faster.
     """
 
-    channels: Count = 256
+    channels: Size = 256
     norm: bool = True
 
     def label(self) -> str:

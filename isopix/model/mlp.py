@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from isopix.core.ranges import Count
+from isopix.core.ranges import Size
 from isopix.core.registry import register
 from isopix.core.types import Tokens
 from isopix.model.init import Glorot, InitScheme, InitTable, ModelPart, Normal
@@ -52,7 +52,7 @@ class MLPSpec(ModelPart, noun="mlp"):
 class TwoLayerMLPSpec(MLPSpec):
     """width -> expansion * width -> width, with an activation in between."""
 
-    expansion: Count = 4
+    expansion: Size = 4
     activation: Activation = "gelu"
     bias: bool = True
 

@@ -9,7 +9,7 @@ from torch import nn
 from isopix.codecs import PaletteSpec
 from isopix.codecs.base import Codec, CodecSpec
 from isopix.core.config import config
-from isopix.core.ranges import Count, Dropout
+from isopix.core.ranges import Depth, Dropout, Size
 from isopix.model.backbone import Backbone
 from isopix.model.blocks import BlockSpec, TransformerSpec
 from isopix.model.construction import seeded_construction, unsaved_tensors
@@ -55,8 +55,8 @@ class ModelSpec:
     class_token: bool = False
     embedding_dropout: Dropout = 0.0
     block: BlockSpec = field(default_factory=TransformerSpec)
-    depth: Count
-    width: Count
+    depth: Depth
+    width: Size
     tie_blocks: bool = False
     head: HeadSpec = field(default_factory=LinearHeadSpec)
     init: InitScheme = "openai"

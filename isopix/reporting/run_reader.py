@@ -1,7 +1,6 @@
 """Read a run folder once into a `RunRecord`; files that cannot be read are listed in it."""
 
 import io
-import json
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -30,10 +29,25 @@ from isopix.reporting.run_record import (
     Weights,
 )
 from isopix.storage import checkpoint, log
+from isopix.storage.atomic import read_json
 from isopix.storage.checkpoint import Checkpoint
+from isopix.storage.record_types import StepNumber, Types, check_environment, check_types
 from isopix.storage.run_folder import RunFolder
 
 T = TypeVar("T")
+MAX_RESULT = 256 << 20  # bytes of a file of numbers; those of an analysis of large images are the largest
+FACTS: Types = {  # of a file of results or of a picture
+    "kind": str,
+    "step": StepNumber,
+    "data": str,
+    "written": str,
+    "command": list[str],
+    "folder": str,
+    "limit": int,
+    "masks": int,
+    "count": int,
+    "select": str,
+}
 FIXED_TENSORS = (".normals",)  # ends of the names of tensors that are drawn once and not trained
 UNREGISTERED = (
     "No analysis of this name is registered; load the plugin that computed it to see its figure."
@@ -52,7 +66,7 @@ def read_run(run: RunFolder) -> RunRecord:
         path=run.path,
         settings=settings,
         recipe=reader.read(run.recipe, lambda path: from_dict(Recipe, settings)),
-        environment=reader.read(run.environment, _json) or {},
+        environment=reader.read(run.environment, _environment) or {},
         log=reader.records(run.log),
         weights=reader.read(run.checkpoints, _weights),
         images=sorted(reader.each(sorted(run.samples.glob("*.json")), _image), key=_image_age),
@@ -95,7 +109,7 @@ class _Reader:
         try:
             return parse(path)
         # Values of another type than expected raise TypeError, or AttributeError for a missing method.
-        except (ValueError, LookupError, TypeError, AttributeError, OSError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, OSError) as error:
             reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
             self.problems.append(f"{path.name}: {' '.join(reason.split())}")
             return None
@@ -119,11 +133,14 @@ def _image_age(image: SavedImage) -> tuple[int, str]:
 
 def _json(path: Path) -> Values:
     try:
-        values = json.loads(path.read_text())
+        return read_json(path, max_bytes=MAX_RESULT)
     except ValueError as error:
         raise ValueError(f"{path} cannot be read: {error}") from None
-    if not isinstance(values, dict):
-        raise ValueError(f"{path} is not a JSON object")
+
+
+def _environment(path: Path) -> Values:
+    values = _json(path)
+    check_environment(values, "wrong value")
     return values
 
 
@@ -135,6 +152,7 @@ def _image(path: Path) -> SavedImage:
             image.load()
     except Exception as error:
         raise ValueError(f"{path.stem}.png cannot be read: {error}") from None
+    check_types(facts, FACTS, "wrong value")
     return SavedImage(path.stem, png, {"kind": "samples", "step": 0} | facts)
 
 
@@ -175,6 +193,7 @@ def _facts(cls: type[SavedMetrics], values: Values) -> Values:
     """Return the fields of a class that are values in its file; null is the same as absent."""
     names = {each.name for each in fields(cls)} - {"report", "metrics", "results"}
     facts = {name: values[name] for name in names if values.get(name) is not None}
+    check_types(facts, FACTS, "wrong value")
     if "measurement" in facts:
         facts["measurement"] = Measurement.from_dict(facts["measurement"])
     return facts

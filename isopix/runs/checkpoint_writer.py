@@ -1,6 +1,6 @@
 """Writes the checkpoints of a run, on request in a thread while training goes on."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,13 @@ NUM_CHECKPOINTS = 2  # the older one serves if the newer is damaged
 class CheckpointWriter:
     """Writes one checkpoint at a time into a run folder; with `in_background` from a copy of the tensors.
 
-    An error in the thread is raised by the next call of any method but `close`.
+    The `rejected` checkpoints, whose content is wrong, are not counted when older ones are deleted. An error
+    in the thread is raised by the next call of any method but `close`.
     """
 
-    def __init__(self, folder: RunFolder, *, in_background: bool):
+    def __init__(self, folder: RunFolder, *, in_background: bool, rejected: Collection[Path] = ()):
         self.folder, self.in_background = folder, in_background
+        self._rejected = set(rejected)
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._pending: Future[None] | None = None
 
@@ -55,4 +57,8 @@ class CheckpointWriter:
 
     def _write(self, target: Path, tensors: Groups, records: Mapping[str, Mapping[str, Any]]) -> None:
         checkpoint.save_checkpoint(target, tensors, records)
-        checkpoint.prune(self.folder.checkpoints, NUM_CHECKPOINTS)
+        self._rejected.discard(target)
+        checkpoint.prune(self.folder.checkpoints, NUM_CHECKPOINTS, self._is_good)
+
+    def _is_good(self, folder: Path) -> bool:
+        return folder not in self._rejected and checkpoint.is_intact(folder)

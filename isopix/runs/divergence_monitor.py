@@ -32,7 +32,7 @@ class DivergenceMonitor:
 
     def replay(self) -> None:
         """Read the losses up to the checkpoint from which the run is resumed, and delete later ones."""
-        reached = find_checkpoint(self._run.path, ())[0].records["state"]["step"]
+        reached = find_checkpoint(self._run.path)[0].records["state"]["step"]
         for record in read_log(self._run.log):
             self._start(record)
         file = self._run.step_losses

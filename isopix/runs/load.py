@@ -7,10 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from isopix.codecs.base import Codec
 from isopix.core.command_line import command_line
-from isopix.core.config import from_dict
-from isopix.core.registry import require_plugins
 from isopix.data.dataset import ImageDataset
 from isopix.data.measurement import Measurement, measurement_of
 from isopix.data.sources.base import SplitName
@@ -19,6 +16,7 @@ from isopix.finetuning.classifier import FineTuneModel
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe
+from isopix.runs.checkpoint_content import CLASSIFIER, check_content, codec_of, plugin_changes, recipe_of
 from isopix.runs.seen import load_labeled, load_seen
 from isopix.storage import checkpoint
 from isopix.storage.checkpoint import Checkpoint, DamagedCheckpointError
@@ -122,8 +120,8 @@ def load_run(path: Path, *, device: torch.device) -> LoadedRun:
         damaged,
         found.records,
         plugin_changes(found),
-        load_seen(path),
-        load_labeled(path),
+        load_seen(path, found.records["state"]),
+        load_labeled(path, found.records["state"]),
         _most_frequent_codes(path),
     )
 
@@ -155,13 +153,15 @@ def load_finetuned(run: Path, *, device: torch.device) -> FineTunedModel:
             f"run {run} was trained on codes alone (generative_weight=inf) and has no class head"
         )
     state = found.records["state"]
-    classes = tuple(map(str, state["classes"]))
+    classes = tuple(state["classes"])
     network = build_network(found).to(device)
     pretraining = PretrainModel(network, recipe.objective)
     model = FineTuneModel(pretraining, recipe.model.width, len(classes), recipe.finetune)
-    model.head.load_state_dict(found.tensors["classifier"])
+    if CLASSIFIER not in found.tensors:
+        raise DamagedCheckpointError(found.path, "classifier.safetensors is missing")
+    model.head.load_state_dict(found.tensors[CLASSIFIER])
     changes = plugin_changes(found)
-    loaded = LoadedRun(recipe, network, state["step"], damaged, found.records, changes, load_seen(run))
+    loaded = LoadedRun(recipe, network, state["step"], damaged, found.records, changes, load_seen(run, state))
     return FineTunedModel(loaded, model.eval(), classes)
 
 
@@ -172,16 +172,34 @@ def checkpoint_to_use(path: Path) -> Path:
 
 
 def find_checkpoint(path: Path, groups: Collection[str] | None = None) -> tuple[Checkpoint, list[str]]:
-    """Return the checkpoint at a path, or the newest intact one of a run folder, and why newer ones
-    are damaged. Raises ValueError if there is none.
+    """Return the checkpoint at a path, or the newest of a run folder whose files are intact and whose content
+    is valid, and why newer ones are damaged. Raises ValueError if there is none.
     """
+    found, damaged = find_valid(path, groups)
+    return found, [str(error) for error in damaged]
+
+
+def find_valid(
+    path: Path, groups: Collection[str] | None = None
+) -> tuple[Checkpoint, list[DamagedCheckpointError]]:
+    """Return what `find_checkpoint` returns, with the errors themselves."""
     if (path / checkpoint.MANIFEST).is_file():
-        return checkpoint.load_checkpoint(path, groups), []
-    run = RunFolder.open(path)
-    found = checkpoint.load_latest(run.checkpoints, groups)
-    if found.checkpoint is None:
+        found = checkpoint.load_checkpoint(path, groups)
+        check_content(found)
+        return found, []
+    latest = checkpoint.load_latest(RunFolder.open(path).checkpoints, groups, check_content)
+    if latest.checkpoint is None:
         raise ValueError(_no_checkpoint(path))
-    return found.checkpoint, [str(error) for error in found.damaged]
+    return latest.checkpoint, latest.damaged
+
+
+def is_valid(folder: Path) -> bool:
+    """Return whether a checkpoint is intact and its content valid."""
+    try:
+        find_valid(folder)
+    except DamagedCheckpointError:
+        return False
+    return True
 
 
 def newest_checkpoint(path: Path) -> Path:
@@ -197,48 +215,9 @@ def newest_checkpoint(path: Path) -> Path:
     return last
 
 
-def recipe_of(found: Checkpoint) -> Recipe:
-    """Return the recipe of a checkpoint.
-
-    Raises DamagedCheckpointError if a record is missing, and ValueError if a plugin is not loaded.
-    """
-    for name in ("recipe", "state"):
-        if name not in found.records:
-            raise DamagedCheckpointError(found.path, f"{name}.json is missing")
-    for key in ("step", "codec", "data"):
-        if key not in found.records["state"]:
-            raise DamagedCheckpointError(found.path, f"state.json has no '{key}'")
-    plugin_changes(found)
-    return from_dict(Recipe, found.records["recipe"])
-
-
-def plugin_changes(found: Checkpoint) -> tuple[str, ...]:
-    """Return a note for each plugin of a checkpoint that has changed since it was saved.
-
-    Raises ValueError if a part of a plugin is not loaded.
-    """
-    return tuple(require_plugins(found.records.get("environment", {}).get("plugins", ())))
-
-
 def build_network(found: Checkpoint) -> Network:
     """Return the network of a checkpoint with its weights and its codec, without drawing initial weights."""
     return recipe_of(found).restore(codec_of(found), found.tensors["model"])
-
-
-def codec_of(found: Checkpoint) -> Codec:
-    """Return the codec of a checkpoint. Raises ValueError if its hash is not the one recorded."""
-    recipe = recipe_of(found)
-    try:
-        codec = recipe.model.codec.from_state(found.tensors["model"], recipe.grid)
-    except LookupError as error:
-        raise DamagedCheckpointError(found.path, f"model.safetensors has no tensor {error}") from None
-    recorded = found.records["state"]["codec"]
-    if codec.fingerprint() != recorded:
-        raise ValueError(
-            f"palette {codec.fingerprint()[:12]} is not palette {recorded[:12]}, "
-            f"which checkpoint {found.path} was trained with"
-        )
-    return codec
 
 
 def _no_checkpoint(path: Path) -> str:

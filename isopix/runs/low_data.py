@@ -25,10 +25,13 @@ from isopix.runs.pretrain import (
 from isopix.runs.resume import train_or_resume
 from isopix.runs.training import RunObserver
 from isopix.storage import log
-from isopix.storage.atomic import read_json
 from isopix.storage.hashing import hash_bytes
+from isopix.storage.record_types import Types, read_record
 from isopix.storage.run_folder import RunFolder
 from isopix.train.trainer import Record
+
+COUNTS: Types = {"images": {"train": int}}  # in environment.json
+TESTED = {"accuracy", "images", "selection_images"}  # in the log record of the test images
 
 
 class FineTuneJob(NamedTuple):
@@ -83,7 +86,7 @@ def finetune_low_data(
     for count in protocol.labels_per_class:
         folders = [_finetune(job, count, subset, observer) for subset in range(protocol.num_subsets)]
         tests = [_test_record(folder) for folder in folders]
-        num_train_images = read_json(RunFolder(folders[0]).environment)["images"]["train"]
+        num_train_images = read_record(RunFolder(folders[0]).environment, COUNTS, *COUNTS)["images"]["train"]
         errors = tuple(1 - float(test["accuracy"]) for test in tests)
         selecting = tests[0]["selection_images"]
         results.append(LowDataResult(count, num_train_images, tests[0]["images"], (), errors, selecting))
@@ -108,5 +111,8 @@ def _settings_hash(recipe: Recipe, initial: InitialWeights) -> str:
 
 
 def _test_record(folder: Path) -> Record:
-    """Return the log record of the test images."""
-    return [each for each in log.read_log(RunFolder(folder).log) if each.get("split") == "test"][-1]
+    """Return the log record of the test images. Raises ValueError if there is none."""
+    records = [each for each in log.read_log(RunFolder(folder).log) if each.keys() >= TESTED]
+    if not records:
+        raise ValueError(f"the log of {folder} has no test accuracy; delete the folder to train it again")
+    return records[-1]

@@ -24,9 +24,10 @@ from isopix.runs.pretrain import (
 from isopix.runs.resume import train_or_resume
 from isopix.runs.training import RunObserver
 from isopix.runs.trial_baseline import check_trial
-from isopix.storage.atomic import read_json, write_json
+from isopix.storage.atomic import write_json
 from isopix.storage.lock import LOCK_FILE, exclusive_lock
 from isopix.storage.log import read_log
+from isopix.storage.record_types import Types, read_record
 from isopix.storage.run_folder import RunFolder
 from isopix.train.divergence import DivergedError
 from isopix.train.early_stopping import best_evaluation, has_val_accuracy
@@ -34,6 +35,7 @@ from isopix.train.lr_search import LRSearch, LRTrial, TrialStatus, continue_sear
 from isopix.train.train_step import NonFiniteError
 
 FILE = "lr_search.json"
+SAVED: Types = {"settings": dict[str, Any], "lrs": list[float], "trials": list[Any]}
 
 ObserverFactory = Callable[[float], AbstractContextManager[RunObserver]]
 Initialize = Callable[[], InitialWeights | None]  # called for each trial, as training changes the weights
@@ -156,7 +158,7 @@ def _trial(run: RunFolder, lr: float, status: TrialStatus, step: int) -> LRTrial
         for record in records
         if record.get("split") == "validation" and "loss_nats" in record
     }
-    seconds = max((record["seconds"] for record in records if record["kind"] == "train"), default=0.0)
+    seconds = max((record.get("seconds", 0.0) for record in records), default=0.0)
     return LRTrial(lr, status, step, losses.get(step) if status == "completed" else None, seconds)
 
 
@@ -186,7 +188,7 @@ def _saved_trials(out: Path, settings: Mapping[str, Any], lrs: tuple[float, ...]
     """Return the trials of the search in the folder, if there is one. Raises ValueError if it is another."""
     if not (out / FILE).is_file():
         return ()
-    saved = read_json(out / FILE)
+    saved = read_record(out / FILE, SAVED, *SAVED)
     check_same_settings(f"the learning-rate search in {out}", saved.pop("settings"), settings)
     trials = from_dict(LRSearch, {name: saved[name] for name in ("lrs", "trials")}).trials
     tried = tuple(trial.lr for trial in trials)

@@ -11,15 +11,16 @@ import torch
 from isopix.core.config import to_dict
 from isopix.finetuning.config import FineTuneConfig
 from isopix.recipes.recipe import Recipe
+from isopix.runs.checkpoint_content import codec_of, recipe_of
 from isopix.runs.finetune import FineTuneStart
-from isopix.runs.load import WEIGHTS, codec_of, find_checkpoint, recipe_of
+from isopix.runs.load import WEIGHTS, find_checkpoint
 from isopix.runs.measurements import validation_measurement
 from isopix.runs.pretrain import InitialWeights, check_same_settings, train_recipe, with_absolute_paths
 from isopix.runs.resume import resume_run, train_or_resume
 from isopix.runs.training import RunObserver, RunStatus
 from isopix.storage import log
-from isopix.storage.atomic import read_json
 from isopix.storage.lock import exclusive_lock
+from isopix.storage.record_types import read_environment
 from isopix.storage.run_folder import RunFolder, require_new
 from isopix.train.early_stopping import CAUSES, best_evaluation
 
@@ -146,7 +147,7 @@ def _check_same_start(run: RunFolder, start: FineTuneStart) -> None:
         )
     source = "pretrained"
     saved = to_dict(recipe_of(find_checkpoint(selection.path, ())[0])) | {
-        source: read_json(selection.environment).get(source)
+        source: read_environment(selection.environment).get(source)
     }
     given = to_dict(with_absolute_paths(start.recipe.updated(num_test_images=0))) | {
         source: start.initial.provenance.get(source) if start.initial else None

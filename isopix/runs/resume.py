@@ -9,12 +9,15 @@ import torch
 from isopix.core.device import runtime_environment
 from isopix.data.dataset import load_dataset
 from isopix.recipes.recipe import Recipe
-from isopix.runs.load import build_network, find_checkpoint, plugin_changes, recipe_of
+from isopix.runs.checkpoint_content import plugin_changes, recipe_of
+from isopix.runs.checkpoint_writer import NUM_CHECKPOINTS
+from isopix.runs.load import build_network, find_valid, is_valid
+from isopix.runs.log_notes import log_notes
 from isopix.runs.origin import Origin
 from isopix.runs.pretrain import InitialWeights, train_recipe
 from isopix.runs.seen import leave_out_seen, load_seen
 from isopix.runs.training import RunObserver, RunStatus, TrainingRun
-from isopix.storage.checkpoint import Checkpoint
+from isopix.storage.checkpoint import Checkpoint, prune
 from isopix.storage.run_folder import RunFolder
 from isopix.train.train_step import check_compiler
 
@@ -44,7 +47,7 @@ def resume_run(out: Path, *, device: torch.device, observer: RunObserver) -> Run
     """
     folder = RunFolder.open(out)
     with folder.lock():
-        found, damaged = find_checkpoint(out)
+        found, damaged = find_valid(out)
         recipe = recipe_of(found)
         if recipe.train.compile:
             check_compiler()
@@ -56,8 +59,10 @@ def resume_run(out: Path, *, device: torch.device, observer: RunObserver) -> Run
         data, state = load_dataset(recipe.data), found.records["state"]
         if data.fingerprint != state["data"]:
             raise ValueError(f"the images of '{recipe.data.source}' have changed since run {out} was started")
-        data, _ = leave_out_seen(data, load_seen(out), known=state.get("seen_known", True))
-        notes = [f"skipped damaged checkpoint: {reason}" for reason in damaged]
+        data, _ = leave_out_seen(data, load_seen(out, state), known=state.get("seen_known", True))
+        prune(folder.checkpoints, NUM_CHECKPOINTS, lambda each: each == found.path or is_valid(each))
+        notes = [f"skipped damaged checkpoint: {error}" for error in damaged]
+        notes += log_notes(folder.log, recipe.train, state["step"])
         if state["step"] < recipe.train.steps:
             notes += [*plugin_changes(found), *_differences(found, device)]
         training = TrainingRun(
@@ -68,18 +73,21 @@ def resume_run(out: Path, *, device: torch.device, observer: RunObserver) -> Run
             device,
             _origin(state),
         )
+        training.rejected = {error.path for error in damaged}
         return training.run(observer, found, notes)
 
 
 def _origin(state: Mapping[str, Any]) -> Origin:
     """Return what a checkpoint says of the run's start; an earlier version says less."""
     labels, decoder = state.get("labels_seen"), state.get("decoder_valid", True)
-    return Origin(**state["origin"]) if "origin" in state else Origin(labels, labels, decoder)
+    if "origin" not in state:
+        return Origin(labels, labels, decoder)
+    return Origin(*(state["origin"][name] for name in Origin._fields))
 
 
 def _differences(found: Checkpoint, device: torch.device) -> list[str]:
     """Return a note for each difference that keeps the resumed run from being bit for bit the same."""
-    then, now = found.records["environment"], runtime_environment(device)
+    then, now = found.records.get("environment", {}), runtime_environment(device)
     return [
         f"resumed with {name} {now[name]}, the run had {then.get(name)}: weights may differ in the last bits"
         for name in ("device", "threads", "torch", "pillow")

@@ -1,6 +1,6 @@
 """The images that a run was trained on or selected by, as hashes: none of them is a test image."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from isopix.data.copies import without_copies
 from isopix.data.dataset import ImageDataset
 from isopix.data.sources.base import SplitName
 from isopix.data.splits import Hashes, Split
+from isopix.runs.run_identity import sha256_of
 from isopix.storage.atomic import replace_file
 from isopix.storage.npy import npy_bytes, read_arrays
 from isopix.storage.run_folder import RunFolder
@@ -36,17 +37,17 @@ def save_hashes(file: Path, hashes: Hashes | None) -> None:
         replace_file(file, npy_bytes(hashes.numpy()))
 
 
-def load_seen(path: Path) -> Hashes | None:
+def load_seen(path: Path, state: Mapping[str, Any] | None = None) -> Hashes | None:
     """Return the hashes of a run folder, or of the one that a checkpoint is in; None if it has none.
 
-    Raises ValueError for a damaged file.
+    `state`, that of a checkpoint, has their hash. Raises ValueError for a file that is damaged or another.
     """
-    return _load([RunFolder(folder).training_images for folder in _folders(path)])
+    return _load([RunFolder(folder).training_images for folder in _folders(path)], state)
 
 
-def load_labeled(path: Path) -> Hashes | None:
+def load_labeled(path: Path, state: Mapping[str, Any] | None = None) -> Hashes | None:
     """Return those of the labeled images, as `load_seen`."""
-    return _load([RunFolder(folder).labeled_images for folder in _folders(path)])
+    return _load([RunFolder(folder).labeled_images for folder in _folders(path)], state)
 
 
 def leave_out_seen(
@@ -75,11 +76,14 @@ def _folders(path: Path) -> tuple[Path, ...]:
     return path, path.parent, path.parent.parent
 
 
-def _load(files: Sequence[Path]) -> Hashes | None:
+def _load(files: Sequence[Path], state: Mapping[str, Any] | None) -> Hashes | None:
     """Return the hashes of the first of the files that exists."""
     file = next((each for each in files if each.is_file()), None)
     if file is None:
         return None
+    recorded = (state or {}).get("files", {}).get(file.name)
+    if recorded is not None and sha256_of(file) != recorded:
+        raise ValueError(f"{file} does not have the SHA-256 that the checkpoint records: changed")
     try:
         return torch.from_numpy(read_arrays(file)[""].astype(np.int64))
     except (KeyError, ValueError) as error:

@@ -20,16 +20,18 @@ from isopix.finetuning.classifier import FineTuneModel, FineTuneTask
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe
+from isopix.runs.checkpoint_content import CLASSIFIER
 from isopix.runs.checkpoint_writer import CheckpointWriter
-from isopix.runs.load import WEIGHTS
+from isopix.runs.load import WEIGHTS, find_checkpoint
 from isopix.runs.measurements import baseline_records, evaluator_measurements, evaluator_specs
 from isopix.runs.origin import Origin, decoder_fits
+from isopix.runs.run_identity import run_identity
 from isopix.runs.test_images import save_test_images
 from isopix.runs.training_log import TrainingLog
 from isopix.storage import checkpoint
-from isopix.storage.atomic import read_json
 from isopix.storage.checkpoint import Checkpoint
 from isopix.storage.provenance import plugin_records
+from isopix.storage.record_types import read_environment
 from isopix.storage.run_folder import RunFolder
 from isopix.train.early_stopping import CAUSES, EarlyStopping, chance_level_note
 from isopix.train.evaluator import EvaluationContext, evaluate_split
@@ -37,8 +39,6 @@ from isopix.train.signals import stop_requested
 from isopix.train.tasks import Metric, PretrainTask, TrainingTask
 from isopix.train.train_step import NonFiniteError
 from isopix.train.trainer import Callbacks, Record, Trainer
-
-CLASSIFIER = "classifier"  # the group of a checkpoint with the class head
 
 
 class RunObserver(NamedTuple):
@@ -77,7 +77,7 @@ class TrainingRun:
         origin: Origin,
     ):
         self.folder, self.recipe, self.data, self.device = folder, recipe, data, device
-        self.origin = origin
+        self.origin, self.rejected = origin, set[Path]()  # checkpoints with wrong content
         self.network = network.to(device)
         self.pretrain_model = PretrainModel(self.network, recipe.objective)
         self.model: FineTuneModel | None = None
@@ -98,14 +98,14 @@ class TrainingRun:
         self, observer: RunObserver, found: Checkpoint | None = None, notes: Sequence[str] = ()
     ) -> RunStatus:
         """Train from the checkpoint `found` or from scratch, to the end or a stop; test at the end."""
-        self.observer = observer
+        self.observer, self.identity = observer, run_identity(self.folder, found)
         step = 0 if found is None else found.records["state"]["step"]
         self.log = TrainingLog(
             self.folder, step=step, steps=self.recipe.train.steps, tensorboard=observer.tensorboard
         )
         config = self.recipe.train
         background = self.device.type == "cuda" if config.async_save is None else config.async_save
-        self.writer = CheckpointWriter(self.folder, in_background=background)
+        self.writer = CheckpointWriter(self.folder, in_background=background, rejected=self.rejected)
         with closing(self.log), closing(self.writer):
             if found is None:
                 for record in evaluator_measurements(evaluator_specs(self.recipe.train), self.data):
@@ -119,14 +119,12 @@ class TrainingRun:
             if finished:
                 self._test(reached)
         classifies = self.model is not None and self.model.settings.has_class_loss
-        has_validation = (
-            len(self.data.validation) > 0 or self.recipe.data.train_on_validation
-        )  # held out to probe
+        to_probe = len(self.data.validation) > 0 or self.recipe.data.train_on_validation
         return RunStatus(
             self.folder,
             reached,
             finished,
-            can_probe=len(self.data.classes) > 1 and has_validation,
+            can_probe=len(self.data.classes) > 1 and to_probe,
             can_evaluate=classifies and len(self.data.test) > 0,
         )
 
@@ -218,14 +216,15 @@ class TrainingRun:
         """The labeled validation images that select the step, here or before a refit; 0 for the last step."""
         if self.early_stopping:
             return len(self.data.validation.sample(self.recipe.train.evaluate_images))
-        selected = read_json(self.folder.environment).get("selected", {}).get("measurement", {})
-        return int(selected.get("images", 0))
+        selected = read_environment(self.folder.environment).get("selected", {}).get("measurement")
+        images = selected.get("images") if isinstance(selected, dict) else 0
+        return images if isinstance(images, int) else 0
 
     def _load_best(self, model: FineTuneModel, last_step: int) -> int:
         """Load the weights with the best validation accuracy, if any were selected; return their step."""
         if not (self.folder.best / checkpoint.MANIFEST).is_file():
             return last_step
-        found = checkpoint.load_checkpoint(self.folder.best, (*WEIGHTS, CLASSIFIER))
+        found, _ = find_checkpoint(self.folder.best, (*WEIGHTS, CLASSIFIER))
         self.network.load({name: tensor.to(self.device) for name, tensor in found.tensors["model"].items()})
         model.head.load_state_dict(found.tensors[CLASSIFIER])
         return int(found.records["state"]["step"])
@@ -262,8 +261,7 @@ class TrainingRun:
         state of the optimizer.
         """
         self.writer.wait()
-        found = checkpoint.load_latest(self.folder.checkpoints).checkpoint
-        assert found is not None, "step 0 is saved first"
+        found, _ = find_checkpoint(self.folder.path)
         step = int(found.records["state"]["step"])
         for name, tensor in self.network.tensors().items():
             tensor.copy_(found.tensors["model"][name])
@@ -277,6 +275,7 @@ class TrainingRun:
 
     def _write(self, folder: Path, step: int, groups: dict[str, dict[str, Tensor]]) -> None:
         state = {"step": step, "codec": self.network.codec.fingerprint(), "data": self.data.fingerprint}
+        state |= self.identity
         state |= {"labels_seen": self.origin.labels_at(step), "selection": self._selection}
         fits = decoder_fits(self.recipe, step, self.folder.log, initially=self.origin.decoder_valid)
         state |= {"decoder_valid": fits, "origin": self.origin._asdict(), "seen_known": self.data.seen_known}

@@ -38,7 +38,7 @@ class TrainingLog:
 
     def seconds(self) -> float:
         """Return the seconds of training so far."""
-        return max((each["seconds"] for each in self.read() if each["kind"] == "train"), default=0.0)
+        return max((each.get("seconds", 0.0) for each in self.read()), default=0.0)
 
     def rewind(self, step: int) -> None:
         """Delete what was written of later steps, here and in the history of probes."""

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from isopix.data.dataset import ImageDataset
 from isopix.recipes.recipe import Recipe
-from isopix.runs.load import WEIGHTS, codec_of, find_checkpoint
+from isopix.runs.checkpoint_content import codec_of
+from isopix.runs.load import WEIGHTS, find_checkpoint
 from isopix.runs.origin import unigram_nats
 from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder

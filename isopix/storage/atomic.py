@@ -2,6 +2,7 @@
 
 import errno
 import json
+import math
 import os
 import re
 import shutil
@@ -10,7 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from isopix.storage.regular_file import read_regular
+
 TEMPORARY_NAME = re.compile(r"\.tmp-(?P<target>.+)-(?P<pid>[1-9]\d{0,8})(-replaced)?")
+MAX_INTEGER, MAX_DIGITS = 2**64, 20  # seeds are the largest integers that are written
 MAX_JSON = 4 << 20  # bytes; the files that isopix writes are far smaller
 DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # disk, user quota, process limit
 
@@ -71,18 +75,33 @@ def json_bytes(values: Mapping[str, Any]) -> bytes:
     return (json.dumps(values, indent=2, allow_nan=False) + "\n").encode()
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Return the values of a JSON object. Raises ValueError, which begins with the file's name."""
-    size = path.stat().st_size
-    if size > MAX_JSON:
-        raise ValueError(f"{path.name} has {size} bytes; at most {MAX_JSON} are read")
+def read_json(path: Path, *, max_bytes: int = MAX_JSON) -> dict[str, Any]:
+    """Return the values of a JSON object; its numbers are finite, and its integers fit into 64 bits.
+
+    Raises ValueError, which begins with the file's name, and OSError if the file cannot be read.
+    """
+    data = read_regular(path, max_bytes=max_bytes)
     try:
-        values = json.loads(path.read_bytes())
+        values = json.loads(data, parse_constant=_finite, parse_float=_finite, parse_int=_small)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path.name} is not JSON: {error}") from None
     if not isinstance(values, dict):
         raise ValueError(f"{path.name} is not a JSON object")
     return values
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is not a finite number")
+    return value
+
+
+def _small(text: str) -> int:
+    value = int(text) if len(text) <= MAX_DIGITS else MAX_INTEGER
+    if abs(value) >= MAX_INTEGER:
+        raise ValueError(f"an integer of {len(text)} digits is too large; allowed: up to 64 bits")
+    return value
 
 
 def fsync_folder(folder: Path) -> None:

@@ -3,7 +3,7 @@
 import hashlib
 import re
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -99,12 +99,21 @@ def load_checkpoint(folder: Path, groups: Collection[str] | None = None) -> Chec
     return Checkpoint(tensors, records, folder)
 
 
-def load_latest(checkpoints: Path, groups: Collection[str] | None = None) -> LatestCheckpoint:
-    """Load the latest intact checkpoint. Raises DamagedCheckpointError if there are some, all damaged."""
+def load_latest(
+    checkpoints: Path,
+    groups: Collection[str] | None = None,
+    check: Callable[[Checkpoint], None] = lambda found: None,
+) -> LatestCheckpoint:
+    """Load the latest intact checkpoint whose content passes `check`, which raises DamagedCheckpointError.
+
+    Raises DamagedCheckpointError if there are some, all damaged, and what else `check` raises.
+    """
     damaged: list[DamagedCheckpointError] = []
     for folder in _latest_first(checkpoints):
         try:
-            return LatestCheckpoint(load_checkpoint(folder, groups), damaged)
+            found = load_checkpoint(folder, groups)
+            check(found)
+            return LatestCheckpoint(found, damaged)
         except DamagedCheckpointError as error:
             damaged.append(error)
     if damaged:
@@ -128,17 +137,27 @@ def verify_files(folder: Path) -> list[str]:
     return list(entries)
 
 
-def prune(checkpoints: Path, keep: int = 2) -> list[Path]:
-    """Delete the checkpoints older than the `keep` latest intact ones, and return their paths."""
+def is_intact(folder: Path) -> bool:
+    """Return whether all files of a checkpoint have the hashes of its manifest."""
+    try:
+        verify_files(folder)
+    except DamagedCheckpointError:
+        return False
+    return True
+
+
+def prune(checkpoints: Path, keep: int = 2, is_good: Callable[[Path], bool] = is_intact) -> list[Path]:
+    """Delete the checkpoints older than the `keep` latest good ones, and return their paths."""
     if keep < 1:
         raise ValueError(f"keep is {keep}; allowed: 1 or more")
-    intact, deleted = 0, []
-    for folder in _latest_first(checkpoints):
-        if intact == keep:
+    folders = _latest_first(checkpoints)
+    good, deleted = 0, list[Path]()
+    for folder in folders if len(folders) > keep else ():
+        if good == keep:
             shutil.rmtree(folder)
             deleted.append(folder)
         else:
-            intact += _is_intact(folder)
+            good += is_good(folder)
     return deleted
 
 
@@ -149,7 +168,7 @@ def recover(checkpoints: Path, name: str = "") -> None:
         if ended is None or (ended != name and not STEP_NAME.fullmatch(ended)):
             continue  # not written by isopix, perhaps
         target = checkpoints / ended
-        if not target.exists() and _is_intact(temporary):
+        if not target.exists() and is_intact(temporary):
             temporary.rename(target)
             fsync_folder(checkpoints)
         else:
@@ -202,14 +221,6 @@ def _publish(temporary: Path, folder: Path) -> None:
 def _latest_first(checkpoints: Path) -> list[Path]:
     steps = {int(m[1]): path for path in checkpoints.glob("step-*") if (m := STEP_NAME.fullmatch(path.name))}
     return [steps[step] for step in sorted(steps, reverse=True)]
-
-
-def _is_intact(folder: Path) -> bool:
-    try:
-        verify_files(folder)
-    except DamagedCheckpointError:
-        return False
-    return True
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 import hashlib
 import subprocess
 import sys
+import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,9 +19,12 @@ CHECKOUT = Path(isopix.__file__).parents[1]
 
 
 def environment(device: torch.device) -> dict[str, Any]:
-    """Return device, threads, versions, the commit if there is one, the command and its working directory."""
+    """Return a new random id of the run, device, threads, versions, the commit if there is one, the command
+    and its working directory.
+    """
     commit = git_commit(CHECKOUT)
     return {
+        "run_id": uuid.uuid4().hex,
         **runtime_environment(device),
         "isopix": isopix.__version__,
         **({"commit": commit} if commit else {}),

@@ -11,6 +11,7 @@ from isopix.core.command_line import command_line
 from isopix.storage.atomic import fsync_folder, read_json, temporary_path, temporary_target
 from isopix.storage.checkpoint import MANIFEST, recover
 from isopix.storage.lock import LOCK_FILE, exclusive_lock
+from isopix.storage.record_types import read_environment
 
 # What a run has before its first checkpoint.
 START_FOLDERS = ("checkpoints", "best", "samples", "probes", "tensorboard")
@@ -98,7 +99,7 @@ class RunFolder:
         """Raise ValueError, with the command that resumes the run, before the number of steps is selected."""
         selection = RunFolder(self.selection)
         if selection.environment.is_file() and not self.has_checkpoints:
-            again = command_line(*read_json(selection.environment)["command"][1:])
+            again = command_line(*read_environment(selection.environment, "command")["command"][1:])
             raise ValueError(
                 f"{self.path} has no checkpoints yet: its number of steps is still to be selected; "
                 f"resume with: {again}"

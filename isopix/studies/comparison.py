@@ -16,9 +16,12 @@ from isopix.data.measurement import Measurement, described_differences
 from isopix.runs.test_images import ClassifiedImages, load_test_images
 from isopix.storage.atomic import read_json
 from isopix.storage.log import read_log
+from isopix.storage.record_types import Types, check_types, read_environment
 from isopix.storage.run_folder import RunFolder
 
 VARIED = ("train.seed", "data.seed", "data.subset", "data.source")  # a source is compared by its fingerprint
+SEEDS: Types = {"train.seed": int, "data.seed": int, "data.subset": int}
+TESTED = {"accuracy", "images"}  # in the log record of the test images
 MAX_LISTED = 8  # differing settings that a note lists
 
 
@@ -155,7 +158,7 @@ def split_by_origin(name: str, paths: Sequence[Path]) -> tuple[RunGroup, RunGrou
 
     Raises ValueError without one of them, and what `read_group` raises.
     """
-    origins = {path: "pretrained" in read_json(RunFolder(path).environment) for path in paths}
+    origins = {path: "pretrained" in read_environment(RunFolder(path).environment) for path in paths}
     tuned, scratch = ([path for path in paths if origins[path] is wanted] for wanted in (True, False))
     if not tuned or not scratch:
         missing = "from scratch" if tuned else "of a pre-trained network"
@@ -166,8 +169,9 @@ def split_by_origin(name: str, paths: Sequence[Path]) -> tuple[RunGroup, RunGrou
 def read_finished_run(path: Path) -> FinishedRun:
     """Read a run folder. Raises ValueError for a run without a test accuracy."""
     folder = RunFolder.open(path)
-    settings, environment = flatten(read_json(folder.recipe)), read_json(folder.environment)
-    tests = [each for each in read_log(folder.log) if each.get("split") == "test" and "accuracy" in each]
+    settings, environment = flatten(read_json(folder.recipe)), read_environment(folder.environment, "data")
+    check_types(settings, SEEDS, str(folder.recipe), tuple(SEEDS))
+    tests = [each for each in read_log(folder.log) if each.get("split") == "test" and each.keys() >= TESTED]
     if not tests:
         raise ValueError(f"{path} has no test accuracy yet; resume it with: {command_line('resume', path)}")
     return FinishedRun(

@@ -181,8 +181,8 @@ def test_a_checkpoint_with_another_palette(isopix: Run) -> None:
     code, _, err = isopix("sample", "r")
     assert code == 2
     stated = found.records["state"]["codec"][:12]
-    assert err.startswith("isopix: palette ")
-    assert f"is not palette {stated}, which checkpoint r/checkpoints/step-00000002 was trained with\n" in err
+    assert err.startswith("isopix: checkpoint r/checkpoints/step-00000002: model.safetensors: palette ")
+    assert f"is not palette {stated}, which the checkpoint was trained with; no checkpoint in" in err
 
 
 def test_a_run_folder_in_use(isopix: Run) -> None:

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from einops import rearrange
 
-from isopix.core.ranges import Count
+from isopix.core.ranges import Size
 from isopix.core.registry import register
 from isopix.core.types import Grid, Tokens
 from isopix.model.attention import AttentionAxis, AttentionWeights
@@ -26,7 +26,7 @@ class AxialSpec(BlockSpec):
     It has no causal form: a row and a column together do not cover all earlier positions.
     """
 
-    heads: Count = 8
+    heads: Size = 8
     attention_bias: bool = True
     norm: NormSpec = field(default_factory=LayerNormSpec)
     mlp: MLPSpec = field(default_factory=TwoLayerMLPSpec)

@@ -8,7 +8,7 @@ from einops import rearrange
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from isopix.core.ranges import Count
+from isopix.core.ranges import Size
 from isopix.core.registry import register
 from isopix.core.types import Grid, Tokens
 from isopix.model.blocks.base import Block, BlockSpec
@@ -28,7 +28,7 @@ class MixerSpec(BlockSpec):
     positions: triangular for as many units as positions.
     """
 
-    units: Count | None = None
+    units: Size | None = None
     norm: NormSpec = field(default_factory=LayerNormSpec)
     mlp: MLPSpec = field(default_factory=lambda: TwoLayerMLPSpec(expansion=1))
 

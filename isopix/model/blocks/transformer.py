@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import nn
 
-from isopix.core.ranges import Count, Dropout
+from isopix.core.ranges import Dropout, Size
 from isopix.core.registry import register
 from isopix.core.types import Grid, PositionIndices, SelectedTokens, Tokens
 from isopix.model.attention import Attention, AttentionAxis, AttentionWeights
@@ -30,7 +30,7 @@ class TransformerSpec(BlockSpec):
     hub_tags: ClassVar[tuple[str, ...]] = ("image-gpt", "imagegpt")
     accepts_subsets: ClassVar[bool] = True
 
-    heads: Count = 8
+    heads: Size = 8
     attention_bias: bool = False
     qkv_bias: bool | None = None
     dropout: Dropout = 0.0

@@ -7,7 +7,7 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from isopix.codecs.base import Codec
-from isopix.core.ranges import Count
+from isopix.core.ranges import Size
 from isopix.core.registry import register
 from isopix.core.types import Images
 from isopix.model.conv_layers import EXPANSION, Bottleneck, GroupNormReLU, Pixels, StdConv2d
@@ -73,8 +73,8 @@ class ConvPatchEmbedSpec(PatchStemSpec):
     then one matrix. The first has `channels` channels, each next one twice as many.
     """
 
-    channels: Count = 32
-    last: Count = 4
+    channels: Size = 32
+    last: Size = 4
 
     def label(self) -> str:
         return f"convolutional patch embedding, {self.channels} channels"

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from isopix.codecs.base import Codec
-from isopix.core.ranges import Count, Range
+from isopix.core.ranges import Range, Size
 from isopix.core.registry import register
 from isopix.core.types import Images
 from isopix.model.init import Glorot, InitScheme, InitTable, Normal, Zeros
@@ -54,7 +54,7 @@ class FourierPixelEmbeddingSpec(PixelStemSpec):
     """
 
     sigma: Annotated[float, Range(low=0)] = 1.0
-    frequencies: Count = 64
+    frequencies: Size = 64
 
     def label(self) -> str:
         return f"{self.frequencies} random Fourier features per channel, sigma {self.sigma:g}"

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from isopix.storage.atomic import read_json, replace_file, write_json
+from isopix.storage.record_types import read_environment
 from isopix.storage.run_folder import RunFolder
 from isopix.studies.claim_tests import ClaimResult
 from isopix.studies.inductive_bias.claims import claim_results
@@ -45,7 +46,7 @@ def write_up(study: Study) -> WriteUp:
 
 def _environment(runs: Sequence[Path]) -> dict[str, Any]:
     """Return the versions and the device of the first run; empty without any."""
-    found = read_json(RunFolder(runs[0]).environment) if runs else {}
+    found = read_environment(RunFolder(runs[0]).environment) if runs else {}
     return {name: found[name] for name in ENVIRONMENT if name in found}
 
 

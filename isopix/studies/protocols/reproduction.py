@@ -11,10 +11,12 @@ from isopix.runs.pretrain import check_same_settings
 from isopix.storage.atomic import read_json, write_json
 from isopix.storage.lock import LOCK_FILE, exclusive_lock
 from isopix.storage.provenance import with_provenance
+from isopix.storage.record_types import Types, read_record
 from isopix.studies.protocols.setup import Setup
 from isopix.studies.protocols.trials import Commands, ProtocolTrial
 
 FILE = "reproduction.json"
+SAVED: Types = {"setup": dict[str, Any]}  # in it
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,11 @@ class Reproduction:
         path.mkdir(parents=True, exist_ok=True)
         with exclusive_lock(path, "folder"):
             if (path / FILE).is_file():
-                check_same_settings(f"folder {path}", read_json(path / FILE)["setup"], to_dict(setup))
+                check_same_settings(
+                    f"folder {path}",
+                    read_record(path / FILE, SAVED, *SAVED)["setup"],
+                    to_dict(setup),
+                )
             else:
                 write_json(path / FILE, with_provenance({"kind": "reproduction", "setup": to_dict(setup)}))
             for folder in ("runs", "trials"):

@@ -8,7 +8,8 @@ from typing import Literal, TypeVar
 
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
-from isopix.runs.load import find_checkpoint, recipe_of
+from isopix.runs.checkpoint_content import recipe_of
+from isopix.runs.load import find_checkpoint
 from isopix.runs.pretrain import with_absolute_paths
 from isopix.studies.protocols.trials import FromScratch, Pretrain
 

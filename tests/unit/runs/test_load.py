@@ -81,7 +81,7 @@ def test_a_run_that_has_none_says_so(tmp_path: Path) -> None:
     ("wrong", "line"),
     [
         ({"codec": "0" * 64}, "is not palette 000000000000"),
-        ({"without": "codec.color_bits"}, "model.safetensors has no tensor 'codec.color_bits'"),
+        ({"without": "codec.color_bits"}, "'codec.color_bits' is missing from the checkpoint"),
         ({"without": "head.project.weight"}, "'head.project.weight' is missing from the checkpoint"),
     ],
 )

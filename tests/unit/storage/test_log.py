@@ -1,4 +1,5 @@
 import json
+import os
 import sys
 
 import pytest
@@ -57,12 +58,60 @@ def test_a_torn_last_line_is_cut_before_the_next_is_written(path):
     assert log.read_log(path) == [train(step) for step in range(1, 6)]
 
 
-@pytest.mark.parametrize("line", ["{", "[]", '{"kind": "train"}', ""])
-def test_a_damaged_line_elsewhere_is_named(path, line):
+WRONG = [
+    "{",
+    "[]",
+    '{"kind": "train"}',
+    "",
+    "[" * 100_000,
+    '{"kind": "train", "step": "3"}',
+    '{"kind": "train", "step": -3}',
+    '{"kind": "train", "step": true}',
+    '{"kind": 3, "step": 3}',
+    '{"kind": ["train"], "step": 3}',
+    '{"kind": "train", "step": 3, "loss_nats": [1.5]}',
+    '{"kind": "train", "step": 3, "loss_nats": NaN}',
+    '{"kind": "train", "step": 3, "loss_nats": null}',
+    '{"kind": "train", "step": 3, "loss_nats": 1e999}',
+    '{"kind": "train", "step": 3, "images": 1' + "0" * 400 + "}",
+    '{"kind": "evaluation", "step": 3, "loss_nats": 1.5}',
+    '{"kind": "evaluation", "step": 3, "split": 4}',
+    '{"kind": "note", "step": 3}',
+    '{"kind": "baselines", "step": 3, "held_out": "test", "nats": {"unigram": "x"}}',
+    '{"kind": "baselines", "step": 3, "held_out": "test", "nats": {}, "modes": 7}',
+    '{"kind": "measurement", "step": 3, "measurement": []}',
+]
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_a_wrong_line_is_skipped_and_told(path, line):
     lines = path.read_text().splitlines()
     path.write_text("\n".join([*lines[:2], line, *lines[3:]]) + "\n")
-    with pytest.raises(ValueError, match=f"line 3 of log {path} is not a record with a kind and a step"):
-        log.read_log(path)
+    assert steps(path) == [1, 2, 4, 5]
+    assert log.read_valid_records(path)[1] == [3]
+    writer = log.RunLog(path)
+    writer.truncate_after(4)
+    writer.close()
+    assert path.read_text().splitlines() == [*lines[:2], line, lines[3]]
+
+
+def test_a_link_is_not_followed(tmp_path):
+    target = tmp_path / "target"
+    target.write_text("keep\n" * 3)
+    link = tmp_path / "log.jsonl"
+    link.symlink_to(target)
+    for use in (log.RunLog, log.read_log, log.read_valid_records):
+        with pytest.raises(ValueError, match=f"{link} is a symbolic link"):
+            use(link)
+    assert target.read_text() == "keep\n" * 3
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
+    pipe = tmp_path / "log.jsonl"
+    os.mkfifo(pipe)
+    for use in (log.RunLog, log.read_log):
+        with pytest.raises((ValueError, OSError)):
+            use(pipe)
 
 
 @pytest.mark.parametrize("step", range(7))
