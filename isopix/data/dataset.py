@@ -109,11 +109,13 @@ class ImageDataset:
     left_out: Mapping[SplitName, int] = field(default_factory=dict)  # copies, and images that a run has seen
     copies: tuple[str, ...] = ()  # notes that count the copies
     seen_known: bool = True  # whether all images that a run has seen are known, so that none is left
+    label_note: str = ""  # how labels were mapped to classes, if they were
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is left out of the source: unreadable files, and copies across its splits."""
-        return (*(f"skipped {each.path}: {each.reason}" for each in self.bad_files), *self.copies)
+        """How labels were mapped to classes, and what is left out: unreadable files, copies across splits."""
+        skipped = (f"skipped {each.path}: {each.reason}" for each in self.bad_files)
+        return (*filter(None, [self.label_note]), *skipped, *self.copies)
 
     def require_validation(self, choice: str) -> None:
         """Raise ValueError without validation images: test images must not be used to select `choice`."""
@@ -184,6 +186,7 @@ def load_dataset(
         seed=config.seed,
         left_out=found.left_out,
         copies=found.notes,
+        label_note=source.label_note,
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isopix.data.sources.base import SPLIT_NAMES, Source, array_split, class_names, labels_or_none
+from isopix.data.sources.base import SPLIT_NAMES, Source, array_split, labels_or_none, with_class_names
 from isopix.storage.hashing import hash_files
 from isopix.storage.npy import Arrays, read_arrays
 
@@ -31,8 +31,8 @@ def read_npz(path: Path) -> Source:
         if f"x_{name}" in arrays
     }
     names = np.atleast_1d(arrays.get("class_names", np.array([]))).astype(str)
-    classes = class_names(names.flatten().tolist(), splits)
-    return Source(path.stem, splits, classes, hash_files({path.name: path})[path.name])
+    source = Source(path.stem, splits, (), hash_files({path.name: path})[path.name])
+    return with_class_names(source, names.flatten().tolist())
 
 
 def _pixels(arrays: Arrays, name: str, path: Path) -> NDArray[Any]:
@@ -56,4 +56,4 @@ def _labels(arrays: Arrays, name: str, path: Path) -> NDArray[np.int64] | None:
     labels = arrays[name]
     if labels.shape[1:] not in ((), (1,)) or labels.ndim == 0 or labels.dtype.kind not in "iu":
         raise ValueError(f"{name} of {path} is {labels.dtype} {list(labels.shape)}; allowed: integers [n]")
-    return labels_or_none(labels.flatten().tolist(), f"{name} of {path}")
+    return labels_or_none(labels.flatten(), f"{name} of {path}")

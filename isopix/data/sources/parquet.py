@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from isopix.data.sources.base import SPLIT_ALIASES, Source, SourceSplit, SplitName, class_names
+from isopix.data.sources.base import SPLIT_ALIASES, Source, SourceSplit, SplitName, with_class_names
 from isopix.data.sources.hf_columns import ROWS_PER_BATCH, ImageColumns, find_columns, table_split
 from isopix.storage.hashing import hash_tree
 
@@ -29,7 +29,7 @@ def read_parquet(path: Path) -> Source:
     splits = {name: _parquet_split(paths, columns) for name, paths in files.items()}
     tree = {file.relative_to(root).as_posix(): file for paths in files.values() for file in paths}
     name = path.resolve().name.removesuffix(".parquet")
-    return Source(name, splits, class_names(columns.names, splits), hash_tree(tree))
+    return with_class_names(Source(name, splits, (), hash_tree(tree)), columns.names)
 
 
 def parquet_files(folder: Path) -> list[Path]:

@@ -72,8 +72,16 @@ def test_missing_labels_of_a_hub_test_set_are_none(tmp_path: Path) -> None:
             "y_train of {path} has no label for 2 of 4 images; label all of them or none",
         ),
         (
-            {"x_train": IMAGES, "y_train": LABELS * 10**12},
-            "label 1000000000000 is too large; allowed: class indices from 0 to 99,999",
+            {"x_train": IMAGES, "y_train": LABELS - 2},
+            "y_train of {path} has label -2; allowed: 0 or more, and -1 for no label",
+        ),
+        (
+            {"x_train": IMAGES, "y_train": LABELS.astype(np.uint64) + np.uint64(2**63)},
+            "y_train of {path} has labels above 9223372036854775807; allowed: integers of 64 bits",
+        ),
+        (
+            {"x_train": IMAGES, "y_train": LABELS == 1},
+            "y_train of {path} is bool [4]; allowed: integers [n]",
         ),
         (
             {"x_train": IMAGES, "y_train": LABELS, "class_names": ["cat"]},
