@@ -7,6 +7,7 @@ from cyclopts import App, CycloptsError
 
 from isopix import __version__
 from isopix.cli.errors import format_error, with_option_names
+from isopix.core.text import printable
 
 # command: (module:function, one-line help), in the order in which a newcomer needs them.
 COMMANDS = {
@@ -105,7 +106,7 @@ def _exit(error: BaseException, message: str, code: int) -> None:
     if os.environ.get("ISOPIX_DEBUG"):
         raise error
     first = next(iter(message.strip().splitlines()), type(error).__name__)
-    sys.stderr.write(f"isopix: {first}\n")
+    sys.stderr.write(f"isopix: {printable(first)}\n")
     sys.exit(code)
 
 

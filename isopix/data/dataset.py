@@ -15,6 +15,7 @@ import torch
 from isopix.core.config import config
 from isopix.core.random import generator
 from isopix.core.ranges import Count, Range, check_ranges
+from isopix.core.text import printable
 from isopix.data.augment import AugmentationSpec, NoAugmentation
 from isopix.data.cache import BadFile, CachedSource, cached_source
 from isopix.data.copies import DistinctSplits, distinct_splits
@@ -30,6 +31,7 @@ from isopix.storage.atomic import replace_file
 from isopix.storage.hashing import hash_bytes
 
 Side = Annotated[int, Range(low=1, high=1024)]  # pixels
+MAX_NAME = 50  # characters of a dataset's name, which becomes part of file names
 MAX_BAD_FRACTION = 0.01  # of all images; above it the dataset itself is probably wrong
 
 
@@ -175,7 +177,7 @@ def load_dataset(
         train = _few_labels(train, config)
         membership += f" {config.labels_per_class} {config.subset}"
     return ImageDataset(
-        name=source.name,
+        name=printable(source.name)[:MAX_NAME],
         classes=source.classes,
         train=train,
         validation=splits["validation"],
@@ -236,8 +238,9 @@ def _report_bad_files(source: Source, cached: CachedSource, path: Path) -> Path 
         return None
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = io.StringIO(newline="")
-    csv.writer(rows).writerows([("path", "reason"), *((each.path, each.reason) for each in bad)])
-    replace_file(path, rows.getvalue().encode("utf-8", "surrogateescape"))
+    listed = ((printable(each.path), printable(each.reason)) for each in bad)
+    csv.writer(rows).writerows([("path", "reason"), *listed])
+    replace_file(path, rows.getvalue().encode())
     total = sum(split.num_images for split in source.splits.values())
     if len(bad) > MAX_BAD_FRACTION * total:
         raise ValueError(
