@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from isopix.core.config import default_part, from_dict, to_dict
-from isopix.core.yaml import parse_yaml
+from isopix.core.yaml import MAX_DEPTH, parse_yaml
 
 T = TypeVar("T")
+MAX_FILE = 2**18  # bytes of a settings file; real ones have a few kB
 NUM_SUGGESTIONS, SIMILARITY = 3, 0.7  # `stepz` resembles `steps`, not `stem`
 # Names of settings in other libraries, for suggestions.
 SYNONYMS = {
@@ -38,13 +39,30 @@ def read_values(path: Path) -> dict[str, Any]:
         raise ValueError(f"settings file {path} ends in '{path.suffix}'; allowed: {', '.join(parsers)}")
     if not path.is_file():
         raise ValueError(f"settings file {path} does not exist")
+    if (size := path.stat().st_size) > MAX_FILE:
+        raise ValueError(f"settings file {path} has {size:,} bytes; at most {MAX_FILE:,} are read")
     try:
-        values = parsers[path.suffix](path.read_text())
-    except ValueError as error:
+        values = parsers[path.suffix](path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"settings file {path} cannot be read: {' '.join(str(error).split())}") from None
     if not isinstance(values, dict):
         raise ValueError(f"settings file {path} has no table of settings")
+    if _depth(values) > MAX_DEPTH:
+        raise ValueError(f"settings file {path} is nested deeper than {MAX_DEPTH} levels")
     return values
+
+
+def _depth(value: Any) -> int:
+    """Return how deep lists and tables are nested, level by level rather than by recursion."""
+    depth, level = 0, [value]
+    while level := [
+        each
+        for inner in level
+        if isinstance(inner, list | dict)
+        for each in (inner.values() if isinstance(inner, dict) else inner)
+    ]:
+        depth += 1
+    return depth
 
 
 def parse(assignments: Iterable[str]) -> dict[str, Any]:

@@ -140,7 +140,7 @@ def recover(checkpoints: Path, name: str = "") -> None:
     """Clean up after processes that died while saving a step, or `name`: a complete checkpoint is renamed."""
     for temporary in sorted(checkpoints.glob(".tmp-*")):
         match = TEMPORARY_NAME.fullmatch(temporary.name)
-        if match is None or _is_another_process(int(match["pid"])):
+        if match is None or is_another_process(int(match["pid"])):
             continue
         if match["target"] != name and not STEP_NAME.fullmatch(match["target"]):
             continue  # not written by isopix, perhaps
@@ -200,7 +200,7 @@ def _latest_first(checkpoints: Path) -> list[Path]:
     return [steps[step] for step in sorted(steps, reverse=True)]
 
 
-def _is_another_process(pid: int) -> bool:
+def is_another_process(pid: int) -> bool:
     """Return whether it is running and is not this process, whose id an earlier one may have had."""
     if pid == os.getpid():
         return False
