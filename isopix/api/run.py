@@ -112,6 +112,13 @@ def run_folder(run: str | os.PathLike[str]) -> RunFolder:
     return RunFolder.open(Path(run))
 
 
+def require_writable(path: Path) -> None:
+    """Raise ValueError, before anything is computed, if a file of a run could not be written to a path."""
+    existing = next(each for each in (path, *path.absolute().parents) if each.exists())
+    if not os.access(existing, os.W_OK):
+        raise ValueError(f"{existing} is read-only, and results are saved in {path}; copy the run folder")
+
+
 @contextmanager
 def open_run(
     source: RunLike, device: str, precision: Precision = "fp32"

@@ -56,9 +56,7 @@ def readers(cache: Path) -> Readers:
 
     images = dict.fromkeys(("a.png", "a.jpg", "a.gif", "a.bmp", "a.webp", "a.tiff"), folder)
     texts = dict.fromkeys(("settings.yaml", "settings.json", "settings.toml"), settings)
-    palettes = dict.fromkeys(
-        ("kmeans_centers.npy", "palette.npz"), partial(read_palette, value_range=(-1, 1))
-    )
+    palettes = dict.fromkeys(("kmeans_centers.npy", "palette.npz"), partial(read_palette, value_range=RANGE))
     return {"set.npz": data, "x_trX.npy": data, "set.parquet": data, **palettes, **images, **texts}
 
 
