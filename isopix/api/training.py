@@ -24,6 +24,7 @@ from isopix.core import device as devices
 from isopix.core.config import to_dict
 from isopix.core.overrides import override, parse, resolve_setting
 from isopix.data.dataset import open_source
+from isopix.data.known_sources import require_known_source
 from isopix.interop.import_run import TENSOR_REPORT
 from isopix.recipes import registry
 from isopix.recipes.cost import check_memory
@@ -183,6 +184,12 @@ def finetune(
     settings = None if file is None else Path(file)
     prepare = partial(prepare_finetune, name, file=settings, options=options, assignments=overrides)
     (recipe, initial), where = prepare(), devices.select_device(device)
+    if (
+        data is None
+        and file is None
+        and not any(word.partition("=")[0].endswith("source") for word in overrides)
+    ):
+        require_known_source(recipe.data.source)
     _check_memory(recipe, where)
     step = None if initial is None else initial.provenance["pretrained"]["step"]
     weights = "from scratch" if step is None else f"from step {step} of {name}"

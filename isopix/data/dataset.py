@@ -19,6 +19,7 @@ from isopix.core.text import printable
 from isopix.data.augment import AugmentationSpec, NoAugmentation
 from isopix.data.cache import BadFile, CachedSource, cached_source
 from isopix.data.copies import DistinctSplits, distinct_splits
+from isopix.data.known_sources import remember_source
 from isopix.data.patch_augment import NoPatchAugment, PatchAugmentSpec
 from isopix.data.preprocess import PreprocessConfig
 from isopix.data.resize import Resample
@@ -164,6 +165,7 @@ def load_dataset(
     all images of a split are copies, and what the readers and the cache raise.
     """
     source = open_source(config)()
+    remember_source(config.source)
     cache = cache or default_cache()
     cached = cached_source(source, _preprocess_configs(source, config), cache)
     bad_files_csv = _report_bad_files(source, cached, bad_files_csv or cache / f"{cached.key}.bad-files.csv")
