@@ -184,11 +184,8 @@ def finetune(
     settings = None if file is None else Path(file)
     prepare = partial(prepare_finetune, name, file=settings, options=options, assignments=overrides)
     (recipe, initial), where = prepare(), devices.select_device(device)
-    if (
-        data is None
-        and file is None
-        and not any(word.partition("=")[0].endswith("source") for word in overrides)
-    ):
+    chosen = any(word.partition("=")[0].endswith("source") for word in overrides)
+    if data is None and file is None and not chosen:
         require_known_source(recipe.data.source)
     _check_memory(recipe, where)
     step = None if initial is None else initial.provenance["pretrained"]["step"]

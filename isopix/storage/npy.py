@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 import torch
@@ -76,7 +76,7 @@ class ArchivedArray:
             with _one_line_errors():
                 file = archive.open(self.member)
             with file:
-                yield file
+                yield cast(io.BufferedIOBase, file)
 
 
 def open_arrays(path: Path) -> dict[str, ArchivedArray]:

@@ -69,7 +69,7 @@ def write_valid(folder: Path) -> None:
 
 
 def _valid() -> dict[str, bytes]:
-    files = {f"a.{kind}": _image(kind) for kind in ("png", "jpg", "gif", "bmp", "webp", "tiff")}
+    files = {f"a.{kind}": valid_image(kind) for kind in ("png", "jpg", "gif", "bmp", "webp", "tiff")}
     files["set.npz"] = npz(x_train=PIXELS, y_train=LABELS, class_names=np.array(["a", "b", "c"]))
     files["x_trX.npy"] = _npy(LABELS[:, None].repeat(64, 1))
     files["kmeans_centers.npy"] = _npy(np.linspace(-1, 1, 12).reshape(4, 3))
@@ -83,7 +83,8 @@ def _valid() -> dict[str, bytes]:
     return files
 
 
-def _image(kind: str) -> bytes:
+def valid_image(kind: str) -> bytes:
+    """Return the content of a small picture."""
     buffer = io.BytesIO()
     Image.fromarray(PIXELS[0]).save(buffer, "JPEG" if kind == "jpg" else kind.upper())
     return buffer.getvalue()
@@ -105,7 +106,7 @@ def npz(*arrays: Any, compressed: bool = False, **named: Any) -> bytes:
 def parquet(metadata: bytes = b"{}", images: Any = None, labels: Any = None, **options: Any) -> bytes:
     """Return the content of a Parquet file in the Hugging Face layout."""
     kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-    rows = [{"bytes": _image("png"), "path": None}] * 12 if images is None else images
+    rows = [{"bytes": valid_image("png"), "path": None}] * 12 if images is None else images
     image = rows if isinstance(rows, pa.Array) else pa.array(rows, kind)
     label = pa.array([0] * len(image) if labels is None else labels)
     table = pa.table({"img": image, "label": label}).replace_schema_metadata({b"huggingface": metadata})
@@ -191,6 +192,8 @@ def _arrays() -> Iterator[bytes]:
     yield npz(x_train=PIXELS, y_train=np.zeros(10**8, np.int64), compressed=True)
     yield npz(np.zeros((10**7, 3)), compressed=True)
     yield npz(x_train=np.zeros((0, 8, 8), np.uint8))
+    yield npz(x_train=np.zeros((1, 20_000, 20_000), np.uint8), compressed=True)
+    yield npz(x_train=np.zeros((100, 2000, 2000), np.uint8), compressed=True)
     yield npz(x_train=np.zeros((3, 8, 8), "datetime64[s]"))
     inner = archive({"x_train.npy": bytes(10**8)})
     yield archive({"x_train.npy": inner, "arr_0.npy": inner, "a.zip": inner})
@@ -220,6 +223,8 @@ def _tables() -> Iterator[bytes]:
     yield parquet(images=pa.StructArray.from_arrays([values], ["bytes"]))
     large = pa.DictionaryArray.from_arrays(pa.array([0] * 500, pa.int32()), pa.array([b"x" * (90 * 2**20)]))
     options = {"compression": "zstd", "dictionary_pagesize_limit": 2**30}
+    many = pa.DictionaryArray.from_arrays(pa.array([0] * 600, pa.int32()), pa.array([b"x" * (20 * 2**20)]))
+    yield parquet(images=pa.StructArray.from_arrays([many], ["bytes"]), **options)
     yield parquet(images=pa.StructArray.from_arrays([large], ["bytes"]), **options)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from isopix.data.decode import MAX_PIXELS
 from isopix.data.sources.base import SPLIT_NAMES, Source, SourceSplit, labels_or_none, with_class_names
 from isopix.storage.hashing import hash_files
 from isopix.storage.npy import ArchivedArray, open_arrays
@@ -58,6 +59,10 @@ def _check_pixels(array: ArchivedArray, where: str) -> None:
     color = len(shape) == 4 and shape[-1] in (3, 4) and dtype == np.uint8
     if not (gray or color) or 0 in shape:
         raise ValueError(f"{where} has shape {list(shape)}; allowed: [n H W], and [n H W 3|4] of uint8")
+    if shape[1] * shape[2] > MAX_PIXELS:
+        raise ValueError(
+            f"{where} has images of {shape[1] * shape[2]:,} pixels, above the limit of {MAX_PIXELS:,}"
+        )
 
 
 def _labels(arrays: Archive, name: str, path: Path) -> NDArray[np.int64] | None:
