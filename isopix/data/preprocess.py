@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -102,10 +101,17 @@ def _take(jobs: Iterator[Job], count: int) -> list[Job]:
     held, size = [], 0
     for job in islice(jobs, count):
         held.append(job)
-        size += 0 if isinstance(job[0], Path) else memoryview(job[0]).nbytes
+        size += _num_bytes(job[0])
         if size > MAX_HELD:
             break
     return held
+
+
+def _num_bytes(raw: RawImage) -> int:
+    """Return the bytes of an image in memory."""
+    if isinstance(raw, np.ndarray):
+        return raw.nbytes
+    return len(raw) if isinstance(raw, bytes) else 0
 
 
 def _crop_positions(count: int, seed: int | None) -> list[CropPosition | None]:
