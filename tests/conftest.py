@@ -37,6 +37,7 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Prepared data is never read from, or left in, the user's own cache."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ISOPIX_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state"))
         yield
 
 

@@ -17,6 +17,7 @@ from isopix.api.run import (
     leakage_warning,
     logger,
     open_run,
+    require_writable,
     run_folder,
     save_record,
     warn_of_damage,
@@ -87,6 +88,8 @@ def probe(
         l2_extra=L2_EXTRA if l2_grid is None else (),
     )
     with open_run(run, device) as (folder, model):
+        if folder is not None:
+            require_writable(folder.probes)
         loaded, precision = model.loaded, precision or default_precision(run, model)
         settings = replace(settings, pool=pool or model.pool)
         images = evaluation_images(loaded, data, limit)
@@ -116,7 +119,9 @@ def evaluate(
     nothing; None is the run's own setting. The metrics are saved in the run's `evaluations` folder. Raises
     ValueError for a run that is not fine-tuned and for other classes.
     """
-    folder, tuned = run_folder(run), load_finetuned(Path(run), device=devices.select_device(device))
+    folder = run_folder(run)
+    require_writable(folder.evaluations)
+    tuned = load_finetuned(Path(run), device=devices.select_device(device))
     loaded = tuned.loaded
     warn_of_damage(loaded)
     masks = default_masks(tuned.model) if mask_ensemble is None else mask_ensemble

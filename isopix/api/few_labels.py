@@ -20,6 +20,7 @@ from isopix.api.run import (
     labels_warning,
     leakage_warning,
     open_run,
+    require_writable,
     save_record,
 )
 from isopix.core import device as devices
@@ -75,6 +76,8 @@ def low_data(
         raise ValueError(f"'{overrides[0]}' is a fine-tuning setting; it needs finetune_steps above 0")
     protocol = LowDataProtocol(tuple(labels), subsets, select)
     with open_run(run, device) as (folder, model):
+        if folder is not None:
+            require_writable(folder.low_data)
         loaded, precision = model.loaded, precision or default_precision(run, model)
         images = evaluation_images(loaded, data, limit)
         job = None

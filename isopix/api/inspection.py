@@ -19,6 +19,7 @@ from isopix.api.run import (
     RunLike,
     SplitName,
     open_run,
+    require_writable,
     run_folder,
 )
 from isopix.api.training import PathLike, resolve_recipe
@@ -61,6 +62,8 @@ def analyze(
     results: dict[str, Mapping[str, Any]] = {}
     reasons: dict[str, str] = {}
     with open_run(run, device) as (folder, model):
+        if folder is not None:
+            require_writable(folder.analysis)
         loaded = model.loaded
         source, chosen = select_split(loaded, data, split, limit)
         images = getattr(source, chosen).images[:limit]
@@ -96,11 +99,12 @@ def report(*runs: str | os.PathLike[str], out: PathLike | None = None) -> Report
     if not runs:
         raise ValueError("report needs at least one run")
     folders = [run_folder(run) for run in runs]
-    records = page.read(folders)
     default = folders[0].report if len(folders) == 1 else folders[0].path.parent / "report.html"
     path = default if out is None else Path(out)
     if path.is_dir():
         raise ValueError(f"out {path} is a folder; a report is one file, such as {path / 'report.html'}")
+    require_writable(path.parent)
+    records = page.read(folders)
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, page.render_report(records).encode())
     return ReportOutput(path, baseline_rows(records), _notes(records))

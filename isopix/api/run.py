@@ -16,6 +16,7 @@ from isopix.core import device as devices
 from isopix.core.device import Precision
 from isopix.data import dataset
 from isopix.data.dataset import DataConfig, ImageDataset
+from isopix.data.known_sources import require_known_source
 from isopix.model.evaluation_mode import evaluation_mode
 from isopix.recipes.recipe import Recipe
 from isopix.runs.checkpoint_content import recipe_of
@@ -113,6 +114,13 @@ def run_folder(run: str | os.PathLike[str]) -> RunFolder:
     return RunFolder.open(Path(run))
 
 
+def require_writable(path: Path) -> None:
+    """Raise ValueError, before anything is computed, if a file of a run could not be written to a path."""
+    existing = next(each for each in (path, *path.absolute().parents) if each.exists())
+    if not os.access(existing, os.W_OK):
+        raise ValueError(f"{existing} is read-only, and results are saved in {path}; copy the run folder")
+
+
 @contextmanager
 def open_run(
     source: RunLike, device: str, precision: Precision = "fp32"
@@ -180,7 +188,11 @@ def evaluation_images(loaded: LoadedRun, data: DataLike | None, limit: int | Non
 def evaluation_data(
     loaded: LoadedRun, data: str | os.PathLike[str] | None, limit: int | None = None
 ) -> DataConfig:
-    """Return the data settings of `evaluation_images`."""
+    """Return the data settings of `evaluation_images`. Raises ValueError if `data` is None and the run's own
+    are at a path that this user has not read before.
+    """
+    if data is None:
+        require_known_source(loaded.recipe.data.source)
     settings = replace(loaded.recipe.data, train_on_validation=False, labels_per_class=None, subset=0)
     if data is not None:
         settings = replace(settings, source=os.fspath(data), limit=None)

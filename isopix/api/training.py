@@ -7,12 +7,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from isopix.api.arguments import checked
 from isopix.api.run import (
     Interrupted,
     Run,
     TrainingProgress,
     finished,
+    logger,
     observer,
     run_folder,
     shared_overrides,
@@ -21,8 +24,10 @@ from isopix.core import device as devices
 from isopix.core.config import to_dict
 from isopix.core.overrides import override, parse, resolve_setting
 from isopix.data.dataset import open_source
+from isopix.data.known_sources import require_known_source
 from isopix.interop.import_run import TENSOR_REPORT
 from isopix.recipes import registry
+from isopix.recipes.cost import check_memory
 from isopix.recipes.recipe import Recipe
 from isopix.runs.checkpoint_content import recipe_of
 from isopix.runs.finetune import FineTuneStart, prepare_finetune
@@ -70,6 +75,7 @@ def pretrain(
     resolved = resolve_recipe(recipe, file=file, options=options, overrides=overrides)
     where = devices.select_device(device)
     _check_paths(resolved, out)
+    _check_memory(resolved, where)
     text = f"{resolved.name} on {_work(resolved)}, {devices.describe_device(where)}"
     watch = observer(resolved, text, progress, tensorboard=tensorboard)
     return finished(train_recipe(resolved, Path(out), device=where, observer=watch), device)
@@ -129,6 +135,7 @@ def search_lr(
     if any(resolve_setting(values, path) == LEARNING_RATE for path in registry.full_names(parse(overrides))):
         raise ValueError(f"{LEARNING_RATE} is what the search varies; set max_lr and min_lr instead")
     rates, where = lr_grid(max_lr, min_lr), devices.select_device(device)
+    _check_memory(resolved, where)
 
     def observer_for(lr: float) -> AbstractContextManager[RunObserver]:
         at_lr = override(resolved, {LEARNING_RATE: lr})
@@ -178,6 +185,10 @@ def finetune(
     settings = None if file is None else Path(file)
     prepare = partial(prepare_finetune, name, file=settings, options=options, assignments=overrides)
     (recipe, initial), where = prepare(), devices.select_device(device)
+    chosen = any(word.partition("=")[0].endswith("source") for word in overrides)
+    if data is None and file is None and not chosen:
+        require_known_source(recipe.data.source)
+    _check_memory(recipe, where)
     step = None if initial is None else initial.provenance["pretrained"]["step"]
     weights = "from scratch" if step is None else f"from step {step} of {name}"
 
@@ -239,6 +250,14 @@ def _check_paths(recipe: Recipe, out: PathLike) -> None:
     """Raise ValueError for a folder that is not new and for missing images, before anything is shown."""
     require_new(Path(out))
     open_source(recipe.data)
+
+
+def _check_memory(recipe: Recipe, device: torch.device) -> None:
+    """Raise ValueError for training that cannot fit into the memory of a device; warn if it hardly fits."""
+    if recipe.predicts_codes:  # the estimate is of the loss of codes, which takes more than that of classes
+        total, free = devices.total_memory(device), devices.free_memory(device)
+        if warning := check_memory(recipe, total=total, free=free):
+            logger.warning("%s", warning)
 
 
 def _work(recipe: Recipe) -> str:

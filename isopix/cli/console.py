@@ -14,6 +14,7 @@ from rich.text import Text
 
 from isopix.cli.output import output
 from isopix.core.registry import load_plugin
+from isopix.core.text import printable
 
 Device = Annotated[str, Parameter(help="Device: cpu, cuda, cuda:0, mps, or auto.")]
 Seed = Annotated[int, Parameter(help="Random seed.")]
@@ -94,12 +95,12 @@ def plugin_options(files: Sequence[Path] | None) -> list[object]:
 
 def say(line: str) -> None:
     """Print one line to standard output."""
-    console.print(line, markup=False, soft_wrap=True)
+    console.print(printable(line), markup=False, soft_wrap=True)
 
 
 def warn(line: str) -> None:
     """Print one line to standard error."""
-    error_console.print(line, markup=False, soft_wrap=True)
+    error_console.print(printable(line), markup=False, soft_wrap=True)
 
 
 def percent_with_interval(fraction: float, low: float, high: float) -> str:
@@ -131,13 +132,15 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[objec
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for i, column in enumerate(columns):
         is_text = i == 0 or any(isinstance(row[i], str) for row in rows)
-        cells = [str(row[i]) for row in rows if str(row[i])]
+        cells = [printable(str(row[i])) for row in rows if str(row[i])]
         short = len(column) <= max(map(len, cells), default=0)
         numbers = i > 0 and short and all(cell[0] in "0123456789+-<−" for cell in cells)
-        table.add_column(column, justify="left" if is_text else "right", no_wrap=numbers, overflow="fold")
+        table.add_column(
+            Text(printable(column)), justify="left" if is_text else "right", no_wrap=numbers, overflow="fold"
+        )
     for row in rows:
-        table.add_row(*(Text(str(value)) for value in row))
-    console.print(Text(title, style="bold"), soft_wrap=True)
+        table.add_row(*(Text(printable(str(value))) for value in row))
+    console.print(Text(printable(title), style="bold"), soft_wrap=True)
     console.print(table)
 
 

@@ -8,6 +8,7 @@ from cyclopts import App, CycloptsError
 from isopix import __version__
 from isopix.cli.errors import format_error, with_option_names
 from isopix.cli.stop_signals import exit_code, stop_message
+from isopix.core.text import printable
 
 # command: (module:function, one-line help), in the order in which a newcomer needs them.
 COMMANDS = {
@@ -108,7 +109,7 @@ def _exit(error: BaseException, message: str, code: int) -> None:
     if os.environ.get("ISOPIX_DEBUG"):
         raise error
     first = next(iter(message.strip().splitlines()), type(error).__name__)
-    sys.stderr.write(f"isopix: {first}\n")
+    sys.stderr.write(f"isopix: {printable(first)}\n")
     sys.exit(code)
 
 

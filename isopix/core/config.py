@@ -20,7 +20,7 @@ from isopix.core.ranges import check_ranges
 from isopix.core.registry import Part, kinds_of
 
 T = TypeVar("T")
-MAX_SHOWN = 60  # characters of a wrong value in a message
+MAX_SHOWN = 200  # characters of a wrong value
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field,))
@@ -217,7 +217,7 @@ def _finite(value: Any) -> bool:
 
 def _shown(value: Any) -> str:
     text = json.dumps(value) if value is None or isinstance(value, bool) else repr(value)
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]} ..."
 
 
 def _unknown(full: str, path: tuple[str, ...], name: str, names: list[str]) -> str:

@@ -4,7 +4,7 @@ import ctypes
 import os
 import platform
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -13,6 +13,8 @@ import torch
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 KEPT_BYTES = 2**30
+# Versions 2 and 1, of the group at the root of a container.
+CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 OLD_MAX_THRESHOLD = 2**25  # of older versions of glibc, which refuse a larger one
 
 Precision = Literal["fp32", "bf16"]
@@ -168,7 +170,26 @@ def free_memory(device: torch.device) -> int:
     except OSError:
         available = []
     # macOS tells only the total memory.
-    return available[0] * 1024 if available else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min(available[0] * 1024 if available else total_memory(device), total_memory(device))
+
+
+def total_memory(device: torch.device) -> int:
+    """Return the bytes of memory of a device; of a CPU with swap, or the limit of its container (cgroup)."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[1])
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") + _swap()
+    limits = [total]
+    for file in CGROUP_LIMITS:
+        with suppress(OSError, ValueError):  # "max" is no limit
+            limits.append(int(file.read_text()))
+    return min(limits)
+
+
+def _swap() -> int:
+    with suppress(OSError, ValueError):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("SwapTotal:"))
+    return 0
 
 
 def runtime_environment(device: torch.device) -> dict[str, str | int]:

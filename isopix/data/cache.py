@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import PIL
+import torch
 
 from isopix.data.preprocess import PreprocessConfig, PreprocessedImage, preprocess
 from isopix.data.sources.base import Source, SourceSplit, SplitName
@@ -90,8 +91,6 @@ def _write_split(
             if result.full is not None:
                 shapes.append(result.full.shape[1:])
                 pixels.append(result.full.reshape(-1))
-    if split.labels is not None:
-        np.save(folder / f"{name}.labels.npy", split.labels[good])
     if split.groups is not None:
         np.save(folder / f"{name}.groups.npy", split.groups[good])
     np.save(folder / f"{name}.hashes.npy", np.array(hashes, dtype=np.int64))
@@ -104,7 +103,8 @@ def _read(folder: Path, source: Source, content_hash: str) -> CachedSource | Non
     manifest = artifact.read_manifest(folder)
     if manifest is None:
         return None
-    splits = {name: _read_split(folder, name, split) for name, split in source.splits.items()}
+    bad = {name: [i for i, _ in manifest["bad_files"][name]] for name in source.splits}
+    splits = {name: _read_split(folder, name, split, bad[name]) for name, split in source.splits.items()}
     bad_files = tuple(
         BadFile(split.image_name(i), reason)
         for name, split in source.splits.items()
@@ -113,8 +113,8 @@ def _read(folder: Path, source: Source, content_hash: str) -> CachedSource | Non
     return CachedSource(folder.name, content_hash, splits, bad_files)
 
 
-def _read_split(folder: Path, name: SplitName, source: SourceSplit) -> Split:
-    labels = open_memmap(folder / f"{name}.labels.npy") if source.labels is not None else None
+def _read_split(folder: Path, name: SplitName, source: SourceSplit, bad: list[int]) -> Split:
+    labels = None if source.labels is None else torch.from_numpy(np.delete(source.labels, bad))
     groups = open_memmap(folder / f"{name}.groups.npy") if source.groups is not None else None
     shapes = open_memmap(folder / f"{name}.shapes.npy")
     heights, widths = shapes.unbind(1)

@@ -15,9 +15,11 @@ import torch
 from isopix.core.config import config
 from isopix.core.random import generator
 from isopix.core.ranges import Count, Range, check_ranges
+from isopix.core.text import printable
 from isopix.data.augment import AugmentationSpec, NoAugmentation
 from isopix.data.cache import BadFile, CachedSource, cached_source
 from isopix.data.copies import DistinctSplits, distinct_splits
+from isopix.data.known_sources import remember_source
 from isopix.data.patch_augment import NoPatchAugment, PatchAugmentSpec
 from isopix.data.preprocess import PreprocessConfig
 from isopix.data.resize import Resample
@@ -30,6 +32,7 @@ from isopix.storage.atomic import replace_file
 from isopix.storage.hashing import hash_bytes
 
 Side = Annotated[int, Range(low=1, high=1024)]  # pixels
+MAX_NAME = 50  # characters of a dataset's name, which becomes part of file names
 MAX_BAD_FRACTION = 0.01  # of all images; above it the dataset itself is probably wrong
 
 
@@ -109,11 +112,13 @@ class ImageDataset:
     left_out: Mapping[SplitName, int] = field(default_factory=dict)  # copies, and images that a run has seen
     copies: tuple[str, ...] = ()  # notes that count the copies
     seen_known: bool = True  # whether all images that a run has seen are known, so that none is left
+    label_note: str = ""  # how labels were mapped to classes, if they were
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is left out of the source: unreadable files, and copies across its splits."""
-        return (*(f"skipped {each.path}: {each.reason}" for each in self.bad_files), *self.copies)
+        """How labels were mapped to classes, and what is left out: unreadable files, copies across splits."""
+        skipped = (f"skipped {each.path}: {each.reason}" for each in self.bad_files)
+        return (*filter(None, [self.label_note]), *skipped, *self.copies)
 
     def require_validation(self, choice: str) -> None:
         """Raise ValueError without validation images: test images must not be used to select `choice`."""
@@ -160,6 +165,7 @@ def load_dataset(
     all images of a split are copies, and what the readers and the cache raise.
     """
     source = open_source(config)()
+    remember_source(config.source)
     cache = cache or default_cache()
     cached = cached_source(source, _preprocess_configs(source, config), cache)
     bad_files_csv = _report_bad_files(source, cached, bad_files_csv or cache / f"{cached.key}.bad-files.csv")
@@ -173,7 +179,7 @@ def load_dataset(
         train = _few_labels(train, config)
         membership += f" {config.labels_per_class} {config.subset}"
     return ImageDataset(
-        name=source.name,
+        name=printable(source.name)[:MAX_NAME],
         classes=source.classes,
         train=train,
         validation=splits["validation"],
@@ -184,6 +190,7 @@ def load_dataset(
         seed=config.seed,
         left_out=found.left_out,
         copies=found.notes,
+        label_note=source.label_note,
     )
 
 
@@ -233,8 +240,9 @@ def _report_bad_files(source: Source, cached: CachedSource, path: Path) -> Path 
         return None
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = io.StringIO(newline="")
-    csv.writer(rows).writerows([("path", "reason"), *((each.path, each.reason) for each in bad)])
-    replace_file(path, rows.getvalue().encode("utf-8", "surrogateescape"))
+    listed = ((printable(each.path), printable(each.reason)) for each in bad)
+    csv.writer(rows).writerows([("path", "reason"), *listed])
+    replace_file(path, rows.getvalue().encode())
     total = sum(split.num_images for split in source.splits.values())
     if len(bad) > MAX_BAD_FRACTION * total:
         raise ValueError(

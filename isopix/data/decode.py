@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
 MAX_PIXELS = 16_000_000  # read from the header, before any pixel is decoded
 MAX_BYTES = 64 * 2**20  # of a file, or of an image inside one
 WHITE = (255, 255, 255, 255)
+
+# Pillow logs what is wrong with a file besides raising it; without a handler that is printed.
+logging.getLogger("PIL").addHandler(logging.NullHandler())
 
 ORIENTATION = 0x0112  # the EXIF tag
 UPRIGHT = {

@@ -29,6 +29,7 @@ from isopix.data.sources.base import RawImage, SourceSplit
 
 IMAGES_PER_CHUNK = 32  # per thread: with single images, threads gain nothing over one core
 CHUNKS_PER_THREAD = 8  # in memory at a time
+MAX_HELD = 64 * 2**20  # bytes of encoded images and arrays in memory at a time
 NEVER_REDUCED = 2**31 - 1  # no image has sides of this many pixels
 
 Job = tuple[RawImage, CropPosition | None]
@@ -85,7 +86,9 @@ def preprocess(split: SourceSplit, config: PreprocessConfig) -> Iterator[Preproc
     jobs = zip(split.images(), _crop_positions(split.num_images, config.crop_seed), strict=True)
     threads = os.cpu_count() or 1
     with ThreadPoolExecutor(threads) as pool:
-        while chunks := list(_chunks(islice(jobs, IMAGES_PER_CHUNK * CHUNKS_PER_THREAD * threads))):
+        while held := _take(jobs, IMAGES_PER_CHUNK * CHUNKS_PER_THREAD * threads):
+            size = min(IMAGES_PER_CHUNK, -(-len(held) // threads))
+            chunks = [held[start : start + size] for start in range(0, len(held), size)]
             with warnings.catch_warnings():
                 warnings.filterwarnings("error", module=r"PIL\.")  # Pillow warns about files it reads in part
                 results = list(pool.map(lambda chunk: [_preprocess(job, config) for job in chunk], chunks))
@@ -93,9 +96,22 @@ def preprocess(split: SourceSplit, config: PreprocessConfig) -> Iterator[Preproc
                 yield from chunk
 
 
-def _chunks(jobs: Iterator[Job]) -> Iterator[list[Job]]:
-    while chunk := list(islice(jobs, IMAGES_PER_CHUNK)):
-        yield chunk
+def _take(jobs: Iterator[Job], count: int) -> list[Job]:
+    """Return the next images, up to this many and about `MAX_HELD` bytes of them; files are read later."""
+    held, size = [], 0
+    for job in islice(jobs, count):
+        held.append(job)
+        size += _num_bytes(job[0])
+        if size > MAX_HELD:
+            break
+    return held
+
+
+def _num_bytes(raw: RawImage) -> int:
+    """Return the bytes of an image in memory."""
+    if isinstance(raw, np.ndarray):
+        return raw.nbytes
+    return len(raw) if isinstance(raw, bytes) else 0
 
 
 def _crop_positions(count: int, seed: int | None) -> list[CropPosition | None]:

@@ -1,5 +1,7 @@
 """Cost of a recipe, computed on a network without allocated weights."""
 
+from math import isqrt
+
 from torch._subclasses import FakeTensorMode
 
 from isopix.analysis.cost import (
@@ -14,6 +16,9 @@ from isopix.core.types import Grid
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
 from isopix.recipes.recipe import Recipe
+
+WARN_ABOVE = 0.8  # of the free memory
+SMALL = 0.1
 
 
 def recipe_cost(recipe: Recipe) -> ModelCost:
@@ -31,6 +36,72 @@ def recipe_memory(recipe: Recipe) -> TrainingMemory:
     return training_memory(
         PretrainModel(network, recipe.objective), recipe.train.precision, outputs_per_position=outputs
     )
+
+
+def check_memory(recipe: Recipe, *, total: int, free: int) -> str:
+    """Return a warning if training needs more than 80 % of the `free` bytes of a device; empty otherwise.
+
+    Raises ValueError if it needs more than the device has in `total`; the message has the batch size, or the
+    number of chunks, that fits. Small recipes are not estimated.
+    """
+    train = recipe.train
+    chunk = train.batch_size // train.accumulate
+    if _is_small(recipe, chunk, free):
+        return ""
+    memory = _memory_by_depth(recipe)
+    if memory is None:
+        raise ValueError(f"a network of width {recipe.model.width} is too large for any memory")
+    needed = memory.step_bytes(chunk)
+    if needed <= WARN_ABOVE * free:
+        return ""
+    usable = round(WARN_ABOVE * free)
+    fits = max(0, usable - memory.step_bytes(0)) // max(1, memory.activation_bytes)
+    text = (
+        f"training needs about {_gib(needed)} of memory for {chunk:,} images at a time; {_gib(free)} are "
+        "available"
+    )
+    if fits < 1:
+        advice = "a smaller depth or width is needed"
+    else:
+        advice = f"batch_size={fits} fits, or accumulate={_num_chunks(train.batch_size, fits)}"
+    if needed > total:
+        raise ValueError(f"{text}: {advice}")
+    return f"{text}; if it fails: {advice}"
+
+
+def _num_chunks(batch_size: int, fits: int) -> int:
+    """Return the smallest number of equal chunks of a batch of which one fits."""
+    small = [n for n in range(1, isqrt(batch_size) + 1) if batch_size % n == 0]
+    return min(n for each in small for n in (each, batch_size // each) if batch_size // n <= fits)
+
+
+def _gib(count: int) -> str:
+    return f"{count / 2**30:,.1f} GiB"
+
+
+def _is_small(recipe: Recipe, images: int, free: int) -> bool:
+    """Return whether training needs far less than the free memory by a bound that takes no time: some ten
+    times the activations of the recipes, attention maps, and logits.
+    """
+    model, grid, codec = recipe.model, recipe.grid, recipe.model.codec.placeholder(recipe.grid)
+    positions, depth = grid.positions, model.depth
+    logits = 16 * codec.num_codes * codec.vocab_size
+    activations = positions * (512 * model.width * depth + 128 * positions * depth + logits)
+    return images * activations + 512 * model.width**2 * (depth + 1) < SMALL * free
+
+
+def _memory_by_depth(recipe: Recipe) -> TrainingMemory | None:
+    """Return the memory of `recipe_memory`, which is linear in the depth, from networks of two and three
+    blocks; None where it cannot be calculated.
+    """
+    depth = recipe.model.depth
+    try:
+        if depth <= 3:
+            return recipe_memory(recipe)
+        two, three = (recipe_memory(recipe.updated(depth=n)) for n in (2, 3))
+    except RuntimeError:  # the sizes of tensors overflow
+        return None
+    return TrainingMemory(*(a + (depth - 2) * (b - a) for a, b in zip(two, three, strict=True)))
 
 
 def _forward_flops(recipe: Recipe, network: Network) -> ForwardFlops:

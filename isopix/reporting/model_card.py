@@ -9,6 +9,7 @@ from pathlib import PurePath
 from typing import Literal
 
 from isopix.core.config import from_dict
+from isopix.core.text import printable_lines
 from isopix.interop.huggingface import snippet
 from isopix.interop.vit.snippet import vit_usage
 from isopix.recipes.recipe import Recipe
@@ -72,7 +73,8 @@ def model_card(run: RunRecord, *, name: str, library: Library) -> str:
     text = [f"## {title}\n\n" + "\n\n".join(parts) for title, parts in found.items() if parts]
     tags = [tag for tag in recipe.model.codec.hub_tags if tag in recipe.model.block.hub_tags]
     head = HEAD.format(library=library, tags="".join(f"- {tag}\n" for tag in tags))
-    return "\n".join([head, f"# {_escape(PurePath(name).name)}\n", "\n\n".join(text), ""])
+    card = "\n".join([head, f"# {_escape(PurePath(name).name)}\n", "\n\n".join(text), ""])
+    return printable_lines(card)
 
 
 def _description(run: RunRecord) -> Iterator[str]:

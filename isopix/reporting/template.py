@@ -6,10 +6,13 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from isopix import __version__
+from isopix.core.text import printable_lines
 
 
 def render_template(name: str, folder: Path | None = None, **values: Any) -> str:
-    """Return a page from a template in `folder`, or here. Text is escaped; a missing value is an error."""
+    """Return a page from a template in `folder`, or here. Text is escaped and made printable; a missing value
+    is an error.
+    """
     here = Path(__file__).parent
     environment = Environment(
         loader=FileSystemLoader([folder or here, here]),
@@ -18,4 +21,5 @@ def render_template(name: str, folder: Path | None = None, **values: Any) -> str
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(name).render(version=__version__, **values)
+    page = environment.get_template(name).render(version=__version__, **values)
+    return printable_lines(page)

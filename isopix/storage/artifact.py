@@ -1,26 +1,36 @@
 """Artifacts: folders that are written atomically, with a manifest of hashes that is verified on reading."""
 
 import json
+import os
+import re
 import shutil
+import socket
+import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from isopix.storage.atomic import is_another_process
 from isopix.storage.hashing import hash_bytes, hash_files
 
 MANIFEST_FILE = "manifest.json"
+TEMPORARY_NAME = re.compile(r"\.writing-(?P<host>.+)-(?P<pid>[1-9]\d{0,8})-[a-z0-9_]{8}")
+ABANDONED_AFTER = 86400.0  # seconds
 
 
 def write_artifact(target: Path, write: Callable[[Path], Mapping[str, Any]]) -> None:
     """Create the folder `target` with the files that `write` puts into an empty folder.
 
     The manifest has the values that `write` returns and the hash of every file. If another process creates
-    the folder first, its content is kept. Raises OSError.
+    the folder first, its content is kept. What killed processes left beside it is deleted. Raises OSError.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
+    _remove_abandoned(target.parent)
     shutil.rmtree(target, ignore_errors=True)
-    with TemporaryDirectory(prefix=".writing-", dir=target.parent, ignore_cleanup_errors=True) as temporary:
+    prefix = f".writing-{socket.gethostname()}-{os.getpid()}-"
+    with TemporaryDirectory(prefix=prefix, dir=target.parent, ignore_cleanup_errors=True) as temporary:
         folder = Path(temporary) / target.name
         folder.mkdir()
         values = write(folder)
@@ -32,6 +42,31 @@ def write_artifact(target: Path, write: Callable[[Path], Mapping[str, Any]]) -> 
         except OSError:
             if not target.is_dir():  # else another process was faster
                 raise
+
+
+def _remove_abandoned(parent: Path) -> None:
+    """Delete the temporary folders of processes of this host that have ended, and of others that have not
+    been written to for a day.
+    """
+    for folder in parent.glob(".writing-*"):
+        match = TEMPORARY_NAME.fullmatch(folder.name)
+        with suppress(OSError):
+            if _has_ended(match) or _is_old(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _has_ended(match: re.Match[str] | None) -> bool:
+    """Return whether it is known that the process in the name of a folder has ended. One with the id of this
+    process may be this one, or an earlier one in a container.
+    """
+    if match is None or match["host"] != socket.gethostname() or int(match["pid"]) == os.getpid():
+        return False
+    return not is_another_process(int(match["pid"]))
+
+
+def _is_old(folder: Path) -> bool:
+    newest = max(path.stat().st_mtime for path in (folder, *folder.rglob("*")))
+    return time.time() - newest > ABANDONED_AFTER
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:

@@ -29,10 +29,10 @@ def temporary_target(path: Path) -> str | None:
     for a path of another form.
     """
     match = TEMPORARY_NAME.fullmatch(path.name)
-    return None if match is None or _is_another_process(int(match["pid"])) else match["target"]
+    return None if match is None or is_another_process(int(match["pid"])) else match["target"]
 
 
-def _is_another_process(pid: int) -> bool:
+def is_another_process(pid: int) -> bool:
     """Return whether it is running and is not this process, whose id an earlier one may have had."""
     if pid == os.getpid():
         return False

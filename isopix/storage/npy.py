@@ -3,8 +3,11 @@
 import io
 import warnings
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import prod
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 import torch
@@ -17,25 +20,80 @@ Arrays = dict[str, NDArray[Any]]
 MAX_UNPACKED = 64 * 2**30  # bytes of all arrays of an .npz file
 MAX_RATIO = 200  # of unpacked bytes to bytes of the file: images of a few gray levels stay well below it
 ALWAYS_ALLOWED = 2**30  # unpacked bytes, at any ratio
+IN_MEMORY_RATIO, IN_MEMORY_ALLOWED = 2, 64 * 2**20  # the same of arrays that are held in memory
+MAX_DIRECTORY = 2**20  # bytes of the list of the files in an archive: thousands of arrays
 
 
 def read_arrays(path: Path) -> Arrays:
     """Return the arrays of a file by name; the one of a `.npy` file has the name "".
 
-    Nothing in the file is executed. Nothing is unpacked if the total would be above 64 GiB, or above both 1
-    GiB and 200 times the file size. Raises ValueError then, and for any other content, with a one-line
-    message.
+    Nothing in the file is executed. Nothing is unpacked if the total would be above 64 MiB and twice the file
+    size. Raises ValueError then, and for any other content, with a one-line message.
     """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # NumPy warns about headers that it reads in part
-            return _read(path)
-    # Damaged files raise zlib.error, BadZipFile, struct.error, TokenError, NotImplementedError and more.
-    except Exception as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        if "pickle" in reason:  # NumPy's message for unknown content explains how to load it unsafely
-            reason = "it is not a .npy or .npz file of numbers"
-        raise ValueError(reason) from error
+    with _one_line_errors():
+        return _read(path)
+
+
+class ArchivedArray:
+    """An array of an `.npz` file of which only the header has been read: `shape` and `dtype`."""
+
+    def __init__(self, path: Path, member: zipfile.ZipInfo):
+        """Raises ValueError for anything but an array of numbers or text that is there in full."""
+        self.path, self.member = path, member
+        with _one_line_errors(), self._open() as file:
+            self.shape, self._fortran, self.dtype = _read_header(file)
+            self.nbytes = prod(self.shape) * self.dtype.itemsize
+            if file.tell() + self.nbytes != member.file_size:
+                raise ValueError(
+                    f"{member.filename} has {member.file_size:,} bytes, not those of {self.dtype} "
+                    f"{list(self.shape)}"
+                )
+
+    def read(self) -> NDArray[Any]:
+        """Return the array. Raises ValueError if it is above 64 MiB and twice the file size, or damaged."""
+        with _one_line_errors():
+            _check_size(self.nbytes, self.path.stat().st_size, IN_MEMORY_RATIO, IN_MEMORY_ALLOWED)
+            with self._open() as file:
+                return np.asarray(npy_format.read_array(file, allow_pickle=False))
+
+    def rows(self) -> Iterator[NDArray[Any]]:
+        """Yield the rows, one in memory at a time. Raises ValueError if the file is damaged."""
+        if self._fortran:  # the first rows need the last bytes
+            yield from self.read()
+            return
+        size, shape = self.nbytes // self.shape[0], self.shape[1:]
+        with self._open() as file:
+            with _one_line_errors():
+                _read_header(file)
+            for _ in range(self.shape[0]):
+                with _one_line_errors():
+                    row = np.frombuffer(file.read(size), self.dtype).reshape(shape)
+                yield row
+
+    @contextmanager
+    def _open(self) -> Iterator[io.BufferedIOBase]:
+        with zipfile.ZipFile(self.path) as archive:
+            with _one_line_errors():
+                file = archive.open(self.member)
+            with file:
+                yield cast(io.BufferedIOBase, file)
+
+
+def open_arrays(path: Path) -> dict[str, ArchivedArray]:
+    """Return the arrays of an `.npz` file by name, of which only the headers are read.
+
+    Raises ValueError for any other content, and if the total is above 64 GiB, or above both 1 GiB and 200
+    times the file size.
+    """
+    with _one_line_errors():
+        if not zipfile.is_zipfile(path):
+            raise ValueError("it is not an .npz file")
+        members = _members(path, MAX_RATIO, ALWAYS_ALLOWED)
+    return {
+        member.filename.removesuffix(".npy"): ArchivedArray(path, member)
+        for member in members
+        if member.filename.endswith(".npy")
+    }
 
 
 def npy_bytes(array: NDArray[Any]) -> bytes:
@@ -95,11 +153,7 @@ def open_array(path: Path) -> NDArray[Any]:
 
 def _read(path: Path) -> Arrays:
     if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:  # bytes of a member beyond its stated size are never read
-            unpacked = sum(member.file_size for member in archive.infolist())
-        allowed = min(MAX_UNPACKED, max(ALWAYS_ALLOWED, MAX_RATIO * path.stat().st_size))
-        if unpacked > allowed:
-            raise ValueError(f"it unpacks to {unpacked:,} bytes, above the limit of {allowed:,}")
+        _members(path, IN_MEMORY_RATIO, IN_MEMORY_ALLOWED)
     with path.open("rb") as file:
         loaded = np.load(file, allow_pickle=False)
         if isinstance(loaded, np.ndarray):
@@ -107,3 +161,62 @@ def _read(path: Path) -> Arrays:
         with loaded:
             members = {name: loaded[name] for name in loaded.files}
     return {name: array for name, array in members.items() if isinstance(array, np.ndarray)}
+
+
+@contextmanager
+def _one_line_errors() -> Iterator[None]:
+    """Turn errors and warnings about the content of a file into a ValueError with a one-line message."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # NumPy warns about headers that it reads in part
+            yield
+    # Damaged files raise zlib.error, BadZipFile, struct.error, TokenError, NotImplementedError and more.
+    except Exception as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        if "pickle" in reason:  # NumPy's message for unknown content explains how to load it unsafely
+            reason = "it is not a .npy or .npz file of numbers"
+        raise ValueError(reason) from error
+
+
+def _members(path: Path, ratio: int, always_allowed: int) -> list[zipfile.ZipInfo]:
+    """Return the files of an archive. Raises ValueError if they are too many or unpack to too much."""
+    if (size := _directory_bytes(path)) > MAX_DIRECTORY:
+        raise ValueError(f"its list of files has {size:,} bytes, above the limit of {MAX_DIRECTORY:,}")
+    with zipfile.ZipFile(path) as archive:  # bytes of a member beyond its stated size are never read
+        members = archive.infolist()
+    unpacked = sum(member.file_size for member in members)
+    _check_size(unpacked, path.stat().st_size, ratio, always_allowed)
+    return members
+
+
+def _check_size(unpacked: int, packed: int, ratio: int, always_allowed: int) -> None:
+    allowed = min(MAX_UNPACKED, max(always_allowed, ratio * packed))
+    if unpacked > allowed:
+        raise ValueError(f"it unpacks to {unpacked:,} bytes, above the limit of {allowed:,}")
+
+
+def _directory_bytes(path: Path) -> int:
+    """Return the size of the list of files of a zip archive, which `zipfile` reads at once, from the records
+    at its end (APPNOTE.TXT sections 4.3.14 to 4.3.16).
+    """
+    with path.open("rb") as file:
+        file.seek(max(0, file.seek(0, io.SEEK_END) - 2**16 - 98))  # the longest comment and the records
+        end = file.read()
+    sizes = [0]
+    for place in {end.rfind(b"PK\5\6"), len(end) - 22}:
+        sizes.append(int.from_bytes(end[place + 12 : place + 16], "little"))
+        if end[place - 76 : place - 72] == b"PK\6\6":  # of 64 bits, followed by its locator of 20 bytes
+            sizes.append(int.from_bytes(end[place - 36 : place - 28], "little"))
+    return max(sizes)
+
+
+def _read_header(file: io.BufferedIOBase) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Return shape, whether in Fortran order, and dtype. Raises ValueError for Python objects."""
+    version = npy_format.read_magic(file)
+    if version not in ((1, 0), (2, 0)):
+        raise ValueError(f"its format is {version}; allowed: 1.0, 2.0")
+    read = npy_format.read_array_header_1_0 if version == (1, 0) else npy_format.read_array_header_2_0
+    shape, fortran, dtype = read(file)
+    if dtype.hasobject or any(side < 0 for side in shape):
+        raise ValueError("it is not a .npy or .npz file of numbers")
+    return shape, fortran, dtype

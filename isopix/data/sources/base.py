@@ -1,7 +1,7 @@
 """Source: the splits, labels and class names of a dataset, before any image is decoded."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,6 +23,8 @@ SPLIT_ALIASES: dict[str, SplitName] = {
 }
 
 MAX_CLASSES = 100_000  # ImageNet-21k has 21,843
+MAX_LABEL = 2**63 - 1
+MAX_INDEX = 1_000  # unnamed labels up to here are class indices, also if some are missing; above it, ids
 DEFAULT_HOLDOUT = 0.1  # iGPT section 3.1: CIFAR-10, CIFAR-100, STL-10; ImageNet holds out 0.04
 
 
@@ -47,6 +49,7 @@ class Source:
     content_hash: str
     holdout: float = DEFAULT_HOLDOUT
     fixed: bool = False  # a published dataset, of which exact numbers of images are held out
+    label_note: str = ""  # how labels were mapped to class indices, if they were
 
 
 def array_split(
@@ -61,9 +64,24 @@ def array_split(
     return SourceSplit(len(pixels), lambda: iter(pixels), lambda i: f"{where} row {i}", labels, groups)
 
 
-def labels_or_none(values: Iterable[int | None], where: str) -> NDArray[np.int64] | None:
-    """Return class indices; None if all are missing (None or -1). Raises ValueError if only some are."""
-    labels = np.array([-1 if value is None else value for value in values], dtype=np.int64)
+def labels_or_none(
+    values: Iterable[int | None] | NDArray[np.integer[Any]], where: str
+) -> NDArray[np.int64] | None:
+    """Return labels; None if all are missing (None or -1).
+
+    Raises ValueError if only some are missing, and for labels below -1 or too large for int64.
+    """
+    given = values if isinstance(values, np.ndarray) else [-1 if value is None else value for value in values]
+    try:
+        labels = np.array(given, dtype=np.int64)
+    except OverflowError:
+        raise ValueError(f"{where} has labels above {MAX_LABEL}; allowed: integers of 64 bits") from None
+    if not len(labels):
+        return None
+    if isinstance(values, np.ndarray) and int(values.max()) > MAX_LABEL:  # NumPy wraps unsigned integers
+        raise ValueError(f"{where} has labels above {MAX_LABEL}; allowed: integers of 64 bits")
+    if labels.min() < -1:
+        raise ValueError(f"{where} has label {labels.min()}; allowed: 0 or more, and -1 for no label")
     missing = int((labels < 0).sum())
     if missing == len(labels):
         return None
@@ -74,18 +92,39 @@ def labels_or_none(values: Iterable[int | None], where: str) -> NDArray[np.int64
     return labels
 
 
-def class_names(names: Iterable[str], splits: Mapping[SplitName, SourceSplit]) -> tuple[str, ...]:
-    """Return the given names, or the class indices as names. Raises ValueError if a label has no name, or is
-    `MAX_CLASSES` or more.
+def with_class_names(source: Source, names: Iterable[str] = ()) -> Source:
+    """Return the source with these class names, or, without any, with its labels as names.
+
+    Unnamed labels above `MAX_INDEX` are identifiers: the distinct labels of all splits in ascending order
+    become the classes 0, 1, ... Raises ValueError if a label has no name, and for more than `MAX_CLASSES`.
     """
-    largest = [int(split.labels.max()) for split in splits.values() if split.labels is not None]
-    if not largest:
-        return ()
-    if max(largest) >= MAX_CLASSES:
-        raise ValueError(
-            f"label {max(largest)} is too large; allowed: class indices from 0 to {MAX_CLASSES - 1:,}"
-        )
-    named = tuple(str(name) for name in names) or tuple(str(i) for i in range(max(largest) + 1))
-    if max(largest) >= len(named):
-        raise ValueError(f"label {max(largest)} has no class name; there are {len(named)} class names")
-    return named
+    labeled = {name: split.labels for name, split in source.splits.items() if split.labels is not None}
+    if not labeled:
+        return source
+    named, largest = tuple(map(str, names)), max(int(labels.max()) for labels in labeled.values())
+    _check_number(len(named))
+    if named and largest >= len(named):
+        raise ValueError(f"label {largest} has no class name; there are {len(named)} class names")
+    if named or largest <= MAX_INDEX:
+        return replace(source, classes=named or tuple(map(str, range(largest + 1))))
+    ids = np.unique(np.concatenate([np.unique(labels) for labels in labeled.values()]))
+    _check_number(len(ids))
+    mapped = {
+        name: replace(source.splits[name], labels=np.searchsorted(ids, labels))
+        for name, labels in labeled.items()
+    }
+    note = (
+        f"labels of dataset '{source.name}' are {len(ids):,} different numbers from {ids[0]} to {largest}; "
+        "each is a class of that name"
+    )
+    return replace(
+        source,
+        splits={**source.splits, **mapped},
+        classes=tuple(map(str, ids.tolist())),
+        label_note=note if len(ids) <= largest else "",
+    )
+
+
+def _check_number(classes: int) -> None:
+    if classes > MAX_CLASSES:
+        raise ValueError(f"the labels are of {classes:,} different classes; allowed: up to {MAX_CLASSES:,}")

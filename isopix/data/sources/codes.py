@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isopix.data.sources.base import Source, SourceSplit, SplitName, class_names
+from isopix.data.sources.base import Source, SourceSplit, SplitName, labels_or_none, with_class_names
 from isopix.data.sources.digits import Canvas
 from isopix.storage.hashing import hash_tree
 from isopix.storage.npy import is_numeric, open_array, read_arrays
@@ -54,7 +54,7 @@ def read_codes(path: Path, canvas: Canvas) -> Source:
     table = _color_table(palette)
     splits = {name: _split(files, part, table, canvas) for name, part in PARTS.items() if f"{part}X" in files}
     content_hash = hash_tree({**files, "palette": palette})
-    return Source(prefix, splits, class_names([], splits), content_hash)
+    return with_class_names(Source(prefix, splits, (), content_hash))
 
 
 def palette_beside(path: Path) -> Path | None:
@@ -118,7 +118,7 @@ def _split(files: dict[str, Path], part: str, table: ColorTable, canvas: Canvas)
     return SourceSplit(len(codes), images, lambda i: f"{file} row {i}", labels)
 
 
-def _labels(file: Path, count: int) -> NDArray[np.int64]:
+def _labels(file: Path, count: int) -> NDArray[np.int64] | None:
     """Return class indices, of integers [n] or one-hot rows [n C]."""
     values = _numbers(file)
     if len(values) != count:
@@ -131,7 +131,7 @@ def _labels(file: Path, count: int) -> NDArray[np.int64]:
         raise ValueError(
             f"{file} is {values.dtype} {list(values.shape)}; allowed: classes [n] or one-hot [n C]"
         )
-    return values.reshape(-1).astype(np.int64)
+    return labels_or_none(values.reshape(-1), str(file))
 
 
 def _numbers(file: Path) -> NDArray[Any]:

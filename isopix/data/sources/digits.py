@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 
 from isopix.core.random import generator
-from isopix.data.sources.base import Source, SourceSplit, SplitName, array_split, class_names
+from isopix.data.sources.base import Source, SourceSplit, SplitName, array_split, with_class_names
 from isopix.storage.hashing import hash_bytes
 
 SIDE = 8
@@ -20,7 +20,7 @@ def read_digits() -> Source:
     pixels, labels = _scans()
     splits: dict[SplitName, SourceSplit] = {"train": array_split(pixels, labels, "digits")}
     content_hash = hash_bytes(pixels.tobytes(), labels.tobytes())
-    return Source("digits", splits, class_names((), splits), content_hash, fixed=True)
+    return with_class_names(Source("digits", splits, (), content_hash, fixed=True))
 
 
 class Canvas(NamedTuple):
@@ -54,7 +54,7 @@ def read_translated_digits(canvas: Canvas) -> Source:
         images = _placed(pixels[copies], rows, cols, generator(0, f"placements.{name}"))
         splits[name] = array_split(images, labels[copies], f"translated-digits {name}", copies)
         content += [images.tobytes(), labels[copies].tobytes(), copies.tobytes()]
-    return Source("translated-digits", splits, class_names((), splits), hash_bytes(*content), fixed=True)
+    return with_class_names(Source("translated-digits", splits, (), hash_bytes(*content), fixed=True))
 
 
 def _scans() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

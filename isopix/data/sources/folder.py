@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from isopix.data.sources.base import SPLIT_ALIASES, Source, SourceSplit, SplitName, class_names
+from isopix.data.sources.base import SPLIT_ALIASES, Source, SourceSplit, SplitName, with_class_names
 from isopix.storage.hashing import hash_tree
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
@@ -42,8 +42,8 @@ def read_folder(root: Path) -> Source:
         for name, rows in files.items()
     }
     tree = {path.relative_to(root).as_posix(): path for rows in files.values() for path, _ in rows}
-    classes_of_labels = class_names((name for name in names if name), splits)
-    return Source(root.resolve().name, splits, classes_of_labels, hash_tree(tree))
+    source = Source(root.resolve().name, splits, (), hash_tree(tree))
+    return with_class_names(source, (name for name in names if name))
 
 
 def _split_folders(root: Path) -> dict[SplitName, Path]:
@@ -109,7 +109,8 @@ def _is_image(path: Path) -> bool:
 def _interleave(classes: FilesByClass, names: list[str]) -> list[tuple[Path, int]]:
     order = sorted(classes)
     columns = [classes[name] for name in order]
-    labels = [names.index(name) if name in names else -1 for name in order]
+    indices = {name: index for index, name in enumerate(names)}
+    labels = [indices.get(name, -1) for name in order]
     return [
         (path, labels[column])
         for row in zip_longest(*columns)

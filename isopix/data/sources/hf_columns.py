@@ -1,14 +1,17 @@
 """Tables in the Hugging Face layout: an image column of {bytes, path} and a column of class indices."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from isopix.data.sources.base import SourceSplit, labels_or_none
 
 ROWS_PER_BATCH = 1024  # read at a time
+MAX_LISTED, MAX_MESSAGE = 10, 300  # columns and characters in messages
 LABEL_NAMES = ("label", "labels", "fine_label")  # by preference, if several columns could be the label
 
 
@@ -26,19 +29,15 @@ def find_columns(schema: pa.Schema, where: str) -> ImageColumns:
     The label column is of type ClassLabel, or else known by its name, or else the only integer column. Raises
     ValueError if there is no image column.
     """
-    structs = [field for field in schema if pa.types.is_struct(field.type)]
-    images = [field.name for field in structs if field.type.get_field_index("bytes") >= 0]
+    images = [field.name for field in schema if pa.types.is_struct(field.type) and _has_bytes(field.type)]
     if not images:
-        raise ValueError(
-            f"{where} has no image column of {{bytes, path}}; its columns: {', '.join(schema.names)}"
-        )
-    metadata = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
-    features = metadata.get("info", {}).get("features", {})
+        names = ", ".join(schema.names[:MAX_LISTED])
+        raise ValueError(f"{where} has no image column of {{bytes, path}}; its columns: {names}")
+    features = _features(schema, where)
     integers = [field.name for field in schema if pa.types.is_integer(field.type)]
     typed = [name for name in integers if features.get(name, {}).get("_type") == "ClassLabel"]
     label = _choose_label(typed or integers)
-    names = features.get(label, {}).get("names", ()) if label else ()
-    return ImageColumns(images[0], label, tuple(names.values() if isinstance(names, Mapping) else names))
+    return ImageColumns(images[0], label, _class_names(features.get(label or "", {}), label, where))
 
 
 def table_split(
@@ -51,12 +50,53 @@ def table_split(
 
     def images() -> Iterator[bytes]:
         for structs in batches(columns.image):
-            yield from (image or b"" for image in structs.field("bytes").to_pylist())
+            yield from (image.as_py() or b"" for image in structs.field("bytes"))  # each when it is needed
 
     if columns.label is None:
         return SourceSplit(num_images, images, image_name, None)
-    values = (value for chunk in batches(columns.label) for value in chunk.to_pylist())
-    return SourceSplit(num_images, images, image_name, labels_or_none(values, f"column '{columns.label}'"))
+    where = f"column '{columns.label}'"
+    chunks = [_integers(chunk, where) for chunk in batches(columns.label)]
+    labels = labels_or_none(np.concatenate(chunks) if chunks else np.zeros(0, np.int64), where)
+    return SourceSplit(num_images, images, image_name, labels)
+
+
+def _has_bytes(kind: pa.StructType) -> bool:
+    index = kind.get_field_index("bytes")
+    return index >= 0 and kind.field(index).type in (pa.binary(), pa.large_binary(), pa.binary_view())
+
+
+def _features(schema: pa.Schema, where: str) -> dict[str, dict[str, Any]]:
+    """Return the columns' entries in the metadata. Raises ValueError if it is not as `datasets` writes it."""
+    try:
+        entry: Any = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
+        for key in ("info", "features"):
+            entry = entry.get(key) or {}
+        return {str(name): value for name, value in entry.items() if isinstance(value, dict)}
+    except (ValueError, RecursionError, AttributeError):
+        raise ValueError(f"the metadata 'huggingface' of {where} is not that of a dataset") from None
+
+
+def _class_names(feature: Mapping[str, Any], label: str | None, where: str) -> tuple[str, ...]:
+    """Return the names of the classes, if there are any. Raises ValueError for anything but strings."""
+    names = feature.get("names") or ()
+    values = names.values() if isinstance(names, Mapping) else names
+    listed = isinstance(values, Iterable) and not isinstance(values, str)
+    if not listed or not all(isinstance(each, str) for each in values):
+        raise ValueError(f"the class names of column '{label}' of {where} are not a list of strings")
+    return tuple(values)
+
+
+def _integers(chunk: pa.Array, where: str) -> NDArray[np.int64]:
+    """Return the values, and -1 for those that are missing. Raises ValueError for other values."""
+    try:
+        return np.asarray(chunk.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False))
+    except (pa.ArrowException, ValueError) as error:
+        raise ValueError(f"{where} cannot be read as integers of 64 bits: {one_line(error)}") from None
+
+
+def one_line(error: Exception) -> str:
+    """Return the message of an error of pyarrow in one line."""
+    return " ".join(str(error).split())[:MAX_MESSAGE]
 
 
 def _choose_label(candidates: list[str]) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from isopix.data.augment import AugmentationSpec, PadCropFlip
-from isopix.data.sources.base import DEFAULT_HOLDOUT, Source, SourceSplit, SplitName, class_names
+from isopix.data.sources.base import DEFAULT_HOLDOUT, Source, SourceSplit, SplitName, with_class_names
 from isopix.data.sources.hf_columns import ROWS_PER_BATCH, ImageColumns, find_columns, table_split
 from isopix.storage.hashing import hash_tree
 
@@ -43,7 +43,7 @@ def read_hub(name: str) -> Source:
     splits = {split: _hub_split(dataset, columns, f"{name} {split}") for split, dataset in loaded.items()}
     files = [Path(file["filename"]) for dataset in loaded.values() for file in dataset.cache_files]
     content_hash = hash_tree({f"{i} {file.name}": file for i, file in enumerate(files)})
-    return Source(name, splits, class_names(columns.names, splits), content_hash, hub.holdout, fixed=True)
+    return with_class_names(Source(name, splits, (), content_hash, hub.holdout, fixed=True), columns.names)
 
 
 def _load_split(name: str, repository: str, split: str) -> Any:

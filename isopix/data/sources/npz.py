@@ -1,59 +1,81 @@
 """NumPy archives of images and labels."""
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isopix.data.sources.base import SPLIT_NAMES, Source, array_split, class_names, labels_or_none
+from isopix.data.decode import MAX_PIXELS
+from isopix.data.sources.base import SPLIT_NAMES, Source, SourceSplit, labels_or_none, with_class_names
 from isopix.storage.hashing import hash_files
-from isopix.storage.npy import Arrays, read_arrays
+from isopix.storage.npy import ArchivedArray, open_arrays
+
+Archive = Mapping[str, ArchivedArray]
 
 
 def read_npz(path: Path) -> Source:
     """Read the arrays x_train, y_train, likewise _validation and _test, and class_names; x_train is required.
 
-    Images are uint8 [n H W], [n H W 1], [n H W 3] or [n H W 4], or uint16 [n H W]; labels are integers [n].
-    Raises ValueError for any other content, and what `read_arrays` raises.
+    Images are uint8 [n H W], [n H W 1], [n H W 3] or [n H W 4], or uint16 [n H W], of which one is in memory
+    at a time; labels are integers [n]. Raises ValueError for any other content.
     """
     try:
-        arrays = read_arrays(path)
+        arrays = open_arrays(path)
     except ValueError as error:
         raise ValueError(f"file {path} cannot be read: {error}") from error
     if "x_train" not in arrays:
-        raise ValueError(f"file {path} has no array x_train; its arrays: {', '.join(sorted(arrays))}")
-    splits = {
-        name: array_split(
-            _pixels(arrays, f"x_{name}", path), _labels(arrays, f"y_{name}", path), f"{path} x_{name}"
-        )
-        for name in SPLIT_NAMES
-        if f"x_{name}" in arrays
-    }
-    names = np.atleast_1d(arrays.get("class_names", np.array([]))).astype(str)
-    classes = class_names(names.flatten().tolist(), splits)
-    return Source(path.stem, splits, classes, hash_files({path.name: path})[path.name])
+        names = ", ".join(sorted(arrays)[:10])
+        raise ValueError(f"file {path} has no array x_train; its arrays: {names}")
+    splits = {name: _split(arrays, name, path) for name in SPLIT_NAMES if f"x_{name}" in arrays}
+    classes = np.atleast_1d(_read(arrays, "class_names", path)) if "class_names" in arrays else np.array([])
+    source = Source(path.stem, splits, (), hash_files({path.name: path})[path.name])
+    return with_class_names(source, classes.astype(str).flatten().tolist())
 
 
-def _pixels(arrays: Arrays, name: str, path: Path) -> NDArray[Any]:
-    pixels = arrays[name]
-    if pixels.ndim == 4 and pixels.shape[-1] == 1:
-        pixels = pixels[..., 0]
-    if pixels.dtype not in (np.uint8, np.uint16):
-        raise ValueError(f"{name} of {path} is {pixels.dtype}; allowed: uint8, uint16")
-    gray = pixels.ndim == 3
-    color = pixels.ndim == 4 and pixels.shape[-1] in (3, 4) and pixels.dtype == np.uint8
-    if not (gray or color) or 0 in pixels.shape:
+def _split(arrays: Archive, name: str, path: Path) -> SourceSplit:
+    array, where = arrays[f"x_{name}"], f"{path} x_{name}"
+    _check_pixels(array, f"x_{name} of {path}")
+    labels = _labels(arrays, f"y_{name}", path)
+    if labels is not None and len(labels) != array.shape[0]:
+        raise ValueError(f"{where} has {array.shape[0]} images but {len(labels)} labels")
+
+    def images() -> Iterator[NDArray[Any]]:
+        try:
+            for row in array.rows():
+                yield row[..., 0] if row.shape[2:] == (1,) else row
+        except ValueError as error:
+            raise ValueError(f"file {path} cannot be read: {error}") from error
+
+    return SourceSplit(array.shape[0], images, lambda i: f"{where} row {i}", labels)
+
+
+def _check_pixels(array: ArchivedArray, where: str) -> None:
+    shape, dtype = array.shape, array.dtype
+    if dtype not in (np.uint8, np.uint16):
+        raise ValueError(f"{where} is {dtype}; allowed: uint8, uint16")
+    gray = len(shape) == 3 or (len(shape) == 4 and shape[-1] == 1)
+    color = len(shape) == 4 and shape[-1] in (3, 4) and dtype == np.uint8
+    if not (gray or color) or 0 in shape:
+        raise ValueError(f"{where} has shape {list(shape)}; allowed: [n H W], and [n H W 3|4] of uint8")
+    if shape[1] * shape[2] > MAX_PIXELS:
         raise ValueError(
-            f"{name} of {path} has shape {list(pixels.shape)}; allowed: [n H W], and [n H W 3|4] of uint8"
+            f"{where} has images of {shape[1] * shape[2]:,} pixels, above the limit of {MAX_PIXELS:,}"
         )
-    return pixels
 
 
-def _labels(arrays: Arrays, name: str, path: Path) -> NDArray[np.int64] | None:
+def _labels(arrays: Archive, name: str, path: Path) -> NDArray[np.int64] | None:
     if name not in arrays:
         return None
-    labels = arrays[name]
-    if labels.shape[1:] not in ((), (1,)) or labels.ndim == 0 or labels.dtype.kind not in "iu":
-        raise ValueError(f"{name} of {path} is {labels.dtype} {list(labels.shape)}; allowed: integers [n]")
-    return labels_or_none(labels.flatten().tolist(), f"{name} of {path}")
+    shape, dtype = arrays[name].shape, arrays[name].dtype
+    if shape[1:] not in ((), (1,)) or not shape or dtype.kind not in "iu":
+        raise ValueError(f"{name} of {path} is {dtype} {list(shape)}; allowed: integers [n]")
+    return labels_or_none(_read(arrays, name, path).flatten(), f"{name} of {path}")
+
+
+def _read(arrays: Archive, name: str, path: Path) -> NDArray[Any]:
+    try:
+        return arrays[name].read()
+    except ValueError as error:
+        raise ValueError(f"{name} of {path} cannot be read: {error}") from error

@@ -9,9 +9,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from isopix.data.sources.base import SPLIT_ALIASES, Source, SourceSplit, SplitName, class_names
-from isopix.data.sources.hf_columns import ROWS_PER_BATCH, ImageColumns, find_columns, table_split
+from isopix.data.sources.base import SPLIT_ALIASES, Source, SourceSplit, SplitName, with_class_names
+from isopix.data.sources.hf_columns import ROWS_PER_BATCH, ImageColumns, find_columns, one_line, table_split
 from isopix.storage.hashing import hash_tree
+
+MIN_ROW = 8  # bytes of the file for each row, far below those of an image
+MAX_RATIO, ALWAYS_ALLOWED = 2, 64 * 2**20  # of a column of a row group, unpacked, to the file; bytes
+BATCH_BYTES = 64 * 2**20
 
 SPLIT_PREFIX = re.compile(rf"({'|'.join(SPLIT_ALIASES)})(?=[-_.]|$)")
 
@@ -29,7 +33,7 @@ def read_parquet(path: Path) -> Source:
     splits = {name: _parquet_split(paths, columns) for name, paths in files.items()}
     tree = {file.relative_to(root).as_posix(): file for paths in files.values() for file in paths}
     name = path.resolve().name.removesuffix(".parquet")
-    return Source(name, splits, class_names(columns.names, splits), hash_tree(tree))
+    return with_class_names(Source(name, splits, (), hash_tree(tree)), columns.names)
 
 
 def parquet_files(folder: Path) -> list[Path]:
@@ -59,11 +63,11 @@ def _parquet_split(files: list[Path], columns: ImageColumns) -> SourceSplit:
     def batches(column: str) -> Iterator[pa.Array]:
         for path, file in zip(files, opened, strict=True):
             try:
-                for batch in file.iter_batches(ROWS_PER_BATCH, columns=[column]):
+                for batch in file.iter_batches(_rows_per_batch(file), columns=[column]):
                     yield batch.column(0)
-            except (pa.ArrowException, OSError, IndexError) as error:
+            except (pa.ArrowException, OSError, IndexError, ValueError) as error:
                 raise ValueError(
-                    f"Parquet file {path}, column '{column}', cannot be read: {_one_line(error)}"
+                    f"Parquet file {path}, column '{column}', cannot be read: {one_line(error)}"
                 ) from error
 
     def image_name(i: int) -> str:
@@ -74,11 +78,32 @@ def _parquet_split(files: list[Path], columns: ImageColumns) -> SourceSplit:
 
 
 def _open(path: Path) -> pq.ParquetFile:
+    """Open a file. Raises ValueError if it cannot be read, or claims more than a file of its size has."""
     try:
-        return pq.ParquetFile(path)
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"Parquet file {path} cannot be read: {_one_line(error)}") from error
+        file = pq.ParquetFile(path)
+        rows, size, unpacked = file.metadata.num_rows, path.stat().st_size, _largest_column(file)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise ValueError(f"Parquet file {path} cannot be read: {one_line(error)}") from error
+    if rows * MIN_ROW > size:
+        raise ValueError(f"Parquet file {path} of {size:,} bytes cannot have {rows:,} images")
+    allowed = max(ALWAYS_ALLOWED, MAX_RATIO * size)
+    if unpacked > allowed:
+        raise ValueError(
+            f"Parquet file {path} has a column that unpacks to {unpacked:,} bytes, above the limit of "
+            f"{allowed:,}; write it with smaller row groups"
+        )
+    return file
 
 
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
+def _rows_per_batch(file: pq.ParquetFile) -> int:
+    """Return how many rows fit into `BATCH_BYTES` if all are the largest value that the file can have: many
+    rows may refer to one value.
+    """
+    return min(ROWS_PER_BATCH, max(1, BATCH_BYTES // max(1, _largest_column(file))))
+
+
+def _largest_column(file: pq.ParquetFile) -> int:
+    """Return the bytes of the largest column of a row group after unpacking."""
+    groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
+    sizes = (group.column(i).total_uncompressed_size for group in groups for i in range(group.num_columns))
+    return max(sizes, default=0)

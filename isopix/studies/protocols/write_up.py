@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from isopix.core.text import printable_lines
 from isopix.papers.tables import Value
 from isopix.plots import svg
 from isopix.plots.style import write_figure
@@ -76,7 +77,7 @@ def write_table(protocol: PaperProtocol, reproduction: Reproduction) -> Protocol
     write_json(out / "table.json", record)
     table = ProtocolTable(record, out / "report.html")
     drawn = None if protocol.draw is None else protocol.draw(rows, records)
-    replace_file(out / "table.md", markdown(table).encode())
+    replace_file(out / "table.md", printable_lines(markdown(table)).encode())
     charts = []
     if drawn is not None:
         figure, caption = drawn

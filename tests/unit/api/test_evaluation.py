@@ -260,3 +260,28 @@ def test_copies_that_are_left_out_are_counted_by_training_and_by_evaluation(
     for record in (test["measurement"], evaluated):
         assert (record["images"], record["available"], record["left_out"]) == (7, 12, 5)
     assert note in caplog.text
+
+
+def test_a_read_only_run_is_refused_before_its_images_are_read(
+    classes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    monkeypatch.setattr("isopix.data.dataset.load_dataset", None)
+    for verb in (isopix.probe, isopix.evaluate, isopix.low_data, isopix.analyze, isopix.report):
+        message = refusal(verb, classes)
+        assert message.startswith(f"{classes}")
+        assert " is read-only, and results are saved in " in message
+
+
+def test_a_path_that_only_the_run_names_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = str(_pets(tmp_path / "pets.npz", 3, 3, seed=0))
+    words = ["steps=1", "depth=1", "width=16", "heads=2", "size=8"]
+    run = isopix.pretrain("igpt.digits", data=data, out=tmp_path / "run", overrides=words, **CPU)
+    isopix.analyze(run, only=["position_embeddings"])
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    asked = f"this run was trained on {data}, which you have not used before; to read it, give --data {data}"
+    for verb in (isopix.probe, isopix.low_data, isopix.analyze, isopix.complete):
+        assert refusal(verb, run) == asked
+    assert refusal(lambda: isopix.finetune(run, out=tmp_path / "tuned")) == asked
+    isopix.analyze(run, data=data, only=["position_embeddings"])
+    isopix.analyze(run, only=["position_embeddings"])

@@ -5,7 +5,15 @@ from pathlib import Path
 import pytest
 
 from isopix.cli import console
-from isopix.cli.console import load_plugins, percent_with_interval, plugin_options, show_table
+from isopix.cli.console import (
+    load_plugins,
+    percent_with_interval,
+    plugin_options,
+    say,
+    show_json,
+    show_table,
+    warn,
+)
 
 PART = """
 from isopix import parts
@@ -59,3 +67,15 @@ def test_a_table_of_eighty_columns_is_whole(capsys: pytest.CaptureFixture[str]) 
     assert "73.9% (70.7 to 76.8)" in out
     assert out.count("Q") == 90
     assert "…" not in out
+
+
+def test_names_never_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = "lat\udce9n\x1b[2J\n[bold]"
+    say(hostile)
+    warn(hostile)
+    show_table(hostile, [hostile[:4], "value"], [(hostile, "1"), ("b", hostile)])
+    show_json({"name": hostile})
+    out, err = capsys.readouterr()
+    shown = "lat\\xe9n\\x1b[2J\\x0a[bold]"
+    assert (out.count(shown), err) == (4, f"{shown}\n")
+    assert all(character.isprintable() or character == "\n" for character in out)

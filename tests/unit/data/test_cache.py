@@ -124,7 +124,7 @@ def _truncate(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [_flip_a_bit, _truncate, Path.unlink])
 @pytest.mark.parametrize(
-    "file", [MANIFEST_FILE, "train.images.npy", "train.labels.npy", "train.pixels.npy", "train.shapes.npy"]
+    "file", [MANIFEST_FILE, "train.images.npy", "train.hashes.npy", "train.pixels.npy", "train.shapes.npy"]
 )
 def test_a_damaged_cache_is_written_anew(
     tmp_path: Path, decoded: list[SourceSplit], damage: Callable[[Path], None], file: str

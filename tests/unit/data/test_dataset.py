@@ -5,6 +5,7 @@ import dataclasses
 import shutil
 from pathlib import Path
 
+import numpy as np
 import PIL
 import pytest
 import torch
@@ -255,3 +256,15 @@ def test_cifar10_has_its_published_sizes_and_mean(real_data: Path) -> None:
     assert _sizes(images) == (50_000, 0, 10_000)
     mean = images.train.images.sum((0, 2, 3), dtype=torch.int64) / (50_000 * 32 * 32 * 255)
     assert mean.tolist() == pytest.approx([0.491400, 0.482158, 0.446531], abs=1e-6)
+
+
+def test_identifiers_as_labels_are_noted_and_the_same_in_all_splits(tmp_path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 8, 8), dtype=np.uint8)
+    labels = np.array([10_017, 2**40] * 20)
+    np.savez(tmp_path / "set.npz", x_train=pixels, y_train=labels, x_test=pixels[:2] ^ 1, y_test=labels[1:3])
+    for _ in range(2):  # decoded, and from the cache
+        data = load_dataset(DataConfig(source=str(tmp_path / "set.npz"), rows=8, cols=8))
+        assert data.classes == ("10017", str(2**40))
+        assert data.test.labels is not None
+        assert data.test.labels.tolist() == [1, 0]
+        assert "2 different numbers from 10017 to 1099511627776" in data.notes[0]

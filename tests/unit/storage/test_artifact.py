@@ -1,5 +1,10 @@
 """An artifact is complete or does not exist, and damage is detected."""
 
+import os
+import socket
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -37,3 +42,32 @@ def test_a_changed_or_missing_file_is_detected(tmp_path: Path, name: str) -> Non
         artifact.write_artifact(tmp_path / "key", write)
         damage(tmp_path / "key" / name)
         assert artifact.read_manifest(tmp_path / "key") is None
+
+
+def _abandoned(folder: Path, name: str, age: float = 0) -> Path:
+    path = folder / name
+    (path / "key").mkdir(parents=True)
+    (path / "key" / "images.npy").write_bytes(b"abc")
+    for each in (path / "key" / "images.npy", path / "key", path):
+        os.utime(each, (time.time() - age,) * 2)
+    return path
+
+
+def test_what_killed_writers_left_is_deleted_by_the_next_one(tmp_path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    host = socket.gethostname()
+    gone = [
+        _abandoned(tmp_path, f".writing-{host}-{ended.pid}-abcd_123"),
+        _abandoned(tmp_path, ".writing-abcd_123", age=90_000),
+        _abandoned(tmp_path, ".writing-another.host-7-abcd_123", age=90_000),
+    ]
+    kept = [
+        _abandoned(tmp_path, f".writing-{host}-{os.getppid()}-abcd_123"),
+        _abandoned(tmp_path, f".writing-{host}-{os.getpid()}-abcd_123"),
+        _abandoned(tmp_path, f".writing-another.host-{ended.pid}-abcd_123"),
+        _abandoned(tmp_path, "writing", age=90_000),
+    ]
+    artifact.write_artifact(tmp_path / "key", write)
+    assert not any(path.exists() for path in gone)
+    assert all(path.is_dir() for path in kept)

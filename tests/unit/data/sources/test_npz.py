@@ -2,13 +2,14 @@
 
 import io
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 from numpy.lib import format as npy_format
+from numpy.typing import NDArray
 
 from isopix.data.sources.base import Source
 from isopix.data.sources.npz import read_npz
@@ -72,8 +73,16 @@ def test_missing_labels_of_a_hub_test_set_are_none(tmp_path: Path) -> None:
             "y_train of {path} has no label for 2 of 4 images; label all of them or none",
         ),
         (
-            {"x_train": IMAGES, "y_train": LABELS * 10**12},
-            "label 1000000000000 is too large; allowed: class indices from 0 to 99,999",
+            {"x_train": IMAGES, "y_train": LABELS - 2},
+            "y_train of {path} has label -2; allowed: 0 or more, and -1 for no label",
+        ),
+        (
+            {"x_train": IMAGES, "y_train": LABELS.astype(np.uint64) + np.uint64(2**63)},
+            "y_train of {path} has labels above 9223372036854775807; allowed: integers of 64 bits",
+        ),
+        (
+            {"x_train": IMAGES, "y_train": LABELS == 1},
+            "y_train of {path} is bool [4]; allowed: integers [n]",
         ),
         (
             {"x_train": IMAGES, "y_train": LABELS, "class_names": ["cat"]},
@@ -137,10 +146,61 @@ def test_an_array_that_claims_more_than_memory_is_rejected(tmp_path: Path) -> No
     path = tmp_path / "set.npz"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("x_train.npy", header.getvalue())
-    assert refusal(read_npz, path).startswith(f"file {path} cannot be read: Unable to allocate")
+    message = f"file {path} cannot be read: x_train.npy has 128 bytes, not those of uint8 [{2**50}, 8, 8]"
+    assert refusal(read_npz, path) == message
 
 
 def test_a_small_file_of_one_color_is_read_at_any_ratio(tmp_path: Path) -> None:
     path = tmp_path / "set.npz"
     np.savez_compressed(path, x_train=np.zeros((10, 1000, 1000), dtype=np.uint8))
     assert read_npz(path).splits["train"].num_images == 10
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize(
+    "images", [IMAGES, IMAGES[..., 0], IMAGES[..., :1], IMAGES[..., 0].astype(np.uint16) * 257]
+)
+def test_images_read_one_by_one_are_those_of_numpy(
+    tmp_path: Path, save: Callable[..., None], order: Literal["C", "F"], images: NDArray[Any]
+) -> None:
+    save(tmp_path / "set.npz", x_train=np.array(images, order=order))
+    split = read_npz(tmp_path / "set.npz").splits["train"]
+    for _ in range(2):
+        rows: list[Any] = list(split.images())
+        assert np.array_equal(
+            np.stack(rows), np.load(tmp_path / "set.npz")["x_train"].reshape(np.shape(rows))
+        )
+
+
+def test_damage_inside_the_images_names_the_file(tmp_path: Path) -> None:
+    path = _npz(tmp_path / "set.npz", x_train=np.zeros((100, 9, 9), np.uint8))
+    data = bytearray(path.read_bytes())
+    data[4000] ^= 1
+    path.write_bytes(data)
+    split = read_npz(path).splits["train"]
+    message = refusal(lambda: list(split.images()))
+    assert message == f"file {path} cannot be read: Bad CRC-32 for file 'x_train.npy'"
+
+
+@pytest.mark.parametrize("count", [30_000, 70_000])  # 70,000 needs the records of 64 bits
+def test_an_archive_of_very_many_files_is_rejected_before_they_are_listed(
+    tmp_path: Path, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "set.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        for i in range(count):
+            archive.writestr(f"{i}.npy", b"")
+    size = sum(len(each.filename) + 46 for each in archive.infolist())
+    monkeypatch.setattr(zipfile.ZipFile, "infolist", None)
+    assert refusal(read_npz, path) == (
+        f"file {path} cannot be read: its list of files has {size:,} bytes, above the limit of 1,048,576"
+    )
+
+
+def test_class_names_that_unpack_to_far_more_are_rejected(tmp_path: Path) -> None:
+    path = tmp_path / "set.npz"
+    np.savez_compressed(path, x_train=IMAGES, y_train=LABELS, class_names=np.zeros(200, "<U1000000"))
+    assert refusal(read_npz, path).startswith(
+        f"class_names of {path} cannot be read: it unpacks to 800,000,000 bytes, above the limit"
+    )

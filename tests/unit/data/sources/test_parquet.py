@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from isopix.data.sources.parquet import parquet_files, read_parquet
+from tests.peak_memory import peak_memory
 from tests.unit.data.refusal import refusal
 from tests.unit.data.tables import encoded, table
 
@@ -90,3 +91,35 @@ def test_a_broken_file_is_named(folder: Path) -> None:
     file = folder / "train-00000-of-00002.parquet"
     file.write_bytes(file.read_bytes()[:-20])
     assert refusal(read_parquet, folder).startswith(f"Parquet file {file} cannot be read: ")
+
+
+def _bomb(path: Path, rows: int, size: int) -> Path:
+    """Rows that all refer to one value of `size` bytes."""
+    values = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array([b"x" * size]))
+    image = pa.StructArray.from_arrays([values], ["bytes"])
+    pq.write_table(
+        pa.table({"img": image}),
+        path,
+        compression="zstd",
+        dictionary_pagesize_limit=2**30,
+        store_schema=False,
+    )
+    return path
+
+
+def test_rows_that_share_a_large_value_are_read_a_few_at_a_time(tmp_path: Path) -> None:
+    path = _bomb(tmp_path / "set.parquet", 100, 30 * 2**20)
+    with peak_memory() as peak:
+        images = read_parquet(path).splits["train"].images()
+        assert next(images) == next(images) == b"x" * 30 * 2**20
+    assert peak() < 2 * path.stat().st_size + 250 * 2**20
+
+
+def test_more_than_a_file_of_its_size_can_have_is_refused(tmp_path: Path) -> None:
+    path = _bomb(tmp_path / "set.parquet", 10**6, 10)
+    size = path.stat().st_size
+    assert (
+        refusal(read_parquet, path) == f"Parquet file {path} of {size:,} bytes cannot have 1,000,000 images"
+    )
+    large = _bomb(tmp_path / "large.parquet", 100, 80 * 2**20)
+    assert "a column that unpacks to 83,886," in refusal(read_parquet, large)

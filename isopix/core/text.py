@@ -1,0 +1,29 @@
+"""Text of foreign origin, such as file names, made safe to display."""
+
+import re
+
+# Control characters, marks and overrides of the writing direction, line separators, and surrogates, as which
+# Python reads the bytes of a file name that are no UTF-8.
+UNSAFE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff\ud800-\udfff]"
+)
+
+
+def printable(text: str) -> str:
+    r"""Return one line of text that can be encoded and does nothing to a terminal.
+
+    Unsafe characters are escaped as Python writes them: `\x1b`, `\xe9` for a byte that is no UTF-8, `\u202e`.
+    """
+    return UNSAFE.sub(_escaped, text)
+
+
+def printable_lines(text: str) -> str:
+    """Return text of several lines, each as in `printable`."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if 0xDC80 <= code <= 0xDCFF:  # the byte code - 0xDC00 (PEP 383)
+        code -= 0xDC00
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

@@ -1,0 +1,50 @@
+"""The local datasets that this user has read: a run folder of another cannot have others read unasked.
+
+The list is outside of run folders, as hashes of absolute paths, one a line, in `$XDG_STATE_HOME/isopix`
+(`~/.local/state/isopix`).
+"""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from isopix.core.command_line import command_line
+from isopix.data.sources.read_source import DATASET_NAMES
+from isopix.storage.hashing import hash_bytes
+
+
+def remember_source(source: str) -> None:
+    """Add a path to the list, if it can be written; names of datasets are always known."""
+    if not is_known_source(source):
+        with suppress(OSError):
+            _list().parent.mkdir(parents=True, exist_ok=True)
+            with _list().open("a") as file:
+                file.write(f"{_entry(source)}\n")
+
+
+def require_known_source(source: str) -> None:
+    """Raise ValueError if the source of a run is an existing path that this user has not read before."""
+    if Path(source).expanduser().exists() and not is_known_source(source):
+        option = command_line("--data", source).removeprefix("isopix ")
+        raise ValueError(
+            f"this run was trained on {source}, which you have not used before; to read it, give {option}"
+        )
+
+
+def is_known_source(source: str) -> bool:
+    """Return whether a source is the name of a dataset, or a path that is in the list."""
+    if source in DATASET_NAMES:
+        return True
+    try:
+        return _entry(source) in _list().read_text().split()
+    except (OSError, ValueError):
+        return False
+
+
+def _entry(source: str) -> str:
+    return hash_bytes(os.fsencode(Path(source).expanduser().resolve()))
+
+
+def _list() -> Path:
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "isopix" / "known-sources"

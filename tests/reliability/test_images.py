@@ -1,0 +1,151 @@
+"""T14 and T15: no image crashes a reader, and every one that cannot be read is named."""
+
+import csv
+import os
+import socket
+import struct
+import time
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from isopix.data.dataset import DataConfig, load_dataset
+from isopix.data.decode import decode_image
+from isopix.data.preprocess import PreprocessConfig, PreprocessedImage, preprocess
+from isopix.data.sources.base import SourceSplit
+from tests.peak_memory import peak_memory
+from tests.reliability.hostile import mutated, valid_image
+
+FORMATS = ("png", "jpg", "gif", "bmp", "webp", "tiff")
+CONFIG = PreprocessConfig(rows=8, cols=8, resample="area", crop_seed=None, full_side=None)
+
+
+@pytest.mark.parametrize("count", [600, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_mutated_images_are_decoded_or_refused_with_a_reason(count: int) -> None:
+    draw, valid = np.random.default_rng(0), [valid_image(kind) for kind in FORMATS]
+    images = [mutated(valid[i % len(valid)], draw) for i in range(count)]
+    split = SourceSplit(count, lambda: iter(images), str, None)
+    results = list(preprocess(split, CONFIG))
+    refused = [each for each in results if isinstance(each, str)]
+    decoded = sum(isinstance(each, PreprocessedImage) for each in results)
+    print(f"T14: {count} mutated images: {decoded} decoded, {len(refused)} refused, 0 crashes")  # noqa: T201
+    assert decoded + len(refused) == count
+    assert all(0 < len(reason) < 1000 and len(reason.splitlines()) == 1 for reason in refused)
+
+
+def _png_header(width: int, height: int) -> bytes:
+    header = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    pixels = b"IDAT" + zlib.compress(bytes(10**6))
+    chunks = (
+        struct.pack(">I", len(each) - 4) + each + struct.pack(">I", zlib.crc32(each))
+        for each in (header, pixels)
+    )
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+
+
+@pytest.mark.parametrize("side", [4001, 30_000, 2**31 - 1])
+def test_bombs_are_refused_from_the_header(side: int) -> None:
+    start = time.perf_counter()
+    with peak_memory() as peak, pytest.raises(Exception, match=r"above the limit|exceeds limit|[Ii]nvalid"):
+        decode_image(_png_header(side, side), 8)
+    assert peak() < 20 * 2**20
+    assert time.perf_counter() - start < 1
+
+
+def _odd_names(number: int) -> bytes:
+    rtl = "rtl\u202e".encode()
+    kinds = (b"latin\xe9", b"new\nline", b"esc\x1b[2J", rtl, b"<script>", b"=1+1", b"a'b\"c, d")
+    return kinds[number % len(kinds)] + b"%05d.png" % number
+
+
+def _text(path: bytes) -> None:
+    Path(os.fsdecode(path)).write_bytes(b"no image")
+
+
+def _empty(path: bytes) -> None:
+    Path(os.fsdecode(path)).touch()
+
+
+def _truncated(path: bytes) -> None:
+    Path(os.fsdecode(path)).write_bytes(valid_image("png")[:60])
+
+
+def _loop(path: bytes) -> None:
+    Path(os.fsdecode(path)).symlink_to(os.fsdecode(path))
+
+
+def _missing(path: bytes) -> None:
+    Path(os.fsdecode(path)).symlink_to("nowhere")
+
+
+def _pipe(path: bytes) -> None:
+    os.mkfifo(path)
+
+
+def _socket(path: bytes) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        here = Path.cwd()
+        os.chdir(os.path.dirname(path))  # noqa: PTH120  a socket's path has at most 107 bytes
+        try:
+            listener.bind(os.path.basename(path))  # noqa: PTH119
+        finally:
+            os.chdir(here)
+
+
+def _bomb(path: bytes) -> None:
+    Path(os.fsdecode(path)).write_bytes(_png_header(5000, 5000))
+
+
+def _huge(path: bytes) -> None:
+    with Path(os.fsdecode(path)).open("wb") as file:
+        file.truncate(2**30)
+
+
+def _float(path: bytes) -> None:
+    Image.fromarray(np.zeros((4, 4), np.float32)).save(Path(os.fsdecode(path)), "TIFF")
+
+
+BAD: tuple[Callable[[bytes], None], ...] = (
+    _text,
+    _empty,
+    _truncated,
+    _loop,
+    _missing,
+    _pipe,
+    _socket,
+    _bomb,
+    _huge,
+    _float,
+)
+
+
+@pytest.mark.parametrize(("good", "bad"), [(1000, 10), pytest.param(4950, 50, marks=pytest.mark.slow)])
+def test_every_bad_file_is_named_and_the_order_is_fixed(tmp_path: Path, good: int, bad: int) -> None:
+    folder = os.fsencode(tmp_path / "set")
+    os.mkdir(folder)  # noqa: PTH102  names are bytes
+    draw = np.random.default_rng(0)
+    places = set(draw.choice(good + bad, bad, replace=False).tolist())
+    for i in range(good + bad):
+        path = folder + b"/" + _odd_names(i)
+        if i in places:
+            BAD[len([each for each in places if each < i]) % len(BAD)](path)
+        else:
+            pixels = draw.integers(0, 256, (2, 2, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(Path(os.fsdecode(path)), "PNG")
+    config = DataConfig(source=os.fsdecode(folder), rows=2, cols=2)
+    one, other = (load_dataset(config, cache=tmp_path / name) for name in ("one", "other"))
+    assert one.bad_files_csv is not None
+    with one.bad_files_csv.open(encoding="utf-8", newline="") as file:
+        listed = [row["path"] for row in csv.DictReader(file)]
+    named = sum(any(f"{i:05}.png" in path for path in listed) for i in places)
+    loaded = len(one.train) + len(one.validation) + len(one.test)
+    print(f"T15: {named} of {bad} bad files named, {loaded} of {good} others loaded")  # noqa: T201
+    assert (named, len(listed)) == (bad, bad)
+    assert all(path.isprintable() for path in listed)
+    assert one.fingerprint == other.fingerprint
+    assert one.train.images.equal(other.train.images)
+    assert loaded > 0.99 * good  # but for copies

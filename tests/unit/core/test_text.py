@@ -1,0 +1,38 @@
+"""Text of foreign origin is displayed, and never acts."""
+
+import os
+import sys
+import unicodedata
+
+import pytest
+
+from isopix.core.text import printable, printable_lines
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (os.fsdecode(b"latin\xe9.png"), r"latin\xe9.png"),
+        ("\x1b[2J\x1b]0;title\x07", r"\x1b[2J\x1b]0;title\x07"),
+        ("two\nlines\r\x85\u2028", r"two\x0alines\x0d\x85\u2028"),
+        ("\u202egpj.exe\u200b", r"\u202egpj.exe\u200b"),
+        ("\ud800", r"\ud800"),
+        ("Tür, 日本語, 👩‍🚀, <b> a\\b", "Tür, 日本語, 👩‍🚀, <b> a\\b"),
+    ],
+)
+def test_unsafe_characters_are_escaped_and_others_kept(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+def test_every_character_is_one_line_that_can_be_encoded_and_controls_nothing() -> None:
+    directions = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+    for code in range(sys.maxunicode + 1):
+        shown = printable(chr(code))
+        assert len(f"a{shown}b".splitlines()) == 1
+        assert shown.encode()
+        assert all(unicodedata.category(each) not in {"Cc", "Cs", "Zl", "Zp"} for each in shown)
+        assert not directions & {unicodedata.bidirectional(each) for each in shown}
+
+
+def test_lines_stay_lines() -> None:
+    assert printable_lines("a\x1b\nb\tc\n") == "a\\x1b\nb\\x09c\n"
