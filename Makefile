@@ -8,7 +8,7 @@ READY := .venv/ready
 TEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow lint types clean
+.PHONY: demo test test-slow test-reliability audit lint types clean
 
 demo: $(READY)
 	$(BIN)/isopix demo
@@ -18,6 +18,14 @@ test: lint types $(EXTRAS_READY)
 
 test-slow: $(EXTRAS_READY)
 	$(TEST)
+
+# Kills, signals, full disks, damaged and hostile files; prints what was counted.
+test-reliability: $(EXTRAS_READY)
+	$(TEST) -rP tests/reliability tests/laws/test_resume.py
+
+audit: $(EXTRAS_READY)
+	$(PIP) pip-audit
+	$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip
 
 lint: $(EXTRAS_READY)
 	$(BIN)/ruff check .

@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from typing import IO, Any, cast
+from typing import IO, Any, Protocol, cast, runtime_checkable
 
 from isopix.train.signals import active_request
 
@@ -12,6 +12,15 @@ from isopix.train.signals import active_request
 def output(name: str) -> IO[str]:
     """Return `sys.stdout` or `sys.stderr`, as it is at every call, for a console."""
     return cast("IO[str]", _Output(name))
+
+
+@runtime_checkable
+class _Stream(Protocol):
+    """What is used of a standard stream."""
+
+    def write(self, text: str, /) -> int: ...
+    def flush(self) -> None: ...
+    def fileno(self) -> int: ...
 
 
 class _Output:
@@ -35,9 +44,9 @@ class _Output:
         """Flush what was written."""
         self._attempt(self._stream().flush)
 
-    def _stream(self) -> IO[str]:
+    def _stream(self) -> "_Stream":
         stream = getattr(sys, self._name)
-        proxied: IO[str] = getattr(stream, "rich_proxied_file", stream)  # a live display replaces the stream
+        proxied: _Stream = getattr(stream, "rich_proxied_file", stream)  # a live display replaces the stream
         return proxied
 
     def _attempt(self, act: Callable[[], int | None]) -> int:
