@@ -15,10 +15,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from isopix.data.dataset import DataConfig, load_dataset
 from isopix.runs.resume import resume_run
 from isopix.runs.training import RunObserver
 from isopix.storage.log import read_log
 from isopix.storage.safetensors_io import read_tensors, write_tensors
+from isopix.train.optim import Adam
 from tests.reliability.mutations import seal
 from tests.reliability.test_damage import MUTATIONS
 
@@ -155,6 +157,8 @@ def run(path: Path, seed: int) -> str:
 
 def serve() -> None:
     torch.set_num_threads(1)
+    Adam().build([torch.nn.Parameter(torch.zeros(1))])  # imports much, once for all children
+    load_dataset(DataConfig(limit=20, rows=4, cols=4))
     for line in sys.stdin:
         path, seed = line.rstrip("\n").split("\t")
         sys.stdout.flush()
