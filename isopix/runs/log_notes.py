@@ -16,7 +16,7 @@ def log_notes(log: Path, config: TrainConfig, step: int) -> list[str]:
         return [f"{log.name} was missing: records before step {step} are lost"] if step else []
     records, bad = read_valid_records(log)
     notes = [f"{log.name}: {_lines(bad)} skipped, no valid record"] if bad else []
-    trained = {each["step"] for each in records if each["kind"] == "train"}
+    trained = {each["step"] for each in records if each["kind"] in ("train", "note")}  # of a skipped step
     lost = [each for each in range(config.log_every, step + 1, config.log_every) if each not in trained]
     if lost:
         notes.append(f"{log.name} has no records of training at {_steps(lost, config.log_every)}")

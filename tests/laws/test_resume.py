@@ -56,6 +56,17 @@ class StopAt:
         return self.left <= 0
 
 
+class StopAfter:
+    """Asks to stop after a step, whenever it is asked in between."""
+
+    def __init__(self, reached: list[int], step: int):
+        self.reached, self.step, self.asked = reached, step, False
+
+    def __call__(self) -> bool:
+        started, self.asked = self.asked, True
+        return started and self.reached[-1] == self.step - 1
+
+
 def recipe(name: str, changes: list[str]):
     given = registry.find(name)
     if any(change.startswith("finetune.") for change in changes):
@@ -156,8 +167,12 @@ def test_a_stop_at_each_of_sixty_steps_changes_nothing(tmp_path: Path) -> None:
     whole = final(tmp_path / "whole")
     for step in range(1, 61):
         out = tmp_path / str(step)
-        stopped = train_recipe(settings, out, device=CPU, observer=RunObserver(stop=StopAt(step + 1)))
-        assert stopped.step == step
+        reached = [0]
+        observer = RunObserver(
+            watch=lambda step, losses, reached=reached: reached.append(step),
+            stop=StopAfter(reached, step),
+        )
+        assert train_recipe(settings, out, device=CPU, observer=observer).step == step
         assert resume_run(out, device=CPU, observer=RunObserver()).finished
         parts = final(out)
         assert whole.keys() == parts.keys()

@@ -30,7 +30,7 @@ COMMANDS = {
     "evaluate": ["evaluate", "tuned"],
     "low-data": ["low-data", "run", "--labels", "1", "--subsets", "2"],
     "to-huggingface": ["convert", "to-huggingface", "run", "exported"],
-    "palette": ["palette", "fit", "--data", "digits", "--out", "colors.npz"],
+    "palette": ["palette", "fit", "--data", "digits", "--out", "colors.npz", "--colors", "8"],
 }
 
 

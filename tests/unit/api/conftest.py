@@ -28,6 +28,7 @@ VOLATILE = {
     "path",
     "record",
     "run",
+    "run_id",
 }
 
 Copy = Callable[..., Path]
