@@ -4,7 +4,7 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import IO, Annotated, Any, Literal, cast
 
 from cyclopts import Parameter, validators
 from rich import box
@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from isopix.cli.output import output
+from isopix.cli.output import Output
 from isopix.core.registry import load_plugin
 from isopix.core.text import printable
 
@@ -78,8 +78,8 @@ Split = Annotated[
     Parameter(help="Split of the dataset. Default: test, or all images of another unsplit dataset."),
 ]
 
-console = Console(highlight=False, file=output("stdout"))
-error_console = Console(highlight=False, file=output("stderr"))
+console = Console(highlight=False, file=cast(IO[str], Output("stdout")))
+error_console = Console(highlight=False, file=cast(IO[str], Output("stderr")))
 
 
 def load_plugins(files: Sequence[Path] | None) -> None:

@@ -4,14 +4,9 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from typing import IO, Any, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from isopix.train.signals import active_request
-
-
-def output(name: str) -> IO[str]:
-    """Return `sys.stdout` or `sys.stderr`, as it is at every call, for a console."""
-    return cast("IO[str]", _Output(name))
 
 
 @runtime_checkable
@@ -23,8 +18,8 @@ class _Stream(Protocol):
     def fileno(self) -> int: ...
 
 
-class _Output:
-    """A standard stream; where training is under way and it cannot be written to, that is a stop signal, and
+class Output:
+    """`sys.stdout` or `sys.stderr`, as it is at every call; where training is under way and it cannot be written to, that is a stop signal, and
     what is written afterwards is lost.
     """
 
