@@ -19,8 +19,10 @@ class _Stream(Protocol):
 
 
 class Output:
-    """`sys.stdout` or `sys.stderr`, as it is at every call; where training is under way and it cannot be written to, that is a stop signal, and
-    what is written afterwards is lost.
+    """`sys.stdout` or `sys.stderr`, as it is at every call.
+
+    Where training is under way and it cannot be written to, that is a stop signal, and what is written
+    afterwards is lost.
     """
 
     def __init__(self, name: str):
