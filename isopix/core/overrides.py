@@ -12,7 +12,7 @@ from isopix.core.config import default_part, from_dict, to_dict
 from isopix.core.yaml import MAX_DEPTH, parse_yaml
 
 T = TypeVar("T")
-LONG_KEY = re.compile(rf"(?:[^\s.=]+\s*\.\s*){{{MAX_DEPTH}}}")
+LONG_KEY = re.compile(rf"(?<![^\s.=])(?:[^\s.=]++\s*+\.\s*+){{{MAX_DEPTH}}}")  # in linear time
 MAX_FILE = 2**18  # bytes of a settings file; real ones have a few kB
 NUM_SUGGESTIONS, SIMILARITY = 3, 0.7  # `stepz` resembles `steps`, not `stem`
 # Names of settings in other libraries, for suggestions.

@@ -29,7 +29,7 @@ from isopix.data.sources.base import RawImage, SourceSplit
 
 IMAGES_PER_CHUNK = 32  # per thread: with single images, threads gain nothing over one core
 CHUNKS_PER_THREAD = 8  # in memory at a time
-MAX_HELD = 64 * 2**20  # bytes of encoded images and arrays in memory at a time
+MAX_HELD = 32 * 2**20  # bytes of encoded images and arrays in memory at a time
 NEVER_REDUCED = 2**31 - 1  # no image has sides of this many pixels
 
 Job = tuple[RawImage, CropPosition | None]

@@ -193,7 +193,7 @@ def _arrays() -> Iterator[bytes]:
     yield npz(np.zeros((10**7, 3)), compressed=True)
     yield npz(x_train=np.zeros((0, 8, 8), np.uint8))
     yield npz(x_train=np.zeros((1, 20_000, 20_000), np.uint8), compressed=True)
-    yield npz(x_train=np.zeros((100, 2000, 2000), np.uint8), compressed=True)
+    yield npz(x_train=np.zeros((100, 1000, 1000), np.uint8), compressed=True)
     yield npz(x_train=np.zeros((3, 8, 8), "datetime64[s]"))
     inner = archive({"x_train.npy": bytes(10**8)})
     yield archive({"x_train.npy": inner, "arr_0.npy": inner, "a.zip": inner})
@@ -223,7 +223,7 @@ def _tables() -> Iterator[bytes]:
     yield parquet(images=pa.StructArray.from_arrays([values], ["bytes"]))
     large = pa.DictionaryArray.from_arrays(pa.array([0] * 500, pa.int32()), pa.array([b"x" * (90 * 2**20)]))
     options = {"compression": "zstd", "dictionary_pagesize_limit": 2**30}
-    many = pa.DictionaryArray.from_arrays(pa.array([0] * 600, pa.int32()), pa.array([b"x" * (20 * 2**20)]))
+    many = pa.DictionaryArray.from_arrays(pa.array([0] * 300, pa.int32()), pa.array([b"x" * (20 * 2**20)]))
     yield parquet(images=pa.StructArray.from_arrays([many], ["bytes"]), **options)
     yield parquet(images=pa.StructArray.from_arrays([large], ["bytes"]), **options)
 

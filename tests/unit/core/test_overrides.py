@@ -17,6 +17,8 @@ from isopix.core.overrides import read_values
         ("a.yaml", "a: " + "[" * 10**5, "cannot be read: it is nested deeper than 50 levels"),
         ("a.toml", "a." * 10**4 + "a = 1", "cannot be read: it has a key of more than 50 parts"),
         ("a.toml", "a = " + "[" * 10**4, "cannot be read: maximum recursion depth exceeded"),
+        ("a.toml", "a = " + "[" * 10**5, "cannot be read: maximum recursion depth exceeded"),
+        ("a.toml", "x" * 10**5 + " \t" * 10**4, "cannot be read: "),
         ("a.yaml", "a: " + "x" * 2**18, "has 262,147 bytes; at most 262,144 are read"),
         ("a.yaml", "[1, 2]", "has no table of settings"),
     ],
@@ -29,8 +31,10 @@ def test_other_files_are_refused_in_one_line(tmp_path: Path, name: str, text: st
 
 
 def test_nested_tables_and_lists_are_read(tmp_path: Path) -> None:
-    (tmp_path / "a.toml").write_text('a.b.c = [[1, 2], ["x.y.z"]]\n[d."e.f"]\ng = 0.5')
+    floats = ", ".join(["0.5"] * 200)
+    (tmp_path / "a.toml").write_text(f'a.b.c = [[1, 2], ["x.y.z"]]\nh = [{floats}]\n[d."e.f"]\ng = 0.5')
     assert read_values(tmp_path / "a.toml") == {
         "a": {"b": {"c": [[1, 2], ["x.y.z"]]}},
+        "h": [0.5] * 200,
         "d": {"e.f": {"g": 0.5}},
     }
