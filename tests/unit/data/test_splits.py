@@ -102,7 +102,12 @@ def test_every_fraction_of_a_few_images_gives_a_partition(
     """Also where the first set has taken the images of the second set's interval."""
     if count <= sum(each > 0 for each in fractions):
         return
-    parts = held_out_indices(hashes(count, seed), tuple(fractions), seed, exact=exact)
+    try:
+        parts = held_out_indices(hashes(count, seed), tuple(fractions), seed, exact=exact)
+    except ValueError as error:  # the sets may need all of very few images
+        assert count <= 6
+        assert "images are too few to hold out" in str(error)
+        return
     assert torch.cat(parts).sort().values.tolist() == list(range(count))
     assert [len(part) > 0 for part in parts[1:]] == [each > 0 for each in fractions]
 

@@ -75,5 +75,5 @@ def test_flops_are_two_per_weight_that_is_not_zero(units: int | None) -> None:
 
 @pytest.mark.parametrize("wrong", [0, -1])
 def test_impossible_numbers_of_units_are_refused(wrong: int) -> None:
-    with pytest.raises(ValueError, match=f"units is {wrong}; allowed: 1 or more"):
+    with pytest.raises(ValueError, match=f"units is {wrong}; allowed: 1 to 65536"):
         MixerSpec(units=wrong)

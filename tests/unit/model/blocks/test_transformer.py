@@ -26,7 +26,7 @@ def test_the_isotropic_studys_flops(expansion: int, flops: int) -> None:
 
 
 def test_an_mlp_needs_hidden_units() -> None:
-    with pytest.raises(ValueError, match="expansion is 0; allowed: 1 or more"):
+    with pytest.raises(ValueError, match="expansion is 0; allowed: 1 to 65536"):
         TwoLayerMLPSpec(expansion=0)
 
 

@@ -103,7 +103,7 @@ def test_a_norm_has_at_least_four_channels_per_group() -> None:
     ],
 )
 def test_impossible_stems_are_refused(kind: type, values: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=r"must be at least 1|allowed: 1 or more"):
+    with pytest.raises(ValueError, match=r"must be at least 1|allowed: 1 to 65536"):
         from_dict(kind, values)
 
 

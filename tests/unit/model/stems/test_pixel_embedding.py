@@ -106,7 +106,7 @@ def test_frequencies_are_drawn_from_the_seed_saved_and_not_learned() -> None:
     ("wrong", "message"),
     [
         ({"sigma": -1.0}, "sigma is -1.0; allowed: 0 or more"),
-        ({"frequencies": 0}, "frequencies is 0; allowed: 1 or more"),
+        ({"frequencies": 0}, "frequencies is 0; allowed: 1 to 65536"),
         ({"sigma": math.inf}, "sigma is inf; allowed: 0 or more"),
     ],
 )
