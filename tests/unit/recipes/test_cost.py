@@ -33,7 +33,7 @@ def test_a_batch_that_cannot_fit_is_refused_with_the_one_that_does() -> None:
     assert check_memory(at_once, total=8 * GIB, free=8 * GIB) == ""
 
 
-@pytest.mark.parametrize("setting", ["depth=1000000000", "width=1000000000", "width=1000000"])
+@pytest.mark.parametrize("setting", ["width=65536", "width=40000"])
 def test_a_network_that_cannot_fit_is_refused_before_it_is_built(setting: str) -> None:
     message = _refusal(setting)
     assert message.endswith(("a smaller depth or width is needed", "is too large for any memory"))

@@ -185,7 +185,7 @@ def test_a_wrong_kind_is_named_before_the_settings_that_it_lacks() -> None:
         ("optimizer.beta1=1", "train.optimizer: beta1 1.0 and beta2 0.95 must lie in [0, 1)"),
         ("data=photos", "'data' is 'photos'; settings inside it: source, rows, cols"),
         ("data.source=", "data.source is null; it must be a string"),
-        ("depth=0", "model: depth is 0; allowed: 1 or more"),
+        ("depth=0", "model: depth is 0; allowed: 1 to 1024"),
         ("precision=fp8", "train.precision is 'fp8'; it must be one of fp32, bf16"),
         ("accumulate=3", "train: batch_size 16 is not a multiple of accumulate 3"),
         ("data.rows=0", "data: rows is 0; allowed: 1 to 1024"),
