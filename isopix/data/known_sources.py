@@ -16,7 +16,7 @@ from isopix.storage.hashing import hash_bytes
 def remember_source(source: str) -> None:
     """Add a path to the list, if it can be written; names of datasets are always known."""
     if not is_known_source(source):
-        with suppress(OSError):
+        with suppress(OSError, RuntimeError):  # there is no home folder
             _list().parent.mkdir(parents=True, exist_ok=True)
             with _list().open("a") as file:
                 file.write(f"{_entry(source)}\n")
@@ -37,7 +37,7 @@ def is_known_source(source: str) -> bool:
         return True
     try:
         return _entry(source) in _list().read_text().split()
-    except (OSError, ValueError):
+    except (OSError, ValueError, RuntimeError):
         return False
 
 
