@@ -1,6 +1,7 @@
 """Every test: one thread, deterministic kernels, and a cache of its own."""
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from tests.registry import restored_registry  # noqa: E402
 
 os.environ["MPLBACKEND"] = "Agg"
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")  # convolutions of every x86 CPU round alike
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs start with it ignored
 torch.set_num_threads(1)
 torch.set_deterministic_debug_mode("error")  # as use_deterministic_algorithms, without loading a compiler
 hypothesis.settings.register_profile(  # a busy machine is no finding
