@@ -29,7 +29,6 @@ from reliability_faults import (
     stop_and_resume,
     truncate,
 )
-from reliability_process import Process
 from reliability_trainers import BATCH_SIZE, STEPS, Trainer, build_trainers
 
 FULL = {"kills": 100, "flips": 100, "truncations": 50, "full_disks": 30, "stops": 20}

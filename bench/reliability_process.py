@@ -110,12 +110,12 @@ class Process:
 
 
 def _become(main: Callable[[], int], writer: int, limit: int | None) -> None:
-    """Be the forked process: call `main` and exit, with 1 and a traceback after an exception, as Python does."""
+    """Call `main` and exit; after an exception with 1 and a traceback, as Python does."""
     os.setsid()
     os.dup2(writer, 1)
     os.dup2(writer, 2)
     os.close(writer)
-    sys.stdout, sys.stderr = open(1, "w"), open(2, "w")  # noqa: SIM115, PTH123
+    sys.stdout, sys.stderr = open(1, "w"), open(2, "w")  # noqa: SIM115
     if limit is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     code = 1
@@ -123,7 +123,7 @@ def _become(main: Callable[[], int], writer: int, limit: int | None) -> None:
         code = main()
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
-    except BaseException:  # noqa: BLE001
+    except BaseException:
         traceback.print_exc()
     sys.stdout.flush()
     sys.stderr.flush()
