@@ -178,6 +178,7 @@ def damage_checkpoints(
         outcome, ended = resume_damaged(bench, out, newest, path)
         say(bench, f"{damage.__name__} {path.name}", outcome, ended)
         total[outcome] += 1
+        total["errors_that_name_it"] += ended.code != 0 and bench.mentions(ended, [newest.name, path.name])
         by_file.setdefault(path.name, Counter())[outcome] += 1
         shutil.rmtree(out)
     return {"n": count, **total, "by_file": by_file}
@@ -223,20 +224,25 @@ def fill_disk(bench: Bench, count: int) -> dict[str, Any]:
     largest = max(path.stat().st_size for path in bench.trainer.files(newest))
     for _ in range(count):
         out = bench.copy()
-        before = set(out.rglob("*"))
+        before = sizes(out)
         ended = bench.start(out, limit=bench.chance.randrange(1, largest)).wait()
         outcome = "went_on" if ended.code == 0 else failure(ended)
         say(bench, "full disk", outcome, ended)
         total[f"full: {outcome}"] += 1
         total["message_names_a_path"] += str(bench.folder) in ended.output
-        left = [path for path in set(out.rglob("*")) - before if path.is_file()]
-        litter.append(sum(path.stat().st_size for path in left))
-        total["left_partial_files"] += bool(left)
+        left = {path: size for path, size in sizes(out).items() if size < before.get(path, size + 1)}
+        litter.append(sum(left.values()))
+        total["left_partial_files"] += bool(left)  # new ones, and ones that are shorter than before
         outcome = resume_after_full_disk(bench, out)
         say(bench, "resume after the full disk", outcome, ended)
         total[f"resumed: {outcome}"] += 1
         shutil.rmtree(out)
     return {"n": count, **total, "median_bytes_left": statistics.median(litter)}
+
+
+def sizes(out: Path) -> dict[Path, int]:
+    """Return the files of a run with their bytes."""
+    return {path: path.stat().st_size for path in out.rglob("*") if path.is_file()}
 
 
 def resume_after_full_disk(bench: Bench, out: Path) -> str:

@@ -42,6 +42,7 @@ def damage(title: str, fault: str) -> Rows:
         (f"**{title}**", count(fault, "n")),
         ("continues from the checkpoint before, with a message", count(fault, "noticed_and_went_on")),
         ("ends with an error", count(fault, *failures)),
+        ("an error that names the file or checkpoint", count(fault, "errors_that_name_it")),
         ("continues with other weights and no message", count(fault, "other_weights")),
         ("no effect", count(fault, "no_effect", "older_checkpoint_without_a_word")),
     ]
@@ -62,7 +63,7 @@ ROWS: Rows = [
     *damage("one file truncated, each in turn", "truncations"),
     ("**disk full during a save**", count("full_disk", "n")),
     ("one-line message", count("full_disk", "full: ended_with_a_message")),
-    ("partial files of the new checkpoint stay", count("full_disk", "left_partial_files")),
+    ("partial files stay", count("full_disk", "left_partial_files")),
     ("resumes with space", count("full_disk", "resumed: same_weights")),
     (
         "resumes after a checkpoint is deleted",
