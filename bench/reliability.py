@@ -10,6 +10,7 @@ documentation of each says. Prints JSON.
 
 import argparse
 import contextlib
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -59,13 +60,16 @@ def main() -> None:
 
 
 def measure(trainer: Trainer, folder: Path, counts: dict[str, int]) -> dict[str, Any]:
-    """Do all faults to one trainer."""
+    """Do all faults to one trainer, unless the folder has the result of an earlier start."""
+    result = folder.with_suffix(".json")
+    if result.exists():
+        return json.loads(result.read_text())
     shutil.rmtree(folder, ignore_errors=True)
     bench = Bench(trainer, folder, seed=0)
     newest = trainer.newest(bench.base)
     assert newest is not None
     files = {path.name: path.stat().st_size for path in trainer.files(newest)}
-    return {
+    found = {
         "trainer": trainer.name,
         "used": trainer.used,
         "checkpoint_bytes": files,
@@ -76,6 +80,8 @@ def measure(trainer: Trainer, folder: Path, counts: dict[str, int]) -> dict[str,
         "full_disk": fill_disk(bench, counts["full_disks"]),
         "stops": stop_and_resume(bench, counts["stops"]),
     }
+    result.write_text(json.dumps(found))
+    return found
 
 
 if __name__ == "__main__":

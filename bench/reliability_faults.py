@@ -224,15 +224,17 @@ def fill_disk(bench: Bench, count: int) -> dict[str, Any]:
     largest = max(path.stat().st_size for path in bench.trainer.files(newest))
     for _ in range(count):
         out = bench.copy()
-        before = sizes(out)
+        before, saved = sizes(out), bench.trainer.files(out / newest.relative_to(bench.base))
         ended = bench.start(out, limit=bench.chance.randrange(1, largest)).wait()
         outcome = "went_on" if ended.code == 0 else failure(ended)
         say(bench, "full disk", outcome, ended)
         total[f"full: {outcome}"] += 1
         total["message_names_a_path"] += str(bench.folder) in ended.output
-        left = {path: size for path, size in sizes(out).items() if size < before.get(path, size + 1)}
-        litter.append(sum(left.values()))
-        total["left_partial_files"] += bool(left)  # new ones, and ones that are shorter than before
+        after = sizes(out)
+        torn = {path for path in saved if after.get(path, 0) < before[path]}
+        left = (after.keys() - before.keys()) | torn
+        litter.append(sum(after.get(path, 0) for path in left))
+        total["left_partial_files"] += bool(left)
         outcome = resume_after_full_disk(bench, out)
         say(bench, "resume after the full disk", outcome, ended)
         total[f"resumed: {outcome}"] += 1
