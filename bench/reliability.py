@@ -1,6 +1,6 @@
 """Kills, damaged checkpoints, full disks and stops: isopix, Hugging Face's Trainer and plain `torch.save`.
 
-    python bench/reliability.py --out /tmp/reliability > bench/results/reliability.json    # 15 minutes
+    python bench/reliability.py --out /tmp/reliability > bench/results/reliability.json    # 12 minutes
     python bench/reliability.py --out /tmp/reliability --quick
 
 The three train a network of the same size on the same images, save after every step, and restart in a

@@ -40,11 +40,11 @@ def damage(title: str, fault: str) -> Rows:
     failures = ("ended_with_a_message", "ended_with_a_traceback", "killed_by_a_signal", "hung")
     return [
         (f"**{title}**", count(fault, "n")),
-        ("continues from the checkpoint before, with a message", count(fault, "noticed_and_went_on")),
+        ("a message, continues to the same weights", count(fault, "noticed_and_went_on")),
         ("ends with an error", count(fault, *failures)),
         ("an error that names the file or checkpoint", count(fault, "errors_that_name_it")),
-        ("continues with other weights and no message", count(fault, "other_weights")),
-        ("no effect", count(fault, "no_effect", "older_checkpoint_without_a_word")),
+        ("no message, continues to other weights", count(fault, "other_weights")),
+        ("no message, no effect", count(fault, "no_effect", "older_checkpoint_without_a_word")),
     ]
 
 
