@@ -15,6 +15,7 @@ from typing import Any
 
 from cells import RESULTS, mean_std, read, threads
 from demo_table import demo
+from reliability_table import reliability
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -285,6 +286,7 @@ TABLES = {
     "transfer": transfer,
     "study": study,
     "patches": patches,
+    "reliability": reliability,
 }
 
 if __name__ == "__main__":

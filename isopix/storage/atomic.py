@@ -137,7 +137,8 @@ def report_disk_full(what: str, folder: Path) -> Iterator[None]:
         if error.errno not in DISK_FULL_ERRNOS:
             raise
         free = shutil.disk_usage(folder).free
+        action = "raise the limit of file sizes" if error.errno == errno.EFBIG else "free some space"
         raise RuntimeError(
             f"{what} cannot be written: {os.strerror(error.errno).lower()}, {free} bytes free in {folder}; "
-            "what was saved before is intact: free some space, then run it again or resume it"
+            f"what was saved before is intact: {action}, then run it again or resume it"
         ) from None
