@@ -156,7 +156,7 @@ def check_refusal(folder, error):
     message = str(error.value)
     assert message.startswith(f"checkpoint {folder / 'step-00000002'} of 512 bytes cannot be written: ")
     assert f"bytes free in {folder}" in message
-    assert "free some space, then run it again or resume it" in message
+    assert "then run it again or resume it" in message
     assert "\n" not in message
     assert [path.name for path in folder.iterdir()] == ["step-00000001"]
     checkpoint.load_checkpoint(folder / "step-00000001")
