@@ -41,8 +41,10 @@ def setup(found: dict[str, Any]) -> str:
     counts = ", ".join(f"{count:,} {name}" for name, count in network["num_images"].items())
     layers = ", ".join(f"{layer['test_accuracy']:.1%}" for layer in network["layers"])
     seeds = "; ".join(f"{NETWORKS[name]} {by_seed(runs)}" for name, runs in found["runs"].items())
-    threads = ", ".join(f"{count} thread{'s' * (count != 1)}" for count in found["threads"])
-    threads = f"{threads} by seed" if len(found["threads"]) > 1 else threads
+    differ = len(set(found["threads"])) > 1
+    given = found["threads"] if differ else found["threads"][:1]
+    threads = ", ".join(f"{count} thread{'s' * (count != 1)}" for count in given)
+    threads += " by seed" if differ else " per network"
     minutes = [seconds / 60 for seconds in found["seconds"]]
     took = f"The demo took {statistics.median(minutes):.1f} minutes (n = {len(minutes)}). " if minutes else ""
     spread = "95 % intervals" if found["n"] == 1 else f"mean ± std (n − 1) over {found['n']} seeds"

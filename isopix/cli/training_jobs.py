@@ -90,6 +90,7 @@ class _Display:
 
     def __init__(self, jobs: Sequence[TrainingJob]):
         self.jobs, self.printed = jobs, time.monotonic()
+        self.shown: dict[Path, int] = {}  # the last step of each run that was printed
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[text]}"))
         self.bars = Progress(*columns, console=console, disable=not console.is_terminal)
         self.tasks = [self.bars.add_task(job.recipe, total=job.steps, text="") for job in jobs]
@@ -114,7 +115,8 @@ class _Display:
                 continue
             text = f"loss {record['loss_nats']:.4f}  {record['images_per_second']:,.0f} img/s"
             self.bars.update(task, completed=record["step"], text=text)
-            if prints:
+            if prints and self.shown.get(job.out) != record["step"]:
+                self.shown[job.out] = record["step"]
                 say(f"{job.recipe}  step {record['step']}/{job.steps}  {text}")
 
 
