@@ -18,10 +18,13 @@ from isopix.probing.results import ProbeReport, ProbeResult
 from isopix.recipes.recipe import Recipe
 from isopix.runs.load import LoadedRun, load_run
 from isopix.runs.lr_search import train_at_lr, trial_recipe
+from isopix.runs.measurements import validation_measurement
+from isopix.runs.origin import unigram_nats
 from isopix.runs.probe import probe_run, save_report
 from isopix.runs.training import RunObserver
 from isopix.storage.atomic import read_json, write_json
 from isopix.storage.lock import exclusive_lock
+from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
 from isopix.studies.inductive_bias.metrics import measure
 from isopix.studies.inductive_bias.trials import Architecture, Trial
@@ -141,7 +144,7 @@ def _run(spec: TrialSpec, device: torch.device) -> TrialResult | None:
         training_seconds=trained.seconds,
         probing_seconds=time.monotonic() - began,
         trial=_trial(spec, trained, report.network),
-        metrics=_metrics(report, loaded, data),
+        metrics={**_metrics(report, loaded, data), "loss": _loss_record(RunFolder(folder))},
     )
 
 
@@ -190,6 +193,14 @@ def _metrics(report: ProbeReport, loaded: LoadedRun, data: ImageDataset) -> dict
         "measurement": None if report.measurement is None else report.measurement.to_dict(),
         "measurements": measure(loaded, data.test.images),
     }
+
+
+def _loss_record(run: RunFolder) -> dict[str, Any]:
+    """Return the measurement record of the validation loss, with that of predicting frequencies beside it."""
+    records = read_log(run.log)
+    unigram = unigram_nats(records)
+    baselines = {} if unigram is None else {"unigram": unigram}
+    return {**validation_measurement(records), "baselines": baselines}
 
 
 def _limit(data: ImageDataset, images: Mapping[str, int]) -> ImageDataset:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from isopix.storage.lock import exclusive_lock
+from isopix.storage.log import read_log
 from isopix.storage.run_folder import RunFolder
 from isopix.studies import trial
 from isopix.studies.inductive_bias.grid import Study, plan_study
@@ -36,6 +37,11 @@ def make(tmp_path: Path) -> Callable[..., TrialSpec]:
     return spec
 
 
+def found_images(run: RunFolder) -> int:
+    """The validation images of the last evaluation in the log."""
+    return [each["images"] for each in read_log(run.log) if each.get("split") == "validation"][-1]
+
+
 def test_a_trial_is_a_run_with_a_probe_and_a_result_file(
     make: Callable[..., TrialSpec],
 ) -> None:
@@ -47,6 +53,9 @@ def test_a_trial_is_a_run_with_a_probe_and_a_result_file(
     assert (found.trial.architecture, found.trial.seed) == (("conv", "pix2vec", 1), 0)
     assert len(found.trial.test_accuracies) == len(found.metrics["untrained"]) == 2
     assert len(list(run.probes.glob("probe-*.json"))) == 1
+    loss = found.metrics["loss"]
+    assert (loss["images"], loss["split"]) == (found_images(run), "validation")
+    assert loss["baselines"]["unigram"] > 0
     assert set(found.metrics["measurements"]["color_error"]) == {
         "mean_absolute",
         "histogram",
