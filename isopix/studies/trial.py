@@ -144,7 +144,7 @@ def _run(spec: TrialSpec, device: torch.device) -> TrialResult | None:
         training_seconds=trained.seconds,
         probing_seconds=time.monotonic() - began,
         trial=_trial(spec, trained, report.network),
-        metrics={**_metrics(report, loaded, data), "loss": _loss_record(RunFolder(folder))},
+        metrics={**_metrics(report, loaded, data), "loss_measurement": _loss_record(RunFolder(folder))},
     )
 
 

@@ -53,7 +53,7 @@ def test_a_trial_is_a_run_with_a_probe_and_a_result_file(
     assert (found.trial.architecture, found.trial.seed) == (("conv", "pix2vec", 1), 0)
     assert len(found.trial.test_accuracies) == len(found.metrics["untrained"]) == 2
     assert len(list(run.probes.glob("probe-*.json"))) == 1
-    loss = found.metrics["loss"]
+    loss = found.metrics["loss_measurement"]
     assert (loss["images"], loss["split"]) == (found_images(run), "validation")
     assert loss["baselines"]["unigram"] > 0
     assert set(found.metrics["measurements"]["color_error"]) == {
