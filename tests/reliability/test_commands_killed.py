@@ -76,8 +76,13 @@ class Campaign:
         assert self.whole
 
     @property
+    def longest(self) -> float:
+        """Seconds after which a command is killed at the latest; the processes of a study start slowly."""
+        return 8.0 if self.kind == "study" else 1.5
+
+    @property
     def ends(self) -> tuple[int, ...]:
-        """The exit codes of a command that has ended; of the short search, no learning rate learns anything."""
+        """The exit codes of a command that has ended; the short search finds no learning rate."""
         return (0, 1) if self.kind == "search-lr" else (0,)
 
     @property
@@ -96,10 +101,10 @@ class Campaign:
                 shutil.rmtree(path)
         pid = self.one.start(*self.command())
         way = self.chance.random()
-        if way < 0.5:
-            wait_for_a_save(self.out.parent, limit=5)
+        if way < 0.6:
+            wait_for_a_save(self.out.parent, limit=10)
         else:
-            time.sleep(self.chance.uniform(0, 0.3 if way < 0.8 else 1.5))
+            time.sleep(self.chance.uniform(0, 0.3 if way < 0.8 else self.longest))
         self.one.send(pid, signal.SIGKILL)
         self.one.send(pid, signal.SIGKILL, to_group=True)  # the trials of a study
         code = self.one.read()
