@@ -83,9 +83,14 @@ def test_what_a_killed_start_has_left_is_deleted(tmp_path):
 
 def test_a_failed_start_deletes_nothing_of_a_folder_created_meanwhile(tmp_path):
     out = tmp_path / "run"
-    with pytest.raises(RuntimeError, match="failed"), start_run(out):
-        RunFolder.create(out).log.write_text("own")
-        raise RuntimeError("failed")
+
+    def start() -> None:
+        with start_run(out) as run:
+            RunFolder.create(out).log.write_text("own")
+            run.publish()
+
+    with pytest.raises(ValueError, match="is not empty"):
+        start()
     assert (out / "log.jsonl").read_text() == "own"
     assert [each.name for each in tmp_path.iterdir()] == ["run"]
 
