@@ -56,6 +56,10 @@ class CheckpointWriter:
         self._executor.shutdown()
 
     def _write(self, target: Path, tensors: Groups, records: Mapping[str, Mapping[str, Any]]) -> None:
+        if not self.folder.path.is_dir():
+            raise RuntimeError(
+                f"run folder {self.folder.path} was moved or deleted; resume it where it is now"
+            )
         checkpoint.save_checkpoint(target, tensors, records)
         self._rejected.discard(target)
         checkpoint.prune(self.folder.checkpoints, NUM_CHECKPOINTS, self._is_good)

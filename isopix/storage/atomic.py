@@ -32,6 +32,11 @@ def temporary_target(path: Path) -> str | None:
     return None if match is None or is_another_process(int(match["pid"])) else match["target"]
 
 
+def is_temporary(path: Path) -> bool:
+    """Return whether a path has the form of `temporary_path`."""
+    return TEMPORARY_NAME.fullmatch(path.name) is not None
+
+
 def is_another_process(pid: int) -> bool:
     """Return whether it is running and is not this process, whose id an earlier one may have had."""
     if pid == os.getpid():

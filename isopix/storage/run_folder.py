@@ -8,7 +8,7 @@ from glob import escape
 from pathlib import Path
 
 from isopix.core.command_line import command_line
-from isopix.storage.atomic import fsync_folder, read_json, temporary_path, temporary_target
+from isopix.storage.atomic import fsync_folder, is_temporary, read_json, temporary_path, temporary_target
 from isopix.storage.checkpoint import MANIFEST, recover
 from isopix.storage.lock import LOCK_FILE, exclusive_lock
 from isopix.storage.record_types import read_environment
@@ -234,7 +234,8 @@ def start_run(path: Path, allowed: Collection[str] = ()) -> Iterator[RunFolder]:
         except BaseException:
             if run.target is not None:
                 shutil.rmtree(run.path, ignore_errors=True)  # absent if it has just been renamed
-            RunFolder(path).clear_unless_saved()
+            else:
+                run.clear_unless_saved()
             raise
 
 
@@ -254,8 +255,8 @@ def _delete_abandoned_starts(path: Path) -> None:
 
 def _is_abandoned_start(path: Path, names: Collection[str]) -> bool:
     """Return whether a folder has these names from a start that was killed before its first checkpoint."""
-    known = "checkpoints" in names and set(names) <= {*START_FOLDERS, *START_FILES}
-    return known and not RunFolder(path).has_checkpoints
+    known = {"checkpoints", LOCK_FILE} <= set(names) <= {*START_FOLDERS, *START_FILES}
+    return known and all(map(is_temporary, (path / "checkpoints").iterdir()))
 
 
 def require_new(path: Path, allowed: Collection[str] = ()) -> None:
@@ -264,6 +265,8 @@ def require_new(path: Path, allowed: Collection[str] = ()) -> None:
     """
     if path.exists() and not path.is_dir():
         raise ValueError(f"{path} is a file; a run folder needs another --out")
+    if path.is_symlink() and not path.exists():
+        raise ValueError(f"{path} is a symbolic link to {path.readlink()}, which does not exist; create it")
     if any(parent.exists() and not parent.is_dir() for parent in path.parents):
         raise ValueError(f"run folder {path} cannot be created: part of its path is a file")
     if path.is_dir():

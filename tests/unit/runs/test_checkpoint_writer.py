@@ -10,6 +10,7 @@ from isopix.recipes import registry
 from isopix.runs import checkpoint_writer
 from isopix.runs.checkpoint_writer import CheckpointWriter
 from isopix.runs.pretrain import train_recipe
+from isopix.runs.resume import resume_run
 from isopix.runs.training import RunObserver
 from isopix.storage import checkpoint
 from isopix.storage.run_folder import RunFolder
@@ -113,3 +114,17 @@ def test_one_checkpoint_is_written_at_a_time(tmp_path: Path, slow_disk: threadin
         for step in (1, 2)
     ]
     assert [each.tolist() for each in found] == [[0, 0, 0], [1, 1, 1]]
+
+
+def test_a_folder_that_was_moved_is_not_created_again(tmp_path: Path) -> None:
+    """Training ends at the next checkpoint, and goes on from the one before where the folder is now."""
+
+    def move(record) -> None:
+        if record["kind"] == "train" and record["step"] == 5:
+            (tmp_path / "run").rename(tmp_path / "moved")
+
+    recipe = registry.resolve("igpt.digits", assignments=[*WORDS, "log_every=1"]).recipe
+    with pytest.raises(RuntimeError, match="run was moved or deleted; resume it where it is now"):
+        train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver(record=move))
+    assert [each.name for each in tmp_path.iterdir()] == ["moved"]
+    assert resume_run(tmp_path / "moved", device=CPU, observer=RunObserver()).finished
