@@ -4,14 +4,16 @@ import importlib
 import sys
 
 from isopix.cli.stop_signals import exit_code, handle_stop_signals
+from isopix.train.signals import errors_as_stops
 
 
 def main() -> None:
     """Run one command in a process of its own."""
     try:
         handle_stop_signals()
-        # Imported here, as a signal must not wait for it.
-        command_line = importlib.import_module("isopix.cli.main")
+        with errors_as_stops():
+            # Imported here, as a signal must not wait for it.
+            command_line = importlib.import_module("isopix.cli.main")
     except KeyboardInterrupt as stopped:
         sys.exit(exit_code(stopped))
     command_line.main()

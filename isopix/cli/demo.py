@@ -93,17 +93,23 @@ def _train(
 def _measure(folder: Path, seed: int, device: str) -> None:
     """Do everything else but the report."""
     for name, recipe in RECIPES.items():
-        say(f"\n{recipe}")
+        _heading(recipe)
         probe(folder / name, limit=PROBE_LIMIT, seed=seed, device=device)
-    say("\nsamples")
+    _heading("samples")
     sample(folder / "ar", count=40, seed=seed, device=device)
     complete(folder / "ar", count=8, each=3, seed=seed, device=device)
     for name in ("bert", "conv"):
         reconstruct(folder / name, count=8, seed=seed, device=device)
     if labels := few_labels(folder / "ar"):
-        say("\nfew labels")
+        _heading("few labels")
         low_data(folder / "ar", labels=labels, subsets=3, device=device)
-    say("\nreport")
+    _heading("report")
+
+
+def _heading(text: str) -> None:
+    """Print a heading after an empty line."""
+    say("")
+    say(text)
 
 
 def few_labels(run: Path) -> list[int | str]:

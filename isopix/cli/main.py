@@ -9,6 +9,7 @@ from isopix import __version__
 from isopix.cli.errors import format_error, with_option_names
 from isopix.cli.stop_signals import exit_code, stop_message
 from isopix.core.text import printable
+from isopix.train.signals import errors_as_stops
 
 # command: (module:function, one-line help), in the order in which a newcomer needs them.
 COMMANDS = {
@@ -87,10 +88,11 @@ def main() -> None:
     """
     options: list[str] = []
     try:
-        command, given, _ = app.parse_args(sys.argv[1:])
-        parameters = given.signature.parameters.values()
-        options = [each.name for each in parameters if each.kind == each.KEYWORD_ONLY]
-        command(*given.args, **given.kwargs)
+        with errors_as_stops():
+            command, given, _ = app.parse_args(sys.argv[1:])
+            parameters = given.signature.parameters.values()
+            options = [each.name for each in parameters if each.kind == each.KEYWORD_ONLY]
+            command(*given.args, **given.kwargs)
     except CycloptsError as error:
         _exit(error, format_error(error), 2)
     except ValueError as error:

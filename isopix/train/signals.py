@@ -83,6 +83,17 @@ def stop_requested() -> Iterator[StopRequest]:
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
+@contextmanager
+def errors_as_stops() -> Iterator[None]:
+    """Raise StopSignal in place of an error that a library made of it, as NumPy does while it is imported."""
+    try:
+        yield
+    except Exception as error:
+        if _Process.raised is None:
+            raise
+        raise StopSignal(_Process.raised, at_once=False) from error
+
+
 def _raise(number: int, frame: FrameType | None) -> None:
     _Process.raised = signal.Signals(number)
     raise StopSignal(number, at_once=False)

@@ -100,3 +100,28 @@ def test_other_threads_hear_nothing_and_disturb_nothing():
     thread.start()
     thread.join()
     assert heard == [None]
+
+
+# What NumPy and Cyclopts make of an exception that a signal handler raises while they import.
+CONVERTED = """
+import os, signal, sys
+from isopix.train.signals import StopSignal, errors_as_stops, raise_on_signals
+raise_on_signals()
+try:
+    with errors_as_stops():
+        try:
+            if sys.argv[1] == "signal":
+                os.kill(os.getpid(), signal.SIGTERM)
+        except KeyboardInterrupt:
+            pass
+        raise ImportError("half imported")
+except StopSignal as stopped:
+    print(stopped.signal.name)
+"""
+
+
+@pytest.mark.parametrize(("event", "stopped"), [("signal", True), ("nothing", False)])
+def test_an_error_after_a_signal_is_the_signal(event, stopped):
+    done = subprocess.run([sys.executable, "-c", CONVERTED, event], capture_output=True, text=True)
+    assert (done.stdout == "SIGTERM\n") == stopped
+    assert ("half imported" in done.stderr) != stopped
