@@ -231,12 +231,22 @@ def start_run(path: Path, allowed: Collection[str] = ()) -> Iterator[RunFolder]:
             run._create_folders()
             yield run
             run.publish()
-        except BaseException:
+        except BaseException as error:
             if run.target is not None:
                 shutil.rmtree(run.path, ignore_errors=True)  # absent if it has just been renamed
             else:
                 run.clear_unless_saved()
+            _name_target(error, path)
             raise
+
+
+def _name_target(error: BaseException, path: Path) -> None:
+    """Write the path that a run was started for into the message of an error, in place of a hidden one."""
+    hidden = temporary_path(path).name
+    replaced = (each.replace(hidden, path.name) if isinstance(each, str) else each for each in error.args)
+    error.args = tuple(replaced)
+    if isinstance(error, OSError) and error.filename is not None:
+        error.filename = str(error.filename).replace(hidden, path.name)
 
 
 def _clear_abandoned_start(run: RunFolder) -> None:

@@ -236,8 +236,8 @@ def test_a_non_finite_loss(isopix: Run) -> None:
     code, _, err = isopix("pretrain", "igpt.digits", "--out", "r", *words)
     assert code == 1
     assert err == (
-        "isopix: the loss or its gradient is not finite at step 2; the weights are as before that step; "
-        "the last good checkpoint is r/checkpoints/step-00000000; try a lower optimizer.lr\n"
+        "isopix: the loss or its gradient is not finite at step 2; the last checkpoint is "
+        "r/checkpoints/step-00000000; try a lower optimizer.lr, or train.on_nonfinite=rollback\n"
     )
     assert [path.name for path in Path("r/checkpoints").iterdir()] == ["step-00000000"]
 
