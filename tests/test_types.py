@@ -44,10 +44,10 @@ MISTAKES = [
     ),
     (
         "train/trainer.py",
-        "self.train_step.check()\n            learning_rate",
-        "self.train_step.checked()\n            learning_rate",
+        "steps = self.train_step.nonfinite_steps()",
+        "steps = self.train_step.nonfinite_step()",
     ),
-    ("train/trainer.py", "spec.start(context)) for spec", "spec.start()) for spec"),
+    ("train/evaluations.py", "spec.start(context)) for spec", "spec.start()) for spec"),
     ("train/optim.py", "spec.build(module.parameters())", "spec.build()"),
     ("train/train_step.py", "self.optimizer.step()", "self.optimizer.stop()"),
     ("train/evaluator.py", "task.evaluate(images, labels, own)", "task.evaluate(images, own)"),
