@@ -29,10 +29,10 @@ class DivergenceDetector:
     """Reads the training losses of a run in order; `diverged` once they have been high for too long.
 
     The smoothed loss is the median over the last 1 % of the run, at least five losses. It is high while it
-    exceeds its minimum so far by a quarter of the decrease so far (the initial loss minus that minimum), and
-    by a tenth of the initial loss, and by twice the standard deviation of single losses, estimated from the
-    median difference of successive ones before the rise. A run has diverged when its smoothed loss has been high for a fifth of the
-    run without a break.
+    exceeds its minimum so far by a quarter of the decrease so far (the initial loss minus that minimum), by a
+    tenth of the initial loss, and by twice the standard deviation of single losses, estimated from the median
+    difference of successive ones before the rise. A run has diverged when its smoothed loss has been high for
+    a fifth of the run without a break.
 
     The paper speaks of "an irrecoverable loss spike early on in training" (iGPT, appendix) and gives no rule;
     these thresholds are ours, chosen so that a run that may still be the best is very rarely stopped.
