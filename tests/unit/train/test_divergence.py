@@ -103,7 +103,7 @@ def test_the_rule_does_not_depend_on_the_unit(scale: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("initial", "final", "deviation"), [(0.69, 0.6, 0.15), (2.3, 2.0, 0.25), (1, 0.8, 0.2)]
+    ("initial", "final", "deviation"), [(0.69, 0.6, 0.15), (2.3, 2.0, 0.25), (1.0, 0.8, 0.2)]
 )
 def test_the_noise_of_small_batches_is_rarely_a_rise(initial: float, final: float, deviation: float) -> None:
     """The lowest of many medians is far below the mean: 2 classes, 10 classes, a regression."""
