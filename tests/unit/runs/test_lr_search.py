@@ -142,7 +142,8 @@ def test_a_kill_before_a_status_was_written_changes_nothing(
 def test_a_trial_killed_before_its_first_checkpoint_starts_again(tmp_path: Path) -> None:
     folder = trial_folder(tmp_path / "lr", LRS[0])
     RunFolder.create(folder).recipe.write_text("{}")
-    (folder / "checkpoints" / ".tmp-step").mkdir()
+    (folder / "checkpoints" / ".tmp-step-00000000-999999999").mkdir()
+    (folder / "lock").touch()
     settings = shared_settings(trial_recipe(RECIPE))
     write_json(tmp_path / "lr" / FILE, {"settings": settings, "lrs": [], "trials": []})
     assert search(tmp_path / "lr", ObserverFactory(3)).trials[0].status == "non-finite"
