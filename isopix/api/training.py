@@ -94,7 +94,7 @@ def resume(
     Raises ValueError if there is nothing to resume or the data have changed, and what `pretrain` raises.
     """
     folder, where = run_folder(run), devices.select_device(device)
-    found, _ = find_checkpoint(folder.path, ())
+    found, _ = find_checkpoint(folder.path)
     recipe, step = recipe_of(found), found.records["state"]["step"]
     text = f"{recipe.name}, from step {step} of {recipe.train.steps}, {devices.describe_device(where)}"
     if TENSOR_REPORT in found.records:  # imported, and refused by resume_run

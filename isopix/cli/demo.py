@@ -84,7 +84,7 @@ def _train(
     for name, recipe in RECIPES.items():
         steps = resolve_recipe(recipe, overrides=settings).train.steps
         trainings.append(TrainingJob(recipe, settings, folder / name, seed, steps, tuple(plugins or ())))
-    say(f"demo in {folder}: about five minutes on two CPU cores")
+    say(f"demo in {folder}: about five minutes on two CPU cores with the default settings")
     if not train_side_by_side(trainings, device, jobs):
         say(f"stopped and saved; resume with: {again}")
         raise SystemExit(STOPPED)

@@ -247,7 +247,7 @@ def _report_bad_files(source: Source, cached: CachedSource, path: Path) -> Path 
     if len(bad) > MAX_BAD_FRACTION * total:
         raise ValueError(
             f"{len(bad)} of {total} images cannot be read, above the limit of {MAX_BAD_FRACTION:.0%}; "
-            f"first: {bad[0].path} ({bad[0].reason}); all: {path}"
+            f"first: {bad[0].path} ({bad[0].reason}); all: {path}; remove or replace them"
         )
     return path
 

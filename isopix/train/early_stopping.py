@@ -11,7 +11,7 @@ from isopix.train.config import TrainConfig
 
 NUM_DEVIATIONS = 2  # standard deviations of the accuracy of a constant prediction
 CAUSES = (
-    "a learning rate that is too high or too low (optimizer.lr; try a third and three times of it), "
+    "a learning rate that is too high or too low (optimizer.lr; try a third of it, and three times as much), "
     "labels that do not match their images, or unsuitable augmentation (try data.augment=none)"
 )
 

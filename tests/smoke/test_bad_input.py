@@ -242,6 +242,14 @@ def test_a_non_finite_loss(isopix: Run) -> None:
     assert [path.name for path in Path("r/checkpoints").iterdir()] == ["step-00000000"]
 
 
+def test_a_rollback_that_does_not_help_is_not_recommended(isopix: Run) -> None:
+    words = ["lr=1e30", "steps=9", "batch_size=4", "depth=1", "width=16", "on_nonfinite=rollback"]
+    code, _, err = isopix("pretrain", "igpt.digits", "--out", "r", *words)
+    assert code == 1
+    assert "after 10 rollbacks to step 0" in err
+    assert err.endswith("; try a lower optimizer.lr\n")
+
+
 def test_a_masked_model_cannot_sample_and_names_what_applies(isopix: Run) -> None:
     assert isopix("pretrain", "igpt.digits_bert", "--out", "r", *QUICK)[0] == 0
     message = (

@@ -66,7 +66,7 @@ def palette_beside(path: Path) -> Path | None:
 def _train_file(path: Path) -> Path:
     if path.is_file():
         if not path.name.endswith(TRAIN):
-            raise ValueError(f"file {path} is no dataset; of files of codes give the one named *{TRAIN}")
+            raise ValueError(f"{path} is not a dataset; of files of codes give the one named *{TRAIN}")
         return path
     found = sorted(path.glob(f"*{TRAIN}"))
     if len(found) > 1:
@@ -139,7 +139,7 @@ def _numbers(file: Path) -> NDArray[Any]:
     try:
         values = open_array(file)
     except ValueError as error:
-        raise ValueError(f"file {file} cannot be read: {error}") from None
+        raise ValueError(f"dataset file {file} cannot be read: {error}") from None
     if not is_numeric(values) or not values.ndim or not len(values):
         raise ValueError(f"{file} is {values.dtype} {list(values.shape)}; allowed: numbers, at least one row")
     return values

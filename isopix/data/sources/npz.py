@@ -24,10 +24,10 @@ def read_npz(path: Path) -> Source:
     try:
         arrays = open_arrays(path)
     except ValueError as error:
-        raise ValueError(f"file {path} cannot be read: {error}") from error
+        raise ValueError(f"dataset file {path} cannot be read: {error}") from error
     if "x_train" not in arrays:
         names = ", ".join(sorted(arrays)[:10])
-        raise ValueError(f"file {path} has no array x_train; its arrays: {names}")
+        raise ValueError(f"dataset file {path} has no array x_train; its arrays: {names}")
     splits = {name: _split(arrays, name, path) for name in SPLIT_NAMES if f"x_{name}" in arrays}
     classes = np.atleast_1d(_read(arrays, "class_names", path)) if "class_names" in arrays else np.array([])
     source = Source(path.stem, splits, (), hash_files({path.name: path})[path.name])
@@ -46,7 +46,7 @@ def _split(arrays: Archive, name: str, path: Path) -> SourceSplit:
             for row in array.rows():
                 yield row[..., 0] if row.shape[2:] == (1,) else row
         except ValueError as error:
-            raise ValueError(f"file {path} cannot be read: {error}") from error
+            raise ValueError(f"dataset file {path} cannot be read: {error}") from error
 
     return SourceSplit(array.shape[0], images, lambda i: f"{where} row {i}", labels)
 

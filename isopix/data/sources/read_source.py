@@ -62,7 +62,7 @@ def find_reader(source: str, canvas: Canvas) -> Callable[[], Source]:
         ".parquet": read_parquet,
     }
     if path.suffix.lower() not in readers:
-        raise ValueError(f"file {path} is not a dataset; {alternatives}")
+        raise ValueError(f"{path} is not a dataset; {alternatives}")
     return partial(readers[path.suffix.lower()], path)
 
 

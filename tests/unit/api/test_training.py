@@ -69,6 +69,21 @@ def test_resume_after_being_asked_to_stop(pristine: Path, tmp_path: Path) -> Non
     assert ours.read_bytes() == whole.read_bytes()
 
 
+def test_resume_names_the_step_of_the_checkpoint_that_it_loads(tmp_path: Path) -> None:
+    def stop(recipe: object, record: dict[str, Any]) -> None:
+        if record["kind"] == "train" and record["step"] == 2:
+            signal.raise_signal(signal.SIGTERM)
+
+    overrides = [*TINY, "checkpoint_every=1"]
+    with pytest.raises(isopix.Interrupted, match="stopped at step 2"):
+        isopix.pretrain(
+            "igpt.digits", out=tmp_path / "run", overrides=overrides, limit=LIMIT, progress=stop, **CPU
+        )
+    with (tmp_path / "run/checkpoints/step-00000002/model.safetensors").open("r+b") as weights:
+        weights.truncate(1000)
+    assert "from step 1 of 4" in cli("resume", tmp_path / "run", "--device", "cpu")
+
+
 def test_search_lr(tmp_path: Path) -> None:
     words = ["--out", tmp_path / "cli", "--limit", LIMIT, "--device", "cpu"]
     cli("search-lr", "igpt.digits", *TINY, *words)

@@ -211,7 +211,10 @@ def test_more_bad_files_stop_the_run(tmp_path: Path, draw: Draw, again: bool) ->
     for i in range(100):
         draw(tmp_path / "set" / f"{i:03}.png", seed=i)
     bad = _spoil(tmp_path / "set", 2)
-    data, report = DataConfig(source=str(tmp_path / "set"), rows=8, cols=8), tmp_path / "bad-files.csv"
+    data, report = (
+        DataConfig(source=str(tmp_path / "set"), rows=8, cols=8),
+        tmp_path / "bad-files.csv; remove or replace them",
+    )
     for _ in range(1 + again):
         message = refusal(lambda: load_dataset(data, bad_files_csv=report))
     assert message == (

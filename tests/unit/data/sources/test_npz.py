@@ -57,7 +57,7 @@ def test_missing_labels_of_a_hub_test_set_are_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"x_test": IMAGES}, "file {path} has no array x_train; its arrays: x_test"),
+        ({"x_test": IMAGES}, "dataset file {path} has no array x_train; its arrays: x_test"),
         ({"x_train": IMAGES / 255}, "x_train of {path} is float64; allowed: uint8, uint16"),
         (
             {"x_train": IMAGES.transpose(0, 3, 1, 2)},
@@ -90,7 +90,7 @@ def test_missing_labels_of_a_hub_test_set_are_none(tmp_path: Path) -> None:
         ),
         (
             {"x_train": np.array([{}], dtype=object)},
-            "file {path} cannot be read: it is not a .npy or .npz file of numbers",
+            "dataset file {path} cannot be read: it is not a .npy or .npz file of numbers",
         ),
         ({"x_train": IMAGES, "y_train": 1}, "y_train of {path} is int64 []; allowed: integers [n]"),
         ({"x_train": 1}, "x_train of {path} is int64; allowed: uint8, uint16"),
@@ -114,7 +114,7 @@ def test_bad_npz_content_is_rejected_in_one_line(
 def test_a_truncated_npz_is_rejected(tmp_path: Path) -> None:
     path = _npz(tmp_path / "set.npz", x_train=IMAGES)
     path.write_bytes(path.read_bytes()[:100])
-    assert refusal(read_npz, path).startswith(f"file {path} cannot be read: ")
+    assert refusal(read_npz, path).startswith(f"dataset file {path} cannot be read: ")
 
 
 def test_a_file_that_unpacks_to_far_more_is_rejected_before_it_is_unpacked(
@@ -129,7 +129,7 @@ def test_a_file_that_unpacks_to_far_more_is_rejected_before_it_is_unpacked(
     monkeypatch.setattr(np, "load", unpack)
     allowed = 200 * path.stat().st_size
     assert refusal(read_npz, path) == (
-        f"file {path} cannot be read: it unpacks to 10,000,128 bytes, above the limit of {allowed:,}"
+        f"dataset file {path} cannot be read: it unpacks to 10,000,128 bytes, above the limit of {allowed:,}"
     )
 
 
@@ -146,7 +146,9 @@ def test_an_array_that_claims_more_than_memory_is_rejected(tmp_path: Path) -> No
     path = tmp_path / "set.npz"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("x_train.npy", header.getvalue())
-    message = f"file {path} cannot be read: x_train.npy has 128 bytes, not those of uint8 [{2**50}, 8, 8]"
+    message = (
+        f"dataset file {path} cannot be read: x_train.npy has 128 bytes, not those of uint8 [{2**50}, 8, 8]"
+    )
     assert refusal(read_npz, path) == message
 
 
@@ -180,7 +182,7 @@ def test_damage_inside_the_images_names_the_file(tmp_path: Path) -> None:
     path.write_bytes(data)
     split = read_npz(path).splits["train"]
     message = refusal(lambda: list(split.images()))
-    assert message == f"file {path} cannot be read: Bad CRC-32 for file 'x_train.npy'"
+    assert message == f"dataset file {path} cannot be read: Bad CRC-32 for file 'x_train.npy'"
 
 
 @pytest.mark.parametrize("count", [30_000, 70_000])  # 70,000 needs the records of 64 bits
@@ -194,7 +196,8 @@ def test_an_archive_of_very_many_files_is_rejected_before_they_are_listed(
     size = sum(len(each.filename) + 46 for each in archive.infolist())
     monkeypatch.setattr(zipfile.ZipFile, "infolist", None)
     assert refusal(read_npz, path) == (
-        f"file {path} cannot be read: its list of files has {size:,} bytes, above the limit of 1,048,576"
+        f"dataset file {path} cannot be read: its list of files has {size:,} bytes, "
+        f"above the limit of 1,048,576"
     )
 
 

@@ -33,7 +33,7 @@ def test_a_file_of_another_kind_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "pets.tar").touch()
     assert (
         refusal(open_source, f"{tmp_path}/pets.tar")
-        == f"file {tmp_path}/pets.tar is not a dataset; {ALTERNATIVES}"
+        == f"{tmp_path}/pets.tar is not a dataset; {ALTERNATIVES}"
     )
 
 
