@@ -16,7 +16,8 @@ from isopix.recipes.recipe import Recipe
 from isopix.storage import checkpoint
 from isopix.storage.atomic import write_json
 from isopix.storage.log import RunLog
-from isopix.storage.run_folder import RunFolder, start_run
+from isopix.storage.run_folder import RunFolder
+from isopix.storage.run_start import start_run
 
 TENSOR_REPORT = "imported"  # the record of what became of each source tensor
 DEFAULT_DATA = "imagenet-1k"  # of all released models; read where the dataset is not stated

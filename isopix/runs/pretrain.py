@@ -21,7 +21,7 @@ from isopix.runs.seen import leave_out_seen, save_hashes, seen_images, union
 from isopix.runs.training import RunObserver, RunStatus, TrainingRun
 from isopix.storage.atomic import replace_file, write_json
 from isopix.storage.provenance import environment, plugin_records
-from isopix.storage.run_folder import start_run
+from isopix.storage.run_start import start_run
 from isopix.train.train_step import check_compiler
 
 BEST_STEP = "the step of the weights that are saved"  # selected on validation in fine-tuning

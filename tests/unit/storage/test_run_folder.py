@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from isopix.storage import checkpoint
-from isopix.storage.run_folder import RunFolder, start_run
+from isopix.storage.run_folder import RunFolder
 
 HOLDER = """
 import sys, time
@@ -58,47 +58,6 @@ def test_an_empty_folder_may_become_a_run(tmp_path):
 def test_a_folder_with_anything_in_it_is_not_overwritten(run):
     expected = f"run folder {run.path} is not empty; choose another --out, or resume with: isopix resume "
     assert refusal(RunFolder.create, run.path) == expected + str(run.path)
-
-
-@pytest.mark.parametrize("lock", [True, False])
-def test_checkpoints_of_another_program_are_not_deleted(tmp_path, lock):
-    """A folder with these names alone may be what a killed start has left; its files say that it is not."""
-    for name in ("checkpoints/model.pt", "samples/1.png", "log.jsonl", *["lock"] * lock):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("own")
-    with pytest.raises(ValueError, match="is not empty"), start_run(tmp_path):
-        pass
-    assert (tmp_path / "checkpoints" / "model.pt").read_text() == "own"
-    assert (tmp_path / "samples" / "1.png").read_text() == "own"
-
-
-def test_what_a_killed_start_has_left_is_deleted(tmp_path):
-    for name in ("checkpoints/.tmp-step-00000000-999999999/model.safetensors", "log.jsonl", "lock"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("left")
-    with start_run(tmp_path) as run:
-        assert not any(run.checkpoints.iterdir())
-        assert not run.log.exists()
-
-
-def test_a_failed_start_deletes_nothing_of_a_folder_created_meanwhile(tmp_path):
-    out = tmp_path / "run"
-
-    def start() -> None:
-        with start_run(out) as run:
-            RunFolder.create(out).log.write_text("own")
-            run.publish()
-
-    with pytest.raises(ValueError, match="is not empty"):
-        start()
-    assert (out / "log.jsonl").read_text() == "own"
-    assert [each.name for each in tmp_path.iterdir()] == ["run"]
-
-
-def test_a_link_to_a_missing_folder_is_an_error_before_training(tmp_path):
-    (tmp_path / "link").symlink_to(tmp_path / "missing")
-    with pytest.raises(ValueError, match=r"is a symbolic link to .*missing, which"):
-        start_run(tmp_path / "link").__enter__()
 
 
 def test_resuming_is_not_suggested_for_other_folders(tmp_path):

@@ -1,0 +1,64 @@
+"""The start of a run: its folder appears once it can be resumed, and a start that is killed leaves none."""
+
+import shutil
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from glob import escape
+from pathlib import Path
+
+from isopix.storage.atomic import temporary_path, temporary_target
+from isopix.storage.lock import LOCK_FILE, exclusive_lock
+from isopix.storage.run_folder import START_FILES, START_FOLDERS, RunFolder, require_new
+
+
+@contextmanager
+def start_run(path: Path, allowed: Collection[str] = ()) -> Iterator[RunFolder]:
+    """Create a run folder, hold its lock, and delete it again if it has no checkpoint at the end.
+
+    A path that does not exist appears once it can be resumed: until `publish`, the run is in a hidden folder
+    beside it. In a folder that exists, what a killed start has left is deleted. Raises ValueError if the
+    folder has files other than `allowed`, or another process is starting a run there.
+    """
+    require_new(path, allowed)
+    hidden = not path.exists()
+    if hidden:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _delete_abandoned_starts(path)
+    run = RunFolder(temporary_path(path), path) if hidden else RunFolder(path)
+    run.path.mkdir(exist_ok=not hidden)
+    with exclusive_lock(run.path, "run folder"):
+        try:
+            _clear_abandoned_start(run)
+            run.create_folders()
+            yield run
+            run.publish()
+        except BaseException as error:
+            if run.target is not None:
+                shutil.rmtree(run.path, ignore_errors=True)  # absent if it has just been renamed
+            else:
+                run.clear_unless_saved()
+            _name_target(error, path)
+            raise
+
+
+def _name_target(error: BaseException, path: Path) -> None:
+    """Write the path that a run was started for into the message of an error, in place of a hidden one."""
+    hidden = temporary_path(path).name
+    replaced = (each.replace(hidden, path.name) if isinstance(each, str) else each for each in error.args)
+    error.args = tuple(replaced)
+    if isinstance(error, OSError) and error.filename is not None:
+        error.filename = str(error.filename).replace(hidden, path.name)
+
+
+def _clear_abandoned_start(run: RunFolder) -> None:
+    """Delete what a start that was killed has left in a folder, but the lock that is held."""
+    for path in (run.path / name for name in (*START_FOLDERS, *START_FILES) if name != LOCK_FILE):
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def _delete_abandoned_starts(path: Path) -> None:
+    """Delete the hidden folders of starts that were killed."""
+    for folder in path.parent.glob(f".tmp-{escape(path.name)}-*"):
+        if temporary_target(folder) == path.name:
+            with suppress(ValueError), exclusive_lock(folder, "run folder"):
+                shutil.rmtree(folder)

@@ -1,0 +1,69 @@
+"""Starts of runs: they delete nothing but what a killed start has left; errors name the path given."""
+
+import pytest
+
+from isopix.storage.run_folder import RunFolder
+from isopix.storage.run_start import start_run
+
+
+@pytest.mark.parametrize("lock", [True, False])
+def test_checkpoints_of_another_program_are_not_deleted(tmp_path, lock):
+    """A folder with these names alone may be what a killed start has left; its files say that it is not."""
+    for name in ("checkpoints/model.pt", "samples/1.png", "log.jsonl", *["lock"] * lock):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("own")
+    with pytest.raises(ValueError, match="is not empty"), start_run(tmp_path):
+        pass
+    assert (tmp_path / "checkpoints" / "model.pt").read_text() == "own"
+    assert (tmp_path / "samples" / "1.png").read_text() == "own"
+
+
+def test_what_a_killed_start_has_left_is_deleted(tmp_path):
+    for name in ("checkpoints/.tmp-step-00000000-999999999/model.safetensors", "log.jsonl", "lock"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("left")
+    with start_run(tmp_path) as run:
+        assert not any(run.checkpoints.iterdir())
+        assert not run.log.exists()
+
+
+def test_a_failed_start_deletes_nothing_of_a_folder_created_meanwhile(tmp_path):
+    out = tmp_path / "run"
+
+    def start() -> None:
+        with start_run(out) as run:
+            RunFolder.create(out).log.write_text("own")
+            run.publish()
+
+    with pytest.raises(ValueError, match="is not empty"):
+        start()
+    assert (out / "log.jsonl").read_text() == "own"
+    assert [each.name for each in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_link_to_a_missing_folder_is_an_error_before_training(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "missing")
+    with pytest.raises(ValueError, match=r"is a symbolic link to .*missing, which"):
+        start_run(tmp_path / "link").__enter__()
+
+
+def test_an_error_names_the_path_that_was_given_and_leaves_nothing(tmp_path):
+    def start() -> None:
+        with start_run(tmp_path / "run") as run:
+            assert run.path.name != "run"
+            raise RuntimeError(f"{run.log} cannot be written")
+
+    with pytest.raises(RuntimeError) as error:
+        start()
+    assert str(error.value) == f"{tmp_path / 'run' / 'log.jsonl'} cannot be written"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_appears_when_it_is_published(tmp_path):
+    with start_run(tmp_path / "run") as run:
+        assert not (tmp_path / "run").exists()
+        (run.checkpoints / "step-00000000").mkdir()
+        run.publish()
+        assert run.path == tmp_path / "run"
+    assert (tmp_path / "run" / "checkpoints" / "step-00000000").is_dir()
+    assert [each.name for each in tmp_path.iterdir()] == ["run"]
