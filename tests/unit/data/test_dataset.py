@@ -218,7 +218,8 @@ def test_more_bad_files_stop_the_run(tmp_path: Path, draw: Draw, again: bool) ->
     for _ in range(1 + again):
         message = refusal(lambda: load_dataset(data, bad_files_csv=report))
     assert message == (
-        f"2 of 100 images cannot be read, above the limit of 1%; first: {bad[0]} (empty file); all: {report}; "
+        f"2 of 100 images cannot be read, above the limit of 1%; first: {bad[0]} (empty file); "
+        f"all: {report}; "
         "remove or replace them"
     )
     assert len(report.read_text().splitlines()) == 3
