@@ -213,12 +213,14 @@ def test_more_bad_files_stop_the_run(tmp_path: Path, draw: Draw, again: bool) ->
     bad = _spoil(tmp_path / "set", 2)
     data, report = (
         DataConfig(source=str(tmp_path / "set"), rows=8, cols=8),
-        tmp_path / "bad-files.csv; remove or replace them",
+        tmp_path / "bad-files.csv",
     )
     for _ in range(1 + again):
         message = refusal(lambda: load_dataset(data, bad_files_csv=report))
     assert message == (
-        f"2 of 100 images cannot be read, above the limit of 1%; first: {bad[0]} (empty file); all: {report}"
+        f"2 of 100 images cannot be read, above the limit of 1%; first: {bad[0]} (empty file); "
+        f"all: {report}; "
+        "remove or replace them"
     )
     assert len(report.read_text().splitlines()) == 3
 
