@@ -117,6 +117,7 @@ class TrainingRun:
             reached = step if self._patience_exhausted() else self._train(found)
             finished = reached == self.recipe.train.steps or self._patience_exhausted()
             if finished:
+                self.log.check_end()
                 self._test(reached)
         classifies = self.model is not None and self.model.settings.has_class_loss
         to_probe = len(self.data.validation) > 0 or self.recipe.data.train_on_validation

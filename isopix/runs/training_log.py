@@ -48,6 +48,7 @@ class TrainingLog:
             if _step_of(path) > step:
                 path.unlink()
         self._detector: DivergenceDetector | None = None
+        self._last: tuple[int, float] | None = None
         for record in self.read():
             self._watch(record)
 
@@ -60,6 +61,15 @@ class TrainingLog:
         self._board = TensorBoardLog(self.folder.path / "tensorboard", after=after)
         for record in self.read() if after < 0 else ():
             self._board.write(record)
+
+    def check_end(self) -> None:
+        """Raise DivergedError if training has ended with a loss more than twice as high as at its start; a
+        short one may do so before a rise is found.
+        """
+        if self._detector is not None and self._last is not None:
+            step, loss = self._last
+            if loss > 2 * abs(self._detector.initial_loss):
+                raise DivergedError(step, loss, self._detector.lowest)
 
     def sync(self) -> None:
         """Flush all lines to the disk."""
@@ -78,6 +88,7 @@ class TrainingLog:
         if self._detector is None:
             self._detector = DivergenceDetector(self.steps, initial_loss=record[name])
         if record["kind"] == "train":
+            self._last = record["step"], record[name]
             self._detector.update(record["step"], record[name])
             if self._detector.diverged:
                 since = self._detector.high_since or record["step"]

@@ -16,6 +16,7 @@ from isopix.runs.resume import resume_run
 from isopix.runs.training import RunObserver
 from isopix.storage import checkpoint
 from isopix.storage.log import read_log
+from isopix.train.divergence import DivergedError
 from isopix.train.train_step import NonFiniteError, TrainStep
 
 STEPS = 40
@@ -180,3 +181,8 @@ def test_a_rolled_back_run_resumes_bit_for_bit(tmp_path: Path, monkeypatch: pyte
         for group in ("model", "optimizer")
         for name, tensor in loaded[0].tensors[group].items()
     )
+
+
+def test_a_short_training_that_ends_far_above_its_start_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(DivergedError, match="the training has diverged"):
+        train_recipe(recipe("optimizer.lr=3"), tmp_path / "run", device=CPU, observer=RunObserver())

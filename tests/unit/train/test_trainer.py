@@ -150,3 +150,10 @@ def test_bf16_reaches_training_and_evaluation_and_loss_stays_float32() -> None:
     network = rounded.task.module.network
     with torch.autocast("cpu", torch.bfloat16):
         assert network(network.inputs_of(first.images)).dtype == torch.float32
+
+
+def test_a_checkpoint_is_saved_by_time_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each reading of the clock is four minutes later; seven steps take more than ten."""
+    clock = iter(range(0, 100_000, 240))
+    monkeypatch.setattr("isopix.train.trainer.time.monotonic", lambda: float(next(clock)))
+    assert set(Run(RHYTHM).saved) > {0, 4, 7}
