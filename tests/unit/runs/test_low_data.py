@@ -174,4 +174,5 @@ def test_a_run_interrupted_before_the_first_checkpoint_is_replaced(
     folder = folder_of(tmp_path, 1, 0)
     shutil.rmtree(folder)
     RunFolder.create(folder)
+    (folder / "lock").touch()
     assert finetune_low_data(job, LowDataProtocol((1,), 1), RunObserver()) == [one]
