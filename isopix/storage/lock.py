@@ -10,6 +10,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from isopix.storage.atomic import report_disk_full
+
 LOCK_FILE = "lock"
 
 
@@ -32,9 +34,10 @@ def exclusive_lock(folder: Path, description: str, *, name: str = LOCK_FILE) -> 
             raise ValueError(f"{path} is a symbolic link, which is not followed; delete it") from None
         raise
     try:
-        with open(path, "w", opener=_open_file) as owner:  # the folder may be renamed meanwhile
-            owner.write(json.dumps({"process": os.getpid(), "host": socket.gethostname()}))
-            owner.flush()
+        # Kept open, as the folder may be renamed meanwhile.
+        with open(path, "wb", buffering=0, opener=_open_file) as owner:
+            with report_disk_full(f"lock {path}", folder):
+                owner.write(json.dumps({"process": os.getpid(), "host": socket.gethostname()}).encode())
             try:
                 yield
             finally:
