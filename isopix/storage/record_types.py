@@ -11,10 +11,10 @@ from isopix.storage.atomic import read_json
 
 MAX_SHOWN = 40  # characters of a wrong value in a message
 
-Types = Mapping[
-    str, Any
-]  # a type by the name of a value; {...} for an object with all of these, [{...}] for a list of them
+# A type by the name of a value; {...} for an object with all of these, [{...}] for a list of them.
+Types = Mapping[str, Any]
 StepNumber = Annotated[int, Field(ge=0, lt=2**63)]
+Parts = Annotated[int, Field(ge=1, lt=2**63)]
 
 PLUGIN: Types = {"path": str, "sha256": str, "parts": list[str]}
 ENVIRONMENT: Types = {
@@ -56,6 +56,8 @@ STATE: Types = {
     "seen_known": bool,
     "classes": list[str],
     "training_classes": list[str],
+    "skipped_batches": StepNumber,
+    "accumulate": Parts,
 }
 
 
@@ -131,8 +133,8 @@ def _adapter(allowed: Any) -> Any:
 
 
 def _named(allowed: Any) -> str:
-    if allowed is StepNumber:
-        return "a step number"
+    if allowed in (StepNumber, Parts):
+        return "a step number" if allowed is StepNumber else "1 or more"
     return (
         allowed.__name__ if isinstance(allowed, type) and not hasattr(allowed, "__args__") else str(allowed)
     )
