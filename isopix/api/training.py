@@ -25,7 +25,6 @@ from isopix.core.config import to_dict
 from isopix.core.overrides import override, parse, resolve_setting
 from isopix.data.dataset import open_source
 from isopix.data.known_sources import require_known_source
-from isopix.interop.import_run import TENSOR_REPORT
 from isopix.recipes import registry
 from isopix.recipes.cost import check_memory
 from isopix.recipes.recipe import Recipe
@@ -37,6 +36,7 @@ from isopix.runs.pretrain import train_recipe
 from isopix.runs.refit import finetune_and_refit
 from isopix.runs.resume import resume_run
 from isopix.runs.training import RunObserver
+from isopix.storage.checkpoint import Checkpoint
 from isopix.storage.run_folder import require_new
 from isopix.train.lr_search import LRSearch, lr_grid
 
@@ -94,13 +94,17 @@ def resume(
     Raises ValueError if there is nothing to resume or the data have changed, and what `pretrain` raises.
     """
     folder, where = run_folder(run), devices.select_device(device)
-    found, _ = find_checkpoint(folder.path)
-    recipe, step = recipe_of(found), found.records["state"]["step"]
-    text = f"{recipe.name}, from step {step} of {recipe.train.steps}, {devices.describe_device(where)}"
-    if TENSOR_REPORT in found.records:  # imported, and refused by resume_run
-        progress = None
-    watch = observer(recipe, text, progress, tensorboard=tensorboard)
-    return finished(resume_run(folder.path, device=where, observer=watch), device)
+    recipe = recipe_of(find_checkpoint(folder.path, ())[0])
+
+    def started(found: Checkpoint) -> None:
+        step, steps = found.records["state"]["step"], recipe.train.steps
+        text = f"{recipe.name}, from step {step} of {steps}, {devices.describe_device(where)}"
+        observer(recipe, text, progress)
+
+    watch = RunObserver(tensorboard=tensorboard)
+    if progress is not None:
+        watch = watch._replace(record=partial(progress, recipe))
+    return finished(resume_run(folder.path, device=where, observer=watch, started=started), device)
 
 
 @checked
