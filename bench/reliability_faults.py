@@ -59,7 +59,7 @@ class Bench:
         return self.trainer.weights(newest)
 
     def newest_step(self, out: Path) -> int | None:
-        """Return the step of the newest checkpoint, whole or not, if its name tells it."""
+        """Return the step of the newest checkpoint, whole or not, if its name has it."""
         newest = self.trainer.newest(out)
         return None if newest is None else self.trainer.step_of(newest)
 
@@ -74,7 +74,7 @@ def equal(left: dict[str, Tensor], right: dict[str, Tensor]) -> bool:
 
 
 class Kills:
-    """`kill -9` again and again; each next start goes on, or its failure is counted."""
+    """`kill -9` again and again; each next start continues, or its failure is counted."""
 
     def __init__(self, bench: Bench):
         self.bench, self.count = bench, Counter[str]()
@@ -248,7 +248,7 @@ def sizes(out: Path) -> dict[Path, int]:
 
 
 def resume_after_full_disk(bench: Bench, out: Path) -> str:
-    """Return whether a resume goes on by itself, after the newest checkpoint is deleted by hand, or not."""
+    """Return whether a resume continues by itself, after the newest checkpoint is deleted by hand, or not."""
     if bench.start(out).wait().code == 0:
         return "same_weights" if equal(bench.weights(out), bench.control) else "other_weights"
     with suppress(FileNotFoundError):

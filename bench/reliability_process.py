@@ -19,7 +19,7 @@ ENDED = 75  # exit code of a process that ended itself after `stop_after` steps
 
 
 class Marks(ctypes.Structure):
-    """What a training process tells through memory that it shares, and that survives `kill -9`."""
+    """What a training process reports through memory that it shares, and that survives `kill -9`."""
 
     loaded: int
     step: int

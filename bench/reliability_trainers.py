@@ -42,7 +42,7 @@ class Trainer(ABC):
 
     @abstractmethod
     def main(self, out: Path) -> int:
-        """Start the training in `out`, or go on with the newest checkpoint there; return the exit code."""
+        """Start the training in `out`, or continue from the newest checkpoint there; return the exit code."""
 
     @abstractmethod
     def newest(self, out: Path) -> Path | None:
@@ -50,7 +50,7 @@ class Trainer(ABC):
 
     @abstractmethod
     def step_of(self, checkpoint: Path) -> int | None:
-        """Return the step that the name of a checkpoint tells."""
+        """Return the step in the name of a checkpoint."""
 
     @abstractmethod
     def weights(self, checkpoint: Path) -> dict[str, Tensor]:

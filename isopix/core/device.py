@@ -169,8 +169,8 @@ def free_memory(device: torch.device) -> int:
         available = [int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
     except OSError:
         available = []
-    # macOS tells only the total memory.
-    return min(available[0] * 1024 if available else total_memory(device), total_memory(device))
+    total = total_memory(device)
+    return min(available[0] * 1024, total) if available else total  # macOS has the total memory only
 
 
 def total_memory(device: torch.device) -> int:

@@ -1,4 +1,4 @@
-"""Writes the checkpoints of a run, on request in a thread while training goes on."""
+"""Writes the checkpoints of a run, on request in a thread while training continues."""
 
 from collections.abc import Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor

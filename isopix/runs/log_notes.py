@@ -1,4 +1,4 @@
-"""What is wrong with the log of a run that is resumed: the checkpoints are whole, and training goes on."""
+"""What is wrong with the log of a run that is resumed: the checkpoints are whole, and training continues."""
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby

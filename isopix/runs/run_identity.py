@@ -1,12 +1,11 @@
 """The identity of a run: its random id, and the hashes of its lists of images, in each of its checkpoints."""
 
-import hashlib
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from isopix.storage.checkpoint import STEP_NAME, Checkpoint, DamagedCheckpointError
+from isopix.storage.hashing import sha256_of
 from isopix.storage.record_types import read_environment
 from isopix.storage.run_folder import RunFolder
 
@@ -47,12 +46,6 @@ def check_identity(found: Checkpoint) -> None:
         raise DamagedCheckpointError(
             found.path, f"state.json has run id {state.get('run_id')}; that of {run.path} is {own}"
         )
-
-
-def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _recorded_id(run: RunFolder) -> str | None:

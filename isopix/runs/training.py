@@ -1,6 +1,6 @@
 """Training in a run folder: the log, the checkpoints and the test at the end, around the trainer."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
@@ -76,8 +76,7 @@ class TrainingRun:
         device: torch.device,
         origin: Origin,
     ):
-        self.folder, self.recipe, self.data, self.device = folder, recipe, data, device
-        self.origin, self.rejected = origin, set[Path]()  # checkpoints with wrong content
+        self.folder, self.recipe, self.data, self.origin, self.device = folder, recipe, data, origin, device
         self.network = network.to(device)
         self.pretrain_model = PretrainModel(self.network, recipe.objective)
         self.model: FineTuneModel | None = None
@@ -95,17 +94,22 @@ class TrainingRun:
             network.codec.build_table()
 
     def run(
-        self, observer: RunObserver, found: Checkpoint | None = None, notes: Sequence[str] = ()
+        self,
+        observer: RunObserver,
+        found: Checkpoint | None = None,
+        notes: Sequence[str] = (),
+        rejected: Collection[Path] = (),
     ) -> RunStatus:
-        """Train from the checkpoint `found` or from scratch, to the end or a stop; test at the end."""
+        """Train from the checkpoint `found` or from scratch, to the end or a stop; test at the end. The
+        `rejected` checkpoints have wrong content.
+        """
         self.observer, self.identity = observer, run_identity(self.folder, found)
         step = 0 if found is None else found.records["state"]["step"]
-        self.log = TrainingLog(
-            self.folder, step=step, steps=self.recipe.train.steps, tensorboard=observer.tensorboard
-        )
-        config = self.recipe.train
-        background = self.device.type == "cuda" if config.async_save is None else config.async_save
-        self.writer = CheckpointWriter(self.folder, in_background=background, rejected=self.rejected)
+        steps, tensorboard = self.recipe.train.steps, observer.tensorboard
+        self.log = TrainingLog(self.folder, step=step, steps=steps, tensorboard=tensorboard)
+        on_gpu, chosen = self.device.type == "cuda", self.recipe.train.async_save
+        background = on_gpu if chosen is None else chosen
+        self.writer = CheckpointWriter(self.folder, in_background=background, rejected=rejected)
         with closing(self.log), closing(self.writer):
             if found is None:
                 for record in evaluator_measurements(evaluator_specs(self.recipe.train), self.data):

@@ -1,6 +1,5 @@
 """Checkpoints: folders that are complete or absent, with a manifest of the hash of each file."""
 
-import hashlib
 import re
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -19,6 +18,7 @@ from isopix.storage.atomic import (
     temporary_target,
     write_bytes,
 )
+from isopix.storage.hashing import sha256_of
 from isopix.storage.safetensors_io import read_tensors, write_tensors
 
 MANIFEST = "manifest.json"
@@ -190,7 +190,9 @@ def _fill(folder: Path, tensors: Groups, records: Mapping[str, Mapping[str, Any]
                 f"{record}.json has {len(data)} bytes; allowed in a checkpoint: at most {MAX_JSON}"
             )
         write_bytes(folder / f"{record}.json", data)
-    entries = {path.name: FileEntry(path.stat().st_size, _sha256(path))._asdict() for path in _files(folder)}
+    entries = {
+        path.name: FileEntry(path.stat().st_size, sha256_of(path))._asdict() for path in _files(folder)
+    }
     write_bytes(folder / MANIFEST, json_bytes({"format": FORMAT, "files": entries}))
     fsync_folder(folder)
 
@@ -200,11 +202,6 @@ def _files(folder: Path) -> list[Path]:
     return [
         path for path in sorted(folder.iterdir()) if FILE_NAME.fullmatch(path.name) and path.name != MANIFEST
     ]
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _publish(temporary: Path, folder: Path) -> None:
@@ -268,5 +265,5 @@ def _verify(path: Path, entry: FileEntry) -> None:
     if size != entry.size:
         wrong = "truncated" if size < entry.size else "too long"
         raise ValueError(f"{path.name} has {size} bytes, the manifest has {entry.size}: {wrong}")
-    if _sha256(path) != entry.sha256:
+    if sha256_of(path) != entry.sha256:
         raise ValueError(f"{path.name} does not have the sha256 of the manifest: changed")

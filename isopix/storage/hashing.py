@@ -1,4 +1,4 @@
-"""Content hashes: blake2b of bytes, of files and of folders."""
+"""Content hashes: blake2b of bytes, of files and of folders; SHA-256 of the files of a checkpoint."""
 
 import hashlib
 from collections.abc import Mapping
@@ -25,6 +25,12 @@ def hash_tree(files: Mapping[str, Path]) -> str:
     """Return one hash of the names and contents of files."""
     hashes = hash_files(files).items()
     return hash_bytes(*(f"{name}/{digest}".encode("utf-8", "surrogateescape") for name, digest in hashes))
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file. Raises OSError."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _hash_file(path: Path) -> str:

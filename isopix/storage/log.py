@@ -100,7 +100,7 @@ class TensorBoardLog:
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """Return all valid records; `read_valid_records` also tells which lines are none.
+    """Return all valid records; `read_valid_records` also returns the numbers of other lines.
 
     Raises ValueError for what is no regular file, OSError if the file cannot be read.
     """

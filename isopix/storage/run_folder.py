@@ -1,6 +1,5 @@
 """Run folders: the path of every file of a run, and a lock, so that one process at a time writes there."""
 
-import shutil
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -104,17 +103,6 @@ class RunFolder:
                 f"{self.path} has no checkpoints yet: its number of steps is still to be selected; "
                 f"resume with: {again}"
             )
-
-    def clear_unless_saved(self) -> None:
-        """Delete the files of a run without checkpoints, so that the same command works again."""
-        if self.has_checkpoints:
-            return
-        for name in START_FOLDERS:
-            shutil.rmtree(self.path / name, ignore_errors=True)
-        for name in START_FILES:
-            (self.path / name).unlink(missing_ok=True)
-        with suppress(OSError):  # the folder has other files
-            self.path.rmdir()
 
     @property
     def has_checkpoints(self) -> bool:

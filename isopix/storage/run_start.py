@@ -28,15 +28,17 @@ def start_run(path: Path, allowed: Collection[str] = ()) -> Iterator[RunFolder]:
     run.path.mkdir(exist_ok=not hidden)
     with exclusive_lock(run.path, "run folder"):
         try:
-            _clear_abandoned_start(run)
+            _delete_start_files(run, but=LOCK_FILE)  # of a start that was killed; the lock is held
             run.create_folders()
             yield run
             run.publish()
         except BaseException as error:
             if run.target is not None:
                 shutil.rmtree(run.path, ignore_errors=True)  # absent if it has just been renamed
-            else:
-                run.clear_unless_saved()
+            elif not run.has_checkpoints:
+                _delete_start_files(run)
+                with suppress(OSError):  # the folder has other files
+                    run.path.rmdir()
             _name_target(error, path)
             raise
 
@@ -50,10 +52,10 @@ def _name_target(error: BaseException, path: Path) -> None:
         error.filename = str(error.filename).replace(hidden, path.name)
 
 
-def _clear_abandoned_start(run: RunFolder) -> None:
-    """Delete what a start that was killed has left in a folder, but the lock that is held."""
-    for path in (run.path / name for name in (*START_FOLDERS, *START_FILES) if name != LOCK_FILE):
-        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+def _delete_start_files(run: RunFolder, *, but: str = "") -> None:
+    """Delete what a run has before its first checkpoint, so that the same command works again."""
+    for path in (run.path / name for name in (*START_FOLDERS, *START_FILES) if name != but):
+        shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 def _delete_abandoned_starts(path: Path) -> None:

@@ -23,10 +23,10 @@ class TrainConfig:
     two of the `evaluators`, which may be any that are registered.
 
     A checkpoint is saved every `checkpoint_every` steps, and after `checkpoint_minutes` without one; None
-    saves none by time. With `async_save` it is written while training goes on; None does so on GPUs. Where a
-    loss or a gradient is not finite, no update is applied, and `on_nonfinite` decides: `stop` ends the
-    training, `skip` goes on with the next batch, and `rollback` returns to the last checkpoint and leaves
-    out the batches since.
+    saves none by time. With `async_save` it is written while training continues; None does so on GPUs.
+    Where a loss or a gradient is not finite, no update is applied, and `on_nonfinite` decides: `stop` ends
+    the training, `skip` continues with the next batch, and `rollback` returns to the last checkpoint and
+    leaves out the batches since.
     """
 
     steps: int = 1_000_000

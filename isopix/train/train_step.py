@@ -13,6 +13,7 @@ from isopix.train.optim import OptimizerSpec, build_optimizer
 from isopix.train.tasks import Batch, TrainingTask
 
 NO_STATE = "no_state"  # the moment of a parameter without any
+LOSS = "the loss or its gradient"
 NUMBER = ":number"  # ends the names of moments that are numbers and no tensors
 
 
@@ -29,7 +30,7 @@ def check_compiler() -> None:
 class NonFiniteError(RuntimeError):
     """The loss, its gradient, a weight or a moment of the optimizer is inf or nan."""
 
-    def __init__(self, step: int, what: str = "the loss or its gradient", advice: str = ""):
+    def __init__(self, step: int, what: str = LOSS, advice: str = ""):
         super().__init__(f"{what} is not finite at step {step}{advice}")
         self.step, self.what, self.advice = step, what, advice
 

@@ -17,11 +17,10 @@ from isopix.train.evaluations import Evaluations
 from isopix.train.evaluator import EvaluationContext, EvaluatorSpec
 from isopix.train.tasks import Batch, TrainingTask
 from isopix.train.throughput import Throughput
-from isopix.train.train_step import NonFiniteError, OutOfMemoryError, TrainStep
+from isopix.train.train_step import LOSS, NonFiniteError, OutOfMemoryError, TrainStep
 
 Record = dict[str, Any]  # a line of the log
 WATCH_EVERY = 20  # steps between reports of the loss of every step; each waits for a GPU
-LOSS = "the loss or its gradient"
 MAX_RECOVERIES = 10  # skipped steps in a row, or rollbacks to one checkpoint: more is no accident
 
 
@@ -96,7 +95,7 @@ class Trainer:
         """Evaluate and save step 0, unless that or a checkpoint is where training starts already."""
         if not self.started:
             with self.throughput.exclude():
-                self.maybe_evaluate()
+                self._evaluate()
                 self._save()
         self.started = True
 
@@ -133,7 +132,8 @@ class Trainer:
             saves = saves or (evaluates and config.on_nonfinite != "stop")  # the best weights are not lost
             if (evaluates or saves) and self._recover():
                 return
-            if self.maybe_evaluate():
+            if evaluates:
+                self._evaluate()
                 self.stopped = self.stopped or self.callbacks.should_stop()  # early stopping
             saves = saves or last or self.stopped
             if saves or self.step % self.watch_every == 0:
@@ -230,10 +230,7 @@ class Trainer:
             self.watched.clear()
             self.callbacks.watch(self.step, values)
 
-    def maybe_evaluate(self) -> bool:
-        """Run the evaluators that are due, and log what they return; return whether any was."""
-        if not self.evaluations.is_due(self.step):
-            return False
+    def _evaluate(self) -> None:
+        """Run the evaluators that are due, and log what they return."""
         for record in self.evaluations.run(self.step):
             self.callbacks.log(record)
-        return True

@@ -1,4 +1,4 @@
-"""`kill -9` at random moments of real commands: the next command goes on, and ends with the same weights."""
+"""`kill -9` at random moments of real commands: the next one continues, and ends with the same weights."""
 
 import random
 import shutil
@@ -95,7 +95,7 @@ class Campaign:
         return [*self.words, "--out", self.out.name]
 
     def kill(self) -> None:
-        """Start the command that goes on, and kill it; a run that finishes first is compared."""
+        """Start the command that continues the run, and kill it; a run that finishes first is compared."""
         if self.kind == "images":
             for path in (self.one.folder / "cache").glob("*"):
                 shutil.rmtree(path)

@@ -1,4 +1,4 @@
-"""Stop signals at random moments of real commands: saved, exit code 75, and the next command goes on."""
+"""Stop signals at random moments of real commands: saved, exit code 75, and the next command continues."""
 
 import random
 import signal

@@ -204,12 +204,12 @@ def check_history(template, history, keep):
     """
     with tempfile.TemporaryDirectory(dir=MEMORY) as name:
         checkpoints, good, rejected = Path(name), [], set()
-        for step, (fate, old) in enumerate(history, 1):
+        for step, (damage, old) in enumerate(history, 1):
             folder = checkpoint.step_folder(checkpoints, step)
             shutil.copytree(template, folder)
-            if fate == "bytes":
+            if damage == "bytes":
                 flip_a_bit(folder / "model.safetensors", random.Random(step))
-            elif fate == "content":
+            elif damage == "content":
                 rejected.add(folder)
             else:
                 good.append(step)

@@ -37,7 +37,7 @@ class Fault:
         self.call: Callable = TrainStep.__call__
 
     def method(self) -> Callable:
-        """Return the function to put in the place of TrainStep's method."""
+        """Return the function that replaces TrainStep's method."""
 
         def called(one: TrainStep, batch, **options):
             return self(one, batch, **options)

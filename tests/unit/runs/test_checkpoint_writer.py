@@ -1,4 +1,4 @@
-"""Checkpoints that are written while training goes on hold the state of their step."""
+"""Checkpoints that are written while training continues hold the state of their step."""
 
 import threading
 from pathlib import Path
@@ -94,7 +94,7 @@ def test_one_checkpoint_is_written_at_a_time(tmp_path: Path, slow_disk: threadin
     writer.save(
         checkpoint.step_folder(folder.checkpoints, 1), {"model": {"a": tensor}}, {"state": {"step": 1}}
     )
-    tensor += 1  # training goes on
+    tensor += 1  # training continues
 
     def save_next() -> None:
         writer.save(
@@ -117,7 +117,7 @@ def test_one_checkpoint_is_written_at_a_time(tmp_path: Path, slow_disk: threadin
 
 
 def test_a_folder_that_was_moved_is_not_created_again(tmp_path: Path) -> None:
-    """Training ends at the next checkpoint, and goes on from the one before where the folder is now."""
+    """Training ends at the next checkpoint, and continues from the one before where the folder is now."""
 
     def move(record) -> None:
         if record["kind"] == "train" and record["step"] == 5:
