@@ -1,15 +1,19 @@
 """A process that has imported isopix and forks the real command line: a command starts in milliseconds.
 
-Reads lines of JSON from standard input: `words`, `folder` (the working directory), `output` (a file) and
-`limit`, the bytes that a file of the command may have, or null.
+Reads lines of JSON from standard input: `words`, `folder` (the working directory), `output` (a file),
+`limit`, the bytes that a file of the command may have, or null, and `kill_in_save`, null or a pair: the
+command is killed so many seconds after so many files and folders of unfinished checkpoints were touched.
 Answers with the process id of the command, and with its exit code at its end (-9: killed).
 """
 
 import json
 import os
 import resource
+import signal
 import sys
+import threading
 import traceback
+from itertools import count
 from pathlib import Path
 
 import torch
@@ -26,7 +30,22 @@ def warm_up(folder: Path) -> None:
         __import__(f"isopix.cli.{name}")
 
 
-def command(words: list[str], folder: str, limit: int | None, output: int) -> None:
+def kill_when_saving(touched: int, delay: float) -> None:
+    """Kill this process while it writes a checkpoint, wherever the files of a save are opened or renamed."""
+    seen = count(1)
+    kill = threading.Timer(delay, os.kill, (os.getpid(), signal.SIGKILL))
+
+    def hook(event: str, arguments: tuple[object, ...]) -> None:
+        is_touch = event in ("open", "os.mkdir", "os.rename") and ".tmp-step-" in str(arguments[0])
+        if is_touch and next(seen) == touched:
+            kill.start()
+
+    sys.addaudithook(hook)
+
+
+def command(
+    words: list[str], folder: str, limit: int | None, kill_in_save: tuple[int, float] | None, output: int
+) -> None:
     """Become the command, with a pipe for its output."""
     os.setsid()
     os.chdir(folder)
@@ -34,6 +53,8 @@ def command(words: list[str], folder: str, limit: int | None, output: int) -> No
     os.dup2(output, 2)
     if limit is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    if kill_in_save is not None:
+        kill_when_saving(*kill_in_save)
     sys.stdout, sys.stderr = open(1, "w"), open(2, "w")  # noqa: SIM115
     sys.argv = ["isopix", *words]
     code = 0

@@ -99,21 +99,32 @@ class Campaign:
         if self.kind == "images":
             for path in (self.one.folder / "cache").glob("*"):
                 shutil.rmtree(path)
-        pid = self.one.start(*self.command())
         way = self.chance.random()
-        if way < 0.6:
-            wait_for_a_save(self.out.parent, limit=10)
-        else:
-            time.sleep(self.chance.uniform(0, 0.3 if way < 0.8 else self.longest))
-        self.one.send(pid, signal.SIGKILL)
-        self.one.send(pid, signal.SIGKILL, to_group=True)  # the trials of a study
-        code = self.one.read()
+        inside = way < 0.6 and self.kind != "study"
+        code = self.kill_in_save() if inside else self.kill_from_outside(way)
         if code in self.ends:
             self.finish(started=True)
             return
         assert code == -signal.SIGKILL, self.one.output.read_text()
         self.count["kills"] += 1
         self.look()
+
+    def kill_in_save(self) -> int:
+        """The command dies by itself, in one of its first saves or just after."""
+        moment = self.chance.randint(1, 40), self.chance.uniform(0, 0.002)
+        self.one.start(*self.command(), kill_in_save=moment)
+        return self.one.read()
+
+    def kill_from_outside(self, way: float) -> int:
+        """At a random moment; the trials of a study, which are processes, while one of them saves."""
+        pid = self.one.start(*self.command())
+        if way < 0.6:
+            wait_for_a_save(self.out.parent, limit=10)
+        else:
+            time.sleep(self.chance.uniform(0, 0.3 if way < 0.8 else self.longest))
+        self.one.send(pid, signal.SIGKILL)
+        self.one.send(pid, signal.SIGKILL, to_group=True)
+        return self.one.read()
 
     def look(self) -> None:
         """Whatever is there can go on, and has lost no step that was saved."""
