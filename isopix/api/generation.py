@@ -1,7 +1,8 @@
 """Generate images from Python: sample, complete and reconstruct."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 from isopix.api.arguments import checked
 from isopix.api.image_selection import first_images, select_split
 from isopix.api.inputs import ArrayLike, as_images, require_images
+from isopix.api.pretrained import PretrainedModel
 from isopix.api.progress import Progress
 from isopix.api.results import CompletionOutput, ReconstructionOutput, SampleOutput
 from isopix.api.run import (
@@ -18,6 +20,7 @@ from isopix.api.run import (
     RunLike,
     SplitName,
     open_run,
+    require_writable,
 )
 from isopix.core.ranges import Count
 from isopix.core.types import Images
@@ -51,7 +54,7 @@ def sample(
 
     Raises ValueError for a masked model and for impossible arguments.
     """
-    with open_run(run, device) as (folder, model):
+    with _opened(run, device) as (folder, model):
         sampling = SamplingConfig(temperature=temperature, top_k=top_k, top_p=top_p)
         images = model.sample(count, sampling=sampling, seed=seed, progress=progress)
     loaded = model.loaded
@@ -85,7 +88,7 @@ def complete(
     The images are those given, or the first `count` of a split of `data` or of the run's own dataset. Raises
     ValueError for a masked model and for impossible arguments.
     """
-    with open_run(run, device) as (folder, model):
+    with _opened(run, device) as (folder, model):
         loaded = model.loaded
         require_sampling(loaded.model)
         loaded.require_decoder("complete")
@@ -118,7 +121,7 @@ def reconstruct(
 
     The images are chosen as by `complete`. Raises ValueError for an autoregressive model.
     """
-    with open_run(run, device) as (folder, model):
+    with _opened(run, device) as (folder, model):
         loaded = model.loaded
         require_masked_inputs(loaded.model)
         loaded.require_decoder("reconstruct")
@@ -133,6 +136,15 @@ def reconstruct(
         result.original, result.pixel_mask, {"prediction": result.prediction}, result.target
     )
     return ReconstructionOutput(result, measured, *_save_grid(folder, name, grid, numbers))
+
+
+@contextmanager
+def _opened(run: RunLike, device: str) -> Iterator[tuple[RunFolder | None, PretrainedModel]]:
+    """Yield the folder and the network of a run, whose `samples` folder can be written."""
+    with open_run(run, device) as (folder, model):
+        if folder is not None:
+            require_writable(folder.samples)
+        yield folder, model
 
 
 def _inputs(

@@ -10,6 +10,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from isopix.cli.console import console, say
 
 INTERVAL = 10.0  # seconds between lines where there is no terminal
+HUGE = 1e5  # nats
 LOSSES = {"total_nats": "total loss", "loss_nats": "loss", "class_nats": "classification loss"}
 ACCURACIES = {"accuracy": "accuracy", "knn_accuracy": "k-NN accuracy", "probe_accuracy": "linear probe"}
 
@@ -41,7 +42,7 @@ class TrainingLine:
         elif record["kind"] == "evaluation":
             say(f"step {record['step']}  {record['split']} {_metrics(record)}{_count(record)}")
         elif record["kind"] == "baselines":
-            losses = ", ".join(f"{name} {nats:.4f}" for name, nats in record["nats"].items())
+            losses = ", ".join(f"{name} {format_loss(nats)}" for name, nats in record["nats"].items())
             say(f"baselines on {record['images']:,} {record['held_out']} images: {losses} nats")
         else:
             say(record["text"])
@@ -52,7 +53,9 @@ class TrainingLine:
         mfu = "" if self.peak is None else f"  MFU {speed * self.flops / self.peak:.1%}"
         step = f"step {record['step']}/{self.steps}"
         rate = f"{speed:,.0f}" if speed >= 100 else f"{speed:.1f}"
-        losses = "  ".join(f"{title} {record[name]:.4f}" for name, title in LOSSES.items() if name in record)
+        losses = "  ".join(
+            f"{title} {format_loss(record[name])}" for name, title in LOSSES.items() if name in record
+        )
         text = f"{losses}  {rate} img/s{mfu}  eta {format_duration(eta)}"
         if console.is_terminal:
             self.bar.update(self.task, completed=record["step"], description=step, text=text)
@@ -62,7 +65,7 @@ class TrainingLine:
 
 
 def _metrics(record: dict[str, Any]) -> str:
-    losses = [f"{title} {record[name]:.4f} nats" for name, title in LOSSES.items() if name in record]
+    losses = [f"{title} {format_loss(record[name])} nats" for name, title in LOSSES.items() if name in record]
     accuracies = [f"{title} {record[name]:.1%}" for name, title in ACCURACIES.items() if name in record]
     return "  ".join([*losses, *accuracies])
 
@@ -84,6 +87,11 @@ def progress_bar(description: str, total: int | None = None) -> Iterator[Callabl
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(description, total=total)
         yield lambda done, of=total: bar.update(task, completed=done, total=of)
+
+
+def format_loss(nats: float) -> str:
+    """Format 2.0794, and the huge loss of a diverging training as 2.345e+30."""
+    return f"{nats:.4f}" if abs(nats) < HUGE else f"{nats:.4g}"
 
 
 def format_duration(seconds: int | float) -> str:

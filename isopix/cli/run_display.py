@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from isopix.api.run import Interrupted, Run
 from isopix.cli.console import say, show_json, warn
-from isopix.cli.progress import TrainingLine
+from isopix.cli.progress import TrainingLine, format_loss
 from isopix.cli.stop_signals import STOPPED
 from isopix.core import device as devices
 from isopix.core.command_line import command_line
@@ -133,7 +133,7 @@ def _compared_loss(run: Run) -> str:
     if recipe.model.head.categorical:
         values = recipe.model.codec.placeholder(recipe.grid).vocab_size
         others.append(f"uniform prediction: {math.log(values):.4f}")
-    return "; ".join([f"test loss {metrics.test['loss_nats']:.4f} nats", *others])
+    return "; ".join([f"test loss {format_loss(metrics.test['loss_nats'])} nats", *others])
 
 
 def _compared_accuracy(run: Run) -> str:

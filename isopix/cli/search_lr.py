@@ -24,7 +24,7 @@ from isopix.cli.console import (
     show_json,
     show_table,
 )
-from isopix.cli.progress import format_duration
+from isopix.cli.progress import format_duration, format_loss
 from isopix.cli.run_display import TrainingDisplay, unless_stopped, with_resume_hint
 from isopix.cli.stop_signals import STOPPED
 from isopix.core.command_line import command_line
@@ -145,12 +145,14 @@ def _print_trials(search: LRSearch, out: Path) -> None:
             f"note: the {'accuracy was still rising' if tuned else 'loss was still falling'} at the smallest "
             "learning rate; continue with a smaller --min-lr"
         )
+    if search.best is not None and search.best == search.trials[0]:
+        say("note: the best learning rate is the largest that was tried; search with a larger --max-lr, too")
 
 
 def _format_trial(trial: LRTrial, *, chosen: bool) -> tuple[str, ...]:
     ended = trial.status in ("completed", "failed")
     status = trial.status if ended else f"{trial.status} at step {trial.step:,}"
-    result = "" if trial.loss is None else f"{trial.loss:.4f}"
+    result = "" if trial.loss is None else format_loss(trial.loss)
     result = result if trial.accuracy is None else f"{trial.accuracy:.1%}"
     steps = f"{trial.step:,}" if ended else ""
     return f"{trial.lr}{' *' if chosen else ''}", status, result, steps, format_duration(trial.seconds)

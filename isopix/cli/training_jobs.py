@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from isopix.api import training
 from isopix.api.run import Interrupted
 from isopix.cli.console import console, say
-from isopix.cli.progress import INTERVAL
+from isopix.cli.progress import INTERVAL, format_loss
 from isopix.cli.stop_signals import STOPPED
 from isopix.core import device as devices
 from isopix.core.registry import load_plugin
@@ -113,7 +113,7 @@ class _Display:
             record = _last_training(RunFolder(job.out).log)
             if record is None:
                 continue
-            text = f"loss {record['loss_nats']:.4f}  {record['images_per_second']:,.0f} img/s"
+            text = f"loss {format_loss(record['loss_nats'])}  {record['images_per_second']:,.0f} img/s"
             self.bars.update(task, completed=record["step"], text=text)
             if prints and self.shown.get(job.out) != record["step"]:
                 self.shown[job.out] = record["step"]

@@ -3,8 +3,10 @@
 import math
 import random
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -186,3 +188,38 @@ def test_a_rolled_back_run_resumes_bit_for_bit(tmp_path: Path, monkeypatch: pyte
 def test_a_short_training_that_ends_far_above_its_start_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DivergedError, match="the training has diverged"):
         train_recipe(recipe("optimizer.lr=3"), tmp_path / "run", device=CPU, observer=RunObserver())
+
+
+def notes_of(out: Path) -> list[str]:
+    return [each["text"] for each in read_log(out / "log.jsonl") if "not finite" in each.get("text", "")]
+
+
+def train_with(fault: Fault, out: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> list[str]:
+    """Train to the end through a fault, and return the notes about it."""
+    monkeypatch.setattr(TrainStep, "__call__", fault.method())
+    assert train_recipe(recipe(*words), out, device=CPU, observer=RunObserver()).finished
+    return notes_of(out)
+
+
+def test_a_rollback_waits_for_the_checkpoint_that_is_being_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save = checkpoint.save_checkpoint
+
+    def slowly(folder: Path, *arguments: Any) -> None:
+        time.sleep(0.5 if folder.name.endswith("9") else 0)
+        save(folder, *arguments)
+
+    monkeypatch.setattr(checkpoint, "save_checkpoint", slowly)
+    words = ("train.on_nonfinite=rollback", "train.async_save=true")
+    [note] = train_with(Fault("batch", 10, math.nan), tmp_path / "run", monkeypatch, *words)
+    assert "back to step 9" in note
+
+
+def test_a_wrong_weight_costs_no_more_than_the_steps_since_the_last_evaluation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The best weights may be those of an evaluation: with a policy that goes on, each has a checkpoint."""
+    words = ("train.on_nonfinite=skip", "checkpoint_every=1000", "evaluate_every=10")
+    [note] = train_with(Fault("weight", 15, math.nan), tmp_path / "run", monkeypatch, *words)
+    assert "back to step 10" in note

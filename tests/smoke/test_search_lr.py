@@ -39,6 +39,7 @@ def test_a_loss_still_falling_at_the_smallest_learning_rate_is_reported(isopix: 
     )
     assert code == 0
     assert "the loss was still falling at the smallest learning rate" in out
+    assert "the best learning rate is the largest that was tried; search with a larger --max-lr, too" in out
 
 
 def test_a_search_in_which_every_trial_diverges_fails(isopix: Run) -> None:

@@ -271,6 +271,8 @@ def test_a_read_only_run_is_refused_before_its_images_are_read(
         message = refusal(verb, classes)
         assert message.startswith(f"{classes}")
         assert " is read-only, and results are saved in " in message
+    for draw in (isopix.sample, isopix.complete, isopix.reconstruct):
+        assert f"results are saved in {classes / 'samples'}" in refusal(draw, classes)
 
 
 def test_a_path_that_only_the_run_names_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

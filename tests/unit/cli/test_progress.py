@@ -74,3 +74,8 @@ def test_baselines_are_shown_with_their_images(said: list[str]) -> None:
 )
 def test_format_duration(seconds: int, text: str) -> None:
     assert progress.format_duration(seconds) == text
+
+
+def test_a_huge_loss_has_four_digits() -> None:
+    assert progress.format_loss(2.07944) == "2.0794"
+    assert progress.format_loss(3.02949e37) == "3.029e+37"

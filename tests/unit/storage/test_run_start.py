@@ -67,3 +67,10 @@ def test_a_run_appears_when_it_is_published(tmp_path):
         assert run.path == tmp_path / "run"
     assert (tmp_path / "run" / "checkpoints" / "step-00000000").is_dir()
     assert [each.name for each in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_run_that_nothing_publishes_appears_at_the_end(tmp_path):
+    with start_run(tmp_path / "run") as run:
+        (run.checkpoints / "step-00000000").mkdir()
+        assert not (tmp_path / "run").exists()
+    assert [each.name for each in tmp_path.iterdir()] == ["run"]
