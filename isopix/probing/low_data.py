@@ -71,6 +71,10 @@ class LowDataResult:
     errors: tuple[float, ...]
     num_selection_images: int = 0
 
+    def __post_init__(self) -> None:
+        if not self.errors:
+            raise ValueError("errors is empty; allowed: one or more")
+
     @property
     def mean(self) -> float:
         return mean(self.errors)

@@ -6,7 +6,7 @@ from typing import Any
 
 from isopix.storage.checkpoint import STEP_NAME, Checkpoint, DamagedCheckpointError
 from isopix.storage.hashing import sha256_of
-from isopix.storage.record_types import read_environment
+from isopix.storage.record_types import read_environment, shown
 from isopix.storage.run_folder import RunFolder
 
 
@@ -44,7 +44,8 @@ def check_identity(found: Checkpoint) -> None:
     own = _recorded_id(run)
     if own is not None and state.get("run_id") != own:
         raise DamagedCheckpointError(
-            found.path, f"state.json has run id {state.get('run_id')}; that of {run.path} is {own}"
+            found.path,
+            f"state.json has run id {shown(state.get('run_id'))}; that of {run.path} is {shown(own)}",
         )
 
 

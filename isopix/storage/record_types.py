@@ -66,7 +66,7 @@ def check_types(values: object, types: Types, where: str, required: tuple[str, .
     and for a `required` one that is missing.
     """
     if not isinstance(values, Mapping):
-        raise ValueError(f"{where} is {_shown(values)}; allowed: an object")
+        raise ValueError(f"{where} is {shown(values)}; allowed: an object")
     for name in required:
         if name not in values:
             raise ValueError(f"{where} has no '{name}'")
@@ -80,7 +80,7 @@ def _check(value: object, allowed: Any, where: str) -> None:
         check_types(value, allowed, where, tuple(allowed))
     elif isinstance(allowed, list):
         if not isinstance(value, list):
-            raise ValueError(f"{where} is {_shown(value)}; allowed: a list")
+            raise ValueError(f"{where} is {shown(value)}; allowed: a list")
         for each in value:
             check_types(each, allowed[0], f"an element of {where}", tuple(allowed[0]))
     elif problem := type_error(value, allowed):
@@ -92,7 +92,7 @@ def type_error(value: object, allowed: Any) -> str:
     try:
         _adapter(allowed).validate_python(value, strict=True)
     except ValidationError:
-        return f"{_shown(value)}; allowed: {_named(allowed)}"
+        return f"{shown(value)}; allowed: {_named(allowed)}"
     return ""
 
 
@@ -140,6 +140,7 @@ def _named(allowed: Any) -> str:
     )
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """Return a value as Python writes it, at most 40 characters of it."""
     text = repr(value)
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."

@@ -130,7 +130,7 @@ class Trainer:
             evaluates = self.evaluations.is_due(self.step)
             saves = self.step % config.checkpoint_every == 0 or self._saving_is_late()
             saves = saves or (evaluates and config.on_nonfinite != "stop")  # the best weights are not lost
-            if (evaluates or saves) and self._recover():
+            if (evaluates or saves) and self._recover(whole=evaluates):
                 return
             if evaluates:
                 self._evaluate()

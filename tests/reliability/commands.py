@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from copy import copy
 from pathlib import Path
 
 from isopix.storage import checkpoint
@@ -17,8 +18,9 @@ from isopix.storage.log import read_log
 class Server:
     """`command_server.py`, ready; one command at a time."""
 
-    def __init__(self, folder: Path, cache: Path):
-        environment = {**os.environ, "ISOPIX_CACHE": str(cache), "OMP_NUM_THREADS": "1"}
+    def __init__(self, folder: Path):
+        self.cache = folder / "cache"
+        environment = {**os.environ, "ISOPIX_CACHE": str(self.cache), "OMP_NUM_THREADS": "1"}
         script = Path(__file__).with_name("command_server.py")
         self.folder = folder
         self.process = subprocess.Popen(
@@ -29,6 +31,12 @@ class Server:
             text=True,
         )
         self.read()
+
+    def working_in(self, folder: Path) -> "Server":
+        """Return the same server, whose commands run in another folder."""
+        other = copy(self)
+        other.folder = folder
+        return other
 
     def read(self) -> int:
         return int(self.process.stdout.readline())
@@ -69,7 +77,7 @@ class Server:
 @contextmanager
 def server(folder: Path) -> Iterator[Server]:
     """A server whose commands run in a folder."""
-    one = Server(folder, folder / "cache")
+    one = Server(folder)
     try:
         yield one
     finally:

@@ -6,7 +6,6 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,6 @@ from tests.reliability.commands import (
     digests,
     logged_step,
     newest_step,
-    server,
     strays,
     wait_for_a_save,
 )
@@ -48,12 +46,11 @@ KILLS |= {"search-lr": 20, "study": 10}
 
 
 @pytest.fixture(scope="module")
-def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    folder = tmp_path_factory.mktemp("killed")
-    write_photos(folder / "photos")
-    with server(folder) as found:
-        assert found.run("pretrain", "igpt.digits", *SMALL, "--out", "base") == 0, found.output.read_text()
-        yield found
+def one(command_server: Server, tmp_path_factory: pytest.TempPathFactory) -> Server:
+    found = command_server.working_in(tmp_path_factory.mktemp("killed"))
+    write_photos(found.folder / "photos")
+    assert found.run("pretrain", "igpt.digits", *SMALL, "--out", "base") == 0, found.output.read_text()
+    return found
 
 
 def write_photos(folder: Path) -> None:
@@ -67,12 +64,13 @@ def write_photos(folder: Path) -> None:
 class Campaign:
     """One kind of command, killed again and again."""
 
-    def __init__(self, one: Server, kind: str, chance: random.Random):
-        self.one, self.kind, self.chance = one, kind, chance
+    def __init__(self, one: Server, kind: str, seed: int):
+        self.one, self.kind, self.seed, self.chance = one, kind, seed, random.Random(seed)
         self.words, self.count = COMMANDS[kind], Counter[str]()
         self.number, self.reached = 0, dict[Path, int]()
-        assert one.run(*self.words, "--out", f"{kind}-whole") in self.ends, one.output.read_text()
-        self.whole = digests(one.folder / f"{kind}-whole")
+        whole = f"{kind}-{seed}-whole"
+        assert one.run(*self.words, "--out", whole) in self.ends, one.output.read_text()
+        self.whole = digests(one.folder / whole)
         assert self.whole
 
     @property
@@ -87,7 +85,7 @@ class Campaign:
 
     @property
     def out(self) -> Path:
-        return self.one.folder / f"{self.kind}-{self.number}"
+        return self.one.folder / f"{self.kind}-{self.seed}-{self.number}"
 
     def command(self) -> list[str]:
         if self.words[0] in RESUMED and self.out.exists():
@@ -95,13 +93,18 @@ class Campaign:
         return [*self.words, "--out", self.out.name]
 
     def kill(self) -> None:
-        """Start the command that continues the run, and kill it; a run that finishes first is compared."""
+        """Start the command that continues the run, and kill it; a run that finishes first is compared.
+
+        One in five is a new run, killed before its first step or soon after.
+        """
+        early = self.chance.random() < 0.2
+        if early and self.out.exists():
+            self.finish()
         if self.kind == "images":
-            for path in (self.one.folder / "cache").glob("*"):
+            for path in self.one.cache.glob("*"):
                 shutil.rmtree(path)
-        way = self.chance.random()
-        inside = way < 0.6 and self.kind != "study"
-        code = self.kill_in_save() if inside else self.kill_from_outside(way)
+        inside = self.chance.random() < 0.7 and self.kind != "study"
+        code = self.kill_in_save(early=early) if inside else self.kill_from_outside(early=early)
         if code in self.ends:
             self.finish(started=True)
             return
@@ -109,27 +112,27 @@ class Campaign:
         self.count["kills"] += 1
         self.look()
 
-    def kill_in_save(self) -> int:
-        """The command dies by itself, in one of its first saves or just after."""
-        moment = self.chance.randint(1, 40), self.chance.uniform(0, 0.002)
+    def kill_in_save(self, *, early: bool) -> int:
+        """The command dies by itself, in its first save or in one of the first."""
+        moment = self.chance.randint(1, 6 if early else 40), self.chance.uniform(0, 0.002)
         self.one.start(*self.command(), kill_in_save=moment)
         return self.one.read()
 
-    def kill_from_outside(self, way: float) -> int:
-        """At a random moment; the trials of a study, which are processes, while one of them saves."""
+    def kill_from_outside(self, *, early: bool) -> int:
+        """At a random moment; the trials of a study, which are processes, also while one of them saves."""
         pid = self.one.start(*self.command())
-        if way < 0.6:
+        if self.kind == "study" and not early and self.chance.random() < 0.7:
             wait_for_a_save(self.out.parent, limit=10)
         else:
-            time.sleep(self.chance.uniform(0, 0.3 if way < 0.8 else self.longest))
+            time.sleep(self.chance.uniform(0, 0.1 if early else self.longest))
         self.one.send(pid, signal.SIGKILL)
         self.one.send(pid, signal.SIGKILL, to_group=True)
         return self.one.read()
 
     def look(self) -> None:
         """Whatever is there can go on, and has lost no step that was saved."""
-        saves = any(self.out.glob("**/checkpoints/.tmp-step-*"))
-        self.count["inside a save"] += saves
+        hidden = self.out.parent.glob(f".tmp-{self.out.name}-*/checkpoints/.tmp-step-*")  # of a start
+        self.count["inside a save"] += any(self.out.glob("**/checkpoints/.tmp-step-*")) or any(hidden)
         runs = [path.parent for path in self.out.glob("**/checkpoints")]
         self.count["before step 1"] += max(map(logged_step, runs), default=0) == 0
         if self.words[0] in RESUMED:
@@ -151,7 +154,7 @@ class Campaign:
 
 
 def run_campaign(one: Server, kind: str, kills: int, seed: int) -> Counter[str]:
-    campaign = Campaign(one, kind, random.Random(seed))
+    campaign = Campaign(one, kind, seed)
     while campaign.count["kills"] < kills:
         campaign.kill()
     campaign.finish()

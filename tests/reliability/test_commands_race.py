@@ -29,15 +29,15 @@ VERBS = {
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Server]]:
+def pair(command_server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Server]]:
     """Two servers in one folder, in which a finished run is `whole` and one to resume is `stopped`."""
     folder = tmp_path_factory.mktemp("races")
-    with server(folder) as one:
-        assert one.run(*START, "whole") == 0, one.output.read_text()
-        shutil.copytree(folder / "whole", folder / "stopped")
-        shutil.rmtree(folder / "stopped/checkpoints/step-00000012")
-        with server(folder) as other:
-            yield one, other
+    one = command_server.working_in(folder)
+    assert one.run(*START, "whole") == 0, one.output.read_text()
+    shutil.copytree(folder / "whole", folder / "stopped")
+    shutil.rmtree(folder / "stopped/checkpoints/step-00000012")
+    with server(folder) as other:
+        yield one, other
 
 
 def race(pair: tuple[Server, Server], number: int, chance: random.Random) -> str:

@@ -5,11 +5,11 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
-from tests.reliability.commands import Server, digests, newest_step, server, strays
+from tests.reliability.commands import Server, digests, newest_step, strays
 
 WORDS = ["igpt.digits", "depth=1", "width=16", "steps=300", "batch_size=4", "log_every=1", "data.limit=80"]
 WORDS += ["evaluate_every=20", "evaluate_images=8", "num_test_images=8", "checkpoint_every=50"]
@@ -33,10 +33,10 @@ class SlowSpec(parts.OptimizerSpec):
 
 
 @pytest.fixture(scope="module")
-def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with server(tmp_path_factory.mktemp("signalled")) as found:
-        assert found.run("pretrain", *WORDS, "--out", "whole") == 0, found.output.read_text()
-        yield found
+def one(command_server: Server, tmp_path_factory: pytest.TempPathFactory) -> Server:
+    found = command_server.working_in(tmp_path_factory.mktemp("signalled"))
+    assert found.run("pretrain", *WORDS, "--out", "whole") == 0, found.output.read_text()
+    return found
 
 
 def check_one(one: Server, number: int, chance: random.Random) -> tuple[str, int, float]:

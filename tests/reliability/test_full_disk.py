@@ -5,7 +5,6 @@ import json
 import random
 import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ from PIL import Image
 
 from isopix.storage import checkpoint
 from isopix.storage.safetensors_io import read_tensors
-from tests.reliability.commands import Server, server
+from tests.reliability.commands import Server
 
 SMALL = ["depth=1", "width=16", "steps=6", "batch_size=4", "evaluate_images=8", "num_test_images=8"]
 SMALL += ["data.limit=80", "log_every=1", "checkpoint_every=2"]
@@ -56,14 +55,14 @@ def readable(path: Path) -> bool:
 
 
 @pytest.fixture(scope="module")
-def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def one(command_server: Server, tmp_path_factory: pytest.TempPathFactory) -> Server:
     """A server in a folder with a run, the run fine-tuned, and a run to resume."""
-    with server(tmp_path_factory.mktemp("full")) as found:
-        run_well(found, ["pretrain", "igpt.digits", *SMALL, "--out", "run"])
-        run_well(found, ["finetune", "run", "steps=4", "evaluate_every=2", "--out", "tuned"])
-        shutil.copytree(found.folder / "run", found.folder / "stopped")
-        shutil.rmtree(found.folder / "stopped/checkpoints/step-00000006")
-        yield found
+    found = command_server.working_in(tmp_path_factory.mktemp("full"))
+    run_well(found, ["pretrain", "igpt.digits", *SMALL, "--out", "run"])
+    run_well(found, ["finetune", "run", "steps=4", "evaluate_every=2", "--out", "tuned"])
+    shutil.copytree(found.folder / "run", found.folder / "stopped")
+    shutil.rmtree(found.folder / "stopped/checkpoints/step-00000006")
+    return found
 
 
 def run_well(one: Server, words: list[str]) -> None:
