@@ -11,6 +11,7 @@ from isopix.core.overrides import flatten, override, parse, read_values, resolve
 from isopix.core.registry import register_name
 from isopix.recipes import igpt, isotropic, patchformer, tiny, vit
 from isopix.recipes.data_palette import PALETTE_SETTINGS, with_palette_of_data
+from isopix.recipes.evaluation_size import EVALUATION_SETTINGS, with_affordable_evaluation
 from isopix.recipes.recipe import Recipe
 
 Make = Callable[[], Recipe]
@@ -101,7 +102,8 @@ def resolve(
     assignments: Sequence[str] = (),
 ) -> Resolved:
     """Return a recipe, or that of a name, changed by the `layers` of a file, options and words, with the
-    palette of the data if these are codes.
+    palette of the data if these are codes, and in a short training of a named recipe with fewer images of
+    evaluations.
 
     Raises ValueError that names the path of a wrong setting, and of one that a later change made meaningless.
     """
@@ -116,6 +118,11 @@ def resolve(
     if with_palette.model.codec != changed.model.codec:
         changed = with_palette
         origins |= {f"model.codec.{name}": "palette of the data" for name in PALETTE_SETTINGS}
+    affordable = with_affordable_evaluation(changed, origins) if isinstance(recipe, str) else changed
+    for name in EVALUATION_SETTINGS:
+        if getattr(affordable.train, name) != getattr(changed.train, name):
+            origins[f"train.{name}"] = "a fifth of the run"
+    changed = affordable
     remaining = flatten(to_dict(changed))
     for path in sorted(origins.keys() - remaining.keys()):
         if not any(each.startswith(f"{path}.") for each in remaining):

@@ -21,6 +21,7 @@ from isopix.model.pos_embed_resize import resize_pos_embed
 from isopix.objectives.base import PretrainModel
 from isopix.recipes import registry
 from isopix.recipes.data_palette import with_palette_of_data
+from isopix.recipes.evaluation_size import with_affordable_evaluation
 from isopix.recipes.recipe import NETWORK, Recipe
 from isopix.runs.load import LoadedRun, load_run
 from isopix.runs.pretrain import InitialWeights
@@ -64,6 +65,7 @@ def prepare_finetune(
         recipe = with_palette_of_data(recipe, [path for changes in layers for path in changes])
     else:
         _check_same_network(recipe, loaded.recipe)
+    recipe = with_affordable_evaluation(recipe, [path for changes in layers for path in changes])
     _check_parts(recipe)
     if loaded is None:
         return FineTuneStart(recipe, None)

@@ -19,7 +19,7 @@ from isopix.storage import log
 
 CPU = torch.device("cpu")
 SMALL = ["depth=1", "width=16", "batch_size=16", "log_every=1", "evaluate_images=20", "num_test_images=20"]
-QUICK = ["steps=4", "evaluate_every=2", "lr=0.003"]
+QUICK = ["steps=4", "evaluate_every=2", "lr=0.003", "evaluate_images=null", "num_test_images=null"]
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,9 @@ def test_all_validation_and_test_images_are_evaluated_whatever_pre_training_used
     pretrained: Path, tmp_path: Path
 ) -> None:
     assert counts(log.read_log(pretrained / "log.jsonl")) == {"validation": {(20, 180)}, "test": {(20, 180)}}
-    assert counts(finetuned(pretrained, tmp_path / "ft")) == {
+    recipe, initial = prepare_finetune(str(pretrained), assignments=["steps=100"])
+    train_recipe(recipe, tmp_path / "ft", device=CPU, observer=RunObserver(), initial=initial)
+    assert counts(log.read_log(tmp_path / "ft/log.jsonl")) == {
         "validation": {(180, 180)},
         "test": {(180, 180)},
     }

@@ -31,7 +31,7 @@ SMALL = ["depth=1", "width=16", "batch_size=16", "log_every=1", "evaluate_images
 QUICK = ["steps=12", "evaluate_every=2", "checkpoint_every=2", "data.augment=none", "data.limit=100"]
 SILENT = RunObserver()
 SELECTION = "step chosen on 60 validation images"
-WORDS = [*QUICK, "lr=0.03", "generative_weight=0.1", "evaluate_images=60"]
+WORDS = [*QUICK, "lr=0.03", "generative_weight=0.1", "evaluate_images=60", "num_test_images=null"]
 
 
 @pytest.fixture(scope="module")

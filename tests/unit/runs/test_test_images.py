@@ -12,6 +12,7 @@ from isopix.runs.test_images import load_test_images
 from isopix.storage.log import read_log
 
 SMALL = ["steps=3", "depth=1", "width=16", "heads=2", "batch_size=8", "data.augment=none", "lr=1e-2"]
+SMALL += ["num_test_images=null"]
 
 
 @pytest.mark.parametrize("recipe", ["igpt.digits", "igpt.digits_bert"])
