@@ -109,7 +109,7 @@ def _points(histogram: ColorHistogram, num_colors: int) -> tuple[Float[Tensor, "
     if len(exact) <= MAX_EXACT_COLORS:
         return exact, histogram.counts.double()
     red, green, blue = (histogram.colors.long() * COARSE_LEVELS // 256).unbind(1)
-    bins, member = torch.unique(torch.stack([red, green, blue], dim=1), dim=0, return_inverse=True)
+    bins, member = torch.unique((red * COARSE_LEVELS + green) * COARSE_LEVELS + blue, return_inverse=True)
     if len(bins) < num_colors:
         return exact, histogram.counts.double()
     weights = torch.zeros(len(bins), dtype=torch.float64).index_add_(0, member, histogram.counts.double())

@@ -15,6 +15,7 @@ from isopix.data.missing_classes import missing_class_notes, missing_classes
 from isopix.data.splits import Hashes, Split, majority_accuracy
 from isopix.model.network import Network
 from isopix.recipes.recipe import Recipe
+from isopix.runs.codec_cache import fit_codec
 from isopix.runs.measurements import evaluator_specs
 from isopix.runs.origin import Origin
 from isopix.runs.seen import leave_out_seen, save_hashes, seen_images, union
@@ -122,10 +123,9 @@ def with_absolute_paths(recipe: Recipe) -> Recipe:
 
 def _from_scratch(recipe: Recipe, data: ImageDataset, observer: RunObserver) -> InitialWeights:
     """Return the untrained network, with its codec fitted to the training images if need be."""
-    if recipe.model.codec.fit_message:
-        text = f"{recipe.model.codec.fit_message} to {len(data.train):,} training images"
-        observer.record({"kind": "note", "step": 0, "text": text})
-    codec = recipe.model.codec.fit(data.train.images, recipe.grid, recipe.train.seed)
+    codec = fit_codec(
+        recipe, data, note=lambda text: observer.record({"kind": "note", "step": 0, "text": text})
+    )
     return InitialWeights(recipe.build(codec), recipe.model.codec.provenance(), tuple(codec.notes()))
 
 
