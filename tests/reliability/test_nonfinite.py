@@ -13,6 +13,7 @@ import torch
 
 from isopix.recipes import registry
 from isopix.recipes.recipe import Recipe
+from isopix.runs.finetune import prepare_finetune
 from isopix.runs.pretrain import train_recipe
 from isopix.runs.resume import resume_run
 from isopix.runs.training import RunObserver
@@ -223,3 +224,27 @@ def test_a_wrong_weight_costs_no_more_than_the_steps_since_the_last_evaluation(
     words = ("train.on_nonfinite=skip", "checkpoint_every=1000", "evaluate_every=10")
     [note] = train_with(Fault("weight", 15, math.nan), tmp_path / "run", monkeypatch, *words)
     assert "back to step 10" in note
+
+
+def test_evaluations_that_a_rollback_repeats_count_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newest checkpoint is damaged, so that training returns to before the last evaluation."""
+    out, call, batches = tmp_path / "run", TrainStep.__call__, list[int]()
+
+    def fail_once(one: TrainStep, batch: Any, *, step: int, lr_factor: float) -> object:
+        batches.append(step)
+        if batches.count(5) == 1 and step == 5:
+            next((out / "checkpoints/step-00000004").glob("*.safetensors")).write_bytes(b"")
+            batch = batch._replace(weights=batch.weights * math.nan)
+        return call(one, batch, step=step, lr_factor=lr_factor)
+
+    monkeypatch.setattr(TrainStep, "__call__", fail_once)
+    metrics = {"total_nats": 6.0, "accuracy": 0.5}
+    monkeypatch.setattr("isopix.train.evaluator.evaluate_split", lambda *given, **options: metrics)
+    words = [*WORDS, "steps=12", "evaluate_every=2", "patience=3", "train.on_nonfinite=rollback"]
+    start = prepare_finetune("igpt.digits", assignments=words)
+    assert train_recipe(start.recipe, out, device=CPU, observer=RunObserver()).finished
+    assert batches == [1, 2, 3, 4, 5, 3, 4, 5, 6]
+    evaluated = [each["step"] for each in read_log(out / "log.jsonl") if each.get("split") == "validation"]
+    assert evaluated == [0, 2, 4, 6]

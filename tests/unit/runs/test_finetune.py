@@ -1,7 +1,6 @@
 """Fine-tuning: where it starts, when it stops, and which weights are tested."""
 
 import json
-import math
 from pathlib import Path
 
 import pytest
@@ -19,8 +18,6 @@ from isopix.runs.resume import resume_run
 from isopix.runs.training import RunObserver
 from isopix.storage import checkpoint, log
 from isopix.train.schedule import ConstantSchedule
-from isopix.train.tasks import Batch
-from isopix.train.train_step import TrainStep
 
 CPU = torch.device("cpu")
 SMALL = ["depth=2", "width=16", "batch_size=16", "log_every=1", "evaluate_images=60", "num_test_images=60"]
@@ -301,24 +298,3 @@ def test_a_patchformer_is_fine_tuned_at_a_learning_rate_of_the_paper(tmp_path: P
     assert prepare_finetune(
         in_patches("vit.tiny", tmp_path / "vit")
     ).recipe.train.optimizer.lr == pytest.approx(1e-4)
-
-
-def test_evaluations_that_a_rollback_repeats_count_once(
-    pretrained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The newest checkpoint is damaged, so that training returns to before the last evaluation."""
-    out, call, batches = tmp_path / "ft", TrainStep.__call__, list[int]()
-
-    def fail_once(one: TrainStep, batch: Batch, *, step: int, lr_factor: float) -> object:
-        batches.append(step)
-        if batches.count(5) == 1 and step == 5:
-            next((out / "checkpoints/step-00000004").glob("*.safetensors")).write_bytes(b"")
-            batch = batch._replace(weights=batch.weights * math.nan)
-        return call(one, batch, step=step, lr_factor=lr_factor)
-
-    monkeypatch.setattr(TrainStep, "__call__", fail_once)
-    metrics = {"total_nats": 6.0, "accuracy": 0.5}
-    monkeypatch.setattr("isopix.train.evaluator.evaluate_split", lambda *given, **options: metrics)
-    records = finetuned(pretrained, out, "patience=3", "lr=1e-30", "train.on_nonfinite=rollback")
-    assert batches == [1, 2, 3, 4, 5, 3, 4, 5, 6]
-    assert sorted(accuracies(records, "validation")) == [0, 2, 4, 6]
