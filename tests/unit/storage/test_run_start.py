@@ -2,6 +2,8 @@
 
 import pytest
 
+from isopix.storage import checkpoint
+from isopix.storage.lock import exclusive_lock
 from isopix.storage.run_folder import RunFolder
 from isopix.storage.run_start import start_run
 
@@ -74,3 +76,36 @@ def test_a_run_that_nothing_publishes_appears_at_the_end(tmp_path):
         (run.checkpoints / "step-00000000").mkdir()
         assert not (tmp_path / "run").exists()
     assert [each.name for each in tmp_path.iterdir()] == ["run"]
+
+
+@pytest.mark.parametrize("name", ["run", "run[1]"])
+def test_an_abandoned_start_is_deleted_unless_another_process_holds_it(tmp_path, name):
+    """Process ids of another machine or container say nothing: the lock does."""
+    left, held = (tmp_path / f".tmp-{name}-{pid}" for pid in (999_999_998, 999_999_999))
+    left.mkdir()
+    held.mkdir()
+    with exclusive_lock(held, "run folder"), start_run(tmp_path / name):
+        assert held.is_dir()
+        assert not left.exists()
+
+
+def test_the_lock_of_a_start_in_an_existing_folder_is_held(tmp_path):
+    """A third process could lock a new file of that name."""
+    with start_run(tmp_path):
+        assert (tmp_path / "lock").is_file()
+        with pytest.raises(ValueError, match="is in use by process"):
+            exclusive_lock(tmp_path, "run folder").__enter__()
+
+
+def test_a_run_with_a_checkpoint_stays_when_training_fails(tmp_path):
+    out = tmp_path / "run"
+    out.mkdir()
+
+    def start() -> None:
+        with start_run(out) as run:
+            checkpoint.save_checkpoint(run.checkpoints / "step-00000000", {}, {"state": {"step": 0}})
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        start()
+    assert checkpoint.is_intact(out / "checkpoints" / "step-00000000")
