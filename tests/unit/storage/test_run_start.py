@@ -1,5 +1,8 @@
 """Starts of runs: they delete nothing but what a killed start has left; errors name the path given."""
 
+import shutil
+from pathlib import Path
+
 import pytest
 
 from isopix.storage import checkpoint
@@ -109,3 +112,45 @@ def test_a_run_with_a_checkpoint_stays_when_training_fails(tmp_path):
     with pytest.raises(RuntimeError):
         start()
     assert checkpoint.is_intact(out / "checkpoints" / "step-00000000")
+
+
+@pytest.mark.parametrize("text", ["", '{"process": 999999999, "host": "here"}'])
+def test_a_start_that_was_killed_with_a_lock_alone_begins_again(tmp_path, text):
+    (tmp_path / "lock").write_text(text)
+    with start_run(tmp_path) as run:
+        assert run.checkpoints.is_dir()
+
+
+def test_a_file_of_another_program_with_the_name_of_the_lock_is_left(tmp_path):
+    (tmp_path / "lock").write_text("own")
+    with pytest.raises(ValueError, match="is not empty"), start_run(tmp_path):
+        pass
+    assert (tmp_path / "lock").read_text() == "own"
+
+
+@pytest.mark.parametrize("deleted", range(5))
+def test_a_kill_while_a_failed_start_is_deleted_leaves_what_the_next_start_deletes(
+    tmp_path, monkeypatch, deleted
+):
+    """The deletion ends after so many files and folders."""
+    left = iter([False] * deleted)
+
+    def kill(path, delete, *arguments, **options):
+        if path.exists() and next(left, True):
+            raise SystemExit
+        delete(path, *arguments, **options)
+
+    def fail() -> None:
+        with start_run(tmp_path) as run:
+            run.log.write_text("a line")
+            run.recipe.write_text("{}")
+            unlink, rmtree = Path.unlink, shutil.rmtree
+            monkeypatch.setattr(Path, "unlink", lambda path, **given: kill(path, unlink, **given))
+            monkeypatch.setattr(shutil, "rmtree", lambda path, **given: kill(path, rmtree, **given))
+            raise ValueError
+
+    with pytest.raises((ValueError, SystemExit)):
+        fail()
+    monkeypatch.undo()
+    with start_run(tmp_path) as run:
+        assert not run.log.exists()
