@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-from isopix.cli.stop_signals import exit_code, handle_stop_signals
+from isopix.cli.stop_signals import exit_code, handle_stop_signals, ignore_stop_signals
 from isopix.train.signals import errors_as_stops
 
 
@@ -17,6 +17,7 @@ def main() -> None:
     except KeyboardInterrupt as stopped:
         sys.exit(exit_code(stopped))
     command_line.main()
+    ignore_stop_signals()
 
 
 if __name__ == "__main__":

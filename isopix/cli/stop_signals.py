@@ -24,6 +24,12 @@ def handle_stop_signals() -> None:
     raise_on_signals()
 
 
+def ignore_stop_signals() -> None:
+    """Ignore stop signals from now on: the work is done, and Python would die of one while it ends."""
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
 def exit_code(stopped: KeyboardInterrupt) -> int:
     """Return 75 for a batch system's first signal, and 128 + the number of Ctrl-C and of a second signal."""
     number = stopped.signal if isinstance(stopped, StopSignal) else signal.SIGINT

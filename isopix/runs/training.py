@@ -204,8 +204,7 @@ class TrainingRun:
         self.record({"kind": "evaluation", "step": best, **values})
         if best == 0 < step:
             why = f"as no later step has a better validation accuracy; likely causes: {CAUSES}"
-            text = f"the weights of step 0 were tested, {why}"
-            self.record({"kind": "note", "step": step, "text": text})
+            self.record({"kind": "note", "step": step, "text": f"the weights of step 0 were tested, {why}"})
 
     def _measured(self, measurement: Measurement, step: int | None = None) -> dict[str, Any]:
         """Return a measurement record with what is known of the run, or of its weights at a step."""
@@ -268,16 +267,17 @@ class TrainingRun:
         state of the optimizer.
         """
         self.writer.wait()
-        found, _ = find_checkpoint(self.folder.path)
+        found, damaged = find_checkpoint(self.folder.path)
         step = int(found.records["state"]["step"])
         for name, tensor in self.network.tensors().items():
             tensor.copy_(found.tensors["model"][name])
         if self.model:
             self.model.head.load_state_dict(found.tensors[CLASSIFIER])
         self.log.rewind(step)
-        if self.early_stopping:
-            self.early_stopping = EarlyStopping(self.early_stopping.patience)
-            self.early_stopping.replay(self.log.read())
+        early = self.early_stopping
+        kept = early.rewind(step, self.log.read()) if early else []
+        for text in [*(f"skipped damaged checkpoint: {error}" for error in damaged), *kept]:
+            self.record({"kind": "note", "step": step, "text": text})
         return step, found.tensors["optimizer"]
 
     def _write(self, folder: Path, step: int, groups: dict[str, dict[str, Tensor]]) -> None:

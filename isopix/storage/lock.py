@@ -13,6 +13,7 @@ from filelock import FileLock, Timeout
 from isopix.storage.atomic import report_disk_full
 
 LOCK_FILE = "lock"
+OWNER = b'{"process": '  # begins the text of a lock that is held, or whose holder was killed
 
 
 @contextmanager
@@ -44,6 +45,14 @@ def exclusive_lock(folder: Path, description: str, *, name: str = LOCK_FILE) -> 
                 owner.truncate(0)
     finally:
         lock.release()
+
+
+def is_lock(path: Path) -> bool:
+    """Return whether a file is a lock, held or not, and not a file of that name of another program."""
+    if path.is_symlink() or not path.is_file():
+        return False
+    with open(path, "rb", opener=_open_file) as file:
+        return file.read(len(OWNER)) in (b"", OWNER)
 
 
 def _open_file(path: str, flags: int) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 from isopix.core.command_line import command_line
 from isopix.storage.atomic import fsync_folder, is_temporary, read_json
 from isopix.storage.checkpoint import MANIFEST, recover
-from isopix.storage.lock import LOCK_FILE, exclusive_lock
+from isopix.storage.lock import LOCK_FILE, exclusive_lock, is_lock
 from isopix.storage.record_types import read_environment
 
 # What a run has before its first checkpoint.
@@ -23,6 +23,7 @@ START_FILES = (
     "bad-files.csv",
     LOCK_FILE,
 )
+KNOWN_BY = ("checkpoints", LOCK_FILE)  # of those: a start creates the lock first, and deletes these last
 
 
 @dataclass
@@ -200,7 +201,9 @@ class RunFolder:
 
 def _is_abandoned_start(path: Path, names: Collection[str]) -> bool:
     """Return whether a folder has these names from a start that was killed before its first checkpoint."""
-    known = {"checkpoints", LOCK_FILE} <= set(names) <= {*START_FOLDERS, *START_FILES}
+    if set(names) == {LOCK_FILE}:  # it was killed before it had more
+        return is_lock(path / LOCK_FILE)
+    known = {*KNOWN_BY} <= set(names) <= {*START_FOLDERS, *START_FILES}
     return known and all(map(is_temporary, (path / "checkpoints").iterdir()))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from isopix.storage.atomic import temporary_path, temporary_target
 from isopix.storage.lock import LOCK_FILE, exclusive_lock
-from isopix.storage.run_folder import START_FILES, START_FOLDERS, RunFolder, require_new
+from isopix.storage.run_folder import KNOWN_BY, START_FILES, START_FOLDERS, RunFolder, require_new
 
 
 @contextmanager
@@ -53,8 +53,12 @@ def _name_target(error: BaseException, path: Path) -> None:
 
 
 def _delete_start_files(run: RunFolder, *, but: str = "") -> None:
-    """Delete what a run has before its first checkpoint, so that the same command works again."""
-    for path in (run.path / name for name in (*START_FOLDERS, *START_FILES) if name != but):
+    """Delete what a run has before its first checkpoint, so that the same command works again.
+
+    The lock and `checkpoints`, by which `require_new` knows what a start has left, go last.
+    """
+    names = [name for name in (*START_FILES, *START_FOLDERS) if name not in KNOWN_BY]
+    for path in (run.path / name for name in (*names, *KNOWN_BY) if name != but):
         shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
 

@@ -48,6 +48,21 @@ class EarlyStopping:
         for record in records:
             self.update(record)
 
+    def rewind(self, step: int, records: Iterable[Mapping[str, Any]]) -> list[str]:
+        """Forget the evaluations after a step but the best one, whose weights are saved; `records` are those
+        up to the step. Return a note if the best one was later.
+        """
+        best_accuracy, best_step = self.best_accuracy, self.best_step
+        self.best_accuracy, self.best_step, self.evaluations_since_best = -1.0, 0, 0
+        self.replay(records)
+        if best_step <= step:
+            return []
+        self.best_accuracy, self.best_step = best_accuracy, best_step
+        return [
+            f"the best weights stay those of step {best_step} from before, with validation accuracy "
+            f"{best_accuracy:.1%}, until an evaluation is better"
+        ]
+
     @property
     def should_stop(self) -> bool:
         """Whether patience has run out (iGPT section 3.4: early stopping by validation accuracy)."""

@@ -13,9 +13,9 @@ SIDES = (2, 3, 5, 7, 11, 13)  # of a small parameter; all different, so that the
 
 
 class Moment(NamedTuple):
-    """The shape of a moment of a small parameter, and its type."""
+    """The shape of a moment, None for any that broadcasts to that of the parameter, and its type."""
 
-    shape: torch.Size
+    shape: torch.Size | None
     dtype: torch.dtype
 
 
@@ -25,33 +25,51 @@ def check_optimizer_state(
     """Raise ValueError for the first tensor that this optimizer could not have saved of these parameters.
 
     The names, shapes and types of moments are those that the optimizer has after a step of small parameters
-    with as many dimensions; fused optimizers read and write beyond a tensor of another shape. Of an optimizer
-    that makes no such step, and of moments that it gets later, each is a scalar or has the shape of its
-    parameter, where a side may be 1. `parameters` may be on the meta device.
+    with as many dimensions, or of one parameter of this size, as the moments of some depend on it; fused
+    optimizers read and write beyond a tensor of another shape. Of an optimizer that makes no such step, and
+    of moments that it gets later, each is a scalar or has the shape of its parameter, where a side may be 1.
+    `parameters` may be on the meta device.
     """
-    expected = _moments_by_dimension(spec, {parameter.ndim for parameter in parameters.values()})
-    found: dict[str, set[str]] = {}
+    dimensions = sorted({parameter.ndim for parameter in parameters.values()})
+    small = dict(zip(dimensions, _first_moments(spec, [SIDES[:each] for each in dimensions]), strict=False))
+    found: dict[str, dict[str, Tensor]] = {}
     for path, tensor in tensors.items():
         name, _, moment = path.rpartition("/")
         if name not in parameters:
             raise ValueError(f"tensor '{path}' belongs to no parameter of this model")
-        found.setdefault(name, set()).add(moment)
-        if moment != NO_STATE:
-            known = expected.get(parameters[name].ndim, {}).get(moment)
-            _check_moment(path, tensor, parameters[name], known)
+        found.setdefault(name, {})[moment] = tensor
     for name, moments in found.items():
-        missing = sorted(expected.get(parameters[name].ndim, {}).keys() - moments)
-        if missing and moments != {NO_STATE}:
-            raise ValueError(f"tensor '{name}/{missing[0]}' is missing")
+        size = parameters[name].shape
+        expected = {moment: _scaled(each, size) for moment, each in small.get(len(size), {}).items()}
+        try:
+            _check_moments(name, moments, size, expected)
+        except ValueError:
+            own = _first_moments(spec, [size])
+            if not own:
+                raise
+            _check_moments(name, moments, size, own[0])
 
 
-def _check_moment(path: str, tensor: Tensor, parameter: Tensor, expected: Moment | None) -> None:
+def _check_moments(
+    name: str, moments: Mapping[str, Tensor], size: torch.Size, expected: Mapping[str, Moment]
+) -> None:
+    """Raise ValueError for a moment of a wrong shape or type, and for a missing one."""
+    if moments.keys() == {NO_STATE}:
+        return
+    for moment, tensor in moments.items():
+        if moment != NO_STATE:
+            _check_moment(f"{name}/{moment}", tensor, size, expected.get(moment))
+    missing = sorted(expected.keys() - moments.keys())
+    if missing:
+        raise ValueError(f"tensor '{name}/{missing[0]}' is missing")
+
+
+def _check_moment(path: str, tensor: Tensor, size: torch.Size, expected: Moment | None) -> None:
     """Raise ValueError for a moment of a wrong shape or type."""
-    shape, size = tensor.shape, parameter.shape
+    shape = tensor.shape
     if expected is not None:
-        allowed = _scaled(expected.shape, size)
-        if not (_broadcasts(shape, size) if allowed is None else shape == allowed):
-            known = tuple(size if allowed is None else allowed)
+        if not (_broadcasts(shape, size) if expected.shape is None else shape == expected.shape):
+            known = tuple(size if expected.shape is None else expected.shape)
             raise ValueError(f"tensor '{path}' has shape {tuple(shape)}; allowed: {known}")
         if tensor.dtype != expected.dtype and not path.endswith(NUMBER):
             raise ValueError(f"tensor '{path}' has type {tensor.dtype}; allowed: {expected.dtype}")
@@ -59,30 +77,34 @@ def _check_moment(path: str, tensor: Tensor, parameter: Tensor, expected: Moment
         raise ValueError(f"tensor '{path}' has shape {tuple(shape)}; allowed: {tuple(size)} or a scalar")
 
 
-def _scaled(small: torch.Size, size: torch.Size) -> torch.Size | None:
-    """Return the shape of a parameter of `size` in which `small` is of one with the sides `SIDES`; None for a
-    side that is neither of it nor 1.
+def _scaled(small: Moment, size: torch.Size) -> Moment:
+    """Return a moment of a parameter with the sides `SIDES` with the shape that it has of one of `size`; None
+    for a side that is neither of the parameter nor 1.
     """
     sides = {side: size[place] for place, side in enumerate(SIDES[: len(size)])} | {1: 1}
-    return torch.Size(sides[each] for each in small) if all(each in sides for each in small) else None
+    shape = small.shape or torch.Size()
+    known = all(each in sides for each in shape)
+    return small._replace(shape=torch.Size(sides[each] for each in shape) if known else None)
 
 
 def _broadcasts(shape: torch.Size, size: torch.Size) -> bool:
     return len(shape) == len(size) and all(own in (1, side) for own, side in zip(shape, size, strict=True))
 
 
-def _moments_by_dimension(spec: OptimizerSpec, dimensions: Iterable[int]) -> dict[int, dict[str, Moment]]:
-    """Return the moments by name that the optimizer has after its first step, by a parameter's dimensions."""
-    small = [nn.Parameter(torch.zeros(SIDES[:number])) for number in sorted(dimensions)]
+def _first_moments(spec: OptimizerSpec, shapes: Iterable[Iterable[int]]) -> list[dict[str, Moment]]:
+    """Return the moments by name that the optimizer has after its first step, of parameters of these shapes;
+    empty if it makes none.
+    """
+    parameters = [nn.Parameter(torch.zeros(tuple(shape))) for shape in shapes]
     try:
         with torch.random.fork_rng(devices=[]):
-            optimizer = spec.build(small)
-            for parameter in small:
+            optimizer = spec.build(parameters)
+            for parameter in parameters:
                 parameter.grad = torch.zeros_like(parameter)
             optimizer.step()
     except Exception:  # of any optimizer; what is not known is checked less strictly
-        return {}
-    return {each.ndim: dict(_moments(optimizer.state.get(each, {}))) for each in small}
+        return []
+    return [dict(_moments(optimizer.state.get(each, {}))) for each in parameters]
 
 
 def _moments(state: Mapping[str, object]) -> Iterable[tuple[str, Moment]]:

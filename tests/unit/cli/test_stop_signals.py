@@ -1,6 +1,8 @@
 """Exit codes of stop signals: 75 for a batch system's first one, 128 + the number for all others."""
 
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -29,3 +31,22 @@ def test_messages() -> None:
     assert "SIGTERM" in stop_message(first)
     assert stop_message(KeyboardInterrupt()) == "interrupted"
     assert stop_message(KeyboardInterrupt("resume with: x")) == "resume with: x"
+
+
+END = """
+import atexit, os, signal, sys
+from isopix.__main__ import main
+sys.argv = ["isopix", "recipe", "list"]
+kill = os.kill
+class Late:
+    def __del__(self):
+        kill(pid, signal.SIGTERM)  # when Python has given up its own handlers
+pid, sys.late = os.getpid(), Late()
+atexit.register(kill, pid, signal.SIGTERM)
+main()
+"""
+
+
+def test_a_signal_after_the_end_of_a_command_changes_nothing() -> None:
+    done = subprocess.run([sys.executable, "-c", END], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

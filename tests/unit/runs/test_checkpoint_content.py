@@ -72,6 +72,10 @@ CHANGES: list[tuple[Change, str]] = [
     (tensor("model", NORM, torch.ones(16).int()), "has type torch.int32; allowed: torch.float32"),
     (number("model", NORM, torch.nan), f"tensor '{NORM}' has numbers that are not finite"),
     (tensor("model", COLORS, torch.ones(3, 4).int()), f"tensor '{COLORS}' has shape (3, 4)"),
+    (
+        lambda it: it.tensors["model"].update({COLORS: it.tensors["model"][COLORS].long()}),
+        "has type torch.int64; allowed: torch.int32",
+    ),
     (number("model", COLORS, -1), "model.safetensors: palette values range from nan"),
     (state(codec="0" * 64), "is not palette 000000000000"),
     (tensor("optimizer", MOMENT, torch.ones(9)), f"optimizer.safetensors: tensor '{MOMENT}' has shape (9,)"),

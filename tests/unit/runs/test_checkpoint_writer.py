@@ -128,3 +128,17 @@ def test_a_folder_that_was_moved_is_not_created_again(tmp_path: Path) -> None:
         train_recipe(recipe, tmp_path / "run", device=CPU, observer=RunObserver(record=move))
     assert [each.name for each in tmp_path.iterdir()] == ["moved"]
     assert resume_run(tmp_path / "moved", device=CPU, observer=RunObserver()).finished
+
+
+def test_a_rejected_checkpoint_does_not_count_until_it_is_written_again(tmp_path: Path) -> None:
+    """The older good ones stay beside it."""
+    run = RunFolder.create(tmp_path / "run")
+    steps = [checkpoint.step_folder(run.checkpoints, step) for step in range(6)]
+    for each in steps[:4]:
+        checkpoint.save_checkpoint(each, {}, {})
+    writer = CheckpointWriter(run, in_background=False, rejected=[steps[3]])
+    writer.save(steps[4], {}, {})
+    assert sorted(run.checkpoints.iterdir()) == steps[2:5]
+    writer.save(steps[3], {}, {})
+    assert sorted(run.checkpoints.iterdir()) == steps[3:5]
+    writer.close()

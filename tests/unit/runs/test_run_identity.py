@@ -84,3 +84,19 @@ def test_a_damaged_environment_does_not_keep_a_run_from_being_loaded(run: Path) 
 def test_another_list_of_training_images_is_refused(run: Path, use) -> None:
     (run / "training-images.npy").write_bytes(npy_bytes(np.arange(3)))
     assert "training-images.npy does not have the SHA-256 that the checkpoint records" in refusal(use, run)
+
+
+def test_a_checkpoint_without_an_id_is_refused_in_a_run_that_has_one(run: Path) -> None:
+    newest = newest_checkpoint(run)
+    found = load_checkpoint(newest)
+    del found.records["state"]["run_id"]
+    save_checkpoint(newest, found.tensors, found.records)
+    assert "state.json has run id None; that of" in refusal(find_checkpoint, newest)
+
+
+def test_the_best_checkpoint_of_another_run_is_refused(trained: Path, run: Path) -> None:
+    shutil.copytree(newest_checkpoint(trained / "b"), run / "best")
+    assert "state.json has run id" in refusal(find_checkpoint, run / "best")
+    shutil.rmtree(run / "best")
+    shutil.copytree(newest_checkpoint(run), run / "best")
+    assert find_checkpoint(run / "best")[1] == []

@@ -1,5 +1,6 @@
 import errno
 import json
+from pathlib import Path
 
 import pytest
 
@@ -45,3 +46,11 @@ def test_a_full_disk_is_reported_in_one_line(tmp_path):
 def test_other_disk_errors_are_unchanged(tmp_path):
     with pytest.raises(PermissionError), atomic.report_disk_full("log x", tmp_path):
         raise PermissionError(errno.EACCES, "Permission denied")
+
+
+def test_a_process_of_another_user_is_running(monkeypatch):
+    def forbidden(pid, number):
+        raise PermissionError
+
+    monkeypatch.setattr(atomic.os, "kill", forbidden)
+    assert atomic.temporary_target(Path(".tmp-run-999999999")) is None

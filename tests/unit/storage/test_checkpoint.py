@@ -269,3 +269,23 @@ def test_a_save_that_is_interrupted_leaves_nothing(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         save(tmp_path, 1)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_names_reach_the_disk_before_and_after_a_checkpoint_is_renamed(tmp_path, monkeypatch):
+    flushed = []
+    fsync = checkpoint.fsync_folder
+
+    def record(folder):
+        flushed.append((folder.name, sorted(path.name for path in tmp_path.glob("step-*"))))
+        fsync(folder)
+
+    monkeypatch.setattr(checkpoint, "fsync_folder", record)
+    save(tmp_path, 3)
+    assert flushed == [(f".tmp-step-00000003-{os.getpid()}", []), (tmp_path.name, ["step-00000003"])]
+
+
+def test_what_another_program_left_under_a_temporary_name_stays(tmp_path):
+    other = tmp_path / ".tmp-model-999999999"
+    other.mkdir()
+    checkpoint.recover(tmp_path)
+    assert other.is_dir()

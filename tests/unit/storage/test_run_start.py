@@ -1,7 +1,12 @@
 """Starts of runs: they delete nothing but what a killed start has left; errors name the path given."""
 
+import shutil
+from pathlib import Path
+
 import pytest
 
+from isopix.storage import checkpoint
+from isopix.storage.lock import exclusive_lock
 from isopix.storage.run_folder import RunFolder
 from isopix.storage.run_start import start_run
 
@@ -74,3 +79,78 @@ def test_a_run_that_nothing_publishes_appears_at_the_end(tmp_path):
         (run.checkpoints / "step-00000000").mkdir()
         assert not (tmp_path / "run").exists()
     assert [each.name for each in tmp_path.iterdir()] == ["run"]
+
+
+@pytest.mark.parametrize("name", ["run", "run[1]"])
+def test_an_abandoned_start_is_deleted_unless_another_process_holds_it(tmp_path, name):
+    """Process ids of another machine or container say nothing: the lock does."""
+    left, held = (tmp_path / f".tmp-{name}-{pid}" for pid in (999_999_998, 999_999_999))
+    left.mkdir()
+    held.mkdir()
+    with exclusive_lock(held, "run folder"), start_run(tmp_path / name):
+        assert held.is_dir()
+        assert not left.exists()
+
+
+def test_the_lock_of_a_start_in_an_existing_folder_is_held(tmp_path):
+    """A third process could lock a new file of that name."""
+    with start_run(tmp_path):
+        assert (tmp_path / "lock").is_file()
+        with pytest.raises(ValueError, match="is in use by process"):
+            exclusive_lock(tmp_path, "run folder").__enter__()
+
+
+def test_a_run_with_a_checkpoint_stays_when_training_fails(tmp_path):
+    out = tmp_path / "run"
+    out.mkdir()
+
+    def start() -> None:
+        with start_run(out) as run:
+            checkpoint.save_checkpoint(run.checkpoints / "step-00000000", {}, {"state": {"step": 0}})
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        start()
+    assert checkpoint.is_intact(out / "checkpoints" / "step-00000000")
+
+
+@pytest.mark.parametrize("text", ["", '{"process": 999999999, "host": "here"}'])
+def test_a_start_that_was_killed_with_a_lock_alone_begins_again(tmp_path, text):
+    (tmp_path / "lock").write_text(text)
+    with start_run(tmp_path) as run:
+        assert run.checkpoints.is_dir()
+
+
+def test_a_file_of_another_program_with_the_name_of_the_lock_is_left(tmp_path):
+    (tmp_path / "lock").write_text("own")
+    with pytest.raises(ValueError, match="is not empty"), start_run(tmp_path):
+        pass
+    assert (tmp_path / "lock").read_text() == "own"
+
+
+@pytest.mark.parametrize("deleted", range(5))
+def test_a_kill_while_a_failed_start_is_deleted_leaves_what_the_next_start_deletes(
+    tmp_path, monkeypatch, deleted
+):
+    """The deletion ends after so many files and folders."""
+    left = iter([False] * deleted)
+
+    def kill(path, delete, *arguments, **options):
+        if path.exists() and next(left, True):
+            raise SystemExit
+        delete(path, *arguments, **options)
+
+    def fail() -> None:
+        with start_run(tmp_path) as run:
+            run.log.write_text("a line")
+            run.recipe.write_text("{}")
+            unlink, rmtree = Path.unlink, shutil.rmtree
+            monkeypatch.setattr(Path, "unlink", lambda path, **given: kill(path, unlink, **given))
+            monkeypatch.setattr(shutil, "rmtree", lambda path, **given: kill(path, rmtree, **given))
+            raise ValueError
+
+    with pytest.raises((ValueError, SystemExit)):
+        fail()
+    monkeypatch.undo()
+    with start_run(tmp_path) as run:
+        assert not run.log.exists()

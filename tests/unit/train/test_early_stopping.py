@@ -28,6 +28,24 @@ def test_the_test_split_and_training_records_are_ignored() -> None:
     assert (early.best_accuracy, early.evaluations_since_best) == (0.2, 0)
 
 
+def test_a_rewind_keeps_the_best_weights_that_are_saved() -> None:
+    """Those of a later step have replaced the earlier ones: a worse evaluation must not replace them."""
+    early = EarlyStopping(patience=2)
+    early.replay([record(0, 0.1), record(2, 0.3), record(4, 0.5)])
+    [note] = early.rewind(2, [record(0, 0.1), record(2, 0.3)])
+    assert "step 4 from before, with validation accuracy 50.0%" in note
+    assert (early.best_accuracy, early.best_step, early.evaluations_since_best) == (0.5, 4, 0)
+    assert not early.update(record(4, 0.4))
+    assert early.update(record(6, 0.6))
+
+
+def test_a_rewind_to_the_best_step_or_later_forgets_what_came_after() -> None:
+    early = EarlyStopping(patience=2)
+    early.replay([record(0, 0.1), record(2, 0.3), record(4, 0.2), record(6, 0.2)])
+    assert early.rewind(4, [record(0, 0.1), record(2, 0.3), record(4, 0.2)]) == []
+    assert (early.best_accuracy, early.best_step, early.evaluations_since_best) == (0.3, 2, 1)
+
+
 def test_the_best_of_a_log_is_that_of_its_records_one_by_one() -> None:
     records = [
         record(0, 0.1),

@@ -60,6 +60,39 @@ def test_what_an_optimizer_saves_is_accepted(spec: OptimizerSpec) -> None:
     check_optimizer_state(spec, parameters, {**none, f"a/{NO_STATE}": torch.empty(0)})
 
 
+class _BySize(torch.optim.Optimizer):
+    """Keeps a row and a column of moments of large parameters alone, and those in 8 bits with a scale per
+    block, as Adafactor with a smallest size and Adam in 8 bits do.
+    """
+
+    def __init__(self, parameters, lr: float):
+        super().__init__(parameters, {"lr": lr})
+
+    @torch.no_grad()
+    def step(self) -> None:
+        for parameter in self.param_groups[0]["params"]:
+            state, size = self.state[parameter], parameter.numel()
+            if size < 20:
+                state["square"] = torch.zeros_like(parameter)
+                state["moment"] = torch.zeros_like(parameter)
+            else:
+                state["row"] = torch.zeros(parameter.shape[0])
+                state["moment"] = torch.zeros(parameter.shape, dtype=torch.uint8)
+                state["scale"] = torch.zeros(-(-size // 8))
+
+
+def test_moments_that_depend_on_the_size_of_the_parameter_are_accepted() -> None:
+    spec = _Of(make=_BySize)
+    parameters, tensors = saved(spec)
+    assert {"a/row", "a/scale", "b/square"} <= tensors.keys()
+    check_optimizer_state(spec, {name: each.to("meta") for name, each in parameters.items()}, tensors)
+    for wrong in (torch.zeros(4), torch.zeros(3, dtype=torch.float64)):
+        with pytest.raises(ValueError, match="'a/scale' has "):
+            check_optimizer_state(spec, parameters, {**tensors, "a/scale": wrong})
+    with pytest.raises(ValueError, match="'a/row' is missing"):
+        check_optimizer_state(spec, parameters, {k: v for k, v in tensors.items() if k != "a/row"})
+
+
 WRONG = [
     ("a/exp_avg", torch.zeros(4), r"'a/exp_avg' has shape \(4,\); allowed: \(4, 6\)"),
     ("a/exp_avg", torch.zeros(1, 6), r"has shape \(1, 6\)"),
