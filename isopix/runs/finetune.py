@@ -65,7 +65,9 @@ def prepare_finetune(
         recipe = with_palette_of_data(recipe, [path for changes in layers for path in changes])
     else:
         _check_same_network(recipe, loaded.recipe)
-    recipe = with_affordable_evaluation(recipe, [path for changes in layers for path in changes])
+    # All test images, so that runs of any length can be compared image by image.
+    keep = ["num_test_images", *(path for changes in layers for path in changes)]
+    recipe = with_affordable_evaluation(recipe, keep)
     _check_parts(recipe)
     if loaded is None:
         return FineTuneStart(recipe, None)
@@ -84,7 +86,7 @@ def prepare_finetune(
 
 def finetune_recipe(recipe: Recipe, source: str, *, from_scratch: bool) -> Recipe:
     """Return the fine-tuning recipe on a source of images: iGPT's (section 2.3: joint loss; section 3.4:
-    constant learning rate) with all labels, validation and test images, then its `finetune_overrides`.
+    constant learning rate) with all labels and test images, then its `finetune_overrides`.
 
     The augmentation is that of the dataset if it has one, else that of `finetune_overrides`, else that of
     pre-training. The learning rate is a tenth of pre-training's, or the recipe's own; from scratch and after
