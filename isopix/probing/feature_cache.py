@@ -1,6 +1,7 @@
-"""The feature cache: features on disk in 16 bits, mapped into memory and read a batch at a time."""
+"""The feature cache: in 16 bits, mapped into memory and read a batch at a time, or as they are."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from isopix.probing.feature_splits import CONSTANT, AffineScale, Features
 from isopix.storage import artifact
 from isopix.storage.npy import NpyWriter, open_memmap
 
+MAX_KEPT = 2**28  # bytes of features in float32 for which a cache is worth its disk space
 SCALE_IMAGES = 1024  # the first images, whose mean and standard deviation scale all features
 
 Batches = Iterator[Features]
@@ -46,6 +48,25 @@ def cached(readers: Mapping[str, Callable[[], Batches]], folder: Path) -> Cached
     features = {name: open_memmap(folder / f"features-{name}.npy") for name in readers}
     by_layer = {name: rearrange(each, "b f d -> f b d") for name, each in features.items()}
     return CachedFeatures(by_layer, scale, found)
+
+
+def kept(readers: Mapping[str, Callable[[], Features]], folder: Path) -> dict[str, Features]:
+    """Return the features that each of `readers` returns, in float32: from `folder` if it is complete and
+    intact, else computed, and written there if they are at most MAX_KEPT bytes and the disk allows it.
+    """
+    if artifact.read_manifest(folder) is not None:
+        return {name: torch.from_numpy(np.load(folder / f"{name}.npy")) for name in readers}
+    features = {name: read() for name, read in readers.items()}
+
+    def write(scratch: Path) -> dict[str, Any]:
+        for name, each in features.items():
+            np.save(scratch / f"{name}.npy", each.numpy())
+        return {}
+
+    if sum(each.nbytes for each in features.values()) <= MAX_KEPT:
+        with suppress(OSError):
+            artifact.write_artifact(folder, write)
+    return features
 
 
 def _write(folder: Path, readers: Mapping[str, Callable[[], Batches]]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -15,7 +16,7 @@ from isopix.data.dataset import ImageDataset, content_hash, default_cache
 from isopix.model.network import Network, without_start_token
 from isopix.objectives.base import PretrainModel
 from isopix.probing.config import ProbeConfig
-from isopix.probing.feature_cache import cached
+from isopix.probing.feature_cache import cached, kept
 from isopix.probing.feature_splits import Features, FeatureSplit, FeatureSplits
 from isopix.probing.features import (
     Progress,
@@ -125,11 +126,22 @@ class NetworkFeatures:
 FeatureSource = PixelFeatures | NetworkFeatures
 
 
-def read_splits(source: FeatureSource, data: ImageDataset, progress: Progress) -> FeatureSplits:
-    """Read all features into memory."""
+def read_splits(
+    source: FeatureSource, data: ImageDataset, progress: Progress, *, keep: bool = False
+) -> FeatureSplits:
+    """Read all features into memory; with `keep` from, and into, $ISOPIX_CACHE/features if they are few."""
     read, views = _counted(source, progress), views_of(data, source.mask_ensemble)
+
+    def read_view(view: View) -> Features:
+        return concat_batches(read(view), len(view.images))
+
+    if keep:
+        folder = _cache_folder(source, data, "float32", torch.__version__)
+        features = kept({view.name: partial(read_view, view) for view in views}, folder)
+    else:
+        features = {view.name: read_view(view) for view in views}
     train, validation, test, *extra_views = (
-        FeatureSplit(concat_batches(read(view), len(view.images)), view.labels, view.groups) for view in views
+        FeatureSplit(features[view.name], view.labels, view.groups) for view in views
     )
     return FeatureSplits(train, validation, test, tuple(extra_views), first_layer=source.first_layer)
 
@@ -143,8 +155,7 @@ def read_cached_splits(
     settings; `note` receives which. Raises what `cached` raises.
     """
     read, views = _counted(source, progress), views_of(data, source.mask_ensemble)
-    key = hash_bytes(str(CACHE_VERSION).encode(), source.identity().encode(), content_hash(data).encode())
-    folder = default_cache() / "features" / key
+    folder = _cache_folder(source, data)
     stored = cached({view.name: partial(read, view) for view in views}, folder)
     size = sum(each.nbytes for each in stored.features.values()) / 2**20
     note(f"features {'read from' if stored.found else 'written to'} {folder} ({size:,.1f} MiB)")
@@ -152,6 +163,11 @@ def read_cached_splits(
         FeatureSplit(stored.features[view.name], view.labels, view.groups) for view in views
     )
     return FeatureSplits(train, validation, test, tuple(extra_views), stored.scale, source.first_layer)
+
+
+def _cache_folder(source: FeatureSource, data: ImageDataset, *facts: str) -> Path:
+    parts = (str(CACHE_VERSION), source.identity(), content_hash(data), *facts)
+    return default_cache() / "features" / hash_bytes(*(part.encode() for part in parts))
 
 
 def _counted(source: FeatureSource, progress: Progress) -> Callable[[View], Iterator[Features]]:

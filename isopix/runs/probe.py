@@ -56,7 +56,7 @@ def probe_run(
         done = partial(progress, name)
         if config.method.streams:
             return read_cached_splits(sources[name], data, done, lambda text: note(f"{name}: {text}"))
-        return read_splits(sources[name], data, done)
+        return read_splits(sources[name], data, done, keep=name == "untrained")
 
     baselines = {name: partial(read, name) for name in ("raw pixels", "untrained")}
     device = loaded.network.device

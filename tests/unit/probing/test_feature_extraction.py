@@ -1,15 +1,19 @@
 """Features are cached and found again where nothing has changed; masks are those of training."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 
+from isopix.core.types import Images
 from isopix.data.dataset import DataConfig, ImageDataset, load_dataset
+from isopix.model.network import Network
+from isopix.probing import features
 from isopix.probing.config import ProbeConfig
 from isopix.probing.feature_extraction import NetworkFeatures, PixelFeatures, read_cached_splits, read_splits
-from isopix.probing.feature_splits import FeatureSplits
+from isopix.probing.feature_splits import Features, FeatureSplits
 from isopix.probing.features import draw_masks
 from isopix.probing.results import ProbeReport
 from isopix.probing.sgd import SgdProbe
@@ -172,3 +176,29 @@ def test_cached_features_are_those_that_were_computed(data: ImageDataset, monkey
         torch.testing.assert_close(whole, other.features, atol=2e-3, rtol=1e-3)
         assert torch.equal(one.labels, other.labels)
     assert done[-1] == len(data.train) + len(data.validation) + 2 * len(data.test)
+
+
+def test_features_of_the_untrained_network_are_computed_once(
+    data: ImageDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ISOPIX_CACHE", str(tmp_path))
+    counts, extract = list[int](), features.iter_features
+
+    def counted(network: Network, images: Images, **options: object) -> Iterator[Features]:
+        counts.append(len(images))
+        return extract(network, images, **options)
+
+    monkeypatch.setattr("isopix.probing.feature_extraction.iter_features", counted)
+    first = report(AR, data, QUICK)
+    assert len(counts) == 6  # three splits of two networks
+    assert report(AR, data, QUICK).to_dict() == first.to_dict()
+    assert len(counts) == 9
+    [folder] = (tmp_path / "features").iterdir()
+    (folder / "test-0.npy").write_bytes(b"")
+    assert report(AR, data, QUICK).to_dict() == first.to_dict()
+    assert len(counts) == 15
+    report(AR.updated(seed=1), data, QUICK)
+    assert len(counts) == 21
+    monkeypatch.setattr("isopix.probing.feature_cache.MAX_KEPT", 0)
+    report(AR.updated(seed=2), data, QUICK)
+    assert len(list((tmp_path / "features").iterdir())) == 2
