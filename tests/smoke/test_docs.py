@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from isopix.recipes import registry
 from tests.smoke.conftest import Run
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"```(console|python)\n(.*?)```", re.DOTALL)
+CODE = re.compile(r"```\w+\n.*?```", re.DOTALL)
 # The folders that commands and functions write, and that must not exist.
 OUTPUT = re.compile(
     r"isopix (?:pretrain|finetune|search-lr) (?:[^\n]|\\\n)*?--out (\S+)|isopix convert \S+ \S+ (\S+)"
@@ -48,11 +50,17 @@ def run_commands(isopix: Run, page: Path, *, less: list[str]) -> None:
             assert "Traceback" not in err
 
 
+def test_recipes_exist() -> None:
+    """Also in blocks that are not run, such as job scripts."""
+    text = "\n".join(block for page in PAGES for block in CODE.findall(page.read_text()))
+    names = set(re.findall(r"\b(?:igpt|patchformer|vit|isotropic)\.[a-z]\w*(?:-\w+)*", text))
+    assert len(names) > 10
+    assert names - registry.RECIPES.keys() == {"igpt.table4", "isotropic.py"}  # a claim, and a file
+
+
 def test_no_folder_is_written_twice() -> None:
     """All pages can be followed in one working folder."""
-    text = "\n".join(
-        block for page in PAGES for block in re.findall(r"```\w+\n.*?```", page.read_text(), re.S)
-    )
+    text = "\n".join(block for page in PAGES for block in CODE.findall(page.read_text()))
     folders = Counter("".join(found) for found in OUTPUT.findall(text))
     assert len(folders) > 50
     assert [folder for folder, count in folders.items() if count > 1] == []
