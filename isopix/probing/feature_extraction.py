@@ -138,6 +138,7 @@ def read_splits(
     if keep:
         folder = _cache_folder(source, data, "float32", torch.__version__)
         features = kept({view.name: partial(read_view, view) for view in views}, folder)
+        progress(sum(len(view.images) for view in views))  # also where they were in the cache
     else:
         features = {view.name: read_view(view) for view in views}
     train, validation, test, *extra_views = (
