@@ -1,0 +1,74 @@
+"""Sampling beside another busy process, with threads that sleep at the end of a parallel loop, as isopix sets
+them, and with threads that spin, as OpenMP does by default. Prints JSON.
+
+    python bench/busy_machine.py --repeats 5
+
+Times the process of `isopix sample` for four images of an untrained igpt.tiny, start included.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from measure import compare, print_result, seconds
+
+POLICIES = {"sleeping": {}, "spinning": {"GOMP_SPINCOUNT": "300000"}}  # libgomp's default number
+TRAINING = ["pretrain", "igpt.tiny", "--data", "digits", "steps=1", "batch_size=4", "num_colors=16"]
+ISOPIX = [sys.executable, "-m", "isopix"]
+
+
+def main() -> None:
+    """Time the four conditions in turn."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=5)
+    options = parser.parse_args()
+    times: dict[tuple[str, str], list[float]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder) / "run"
+        subprocess.run([*ISOPIX, *TRAINING, "--out", str(run)], check=True, capture_output=True)
+        for _ in range(options.repeats):
+            for others in ("idle", "one busy process"):
+                for policy in POLICIES:
+                    with busy(others != "idle"):
+                        took = seconds(lambda policy=policy: sample(run, POLICIES[policy]))
+                    times.setdefault((others, policy), []).append(took)
+    print_result(
+        "isopix sample beside a busy process",
+        comparisons=[
+            compare(
+                f"isopix sample, 4 images of igpt.tiny, {others}",
+                "threads that spin",
+                times[others, "sleeping"],
+                times[others, "spinning"],
+            )
+            for others in ("idle", "one busy process")
+        ],
+    )
+
+
+def sample(run: Path, environment: dict[str, str]) -> None:
+    """Sample four images in a process of its own."""
+    command = [*ISOPIX, "sample", str(run), "-n", "4"]
+    subprocess.run(command, check=True, capture_output=True, env={**os.environ, **environment})
+
+
+@contextmanager
+def busy(wanted: bool) -> Iterator[None]:
+    """Keep one core busy with another process."""
+    if not wanted:
+        yield
+        return
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as other:
+        try:
+            yield
+        finally:
+            other.kill()
+
+
+if __name__ == "__main__":
+    main()
