@@ -33,9 +33,9 @@ def main() -> None:
         subprocess.run([*ISOPIX, *TRAINING, "--out", str(run)], check=True, capture_output=True)
         for _ in range(options.repeats):
             for others in ("idle", "one busy process"):
-                for policy in POLICIES:
+                for policy, environment in POLICIES.items():
                     with busy(others != "idle"):
-                        took = seconds(lambda policy=policy: sample(run, POLICIES[policy]))
+                        took = seconds(lambda environment=environment: sample(run, environment))
                     times.setdefault((others, policy), []).append(took)
     print_result(
         "isopix sample beside a busy process",

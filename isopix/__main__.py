@@ -10,8 +10,8 @@ from isopix.train.signals import errors_as_stops
 
 def main() -> None:
     """Run one command in a process of its own."""
-    # Threads sleep at the end of a parallel loop. Where another process is busy, each loop of threads that spin
-    # takes a time slice of the system. OpenMP reads this when PyTorch is loaded.
+    # Threads sleep at the end of a parallel loop: where another process is busy, each loop of threads that
+    # spin takes a time slice of the system. OpenMP reads this when PyTorch is loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         handle_stop_signals()
