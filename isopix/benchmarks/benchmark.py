@@ -1,5 +1,6 @@
 """Benchmark: a piece of work with its peers and sizes, and the record of its measurement."""
 
+import abc
 import dataclasses
 import importlib.util
 from collections.abc import Callable, Mapping
@@ -13,16 +14,12 @@ TINY = "tiny"  # the size that shows that a benchmark works, in seconds; its tim
 
 
 @dataclass(frozen=True, kw_only=True)
-class Size:
+class Size(abc.ABC):
     """The sizes of a benchmark on a device."""
 
+    @abc.abstractmethod
     def label(self) -> str:
         """Return the sizes for people."""
-        return ", ".join(
-            f"{value}" if isinstance(value, str) else f"{name.replace('_', ' ')} {value}"
-            for name, value in dataclasses.asdict(self).items()
-            if value not in ((), None)
-        )
 
 
 S = TypeVar("S", bound=Size)

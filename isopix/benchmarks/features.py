@@ -28,6 +28,9 @@ class FeaturesSize(Size):
     images: int
     peer_batches: tuple[int, ...]
 
+    def label(self) -> str:
+        return f"{' '.join([self.recipe, *self.settings])}, {self.images} images"
+
 
 def measure_features(size: FeaturesSize, watch: Stopwatch) -> Measured:
     """Compare the pooled features of every layer 0..L, each side in its faster precision and batch size."""

@@ -45,6 +45,9 @@ class PaletteSize(Size):
     side: int = 32
     colors: int = 512
 
+    def label(self) -> str:
+        return f"{self.images:,} images of {self.side}x{self.side}, {self.colors} colors"
+
 
 def measure_encoding(size: PaletteSize, watch: Stopwatch) -> Measured:
     """Compare encoding in batches, with the lookup table built before."""
@@ -179,7 +182,6 @@ BENCHMARKS = (
         peer="transformers color_quantize",
         sizes={
             "cpu": PaletteSize(images=128),
-            "cuda": PaletteSize(images=128),
             TINY: PaletteSize(images=2, side=8, colors=16),
         },
         measure=measure_encoding,
@@ -189,7 +191,7 @@ BENCHMARKS = (
         name="palette.encode-dataset",
         work="palette encoding of a dataset, including the table",
         peer="transformers color_quantize",
-        sizes={"cpu": PaletteSize(images=10_000), "cuda": PaletteSize(images=10_000)},
+        sizes={"cpu": PaletteSize(images=10_000)},
         measure=measure_dataset_encoding,
         needs=image_gpt.NEEDS,
     ),
@@ -199,7 +201,6 @@ BENCHMARKS = (
         peer="scikit-learn KMeans",
         sizes={
             "cpu": PaletteSize(images=128),
-            "cuda": PaletteSize(images=128),
             TINY: PaletteSize(images=2, side=8, colors=4),
         },
         measure=measure_fit,

@@ -39,6 +39,9 @@ class SweepSize(Size):
     width: int
     peer_fits: int
 
+    def label(self) -> str:
+        return f"{self.layers} layers x {self.penalties} L2 penalties, {self.images} x {self.width} features"
+
 
 def measure_probe_sweep(size: SweepSize, watch: Stopwatch) -> Measured:
     """Compare the seconds per fit; our objectives must not be above those of scikit-learn."""
@@ -124,7 +127,7 @@ def require_no_excess(ours: Float[Tensor, " fits"], theirs: Float[Tensor, " fits
 BENCHMARKS = (
     Benchmark(
         name="probe.sweep",
-        work="probe sweep of layers x L2 penalties",
+        work="probe sweep",
         peer="scikit-learn",
         sizes={
             "cpu": SweepSize(layers=5, penalties=6, images=5000, width=128, peer_fits=6),

@@ -32,13 +32,13 @@ BENCHMARKS: tuple[Benchmark[Any], ...] = (
     *correctness.BENCHMARKS,
     *training.BENCHMARKS,
     *masked_training.BENCHMARKS,
+    *sampling.BENCHMARKS,
     *visible_patches.BENCHMARKS,
     *features.BENCHMARKS,
+    *training.LARGE,
     *batches.BENCHMARKS,
     *palettes.BENCHMARKS,
     *probe_sweep.BENCHMARKS,
-    *sampling.BENCHMARKS,
-    *training.LARGE,
 )
 REPEATS = {"cpu": 5, "cuda": 10, TINY: 1}
 MAX_SECONDS = {"cuda": 10.0}  # of the repeats of a benchmark

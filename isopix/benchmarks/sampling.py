@@ -36,9 +36,12 @@ class SamplingSize(Size):
     batch: int
     precision: Precision
 
+    def label(self) -> str:
+        return f"{' '.join([self.recipe, *self.settings])}, batch {self.batch}, {self.precision}"
+
 
 def measure_sampling(size: SamplingSize, watch: Stopwatch) -> Measured:
-    """Compare whole images; each side's first call is the greedy one that is checked."""
+    """Compare whole images; the greedy ones that are checked are the warm-up."""
     recipe = networks.find_recipe(size.recipe, size.settings)
     network = networks.build_network(recipe, watch.device).eval()
     model, other = PretrainModel(network, recipe.objective), image_gpt.with_weights_of(network).eval()
@@ -54,8 +57,8 @@ def measure_sampling(size: SamplingSize, watch: Stopwatch) -> Measured:
 
     timed = watch.alternate(
         {
-            OWN: {"": Work(call=sample, items=size.batch)},
-            f"{image_gpt.name()} generate": {"": Work(call=generate_images, items=size.batch)},
+            OWN: {"": Work(call=sample, items=size.batch, warm_up=False)},
+            f"{image_gpt.name()} generate": {"": Work(call=generate_images, items=size.batch, warm_up=False)},
         }
     )
     return Measured(checked=checked, times=timed.times, errors=timed.errors)
@@ -87,6 +90,9 @@ class CompletionSize(SamplingSize):
 
     rows: int
 
+    def label(self) -> str:
+        return f"{super().label()}, {self.rows} rows given"
+
 
 def measure_completions(size: CompletionSize, watch: Stopwatch) -> Measured:
     """Compare completions that share the given rows with completions of as many equal images."""
@@ -108,9 +114,9 @@ def measure_completions(size: CompletionSize, watch: Stopwatch) -> Measured:
     checked = require_equal("greedy pixels", together, apart, EQUAL_CODES)
     timed = watch.alternate(
         {
-            OWN: {"": Work(call=completer(shared), items=size.batch)},
+            OWN: {"": Work(call=completer(shared), items=size.batch, warm_up=False)},
             f"{size.batch} independent completions": {
-                "": Work(call=completer(independent), items=size.batch)
+                "": Work(call=completer(independent), items=size.batch, warm_up=False)
             },
         }
     )

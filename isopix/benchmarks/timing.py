@@ -1,5 +1,6 @@
 """Times of alternatives: interleaved, so that slowdowns affect all alike, with warm-up and spread."""
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -19,11 +20,14 @@ MATMUL_ROWS = {"cpu": 2048, "cuda": 65536}
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """A call that does the work for `items` items, and the check of what its first call returns."""
+    """A call that does the work for `items` items, and the check of what its first call returns, which is a
+    warm-up; long work that was checked before needs none.
+    """
 
     call: Callable[[], object]
     items: int = 1
     check: Callable[[object], object] = lambda result: None
+    warm_up: bool = True
 
 
 class Times(NamedTuple):
@@ -67,14 +71,19 @@ class Stopwatch:
         lack of memory, is left out. Raises RuntimeError if none of a side works, and what a check raises.
         """
         first, errors = self._warm_up(sides)
-        loops = {key: (work, self._calls(work)) for key, work in _flat(sides) if key in first}
-        seconds: dict[tuple[str, str], list[float]] = {key: [] for key in loops}
+        works = {key: work for key, work in _flat(sides) if key in first}
+        calls = dict.fromkeys(works, 1)
+        seconds: dict[tuple[str, str], list[float]] = {key: [] for key in works}
         start = time.perf_counter()
         for repeat in range(self.repeats):
             if repeat >= min(MIN_REPEATS, self.repeats) and time.perf_counter() - start > self.max_seconds:
                 break
-            for key, (work, calls) in loops.items():
-                seconds[key].append(self.seconds(work.call, calls) / work.items)
+            for key, work in works.items():
+                took = self.seconds(work.call, calls[key])
+                if repeat == 0 and took < MIN_SECONDS:
+                    calls[key] = math.ceil(MIN_SECONDS / max(took, 1e-6))
+                    took = self.seconds(work.call, calls[key])
+                seconds[key].append(took / work.items)
         times: SideTimes = {side: {} for side in sides}
         for (side, name), values in seconds.items():
             times[side][name] = Times(values, first[side, name])
@@ -104,6 +113,9 @@ class Stopwatch:
         first: dict[tuple[str, str], float] = {}
         errors: dict[str, str] = {}
         for (side, name), work in _flat(sides):
+            if not work.warm_up:
+                first[side, name] = 0.0
+                continue
             try:
                 start = time.perf_counter()
                 result = work.call()
@@ -120,10 +132,6 @@ class Stopwatch:
                 reasons = {reason: None for name, reason in errors.items() if name.startswith(f"{side}, ")}
                 raise RuntimeError(f"{side}: {'; '.join(reasons)}")
         return first, errors
-
-    def _calls(self, work: Work) -> int:
-        """Return how many calls a measurement takes."""
-        return max(1, int(MIN_SECONDS / max(self.seconds(work.call), 1e-6)))
 
 
 def spread(values: list[float]) -> dict[str, float | int]:
