@@ -23,7 +23,7 @@ from isopix.benchmarks import (
     visible_patches,
 )
 from isopix.benchmarks.benchmark import TINY, Benchmark
-from isopix.benchmarks.timing import Stopwatch
+from isopix.benchmarks.timing import Stopwatch, first_line
 from isopix.core.command_line import command_line
 from isopix.core.device import free_cached_memory, runtime_environment
 
@@ -111,8 +111,7 @@ def _measured(benchmark: Benchmark[Any], plan: BenchmarkPlan) -> dict[str, Any]:
     try:
         found = benchmark.run(plan.size, plan.watch)
     except Exception as error:  # the others can still be measured
-        first = next(iter(str(error).strip().splitlines()), "")
-        return {"state": "failed", "reason": f"{type(error).__name__}: {first}"}
+        return {"state": "failed", "reason": first_line(error)}
     return {"state": "measured", "reason": "", "seconds": time.monotonic() - start, **found}
 
 

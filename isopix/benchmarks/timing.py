@@ -125,7 +125,7 @@ class Stopwatch:
             except NumericsError:
                 raise
             except RuntimeError as error:
-                errors[f"{side}, {name}"] = _first_line(error)
+                errors[f"{side}, {name}"] = first_line(error)
                 free_cached_memory(self.device)
         for side in sides:
             if not any(key[0] == side for key in first):
@@ -139,9 +139,10 @@ def spread(values: list[float]) -> dict[str, float | int]:
     return {"n": len(values), "median": statistics.median(values), "min": min(values), "max": max(values)}
 
 
+def first_line(error: BaseException) -> str:
+    """Return the type of an error and the first line of its message, since those of compilers have many."""
+    return f"{type(error).__name__}: {next(iter(str(error).strip().splitlines()), '')}"
+
+
 def _flat(sides: Sides) -> Iterator[tuple[tuple[str, str], Work]]:
     return (((side, name), work) for side, works in sides.items() for name, work in works.items())
-
-
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
