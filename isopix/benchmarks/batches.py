@@ -91,7 +91,7 @@ def measure_batches(size: BatchesSize, watch: Stopwatch) -> Measured:
     return Measured(checked=checked, times=timed.times, errors=timed.errors)
 
 
-def padded(image: Image) -> Image:
+def padded(image: Image) -> UInt8[Tensor, "3 _ _"]:
     """Return the image with reflected borders."""
     return F.pad(image[None], [PAD] * 4, mode="reflect")[0]
 

@@ -1,13 +1,11 @@
 """`isopix bench` at the smallest sizes: its table, its file, and its end by an error and by Ctrl-C."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from isopix.benchmarks import palettes, probe_sweep
-from isopix.benchmarks.timing import Stopwatch
 from isopix.cli import bench
 from tests.smoke.conftest import Run
 
@@ -70,7 +68,7 @@ def test_a_failed_check_is_named_and_the_others_are_measured(
 
 
 def test_ctrl_c_keeps_what_is_done(isopix: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(size: object, watch: Stopwatch) -> Iterator[None]:
+    def interrupted(*given: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(probe_sweep, "fit_isopix", interrupted)

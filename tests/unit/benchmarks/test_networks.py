@@ -18,6 +18,7 @@ def test_the_seed_decides_all_weights() -> None:
     assert [name for name in random if torch.equal(first[name], other[name])] == []
 
 
+@torch.no_grad()
 def test_the_loss_is_not_that_of_a_uniform_prediction() -> None:
     recipe = networks.find_recipe("igpt.digits", ("depth=1",))
     model = PretrainModel(networks.build_network(recipe, CPU), recipe.objective)

@@ -6,8 +6,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from isopix.benchmarks import image_gpt, networks
+from isopix.benchmarks import networks
 from isopix.benchmarks.benchmark import TINY, Benchmark, Measured
+from isopix.benchmarks.image_gpt import with_weights_of
 from isopix.benchmarks.run import BENCHMARKS
 from isopix.benchmarks.timing import Stopwatch
 from isopix.model.network import Network
@@ -36,4 +37,4 @@ def network(*settings: str, seed: int = 0, recipe: str = "igpt.digits") -> Netwo
 def peer_of_other_weights(given: Network) -> nn.Module:
     """Hugging Face's model of the same size with the weights of another seed, which is to be noticed."""
     settings = (f"depth={given.backbone.depth}", f"width={given.head.project.weight.shape[1]}")
-    return image_gpt.with_weights_of(network(*settings, seed=1))
+    return with_weights_of(network(*settings, seed=1))
