@@ -83,7 +83,7 @@ def require_equal_training(name: str, size: CorrectnessSize, device: torch.devic
 def training_losses(recipe: Recipe, images: int, device: torch.device, *, compiled: bool) -> list[float]:
     """Return the losses of ten steps in float32. Raises NumericsError for one that is not finite."""
     torch.compiler.reset()
-    network = networks.build_network(recipe, device)
+    network = networks.random_network(recipe, device)
     model = PretrainModel(network, recipe.objective)
     task = PretrainTask(model)
     step = TrainStep(task, Adam(lr=1e-3), accumulate=1, precision="fp32", compiled=compiled)
@@ -115,7 +115,7 @@ def require_finite_gradients(recipe: Recipe, images: int, device: torch.device) 
 
     Raises NumericsError if they are not.
     """
-    network = networks.build_network(recipe, device)
+    network = networks.random_network(recipe, device)
     with torch.no_grad():
         for name, weight in network.named_parameters():
             if ".attention.qkv" in name:
@@ -136,9 +136,9 @@ def require_greedy_samples(name: str, device: torch.device) -> str:
     before, by one forward pass of the whole image on the CPU. Raises NumericsError if too few are.
     """
     recipe = networks.find_recipe(name)
-    model = PretrainModel(networks.build_network(recipe, device).eval(), recipe.objective)
+    model = PretrainModel(networks.random_network(recipe, device).eval(), recipe.objective)
     images = sample_images(model, SAMPLES, sampling=SamplingConfig(top_k=1), batch_size=SAMPLES)
-    network = networks.build_network(recipe, CPU).eval()
+    network = networks.random_network(recipe, CPU).eval()
     likely = network.predict(network.inputs_of(images))
     what = f"{name}, greedy samples on {device} and most likely codes"
     return require_equal(what, network.codec.encode(images), likely, EQUAL_CODES)

@@ -35,7 +35,7 @@ class FeaturesSize(Size):
 def measure_features(size: FeaturesSize, watch: Stopwatch) -> Measured:
     """Compare the pooled features of every layer 0..L, each side in its faster precision and batch size."""
     recipe = networks.find_recipe(size.recipe, size.settings)
-    network = networks.build_network(recipe, watch.device).eval()
+    network = networks.random_network(recipe, watch.device).eval()
     other = image_gpt.with_weights_of(network).eval()
     images = networks.random_images(recipe, size.images, watch.device)
     checked = require_equal_features(network, other, images[: min(size.peer_batches)])
@@ -56,7 +56,7 @@ def measure_features(size: FeaturesSize, watch: Stopwatch) -> Measured:
         for each in PRECISIONS
         for batch in size.peer_batches
     }
-    timed = watch.alternate({OWN: own, f"{image_gpt.name()} output_hidden_states": peer})
+    timed = watch.alternate({OWN: own, f"{image_gpt.library_name()} output_hidden_states": peer})
     return Measured(checked=checked, times=timed.times, errors=timed.errors)
 
 

@@ -16,7 +16,7 @@ NEEDS = ("transformers",)
 LOGIT_TOLERANCE = 1e-3  # of float32 logits, as a fraction of the largest
 
 
-def name() -> str:
+def library_name() -> str:
     """Return the name of the library with its version."""
     return f"transformers {importlib.metadata.version('transformers')}"
 

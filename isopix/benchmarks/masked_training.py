@@ -43,8 +43,8 @@ class MaskedTrainingSize(Size):
 def measure_masked_training(size: MaskedTrainingSize, watch: Stopwatch) -> Measured:
     """Compare steps in bf16, each side at the better of eager and compiled."""
     recipe = networks.find_recipe(size.recipe)
-    network = networks.build_network(recipe, watch.device)
-    model, plain = PretrainModel(network, recipe.objective), plain_pytorch.with_weights_of(network, recipe)
+    network = networks.random_network(recipe, watch.device)
+    model, plain = PretrainModel(network, recipe.objective), plain_pytorch.plain_network(network, recipe)
     images = networks.random_images(recipe, size.batch, watch.device)
     batch = model.make_batch(images, generator(0, "bench")).to(watch.device)
     checked = require_equal_networks(network, plain, images, batch)

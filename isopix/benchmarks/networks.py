@@ -21,7 +21,7 @@ def find_recipe(name: str, settings: tuple[str, ...] = ()) -> Recipe:
     return registry.resolve(name, assignments=settings).recipe
 
 
-def build_network(recipe: Recipe, device: torch.device, *, seed: int = 0) -> Network:
+def random_network(recipe: Recipe, device: torch.device, *, seed: int = 0) -> Network:
     """Return the network of a recipe with random weights of the blocks and the head, and a palette of colors
     that are apart.
     """

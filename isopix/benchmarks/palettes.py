@@ -84,7 +84,7 @@ def _encoding(palette: Palette, images: Images, encode: Callable[[], Codes], wat
         for name, search in color_searches(palette, part).items()
     }
     own = {"": Work(call=encode, items=len(images))}
-    timed = watch.alternate({OWN: own, image_gpt.name(): searches})
+    timed = watch.alternate({OWN: own, image_gpt.library_name(): searches})
     return Measured(checked="; ".join(checked), times=timed.times, errors=timed.errors)
 
 

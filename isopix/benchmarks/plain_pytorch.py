@@ -144,7 +144,7 @@ NAMES = (
 )
 
 
-def with_weights_of(network: Network, recipe: Recipe) -> Plain:
+def plain_network(network: Network, recipe: Recipe) -> Plain:
     """Return the plain network with the same weights, on the same device."""
     plain, weights = Plain(recipe), dict(network.named_parameters()) | dict(network.named_buffers())
     with torch.no_grad():

@@ -43,8 +43,9 @@ class SamplingSize(Size):
 def measure_sampling(size: SamplingSize, watch: Stopwatch) -> Measured:
     """Compare whole images; the greedy ones that are checked are the warm-up."""
     recipe = networks.find_recipe(size.recipe, size.settings)
-    network = networks.build_network(recipe, watch.device).eval()
-    model, other = PretrainModel(network, recipe.objective), image_gpt.with_weights_of(network).eval()
+    network = networks.random_network(recipe, watch.device).eval()
+    model = PretrainModel(network, recipe.objective)
+    other = image_gpt.with_weights_of(network).eval()
     checked = require_equal_greedy_codes(model, other, size.batch)
 
     def sample() -> Tensor:
@@ -58,7 +59,9 @@ def measure_sampling(size: SamplingSize, watch: Stopwatch) -> Measured:
     timed = watch.alternate(
         {
             OWN: {"": Work(call=sample, items=size.batch, warm_up=False)},
-            f"{image_gpt.name()} generate": {"": Work(call=generate_images, items=size.batch, warm_up=False)},
+            f"{image_gpt.library_name()} generate": {
+                "": Work(call=generate_images, items=size.batch, warm_up=False)
+            },
         }
     )
     return Measured(checked=checked, times=timed.times, errors=timed.errors)
@@ -97,7 +100,7 @@ class CompletionSize(SamplingSize):
 def measure_completions(size: CompletionSize, watch: Stopwatch) -> Measured:
     """Compare completions that share the given rows with completions of as many equal images."""
     recipe = networks.find_recipe(size.recipe, size.settings)
-    network = networks.build_network(recipe, watch.device).eval()
+    network = networks.random_network(recipe, watch.device).eval()
     model = PretrainModel(network, recipe.objective)
     image = networks.random_images(recipe, 1, torch.device("cpu"))
 

@@ -47,7 +47,7 @@ class TrainingSize(Size):
 def measure_training(size: TrainingSize, watch: Stopwatch) -> Measured:
     """Compare our steps in bf16 with the peer's in bf16 and float32, and with the matrix products alone."""
     recipe = networks.find_recipe(size.recipe, size.settings)
-    network = networks.build_network(recipe, watch.device)
+    network = networks.random_network(recipe, watch.device)
     model = PretrainModel(network, recipe.objective)
     images = networks.random_images(recipe, max(size.batch, size.peer_batch), watch.device)
     expected = float_loss(model, images[: size.batch])
@@ -62,7 +62,7 @@ def measure_training(size: TrainingSize, watch: Stopwatch) -> Measured:
         precisions: tuple[Precision, ...] = ("bf16",) if watch.device.type == "cuda" else ("bf16", "fp32")
         for precision in precisions:
             peer = peer_steps(other, network, part, precision=precision, compiled=size.compiled)
-            sides[f"{image_gpt.name()} ImageGPT, {precision}"] = {
+            sides[f"{image_gpt.library_name()} ImageGPT, {precision}"] = {
                 name: _checked(step, size.peer_batch, peer_loss, precision) for name, step in peer.items()
             }
     timed = watch.alternate(sides)

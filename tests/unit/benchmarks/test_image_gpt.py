@@ -29,4 +29,4 @@ def test_inputs_are_the_start_token_and_all_codes_but_the_last() -> None:
 
 
 def test_the_name_has_the_version() -> None:
-    assert image_gpt.name() == f"transformers {transformers.__version__}"
+    assert image_gpt.library_name() == f"transformers {transformers.__version__}"

@@ -21,7 +21,7 @@ def test_both_sides_are_measured(block: str) -> None:
 
 @pytest.mark.parametrize("block", BLOCKS)
 def test_one_other_weight_of_the_peer_is_an_error(block: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = plain_pytorch.with_weights_of
+    right = plain_pytorch.plain_network
 
     def wrong(network: Network, recipe: Recipe) -> plain_pytorch.Plain:
         plain = right(network, recipe)
@@ -30,7 +30,7 @@ def test_one_other_weight_of_the_peer_is_an_error(block: str, monkeypatch: pytes
             weight.copy_(weight.roll(1, 0))
         return plain
 
-    monkeypatch.setattr(plain_pytorch, "with_weights_of", wrong)
+    monkeypatch.setattr(plain_pytorch, "plain_network", wrong)
     with pytest.raises(NumericsError, match="logits differ"):
         measured(f"masked.{block}")
 
@@ -50,7 +50,7 @@ def test_another_loss_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_steps_of_the_plain_network_do_not_change_it() -> None:
     recipe = networks.find_recipe("isotropic.tiny-conv-pix2vec-1")
-    plain = plain_pytorch.with_weights_of(networks.build_network(recipe, CPU), recipe)
+    plain = plain_pytorch.plain_network(networks.random_network(recipe, CPU), recipe)
     before = [weight.clone() for weight in plain.parameters()]
     step = masked_training.plain_steps(plain, networks.random_images(recipe, 2, CPU), compiled=False)["eager"]
     assert float(step()) == float(step())

@@ -21,7 +21,7 @@ def test_the_seed_decides_all_weights() -> None:
 @torch.no_grad()
 def test_the_loss_is_not_that_of_a_uniform_prediction() -> None:
     recipe = networks.find_recipe("igpt.digits", ("depth=1",))
-    model = PretrainModel(networks.build_network(recipe, CPU), recipe.objective)
+    model = PretrainModel(networks.random_network(recipe, CPU), recipe.objective)
     images = networks.random_images(recipe, 4, CPU)
     assert images.shape == (4, 3, 8, 8)
     loss = float(model.eval_loss(model.make_batch(images, generator(0, "bench"))))
@@ -31,7 +31,7 @@ def test_the_loss_is_not_that_of_a_uniform_prediction() -> None:
 def test_all_colors_of_the_palette_are_their_own_nearest() -> None:
     for count in (17, 512):
         recipe = networks.find_recipe("igpt.digits", (f"num_colors={count}",))
-        assert networks.build_network(recipe, CPU).codec.notes() == ()
+        assert networks.random_network(recipe, CPU).codec.notes() == ()
 
 
 def test_synthetic_photos_are_smooth_and_have_many_colors() -> None:

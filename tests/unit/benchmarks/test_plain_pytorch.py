@@ -16,9 +16,9 @@ from tests.unit.benchmarks.tiny import CPU
 @torch.no_grad()
 def test_the_loss_is_ours(block: str, encoding: str) -> None:
     recipe = networks.find_recipe(f"isotropic.tiny-{block}-{encoding}-1")
-    network = networks.build_network(recipe, CPU)
+    network = networks.random_network(recipe, CPU)
     images = networks.random_images(recipe, 2, CPU)
     batch = PretrainModel(network, recipe.objective).make_batch(images, generator(0, "bench"))
     expected = float(recipe.objective.eval_loss(network, batch))
-    found = float(plain_pytorch.with_weights_of(network, recipe)(images, batch.mask))
+    found = float(plain_pytorch.plain_network(network, recipe)(images, batch.mask))
     assert found == pytest.approx(expected, rel=1e-5)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from isopix.benchmarks import run
+from isopix.benchmarks.networks import find_recipe
 from isopix.benchmarks.numerics import NumericsError
 from isopix.benchmarks.run import BENCHMARKS, BenchmarkPlan, run_benchmarks, select_benchmarks
 from tests.unit.benchmarks.tiny import CPU, find
@@ -18,6 +19,15 @@ def test_correctness_comes_first_and_names_are_unique() -> None:
     assert len(set(names)) == len(names)
     sizes = {size for each in BENCHMARKS for size in each.sizes}
     assert sizes == {"cpu", "cuda", "tiny"}
+
+
+def test_every_recipe_of_every_size_is_there_and_is_labeled() -> None:
+    sizes = [size for each in BENCHMARKS for size in each.sizes.values()]
+    for size in sizes:
+        assert size.label()
+        if hasattr(size, "recipe"):
+            find_recipe(size.recipe, getattr(size, "settings", ())).outline()
+    assert len(sizes) > 30
 
 
 def test_prefixes_select_in_the_order_of_the_table() -> None:

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 def test_sampling_is_measured_on_both_sides() -> None:
     pytest.importorskip("transformers", reason="the peer is in isopix[bench]")
     found = measured("sampling.batch-128")
-    assert list(found.times) == [OWN, f"{image_gpt.name()} generate"]
+    assert list(found.times) == [OWN, f"{image_gpt.library_name()} generate"]
     assert found.checked == "greedy codes: 100.00% equal"
 
 

@@ -16,7 +16,7 @@ NAME = "training.igpt-tiny"
 
 def test_it_measures_both_precisions_of_the_peer_and_the_matrix_products() -> None:
     found = measured(NAME)
-    peer = image_gpt.name()
+    peer = image_gpt.library_name()
     own, half, full, bound = found.times
     assert (own, half, full) == (OWN, f"{peer} ImageGPT, bf16", f"{peer} ImageGPT, fp32")
     assert bound.startswith("its FLOPs at the measured rate of matrix products")
@@ -44,7 +44,7 @@ def test_another_loss_of_a_step_is_an_error(steps: str, monkeypatch: pytest.Monk
 
 def test_steps_do_not_change_the_weights() -> None:
     recipe = networks.find_recipe("igpt.digits", ("depth=1", "width=16"))
-    network = networks.build_network(recipe, CPU)
+    network = networks.random_network(recipe, CPU)
     before = {name: weight.clone() for name, weight in network.tensors().items()}
     images = networks.random_images(recipe, 2, CPU)
     other = image_gpt.with_weights_of(network)

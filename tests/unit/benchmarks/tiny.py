@@ -28,7 +28,7 @@ def measured(name: str, **changes: Any) -> Measured:
 
 
 def network(*settings: str, seed: int = 0, recipe: str = "igpt.digits") -> Network:
-    made = networks.build_network(
+    made = networks.random_network(
         networks.find_recipe(recipe, ("depth=2", "width=16", *settings)), CPU, seed=seed
     )
     return made.eval()
