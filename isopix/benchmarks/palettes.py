@@ -85,7 +85,8 @@ def _encoding(palette: Palette, images: Images, encode: Callable[[], Codes], wat
     }
     own = {"": Work(call=encode, items=len(images))}
     timed = watch.alternate({OWN: own, image_gpt.library_name(): searches})
-    return Measured(checked="; ".join(checked), times=timed.times, errors=timed.errors)
+    missing = {name: "not installed with its requirements" for name in SEARCHES if name not in searches}
+    return Measured(checked="; ".join(checked), times=timed.times, errors=timed.errors | missing)
 
 
 def encode_batches(palette: Palette, images: Images) -> Codes:
