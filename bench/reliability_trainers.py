@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import accelerate
-import peer
 import torch
 import transformers
 from reliability_process import MARKS
@@ -23,6 +22,7 @@ from transformers.trainer_utils import get_last_checkpoint
 
 import isopix
 from isopix.__main__ import main as isopix_main
+from isopix.benchmarks import image_gpt
 from isopix.data.dataset import load_dataset
 from isopix.recipes import registry
 from isopix.runs.checkpoint_writer import CheckpointWriter
@@ -232,6 +232,6 @@ def build_trainers() -> dict[str, Trainer]:
     codes = codec.encode(data.train.images)[..., 0]
     return {
         "isopix": Isopix(),
-        "hugging_face": HuggingFace(peer.convert(network), codes),
-        "torch_save": PlainLoop(peer.convert(network), codes),
+        "hugging_face": HuggingFace(image_gpt.with_weights_of(network), codes),
+        "torch_save": PlainLoop(image_gpt.with_weights_of(network), codes),
     }

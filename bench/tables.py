@@ -92,9 +92,16 @@ def speed() -> str:
         machine = f"{found['device']}, {threads(found)}, torch {found['torch']}"
         rows += [
             f"| {row['task']} | {row['peer']} | {ratio(row)} | {row['n']} | {machine} |"
-            for row in found["comparisons"]
+            for row in comparisons(found)
         ]
     return "\n".join(rows) + "\n"
+
+
+def comparisons(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the comparisons of a file of `isopix bench`, or of the single benchmarks before it."""
+    measured = [each for each in found.get("benchmarks", ()) if each["state"] == "measured"]
+    rows = [row for each in measured for row in each["comparisons"]]
+    return [*found.get("comparisons", ()), *rows]
 
 
 def ratio(row: dict[str, Any]) -> str:

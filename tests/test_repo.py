@@ -33,6 +33,7 @@ LEVELS = [
     ["reporting"],
     ["studies"],
     ["api"],
+    ["benchmarks"],
     ["studio", "cli"],
 ]
 LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}

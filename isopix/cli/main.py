@@ -62,6 +62,10 @@ COMMANDS = {
         "Run the experiment of a table or figure of a paper, next to the published numbers.",
     ),
     "report": ("isopix.cli.report:report", "Write a self-contained HTML report about runs."),
+    "bench": (
+        "isopix.cli.bench:bench",
+        "Measure speed next to other libraries, and check the results on this device.",
+    ),
 }
 
 # Before torch is loaded: threads that spin while waiting crawl once another program wants their core.

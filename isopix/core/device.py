@@ -3,7 +3,7 @@
 import ctypes
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -171,6 +171,16 @@ def free_memory(device: torch.device) -> int:
         available = []
     total = total_memory(device)
     return min(available[0] * 1024, total) if available else total  # macOS has the total memory only
+
+
+def peak_memory(device: torch.device, call: Callable[[], object]) -> int | None:
+    """Return the most bytes that tensors take during a call; None where the device does not count them."""
+    if device.type != "cuda":
+        return None
+    torch.cuda.reset_peak_memory_stats(device)
+    call()
+    torch.cuda.synchronize(device)
+    return int(torch.cuda.max_memory_allocated(device))
 
 
 def total_memory(device: torch.device) -> int:

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 
+from isopix.benchmarks import image_gpt
 from isopix.core.random import generator
 from isopix.generate.sample import SamplingConfig, decode_steps, uniform_numbers
 from isopix.interop.huggingface.convert import export_imagegpt, read_imagegpt
@@ -20,7 +21,6 @@ from isopix.probing.features import extract_features
 from tests.unit.interop import models
 
 transformers = pytest.importorskip("transformers", reason="the reference is in isopix[bench]")
-peer = pytest.importorskip("bench.peer", reason="the reference is in isopix[bench]")
 
 # Their loaders leave files open to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -78,7 +78,7 @@ def pixels(net: Network) -> torch.Tensor:
 def test_logits_are_equal(pair: Pair, dtype: torch.dtype, within: float) -> None:
     net, theirs = pair.ours.to(dtype), pair.theirs.to(dtype)
     images = pixels(net)
-    reference = theirs(input_ids=peer.shift_right(net, images)).logits
+    reference = theirs(input_ids=image_gpt.shift_right(net, images)).logits
     assert reference.abs().max() > 1
     torch.testing.assert_close(
         net.head.project(net.backbone(net.inputs_of(images))), reference, rtol=0, atol=within
@@ -96,7 +96,7 @@ def their_features(theirs: nn.Module, ids: torch.Tensor) -> list[torch.Tensor]:
 def test_features_are_their_hidden_states_behind_the_next_norm(pair: Pair) -> None:
     net, theirs = pair.ours.double(), pair.theirs.double()
     images = pixels(net)
-    reference = their_features(theirs, peer.shift_right(net, images))
+    reference = their_features(theirs, image_gpt.shift_right(net, images))
     for own, other in zip(net.features(images), reference, strict=True):
         torch.testing.assert_close(own, other, rtol=0, atol=1e-10)
     pooled = torch.stack([state.mean(1) for state in reference]).float()
@@ -123,7 +123,7 @@ def test_their_loss_with_labels_leaves_out_the_last_pixel_or_grades_every_one_by
 ) -> None:
     net, theirs = pair.ours.double(), pair.theirs.double()
     images = pixels(net)
-    codes, shifted = net.codec.encode(images)[..., 0], peer.shift_right(net, images)
+    codes, shifted = net.codec.encode(images)[..., 0], image_gpt.shift_right(net, images)
     logits = theirs(input_ids=shifted).logits
     right = nn.functional.cross_entropy(logits.mT, codes, reduction="none")
     torch.testing.assert_close(theirs(input_ids=shifted, labels=shifted).loss, right[:, :-1].mean())

@@ -72,6 +72,8 @@ class Transformer(nn.Module):
 class Encoding(nn.Module):
     """Embed three channel values as one vector per pixel."""
 
+    frequencies: Tensor
+
     def __init__(self, recipe: Recipe):
         super().__init__()
         self.kind, width = recipe.model.stem.kind, recipe.model.width
@@ -111,12 +113,16 @@ class Plain(nn.Module):
         self.norm = nn.LayerNorm(recipe.model.width)
         self.head = nn.Linear(recipe.model.width, 3 * 256, bias=False)
 
-    def forward(self, images: Tensor, mask: Tensor) -> Tensor:
-        levels = images.flatten(2).transpose(1, 2).long()
+    def logits(self, levels: Tensor, mask: Tensor) -> Tensor:
+        """Return the logits [B N 3 * 256] of every position."""
         x = self.encoding(levels) * ~mask
         if self.pos_embed is not None:
             x = x + self.pos_embed
-        logits = self.head(self.norm(self.blocks(x)))
+        return self.head(self.norm(self.blocks(x)))
+
+    def forward(self, images: Tensor, mask: Tensor) -> Tensor:
+        levels = images.flatten(2).transpose(1, 2).long()
+        logits = self.logits(levels, mask)
         losses = F.cross_entropy(logits.view(-1, 256), levels.reshape(-1), reduction="none")
         losses = losses.view(levels.shape) * mask
         return (losses.sum((1, 2)) / (3 * mask.sum((1, 2)))).mean()
@@ -128,8 +134,8 @@ NAMES = (
     ("encoding.linear.weight", "backbone.stem.project.weight"),
     ("pos_embed", "backbone.positions.table"),
     ("blocks.", "backbone.blocks."),
-    ("positions.0", "position_mlp.up"),
-    ("positions.2", "position_mlp.down"),
+    ("positions.0", "token_mlp.up"),
+    ("positions.2", "token_mlp.down"),
     ("channels.0", "mlp.up"),
     ("channels.2", "mlp.down"),
     (".qkv", ".attention.qkv"),
@@ -138,7 +144,7 @@ NAMES = (
 )
 
 
-def convert(network: Network, recipe: Recipe) -> Plain:
+def plain_network(network: Network, recipe: Recipe) -> Plain:
     """Return the plain network with the same weights, on the same device."""
     plain, weights = Plain(recipe), dict(network.named_parameters()) | dict(network.named_buffers())
     with torch.no_grad():

@@ -1,0 +1,166 @@
+"""Sampling throughput, next to `generate` of Hugging Face's ImageGPT; several completions of one image, next
+to independent ones.
+
+Both have the same weights and a cache, and sample every position at temperature 1 without top-k. Their greedy
+codes are compared first, in float32.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+
+from isopix.benchmarks import image_gpt, networks
+from isopix.benchmarks.benchmark import OWN, TINY, Benchmark, Measured, Size
+from isopix.benchmarks.numerics import require_equal
+from isopix.benchmarks.timing import Stopwatch, Work
+from isopix.core.device import Precision, autocast
+from isopix.generate.sample import Prompt, SamplingConfig, complete_images, sample_images
+from isopix.model.network import Network
+from isopix.objectives.base import PretrainModel
+
+GREEDY, RANDOM = SamplingConfig(top_k=1), SamplingConfig()
+EQUAL_CODES = 0.99  # rounding may decide between nearly equal logits, and all codes after it
+TINY_SETTINGS = ("depth=1", "width=16")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplingSize(Size):
+    """A recipe, how many images are sampled at once, and the precision."""
+
+    recipe: str
+    settings: tuple[str, ...] = ()
+    batch: int
+    precision: Precision
+
+    def label(self) -> str:
+        return f"{' '.join([self.recipe, *self.settings])}, batch {self.batch}, {self.precision}"
+
+
+def measure_sampling(size: SamplingSize, watch: Stopwatch) -> Measured:
+    """Compare whole images; the greedy ones that are checked are the warm-up."""
+    recipe = networks.find_recipe(size.recipe, size.settings)
+    network = networks.random_network(recipe, watch.device).eval()
+    model = PretrainModel(network, recipe.objective)
+    other = image_gpt.with_weights_of(network).eval()
+    checked = require_equal_greedy_codes(model, other, size.batch)
+
+    def sample() -> Tensor:
+        with autocast(watch.device, size.precision):
+            return sample_images(model, size.batch, sampling=RANDOM, batch_size=size.batch)
+
+    def generate_images() -> Tensor:
+        with autocast(watch.device, size.precision):
+            return generate(other, network, size.batch, do_sample=True, temperature=1.0, top_k=0)
+
+    timed = watch.alternate(
+        {
+            OWN: {"": Work(call=sample, items=size.batch, warm_up=False)},
+            f"{image_gpt.library_name()} generate": {
+                "": Work(call=generate_images, items=size.batch, warm_up=False)
+            },
+        }
+    )
+    return Measured(checked=checked, times=timed.times, errors=timed.errors)
+
+
+def require_equal_greedy_codes(model: PretrainModel, other: nn.Module, batch: int) -> str:
+    """Return how many greedy codes of both are equal. Raises NumericsError if too few are."""
+    images = sample_images(model, batch, sampling=GREEDY, batch_size=batch)
+    codes = model.network.codec.encode(images.to(model.network.device))[..., 0]
+    theirs = generate(other, model.network, batch, do_sample=False)
+    return require_equal("greedy codes", theirs, codes, EQUAL_CODES)
+
+
+@torch.inference_mode()
+def generate(other: Any, network: Network, batch: int, **settings: object) -> Int[Tensor, "B N"]:
+    """Return the codes that the peer generates after the start token, with its cache."""
+    ids = torch.full((batch, 1), network.codec.vocab_size, device=network.device)
+    length = network.codec.grid.positions + 1
+    attended = torch.ones_like(ids)
+    codes: Tensor = other.generate(
+        ids, attention_mask=attended, max_length=length, use_cache=True, pad_token_id=0, **settings
+    )
+    return codes[:, 1:]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompletionSize(SamplingSize):
+    """Several completions, `batch` of them, of the first rows of one image."""
+
+    rows: int
+
+    def label(self) -> str:
+        return f"{super().label()}, {self.rows} rows given"
+
+
+def measure_completions(size: CompletionSize, watch: Stopwatch) -> Measured:
+    """Compare completions that share the given rows with completions of as many equal images."""
+    recipe = networks.find_recipe(size.recipe, size.settings)
+    network = networks.random_network(recipe, watch.device).eval()
+    model = PretrainModel(network, recipe.objective)
+    image = networks.random_images(recipe, 1, torch.device("cpu"))
+
+    def completer(prompt: Prompt, sampling: SamplingConfig = RANDOM) -> Callable[[], Tensor]:
+        def complete_all() -> Tensor:
+            with autocast(watch.device, size.precision):
+                return complete_images(model, prompt, sampling=sampling, batch_size=size.batch)
+
+        return complete_all
+
+    shared = Prompt(image, size.rows, size.batch)
+    independent = Prompt(image.expand(size.batch, -1, -1, -1).contiguous(), size.rows)
+    together, apart = (completer(each, GREEDY)() for each in (shared, independent))
+    checked = require_equal("greedy pixels", together, apart, EQUAL_CODES)
+    timed = watch.alternate(
+        {
+            OWN: {"": Work(call=completer(shared), items=size.batch, warm_up=False)},
+            f"{size.batch} independent completions": {
+                "": Work(call=completer(independent), items=size.batch, warm_up=False)
+            },
+        }
+    )
+    return Measured(checked=checked, times=timed.times, errors=timed.errors)
+
+
+def _sampling(batch: int) -> Benchmark[SamplingSize]:
+    return Benchmark(
+        name=f"sampling.batch-{batch}",
+        work="sampling all pixels",
+        peer="transformers generate",
+        sizes={"cpu": SamplingSize(recipe="igpt.tiny", batch=batch, precision="fp32")},
+        measure=measure_sampling,
+        needs=image_gpt.NEEDS,
+    )
+
+
+BENCHMARKS: tuple[Benchmark[Any], ...] = (
+    *map(_sampling, (4, 16, 32)),
+    Benchmark(
+        name="sampling.batch-128",
+        work="sampling all pixels",
+        peer="transformers generate",
+        sizes={
+            "cuda": SamplingSize(recipe="igpt.s", batch=128, precision="bf16"),
+            TINY: SamplingSize(recipe="igpt.digits", settings=TINY_SETTINGS, batch=2, precision="fp32"),
+        },
+        measure=measure_sampling,
+        needs=image_gpt.NEEDS,
+    ),
+    Benchmark(
+        name="completions.of-one-image",
+        work="completions of one image",
+        peer="independent completions",
+        sizes={
+            "cpu": CompletionSize(recipe="igpt.tiny", batch=8, rows=16, precision="fp32"),
+            "cuda": CompletionSize(recipe="igpt.s", batch=8, rows=16, precision="bf16"),
+            TINY: CompletionSize(
+                recipe="igpt.digits", settings=TINY_SETTINGS, batch=3, rows=4, precision="fp32"
+            ),
+        },
+        measure=measure_completions,
+    ),
+)

@@ -1,0 +1,53 @@
+"""Sampling and completions: both sides give the same greedy codes, and others are noticed."""
+
+import pytest
+import torch
+
+from isopix.benchmarks import image_gpt, sampling
+from isopix.benchmarks.benchmark import OWN
+from isopix.benchmarks.numerics import NumericsError
+from isopix.generate.sample import Prompt
+from tests.unit.benchmarks.tiny import measured, network, peer_of_other_weights
+
+# Their generation leaves files open to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+def test_sampling_is_measured_on_both_sides() -> None:
+    pytest.importorskip("transformers", reason="the peer is in isopix[bench]")
+    found = measured("sampling.batch-128")
+    assert list(found.times) == [OWN, f"{image_gpt.library_name()} generate"]
+    assert found.checked == "greedy codes: 100.00% equal"
+
+
+def test_a_peer_of_other_weights_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("transformers", reason="the peer is in isopix[bench]")
+    monkeypatch.setattr(image_gpt, "with_weights_of", peer_of_other_weights)
+    with pytest.raises(NumericsError, match="greedy codes"):
+        measured("sampling.batch-128")
+
+
+def test_the_peer_generates_every_position() -> None:
+    pytest.importorskip("transformers", reason="the peer is in isopix[bench]")
+    ours = network()
+    codes = sampling.generate(image_gpt.with_weights_of(ours).eval(), ours, 3, do_sample=True, top_k=0)
+    assert codes.shape == (3, 64)
+    assert codes.max() < 17
+
+
+def test_completions_are_measured_on_both_sides() -> None:
+    found = measured("completions.of-one-image")
+    assert list(found.times) == [OWN, "3 independent completions"]
+    assert found.checked == "greedy pixels: 100.00% equal"
+
+
+def test_other_completions_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = sampling.complete_images
+
+    def wrong(model: object, prompt: Prompt, **settings: object) -> torch.Tensor:
+        images = right(model, prompt, **settings)
+        return 255 - images if prompt.samples_per_image > 1 else images
+
+    monkeypatch.setattr(sampling, "complete_images", wrong)
+    with pytest.raises(NumericsError, match="greedy pixels"):
+        measured("completions.of-one-image")
