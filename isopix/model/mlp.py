@@ -14,12 +14,13 @@ from isopix.core.registry import register
 from isopix.core.types import Tokens
 from isopix.model.init import Glorot, InitScheme, InitTable, ModelPart, Normal
 
+QUICK_GELU = 1.702  # the factor of OpenAI's approximation
 Activation = Literal["quick_gelu", "gelu", "gelu_tanh"]
 
 
 def quick_gelu(x: Tensor) -> Tensor:
     """x * sigmoid(1.702 x), OpenAI's approximation of GELU."""
-    return x * torch.sigmoid(1.702 * x)
+    return x * torch.sigmoid(QUICK_GELU * x)
 
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
@@ -84,7 +85,22 @@ class TwoLayerMLP(nn.Module):
         self.activation = ACTIVATIONS[spec.activation]
 
     def forward(self, tokens: Tokens) -> Tokens:
+        if self.activation is quick_gelu and _rounds_to_bf16_on_cpu(tokens):
+            return self.forward_by_silu(tokens)
         return self.down(self.activation(self.up(tokens)))
+
+    def forward_by_silu(self, tokens: Tokens) -> Tokens:
+        """Return `forward` with QuickGELU up to rounding: x sigmoid(c x) = silu(c x) / c, with c and 1 / c as
+        factors of the matrices. One kernel forward and one backward, instead of three and five.
+        """
+        up, bias = self.up.weight * QUICK_GELU, self.up.bias
+        hidden = F.silu(F.linear(tokens, up, None if bias is None else bias * QUICK_GELU))
+        return F.linear(hidden, self.down.weight / QUICK_GELU, self.down.bias)
+
+
+def _rounds_to_bf16_on_cpu(tokens: Tensor) -> bool:
+    """Return whether matrix products are in bf16, on a CPU, which fuses no kernels unless it compiles."""
+    return tokens.is_cpu and torch.is_autocast_enabled("cpu") and not torch.compiler.is_compiling()
 
 
 def two_layer_init(scheme: InitScheme) -> InitTable:
