@@ -11,11 +11,15 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
 
-from measure import compare, print_result, seconds
+from measure import print_result
+
+from isopix.benchmarks.timing import spread
 
 POLICIES = {"sleeping": {}, "spinning": {"GOMP_SPINCOUNT": "300000"}}  # libgomp's default number
 TRAINING = ["pretrain", "igpt.tiny", "--data", "digits", "steps=1", "batch_size=4", "num_colors=16"]
@@ -35,17 +39,20 @@ def main() -> None:
             for others in ("idle", "one busy process"):
                 for policy, environment in POLICIES.items():
                     with busy(others != "idle"):
-                        took = seconds(lambda environment=environment: sample(run, environment))
-                    times.setdefault((others, policy), []).append(took)
+                        start = time.perf_counter()
+                        sample(run, environment)
+                    times.setdefault((others, policy), []).append(time.perf_counter() - start)
     print_result(
         "isopix sample beside a busy process",
         comparisons=[
-            compare(
-                f"isopix sample, 4 images of igpt.tiny, {others}",
-                "threads that spin",
-                times[others, "sleeping"],
-                times[others, "spinning"],
-            )
+            {
+                "task": f"isopix sample, 4 images of igpt.tiny, {others}",
+                "peer": "threads that spin",
+                "speedup": median(times[others, "spinning"]) / median(times[others, "sleeping"]),
+                "n": options.repeats,
+                "isopix_seconds": spread(times[others, "sleeping"]),
+                "peer_seconds": spread(times[others, "spinning"]),
+            }
             for others in ("idle", "one busy process")
         ],
     )
