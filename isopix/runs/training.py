@@ -170,9 +170,9 @@ class TrainingRun:
             self.writer.wait()
             good = checkpoint.load_latest(self.folder.checkpoints, WEIGHTS).checkpoint
             last = f"the last checkpoint is {good.path}" if good else "there is no checkpoint yet"
-            advice = f"{error.advice}; {last}; try a lower optimizer.lr"
-            if self.recipe.train.on_nonfinite != "rollback":
-                advice += ", or train.on_nonfinite=rollback"
+            others = ", or train.on_nonfinite=rollback" * (config.on_nonfinite != "rollback")
+            others += ", or train.compile=false" * config.compile  # compilers have made such values
+            advice = f"{error.advice}; {last}; try a lower optimizer.lr{others}"
             raise NonFiniteError(error.step, error.what, advice) from None
 
     def _measure_baselines(self, step: int) -> None:

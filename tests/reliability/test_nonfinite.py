@@ -248,3 +248,16 @@ def test_evaluations_that_a_rollback_repeats_count_once(
     assert batches == [1, 2, 3, 4, 5, 3, 4, 5, 6]
     evaluated = [each["step"] for each in read_log(out / "log.jsonl") if each.get("split") == "validation"]
     assert evaluated == [0, 2, 4, 6]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_compiled_step_may_be_to_blame(
+    compiled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "compile", lambda function, **options: function)
+    monkeypatch.setattr(TrainStep, "__call__", Fault("batch", 2, math.nan).method())
+    settings = recipe(f"train.compile={str(compiled).lower()}")
+    with pytest.raises(NonFiniteError) as error:
+        train_recipe(settings, tmp_path / "run", device=CPU, observer=RunObserver())
+    end = "try a lower optimizer.lr, or train.on_nonfinite=rollback" + ", or train.compile=false" * compiled
+    assert str(error.value).endswith(end)
