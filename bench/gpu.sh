@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # All that wants a GPU, in one go: `isopix bench`, which checks correctness first, and starts no benchmark after
 # MINUTES (8), so that it ends within about ten. With DATA=<CIFAR-10> it then trains networks of the study at the
-# paper's size for SECONDS_OF_STUDY (1200), and goes on with them in STUDY when called again.
+# paper's size for SECONDS_OF_STUDY (1200), and continues them in STUDY when called again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PYTHONPATH="$PWD"

@@ -108,7 +108,8 @@ def ratio(row: dict[str, Any]) -> str:
     """Return the ratio of the medians and, with repeats, its range: slowest against fastest repeat."""
     peer, own = row["peer_seconds"], row["isopix_seconds"]
     low, high = peer["min"] / own["max"], peer["max"] / own["min"]
-    return f"{row['speedup']:.1f}×" + (f" ({low:.1f}× to {high:.1f}×)" if row["n"] > 1 else "")
+    digits = 1 if row["speedup"] >= 1 else 2
+    return f"{row['speedup']:.{digits}f}×" + (f" ({low:.1f}× to {high:.1f}×)" if row["n"] > 1 else "")
 
 
 def transfer() -> str:

@@ -1,7 +1,6 @@
 """The `isopix` command and `python -m isopix`: stop signals are handled from the first moment on."""
 
 import importlib
-import os
 import sys
 
 from isopix.cli.stop_signals import exit_code, handle_stop_signals, ignore_stop_signals
@@ -10,9 +9,6 @@ from isopix.train.signals import errors_as_stops
 
 def main() -> None:
     """Run one command in a process of its own."""
-    # Threads sleep at the end of a parallel loop: where another process is busy, each loop of threads that
-    # spin takes a time slice of the system. OpenMP reads this when PyTorch is loaded.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         handle_stop_signals()
         with errors_as_stops():

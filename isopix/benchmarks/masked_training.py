@@ -12,9 +12,9 @@ from torch import Tensor
 
 from isopix.benchmarks import networks, plain_pytorch
 from isopix.benchmarks.benchmark import OWN, TINY, Benchmark, Measured, Size
-from isopix.benchmarks.numerics import TOLERANCES, NumericsError, require_close, require_loss
-from isopix.benchmarks.timing import Stopwatch, Work
-from isopix.benchmarks.training import alternatives, matmul_bounds, own_steps
+from isopix.benchmarks.numerics import TOLERANCES, NumericsError, require_close
+from isopix.benchmarks.timing import Stopwatch
+from isopix.benchmarks.training import alternatives, checked_steps, matmul_bounds, own_steps
 from isopix.core.device import autocast
 from isopix.core.random import generator
 from isopix.core.types import Images
@@ -51,17 +51,13 @@ def measure_masked_training(size: MaskedTrainingSize, watch: Stopwatch) -> Measu
     with torch.no_grad():
         expected = float(model.eval_loss(batch))
 
-    def check(loss: object) -> None:
-        assert isinstance(loss, Tensor)
-        require_loss(recipe.name, float(loss), expected, TOLERANCES["bf16"])
-
     sides = {
         OWN: own_steps(model, images, compiled=size.compiled),
         "plain PyTorch, bf16": plain_steps(plain, images, compiled=size.compiled),
     }
     timed = watch.alternate(
         {
-            side: {name: Work(call=step, items=size.batch, check=check) for name, step in steps.items()}
+            side: checked_steps(steps, size.batch, expected, TOLERANCES["bf16"], recipe.name)
             for side, steps in sides.items()
         }
     )

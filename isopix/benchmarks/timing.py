@@ -1,4 +1,4 @@
-"""Times of alternatives: interleaved, so that slowdowns affect all alike, with warm-up and spread."""
+"""Times of alternatives: interleaved, so that slowdowns affect all of them, with warm-up and spread."""
 
 import math
 import statistics
@@ -21,13 +21,15 @@ MATMUL_ROWS = {"cpu": 2048, "cuda": 65536}
 @dataclass(frozen=True, kw_only=True)
 class Work:
     """A call that does the work for `items` items, and the check of what its first call returns, which is a
-    warm-up; long work that was checked before needs none.
+    warm-up; long work that was checked before needs none. An `optional` alternative, such as a compiled one,
+    is left out where the check fails.
     """
 
     call: Callable[[], object]
     items: int = 1
     check: Callable[[object], object] = lambda result: None
     warm_up: bool = True
+    optional: bool = False
 
 
 class Times(NamedTuple):
@@ -68,8 +70,8 @@ class Stopwatch:
         """Return the seconds per item of each alternative, measured in turn (A-B-A-B).
 
         The first call of each is a warm-up, whose result is checked; an alternative that fails there, for
-        lack of memory or as its compiler makes wrong numbers, is left out. Raises RuntimeError if none of a
-        side works, and NumericsError where the first alternative of a side, its clear one, is wrong.
+        lack of memory, is left out. Raises RuntimeError if none of a side works, and what a check raises of
+        an alternative that is not optional.
         """
         first, errors = self._warm_up(sides)
         works = {key: work for key, work in _flat(sides) if key in first}
@@ -125,7 +127,7 @@ class Stopwatch:
                 work.check(result)
                 first[side, name] = took
             except RuntimeError as error:
-                if isinstance(error, NumericsError) and name == next(iter(sides[side])):
+                if isinstance(error, NumericsError) and not work.optional:
                     raise
                 errors[f"{side}, {name}"] = first_line(error)
                 free_cached_memory(self.device)

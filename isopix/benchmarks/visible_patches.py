@@ -13,9 +13,9 @@ from torch import Tensor
 
 from isopix.benchmarks import networks
 from isopix.benchmarks.benchmark import OWN, TINY, Benchmark, Measured, Size
-from isopix.benchmarks.numerics import NumericsError, require_loss
-from isopix.benchmarks.timing import Stopwatch, Work
-from isopix.benchmarks.training import own_steps
+from isopix.benchmarks.numerics import NumericsError
+from isopix.benchmarks.timing import Stopwatch
+from isopix.benchmarks.training import checked_steps, own_steps
 from isopix.core.device import Precision, peak_memory
 from isopix.core.random import generator
 from isopix.core.types import Images
@@ -51,10 +51,6 @@ def measure_visible_patches(size: PatchSize, watch: Stopwatch) -> Measured:
     share_weights(visible, every)
     checked = require_same_task(visible, every, images)
 
-    def check(loss: object) -> None:
-        assert isinstance(loss, Tensor)
-        require_loss(recipe.name, float(loss), math.log(4), LOSS_TOLERANCE)
-
     def works(model: PretrainModel) -> dict[str, Callable[[], Tensor]]:
         return own_steps(model, images, compiled=size.compiled, precision=size.precision)
 
@@ -64,7 +60,7 @@ def measure_visible_patches(size: PatchSize, watch: Stopwatch) -> Measured:
     }
     timed = watch.alternate(
         {
-            side: {name: Work(call=step, items=size.batch, check=check) for name, step in steps.items()}
+            side: checked_steps(steps, size.batch, math.log(4), LOSS_TOLERANCE, recipe.name)
             for side, steps in sides.items()
         }
     )

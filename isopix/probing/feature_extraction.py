@@ -27,7 +27,7 @@ from isopix.probing.features import (
 )
 from isopix.storage.hashing import hash_bytes
 
-CACHE_VERSION = 3  # to be raised whenever the same network and images would give other cached features
+CACHE_VERSION = 4  # to be raised whenever the same network and images would give other cached features
 PIXEL_BATCH_SIZE = 1024  # images whose pixels are read at once
 
 Note = Callable[[str], None]

@@ -7,7 +7,7 @@ from isopix.recipes.recipe import Recipe
 SHARE = 0.2  # of the forward and backward passes of a run
 TRAINING_PASSES = 3  # of a training image, in forward passes of an evaluated one
 EVALUATION_SETTINGS = ("evaluate_images", "num_test_images")
-FEWEST = 64  # images; fewer tell nothing
+FEWEST = 64  # images; with fewer, chance alone moves an accuracy by six points and more
 
 
 def with_affordable_evaluation(recipe: Recipe, given: Collection[str]) -> Recipe:

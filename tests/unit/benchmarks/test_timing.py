@@ -91,12 +91,14 @@ def test_a_wrong_result_of_a_first_call_is_an_error() -> None:
     Stopwatch(CPU, repeats=1).alternate({"ours": {"": Work(call=lambda: 2, check=check)}})
     with pytest.raises(NumericsError, match="3 instead of 2"):
         Stopwatch(CPU, repeats=1).alternate({"ours": {"": Work(call=lambda: 3, check=check)}})
-    right, wrong = Work(call=lambda: 2, check=check), Work(call=lambda: math.nan, check=check)
+    right, wrong = (Work(call=lambda x=x: x, check=check, optional=x != 2) for x in (2, math.nan))
     timed = Stopwatch(CPU, repeats=1).alternate({"ours": {"eager": right, "compiled": wrong}})
     assert set(timed.times["ours"]) == {"eager"}
     assert timed.errors == {"ours, compiled": "NumericsError: nan instead of 2"}
-    with pytest.raises(NumericsError, match="nan instead of 2"):
-        Stopwatch(CPU, repeats=1).alternate({"ours": {"eager": wrong, "compiled": right}})
+    needed = Work(call=lambda: math.nan, check=check)
+    for works in ({"eager": needed, "compiled": right}, {"lbfgs": right, "newton": needed}):
+        with pytest.raises(NumericsError, match="nan instead of 2"):
+            Stopwatch(CPU, repeats=1).alternate({"theirs": works})
 
 
 def test_spread_is_number_median_and_range() -> None:

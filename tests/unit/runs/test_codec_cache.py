@@ -49,15 +49,17 @@ def test_whatever_decides_the_palette_is_part_of_its_name(fits: list[int]) -> No
     assert fits == [17, 17, 16, 17, 17]
 
 
-@pytest.mark.parametrize("damage", [b"", b"{}", None])
+@pytest.mark.parametrize("damage", [b"", b"{}", None, "one bit"])
 def test_a_file_that_cannot_be_read_is_written_again(
-    fits: list[int], tmp_path: Path, damage: bytes | None
+    fits: list[int], tmp_path: Path, damage: bytes | str | None
 ) -> None:
     recipe = registry.find("igpt.digits")
     data = load_dataset(recipe.data)
     right = fit_codec(recipe, data)
-    [path] = (tmp_path / "cache/codecs").iterdir()
-    path.write_bytes(path.read_bytes()[:-1] if damage is None else damage)
+    [path] = (tmp_path / "cache/codecs").glob("*/codec.safetensors")
+    data_bytes = path.read_bytes()
+    flipped = data_bytes[:-2] + bytes([data_bytes[-2] ^ 1]) + data_bytes[-1:]
+    path.write_bytes({None: data_bytes[:-1], "one bit": flipped}.get(damage, damage))
     assert [fit_codec(recipe, data).fingerprint() for _ in range(2)] == [right.fingerprint()] * 2
     assert fits == [17, 17]
 
