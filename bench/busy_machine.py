@@ -3,8 +3,8 @@ them, and with threads that spin, as OpenMP does by default. Prints JSON.
 
     python bench/busy_machine.py --repeats 5
 
-Times the process of `isopix sample` for four images, start included, of igpt.tiny with 16 colors after one step
-of training.
+Times the process of `isopix sample` for four images, start included, of igpt.tiny with 16 colors after one
+step of training.
 """
 
 import argparse
