@@ -108,7 +108,8 @@ def training_memory(
     """Estimate the memory of training with Adam in float32.
 
     The sum of 16 bytes per parameter, all tensors saved for the backward pass, and the gradient of the head's
-    float32 outputs at the positions in the loss, which is allocated while all activations are still held.
+    float32 outputs at the positions in the loss, which is allocated while all activations are still held. Of
+    blocks that are recomputed, the inputs of all and the tensors of one.
 
     The network may be built under `FakeTensorMode`: only masks and codes are computed. The step is a CPU's;
     GPU kernels and compiled code save other tensors. Gradients of other layers and allocator overhead come on
@@ -135,8 +136,26 @@ def _saved_bytes(model: PretrainModel, precision: Precision, batch_size: int) ->
         dtype=torch.uint8,
     )
     batch = model.make_batch(black, generator(0, "memory"))
-    with autocast(black.device, precision):
-        return activation_bytes(lambda: model(batch), exclude=model.network.tensors().values())
+
+    def saved() -> int:
+        with autocast(black.device, precision):
+            return activation_bytes(lambda: model(batch), exclude=model.network.tensors().values())
+
+    backbone = model.network.backbone
+    if not backbone.recompute or not backbone.depth:
+        return saved()
+    inputs: list[int] = []
+    hooks = [
+        block.register_forward_pre_hook(lambda _, tokens: inputs.append(tokens[0].nbytes))
+        for block in backbone.blocks
+    ]
+    outside = saved()
+    for hook in hooks:
+        hook.remove()
+    backbone.recompute = False
+    blocks = saved() - outside
+    backbone.recompute = True
+    return outside + sum(inputs) + blocks // backbone.depth
 
 
 def decoded_positions(objective: ObjectiveSpec, codec: Codec) -> int:

@@ -5,6 +5,7 @@ import os
 import platform
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -111,6 +112,21 @@ def free_cached_memory(device: torch.device) -> None:
     """Give back the memory of a GPU that PyTorch keeps for later tensors."""
     if device.type == "cuda":
         torch.cuda.empty_cache()
+
+
+def check_compiler() -> None:
+    """Raise ValueError if PyTorch is installed where its compiler is known to fail."""
+    folder = Path(torch.__file__).parent
+    if " " in str(folder):
+        raise ValueError(
+            f"compile=true does not work with torch in a path with a space ({folder}), "
+            "from which its compiler cannot link; use compile=false, or install torch elsewhere"
+        )
+
+
+def compiles_by_default(device: torch.device) -> bool:
+    """Return whether to compile where nobody chose: on a GPU, if Triton is installed and the compiler can link."""
+    return device.type == "cuda" and find_spec("triton") is not None and " " not in torch.__file__
 
 
 def describe_device(device: torch.device) -> str:

@@ -1,6 +1,6 @@
 """The fine-tuned model: a class head on a pre-trained network, and the joint loss of classes and codes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -104,7 +104,7 @@ class FineTuneModel(nn.Module):
         if not settings.has_class_loss:
             return self._with_total({"loss_nats": self.objective.loss(self.network, batch)})
         if not settings.has_generative_loss:
-            [states] = self.network.backbone.forward_intermediates([self.layer], batch.inputs, batch.mask)
+            [states] = self._intermediates([self.layer], batch)
             return self._with_total({"class_nats": self._training_class_loss(states, labeled)})
         states, last = self._states(batch)
         generative = self.objective.decoded_loss(self.network.head, last, batch)
@@ -162,9 +162,12 @@ class FineTuneModel(nn.Module):
     def _states(self, batch: TrainingBatch) -> list[HiddenState]:
         """Return the hidden states that the class head reads, and those that the head of codes reads."""
         backbone = self.network.backbone
-        layers = [self.layer, backbone.depth]
-        states, last = backbone.forward_intermediates(layers, batch.inputs, batch.mask)
+        states, last = self._intermediates([self.layer, backbone.depth], batch)
         return [states, backbone.decoder_input(last, batch.mask)]
+
+    def _intermediates(self, layers: Sequence[int], batch: TrainingBatch) -> list[HiddenState]:
+        visible = None if batch.mask is None else self.objective.num_visible(*batch.targets.shape[1:])
+        return self.network.backbone.forward_intermediates(layers, batch.inputs, batch.mask, visible)
 
     def _freeze_unused(self) -> None:
         """Freeze what the loss does not depend on, so that the optimizer keeps no state of it."""

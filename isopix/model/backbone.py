@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, cast
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from isopix.core.types import Grid, Mask, PositionIndices, SelectedTokens, Tokens
 from isopix.model.attention import AttentionAxis, AttentionWeights
@@ -16,7 +17,7 @@ from isopix.model.masking import Masking, sum_components
 from isopix.model.norms import Norm
 from isopix.model.positions import PositionEmbedding
 from isopix.model.stems.base import Inputs, Stem
-from isopix.model.token_dropping import group_by_length
+from isopix.model.token_dropping import group_by_length, visible_positions
 
 FeatureKind = Literal["normed", "residual"]
 HiddenState = Float[Tensor, "B _ D"]  # of all positions or of some, with or without a class token before them
@@ -32,7 +33,9 @@ class Backbone(nn.Module):
 
     if TYPE_CHECKING:
 
-        def __call__(self, inputs: Inputs, mask: Mask | None = None) -> Tokens: ...
+        def __call__(
+            self, inputs: Inputs, mask: Mask | None = None, num_visible: int | None = None
+        ) -> Tokens: ...
 
     def __init__(  # noqa: PLR0913  every part of the network
         self,
@@ -59,6 +62,7 @@ class Backbone(nn.Module):
         self._order = [own.index(block) for block in blocks]
         self.norm, self.cls_token, self.pos_norm = norm, cls_token, pos_norm
         self.dropout = nn.Dropout(dropout)
+        self.recompute = False  # whether the backward pass computes each block again, instead of keeping it
 
     @property
     def depth(self) -> int:
@@ -75,9 +79,9 @@ class Backbone(nn.Module):
         """The number of tokens before the positions: 1 with a class token."""
         return int(self.cls_token is not None)
 
-    def forward(self, inputs: Inputs, mask: Mask | None = None) -> Tokens:
+    def forward(self, inputs: Inputs, mask: Mask | None = None, num_visible: int | None = None) -> Tokens:
         """Return what the head reads at every position."""
-        for tokens in self.hidden_states(inputs, mask):  # noqa: B007
+        for tokens in self.hidden_states(inputs, mask, num_visible):  # noqa: B007
             pass
         return self.decoder_input(self.norm(tokens), mask)
 
@@ -85,11 +89,20 @@ class Backbone(nn.Module):
         """Return hidden state 0."""
         return next(self.hidden_states(inputs, mask))
 
-    def hidden_states(self, inputs: Inputs, mask: Mask | None = None) -> Iterator[HiddenState]:
-        """Yield the L+1 hidden states."""
+    def hidden_states(
+        self, inputs: Inputs, mask: Mask | None = None, num_visible: int | None = None
+    ) -> Iterator[HiddenState]:
+        """Yield the L+1 hidden states.
+
+        `num_visible` is the number of visible positions of every image, if it is the same: a backbone that
+        drops the masked ones then runs once, in fixed shapes, instead of once for each number in the mask.
+        """
         if mask is None or not self.masking.drops_tokens:
             tokens = self.positions(self.masking(self.stem(inputs), mask))
             yield from self._run_blocks(self._with_cls_token(tokens))
+            return
+        if num_visible is not None:
+            yield from self._run_visible(inputs, visible_positions(mask, num_visible))
             return
         groups = group_by_length(mask)
         order = torch.cat([group.images for group in groups]).argsort()
@@ -105,10 +118,10 @@ class Backbone(nn.Module):
             yield norm(state) if kind == "normed" else state
 
     def forward_intermediates(
-        self, layers: Sequence[int], inputs: Inputs, mask: Mask | None = None
+        self, layers: Sequence[int], inputs: Inputs, mask: Mask | None = None, num_visible: int | None = None
     ) -> list[HiddenState]:
         """Return the normed features of these layers; no block after the last of them is run."""
-        norms, states = self._norms(), self.hidden_states(inputs, mask)
+        norms, states = self._norms(), self.hidden_states(inputs, mask, num_visible)
         found = {
             layer: norms[layer](state)
             for layer, state in enumerate(islice(states, max(layers) + 1))
@@ -201,8 +214,9 @@ class Backbone(nn.Module):
     def _run_blocks(self, tokens: HiddenState) -> Iterator[HiddenState]:
         tokens = self.dropout(tokens)
         yield tokens
+        recompute = self.recompute and torch.is_grad_enabled()
         for block in self.layers:
-            tokens = block(tokens)
+            tokens = checkpoint(block, tokens, use_reentrant=False) if recompute else block(tokens)
             yield tokens
 
     def _run_visible(self, inputs: Inputs, positions: PositionIndices) -> Iterator[HiddenState]:

@@ -20,15 +20,18 @@ class LengthGroup(NamedTuple):
 
 
 def group_by_length(mask: Mask) -> list[LengthGroup]:
-    """Group images by their number of positions without any masked code: one group for equal masks."""
-    masked = mask.any(-1)
-    counts = (~masked).sum(1)
+    """Group images by their number of positions without any masked code; waits for the mask's device."""
+    counts = (~mask.any(-1)).sum(1)
     groups = []
     for count in sorted(set(counts.tolist())):
         images = (counts == count).nonzero()[:, 0]
-        order = masked[images].to(torch.uint8).argsort(dim=1, stable=True)
-        groups.append(LengthGroup(images, order[:, :count]))
+        groups.append(LengthGroup(images, visible_positions(mask[images], count)))
     return groups
+
+
+def visible_positions(mask: Mask, count: int) -> PositionIndices:
+    """Return the `count` positions of each image without any masked code, in raster order."""
+    return mask.any(-1).to(torch.uint8).argsort(dim=1, stable=True)[:, :count]
 
 
 def pack_patches(images: Images, positions: PositionIndices, grid: Grid) -> PatchRow:

@@ -138,6 +138,11 @@ class ObjectiveSpec(Part, noun="objective"):
         """Return an upper bound on the positions of a batch with codes in the loss; None for all."""
         return None
 
+    def num_visible(self, positions: int, num_codes: int) -> int | None:
+        """Return how many of the positions of every image are not masked, if it is the same number; or None.
+        """
+        return None
+
     def loss(self, network: Network, batch: TrainingBatch) -> Loss:
         """Return the training loss in mean nats per predicted code; before training exactly ln K, or of a
         regression half the mean square of the targets.
@@ -168,7 +173,8 @@ class ObjectiveSpec(Part, noun="objective"):
         backbone = network.backbone
         positions = self.loss_positions(batch) if backbone.supports_forward_at else None
         if positions is None:
-            return backbone(batch.inputs, batch.mask), None
+            visible = self.num_visible(*batch.targets.shape[1:])
+            return backbone(batch.inputs, batch.mask, visible), None
         return backbone.forward_at(batch.inputs, batch.mask, positions), positions
 
 
@@ -202,13 +208,22 @@ class PretrainModel(nn.Module):
     def eval_loss(self, batch: TrainingBatch) -> Loss:
         """Return the loss with hard labels, whatever those of training are.
 
-        Raises ValueError if the batch has more positions in the loss than the objective says it may have.
+        Raises ValueError if the batch has more positions in the loss than the objective says it may have, or
+        another number of visible ones.
         """
-        self._check_bound(batch)
+        self._check_counts(batch)
         return self.objective.eval_loss(self.network, batch)
 
-    def _check_bound(self, batch: TrainingBatch) -> None:
+    def _check_counts(self, batch: TrainingBatch) -> None:
         """Not in training, which would wait for the device: evaluations precede it."""
+        visible = self.objective.num_visible(*batch.targets.shape[1:])
+        if visible is not None and batch.mask is not None:
+            counts = (~batch.mask.any(-1)).sum(1)
+            if (counts != visible).any():
+                raise ValueError(
+                    f"objective {self.objective.kind} has {int(counts.min())} to {int(counts.max())} visible "
+                    f"positions in an image; its num_visible says {visible}"
+                )
         bound, found = self.objective.max_loss_positions(batch), int(batch.loss_mask.any(-1).sum())
         if bound is not None and found > bound:
             raise ValueError(

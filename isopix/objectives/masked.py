@@ -140,6 +140,11 @@ class Masked(ObjectiveSpec):
             return images * self.mask.max_positions(1, positions, num_codes)
         return self.mask.max_positions(images, positions, num_codes)
 
+    def num_visible(self, positions: int, num_codes: int) -> int | None:
+        if not self.mask.fixed_count or self.random_rate or self.keep_rate:
+            return None
+        return positions - self.mask.max_positions(1, positions, num_codes)
+
     def _check_bound(self, chosen: Mask) -> None:
         """Raise ValueError for a mask policy with too low a bound: the loss would miss some positions."""
         counts = chosen.any(-1).sum(1)

@@ -18,6 +18,7 @@ class MaskSpec(Part, noun="mask"):
     """Settings of a mask policy."""
 
     masks_single_codes: ClassVar[bool] = False  # whether single codes of a position may be masked
+    fixed_count: ClassVar[bool] = False  # whether every image has `max_positions` of one image masked
 
     @abc.abstractmethod
     def sample(self, batch: int, grid: Grid, num_codes: int, generator: torch.Generator) -> Mask:
@@ -26,17 +27,30 @@ class MaskSpec(Part, noun="mask"):
         """
 
     def checked_sample(self, batch: int, grid: Grid, num_codes: int, generator: torch.Generator) -> Mask:
-        """Return what `sample` returns. Raises ValueError for any other shape or type."""
+        """Return what `sample` returns. Raises ValueError for any other shape, type or fixed count."""
         mask: object = self.sample(batch, grid, num_codes, generator)
         counts = dict.fromkeys((1, num_codes) if self.masks_single_codes else (1,))
         shapes = [[batch, grid.positions, count] for count in counts]
         given = type(mask).__name__
         if isinstance(mask, torch.Tensor):
             if mask.dtype == torch.bool and mask.device.type == "cpu" and list(mask.shape) in shapes:
+                self._check_fixed_count(mask)
                 return mask
             given = f"{str(mask.dtype).removeprefix('torch.')} {list(mask.shape)} on {mask.device.type}"
         allowed = " or ".join(map(str, shapes))
         raise ValueError(f"mask {self.kind} samples {given}; allowed: bool {allowed} on cpu")
+
+    def _check_fixed_count(self, mask: Mask) -> None:
+        if not self.fixed_count:
+            return
+        positions, num_codes = mask.shape[1:]
+        allowed = self.max_positions(1, positions, num_codes)
+        wrong = [count for count in mask.any(-1).sum(1).tolist() if count != allowed]
+        if wrong:
+            raise ValueError(
+                f"mask {self.kind} masks {wrong[0]} positions of an image of {positions}; with fixed_count it "
+                f"masks max_positions, {allowed}, in every image"
+            )
 
     def check_grid(self, grid: Grid) -> None:
         """Raise ValueError for a grid on which no mask can be drawn."""
@@ -100,6 +114,8 @@ class BlockMask(MaskSpec):
     Of 14 x 14 patches round(0.6 * 7 * 7) = 29 squares are 116, 59.2 %. The paper counts 118 masked patches,
     which squares of four cannot make: `exact_count` 118 masks as many single positions, anywhere.
     """
+
+    fixed_count: ClassVar[bool] = True
 
     ratio: MaskRatio = 0.6
     side: Count = 2

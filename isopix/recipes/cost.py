@@ -33,6 +33,7 @@ def recipe_memory(recipe: Recipe) -> TrainingMemory:
     with FakeTensorMode(allow_non_fake_inputs=True):
         network = recipe.assemble(codec)
     outputs = codec.num_codes * (codec.vocab_size if recipe.model.head.categorical else 1)
+    network.backbone.recompute = recipe.train.recompute
     return training_memory(
         PretrainModel(network, recipe.objective), recipe.train.precision, outputs_per_position=outputs
     )

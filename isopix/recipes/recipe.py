@@ -136,7 +136,11 @@ class Recipe:
 
     def _check(self, codec: Codec) -> None:
         """Raise ValueError for an objective that the training or the grid does not allow."""
-        corruption = self.objective.corruption
-        if self.train.compile and corruption.drops_tokens:
-            raise ValueError(f"compile=true is not possible with objective.corruption={corruption.kind}")
+        objective, positions = self.objective, codec.grid.positions
+        drops = objective.corruption.drops_tokens
+        if self.train.compile and drops and objective.num_visible(positions, codec.num_codes) is None:
+            raise ValueError(
+                f"compile=true is not possible with objective.corruption={objective.corruption.kind} and a mask "
+                "of varying size; use objective.mask=block without random_rate and keep_rate"
+            )
         self.objective.check_grid(codec.grid)

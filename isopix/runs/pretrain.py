@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 
 from isopix.core.config import to_dict
+from isopix.core.device import check_compiler
 from isopix.core.overrides import flatten
 from isopix.data.dataset import ImageDataset, load_dataset
 from isopix.data.measurement import unknown_images_warning
@@ -23,7 +24,6 @@ from isopix.runs.training import RunObserver, RunStatus, TrainingRun
 from isopix.storage.atomic import replace_file, write_json
 from isopix.storage.provenance import environment, plugin_records
 from isopix.storage.run_start import start_run
-from isopix.train.train_step import check_compiler
 
 BEST_STEP = "the step of the weights that are saved"  # selected on validation in fine-tuning
 

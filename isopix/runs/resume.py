@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from isopix.core.device import runtime_environment
+from isopix.core.device import check_compiler, runtime_environment
 from isopix.data.dataset import load_dataset
 from isopix.recipes.recipe import Recipe
 from isopix.runs.checkpoint_content import plugin_changes, recipe_of
@@ -19,7 +19,6 @@ from isopix.runs.seen import leave_out_seen, load_seen
 from isopix.runs.training import RunObserver, RunStatus, TrainingRun
 from isopix.storage.checkpoint import Checkpoint, prune
 from isopix.storage.run_folder import RunFolder
-from isopix.train.train_step import check_compiler
 
 
 def train_or_resume(

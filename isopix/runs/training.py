@@ -90,7 +90,7 @@ class TrainingRun:
             self.task = FineTuneTask(self.model, recipe.data.patch_augment)
             if finetune.has_class_loss and finetune.patience is not None:
                 self.early_stopping = EarlyStopping(finetune.patience)
-        if recipe.train.compile:
+        if recipe.train.compiles_on(device):
             network.codec.build_table()
 
     def run(
@@ -171,7 +171,7 @@ class TrainingRun:
             good = checkpoint.load_latest(self.folder.checkpoints, WEIGHTS).checkpoint
             last = f"the last checkpoint is {good.path}" if good else "there is no checkpoint yet"
             others = ", or train.on_nonfinite=rollback" * (config.on_nonfinite != "rollback")
-            others += ", or train.compile=false" * config.compile  # compilers have made such values
+            others += ", or train.compile=false" * config.compiles_on(self.device)  # compilers have made such values
             advice = f"{error.advice}; {last}; try a lower optimizer.lr{others}"
             raise NonFiniteError(error.step, error.what, advice) from None
 

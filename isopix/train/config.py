@@ -3,8 +3,10 @@
 from dataclasses import field
 from typing import Annotated, Literal
 
+import torch
+
 from isopix.core.config import config
-from isopix.core.device import Precision
+from isopix.core.device import Precision, compiles_by_default
 from isopix.core.ranges import Range, check_ranges
 from isopix.train.evaluator import EvaluatorSpec
 from isopix.train.optim import Adam, OptimizerSpec
@@ -24,6 +26,9 @@ class TrainConfig:
 
     A checkpoint is saved every `checkpoint_every` steps, and after `checkpoint_minutes` without one; None
     saves none by time. With `async_save` it is written while training continues; None does so on GPUs.
+    With `compile` steps are compiled; None does so on GPUs where Triton is installed.
+    With `recompute` the backward pass computes each block again from its input, which takes up to a third
+    more time and the memory of one block instead of all.
     Where a loss or a gradient is not finite, no update is applied, and `on_nonfinite` decides: `stop` ends
     the training, `skip` continues with the next batch, and `rollback` returns to the last checkpoint and
     leaves out the batches since.
@@ -36,7 +41,8 @@ class TrainConfig:
     schedule: ScheduleSpec = field(default_factory=WarmupCosineSchedule)
     max_grad_norm: Annotated[float, Range(above=0)] | None = None
     precision: Precision = "bf16"
-    compile: bool = False
+    compile: bool | None = None
+    recompute: bool = False
     seed: int = 0
     log_every: int = 10
     evaluate_every: int = 1000
@@ -49,6 +55,10 @@ class TrainConfig:
     on_nonfinite: Literal["stop", "skip", "rollback"] = "stop"
     probe_every: int = 0
     evaluators: tuple[EvaluatorSpec, ...] = ()
+
+    def compiles_on(self, device: torch.device) -> bool:
+        """Return whether steps are compiled on this device."""
+        return compiles_by_default(device) if self.compile is None else self.compile
 
     def __post_init__(self) -> None:
         check_ranges(self)

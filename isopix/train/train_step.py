@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -15,16 +14,6 @@ from isopix.train.tasks import Batch, TrainingTask
 NO_STATE = "no_state"  # the moment of a parameter without any
 LOSS = "the loss or its gradient"
 NUMBER = ":number"  # ends the names of moments that are numbers and no tensors
-
-
-def check_compiler() -> None:
-    """Raises ValueError if PyTorch is installed where its compiler is known to fail."""
-    folder = Path(torch.__file__).parent
-    if " " in str(folder):
-        raise ValueError(
-            f"compile=true does not work with torch in a path with a space ({folder}), "
-            "from which its compiler cannot link; use compile=false, or install torch elsewhere"
-        )
 
 
 class NonFiniteError(RuntimeError):
@@ -45,7 +34,8 @@ class OutOfMemoryError(RuntimeError):
 
 class TrainStep:
     """A task and its optimizer; applies no update of a step with a non-finite loss or gradient, and, with
-    `skip` false, none after such a step.
+    `skip` false, none after such a step. If `compiled`, a loss that cannot be compiled as a whole is an error,
+    unless `whole_graph` is false.
     """
 
     def __init__(
@@ -56,6 +46,7 @@ class TrainStep:
         accumulate: int,
         precision: Precision,
         compiled: bool,
+        whole_graph: bool = True,
         max_grad_norm: float | None = None,
         skip: bool = False,
     ):
@@ -66,9 +57,9 @@ class TrainStep:
         self.peak_lr = optimizer.lr
         self.optimizer = build_optimizer(optimizer, module)
         self.group_lrs = [group["lr"] for group in self.optimizer.param_groups]
-        self.losses: Callable[[Batch], Mapping[str, Scalar]] = (
-            torch.compile(task.losses, dynamic=False, fullgraph=True) if compiled else task.losses
-        )
+        self.losses: Callable[[Batch], Mapping[str, Scalar]] = task.losses
+        if compiled:
+            self.losses = torch.compile(task.losses, dynamic=False, fullgraph=whole_graph)
         self.blocked = torch.tensor(False, device=self.device)  # whether no update is applied
         self.unchecked: list[tuple[int, Tensor]] = []  # each step, and whether it was not finite
 
