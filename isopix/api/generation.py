@@ -22,6 +22,7 @@ from isopix.api.run import (
     open_run,
     require_writable,
 )
+from isopix.core.device import Precision
 from isopix.core.ranges import Count
 from isopix.core.types import Images
 from isopix.data.dataset import ImageDataset
@@ -45,21 +46,31 @@ def sample(
     top_k: int | None = None,
     top_p: float | None = None,
     seed: int = 0,
+    precision: Precision | None = None,
+    compile: bool | None = None,
     device: str = "auto",
     progress: Progress | None = None,
 ) -> SampleOutput:
     """Sample images from an autoregressive run, as many at a time as the free memory allows; saves a PNG grid
     in its `samples` folder. Image i is a function of the seed and i. `temperature` below 1 sharpens the
-    distribution; `top_k` and `top_p` truncate it.
+    distribution; `top_k` and `top_p` truncate it. With `precision` bf16 keys and values are rounded to bf16,
+    and on GPUs matrix products, too; it is by default fp32, or that of the model. With `compile` the step is
+    compiled, which takes some ten seconds once; by default on GPUs.
 
     Raises ValueError for a masked model and for impossible arguments.
     """
     with _opened(run, device) as (folder, model):
-        sampling = SamplingConfig(temperature=temperature, top_k=top_k, top_p=top_p)
+        sampling = SamplingConfig(
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            precision=precision or model.precision,
+            compile=compile,
+        )
         images = model.sample(count, sampling=sampling, seed=seed, progress=progress)
     loaded = model.loaded
     numbers = {"kind": "samples", "step": loaded.step, "seed": seed, "count": count}
-    numbers |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+    numbers |= {"temperature": temperature, "top_k": top_k, "top_p": top_p, "precision": sampling.precision}
     name = f"samples-{loaded.step:08d}-seed{seed}"
     return SampleOutput(images, *_save_grid(folder, name, pictures.sample_grid(images), numbers))
 
@@ -79,6 +90,8 @@ def complete(
     top_p: float | None = None,
     limit: Count | None = None,
     seed: int = 0,
+    precision: Precision | None = None,
+    compile: bool | None = None,
     device: str = "auto",
     progress: Progress | None = None,
 ) -> CompletionOutput:
@@ -94,11 +107,17 @@ def complete(
         loaded.require_decoder("complete")
         inputs, origin, _ = _inputs(loaded, images, data, split, count, limit)
         given = loaded.recipe.grid.rows // 2 if rows is None else rows
-        sampling = SamplingConfig(temperature=temperature, top_k=top_k, top_p=top_p)
+        sampling = SamplingConfig(
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            precision=precision or model.precision,
+            compile=compile,
+        )
         completed = model.complete(inputs, given, each=each, sampling=sampling, seed=seed, progress=progress)
     numbers = {"kind": "completions", "step": loaded.step, "seed": seed, "count": len(inputs)}
     numbers |= {"rows": given, "each": each, **origin}
-    numbers |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+    numbers |= {"temperature": temperature, "top_k": top_k, "top_p": top_p, "precision": sampling.precision}
     grid = pictures.completion_grid(inputs, completed, rows=given, samples_per_prompt=each)
     name = f"completions-{loaded.step:08d}-rows{given}-seed{seed}"
     return CompletionOutput(completed, inputs, given, each, *_save_grid(folder, name, grid, numbers))

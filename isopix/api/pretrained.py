@@ -196,17 +196,17 @@ class PretrainedModel(nn.Module):
         progress: Progress | None = None,
     ) -> SampledImages:
         """Sample images, uint8 [count 3 H W]; image i is a function of `seed` and i. `batch_size` images are
-        sampled at a time, by default as many as the free memory allows. `progress` is called with the number
-        of positions sampled, and the total.
+        sampled at a time, by default as many as the free memory allows. `sampling` is by default in the
+        model's precision. `progress` is called with the number of positions sampled, and the total.
 
         Raises ValueError for a masked model, RuntimeError if there is not enough memory.
         """
         self.loaded.require_decoder("sample")
-        with self._inference(), report_memory(f"{count:,} images; sample fewer"):
+        with self._inference("fp32"), report_memory(f"{count:,} images; sample fewer"):
             return sample_images(
                 self.loaded.model,
                 count,
-                sampling=sampling or SamplingConfig(),
+                sampling=sampling or SamplingConfig(precision=self.precision),
                 seed=seed,
                 batch_size=batch_size,
                 progress=progress,
@@ -233,11 +233,11 @@ class PretrainedModel(nn.Module):
         require_sampling(self.loaded.model)
         self.loaded.require_decoder("complete")
         inputs, grid = require_images(self.images(images)), self.network.codec.grid
-        with self._inference(), report_memory(f"{len(inputs) * each:,} images; sample fewer"):
+        with self._inference("fp32"), report_memory(f"{len(inputs) * each:,} images; sample fewer"):
             return complete_images(
                 self.loaded.model,
                 Prompt(inputs, grid.rows // 2 if rows is None else rows, each),
-                sampling=sampling or SamplingConfig(),
+                sampling=sampling or SamplingConfig(precision=self.precision),
                 seed=seed,
                 batch_size=batch_size,
                 progress=progress,
@@ -280,7 +280,8 @@ class PretrainedModel(nn.Module):
         return layer % (depth + 1)
 
     @contextmanager
-    def _inference(self) -> Iterator[None]:
-        """Compute in evaluation mode, without gradients and in the model's precision."""
-        with evaluation_mode(self), torch.no_grad(), autocast(self.network.device, self.precision):
+    def _inference(self, precision: Precision | None = None) -> Iterator[None]:
+        """Compute in evaluation mode, without gradients and in this precision or the model's."""
+        chosen = autocast(self.network.device, precision or self.precision)
+        with evaluation_mode(self), torch.no_grad(), chosen:
             yield

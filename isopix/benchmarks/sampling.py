@@ -2,11 +2,12 @@
 to independent ones.
 
 Both have the same weights and a cache, and sample every position at temperature 1 without top-k. Their greedy
-codes are compared first, in float32.
+codes are compared first, in float32. Each side counts at its better precision.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,22 +23,22 @@ from isopix.generate.sample import Prompt, SamplingConfig, complete_images, samp
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
 
-GREEDY, RANDOM = SamplingConfig(top_k=1), SamplingConfig()
+GREEDY = SamplingConfig(top_k=1)
 EQUAL_CODES = 0.99  # rounding may decide between nearly equal logits, and all codes after it
 TINY_SETTINGS = ("depth=1", "width=16")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingSize(Size):
-    """A recipe, how many images are sampled at once, and the precision."""
+    """A recipe, how many images are sampled at once, and the precisions that are tried."""
 
     recipe: str
     settings: tuple[str, ...] = ()
     batch: int
-    precision: Precision
+    precisions: tuple[Precision, ...] = ("fp32", "bf16")
 
     def label(self) -> str:
-        return f"{' '.join([self.recipe, *self.settings])}, batch {self.batch}, {self.precision}"
+        return f"{' '.join([self.recipe, *self.settings])}, batch {self.batch}"
 
 
 def measure_sampling(size: SamplingSize, watch: Stopwatch) -> Measured:
@@ -48,20 +49,21 @@ def measure_sampling(size: SamplingSize, watch: Stopwatch) -> Measured:
     other = image_gpt.with_weights_of(network).eval()
     checked = require_equal_greedy_codes(model, other, size.batch)
 
-    def sample() -> Tensor:
-        with autocast(watch.device, size.precision):
-            return sample_images(model, size.batch, sampling=RANDOM, batch_size=size.batch)
+    def sampler(precision: Precision) -> Callable[[], Tensor]:
+        sampling = SamplingConfig(precision=precision)
+        return partial(sample_images, model, size.batch, sampling=sampling, batch_size=size.batch)
 
-    def generate_images() -> Tensor:
-        with autocast(watch.device, size.precision):
-            return generate(other, network, size.batch, do_sample=True, temperature=1.0, top_k=0)
+    def generator(precision: Precision) -> Callable[[], Tensor]:
+        def generate_images() -> Tensor:
+            with autocast(watch.device, precision):
+                return generate(other, network, size.batch, do_sample=True, temperature=1.0, top_k=0)
+
+        return generate_images
 
     timed = watch.alternate(
         {
-            OWN: {"": Work(call=sample, items=size.batch, warm_up=False)},
-            f"{image_gpt.library_name()} generate": {
-                "": Work(call=generate_images, items=size.batch, warm_up=False)
-            },
+            side: {each: Work(call=make(each), items=size.batch, warm_up=False) for each in size.precisions}
+            for side, make in {OWN: sampler, f"{image_gpt.library_name()} generate": generator}.items()
         }
     )
     return Measured(checked=checked, times=timed.times, errors=timed.errors)
@@ -104,12 +106,8 @@ def measure_completions(size: CompletionSize, watch: Stopwatch) -> Measured:
     model = PretrainModel(network, recipe.objective)
     image = networks.random_images(recipe, 1, torch.device("cpu"))
 
-    def completer(prompt: Prompt, sampling: SamplingConfig = RANDOM) -> Callable[[], Tensor]:
-        def complete_all() -> Tensor:
-            with autocast(watch.device, size.precision):
-                return complete_images(model, prompt, sampling=sampling, batch_size=size.batch)
-
-        return complete_all
+    def completer(prompt: Prompt, sampling: SamplingConfig) -> Callable[[], Tensor]:
+        return partial(complete_images, model, prompt, sampling=sampling, batch_size=size.batch)
 
     shared = Prompt(image, size.rows, size.batch)
     independent = Prompt(image.expand(size.batch, -1, -1, -1).contiguous(), size.rows)
@@ -117,10 +115,16 @@ def measure_completions(size: CompletionSize, watch: Stopwatch) -> Measured:
     checked = require_equal("greedy pixels", together, apart, EQUAL_CODES)
     timed = watch.alternate(
         {
-            OWN: {"": Work(call=completer(shared), items=size.batch, warm_up=False)},
-            f"{size.batch} independent completions": {
-                "": Work(call=completer(independent), items=size.batch, warm_up=False)
-            },
+            side: {
+                each: Work(
+                    call=completer(prompt, SamplingConfig(precision=each)), items=size.batch, warm_up=False
+                )
+                for each in size.precisions
+            }
+            for side, prompt in {
+                OWN: shared,
+                f"{size.batch} independent completions": independent,
+            }.items()
         }
     )
     return Measured(checked=checked, times=timed.times, errors=timed.errors)
@@ -131,7 +135,7 @@ def _sampling(batch: int) -> Benchmark[SamplingSize]:
         name=f"sampling.batch-{batch}",
         work="sampling all pixels",
         peer="transformers generate",
-        sizes={"cpu": SamplingSize(recipe="igpt.tiny", batch=batch, precision="fp32")},
+        sizes={"cpu": SamplingSize(recipe="igpt.tiny", batch=batch)},
         measure=measure_sampling,
         needs=image_gpt.NEEDS,
     )
@@ -144,8 +148,8 @@ BENCHMARKS: tuple[Benchmark[Any], ...] = (
         work="sampling all pixels",
         peer="transformers generate",
         sizes={
-            "cuda": SamplingSize(recipe="igpt.s", batch=128, precision="bf16"),
-            TINY: SamplingSize(recipe="igpt.digits", settings=TINY_SETTINGS, batch=2, precision="fp32"),
+            "cuda": SamplingSize(recipe="igpt.s", batch=128),
+            TINY: SamplingSize(recipe="igpt.digits", settings=TINY_SETTINGS, batch=2),
         },
         measure=measure_sampling,
         needs=image_gpt.NEEDS,
@@ -155,11 +159,9 @@ BENCHMARKS: tuple[Benchmark[Any], ...] = (
         work="completions of one image",
         peer="independent completions",
         sizes={
-            "cpu": CompletionSize(recipe="igpt.tiny", batch=8, rows=16, precision="fp32"),
-            "cuda": CompletionSize(recipe="igpt.s", batch=8, rows=16, precision="bf16"),
-            TINY: CompletionSize(
-                recipe="igpt.digits", settings=TINY_SETTINGS, batch=3, rows=4, precision="fp32"
-            ),
+            "cpu": CompletionSize(recipe="igpt.tiny", batch=8, rows=16),
+            "cuda": CompletionSize(recipe="igpt.s", batch=8, rows=16),
+            TINY: CompletionSize(recipe="igpt.digits", settings=TINY_SETTINGS, batch=3, rows=4),
         },
         measure=measure_completions,
     ),

@@ -7,6 +7,7 @@ from cyclopts import Parameter
 
 from isopix.api import generation
 from isopix.cli.console import (
+    Compile,
     Count,
     Device,
     Json,
@@ -14,6 +15,7 @@ from isopix.cli.console import (
     OtherImages,
     Plugins,
     Positive,
+    SamplingPrecision,
     Seed,
     Split,
     Temperature,
@@ -41,6 +43,8 @@ def complete(
     top_p: TopP = None,
     limit: Limit = None,
     seed: Seed = 0,
+    precision: SamplingPrecision = "fp32",
+    compile: Compile = None,
     plugin: Plugins = None,
     device: Device = "auto",
     json: Json = False,
@@ -70,6 +74,8 @@ def complete(
             top_p=top_p,
             limit=limit,
             seed=seed,
+            precision=precision,
+            compile=compile,
             device=device,
             progress=progress,
         )

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from isopix.cli.output import Output
+from isopix.core.device import Precision
 from isopix.core.registry import load_plugin
 from isopix.core.text import printable
 
@@ -72,6 +73,12 @@ Temperature = Annotated[
 TopK = Annotated[int | None, Parameter(help="Sample from the k most likely colors only.")]
 TopP = Annotated[
     float | None, Parameter(help="Sample from the most likely colors whose probabilities add up to p.")
+]
+SamplingPrecision = Annotated[
+    Precision, Parameter(help="Precision of cached keys and values, and on GPUs of matrix products.")
+]
+Compile = Annotated[
+    bool | None, Parameter(help="Compile the step that samples a pixel, for many images. Default: on GPUs.")
 ]
 Split = Annotated[
     Literal["train", "validation", "test"] | None,

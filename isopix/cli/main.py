@@ -68,8 +68,11 @@ COMMANDS = {
     ),
 }
 
-# Before torch is loaded: threads that spin while waiting crawl once another program wants their core.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# Before torch is loaded. A thread that waits for the next parallel loop first spins this often: a thread that
+# never spins takes up to half as long again for many short loops, as in sampling; one that spins for long
+# takes many times as long once another program wants its core.
+if not os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}:
+    os.environ.update(OMP_WAIT_POLICY="PASSIVE", GOMP_SPINCOUNT="2000")  # for GNU's OpenMP the second counts
 
 app = App(
     name="isopix",

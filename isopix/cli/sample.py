@@ -4,10 +4,12 @@ from pathlib import Path
 
 from isopix.api import generation
 from isopix.cli.console import (
+    Compile,
     Count,
     Device,
     Json,
     Plugins,
+    SamplingPrecision,
     Seed,
     Temperature,
     TopK,
@@ -26,6 +28,8 @@ def sample(
     top_k: TopK = None,
     top_p: TopP = None,
     seed: Seed = 0,
+    precision: SamplingPrecision = "fp32",
+    compile: Compile = None,
     plugin: Plugins = None,
     device: Device = "auto",
     json: Json = False,
@@ -50,6 +54,8 @@ def sample(
             top_k=top_k,
             top_p=top_p,
             seed=seed,
+            precision=precision,
+            compile=compile,
             device=device,
             progress=progress,
         )

@@ -125,7 +125,7 @@ def check_compiler() -> None:
 
 
 def compiles_by_default(device: torch.device) -> bool:
-    """Return whether to compile where nobody chose: on a GPU, if Triton is installed and the compiler can link."""
+    """Return whether to compile where nobody chose: on a GPU, with Triton, where the compiler can link."""
     return device.type == "cuda" and find_spec("triton") is not None and " " not in torch.__file__
 
 

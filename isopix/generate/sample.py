@@ -6,7 +6,9 @@ their last bits.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import cache
 from typing import Annotated, NamedTuple
 
 import torch
@@ -14,10 +16,12 @@ from jaxtyping import Float, Float64, UInt8
 from torch import Tensor
 
 from isopix.core.config import config
+from isopix.core.device import Precision, autocast, compiles_by_default
 from isopix.core.random import generator
 from isopix.core.ranges import Count, Range, check_ranges
-from isopix.core.types import Codes, Grid, Images
+from isopix.core.types import Codes, Grid, Images, Tokens
 from isopix.generate.memory import images_at_once
+from isopix.model.kv_cache import KVCache
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
 
@@ -34,11 +38,17 @@ class SamplingConfig:
 
     `temperature` divides the logits. `top_k` keeps the k most likely codes. `top_p` keeps the smallest set of
     most likely codes whose probabilities, after temperature, sum to at least p (nucleus sampling).
+
+    With `precision` bf16 the keys and values of earlier positions are rounded to bf16, and on GPUs all matrix
+    products, too. With `compile` the step that samples a position is compiled, which takes some ten seconds;
+    None does so on GPUs where Triton is installed.
     """
 
     temperature: float = 1.0
     top_k: Count | None = None
     top_p: Annotated[float, Range(above=0, high=1)] | None = None
+    precision: Precision = "fp32"
+    compile: bool | None = None
 
     def __post_init__(self) -> None:
         check_ranges(self)
@@ -49,12 +59,20 @@ class SamplingConfig:
             )
 
     def sample_codes(self, logits: NextLogits, uniform: Float64[Tensor, "B Q"]) -> NextCodes:
-        """Return the codes at which the cumulative probabilities exceed `uniform`; computed on the CPU, so
-        that the result does not depend on the device.
+        """Return the codes at which the cumulative probabilities, in float64, exceed `uniform`; on the device
+        of `uniform`, which need not be that of the logits.
         """
-        cumulative = self.probabilities(logits).cpu().double().cumsum(-1)
+        cumulative = self.probabilities(logits).to(uniform.device).double().cumsum(-1)
         codes = (cumulative / cumulative[..., -1:] <= uniform[..., None]).sum(-1)
         return codes[:, None].to(logits.device)
+
+    def compiles_on(self, device: torch.device) -> bool:
+        """Return whether the step is compiled on this device."""
+        return compiles_by_default(device) if self.compile is None else self.compile
+
+    def autocast(self, device: torch.device) -> AbstractContextManager[object]:
+        """Return the context of the products; at one position a time, a CPU would cast longer than multiply."""
+        return autocast(device, self.precision if device.type == "cuda" else "fp32")
 
     def probabilities(self, logits: NextLogits) -> NextLogits:
         """Return probabilities after temperature, top-k and top-p; codes tied at a cutoff are kept."""
@@ -92,25 +110,52 @@ def decode_steps(
     """Sample positions `start`, `start` + 1, ... of every prompt image, `samples_per_prompt` times.
 
     The positions before `start`, quantized by the codec, are computed once and cached for all samples of a
-    prompt, which are adjacent in the batch. `uniform` decides each code of each sample. Raises ValueError if
-    the network cannot sample.
+    prompt, which are adjacent in the batch. Products are in the precision of the caller's autocast. `uniform`
+    decides each code of each sample. Raises ValueError if the network cannot sample.
     """
     require_sampling(model)
     network, backbone = model.network, model.network.backbone
-    caches = backbone.new_caches()
+    caches = backbone.new_caches(sampling.precision)
+    if network.device.type != "mps":  # which has no float64
+        uniform = uniform.to(network.device)
     given = network.inputs_of_codes(network.codec.encode(prompt))
     tokens = backbone.decode_step(backbone.embed(given)[:, : start + 1], caches)[:, -1:]
     tokens = tokens.repeat_interleave(samples_per_prompt, 0)
     if samples_per_prompt > 1:
         for cache in caches:
             cache.repeat_batch(samples_per_prompt)
-    for position in range(start, backbone.grid.positions):
-        logits = network.head.logits(tokens)[:, 0]
-        codes = sampling.sample_codes(logits, uniform[:, position])
-        yield DecodeStep(position, codes, logits)
-        if position + 1 < backbone.grid.positions:
-            inputs = network.inputs_of_codes(codes, Grid(1, 1))
-            tokens = backbone.decode_step(backbone.embed_next(inputs, position + 1), caches)
+    step = _draw(network, tokens, start, sampling, uniform[:, start])
+    yield step
+    decode_next = _compiled_decode_next() if sampling.compiles_on(network.device) else _decode_next
+    for position in range(start + 1, backbone.grid.positions):
+        step = decode_next(network, step.codes, position, caches, sampling, uniform[:, position])
+        yield step
+
+
+def _decode_next(
+    network: Network,
+    codes: NextCodes,
+    position: int,
+    caches: Sequence[KVCache],
+    sampling: SamplingConfig,
+    uniform: Float64[Tensor, "B Q"],
+) -> DecodeStep:
+    """Sample a position, given the codes of the one before it and the caches of all earlier ones."""
+    inputs = network.inputs_of_codes(codes, Grid(1, 1))
+    tokens = network.backbone.decode_step(network.backbone.embed_next(inputs, position), caches)
+    return _draw(network, tokens, position, sampling, uniform)
+
+
+@cache
+def _compiled_decode_next() -> Callable[..., DecodeStep]:
+    return torch.compile(_decode_next)
+
+
+def _draw(
+    network: Network, tokens: Tokens, position: int, sampling: SamplingConfig, uniform: Float64[Tensor, "B Q"]
+) -> DecodeStep:
+    logits = network.head.logits(tokens)[:, 0]
+    return DecodeStep(position, sampling.sample_codes(logits, uniform), logits)
 
 
 def fill_in(
@@ -130,16 +175,18 @@ def fill_in(
     """
     codec = model.network.codec
     codes = codec.encode(prompt).repeat_interleave(samples_per_prompt, 0)
-    for step in decode_steps(
+    steps = decode_steps(
         model,
         prompt,
         start=start,
         samples_per_prompt=samples_per_prompt,
         sampling=sampling,
         uniform=uniform,
-    ):
-        codes[:, step.position] = step.codes[:, 0]
-        progress(step.position)
+    )
+    with sampling.autocast(model.network.device):
+        for step in steps:
+            codes[:, step.position] = step.codes[:, 0]
+            progress(step.position)
     return codec.decode(codes)
 
 
@@ -162,7 +209,7 @@ def sample_images(
     grid, cell = network.codec.grid, network.codec.patch_size
     shape = (3, grid.rows * cell, grid.cols * cell)
     images = torch.empty(count, *shape, dtype=torch.uint8)
-    batches = range_batches(count, batch_size or images_at_once(network))
+    batches = range_batches(count, batch_size or images_at_once(network, sampling.precision))
     for number, batch in enumerate(batches):
         blank = torch.zeros(len(batch), *shape, dtype=torch.uint8, device=network.device)
         images[batch.start : batch.stop] = fill_in(
@@ -236,7 +283,7 @@ def complete_images(
     grid = network.codec.grid
     if not 0 < prompt.rows < grid.rows:
         raise ValueError(f"rows must be between 1 and {grid.rows - 1} for this model; got {prompt.rows}")
-    size = batch_size or images_at_once(network)
+    size = batch_size or images_at_once(network, sampling.precision)
     batches = [
         (batch, samples)
         for batch in range_batches(len(prompt.images), max(1, size // each))

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from isopix.core.types import Grid, PositionIndices, SelectedTokens, Tokens
-from isopix.model.kv_cache import KVCache
+from isopix.model.kv_cache import AttentionCache, SharedRows
 
 Heads = Float[Tensor, "B heads _ size"]
 AttentionWeights = Float[Tensor, "B heads N N"]  # row: query; column: key; a row sums to 1
@@ -71,14 +71,24 @@ class Attention(nn.Module):
             scores = scores.masked_fill(later, -math.inf)
         return scores.softmax(-1)
 
-    def forward_cached(self, tokens: Tokens, cache: KVCache) -> Tokens:
+    def forward_cached(self, tokens: Tokens, cache: AttentionCache) -> Tokens:
         """Return `forward` at the next positions: first a run of any length, then single ones."""
-        q, k, v = self._project(tokens)
-        first = cache.first.count == 0
-        if not first and tokens.shape[1] != 1:
-            raise ValueError(f"after the first call positions come one at a time, not {tokens.shape[1]}")
+        batch, length, width = tokens.shape
+        first = cache.is_empty
+        if not first and length != 1:
+            raise ValueError(f"after the first call positions come one at a time, not {length}")
+        # Views, since einops takes longer than the work for a single position.
+        heads = self.qkv(tokens).view(batch, length, 3, self.heads, width // self.heads)
+        q, k, v = heads.permute(2, 0, 3, 1, 4).unbind()
         k, v = cache.first.extend(k), cache.second.extend(v)
-        return self._merge(F.scaled_dot_product_attention(q, k, v, is_causal=first))
+        q = q.to(k.dtype)
+        if first:
+            attended = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        elif cache.shared is None:
+            attended = F.scaled_dot_product_attention(q, k, v)
+        else:
+            attended = _attend_shared(q, cache.shared, k, v)
+        return self.out(attended.transpose(1, 2).reshape(tokens.shape).to(tokens.dtype))
 
     def _project(self, tokens: Tokens) -> tuple[Heads, Heads, Heads]:
         q, k, v = rearrange(self.qkv(tokens), "b n (three h e) -> three b h n e", three=3, h=self.heads)
@@ -89,6 +99,19 @@ class Attention(nn.Module):
 
     def _merge(self, heads: Heads) -> Tokens:
         return self.out(rearrange(heads, "b h n e -> b n (h e)"))
+
+
+def _attend_shared(q: Heads, prompt: SharedRows, k: Heads, v: Heads) -> Heads:
+    """Attend from one position of each sequence to its prompt, read once for all of its sequences, and to
+    the positions after it.
+    """
+    q = q / math.sqrt(q.shape[-1])
+    by_prompt = q.reshape(len(prompt.keys), -1, *q.shape[1:]).squeeze(3).transpose(1, 2)  # [P heads B/P size]
+    to_prompt = (by_prompt @ prompt.keys.mT).transpose(1, 2).reshape(*q.shape[:3], -1)
+    weights = torch.cat([to_prompt, q @ k.mT], -1).softmax(-1, dtype=torch.float32).to(v.dtype)
+    to_prompt, to_own = weights[..., : -k.shape[2]], weights[..., -k.shape[2] :]
+    by_prompt = to_prompt.reshape(len(prompt.keys), -1, *to_prompt.shape[1:]).squeeze(3).transpose(1, 2)
+    return (by_prompt @ prompt.values).transpose(1, 2).reshape(q.shape) + to_own @ v
 
 
 def _attend(q: Heads, k: Heads, v: Heads, *, causal: bool, dropout: float) -> Heads:

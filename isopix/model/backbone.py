@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from isopix.core.device import Precision
 from isopix.core.types import Grid, Mask, PositionIndices, SelectedTokens, Tokens
 from isopix.model.attention import AttentionAxis, AttentionWeights
 from isopix.model.blocks.base import Block
@@ -185,12 +186,18 @@ class Backbone(nn.Module):
         """Return the tokens of positions, without prefix tokens."""
         return tokens[:, self.num_prefix_tokens :]
 
-    def new_caches(self) -> list[KVCache]:
-        """Return an empty cache for each layer. Raises ValueError for blocks without `forward_cached`."""
+    def new_caches(self, precision: Precision = "fp32") -> list[KVCache]:
+        """Return an empty cache for each layer; with bf16, keys and values are rounded to it. Raises
+        ValueError for blocks without `forward_cached`.
+        """
         for block in self.blocks:
             if not block.supports_cache:
                 raise ValueError(f"{type(block).__name__} has no cache, which sampling needs")
-        return [block.new_cache(self.grid.positions) for block in self.layers]
+        caches = [block.new_cache(self.grid.positions) for block in self.layers]
+        if precision == "bf16":
+            for cache in caches:
+                cache.keep_in(torch.bfloat16)
+        return caches
 
     def embed_next(self, inputs: Inputs, position: int) -> Tokens:
         """Return hidden state 0 of a shifted sequence at a position, from the inputs of the one before."""

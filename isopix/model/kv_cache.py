@@ -1,5 +1,8 @@
 """Caches of the earlier positions of a block, so that sampling computes each position once."""
 
+from typing import NamedTuple
+
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -7,28 +10,37 @@ Rows = Float[Tensor, "B *heads _ size"]  # positions stand second to last
 
 
 class Buffer:
-    """Rows of the positions so far; memory for all positions is allocated with the first."""
+    """Rows of the positions so far; memory for all positions is allocated with the first.
 
-    def __init__(self, positions: int):
-        self.positions = positions
+    They are kept in `dtype`, or as they come.
+    """
+
+    def __init__(self, positions: int, dtype: torch.dtype | None = None):
+        self.positions, self.dtype = positions, dtype
         self.count = 0
 
     def extend(self, rows: Rows) -> Rows:
         """Append the rows of new positions and return those of all positions so far."""
         if self.count == 0:
-            self.rows = rows.new_empty(*rows.shape[:-2], self.positions, rows.shape[-1])
+            shape = (*rows.shape[:-2], self.positions, rows.shape[-1])
+            self.all_rows = rows.new_empty(shape, dtype=self.dtype or rows.dtype)
         begin, self.count = self.count, self.count + rows.shape[-2]
-        self.rows[..., begin : self.count, :] = rows
-        return self.rows[..., : self.count, :]
+        self.all_rows[..., begin : self.count, :] = rows
+        return self.rows
+
+    @property
+    def rows(self) -> Rows:
+        """The rows of all positions so far."""
+        return self.all_rows[..., : self.count, :]
 
     @property
     def num_bytes(self) -> int:
         """Memory of the rows of all positions."""
-        return self.rows.nbytes if self.count else 0
+        return self.all_rows.nbytes if self.count else 0
 
     def repeat_batch(self, times: int) -> None:
         """Repeat each sequence of the batch, its copies next to one another."""
-        self.rows = self.rows.repeat_interleave(times, 0)
+        self.all_rows = self.all_rows.repeat_interleave(times, 0)
 
 
 class KVCache:
@@ -46,3 +58,39 @@ class KVCache:
         """Repeat each sequence of the batch, its copies next to one another."""
         self.first.repeat_batch(times)
         self.second.repeat_batch(times)
+
+    def keep_in(self, dtype: torch.dtype) -> None:
+        """Round what is kept to this type, if the block can read it; call it before the first position."""
+
+
+class SharedRows(NamedTuple):
+    """Keys and values of prompts [P heads M size], each continued by B / P sequences."""
+
+    keys: Rows
+    values: Rows
+
+
+class AttentionCache(KVCache):
+    """Keys and values; those of a prompt are kept once for all sequences that continue it."""
+
+    def __init__(self, positions: int):
+        super().__init__(Buffer(positions), Buffer(positions))
+        self.shared: SharedRows | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no position yet."""
+        return self.first.count == 0 and self.shared is None
+
+    def keep_in(self, dtype: torch.dtype) -> None:
+        self.first.dtype = self.second.dtype = dtype
+
+    def repeat_batch(self, times: int) -> None:
+        """Have `times` sequences continue each prompt, next to one another."""
+        keys, values = self.first.rows, self.second.rows
+        if times == 1 or (keys.is_cpu and keys.dtype != torch.float32):  # whose products are slow on a CPU
+            super().repeat_batch(times)
+            return
+        self.shared = SharedRows(keys.contiguous(), values.contiguous())
+        left, dtype = self.first.positions - self.first.count, self.first.dtype
+        self.first, self.second = Buffer(left, dtype), Buffer(left, dtype)

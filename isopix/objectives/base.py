@@ -139,8 +139,7 @@ class ObjectiveSpec(Part, noun="objective"):
         return None
 
     def num_visible(self, positions: int, num_codes: int) -> int | None:
-        """Return how many of the positions of every image are not masked, if it is the same number; or None.
-        """
+        """Return how many of the positions of every image are not masked, if equally many; else None."""
         return None
 
     def loss(self, network: Network, batch: TrainingBatch) -> Loss:

@@ -48,8 +48,8 @@ class MaskSpec(Part, noun="mask"):
         wrong = [count for count in mask.any(-1).sum(1).tolist() if count != allowed]
         if wrong:
             raise ValueError(
-                f"mask {self.kind} masks {wrong[0]} positions of an image of {positions}; with fixed_count it "
-                f"masks max_positions, {allowed}, in every image"
+                f"mask {self.kind} masks {wrong[0]} positions of an image of {positions}; with fixed_count "
+                f"it masks max_positions, {allowed}, in every image"
             )
 
     def check_grid(self, grid: Grid) -> None:

@@ -140,7 +140,7 @@ class Recipe:
         drops = objective.corruption.drops_tokens
         if self.train.compile and drops and objective.num_visible(positions, codec.num_codes) is None:
             raise ValueError(
-                f"compile=true is not possible with objective.corruption={objective.corruption.kind} and a mask "
-                "of varying size; use objective.mask=block without random_rate and keep_rate"
+                f"compile=true is not possible with objective.corruption={objective.corruption.kind} and a "
+                "mask of varying size; use objective.mask=block without random_rate and keep_rate"
             )
         self.objective.check_grid(codec.grid)

@@ -171,7 +171,9 @@ class TrainingRun:
             good = checkpoint.load_latest(self.folder.checkpoints, WEIGHTS).checkpoint
             last = f"the last checkpoint is {good.path}" if good else "there is no checkpoint yet"
             others = ", or train.on_nonfinite=rollback" * (config.on_nonfinite != "rollback")
-            others += ", or train.compile=false" * config.compiles_on(self.device)  # compilers have made such values
+            others += ", or train.compile=false" * config.compiles_on(
+                self.device
+            )  # compilers have made such values
             advice = f"{error.advice}; {last}; try a lower optimizer.lr{others}"
             raise NonFiniteError(error.step, error.what, advice) from None
 

@@ -34,11 +34,11 @@ class OutOfMemoryError(RuntimeError):
 
 class TrainStep:
     """A task and its optimizer; applies no update of a step with a non-finite loss or gradient, and, with
-    `skip` false, none after such a step. If `compiled`, a loss that cannot be compiled as a whole is an error,
-    unless `whole_graph` is false.
+    `skip` false, none after such a step. If `compiled`, a loss that cannot be compiled as a whole is an
+    error, unless `whole_graph` is false.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  settings of one step
         self,
         task: TrainingTask,
         optimizer: OptimizerSpec,

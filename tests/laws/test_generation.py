@@ -1,8 +1,12 @@
 """Laws of generation: cached step-by-step decoding equals one full forward pass."""
 
+from typing import get_args
+
 import pytest
 import torch
+from torch import Tensor
 
+from isopix.core.device import Precision
 from isopix.core.random import generator
 from isopix.generate.reconstruct import reconstruct_images
 from isopix.generate.sample import (
@@ -14,6 +18,7 @@ from isopix.generate.sample import (
     sample_images,
     uniform_numbers,
 )
+from isopix.model.kv_cache import AttentionCache
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases
 
@@ -42,6 +47,35 @@ def test_cached_logits_equal_one_full_forward_pass(recipe: Recipe, start: int, s
     codes[:, start:] = torch.cat([step.codes for step in steps], 1)
     full = net(net.inputs_of(net.codec.decode(codes)))[:, start:]
     torch.testing.assert_close(torch.stack([step.logits for step in steps], 1), full, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+def test_keys_and_values_in_bf16_change_logits_by_rounding_only(samples: int) -> None:
+    recipe = next(case for case in cases.autoregressive() if case.model.block.kind == "transformer")
+    model = cases.busy_model(recipe)
+    prompt, streams = cases.images(recipe, 2), [(0, "paint", image) for image in range(2 * samples)]
+    found: dict[str, Tensor] = {}
+    for precision in get_args(Precision):
+        settings = {"start": 13, "samples_per_prompt": samples}
+        uniform = uniform_numbers(model.network, streams)
+        sampling = SamplingConfig(precision=precision)
+        first, *_ = decode_steps(model, prompt, sampling=sampling, uniform=uniform, **settings)
+        found[precision] = first.logits.log_softmax(-1)
+    assert not torch.equal(*found.values())
+    torch.testing.assert_close(*found.values(), rtol=0.02, atol=0.02)
+
+
+def test_samples_of_a_prompt_share_its_keys_and_values() -> None:
+    cache = AttentionCache(8)
+    rows = torch.randn(2, 1, 5, 4, generator=generator(0, "law"))
+    cache.first.extend(rows)
+    cache.second.extend(rows)
+    assert cache.num_bytes == 2 * 2 * 8 * 4 * 4
+    cache.repeat_batch(3)
+    assert torch.equal(cache.shared.keys, rows)
+    for buffer in (cache.first, cache.second):
+        assert buffer.extend(rows[:, :, :1].repeat(3, 1, 1, 1)).shape == (6, 1, 1, 4)
+    assert cache.num_bytes == 2 * 6 * 3 * 4 * 4
 
 
 @causal

@@ -14,7 +14,7 @@ from isopix.core.types import Grid, PositionIndices, SelectedTokens, Tokens
 from isopix.model.attention import Attention, AttentionAxis, AttentionWeights
 from isopix.model.blocks.base import Block, BlockSpec
 from isopix.model.init import Glorot, InitScheme, InitTable, Normal, Uniform
-from isopix.model.kv_cache import KVCache
+from isopix.model.kv_cache import AttentionCache, KVCache
 from isopix.model.mlp import MLPSpec, TwoLayerMLPSpec
 from isopix.model.norms import NormSpec, RMSNormSpec
 
@@ -89,7 +89,11 @@ class TransformerBlock(Block):
     def attention_weights(self, tokens: Tokens) -> Iterator[AttentionWeights]:
         yield self.attention.weights(self.norm1(tokens))
 
+    def new_cache(self, positions: int) -> AttentionCache:
+        return AttentionCache(positions)
+
     def forward_cached(self, tokens: Tokens, cache: KVCache) -> Tokens:
+        assert isinstance(cache, AttentionCache), "from new_cache"
         tokens = tokens + self.attention.forward_cached(self.norm1(tokens), cache)
         return tokens + self.mlp(self.norm2(tokens))
 

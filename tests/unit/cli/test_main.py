@@ -14,16 +14,24 @@ try:
     command.main()
 except SystemExit:
     pass
-print(os.environ["OMP_WAIT_POLICY"])
+print(os.environ.get("OMP_WAIT_POLICY"), os.environ.get("GOMP_SPINCOUNT"))
 """
 
 
-@pytest.mark.parametrize(("given", "used"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
-def test_threads_sleep_where_they_would_spin_unless_the_user_says_otherwise(
-    monkeypatch: pytest.MonkeyPatch, given: str | None, used: str
+@pytest.mark.parametrize(
+    ("given", "used"),
+    [
+        ({}, "PASSIVE 2000"),
+        ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE None"),
+        ({"GOMP_SPINCOUNT": "0"}, "None 0"),
+    ],
+)
+def test_threads_spin_briefly_unless_the_user_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, str], used: str
 ) -> None:
-    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
-    if given is not None:
-        monkeypatch.setenv("OMP_WAIT_POLICY", given)
+    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == used

@@ -14,13 +14,13 @@ def test_cache_bytes_are_what_an_image_takes(recipe: Recipe) -> None:
     backbone, images = network.backbone, cases.images(recipe, 3)
     caches = backbone.new_caches()
     backbone.decode_step(backbone.embed(network.inputs_of(images)), caches)
-    held = sum(buffer.rows.nbytes for cache in caches for buffer in (cache.first, cache.second))
-    assert memory.cache_bytes(network) == held // 3 > 0
+    held = sum(buffer.all_rows.nbytes for cache in caches for buffer in (cache.first, cache.second))
+    assert memory.cache_bytes(network, "fp32") == held // 3 > 0
 
 
 def test_images_at_once_fill_half_of_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     network = cases.network(cases.autoregressive()[0])
-    each = memory.cache_bytes(network)
+    each = memory.cache_bytes(network, "fp32")
     for free, expected in ((20 * each, 10), (7 * each, 3), (0, 1)):
         monkeypatch.setattr(memory, "free_memory", lambda device, free=free: free)
-        assert memory.images_at_once(network) == expected
+        assert memory.images_at_once(network, "fp32") == expected

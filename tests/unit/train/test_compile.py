@@ -1,4 +1,4 @@
-"""Compiled steps equal plain ones up to rounding; in a process of its own, without the tests' type checks."""
+"""Compiled code equals plain code up to rounding; in processes without the tests' type checks."""
 
 import subprocess
 import sys
@@ -25,6 +25,38 @@ for compiled in (False, True):
         batch = task.make_batch(law_cases.images(recipe, 8), None, generator(0, "step", step))
         print(float(train_step(batch, step=step, lr_factor=1.0)["loss_nats"]))
 """
+
+
+SAMPLE = """
+import torch
+from isopix.generate.sample import Prompt, SamplingConfig, complete_images, sample_images
+from tests.laws import cases
+
+recipe = next(case for case in cases.autoregressive() if case.model.block.kind == "transformer")
+model, images = cases.busy_model(recipe), cases.images(recipe, 2)
+model.network.double()  # in which rounding decides no code
+for count in (1, 3):
+    found = []
+    for compiled in (False, True):
+        sampling = SamplingConfig(compile=compiled)
+        found += [sample_images(model, count, sampling=sampling, batch_size=count)]
+        found += [complete_images(model, Prompt(images, 2, count), sampling=sampling)]
+    print(torch.equal(found[0], found[2]), torch.equal(found[1], found[3]))
+print(torch._dynamo.utils.counters["stats"]["unique_graphs"], sum(torch._dynamo.utils.counters["graph_break"].values()))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(" " in torch.__file__, reason="PyTorch's compiler cannot link from a path with a space")
+def test_compiled_samples_are_the_plain_ones() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SAMPLE], capture_output=True, text=True, check=False, timeout=280
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    *equal, graphs, breaks = done.stdout.split()
+    assert equal == ["True"] * 4
+    assert int(graphs) > 0
+    assert int(breaks) == 0
 
 
 @pytest.mark.skipif(" " in torch.__file__, reason="PyTorch's compiler cannot link from a path with a space")
