@@ -30,12 +30,16 @@ TINY_SETTINGS = ("depth=1", "width=16")
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingSize(Size):
-    """A recipe, how many images are sampled at once, and the precisions that are tried."""
+    """A recipe, how many images are sampled at once, the precisions that are tried, and whether steps are
+    tried compiled, ours and those of `generate`.
+    """
 
     recipe: str
     settings: tuple[str, ...] = ()
     batch: int
     precisions: tuple[Precision, ...] = ("fp32", "bf16")
+    compiled: bool = True
+    compiled_peer: bool = True
 
     def label(self) -> str:
         return f"{' '.join([self.recipe, *self.settings])}, batch {self.batch}"
@@ -49,24 +53,43 @@ def measure_sampling(size: SamplingSize, watch: Stopwatch) -> Measured:
     other = image_gpt.with_weights_of(network).eval()
     checked = require_equal_greedy_codes(model, other, size.batch)
 
-    def sampler(precision: Precision) -> Callable[[], Tensor]:
-        sampling = SamplingConfig(precision=precision)
+    eager = other.forward
+    forward = {False: eager} | ({True: torch.compile(eager)} if size.compiled_peer else {})
+
+    def sampler(precision: Precision, compiled: bool) -> Callable[[], Tensor]:
+        sampling = SamplingConfig(precision=precision, compile=compiled)
         return partial(sample_images, model, size.batch, sampling=sampling, batch_size=size.batch)
 
-    def generator(precision: Precision) -> Callable[[], Tensor]:
+    def generator(precision: Precision, compiled: bool) -> Callable[[], Tensor]:
         def generate_images() -> Tensor:
+            other.forward = forward[compiled]
             with autocast(watch.device, precision):
                 return generate(other, network, size.batch, do_sample=True, temperature=1.0, top_k=0)
 
         return generate_images
 
-    timed = watch.alternate(
-        {
-            side: {each: Work(call=make(each), items=size.batch, warm_up=False) for each in size.precisions}
-            for side, make in {OWN: sampler, f"{image_gpt.library_name()} generate": generator}.items()
-        }
-    )
+    peer = f"{image_gpt.library_name()} generate"
+    sides = {OWN: alternatives(size, sampler), peer: alternatives(size, generator, compiled=(False,))}
+    if size.compiled_peer:
+        sides[f"{peer}, compiled"] = alternatives(size, generator, compiled=(True,))
+    timed = watch.alternate(sides)
     return Measured(checked=checked, times=timed.times, errors=timed.errors)
+
+
+def alternatives(
+    size: SamplingSize,
+    make: Callable[[Precision, bool], Callable[[], Tensor]],
+    compiled: tuple[bool, ...] | None = None,
+) -> dict[str, Work]:
+    """Return the work at each precision, eager and compiled; comparing codes has warmed up the first."""
+    choices = compiled or ((False, True) if size.compiled else (False,))
+    return {
+        f"{precision}, compiled" if choice else precision: Work(
+            call=make(precision, choice), items=size.batch, warm_up=choice, optional=choice
+        )
+        for precision in size.precisions
+        for choice in choices
+    }
 
 
 def require_equal_greedy_codes(model: PretrainModel, other: nn.Module, batch: int) -> str:
@@ -113,20 +136,16 @@ def measure_completions(size: CompletionSize, watch: Stopwatch) -> Measured:
     independent = Prompt(image.expand(size.batch, -1, -1, -1).contiguous(), size.rows)
     together, apart = (completer(each, GREEDY)() for each in (shared, independent))
     checked = require_equal("greedy pixels", together, apart, EQUAL_CODES)
-    timed = watch.alternate(
-        {
-            side: {
-                each: Work(
-                    call=completer(prompt, SamplingConfig(precision=each)), items=size.batch, warm_up=False
-                )
-                for each in size.precisions
-            }
-            for side, prompt in {
-                OWN: shared,
-                f"{size.batch} independent completions": independent,
-            }.items()
-        }
-    )
+
+    def works(prompt: Prompt) -> dict[str, Work]:
+        return alternatives(
+            size,
+            lambda precision, compiled: completer(
+                prompt, SamplingConfig(precision=precision, compile=compiled)
+            ),
+        )
+
+    timed = watch.alternate({OWN: works(shared), f"{size.batch} independent completions": works(independent)})
     return Measured(checked=checked, times=timed.times, errors=timed.errors)
 
 
@@ -148,8 +167,10 @@ BENCHMARKS: tuple[Benchmark[Any], ...] = (
         work="sampling all pixels",
         peer="transformers generate",
         sizes={
-            "cuda": SamplingSize(recipe="igpt.s", batch=128),
-            TINY: SamplingSize(recipe="igpt.digits", settings=TINY_SETTINGS, batch=2),
+            "cuda": SamplingSize(recipe="igpt.s", batch=128, precisions=("bf16",), compiled_peer=False),
+            TINY: SamplingSize(
+                recipe="igpt.digits", settings=TINY_SETTINGS, batch=2, compiled=False, compiled_peer=False
+            ),
         },
         measure=measure_sampling,
         needs=image_gpt.NEEDS,
@@ -160,8 +181,10 @@ BENCHMARKS: tuple[Benchmark[Any], ...] = (
         peer="independent completions",
         sizes={
             "cpu": CompletionSize(recipe="igpt.tiny", batch=8, rows=16),
-            "cuda": CompletionSize(recipe="igpt.s", batch=8, rows=16),
-            TINY: CompletionSize(recipe="igpt.digits", settings=TINY_SETTINGS, batch=3, rows=4),
+            "cuda": CompletionSize(recipe="igpt.s", batch=8, rows=16, precisions=("bf16",)),
+            TINY: CompletionSize(
+                recipe="igpt.digits", settings=TINY_SETTINGS, batch=3, rows=4, compiled=False
+            ),
         },
         measure=measure_completions,
     ),

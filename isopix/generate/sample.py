@@ -71,7 +71,7 @@ class SamplingConfig:
         return compiles_by_default(device) if self.compile is None else self.compile
 
     def autocast(self, device: torch.device) -> AbstractContextManager[object]:
-        """Return the context of the products; at one position a time, a CPU would cast longer than multiply."""
+        """Return the context of products; at one position a time a CPU would cast longer than multiply."""
         return autocast(device, self.precision if device.type == "cuda" else "fp32")
 
     def probabilities(self, logits: NextLogits) -> NextLogits:

@@ -42,7 +42,8 @@ for count in (1, 3):
         found += [sample_images(model, count, sampling=sampling, batch_size=count)]
         found += [complete_images(model, Prompt(images, 2, count), sampling=sampling)]
     print(torch.equal(found[0], found[2]), torch.equal(found[1], found[3]))
-print(torch._dynamo.utils.counters["stats"]["unique_graphs"], sum(torch._dynamo.utils.counters["graph_break"].values()))
+counters = torch._dynamo.utils.counters
+print(counters["stats"]["unique_graphs"], sum(counters["graph_break"].values()))
 """
 
 
