@@ -29,7 +29,8 @@ from isopix.data.dataset import ImageDataset
 from isopix.data.measurement import Measurement, images_hash
 from isopix.data.splits import Split
 from isopix.generate.reconstruct import require_masked_inputs
-from isopix.generate.sample import SamplingConfig, require_sampling
+from isopix.generate.sample import require_sampling
+from isopix.generate.sampling_config import SamplingConfig
 from isopix.plots import images as pictures
 from isopix.runs.load import LoadedRun
 from isopix.storage.atomic import replace_file, write_json

@@ -21,14 +21,8 @@ from isopix.core.random import generator
 from isopix.core.ranges import Count
 from isopix.core.types import Images, Logits
 from isopix.generate.reconstruct import Reconstruction, reconstruct_images, require_masked_inputs
-from isopix.generate.sample import (
-    Prompt,
-    SampledImages,
-    SamplingConfig,
-    complete_images,
-    require_sampling,
-    sample_images,
-)
+from isopix.generate.sample import Prompt, SampledImages, complete_images, require_sampling, sample_images
+from isopix.generate.sampling_config import SamplingConfig
 from isopix.interop import hub
 from isopix.model.backbone import FeatureKind, HiddenState
 from isopix.model.evaluation_mode import evaluation_mode

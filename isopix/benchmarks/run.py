@@ -15,6 +15,7 @@ from isopix.benchmarks import (
     batches,
     correctness,
     features,
+    growth,
     masked_training,
     palettes,
     probe_sweep,
@@ -39,6 +40,7 @@ BENCHMARKS: tuple[Benchmark[Any], ...] = (
     *batches.BENCHMARKS,
     *palettes.BENCHMARKS,
     *probe_sweep.BENCHMARKS,
+    *growth.BENCHMARKS,
 )
 REPEATS = {"cpu": 5, "cuda": 10, TINY: 1}
 MAX_SECONDS = {"cuda": 10.0}  # of the repeats of a benchmark

@@ -17,9 +17,11 @@ from torch import Tensor, nn
 from isopix.benchmarks import image_gpt, networks
 from isopix.benchmarks.benchmark import OWN, TINY, Benchmark, Measured, Size
 from isopix.benchmarks.numerics import require_equal
-from isopix.benchmarks.timing import Stopwatch, Work
+from isopix.benchmarks.timing import Stopwatch, Times, Work
 from isopix.core.device import Precision, autocast
-from isopix.generate.sample import Prompt, SamplingConfig, complete_images, sample_images
+from isopix.generate.memory import cache_bytes
+from isopix.generate.sample import Prompt, complete_images, sample_images
+from isopix.generate.sampling_config import SamplingConfig
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
 
@@ -69,14 +71,26 @@ def measure_sampling(size: SamplingSize, watch: Stopwatch) -> Measured:
         return generate_images
 
     peer = f"{image_gpt.library_name()} generate"
-    sides = {OWN: alternatives(size, sampler), peer: alternatives(size, generator, compiled=(False,))}
+    sides = {OWN: sampling_works(size, sampler), peer: sampling_works(size, generator, compiled=(False,))}
     if size.compiled_peer:
-        sides[f"{peer}, compiled"] = alternatives(size, generator, compiled=(True,))
+        sides[f"{peer}, compiled"] = sampling_works(size, generator, compiled=(True,))
     timed = watch.alternate(sides)
-    return Measured(checked=checked, times=timed.times, errors=timed.errors)
+    bounds = copy_bounds(network, size, watch)
+    return Measured(checked=checked, times=timed.times | bounds, errors=timed.errors)
 
 
-def alternatives(
+def copy_bounds(network: Network, size: SamplingSize, watch: Stopwatch) -> dict[str, dict[str, Times]]:
+    """Return the seconds an image of the bytes that sampling has to read, at the rate of copies: at each
+    position the keys and values before it, in bf16, and for the whole batch the weights, in float32.
+    """
+    positions, rate = network.codec.grid.positions, watch.copy_rate()
+    weights = sum(each.nbytes for each in network.parameters()) * positions / size.batch
+    cached = cache_bytes(network, "bf16") * (positions + 1) / 2
+    name = f"its bytes at the measured rate of copies, {rate / 1e9:.3g} GB/s"
+    return {name: {"": Times([(weights + cached) / rate])}}
+
+
+def sampling_works(
     size: SamplingSize,
     make: Callable[[Precision, bool], Callable[[], Tensor]],
     compiled: tuple[bool, ...] | None = None,
@@ -138,7 +152,7 @@ def measure_completions(size: CompletionSize, watch: Stopwatch) -> Measured:
     checked = require_equal("greedy pixels", together, apart, EQUAL_CODES)
 
     def works(prompt: Prompt) -> dict[str, Work]:
-        return alternatives(
+        return sampling_works(
             size,
             lambda precision, compiled: completer(
                 prompt, SamplingConfig(precision=precision, compile=compiled)

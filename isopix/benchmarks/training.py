@@ -15,8 +15,8 @@ from torch.nn import functional as F
 from isopix.benchmarks import image_gpt, networks
 from isopix.benchmarks.benchmark import OWN, TINY, Benchmark, Measured, Size
 from isopix.benchmarks.numerics import TOLERANCES, require_loss
-from isopix.benchmarks.timing import Stopwatch, Times, Work
-from isopix.core.device import Precision, autocast, peak_flops
+from isopix.benchmarks.timing import Stopwatch, Timed, Times, Work
+from isopix.core.device import Precision, autocast, peak_flops, peak_memory
 from isopix.core.random import generator
 from isopix.core.types import Images
 from isopix.model.network import Network
@@ -68,7 +68,23 @@ def measure_training(size: TrainingSize, watch: Stopwatch) -> Measured:
             )
     timed = watch.alternate(sides)
     bounds = matmul_bounds(recipe, watch)
-    return Measured(checked=checked, times=timed.times | bounds, errors=timed.errors)
+    return Measured(
+        checked=checked,
+        times=timed.times | bounds,
+        errors=timed.errors,
+        values=peak_memories(sides, timed, watch.device),
+    )
+
+
+def peak_memories(
+    sides: Mapping[str, Mapping[str, Work]], timed: Timed, device: torch.device
+) -> dict[str, float | int | None]:
+    """Return the peak memory of each alternative that worked, in bytes; None on a CPU, which counts none."""
+    return {
+        f"peak memory, {side}, {name}": peak_memory(device, sides[side][name].call)
+        for side, works in timed.times.items()
+        for name in works
+    }
 
 
 @torch.no_grad()

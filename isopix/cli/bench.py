@@ -9,6 +9,8 @@ from cyclopts import Parameter
 from isopix.benchmarks.run import BenchmarkPlan, machine_record, run_benchmarks
 from isopix.cli.console import Device, Json, Positive, say, show_json, show_table, warn
 from isopix.core.device import reuse_freed_memory, select_device
+from isopix.plots import style
+from isopix.plots.growth import plot_growth
 from isopix.storage.atomic import write_json
 
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
@@ -55,7 +57,8 @@ def bench(
     Parameters
     ----------
     out
-        JSON file with the machine, the versions, the checks, and the times of all alternatives.
+        JSON file with the machine, the versions, the checks, and the times of all alternatives; how the time
+        grows with the size is drawn next to it.
     """
     reuse_freed_memory()
     plan = BenchmarkPlan(
@@ -69,6 +72,7 @@ def bench(
             found["benchmarks"].append(record)
             if out is not None:
                 write_json(out, found)
+                _draw_growth(record, out)
     finally:
         if json:
             show_json(found)
@@ -77,6 +81,11 @@ def bench(
     failed = [each["name"] for each in found["benchmarks"] if each["state"] == "failed"]
     if failed:
         raise RuntimeError(f"failed: {', '.join(failed)}")
+
+
+def _draw_growth(record: Mapping[str, Any], out: Path) -> None:
+    if record["name"] == "growth" and record["state"] == "measured":
+        style.write_figure(plot_growth(record), out.with_name(f"{out.stem}-growth"), record)
 
 
 def _print_benchmarks(found: Mapping[str, Any], out: Path | None) -> None:

@@ -5,88 +5,25 @@ does not depend on the images beside it, but for rounding: products of matrices 
 their last bits.
 """
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from functools import cache
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Float64, UInt8
+from jaxtyping import Float64, UInt8
 from torch import Tensor
 
-from isopix.core.config import config
-from isopix.core.device import Precision, autocast, compiles_by_default
 from isopix.core.random import generator
-from isopix.core.ranges import Count, Range, check_ranges
-from isopix.core.types import Codes, Grid, Images, Tokens
+from isopix.core.types import Grid, Images, Tokens
 from isopix.generate.memory import images_at_once
+from isopix.generate.sampling_config import NextCodes, NextLogits, SamplingConfig
 from isopix.model.kv_cache import KVCache
 from isopix.model.network import Network
 from isopix.objectives.base import PretrainModel
 
-NextLogits = Float[Tensor, "B Q K"]
-NextCodes = Codes  # [B 1 Q]
 UniformNumbers = Float64[Tensor, "_ N Q"]  # from 0 to 1, one for each code of each sample
 Progress = Callable[[int, int], None]  # called with the number of positions sampled and the total
 SampledImages = UInt8[Tensor, "_ 3 H W"]  # as many as requested
-
-
-@config
-class SamplingConfig:
-    """Settings of sampling from logits; the defaults sample from the model's own distribution, as the paper.
-
-    `temperature` divides the logits. `top_k` keeps the k most likely codes. `top_p` keeps the smallest set of
-    most likely codes whose probabilities, after temperature, sum to at least p (nucleus sampling).
-
-    With `precision` bf16 the keys and values of earlier positions are rounded to bf16, and on GPUs all matrix
-    products, too. With `compile` the step that samples a position is compiled, which takes some ten seconds;
-    None does so on GPUs where Triton is installed.
-    """
-
-    temperature: float = 1.0
-    top_k: Count | None = None
-    top_p: Annotated[float, Range(above=0, high=1)] | None = None
-    precision: Precision = "fp32"
-    compile: bool | None = None
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
-        if not 0 < self.temperature < math.inf:
-            raise ValueError(
-                f"temperature {self.temperature} must be a finite number greater than 0; "
-                "use top_k=1 for greedy decoding"
-            )
-
-    def sample_codes(self, logits: NextLogits, uniform: Float64[Tensor, "B Q"]) -> NextCodes:
-        """Return the codes at which the cumulative probabilities, in float64, exceed `uniform`; on the device
-        of `uniform`, which need not be that of the logits.
-        """
-        cumulative = self.probabilities(logits).to(uniform.device).double().cumsum(-1)
-        codes = (cumulative / cumulative[..., -1:] <= uniform[..., None]).sum(-1)
-        return codes[:, None].to(logits.device)
-
-    def compiles_on(self, device: torch.device) -> bool:
-        """Return whether the step is compiled on this device."""
-        return compiles_by_default(device) if self.compile is None else self.compile
-
-    def autocast(self, device: torch.device) -> AbstractContextManager[object]:
-        """Return the context of products; at one position a time a CPU would cast longer than multiply."""
-        return autocast(device, self.precision if device.type == "cuda" else "fp32")
-
-    def probabilities(self, logits: NextLogits) -> NextLogits:
-        """Return probabilities after temperature, top-k and top-p; codes tied at a cutoff are kept."""
-        logits = logits.float() / self.temperature
-        if self.top_k is not None and self.top_k < logits.shape[-1]:
-            cutoff = logits.topk(self.top_k).values[..., -1:]
-            logits = logits.masked_fill(logits < cutoff, -torch.inf)
-        probabilities = logits.softmax(-1)
-        if self.top_p is not None and self.top_p < 1:
-            ranked = probabilities.sort(descending=True).values
-            kept = ranked.cumsum(-1) - ranked < self.top_p
-            cutoff = ranked.masked_fill(~kept, torch.inf).amin(-1, keepdim=True)
-            probabilities = probabilities.masked_fill(probabilities < cutoff, 0)
-        return probabilities / probabilities.sum(-1, keepdim=True)
 
 
 class DecodeStep(NamedTuple):

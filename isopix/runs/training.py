@@ -78,6 +78,7 @@ class TrainingRun:
     ):
         self.folder, self.recipe, self.data, self.origin, self.device = folder, recipe, data, origin, device
         self.network = network.to(device)
+        self.network.backbone.recompute = recipe.train.recompute
         self.pretrain_model = PretrainModel(self.network, recipe.objective)
         self.model: FineTuneModel | None = None
         self.early_stopping: EarlyStopping | None = None
@@ -170,11 +171,7 @@ class TrainingRun:
             self.writer.wait()
             good = checkpoint.load_latest(self.folder.checkpoints, WEIGHTS).checkpoint
             last = f"the last checkpoint is {good.path}" if good else "there is no checkpoint yet"
-            others = ", or train.on_nonfinite=rollback" * (config.on_nonfinite != "rollback")
-            others += ", or train.compile=false" * config.compiles_on(
-                self.device
-            )  # compilers have made such values
-            advice = f"{error.advice}; {last}; try a lower optimizer.lr{others}"
+            advice = f"{error.advice}; {last}; try {config.nonfinite_advice(self.device)}"
             raise NonFiniteError(error.step, error.what, advice) from None
 
     def _measure_baselines(self, step: int) -> None:

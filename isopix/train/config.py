@@ -60,6 +60,12 @@ class TrainConfig:
         """Return whether steps are compiled on this device."""
         return compiles_by_default(device) if self.compile is None else self.compile
 
+    def nonfinite_advice(self, device: torch.device) -> str:
+        """Return the settings to try where a loss, a gradient or a weight was not finite on this device."""
+        others = ", or train.on_nonfinite=rollback" * (self.on_nonfinite != "rollback")
+        others += ", or train.compile=false" * self.compiles_on(device)  # compilers have made such values
+        return f"a lower optimizer.lr{others}"
+
     def __post_init__(self) -> None:
         check_ranges(self)
         for name in ("steps", "batch_size", "accumulate", "log_every", "evaluate_every", "checkpoint_every"):

@@ -67,7 +67,6 @@ class Trainer:
             max_grad_norm=config.max_grad_norm,
             skip=config.on_nonfinite == "skip",
         )
-        context.model.network.backbone.recompute = config.recompute
         self.step, self.stopped, self.started = 0, False, False
         self.skipped_batches = 0  # by rollbacks
         self.recoveries: list[int] = []  # steps skipped in a row, or those of rollbacks to one checkpoint

@@ -11,13 +11,13 @@ from isopix.core.random import generator
 from isopix.generate.reconstruct import reconstruct_images
 from isopix.generate.sample import (
     Prompt,
-    SamplingConfig,
     complete_images,
     decode_steps,
     fill_in,
     sample_images,
     uniform_numbers,
 )
+from isopix.generate.sampling_config import SamplingConfig
 from isopix.model.kv_cache import AttentionCache
 from isopix.recipes.recipe import Recipe
 from tests.laws import cases

@@ -68,19 +68,19 @@ def test_unchanged_images_are_encoded_once(recipe: Recipe, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("recipe", cases.masked(), ids=cases.title)
 def test_masked_loss_is_the_mean_within_images_then_over_images(recipe: Recipe) -> None:
-    """Against a loop over images that shares no code; an image without a mask does not count."""
+    """Against a loop over images that shares no code; an image with nothing in the loss does not count."""
     model = cases.busy_model(recipe)
     net, x = model.network, cases.images(recipe, 3)
     batch = recipe.objective.make_batch(x, net.codec, generator(0, "law"))
     shown = batch.inputs
-    mask = batch.mask.clone()
-    mask[1] = False
+    in_loss = batch.mask.clone()
+    in_loss[1] = False
     targets = net.codec.encode(x)
-    losses = cases.losses(net, shown, mask, targets)
-    counted = mask.expand_as(targets)
+    losses = cases.losses(net, shown, batch.mask, targets)
+    counted = in_loss.expand_as(targets)
     means = [losses[b][counted[b]].mean() for b in (0, 2)]
     weights = torch.tensor([0.5, 0.0, 0.5])
-    batch = batch._replace(inputs=net.inputs_of(shown), mask=mask, loss_mask=mask, weights=weights)
+    batch = batch._replace(inputs=net.inputs_of(shown), loss_mask=in_loss, weights=weights)
     torch.testing.assert_close(model.eval_loss(batch), sum(means) / 2, rtol=1e-5, atol=1e-6)
     own = nll_per_image(net, batch)
     torch.testing.assert_close(own[[0, 2]], torch.stack(means), rtol=1e-5, atol=1e-6)

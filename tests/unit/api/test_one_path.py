@@ -12,7 +12,8 @@ import isopix
 from isopix.api.pretrained import PretrainedModel
 from isopix.core.types import Images
 from isopix.data.dataset import DataConfig, load_dataset
-from isopix.generate.sample import SamplingConfig
+from isopix.generate.sampling_config import SamplingConfig
+from isopix.model.kv_cache import AttentionCache
 from isopix.runs.load import LoadedRun
 from tests.laws import cases
 from tests.unit.data.refusal import refusal
@@ -61,16 +62,19 @@ def test_reconstructions(pristine: Path, images: Images) -> None:
 def test_the_precision_of_a_model_is_that_of_the_functions(
     pristine: Path, images: Images, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[bool] = []
+    kept: list[torch.dtype] = []
     model = loaded(pristine, "ar", precision="bf16")
-    real = model.network.head.logits
+    real = AttentionCache.keep_in
     monkeypatch.setattr(
-        model.network.head, "logits", lambda x: (seen.append(torch.is_autocast_enabled("cpu")), real(x))[1]
+        AttentionCache, "keep_in", lambda self, dtype: (kept.append(dtype), real(self, dtype))
     )
-    isopix.sample(model, 2)
-    isopix.complete(model, images)
-    assert len(seen) == 64 + 32
-    assert all(seen)
+    assert isopix.sample(model, 2).record["precision"] == "bf16"
+    assert isopix.complete(model, images).record["precision"] == "bf16"
+    model.sample(2)
+    assert set(kept) == {torch.bfloat16}
+    kept.clear()
+    isopix.sample(model, 2, precision="fp32")
+    assert not kept
     probed: list[bool] = []
     real_features = model.network.features
 

@@ -13,7 +13,7 @@ from isopix.api.inputs import ArrayLike
 from isopix.api.pretrained import PretrainedModel
 from isopix.core.random import generator
 from isopix.core.types import Images
-from isopix.generate.sample import SamplingConfig
+from isopix.generate.sampling_config import SamplingConfig
 from isopix.probing.features import extract_features
 from isopix.runs.load import LoadedRun
 from tests.laws import cases

@@ -6,8 +6,9 @@ import torch
 from isopix.benchmarks import image_gpt, sampling
 from isopix.benchmarks.benchmark import OWN
 from isopix.benchmarks.numerics import NumericsError
+from isopix.benchmarks.timing import Stopwatch
 from isopix.generate.sample import Prompt
-from tests.unit.benchmarks.tiny import measured, network, peer_of_other_weights
+from tests.unit.benchmarks.tiny import CPU, measured, network, peer_of_other_weights
 
 # Their generation leaves files open to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -16,7 +17,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 def test_sampling_is_measured_on_both_sides() -> None:
     pytest.importorskip("transformers", reason="the peer is in isopix[bench]")
     found = measured("sampling.batch-128")
-    assert list(found.times) == [OWN, f"{image_gpt.library_name()} generate"]
+    *sides, bound = found.times
+    assert sides == [OWN, f"{image_gpt.library_name()} generate"]
+    assert bound.startswith("its bytes at the measured rate of copies, ")
     assert found.checked == "greedy codes: 100.00% equal"
 
 
@@ -51,3 +54,14 @@ def test_other_completions_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(sampling, "complete_images", wrong)
     with pytest.raises(NumericsError, match="greedy pixels"):
         measured("completions.of-one-image")
+
+
+def test_the_bytes_of_sampling_are_keys_values_and_weights() -> None:
+    """By hand, for a network of two blocks of width 16 over 64 positions."""
+    network_, watch = network(), Stopwatch(CPU, repeats=1)
+    size = sampling.SamplingSize(recipe="igpt.digits", batch=4)
+    [(name, times)] = sampling.copy_bounds(network_, size, watch).items()
+    weights = sum(each.numel() for each in network_.parameters()) * 4 * 64 / 4
+    cached = sum(position * 2 * 2 * 16 * 2 for position in range(1, 65))
+    rate = float(name.rpartition(", ")[2].removesuffix(" GB/s")) * 1e9
+    assert times[""].median * rate == pytest.approx(weights + cached, rel=0.01)

@@ -2,7 +2,8 @@ import pytest
 import torch
 
 from isopix.core.random import generator
-from isopix.generate.sample import Prompt, SamplingConfig, complete_images, fill_in
+from isopix.generate.sample import Prompt, complete_images, fill_in
+from isopix.generate.sampling_config import SamplingConfig
 from isopix.objectives.base import PretrainModel
 from isopix.recipes import registry
 

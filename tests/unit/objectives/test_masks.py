@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from isopix.core.random import generator
-from isopix.core.types import Grid
+from isopix.core.types import Grid, Mask
 from isopix.objectives.base import PretrainModel, TrainingBatch
 from isopix.objectives.masked import Masked
 from isopix.objectives.masks import BernoulliMask, BlockMask, MaskSpec, PerChannelMask
@@ -155,3 +155,35 @@ def test_a_mask_of_a_wrong_shape_is_named(shape: str, given: str) -> None:
         ValueError, match=re.escape(f"mask half samples {given}; allowed: bool [4, 64, 1] on")
     ):
         batch_of(Half(shape=shape))
+
+
+class SometimesLess(BlockMask):
+    """Claims the fixed count of its base class, and masks one position fewer in the last image."""
+
+    kind = "sometimes_less"
+
+    def sample(self, batch: int, grid: Grid, num_codes: int, generator: torch.Generator) -> Mask:
+        mask = super().sample(batch, grid, num_codes, generator)
+        mask[-1, mask[-1, :, 0].nonzero()[0]] = False
+        return mask
+
+
+def test_a_mask_without_its_fixed_count_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"masks 31 positions of an image of 64; .* max_positions, 32, in"):
+        batch_of(SometimesLess(ratio=0.5, side=1))
+
+
+def test_the_number_of_visible_positions_is_known_of_masks_of_fixed_count_that_hide_all_they_choose() -> None:
+    assert Masked(mask=BlockMask(ratio=0.5)).num_visible(64, 1) == 32
+    assert Masked(mask=BlockMask(ratio=0.25, side=1)).num_visible(64, 3) == 48
+    assert Masked(mask=BernoulliMask()).num_visible(64, 1) is None
+    for rate in ("random_rate", "keep_rate"):
+        assert Masked(mask=BlockMask(), **{rate: 0.1}).num_visible(64, 1) is None
+
+
+def test_a_batch_with_another_number_of_visible_positions_is_refused_at_an_evaluation() -> None:
+    model, batch = batch_of(BlockMask(ratio=0.5))
+    model.eval_loss(batch)
+    batch.mask[1] = False
+    with pytest.raises(ValueError, match=r"masked has 32 to 64 visible .* its num_visible says 32$"):
+        model.eval_loss(batch)

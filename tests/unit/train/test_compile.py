@@ -29,7 +29,8 @@ for compiled in (False, True):
 
 SAMPLE = """
 import torch
-from isopix.generate.sample import Prompt, SamplingConfig, complete_images, sample_images
+from isopix.generate.sample import Prompt, complete_images, sample_images
+from isopix.generate.sampling_config import SamplingConfig
 from tests.laws import cases
 
 recipe = next(case for case in cases.autoregressive() if case.model.block.kind == "transformer")
