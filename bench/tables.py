@@ -5,7 +5,6 @@ python bench/tables.py --check    # exit with 1 if a page differs from its files
 """
 
 import argparse
-import json
 import re
 import statistics
 import sys
@@ -13,9 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cells import RESULTS, mean_std, read, threads
+from cells import mean_std, read, threads
 from demo_table import demo
 from reliability_table import reliability
+from speed_table import compiling, speed
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -82,34 +82,6 @@ def score(record: dict[str, Any]) -> str:
     best = record["layers"][record["best_index"]]
     layer, (low, high) = best["layer"] if len(record["layers"]) > 1 else "", best["interval"]
     return f"{layer} | {best['test_accuracy']:.1%} ({low:.1%} to {high:.1%})"
-
-
-def speed() -> str:
-    """Return one row per benchmark."""
-    rows = ["| task | peer | speedup | repeats | machine |", "|---|---|---|---|---|"]
-    for file in sorted(RESULTS.glob("speed-*.json")):
-        found = json.loads(file.read_text())
-        machine = f"{found['device']}, {threads(found)}, torch {found['torch']}"
-        rows += [
-            f"| {row['task']} | {row['peer']} | {ratio(row)} | {row['n']} | {machine} |"
-            for row in comparisons(found)
-        ]
-    return "\n".join(rows) + "\n"
-
-
-def comparisons(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the comparisons of a file of `isopix bench`, or of the single benchmarks before it."""
-    measured = [each for each in found.get("benchmarks", ()) if each["state"] == "measured"]
-    rows = [row for each in measured for row in each["comparisons"]]
-    return [*found.get("comparisons", ()), *rows]
-
-
-def ratio(row: dict[str, Any]) -> str:
-    """Return the ratio of the medians and, with repeats, its range: slowest against fastest repeat."""
-    peer, own = row["peer_seconds"], row["isopix_seconds"]
-    low, high = peer["min"] / own["max"], peer["max"] / own["min"]
-    digits = 1 if row["speedup"] >= 1 else 2
-    return f"{row['speedup']:.{digits}f}×" + (f" ({low:.1f}× to {high:.1f}×)" if row["n"] > 1 else "")
 
 
 def transfer() -> str:
@@ -291,6 +263,7 @@ TABLES = {
     "demo": demo,
     "evidence": evidence,
     "speed": speed,
+    "compiling": compiling,
     "transfer": transfer,
     "study": study,
     "patches": patches,

@@ -9,6 +9,7 @@ from jaxtyping import Float, UInt8
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it ships no types
 from torch import Tensor
 
+from isopix.codecs.moving_centers import MovingCenters
 from isopix.codecs.palette import Palette, check_num_colors
 from isopix.codecs.quantization_error import (
     ColorHistogram,
@@ -87,11 +88,11 @@ def _continue_exactly(
 
     Steps go beyond the means (over-relaxation), so that fewer of them are needed.
     """
-    images, weights = histogram.colors.T[None, :, None, :], histogram.counts.double()
+    moving, weights = MovingCenters(histogram.colors), histogram.counts.double()
     total = sum(float(weights @ channel.double().square()) for channel in histogram.colors.T)
     last, steps = math.inf, 0
     while True:
-        codes = Palette(centers.float(), PIXEL).encode(images).flatten()
+        codes = moving.nearest(centers)
         # Sums of whole numbers below 2^53 are exact in float64, in any order.
         counts = torch.bincount(codes, weights, len(centers))[:, None]
         sums = [torch.bincount(codes, channel * weights, len(centers)) for channel in histogram.colors.T]

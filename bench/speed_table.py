@@ -1,0 +1,75 @@
+"""The tables of docs/speed.md: times next to peers, and the seconds that compiling takes."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from cells import RESULTS, threads
+
+from isopix.cli.bench import format_seconds
+
+OWN = "isopix"
+
+
+def speed() -> str:
+    """Return one row per comparison, a table for each machine."""
+    tables: dict[str, list[str]] = {}
+    for found in results():
+        machine = f"{found['device']}, {threads(found)}, torch {found['torch']}"
+        tables.setdefault(machine, []).extend(row(each, item) for each, item in comparisons(found))
+    head = ["| task | isopix | peer | time of the peer | ratio | n |", "|---|---|---|---|---|---|"]
+    return "\n".join("\n".join([f"On {machine}:\n", *head, *rows, ""]) for machine, rows in tables.items())
+
+
+def compiling() -> str:
+    """Return the seconds of the first compiled call of isopix, which compiles, by task."""
+    rows = ["| task | first call | later calls |", "|---|---|---|"]
+    for found in results():
+        for record in measured(found):
+            for name, times in record["alternatives"].get(OWN, {}).items():
+                if "compiled" in name:
+                    task = record["comparisons"][0]["task"]
+                    later = f"{format_seconds(times['median'])}/{record['item']}"
+                    rows.append(f"| {task}, {name} | {format_seconds(times['first_call'])} | {later} |")
+    return "\n".join(rows) + "\n"
+
+
+def results() -> Iterator[dict[str, Any]]:
+    """Yield the content of every file of speeds."""
+    for file in sorted(RESULTS.glob("speed-*.json")):
+        content: dict[str, Any] = json.loads(file.read_text())
+        if "device" in content:  # not a figure's numbers
+            yield content
+
+
+def measured(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the benchmarks of a file that were measured."""
+    return [each for each in found.get("benchmarks", ()) if each["state"] == "measured"]
+
+
+def comparisons(found: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield each comparison and its item, of a file of `isopix bench` or of a single benchmark."""
+    yield from ((each, "") for each in found.get("comparisons", ()))
+    for record in measured(found):
+        yield from ((each, f"/{record['item']}") for each in record["comparisons"])
+
+
+def row(comparison: dict[str, Any], item: str) -> str:
+    """Return the row of a comparison."""
+    own, peer = (f"{format_seconds(comparison[side]['median'])}{item}" for side in SIDES)
+    alternative = comparison.get("isopix_alternative")
+    own += f" ({alternative})" if alternative else ""
+    cells = [comparison["task"], own, comparison["peer"], peer, ratio(comparison), str(comparison["n"])]
+    return f"| {' | '.join(cells)} |"
+
+
+SIDES = ("isopix_seconds", "peer_seconds")
+
+
+def ratio(comparison: dict[str, Any]) -> str:
+    """Return the ratio of the medians and, with repeats, its range: slowest against fastest repeat."""
+    own, peer = (comparison[side] for side in SIDES)
+    low, high = peer["min"] / own["max"], peer["max"] / own["min"]
+    value = comparison["speedup"]
+    digits = 1 if value >= 1 else 2
+    return f"{value:.{digits}f}×" + (f" ({low:.1f}× to {high:.1f}×)" if comparison["n"] > 1 else "")
