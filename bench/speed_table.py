@@ -1,10 +1,9 @@
 """The tables of docs/speed.md: times next to peers, and the seconds that compiling takes."""
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
-from cells import RESULTS, threads
+from cells import RESULTS, read, threads
 
 from isopix.cli.bench import format_seconds
 
@@ -34,12 +33,15 @@ def compiling() -> str:
     return "\n".join(rows) + "\n"
 
 
-def results() -> Iterator[dict[str, Any]]:
-    """Yield the content of every file of speeds."""
-    for file in sorted(RESULTS.glob("speed-*.json")):
-        content: dict[str, Any] = json.loads(file.read_text())
-        if "device" in content:  # not a figure's numbers
-            yield content
+def results() -> list[dict[str, Any]]:
+    """Return the content of every file of speeds; of two with the same benchmark, the later name has it."""
+    files = sorted(RESULTS.glob("speed-*.json"))
+    contents = [each for each in map(read, (file.name for file in files)) if "device" in each]
+    for place, content in enumerate(contents):
+        later = {each["name"] for other in contents[place + 1 :] for each in measured(other)}
+        if "benchmarks" in content:
+            content["benchmarks"] = [each for each in measured(content) if each["name"] not in later]
+    return contents
 
 
 def measured(found: dict[str, Any]) -> list[dict[str, Any]]:
